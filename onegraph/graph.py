@@ -95,7 +95,8 @@ class Graph(DataGraph):
             outputs: tensors of this graph, or names of inputs and outputs; floating-point numbers.
             wrt: the tensors to differentiate with respect to: inputs, constants, or results of ops, or names.
             grad_outputs: for each of ``outputs`` the gradient of some scalar with respect to it: a tensor or an array
-                of its shape, or None for ones. By default ones for all outputs, which differentiates their sum.
+                of its shape, a number for that number everywhere, or None for ones. By default ones for all outputs,
+                which differentiates their sum.
             checkpoint: the results of ops that the new ops may read. They compute all others again, which takes more
                 time and less memory. By default the new ops read every result they need.
 

@@ -3,15 +3,12 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.kernels import run
 
 import onegraph as og
 from onegraph.arrays.ndarrays import strided
-from onegraph.compiler.kernels import CompiledKernel, has_kernel
-from onegraph.compiler.lower import Value
-from onegraph.compiler.steps import CompiledStep
 from onegraph.native.library import DTYPES, RUNTIME, address_of, ffi, lib
 from onegraph.opset.dtypes import DataType
-from onegraph.runtime.plan import Plan, PlanSource
 
 BF16 = ml_dtypes.bfloat16
 EVERY_HALF = np.arange(1 << 16, dtype=np.uint16)
@@ -33,21 +30,6 @@ def cast_elements(array: np.ndarray, dtype: DataType, portable: bool) -> np.ndar
     source, result = (ffi.cast("void *", address_of(each)) for each in (array, target))
     lib.onegraph_cast_elements(DTYPES[DataType.of(array.dtype)], source, DTYPES[dtype], result, array.size, portable)
     return target
-
-
-def run(kind: str, *arrays: np.ndarray, threads: int = 1) -> None:
-    """Run a kernel on inputs and a result, in a plan of one step."""
-    values = [
-        Value(place, DataType.of(a.dtype), a.shape, tuple(stride // a.itemsize for stride in a.strides), place, "")
-        for place, a in enumerate(arrays)
-    ]
-    assert has_kernel(kind, values)
-    kernel, places = CompiledKernel(kind, values), range(len(arrays))
-    step = CompiledStep(kernel, kernel, places, len(arrays) - 1, (), 0, 0)
-    plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads))
-    for place, array in enumerate(arrays):
-        plan.bind(place, address_of(array))
-    plan.run_steps(0, 1)
 
 
 def bits(array: np.ndarray) -> np.ndarray:

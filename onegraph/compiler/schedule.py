@@ -24,6 +24,7 @@ from ..opset.editions.registry import BASE, HOST
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from ..opset.shapes import settled_strides
+from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, growing, is_scaling
 from .host_views import Place, is_host_view, is_irregular, place_of, reshaped
 from .kernels import CompiledKernel, has_kernel
@@ -336,6 +337,27 @@ class Schedule:
             return
         executor = "host" if step.op.edition == HOST else "reference"
         self.steps.append(numpy_step(step, self.values, self.note(executor, step, reason or step.note)))
+
+    def add_on_codes(self, step: Step) -> None:
+        """Add a step that a kernel for 8-bit codes runs."""
+        values = [self.values[number] for number in step.inputs]
+        ends = [self.dense_copy(one) if is_irregular(one.shape, one.strides) else one.id for one in values]
+        self.add_kernel(str(step.attrs["kernel"]), (*ends, *step.outputs), self.note("kernel", step, step.note))
+
+    def add_rescaling(self, step: Step) -> bool:
+        """Add a Quantize or Dequantize that no fusion takes in as a kernel of the package; returns False for others."""
+        source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
+        found = coding(step) if step.kind in ("Quantize", "Dequantize") else None
+        if found is None or not has_kernel("rescale", [source, target]):
+            return False
+        ends = (PLAIN, found) if step.kind == "Quantize" else (found, PLAIN)
+        numbers = numbers_of(ends[:1], ends[1], target.dtype)
+        known = Value(
+            len(self.values), DataType.f32, numbers.shape, dense_of(numbers.shape), len(self.values), "numbers", numbers
+        )
+        self.values[known.id] = known
+        note = self.note("kernel", step, step.note)
+        return self.add_kernel("rescale", (source.id, known.id, target.id), note)
 
     def add_kernel(self, kind: str, numbers: Sequence[int], note: int) -> bool:
         """Add a kernel of the package with the values ``numbers`` at its ports; returns False if there is none."""

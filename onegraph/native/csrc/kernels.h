@@ -1,4 +1,5 @@
-// Kernels of the package itself: casts between float types, copies between layouts, Select and ReplaceNaN.
+// Kernels of the package itself: casts between float types, copies between layouts, Select, ReplaceNaN, and arithmetic
+// on 8-bit codes.
 
 #pragma once
 
