@@ -210,6 +210,28 @@ def test_master_weights_keep_small_updates(dtype):
 
 
 @pytest.mark.library
+def test_bf16_learns_like_f32():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(64, 16)).astype(np.float32)
+    labels = data[:, :4].argmax(axis=1).astype(np.int32)
+    last = {}
+    for low in (False, True):
+        g, start = og.Graph(), np.random.default_rng(1)
+        x, y = g.input("x", og.f32, data.shape), g.input("labels", og.s32, labels.shape)
+        w1 = g.variable("w1", start.normal(0, 0.3, (16, 32)).astype(np.float32))
+        w2 = g.variable("w2", start.normal(0, 0.3, (32, 4)).astype(np.float32))
+        inner = og.training.low_precision(g, [x, w1, w2]) if low else (x, w1, w2)
+        logits = g.matmul(g.relu(g.matmul(*inner[:2])), inner[2])
+        loss = g.output("loss", og.training.cross_entropy(g, logits, y))
+        og.training.AdamW(1e-2).minimize(g, loss, [w1, w2])
+        model = g.compile()
+        losses = [float(model(data, labels)) for _ in range(40)]
+        assert losses[-1] < losses[0] / 8
+        last[low] = losses[-1]
+    assert last[True] == pytest.approx(last[False], rel=0.1)
+
+
+@pytest.mark.library
 def test_batch_norm_assigns_running_statistics():
     rng, count = np.random.default_rng(0), 4
     g = og.Graph()
