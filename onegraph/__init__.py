@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from . import capi as capi
     from . import onnx as onnx
     from . import reference as reference
+    from . import training as training
     from . import view as view
     from .capi import get_num_threads as get_num_threads
     from .capi import num_threads as num_threads
@@ -63,6 +64,7 @@ _LAZY = {
     "set_num_threads": ".capi",
     "version_info": ".capi",
     "onnx": ".onnx",
+    "training": ".training",
     "view": ".view",
     "Violation": ".checker.check",
     "check_attrs": ".checker.check",
