@@ -308,6 +308,25 @@ def test_an_interrupted_call_leaves_every_variable(monkeypatch):
 
 
 @pytest.mark.library
+def test_an_interrupted_update_leaves_every_variable(monkeypatch):
+    from onegraph.runtime import state
+
+    model = training_step().compile()
+    copied, count = state._copied, iter(range(9))
+
+    def interrupted(array):
+        if next(count):
+            raise KeyboardInterrupt
+        return copied(array)
+
+    monkeypatch.setattr(state, "_copied", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.variables.update(w=np.zeros((3, 5), np.float32), b=np.ones(5, np.float32))
+    assert (model.variables["w"] == 1).all()
+    assert (model.variables["b"] == 0).all()
+
+
+@pytest.mark.library
 def test_threads_take_turns():
     model = counter().compile()
     bound = model.bind()
@@ -492,3 +511,13 @@ def test_a_page_shows_variables_and_their_next_values():
     assert "w (next)" in page
     assert '"w"' in page
     assert "b (next)" in training_step().to_dot()
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("command", ["bench", "show", "run", "verify"])
+def test_commands_take_graphs_with_variables(command, tmp_path):
+    training_step().save(tmp_path / "g.json")
+    arguments = [sys.executable, "-m", "onegraph", command, str(tmp_path / "g.json")]
+    found = subprocess.run(arguments, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout

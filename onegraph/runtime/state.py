@@ -8,8 +8,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
 from .._util.fork_safety import new_rlock
 from ..arrays.ndarrays import aligned_empty, numpy_array
 from ..builder.graph import DataGraph
@@ -81,10 +79,13 @@ class State:
             return self.present[name].copy()
 
     def write(self, arrays: Mapping[str, Array]) -> None:
-        """Set values, which fit their variables."""
+        """Set values, which fit their variables; all of them in one interpreter step, so an interrupt sets none."""
         with self.reading("variables"):
-            for name, array in arrays.items():
-                np.copyto(self.present[name], array)
+            made = {name: _copied(array) for name, array in arrays.items()}
+            kept = {name: array for name, array in made.items() if name not in self._next}
+            memory = [{**values, **kept} for values in self._memory]
+            memory[self.turn].update(made)
+            self._memory = memory[0], memory[1]
 
 
 class Variables(MutableMapping[str, Array]):
