@@ -100,18 +100,36 @@ enum {
     onegraph_cast = 1, // f32, f16, bf16 to one of them, from any strides to any strides
     onegraph_select = 2, // f32, f16, bf16; the inputs are broadcast
     onegraph_replace_nan = 3, // f32, f16, bf16: an element, or where it is not a number the value
-    onegraph_pointwise = 4, // f32, f16, bf16: several ops of the next list; a result may share memory with an input
+    onegraph_scale = 4, // f32, bf16: an element * factor + shift, which are broadcast f32
+    onegraph_scale_relu = 5, // the same, and 0 where it is smaller
+    onegraph_look_up = 6, // s8, u8: the element of a table of 256 that the bits of an element number
+    onegraph_rescale = 7, // f32, s8, u8 to one of them: numbers, codes or both; see onegraph_scaling
+    onegraph_add = 8, // the sum of two tensors, likewise
+    onegraph_multiply = 9, // the product of two tensors, likewise
+    onegraph_pointwise = 10, // f32, f16, bf16: several ops of the next list; a result may share memory with an input
 };
 // kernels: the ops of onegraph_pointwise, computed in f32.
-enum {
-    onegraph_add = 1,
-    onegraph_subtract = 2,
-    onegraph_multiply = 3,
-    onegraph_divide = 4,
-    onegraph_squared_difference = 5,
-    onegraph_square = 6,
-    onegraph_sqrt = 7,
-    onegraph_copy = 8,
+enum onegraph_pointwise_op {
+    onegraph_op_add = 1,
+    onegraph_op_subtract = 2,
+    onegraph_op_multiply = 3,
+    onegraph_op_divide = 4,
+    onegraph_op_squared_difference = 5,
+    onegraph_op_square = 6,
+    onegraph_op_sqrt = 7,
+    onegraph_op_copy = 8,
+};
+// kernels: the places of the f32 numbers in the last input of onegraph_rescale, onegraph_add and onegraph_multiply. An
+// element of input i is (code - zero_i) * scale_i; the result is rounded after * factor + zero, and kept in [low, high].
+enum onegraph_scaling {
+    onegraph_zero_0,
+    onegraph_scale_0,
+    onegraph_zero_1,
+    onegraph_scale_1,
+    onegraph_factor,
+    onegraph_zero,
+    onegraph_low,
+    onegraph_high,
 };
 // kernels: casts elements that lie one behind another, if `is_portable` without instructions that some CPUs lack.
 void onegraph_cast_elements(dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count,

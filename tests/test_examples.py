@@ -99,6 +99,30 @@ def test_resumed_training_equals_whole_training(tmp_path):
     assert (whole / "autoencoder.txt").read_text() == (parts / "autoencoder.txt").read_text()
 
 
+def test_training_stops_without_better_scores(tmp_path):
+    if find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed: pip install onegraph[examples]")
+    code = f"""
+import sys
+sys.path.insert(0, {str(FOLDER)!r})
+from shared.loop import train
+
+class Model:
+    def __call__(self, x):
+        return x
+
+    def save_variables(self, path):
+        path.touch()
+
+scores = iter([5, 4, 3, 2, 3, 4, 2, 1, 0])
+history = train("name", Model(), lambda epoch: [{{"x": 1.0}}, {{"x": 2.0}}], lambda: next(scores), epochs=9, patience=3)
+assert history == [[1.5, 5], [1.5, 4], [1.5, 3], [1.5, 2], [1.5, 3], [1.5, 4], [1.5, 2]], history
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "name_loss.png").stat().st_size > 1000
+
+
 @pytest.mark.library
 def test_interrupted_training_leaves_a_checkpoint(tmp_path):
     path = FOLDER / "autoencoder.py"

@@ -49,6 +49,7 @@ STAGES = {
 NEEDS_LIBRARY = {"native", "capi", "compiler", "runtime"}
 # The border: the modules that take values straight from users, who may pass anything, and make plain values of them.
 BORDER = {
+    "_util.paths": "paths",
     "_util.validation": "single arguments: strings, flags, numbers, lists of one class, dictionaries",
     "opset.dtypes": "data types, in every way of writing them",
     "opset.editions.registry": "names of editions and ops",

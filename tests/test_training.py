@@ -7,7 +7,6 @@ import pytest
 
 import onegraph as og
 
-pytestmark = pytest.mark.library
 SHAPES = {"w": (16, 8), "b": (8,)}
 STEPS = 20
 # Each optimizer, with its name and options in PyTorch.
@@ -72,6 +71,7 @@ def assert_close(found, expected):
         assert np.abs(found[name] - expected[name]).max() <= 1e-6 * np.abs(expected[name]).max(), name
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizer_equals_its_formula(name):
     kind, options = OPTIMIZERS[name]
@@ -86,6 +86,7 @@ def test_optimizer_equals_its_formula(name):
         assert_close(model.variables, expected)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizer_equals_torch(name):
     torch = pytest.importorskip("torch")
@@ -102,6 +103,7 @@ def test_optimizer_equals_torch(name):
     assert_close(model.variables, {name: one.detach().numpy() for name, one in expected.items()})
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.9, 0.999, 0.999999])
 def test_bias_correction_is_exact_for_all_steps(beta):
     from onegraph.training.optimizers import _one_minus_power
@@ -114,6 +116,7 @@ def test_bias_correction_is_exact_for_all_steps(beta):
         assert model(np.float32([count]))[0] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_learning_rate_may_be_an_input(shape):
     g = og.Graph()
@@ -128,6 +131,7 @@ def test_learning_rate_may_be_an_input(shape):
         assert model.variables["w"].tolist() == [total] * 3
 
 
+@pytest.mark.library
 def test_minimize_follows_the_slope():
     g = og.Graph()
     x, y = g.input("x", og.f32, (32, 4)), g.input("y", og.f32, (32, 1))
@@ -144,6 +148,7 @@ def test_minimize_follows_the_slope():
     np.testing.assert_allclose(model.variables["b"], [0.25], atol=1e-3)
 
 
+@pytest.mark.library
 def test_two_optimizers_share_a_graph():
     g = og.Graph()
     w, b = (g.variable(name, np.ones(2, np.float32)) for name in "wb")
@@ -157,6 +162,7 @@ def test_two_optimizers_share_a_graph():
     assert {"adamw/step", "plain/step", "w/adamw/mean", "b/plain/square"} <= set(model.variables)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("scale", [0.01, 10.0])
 def test_clipping_bounds_the_norm_of_all_gradients(scale):
     arrays = [scale * array for array in starts().values()]
@@ -172,6 +178,7 @@ def test_clipping_bounds_the_norm_of_all_gradients(scale):
         np.testing.assert_allclose(one, array * min(1, 1.5 / (exact + 1e-6)), rtol=2e-6)
 
 
+@pytest.mark.library
 def test_clipping_equals_torch():
     torch = pytest.importorskip("torch")
     g = og.Graph()
@@ -186,6 +193,7 @@ def test_clipping_equals_torch():
         np.testing.assert_allclose(found, one.grad.numpy(), rtol=2e-6)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("dtype", [og.bf16, og.f16])
 def test_master_weights_keep_small_updates(dtype):
     g = og.Graph()
@@ -201,6 +209,29 @@ def test_master_weights_keep_small_updates(dtype):
     np.testing.assert_allclose(model.variables["w"], np.full((4, 2), 1 - 10 * 8e-5), rtol=1e-6)
 
 
+@pytest.mark.library
+def test_bf16_learns_like_f32():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(64, 16)).astype(np.float32)
+    labels = data[:, :4].argmax(axis=1).astype(np.int32)
+    last = {}
+    for low in (False, True):
+        g, start = og.Graph(), np.random.default_rng(1)
+        x, y = g.input("x", og.f32, data.shape), g.input("labels", og.s32, labels.shape)
+        w1 = g.variable("w1", start.normal(0, 0.3, (16, 32)).astype(np.float32))
+        w2 = g.variable("w2", start.normal(0, 0.3, (32, 4)).astype(np.float32))
+        inner = og.training.low_precision(g, [x, w1, w2]) if low else (x, w1, w2)
+        logits = g.matmul(g.relu(g.matmul(*inner[:2])), inner[2])
+        loss = g.output("loss", og.training.cross_entropy(g, logits, y))
+        og.training.AdamW(1e-2).minimize(g, loss, [w1, w2])
+        model = g.compile()
+        losses = [float(model(data, labels)) for _ in range(40)]
+        assert losses[-1] < losses[0] / 8
+        last[low] = losses[-1]
+    assert last[True] == pytest.approx(last[False], rel=0.1)
+
+
+@pytest.mark.library
 def test_batch_norm_assigns_running_statistics():
     rng, count = np.random.default_rng(0), 4
     g = og.Graph()
@@ -231,6 +262,7 @@ def dropping():
     return g.compile()
 
 
+@pytest.mark.library
 def test_dropout_drops_others_in_every_call():
     model, ones = dropping(), np.ones((64, 64), np.float32)
     first, second = model(ones), model(ones)
@@ -267,6 +299,7 @@ def trained(threads):
     return losses, {name: array.tobytes() for name, array in model.variables.items()}
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("threads", [1, 2])
 def test_training_repeats_bit_by_bit(threads):
     first, second = trained(threads), trained(threads)
@@ -275,6 +308,7 @@ def test_training_repeats_bit_by_bit(threads):
     assert len(first[1]) == 16
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("name", ["sgd", "nesterov", "adam", "adamw"])
 def test_updates_run_in_the_library_alone(name):
     kind, options = OPTIMIZERS[name]

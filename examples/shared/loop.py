@@ -24,7 +24,7 @@ def train(name, model, batches, score, *, epochs, patience=5):
 
     Args:
         name: of the files.
-        model: an executable with a variable ``adam/step`` and an output ``loss``.
+        model: an executable with a variable ``adam/step`` and one output, the loss.
         batches: a function that returns the inputs of every step of an epoch; the same ones in every run.
         score: a function that is called after each epoch.
         epochs: the largest number of epochs, without ``--epochs``.
@@ -42,7 +42,7 @@ def train(name, model, batches, score, *, epochs, patience=5):
             while len(history) < epochs and not _is_stuck([scored for _, scored in history], patience):
                 steps, losses = batches(len(history)), []
                 for inputs in steps:
-                    losses.append(float(model(**inputs).loss))
+                    losses.append(float(model(**inputs)))
                     progress.advance(bar, 1 / len(steps))
                 history.append([np.mean(losses), float(score())])
                 np.savetxt(log, history)

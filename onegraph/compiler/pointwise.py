@@ -19,14 +19,14 @@ from .lower import Lowered, Step
 
 # The kernel's ops, by kind.
 OPS = {
-    "Add": lib.onegraph_add,
-    "Subtract": lib.onegraph_subtract,
-    "Multiply": lib.onegraph_multiply,
-    "Divide": lib.onegraph_divide,
-    "SquaredDifference": lib.onegraph_squared_difference,
-    "Square": lib.onegraph_square,
-    "Sqrt": lib.onegraph_sqrt,
-    "TypeCast": lib.onegraph_copy,
+    "Add": lib.onegraph_op_add,
+    "Subtract": lib.onegraph_op_subtract,
+    "Multiply": lib.onegraph_op_multiply,
+    "Divide": lib.onegraph_op_divide,
+    "SquaredDifference": lib.onegraph_op_squared_difference,
+    "Square": lib.onegraph_op_square,
+    "Sqrt": lib.onegraph_op_sqrt,
+    "TypeCast": lib.onegraph_op_copy,
 }
 REGISTERS = 48  # of the kernel
 # The library fuses chains of ops with one result as well. Joined ops have so many tensors that it would take more steps.

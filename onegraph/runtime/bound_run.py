@@ -74,9 +74,10 @@ class BoundRun(Made):
             StatusError if the library fails, for example because memory is short.
     """
 
-    __slots__ = ("__weakref__", "_outputs", "_owner", "run")
+    __slots__ = ("__weakref__", "_has_state", "_outputs", "_owner", "run")
 
     run: Callable[[], Any]
+    _has_state: bool
     _outputs: dict[str, Array]
     _owner: tuple[Program, Frame, dict[int, Array]]
 
@@ -100,7 +101,7 @@ class BoundRun(Made):
     ) -> BoundRun:
         """A run of a frame to which ``arrays`` are bound; ``shaping`` are those of them that set a shape."""
         self = cls.__new__(cls)
-        self._outputs = dict(results.given)
+        self._outputs, self._has_state = dict(results.given), False
         # Nothing that the function refers to refers back to it, so that everything is freed with its last user.
         self._owner = owner = (program, frame, dict(arrays))
         if program.in_c:
@@ -117,6 +118,7 @@ class BoundRun(Made):
     def _keep_state(self, state: State) -> None:
         """From now on, each run starts from the values of the variables and gives them their next values."""
         program, frame, _ = self._owner
+        self._has_state = True
         self.run = partial(_run_with_state, state, program, frame, self.run)
 
     @property
@@ -147,10 +149,11 @@ class BoundRun(Made):
     def _sample(self, enough: int, most: int) -> list[int]:
         """Run for about ``enough`` nanoseconds, at most ``most`` times; returns the time of each run in nanoseconds.
 
-        A run that is one call into C is timed in C.
+        A run that is one call into C is timed in C; with variables it is not, as each run binds their memory.
         """
         program, frame, _ = self._owner
-        return frame.plan.sample(enough, most) if program.in_c else sample(self.run, enough, most)
+        in_c = program.in_c and not self._has_state
+        return frame.plan.sample(enough, most) if in_c else sample(self.run, enough, most)
 
     def _lay_upon_inputs(self) -> None:
         """From now on, write results over the inputs where the library allows it; only the next run is then right.

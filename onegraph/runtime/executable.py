@@ -6,11 +6,12 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from html import escape
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._util.html_table import escaped
 from .._util.init_once import Made, once
+from .._util.paths import path_of
 from .._util.validation import flag, integer
 from ..arrays.ndarrays import Held
 from ..builder.graph import DataGraph, expect_graph
@@ -29,19 +30,19 @@ from ..opset.dtypes import DataType
 from ..opset.editions.registry import HOST
 from ..opset.schema import Shape
 from ..opset.shapes import known
-from ..serialize.files import path_of
 from ..transform.specialise import specialise
 from ..transform.stages import stages
 from .arguments import Arguments, OutputSpec, refuse_shared, value_inputs
 from .bound_run import BoundRun, QuickCall, quick_call, refuse_elsewhere, signature
 from .compile_options import Options, compile_options, refuse_unknown_partitions
-from .implementation_names import implementation_names
 from .plan import EXECUTE
-from .profile import Profile, measure
 from .program import Program, Threads
 from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .staged import Staged
 from .state import State, Variables
+
+if TYPE_CHECKING:
+    from .profile import Profile
 
 Arrays = Mapping[str, Array]
 NO_ARRAYS: Arrays = {}
@@ -309,6 +310,8 @@ class Executable(Made):
             ArgumentError: an array does not fit, or ``runs`` is not a positive integer.
             UnsupportedError: the process that finds the implementations failed.
         """
+        from .profile import measure
+
         count = integer("runs", runs, 1, 10**6)
         given = {**self._arguments.arrays(arrays, named), **({} if self._state is None else self._state.present)}
         entry = self._find(given)
@@ -331,7 +334,7 @@ class Executable(Made):
 
     def _repr_html_(self) -> str:
         """The executable as HTML for a notebook: inputs, outputs, and the report."""
-        return f"<p>{escape(signature('Executable', self.inputs, self.outputs))}</p>{self.report()._repr_html_()}"
+        return f"<p>{escaped(signature('Executable', self.inputs, self.outputs))}</p>{self.report()._repr_html_()}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         graph = self._declared
@@ -405,6 +408,8 @@ class Executable(Made):
         if not implementations:
             return tuple(map(replace, program.reports))
         if entry.implementations is None:
+            from .implementation_names import implementation_names
+
             entry.implementations = implementation_names(program, options.policy, options.fpmath_mode)
         found = entry.implementations
         return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)

@@ -18,6 +18,7 @@ from ..capi.caches import give_up_constants
 from ..capi.settings import is_aligned
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads
+from ..compiler.codes import compute_on_codes
 from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
 from ..compiler.lower import Value, lower
@@ -71,7 +72,7 @@ class Program:
     ) -> None:
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         if policy == "fusion":
-            lowered = join_elementwise(repeat_for_readers(lowered))
+            lowered = join_elementwise(repeat_for_readers(compute_on_codes(lowered)))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
@@ -130,6 +131,7 @@ class Program:
             if number not in self.slots
         ]
         self.offsets, self.arena_size = plan_memory(lifetimes, in_place)
+        self.spare_arenas: list[Array] = []  # of measurements; the next frame takes over the memory
         # Outputs, each with the input whose memory it may reuse if the caller gives up that input.
         self.in_place = {
             target: source
@@ -192,7 +194,7 @@ class Program:
         if not every:
             self.source.threads = counts
         self._keeping = [step.note for step in in_c if step.again is not None]
-        self._notes = schedule.notes
+        self._notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
 
     def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
@@ -214,6 +216,8 @@ class Program:
         except OutOfMemoryError:
             give_up_constants()
             return self._keeping
+        finally:
+            frame.end()
         found = [size for size, keeps in zip(kept, self.source.keeps, strict=True) if keeps]
         taken = [note for note, size in zip(self._keeping, found, strict=True) if size < 0]
         if not taken:
@@ -235,7 +239,10 @@ class Program:
             calling_thread(),
         ):  # a signal handler forked: kernels would wait for threads that do not exist
             return [None] * len(steps)
-        return frame.measure(LONG_SECONDS)  # the plan checks for a fork itself
+        try:
+            return frame.measure(LONG_SECONDS)  # the plan checks for a fork itself
+        finally:
+            frame.end()
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:
@@ -269,7 +276,10 @@ class Frame:
         self.program = program
         self.plan = Plan(program.source if source is None else source)
         self.number = self.plan.number  # read by native/csrc/call.cpp
-        self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
+        try:
+            self._arena = program.spare_arenas.pop()
+        except IndexError:
+            self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
         self.plan.bind(0, address_of(self._arena))
         self._constants = tuple(program.constants.values())  # a run in C refers to the frame only
         for number, constant in program.constants.items():
@@ -298,6 +308,10 @@ class Frame:
             array = watch()
             if array is not None and (address_of(array), array.nbytes) != (place, size):
                 raise plan_error(lib.onegraph_moved)
+
+    def end(self) -> None:
+        """Leave the arena, whose pages the system has filled, to the next frame; this one cannot run again."""
+        self.program.spare_arenas.append(self._arena)
 
     def release(self) -> None:
         """Drop the program and the caller's arrays, so that a free frame does not keep their memory."""

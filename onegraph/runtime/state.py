@@ -8,15 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
 from .._util.fork_safety import new_rlock
 from ..arrays.ndarrays import aligned_empty, numpy_array
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError, StateError, shown
 from ..ir.op import Array, LogicalTensor
 from ..opset.shapes import show
-from ..serialize.variables import read_variables, write_variables
 
 Result = TypeVar("Result")
 
@@ -82,10 +79,13 @@ class State:
             return self.present[name].copy()
 
     def write(self, arrays: Mapping[str, Array]) -> None:
-        """Set values, which fit their variables."""
+        """Set values, which fit their variables; all of them in one interpreter step, so an interrupt sets none."""
         with self.reading("variables"):
-            for name, array in arrays.items():
-                np.copyto(self.present[name], array)
+            made = {name: _copied(array) for name, array in arrays.items()}
+            kept = {name: array for name, array in made.items() if name not in self._next}
+            memory = [{**values, **kept} for values in self._memory]
+            memory[self.turn].update(made)
+            self._memory = memory[0], memory[1]
 
 
 class Variables(MutableMapping[str, Array]):
@@ -128,11 +128,15 @@ class Variables(MutableMapping[str, Array]):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all values to a file; see ``Executable.save_variables``."""
+        from ..serialize.variables import write_variables
+
         with self._state.reading("save_variables"):
             write_variables(Path(path), self._state.present)
 
     def load(self, path: str | PathLike[str]) -> None:
         """Set all values from a file; see ``Executable.load_variables``."""
+        from ..serialize.variables import read_variables
+
         self._state.write(read_variables(Path(path), self._state.tensors))
 
     def _fitting(self, name: object, array: object) -> Array:

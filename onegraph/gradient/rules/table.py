@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from ...lowering.emitter import Value
 from ...opset.schema import Schema
+from ..use import Piece
 
-Found = Value | None | tuple[Value | None, ...]
+Found = Value | Piece | None | tuple[Value | Piece | None, ...]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
