@@ -60,23 +60,14 @@ def onegraph(task: Task, setup: TrainingSetup) -> tuple[Step, Callable[[], dict[
     losses = task.step(net, {name: net.given(name, array) for name, array in arrays.items()}, setup.batch)
     net.finish(losses)
     executable = net.graph.compile()
-    # The new values of one run are the old ones of the next.
-    run = executable.bind(**arrays, **net.state)
-    names = [name for name in net.graph.outputs if name.startswith("new/")]
-    back = executable.bind(
-        **arrays,
-        **{**net.state, **{name.removeprefix("new/"): run.outputs[name] for name in names}},
-        **{name: net.state[name.removeprefix("new/")] for name in names},
-    )
-    turns = [run, back]
+    bound = executable.bind(**arrays)
 
     def step() -> list[float]:
-        turns.reverse()
-        turns[1].run()
-        return [float(np.asarray(turns[1].outputs[f"loss{number}"]).ravel()[0]) for number in range(len(losses))]
+        bound.run()
+        return [float(np.asarray(bound.outputs[f"loss{number}"]).ravel()[0]) for number in range(len(losses))]
 
     def more() -> dict[str, Any]:
-        report, kernels = executable.report(), taken_by(run.run)
+        report, kernels = executable.report(), taken_by(bound.run)
         counts = [part.executor for part in report.partitions]
         hosts = sorted({part.ops[0].split()[0] for part in report.partitions if part.executor in ("host", "reference")})
         reorders = sum(taken for name, taken in kernels.items() if name.startswith("reorder"))

@@ -119,7 +119,7 @@ def read(net: Any, given: Mapping[str, Any], batch: int, forward: Callable[[Any,
 
 
 def adversarial(net: Any, given: Mapping[str, Any], batch: int) -> list[Any]:
-    """The discriminator learns to tell images from fakes; then the generator learns to deceive the new discriminator."""
+    """The discriminator learns to tell images from fakes, then the generator to deceive the new discriminator."""
 
     def judge(net: Any, image: Any, fake: Any) -> Any:
         return net.add(net.judgement(dcgan.judged(net, image), 1), net.judgement(dcgan.judged(net, fake), 0))

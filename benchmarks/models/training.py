@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import onegraph as og
+from onegraph import training
 
 from .network import EPSILON, Network, Tensor, sizes
 from .optimizers import Optimizer
@@ -21,35 +22,27 @@ class Training(Network):
         parameters: the parameters at the start.
         dtype: of activations and products.
         optimizer: one for all parameters.
-
-    Attributes:
-        state: the arrays at the start of everything that a step replaces, by name.
     """
 
     def __init__(self, parameters: Parameters, dtype: og.DataType, optimizer: Optimizer) -> None:
         super().__init__(parameters, dtype)
-        self.state: dict[str, np.ndarray] = {}
         self._optimizer = optimizer
         self._now: dict[str, Tensor] = {}  # variables, and their new values when they have them
         self._used: dict[tuple[str, og.DataType], Tensor] = {}  # parameters, cast
         self._ends: dict[int, list[tuple[Tensor, Tensor]]] = {}  # by loss: the inputs of the function, and their copies
-        self._counted: dict[str, Tensor] = {}
+        self._updates = 0
 
-    def variable(self, name: str, array: np.ndarray) -> Tensor:
-        """A tensor that a step reads and replaces."""
-        if name not in self._now:
-            self.state[name] = array
-            self._now[name] = self.graph.input(name, og.DataType(str(array.dtype).replace("float", "f")), array.shape)
-        return self._now[name]
-
-    def assign(self, name: str, value: Tensor) -> None:
+    def _replace(self, name: str, value: Tensor) -> None:
+        """From now on, a parameter has another value."""
         self._now[name] = value
         self._used = {key: tensor for key, tensor in self._used.items() if key[0] != name}
 
     def parameter(self, name: str, dtype: og.DataType | None = None) -> Tensor:
         key = name, dtype or self.dtype
         if key not in self._used:
-            whole = self.variable(name, self.parameters[name])
+            if name not in self._now:
+                self._now[name] = self.graph.variable(name, self.parameters[name])
+            whole = self._now[name]
             self._used[key] = whole if key[1] is og.f32 else self.graph.type_cast(whole, dtype=key[1])
         return self._used[key]
 
@@ -60,8 +53,8 @@ class Training(Network):
             self.parameter(f"{name}_{part}", og.f32) for part in ("mean", "variance", "gamma", "beta")
         )
         done = self.graph.batch_norm_forward_training(x, mean, variance, gamma, beta, epsilon=EPSILON, momentum=0.9)
-        self.assign(f"{name}_mean", done.running_mean)
-        self.assign(f"{name}_variance", done.running_variance)
+        self._replace(f"{name}_mean", done.running_mean)
+        self._replace(f"{name}_variance", done.running_variance)
         return done.dst
 
     def layer_norm(self, x: Any, name: str) -> Any:
@@ -79,13 +72,13 @@ class Training(Network):
         likely = g.log_softmax(self.wide(x), axis=-1)
         places = g.op("Reshape", [label, g.constant(np.array([rows, 1]), dtype=og.s64)], edition="host")
         found = g.op("GatherElements", [likely, places], {"axis": 1}, edition="host")
-        return g.multiply(g.reduce_mean(found, axes=[0, 1]), self._number(-1))
+        return g.multiply(g.reduce_mean(found, axes=[0, 1]), self.graph.constant(np.full(1, -1, np.float32)))
 
     def judgement(self, x: Any, target: int) -> Any:
         """The cross entropy of scores of one class, for images that all are (1) or are not (0)."""
         g, x = self.graph, self.wide(x)
         if target:
-            x = g.multiply(x, self._number(-1))
+            x = g.multiply(x, self.graph.constant(np.full(1, -1, np.float32)))
         return g.reduce_mean(g.softplus(x), axes=[0, 1, 2, 3])
 
     def detached(self, x: Any) -> Any:
@@ -102,12 +95,13 @@ class Training(Network):
         return image if self.dtype is og.f32 else self.graph.type_cast(image, dtype=self.dtype)
 
     def finish(self, losses: list[Any]) -> None:
-        """Add an output for each loss, and for the new value of each variable."""
+        """Add an output for each loss, and keep the statistics of batch normalization."""
         for number, loss in enumerate(losses):
             self.graph.output(f"loss{number}", loss)
+        variables, assigned = self.graph.variables, self.graph.assignments
         for name, value in self._now.items():
-            if value.name not in self.graph.inputs:
-                self.graph.output(f"new/{name}", value)
+            if name not in assigned and value is not variables[name]:
+                self.graph.assign(variables[name], value)
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
@@ -133,47 +127,17 @@ class Training(Network):
         else:
             seeds = self.graph.gradient(loss, [end for _, end in ends])
             gradients = self.graph.gradient([origin for origin, _ in ends], wrt, seeds)
-        for (name, _), gradient in zip(used, gradients, strict=True):
-            self.assign(name, getattr(self, f"_{self._optimizer.kind.lower()}")(name, self.wide(gradient), prefixes))
+        optimizer = made(self._optimizer, f"optimizer{self._updates}")
+        optimizer.update(self.graph, [self.graph.variables[name] for name, _ in used], gradients)
+        self._updates += 1
+        for name, _ in used:
+            self._replace(name, self.graph.assignments[name])
 
-    def _sgd(self, name: str, gradient: Tensor, prefixes: tuple[str, ...]) -> Tensor:
-        g, o, now = self.graph, self._optimizer, self._now[name]
-        momentum = g.add(g.multiply(self._zeros(f"{name}/momentum", now), self._number(o.momentum)), gradient)
-        self.assign(f"{name}/momentum", momentum)
-        return g.subtract(now, g.multiply(momentum, self._number(o.rate)))
 
-    def _adam(self, name: str, gradient: Tensor, prefixes: tuple[str, ...], decay: float = 0.0) -> Tensor:
-        g, o, now = self.graph, self._optimizer, self._now[name]
-        first, second = (self._zeros(f"{name}/{part}", now) for part in ("first", "second"))
-        rate, scale = self._corrections("/".join(prefixes))
-        (b1, b2) = o.betas
-        first = g.add(g.multiply(first, self._number(b1)), g.multiply(gradient, self._number(1 - b1)))
-        second = g.add(g.multiply(second, self._number(b2)), g.multiply(g.square(gradient), self._number(1 - b2)))
-        self.assign(f"{name}/first", first)
-        self.assign(f"{name}/second", second)
-        whole = g.add(g.multiply(g.sqrt(second), scale), self._number(o.epsilon))
-        if decay:
-            now = g.multiply(now, self._number(1 - o.rate * decay))
-        return g.subtract(now, g.multiply(g.divide(first, whole), rate))
-
-    def _adamw(self, name: str, gradient: Tensor, prefixes: tuple[str, ...]) -> Tensor:
-        return self._adam(name, gradient, prefixes, self._optimizer.decay)
-
-    def _number(self, value: float) -> Tensor:
-        return self.graph.constant(np.full(1, value, np.float32))
-
-    def _zeros(self, name: str, like: Tensor) -> Tensor:
-        return self.variable(name, np.zeros(sizes(like), np.float32))
-
-    def _corrections(self, group: str) -> tuple[Tensor, Tensor]:
-        """The rate by which Adam divides the corrected moments, and the factor of the second moment's root."""
-        g, o = self.graph, self._optimizer
-        if group not in self._counted:
-            powers = []
-            for part, beta in zip(("first", "second"), o.betas, strict=True):
-                name = f"{group}/power of {part}"
-                self.assign(name, g.multiply(self.variable(name, np.ones(1, np.float32)), self._number(beta)))
-                powers.append(g.subtract(self._number(1), self._now[name]))
-            rate = g.divide(self._number(o.rate), powers[0])
-            self._counted[group] = rate, g.divide(self._number(1), g.sqrt(powers[1]))
-        return self._counted[group]
+def made(optimizer: Optimizer, name: str) -> training.Optimizer:
+    if optimizer.kind == "SGD":
+        return training.SGD(optimizer.rate, momentum=optimizer.momentum, name=name)
+    numbers: dict[str, Any] = {"betas": optimizer.betas, "epsilon": optimizer.epsilon, "name": name}
+    if optimizer.kind == "AdamW":
+        return training.AdamW(optimizer.rate, weight_decay=optimizer.decay, **numbers)
+    return training.Adam(optimizer.rate, **numbers)

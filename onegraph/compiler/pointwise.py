@@ -29,7 +29,7 @@ OPS = {
     "TypeCast": lib.onegraph_op_copy,
 }
 REGISTERS = 48  # of the kernel
-# The library fuses chains of ops with one result as well. Joined ops have so many tensors that it would take more steps.
+# The library fuses chains of ops with one result as well. It needs several steps for joined ops.
 MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
 
 
@@ -59,7 +59,12 @@ def _merged(group: Sequence[Step], results: Sequence[int]) -> Step:
     sources = dict.fromkeys(number for step in group for number in step.inputs if number not in made)
     last = group[-1]
     return last._replace(
-        executor="pointwise", inputs=tuple(sources), outputs=tuple(results), part=None, whole=False, members=tuple(group)
+        executor="pointwise",
+        inputs=tuple(sources),
+        outputs=tuple(results),
+        part=None,
+        whole=False,
+        members=tuple(group),
     )
 
 
@@ -171,15 +176,16 @@ def _in_order(lowered: Lowered, steps: Sequence[Step]) -> list[Step] | None:
     needs = [{maker[number] for number in step.inputs if number in maker} for step in steps]
     keys = [float(place) for place in range(len(steps))]
     given = {tensor.id for tensor in lowered.graph.inputs.values()}
-    for place, step in enumerate(steps):
-        if step.members:
-            others = [other for number in step.inputs if number in given for other in readers[number] if other < place]
-            keys[place] = max([*needs[place], *others], default=place) + 0.5
-    waits = [len(need) for need in needs]
     users: list[list[int]] = [[] for _ in steps]
     for place, need in enumerate(needs):
         for other in need:
             users[other].append(place)
+    for place, step in enumerate(steps):
+        if step.members:
+            after = _reached(users, place)
+            others = {other for number in step.inputs if number in given for other in readers[number]} - after
+            keys[place] = max([*needs[place], *others], default=place) + 0.5
+    waits = [len(need) for need in needs]
     ready = [(keys[place], place) for place, count in enumerate(waits) if not count]
     heapify(ready)
     ordered: list[Step] = []
@@ -191,6 +197,16 @@ def _in_order(lowered: Lowered, steps: Sequence[Step]) -> list[Step] | None:
             if not waits[user]:
                 heappush(ready, (keys[user], user))
     return ordered if len(ordered) == len(steps) else None
+
+
+def _reached(users: Sequence[Sequence[int]], start: int) -> set[int]:
+    """A step and the steps that depend on it."""
+    found, waiting = {start}, [start]
+    while waiting:
+        new = [user for user in users[waiting.pop()] if user not in found]
+        found.update(new)
+        waiting += new
+    return found
 
 
 def code_of(step: Step) -> list[int]:

@@ -1,0 +1,118 @@
+"""Elementwise ops that run together: exact numbers, and which ops are joined."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.compiler.lower import lower
+from onegraph.compiler.pointwise import join_elementwise
+
+RNG = np.random.default_rng(0)
+NUMBERS = {"b1": 0.9, "1-b1": 0.1, "b2": 0.999, "1-b2": 0.001, "c": 1.5, "eps": 1e-8, "lr": 0.01}
+
+
+def adam(shape, gradient="f32"):
+    """A graph with the update of Adam for one variable: three results of four inputs."""
+    g = og.Graph()
+    p, m, v = (g.input(name, "f32", shape) for name in "pmv")
+    slope = g.input("slope", gradient, shape)
+    if gradient != "f32":
+        slope = g.type_cast(slope, dtype="f32")
+    number = {name: g.constant(np.full(1, value, np.float32)) for name, value in NUMBERS.items()}
+    m = g.add(g.multiply(m, number["b1"]), g.multiply(slope, number["1-b1"]))
+    v = g.add(g.multiply(v, number["b2"]), g.multiply(g.square(slope), number["1-b2"]))
+    root = g.add(g.multiply(g.sqrt(v), number["c"]), number["eps"])
+    p = g.subtract(p, g.multiply(g.divide(m, root), number["lr"]))
+    for name, tensor in (("p2", p), ("m2", m), ("v2", v)):
+        g.output(name, tensor)
+    return g
+
+
+def expected(p, m, v, slope):
+    """The same in numpy, where each op is rounded to f32."""
+    slope = slope.astype(np.float32)
+    number = {name: np.float32(value) for name, value in NUMBERS.items()}
+    m = m * number["b1"] + slope * number["1-b1"]
+    v = v * number["b2"] + slope * slope * number["1-b2"]
+    return p - m / (np.sqrt(v) * number["c"] + number["eps"]) * number["lr"], m, v
+
+
+@pytest.mark.parametrize("gradient", ["f32", "bf16"])
+@pytest.mark.parametrize("shape", [(2,), (7,), (511,), (512,), (513,), (40, 1001), (1100, 1001)])
+def test_joined_update_is_rounded_op_by_op(shape, gradient):
+    g = adam(shape, gradient)
+    given = {name: np.abs(RNG.standard_normal(shape)).astype(np.float32) for name in "pmv"}
+    given["slope"] = RNG.standard_normal(shape).astype(np.float32).astype(og.DataType(gradient).numpy)
+    model = g.compile()
+    for found, wanted in zip(model(**given), expected(**given), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    (part,) = model.report().partitions
+    assert part.executor == "kernel"
+    assert len(part.names) == len(g.ops)
+
+
+def test_result_can_be_narrow():
+    g = og.Graph()
+    x, y, z = (g.input(name, "f32", (1000,)) for name in "xyz")
+    total = g.add(g.multiply(x, y), z)
+    g.output("total", total)
+    g.output("narrow", g.type_cast(total, dtype="bf16"))
+    given = [RNG.standard_normal(1000).astype(np.float32) for _ in range(3)]
+    found = g.compile()(*given)
+    np.testing.assert_array_equal(found[0], given[0] * given[1] + given[2])
+    np.testing.assert_array_equal(found[1], (given[0] * given[1] + given[2]).astype(og.bf16.numpy))
+
+
+def test_single_number_can_come_first():
+    g = og.Graph()
+    x, y, z, one = (*(g.input(name, "f32", (20,)) for name in "xyz"), g.input("one", "f32", (1,)))
+    first = g.subtract(one, g.multiply(x, y))
+    g.output("first", first)
+    g.output("second", g.divide(one, g.add(first, z)))
+    x, y, z = (RNG.uniform(1, 2, 20).astype(np.float32) for _ in range(3))
+    one = np.full(1, 5, np.float32)
+    found = g.compile()(x=x, y=y, z=z, one=one)
+    np.testing.assert_array_equal(found[0], one - x * y)
+    np.testing.assert_array_equal(found[1], one / (one - x * y + z))
+
+
+def joined(g):
+    return [len(step.members) for step in join_elementwise(lower(g)).steps if step.members]
+
+
+def test_ops_around_a_product_are_not_joined():
+    g = og.Graph()
+    x, y, z = (g.input(name, "f32", (4, 4)) for name in "xyz")
+    first = g.add(g.multiply(x, y), z)
+    second = g.add(g.add(g.matmul(first, x), first), z)
+    g.output("first", first)
+    g.output("second", second)
+    assert max(joined(g), default=0) < len(g.ops) - 1
+    given = [RNG.integers(-3, 4, (4, 4)).astype(np.float32) for _ in range(3)]
+    x, y, z = given
+    found = g.compile()(*given)
+    np.testing.assert_array_equal(found[0], x * y + z)
+    np.testing.assert_array_equal(found[1], (x * y + z) @ x + x * y + 2 * z)
+
+
+def test_chain_with_one_result_stays_with_the_library():
+    g = og.Graph()
+    x, y = g.input("x", "f32", (4, 4)), g.input("y", "f32", (4, 4))
+    g.output("z", g.sqrt(g.add(g.multiply(x, y), x)))
+    assert joined(g) == []
+
+
+def test_new_value_takes_the_place_of_the_old_one_last():
+    """An update runs behind the readers of the old value, and before ops that need neither."""
+    g = og.Graph()
+    w, m, x = (g.input(name, "f32", (8, 8)) for name in "wmx")
+    slope = g.matmul(x, x)
+    speed = g.add(g.multiply(m, g.constant(np.full(1, 0.5, np.float32))), slope)
+    g.output("speed", speed)
+    g.output("new", g.subtract(w, speed))
+    y = g.matmul(x, w)
+    for _ in range(3):
+        y = g.matmul(y, x)
+    g.output("y", y)
+    kinds = ["update" if step.members else step.kind for step in join_elementwise(lower(g)).steps]
+    assert kinds == ["MatMul", "MatMul", "update", "MatMul", "MatMul", "MatMul"]
