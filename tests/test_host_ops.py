@@ -340,3 +340,17 @@ def test_results_of_another_shape_disagree():
 def test_every_host_op_has_a_page():
     for schema in HOST.schemas.values():
         assert all(rule["doc"] for rule in to_dict(HOST, schema)["rules"])
+
+
+def test_slices_at_equal_places_are_added():
+    g = og.Graph()
+    src, places = g.input("src", "f32", (9, 4, 8)), g.input("places", "s64", (2, 5, 1))
+    updates = g.input("updates", "f32", (2, 5, 4, 8))
+    g.output("dst", g.op("ScatterND", [src, places, updates], {"reduction": "add"}, edition="host"))
+    rng = np.random.default_rng(0)
+    given = {name: rng.integers(-9, 9, g.inputs[name].shape).astype(np.float32) for name in ("src", "updates")}
+    numbers = np.array([[3, 0, 3, -1, 8], [5, 3, 0, -9, 3]])
+    expected = given["src"].copy()
+    for place in np.ndindex(2, 5):
+        expected[numbers[place]] += given["updates"][place]
+    np.testing.assert_array_equal(g.compile()(**given, places=numbers[..., None]), expected)
