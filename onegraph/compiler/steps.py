@@ -25,7 +25,7 @@ from ..native.library import VERSION
 from ..opset.editions.registry import DEFAULT, HOST, base_of
 from ..opset.schema import Call
 from ..reference import run_op
-from ..reference.host import computed_on_host, host_function
+from ..reference.host import INTO, computed_on_host, host_function
 from .arithmetic import arithmetic_of
 from .host_views import is_irregular
 from .kernels import CompiledKernel
@@ -182,11 +182,13 @@ def _host_run(op: Op) -> Run:
 
     def run(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
         with np.errstate(all="ignore"):
-            found = computed_on_host(op, function, call, arrays)
+            into = partial(function, out=results[0]) if op.kind in INTO else function
+            found = computed_on_host(op, into, call, arrays)
             for tensor, target, array in zip(op.outputs, results, found, strict=True):
                 if array.shape != target.shape:  # numpy would broadcast it
                     raise ArgumentError(f"{op.kind} {op.name!r}: shape {array.shape}; expected {tensor}")
-                np.copyto(target, array, casting="unsafe")
+                if array is not target:
+                    np.copyto(target, array, casting="unsafe")
 
     return run
 

@@ -14,6 +14,9 @@ from . import arithmetic, detection, foreign, indexing, movement
 # Reshapes, slices and the like return a view where numpy can.
 VIEWS = frozenset(["Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand"])
 
+# Ops that change a few elements of a copy. Their functions write into the array ``out``, so that the copy is made once.
+INTO = frozenset(["ScatterElements", "ScatterND"])
+
 
 def host_function(schema: Schema) -> Callable[..., object]:
     """The numpy function of a host op; KeyError if there is none."""

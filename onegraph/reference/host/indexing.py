@@ -48,25 +48,26 @@ def gather_nd(call: Call, src: Array, indices: Array) -> Array:
     return np.broadcast_to(src[(*first, *tuples)], known_dims(wanted))  # tuples without numbers select all of src
 
 
-def scatter_elements(call: Call, src: Array, indices: Array, updates: Array) -> Array:
+def scatter_elements(call: Call, src: Array, indices: Array, updates: Array, out: Array | None = None) -> Array:
     """src with updates at the places that the indices name along the axis."""
     axis = call.s64("axis") % src.ndim
     places: list[Array] = [*np.indices(indices.shape, sparse=True)]
     places[axis] = _wrapped(indices, src.shape[axis])
-    return _scattered(call, src, tuple(places), updates)
+    return _scattered(call, src, tuple(places), updates, out)
 
 
-def scatter_nd(call: Call, src: Array, indices: Array, updates: Array) -> Array:
+def scatter_nd(call: Call, src: Array, indices: Array, updates: Array, out: Array | None = None) -> Array:
     """src with updates at the places that each tuple of indices names."""
     tuples = tuple(_wrapped(indices[..., number], src.shape[number]) for number in range(indices.shape[-1]))
-    return _scattered(call, src, tuples, updates)
+    return _scattered(call, src, tuples, updates, out)
 
 
 ROW = 16  # elements of a slice from which on slices are added as a whole
 
 
-def _scattered(call: Call, src: Array, places: tuple[Array, ...], updates: Array) -> Array:
-    found, how = src.copy(), call.string("reduction")
+def _scattered(call: Call, src: Array, places: tuple[Array, ...], updates: Array, out: Array | None) -> Array:
+    found, how = np.empty_like(src) if out is None else out, call.string("reduction")
+    np.copyto(found, src)
     if how == "none":
         found[places] = updates
     elif how == "add" and len(places) == 1 and math.prod(src.shape[1:]) >= ROW and places[0].size:
