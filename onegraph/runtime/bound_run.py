@@ -205,14 +205,12 @@ def refuse_elsewhere(own: OwnerThread | None) -> None:
 
 def _run_with_state(state: State, program: Program, frame: Frame, run: Callable[[], Any]) -> Any:
     """Run once with the present values of the variables, and keep the next ones."""
-    inputs, direct = program.graph.inputs, dict(program.direct)
 
     def step() -> Any:
-        following = state.following
-        frame.rebind({inputs[name].id: array for name, array in state.present.items()})
-        frame.rebind({direct[name]: array for name, array in following.items() if name in direct})
+        frame.bind_variables(state)
         result = run()
-        frame.copy_outputs({name: array for name, array in following.items() if name not in direct})
+        if program.copied:
+            frame.copy_outputs({**state.following})
         return result
 
     return state.step(step)

@@ -174,11 +174,13 @@ class Executable(Made):
         given, state = self._arguments.arrays(arrays, named), self._state
         if state is None:
             return self._run(given, out)
-        return state.step(lambda: self._run(given, out, state.present, state.following))
+        return state.step(lambda: self._run(given, out))
 
-    def _run(self, given: Held, out: object, present: Arrays = NO_ARRAYS, following: Arrays = NO_ARRAYS) -> Any:
-        """Run on the arrays of a call, and on the values of the variables before and after it."""
-        whole = {**given, **present}
+    def _run(self, given: Held, out: object) -> Any:
+        """Run on the arrays of a call; the present values of the variables are read, and the next ones written."""
+        state = self._state
+        present, following = (NO_ARRAYS, NO_ARRAYS) if state is None else (state.present, state.following)
+        whole = {**given, **present} if present else given
         entry = self._find(whole)
         program = entry.program
         written = self._arguments.written(out, given)
@@ -188,20 +190,21 @@ class Executable(Made):
         result = entry.quick(tuple(given.values()), self._arguments.ordered(out))
         if result is not None:
             return result
-        outputs = [one for one in _outputs(program) if one.name not in following]
+        outputs = self._declared_outputs(program)
         results = self._arguments.results(outputs, written)
         targets = {**{one.name: one.laid_out(results[one.name]) for one in outputs}, **following}
         frame = program.check_out()
         try:
             frame.bind(_external(program, given, targets, without=following))
-            frame.rebind(_external(program, present, following))
+            if state is not None:
+                frame.bind_variables(state)
             refuse_elsewhere(program.owner_thread)  # a frame made after a fork does not know of the fork
             frame.run()
             frame.copy_outputs(targets)
         except StateError:
             if program.owner_thread in (None, calling_thread()):
                 raise
-            return self._run(given, out, present, following)  # a signal handler forked after the program was found
+            return self._run(given, out)  # a signal handler forked after the program was found
         finally:
             program.give_back(frame)
         for name, array in results.items():
@@ -235,7 +238,7 @@ class Executable(Made):
         if program is None:
             raise ArgumentError("bind: a shape or an axis in this graph depends on data; call the executable instead")
         outs = {name: array for name, array in arrays.items() if name in self._declared.outputs}
-        outputs = [one for one in _outputs(program) if one.name not in following]
+        outputs = self._declared_outputs(program)
         results = self._arguments.results(outputs, self._arguments.written(outs, given))
         for one in outputs:
             array = results[one.name]
@@ -413,6 +416,10 @@ class Executable(Made):
             entry.implementations = implementation_names(program, options.policy, options.fpmath_mode)
         found = entry.implementations
         return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
+
+    def _declared_outputs(self, program: Program) -> list[OutputSpec]:
+        """The outputs of a program without the next values of variables."""
+        return _outputs(program)[: len(self._declared.outputs)]
 
     def _run_by_name(self, given: Arrays) -> dict[str, Array]:
         """The results of a call with these arrays, by name."""

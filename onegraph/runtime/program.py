@@ -34,7 +34,8 @@ from ..errors import OutOfMemoryError, StateError, UnsupportedError
 from ..ir.op import Array
 from ..native.library import address_of, lib
 from .kept_constants import count_kept
-from .plan import Plan, PlanSource, plan_error
+from .plan import Plan, PlanSource, as_pointer, plan_error
+from .state import State
 
 ARENA = 0  # the slot of intermediates
 # A program that needs more bytes than this is not measured; its steps get all threads.
@@ -287,16 +288,30 @@ class Frame:
         # Arrays that numpy reads or writes; ``bind`` adds and ``release`` removes those in the caller's memory.
         self._arrays = {number: self._inside(number) for number in program.touched if self._is_inside(number)}
         self._watched: list[tuple[weakref.ref[Array], int, int]] = []
+        # By turn: the values of the variables, the addresses of their slots, and the views that numpy steps read.
+        self._variables: dict[int, tuple[object, list[tuple[int, object]], dict[int, Array]]] = {}
 
     def bind(self, external: Mapping[int, Array]) -> None:
         """Bind the external values to these arrays, which have the compiled shapes and strides."""
         # The weak references stop numpy from resizing the arrays, even with refcheck=False, so addresses stay valid.
         watched = [owner for array in external.values() for owner in owners(array)]
         self._watched = [(weakref.ref(owner), address_of(owner), owner.nbytes) for owner in watched]
-        self.rebind(external)
+        self._rebind(external)
 
-    def rebind(self, external: Mapping[int, Array]) -> None:
-        """Bind external values to arrays that the caller keeps as they are until the next run ends."""
+    def bind_variables(self, state: State) -> None:
+        """Bind the present values of the variables, and the memory for the next ones."""
+        present, known = state.present, self._variables.get(state.turn)
+        if known is None or known[0] is not present:
+            inputs, direct, following = self.program.graph.inputs, dict(self.program.direct), state.following
+            external = {inputs[name].id: array for name, array in present.items()}
+            external.update((direct[name], array) for name, array in following.items() if name in direct)
+            slots = [(self.program.slots[number], as_pointer(address_of(array))) for number, array in external.items()]
+            views = {n: self._view(n, external[e]) for e in external for n in self.program.residents.get(e, ())}
+            known = self._variables[state.turn] = present, slots, views
+        self.plan.bind_all(known[1])
+        self._arrays.update(known[2])
+
+    def _rebind(self, external: Mapping[int, Array]) -> None:
         for number, array in external.items():
             self.plan.bind(self.program.slots[number], address_of(array))
             for resident in self.program.residents.get(number, ()):

@@ -78,12 +78,12 @@ def extreme(emit: Emitter, use: Use, diff: Value) -> tuple[Value, Value]:
     return binary(emit, "Add", half, share), binary(emit, "Subtract", half, share)
 
 
-@gradient_of("Select", "src_0")
+@gradient_of("Select, Where", "src_0")
 def chosen(emit: Emitter, use: Use, diff: Value) -> Value:
     return select(emit, use["cond"], diff, filled(0, diff))
 
 
-@gradient_of("Select", "src_1")
+@gradient_of("Select, Where", "src_1")
 def not_chosen(emit: Emitter, use: Use, diff: Value) -> Value:
     return select(emit, use["cond"], filled(0, diff), diff)
 
