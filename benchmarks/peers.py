@@ -59,23 +59,6 @@ def torch_runs(model: Any, array: np.ndarray, threads: int) -> dict[str, Callabl
     return {"torch eager": lambda: run(model), "torch compiled": lambda: run(faster)}
 
 
-def torch_steps(model: Any, array: np.ndarray, gradient: np.ndarray, threads: int) -> dict[str, Callable[[], Any]]:
-    """A training step, eager and compiled: forward, and backward from a given gradient of the result."""
-    import torch
-
-    torch.set_num_threads(threads)
-    model.train()
-    tensor, d_result, faster = to_torch(array), to_torch(gradient), torch.compile(model)
-
-    def step(module: Any) -> Any:
-        model.zero_grad(set_to_none=True)
-        result = module(tensor)
-        result.backward(d_result)
-        return result
-
-    return {"torch eager": lambda: step(model), "torch compiled": lambda: step(faster)}
-
-
 def export(model: Any, array: np.ndarray) -> bytes:
     """The model as ONNX, with inputs and outputs in NCHW."""
     import torch
