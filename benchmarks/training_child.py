@@ -61,6 +61,7 @@ def onegraph(task: Task, setup: TrainingSetup) -> tuple[Step, Callable[[], dict[
     net.finish(losses)
     executable = net.graph.compile()
     bound = executable.bind(**arrays)
+    del net  # with the first contents of the variables, as a program that trains has no use for them
 
     def step() -> list[float]:
         bound.run()

@@ -521,3 +521,19 @@ def test_commands_take_graphs_with_variables(command, tmp_path):
     found = subprocess.run(arguments, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     assert found.stdout
+
+
+def test_a_variable_of_one_repeated_number_takes_no_memory():
+    g = og.Graph()
+    w = g.variable("w", np.broadcast_to(np.float32(3), (1000, 1000)))
+    assert w.shape == (1000, 1000)
+    assert g._initial["w"].base.nbytes < 1000
+    g.output("y", g.reduce_sum(w, axes=[0, 1]))
+    assert reference.run(g, {})["y"] == 3e6
+
+
+@pytest.mark.library
+def test_an_executable_does_not_keep_first_contents_beside_the_values():
+    executable = training_step().compile()
+    assert all(array.base.nbytes <= 64 for array in executable._declared._initial.values())
+    assert (executable.variables["w"] == 1).all()

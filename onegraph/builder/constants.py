@@ -37,6 +37,23 @@ def contents_of(array: object, dtype: object, *, copy: bool) -> tuple[DataType, 
     return found, kept, ()
 
 
+def first_contents_of(array: object, dtype: object) -> tuple[DataType, Array]:
+    """Check an array for :meth:`onegraph.Graph.variable`; returns its data type and a read-only copy.
+
+    A copy of one repeated number, as ``numpy.broadcast_to`` makes it, takes the memory of one number.
+
+    Raises:
+        ArgumentError: as documented for ``Graph.variable``.
+    """
+    values = array_of("constant", array) if is_numpy(array) else None
+    if values is not None and values.size > 1 and not any(values.strides):
+        found, number, _ = contents_of(values[(slice(1),) * values.ndim], dtype, copy=True)
+        return found, np.broadcast_to(number, values.shape)
+    found, kept, _ = contents_of(array, dtype, copy=True)
+    kept.flags.writeable = False
+    return found, kept
+
+
 def _data_type(values: Array, dtype: object) -> DataType:
     """The data type of a constant: ``dtype`` if given, which must match the array, else that of the array."""
     if dtype is not None:

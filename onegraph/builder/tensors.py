@@ -18,7 +18,7 @@ from ..opset.editions.registry import DEFAULT
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Shape
 from ..opset.shapes import compatible, is_dense, known_dims, show
-from .constants import contents_of
+from .constants import contents_of, first_contents_of
 from .op_methods import OpMethods
 
 
@@ -156,10 +156,9 @@ class GraphTensors(OpMethods):
         """
         name = self._free_name(name)
         try:
-            found, kept, _ = contents_of(array, dtype, copy=True)
+            found, kept = first_contents_of(array, dtype)
         except ArgumentError as error:
             raise ArgumentError(f"variable {shown(name)}: {error}") from None
-        kept.flags.writeable = False
         tensor = self._tensor(found, kept.shape, name)
         self._initial[name] = kept  # first, so that an interrupt never leaves an input
         self._inputs[name] = tensor

@@ -83,6 +83,8 @@ class Executable(Made):
     ) -> None:
         expect_graph(graph)
         self._state = State(graph) if graph.variables else None
+        if self._state is not None:
+            graph = self._state.without_contents(graph)
         self._arguments, self._declared, graph = Arguments(graph), graph, graph._as_step()
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")

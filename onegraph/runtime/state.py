@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from .._util.fork_safety import new_rlock
 from ..arrays.ndarrays import aligned_empty, numpy_array
 from ..builder.graph import DataGraph
@@ -37,6 +39,15 @@ class State:
         second = {name: _blank(array) if name in self._next else array for name, array in first.items()}
         self._memory, self.turn = (first, second), 0
         self._busy = new_rlock()
+
+    def without_contents(self, graph: DataGraph) -> DataGraph:
+        """A copy of the graph that does not keep the first contents of its variables in memory."""
+        other = graph.copy()
+        other._initial = {
+            name: np.broadcast_to(array.flat[:1], array.shape) if array.size > 1 else array
+            for name, array in other._initial.items()
+        }
+        return other
 
     @property
     def present(self) -> dict[str, Array]:

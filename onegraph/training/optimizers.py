@@ -94,7 +94,7 @@ class Optimizer:
                 raise ArgumentError(f"update: {name!r} is taken by another optimizer; give this one another name")
         emit, shared = Emitter(graph), self._shared(graph, self._rate(graph))
         for variable, one in zip(own, given, strict=True):
-            zeros = np.zeros(known_dims(variable.shape), np.float32)
+            zeros = np.broadcast_to(np.float32(0), known_dims(variable.shape))  # one number in memory
             kept = [graph.variable(name, zeros) for name in names[variable.name]]
             new = self._step(graph, shared, variable, emit.tensor(cast(emit, one, DataType.f32)), *kept)
             for target, value in zip((variable, *kept), new, strict=True):
