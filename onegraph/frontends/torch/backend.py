@@ -65,8 +65,6 @@ class Region:
         self.fixed = self._fixed() if kind == "inference" and options.freeze else []
         self.made: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
         self.count = 0
-        if not self.fixed:
-            self.run = self._first
 
     def _fixed(self) -> list[int]:
         """The places of inputs that are parameters or buffers and are not written."""
@@ -76,12 +74,6 @@ class Region:
             return []
         written = {place for place, one in enumerate(metadata.input_info) if one.mutates_data}
         return [place for place in metadata.static_input_indices if place not in written]
-
-    def _first(self, arguments: list[Any]) -> Any:
-        """The first call of a graph without fixed inputs."""
-        function = self._compile({})
-        self.run = lambda given: function(*given)  # type: ignore[method-assign]
-        return self.run(arguments)
 
     def run(self, arguments: list[Any]) -> Any:
         """Run for these inputs."""

@@ -33,7 +33,7 @@ def folded(gm: GraphModule, frozen: Mapping[FxNode, Any]) -> dict[FxNode, Any]:
                 found[node] = found[node.args[0]][node.args[1]]
             elif is_call(node) and _is_foldable(node, found):
                 args, kwargs = (map_arg(one, found.__getitem__) for one in (node.args, node.kwargs))
-                found[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+                found[node] = node.target(*args, **kwargs)
     return found
 
 
@@ -72,4 +72,4 @@ def _is_foldable(node: FxNode, found: Mapping[FxNode, Any]) -> bool:
             return False
         size += like.numel() * like.element_size()
     given = sum(found[one].nbytes for one in node.all_input_nodes if hasattr(found[one], "nbytes"))
-    return size <= max(LARGEST, 2 * given)
+    return bool(size <= max(LARGEST, 2 * given))

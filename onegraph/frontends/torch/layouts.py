@@ -41,6 +41,12 @@ class Layout:
         return cls.stated(fake.dtype, shape, strides)
 
     @classmethod
+    def dense(cls, fake: Any) -> Layout:
+        """The layout with rows behind each other."""
+        shape = tuple(int(dim) for dim in fake.shape)
+        return cls(fake.dtype, shape, tuple(range(len(shape))), (), None)
+
+    @classmethod
     def stated(cls, kind: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
         """The layout of a tensor with these strides in elements."""
         rank = len(shape)

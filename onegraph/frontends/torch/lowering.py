@@ -53,7 +53,7 @@ def lower_call(call: FxNode, values: Mapping[FxNode, Any], metas: Metas, emit: E
     """
     if call.target is operator.getitem:
         source, place = call.args
-        return values[source][place]  # type: ignore[index]
+        return values[source][place]
     name = str(call.target)
     lowering = LOWERINGS.get(name)
     if lowering is None:
@@ -73,6 +73,7 @@ def lower_graph(
     metas: Metas,
     *,
     names: Callable[[int], str] | None = None,
+    dense: bool = False,
 ) -> Lowered:
     """The graph of some calls.
 
@@ -83,13 +84,15 @@ def lower_graph(
         known: arrays, and numbers, that are the same in every call.
         metas: what each node returns, as fake tensors of known shapes.
         names: names of the outputs.
+        dense: whether inputs and outputs are arrays of their own, with rows behind each other.
     """
+    layout_of = Layout.dense if dense else Layout.of
     graph = Graph()
     emit = Emitter(graph, REWRITES)
     values: dict[FxNode, Any] = dict(known)
     given: list[Layout] = []
     for node in inputs:
-        one = Layout.of(metas[node])
+        one = layout_of(metas[node])
         given.append(one)
         made = graph.input(node.name, one.dtype, one.dims, strides=one.strides)
         values[node] = one.read(emit, made)
@@ -97,7 +100,7 @@ def lower_graph(
         values[node] = lower_call(node, values, metas, emit)
     found: list[Layout] = []
     for place, node in enumerate(outputs):
-        one = Layout.of(metas[node])
+        one = layout_of(metas[node])
         found.append(one)
         label = names(place) if names is not None else f"result:{place}"
         graph.output(label, emit.tensor(one.written(emit, values[node])))

@@ -20,6 +20,7 @@ class Options(NamedTuple):
         freeze: whether parameters are constants of inference graphs.
         threads: number of threads; by default that of PyTorch.
         fpmath_mode: the lowest precision that f32 arithmetic may use.
+        smallest: number of cheap ops that are worth a graph of their own.
         cache_capacity: number of compiled graphs for combinations of sizes.
     """
 
@@ -27,6 +28,7 @@ class Options(NamedTuple):
     freeze: bool = True
     threads: int | None = None
     fpmath_mode: str = "strict"
+    smallest: int = 3
     cache_capacity: int = 16
 
 
@@ -51,5 +53,6 @@ def options_of(given: object) -> Options:
     if found.threads is not None:
         integer("threads", found.threads, 1, 2**31 - 1)
     string("fpmath_mode", found.fpmath_mode)
+    integer("smallest", found.smallest, 1, 2**31 - 1)
     integer("cache_capacity", found.cache_capacity, 1, 2**31 - 1)
     return found

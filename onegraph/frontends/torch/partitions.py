@@ -33,7 +33,11 @@ HEAVY = frozenset(
         *("native_layer_norm_backward", "gelu", "gelu_backward", "_log_softmax"),
     ]
 )
-LIGHT = 2  # number of other ops that are worth a graph
+PRODUCTS = frozenset(
+    f"{family}{part}"
+    for family in ("MatMul", "Convolution", "ConvTranspose")
+    for part in ("", "BackwardData", "BackwardWeights")
+)
 
 
 class Part:
@@ -108,7 +112,7 @@ class Part:
     def _compiled(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Callable[..., Any]:
         known = {node: array_of(one) if hasattr(one, "stride") else one for node, one in self.known.items()}
         known.update(numbers)
-        whole = {**{node: one for node, one in self.known.items()}, **metas}
+        whole = {**self.known, **metas}
         inputs = [node for node in self.inputs if node not in numbers]
         lowered = lower_graph(self.calls, inputs, self.outputs, known, whole)
         threads = self.options.threads or torch.get_num_threads()
@@ -129,7 +133,7 @@ class Part:
         found = set()
         for one in self.model.report().partitions:
             if one.executor != "oneDNN":
-                found |= {name.split("/")[0] for name in one.names}
+                found |= {name.split("/")[0] for kind, name in zip(one.ops, one.names, strict=True) if kind in PRODUCTS}
         return found
 
 
@@ -174,9 +178,7 @@ class _Supported(OperatorSupportBase):
         return self.taken.get(node, False)
 
 
-def divided(
-    gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind: str
-) -> tuple[GraphModule, Region]:
+def divided(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind: str) -> tuple[GraphModule, Region]:
     """The graph with parts that run here in the place of the calls of each part.
 
     Raises:
@@ -195,7 +197,7 @@ def divided(
         _trim(one, found)
     kept = []
     for one in proposed:
-        if _is_worth(one, found) or (strict and one.nodes):
+        if _is_worth(one, found, options.smallest) or (strict and one.nodes):
             kept.append(one)
         else:
             refused.update((node, ALONE_REASON) for node in one.nodes if is_call(node) and not found[node].moves)
@@ -247,14 +249,14 @@ VIEWS = frozenset(
 
 def _is_view(node: FxNode, found: Mapping[FxNode, Verdict]) -> bool:
     if node.target is operator.getitem:
-        return str(node.args[0].target) in VIEWS  # type: ignore[union-attr]
+        return str(node.args[0].target) in VIEWS
     return str(node.target) in VIEWS
 
 
-def _is_worth(part: Proposed, found: Mapping[FxNode, Verdict]) -> bool:
+def _is_worth(part: Proposed, found: Mapping[FxNode, Verdict], smallest: int) -> bool:
     work = [node for node in part.nodes if is_call(node) and not found[node].moves]
     names = {str(node.target).split(".")[1] for node in work}
-    return bool(names & HEAVY) or len(work) > LIGHT
+    return bool(names & HEAVY) or (len(work) >= smallest and bool(part.nodes))
 
 
 def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Options) -> list[Part]:

@@ -145,7 +145,7 @@ def products_of(node: FxNode) -> int:
     """The multiply-adds of a call."""
     if not is_call(node):
         return 0
-    formula = flop_registry.get(node.target._overloadpacket)  # type: ignore[union-attr]
+    formula = flop_registry.get(node.target._overloadpacket)
     if formula is None:
         return 0
 

@@ -82,7 +82,7 @@ def _used(node: FxNode) -> Any:
 
 
 def _places(user: FxNode) -> list[int]:
-    return [user.args[1]] if user.target is operator.getitem else []  # type: ignore[list-item]
+    return [user.args[1]] if user.target is operator.getitem else []
 
 
 def _refusal(value: Any) -> str:

@@ -51,7 +51,8 @@ def from_numpy(dtype: Any) -> Callable[[Array], Any]:
     """A function that views arrays of a data type as tensors."""
     integers = AS_INTEGERS.get(dtype)
     if integers is None:
-        return torch.from_numpy
+        made: Callable[[Array], Any] = torch.from_numpy
+        return made
     wanted = np.dtype(np.int16)
 
     def reinterpreted(array: Array) -> Any:

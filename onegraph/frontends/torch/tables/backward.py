@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....lowering.elementwise import binary, filled, multiply, select, unary
-from ....lowering.emitter import Value, dtype_of
+from ....lowering.emitter import Value
 from ....lowering.movement import cast
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 from typing import Any
 
 import numpy as np
@@ -142,9 +140,7 @@ def rsqrt(node: Node) -> Value:
     """1 / sqrt(x)."""
     src = node.value_as("self", node.result_dtype)
     if dtype_of(src) not in NATIVE:
-        return lowering.binary(
-            node.emit, "Divide", lowering.filled(1, src), lowering.unary(node.emit, "Sqrt", src)
-        )
+        return lowering.binary(node.emit, "Divide", lowering.filled(1, src), lowering.unary(node.emit, "Sqrt", src))
     return lowering.unary(node.emit, "Pow", src, {"beta": -0.5})
 
 
@@ -357,5 +353,3 @@ def arange(node: Node) -> Value:
     count = node.result_shape[0]
     exact = np.int64 if type(start) is int and type(step) is int else np.float64
     return (np.arange(count).astype(exact) * step + start).astype(node.result_dtype.numpy)
-
-

@@ -89,5 +89,3 @@ def convolution(node: Node) -> Value:
             node.emit, src, weights, bias, window, output_padding=more, groups=node["groups"]
         )
     return windows.convolution(node.emit, src, weights, bias, window, groups=node["groups"])
-
-

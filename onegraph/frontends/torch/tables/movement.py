@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....lowering import movement as lowering
-from ....lowering.emitter import Value, dtype_of, is_known, numbers
+from ....lowering.emitter import Value, dtype_of, numbers
+from ....lowering.layout import inverse
+from ..layouts import Layout
 from ..node import Node, NotLowered, lowers
 
 COPIES = ("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "lift_fresh")
@@ -48,6 +50,16 @@ def permute(node: Node) -> Value:
     src = node.value("self")
     rank = len(node.result_shape)
     return transpose(node, src, [axis % rank for axis in node["dims"]])
+
+
+@lowers("as_strided.default")
+def as_strided(node: Node) -> Value:
+    """The memory of a tensor with other axes, if both take all of it once."""
+    src, result = Layout.of(node.fakes["self"]), Layout.of(node.result)
+    if node["storage_offset"] or any((one.strides or one.repeated) for one in (src, result)):
+        raise NotLowered("a part of the memory, or memory that is repeated")
+    rows = reshape(node, transpose(node, node.value("self"), src.order), result.dims)
+    return transpose(node, rows, inverse(result.order))
 
 
 @lowers("transpose.int", "t.default")
@@ -168,8 +180,9 @@ def flip(node: Node) -> Value:
     """Axes in reverse."""
     src, shape = node.value("self"), node.shape("self")
     axes = [axis % len(shape) for axis in node["dims"]]
-    if is_known(src):
-        return np.flip(src, axes)  # type: ignore[arg-type, return-value]
+    if isinstance(src, np.ndarray):
+        found: Value = np.flip(src, tuple(axes))
+        return found
     least = [-(shape[axis] + 1) for axis in axes]
     return lowering.slice_(node.emit, src, [-1] * len(axes), least, axes, [-1] * len(axes))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ....lowering import norms as lowering
-from ....lowering.elementwise import binary, filled, multiply, select, unary
+from ....lowering.elementwise import binary, filled, multiply, unary
 from ....lowering.emitter import Value, dtype_of
 from ....lowering.movement import NATIVE, cast
 from ....opset.dtypes import DataType
@@ -15,6 +13,9 @@ from ..node import Node, NotLowered, lowers
 from ..types import DTYPES
 from .elementwise import native
 from .movement import reshape
+
+# Numbers so far below 0 that a SoftMax makes 0 of them, and that their sums with scores are finite.
+LEAST = {DataType.f32: -1e38, DataType.bf16: -1e38, DataType.f16: -6e4}
 
 
 def _vectors(node: Node, names: tuple[str, ...]) -> list[Value]:
@@ -117,14 +118,24 @@ def softmax(node: Node) -> Value:
         raise NotLowered(f"{wanted} is no data type of SoftMax")
     src = cast(node.emit, src, wanted)
     axis = node["dim"] % len(node.shape("self"))
+    factor = None
+    if "safe" in node.name:
+        src, factor = finite(node, src, axis)
     if "log" in node.name:
         return unary(node.emit, "LogSoftmax", src, {"axis": axis})
     found: Value = node.emit.op("SoftMax", [src], {"axis": axis}, dtype=wanted, outputs=[])
-    if "safe" in node.name:
-        most = node.emit.op("ReduceMax", [src], {"axes": [axis], "keep_dims": True})
-        least: Any = np.array(-3.0e38, dtype_of(src).numpy)
-        return select(node.emit, node.emit.op("Greater", [most, least]), found, filled(0, found))
-    return found
+    return found if factor is None else multiply(node.emit, found, factor)
+
+
+def finite(node: Node, scores: Value, axis: int = -1) -> tuple[Value, Value]:
+    """Scores with a finite number for minus infinity; and 0 for each row that is minus infinity alone, else 1."""
+    emit, dtype = node.emit, dtype_of(scores)
+    least = LEAST[dtype]
+    # The exponential of a small multiple is 0 for minus infinity alone.
+    seen = unary(emit, "Exp", multiply(emit, scores, filled(-1 / least, scores)))
+    most = emit.op("ReduceMax", [seen], {"axes": [axis], "keep_dims": True})
+    factor = unary(emit, "Clamp", multiply(emit, most, filled(1e3, most)), {"min": 0.0, "max": 1.0})
+    return unary(emit, "Clamp", scores, {"min": least, "max": np.inf}), factor
 
 
 @lowers("_fused_rms_norm.default")
@@ -143,5 +154,3 @@ def rms_norm(node: Node) -> list[Value | None]:
     if node["weight"] is not None:
         found = multiply(emit, found, node.value("weight"))
     return [found, root]
-
-

@@ -86,9 +86,7 @@ def place(node: Node) -> Value:
     kind = "ArgMax" if "argmax" in node.name else "ArgMin"
     if node["dim"] is None:
         raise NotLowered("an index into all elements")
-    found: Value = node.emit.op(
-        kind, [node.value("self")], {"axis": node["dim"], "keep_dims": bool(node["keepdim"])}
-    )
+    found: Value = node.emit.op(kind, [node.value("self")], {"axis": node["dim"], "keep_dims": bool(node["keepdim"])})
     return found
 
 
