@@ -147,7 +147,8 @@ TRANSFORMERS: dict[str, Callable[[], Made]] = {
     "SiglipVision": partial(picture_model, "SiglipVisionModel", "SiglipVisionConfig", **VISION),
     "Beit": partial(picture_model, "BeitModel", "BeitConfig", **VISION),
     "ConvNext": partial(picture_model, "ConvNextModel", "ConvNextConfig", hidden_sizes=[16, 32, 64, 128]),
-    "Swin": partial(picture_model, "SwinModel", "SwinConfig", image_size=64, embed_dim=32, depths=[1, 1], num_heads=[2, 4], window_size=4),
+    "Swin": partial(picture_model, "SwinModel", "SwinConfig", image_size=64, embed_dim=32, depths=[1, 1],
+                    num_heads=[2, 4], window_size=4),
     "Segformer": partial(picture_model, "SegformerModel", "SegformerConfig", image_size=64),
     "ResNet": partial(picture_model, "ResNetModel", "ResNetConfig", image_size=64, depths=[1, 1, 1, 1]),
 }  # fmt: skip

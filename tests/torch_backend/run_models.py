@@ -62,6 +62,15 @@ def checked(make: Callable[[], Made], dtype: Any) -> dict[str, Any]:
     return {"error": worst, "seconds": seconds, **onegraph.torch.stats().to_dict()}
 
 
+def told(one: dict[str, Any]) -> str:
+    """One line about a model."""
+    if "failed" in one:
+        return str(one["failed"])
+    left = ", ".join(f"{call['count']} {call['op']} ({call['reason'][:60]})" for call in one["left"])
+    numbers = f"error {one['error']:.2f}, {one['seconds']:.1f} s, {one['graphs']} graphs, {one['partitions']} parts"
+    return f"{numbers}, {one['share']:.1%}, left: {left}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family")
@@ -87,14 +96,7 @@ def main() -> None:
             if options.names:
                 traceback.print_exc()
             found[key] = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
-        one = found[key]
-        print(
-            name,
-            one.get("failed")
-            or f"error {one['error']:.2f}, {one['seconds']:.1f} s, {one['graphs']} graphs, "
-            f"{one['partitions']} parts, {one['share']:.1%}, left {[(x['op'][5:], x['count'], x['reason'][:60]) for x in one['left']]}",
-            flush=True,
-        )
+        print(name, told(found[key]), flush=True)
         if options.json:
             options.json.write_text(json.dumps(found, indent=1))
 

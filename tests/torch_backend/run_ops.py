@@ -74,9 +74,8 @@ def outcome(op: Any, sample: Any, dtype: Any) -> str:
         scale = right[kept].abs().double()
         # 4 roundings of the data type, at the size of the largest element.
         eps = torch.finfo(dtype).eps
-        limit = 3 * (like[kept].double() - right[kept]).abs() + 4 * eps * (
-            scale + (scale.max() if scale.numel() else 0) / 8
-        )
+        largest = scale.max() if scale.numel() else 0
+        limit = 3 * (like[kept].double() - right[kept]).abs() + 4 * eps * (scale + largest / 8)
         apart = (one[kept].double() - right[kept]).abs()
         if bool((apart > limit + 1e-30).any()):
             return f"wrong: {apart.max().item():.3g} beyond the exact result"
