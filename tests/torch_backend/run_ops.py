@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import time
 import warnings
 from collections import Counter
@@ -21,6 +22,7 @@ from onegraph.frontends.torch.options import Options
 from onegraph.frontends.torch.partitions import divided
 
 SAMPLES = 12
+DRAWS = re.compile("dropout|lowrank|multi_head|rrelu|gumbel")  # random numbers decide the results
 TABLE = decompositions()
 
 
@@ -42,6 +44,8 @@ def outcome(op: Any, sample: Any, dtype: Any) -> str:
         first, args, kwargs = tree_unflatten(values, spec)
         return op(first, *args, **kwargs)
 
+    if DRAWS.search(op.name) or sample.kwargs.get("dropout_p"):
+        return "left"
     given = [flat[place].detach().clone() for place in places]
     try:
         expected = tree_flatten(call([one.clone() for one in given]))[0]
@@ -72,10 +76,10 @@ def outcome(op: Any, sample: Any, dtype: Any) -> str:
             return "wrong: other infinities or NaN"
         kept = torch.isfinite(like) & torch.isfinite(right)
         scale = right[kept].abs().double()
-        # 4 roundings of the data type, at the size of the largest element.
+        # 8 roundings of the data type, at the size of the largest element.
         eps = torch.finfo(dtype).eps
         largest = scale.max() if scale.numel() else 0
-        limit = 3 * (like[kept].double() - right[kept]).abs() + 4 * eps * (scale + largest / 8)
+        limit = 3 * (like[kept].double() - right[kept]).abs() + 8 * eps * (scale + largest + 1)
         apart = (one[kept].double() - right[kept]).abs()
         if bool((apart > limit + 1e-30).any()):
             return f"wrong: {apart.max().item():.3g} beyond the exact result"

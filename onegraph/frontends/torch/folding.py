@@ -62,7 +62,8 @@ def _is_foldable(node: FxNode, found: Mapping[FxNode, Any]) -> bool:
         return False
     if not all(one in found for one in node.all_input_nodes):
         return False
-    likes = node.meta["val"] if type(node.meta["val"]) in (tuple, list) else [node.meta["val"]]
+    like = node.meta.get("val")
+    likes = like if type(like) in (tuple, list) else [like]
     size = 0
     for like in likes:
         if not hasattr(like, "stride") or like.device.type != "cpu" or "empty" in str(target):

@@ -26,6 +26,7 @@ class Layout:
         order: the axes in the order of their strides, the largest first.
         repeated: the axes along which every element is the same memory.
         strides: strides in elements along the ordered axes; None if the rows lie behind each other.
+        overlaps: whether elements share memory in another way, so that each call copies them.
     """
 
     kind: Any
@@ -33,6 +34,7 @@ class Layout:
     order: tuple[int, ...]
     repeated: tuple[int, ...]
     strides: tuple[int, ...] | None
+    overlaps: bool = False
 
     @classmethod
     def of(cls, fake: Any) -> Layout:
@@ -56,6 +58,8 @@ class Layout:
             return cls(kind, shape, tuple(range(rank)), repeated, None)
         order = tuple(sorted(range(rank), key=lambda axis: (-strides[axis], axis)))
         dims, steps = [kept[axis] for axis in order], tuple(strides[axis] for axis in order)
+        if any(steps[place] < dims[place + 1] * steps[place + 1] for place in range(rank - 1) if dims[place] > 1):
+            return cls(kind, shape, tuple(range(rank)), (), None, overlaps=True)
         return cls(kind, shape, order, repeated, None if _is_dense(dims, steps) else steps)
 
     @property
@@ -80,6 +84,8 @@ class Layout:
     def array(self) -> Callable[[Any], Array]:
         """A function that views a tensor as the array."""
         view = to_numpy(self.kind)
+        if self.overlaps:
+            return lambda tensor: view(tensor.contiguous())
         if not self.repeated and self.order == tuple(range(len(self.order))):
             return view
         index = tuple(slice(0, 1) if axis in self.repeated else slice(None) for axis in range(len(self.shape)))

@@ -186,8 +186,8 @@ def divided(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind
     """
     found = verdicts(gm.graph, known)
     strict = options.fallback == "error"
-    taken = {node: not one.reason or (strict and one.host) for node, one in found.items()}
-    refused = {node: one.reason for node, one in found.items() if not taken[node] and is_call(node)}
+    taken = {node: bool(node.users) and (not one.reason or (strict and one.host)) for node, one in found.items()}
+    refused = {node: one.reason for node, one in found.items() if one.reason and not taken[node] and is_call(node)}
     if strict and refused:
         lines = [f"{node.target}: {reason}" for node, reason in refused.items()]
         raise UnsupportedError(f"ops of the {kind} graph that do not run here:\n  " + "\n  ".join(dict.fromkeys(lines)))

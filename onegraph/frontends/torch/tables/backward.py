@@ -92,7 +92,7 @@ def layer_norm_backward(node: Node) -> list[Value | None]:
     mean, root = (reshape(node, cast(emit, node.value(name), wide), [rows]) for name in ("mean", "rstd"))
     # The saved number is 1 / sqrt(variance + epsilon), and the op adds its own epsilon.
     epsilon = 1e-12
-    variance = unary(emit, "Pow", root, {"beta": -2.0})
+    variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
     flat = [reshape(node, one, [rows, size]) for one in (src, diff)]
     gamma = np.ones(size, np.float32) if node["weight"] is None else node.value("weight")
     gamma = reshape(node, cast(emit, gamma, wide), [size])
@@ -115,7 +115,7 @@ def batch_norm_backward(node: Node) -> list[Value | None]:
     if not node["train"] or len(shape) < 3:
         raise NotLowered("running statistics, or no spatial axes")
     mean, root = (cast(emit, node.value(name), DataType.f32) for name in ("save_mean", "save_invstd"))
-    variance = unary(emit, "Pow", root, {"beta": -2.0})
+    variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
     gamma = np.ones(shape[1], np.float32) if node["weight"] is None else node.value("weight")
     attrs = {"epsilon": 1e-12, "data_format": "NCX"}
     inputs = [src, diff, mean, variance, cast(emit, gamma, DataType.f32)]

@@ -139,15 +139,16 @@ def softplus(node: Node) -> Value:
 def rsqrt(node: Node) -> Value:
     """1 / sqrt(x)."""
     src = node.value_as("self", node.result_dtype)
-    if dtype_of(src) not in NATIVE:
-        return lowering.binary(node.emit, "Divide", lowering.filled(1, src), lowering.unary(node.emit, "Sqrt", src))
-    return lowering.unary(node.emit, "Pow", src, {"beta": -0.5})
+    return _inverted(node, lowering.unary(node.emit, "Sqrt", src))
 
 
 @lowers("reciprocal.default")
 def reciprocal(node: Node) -> Value:
     """1 / x."""
-    src = node.value_as("self", node.result_dtype)
+    return _inverted(node, node.value_as("self", node.result_dtype))
+
+
+def _inverted(node: Node, src: Value) -> Value:
     if dtype_of(src) in NATIVE:
         return lowering.unary(node.emit, "Reciprocal", src)
     return lowering.binary(node.emit, "Divide", lowering.filled(1, src), src)

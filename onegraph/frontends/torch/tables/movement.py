@@ -56,7 +56,7 @@ def permute(node: Node) -> Value:
 def as_strided(node: Node) -> Value:
     """The memory of a tensor with other axes, if both take all of it once."""
     src, result = Layout.of(node.fakes["self"]), Layout.of(node.result)
-    if node["storage_offset"] or any((one.strides or one.repeated) for one in (src, result)):
+    if node["storage_offset"] or any((one.strides or one.repeated or one.overlaps) for one in (src, result)):
         raise NotLowered("a part of the memory, or memory that is repeated")
     rows = reshape(node, transpose(node, node.value("self"), src.order), result.dims)
     return transpose(node, rows, inverse(result.order))
@@ -67,8 +67,8 @@ def swap(node: Node) -> Value:
     """Two axes exchanged."""
     rank = len(node.result_shape)
     order = [*range(rank)]
-    first, second = (0, 1) if "aten.t." in node.name else (node["dim0"] % rank, node["dim1"] % rank)
     if rank > 1:
+        first, second = (0, 1) if "aten.t." in node.name else (node["dim0"] % rank, node["dim1"] % rank)
         order[first], order[second] = order[second], order[first]
     return transpose(node, node.value("self"), order)
 

@@ -18,6 +18,11 @@ from .movement import reshape
 LEAST = {DataType.f32: -1e38, DataType.bf16: -1e38, DataType.f16: -6e4}
 
 
+def inverse_root(node: Node, src: Value) -> Value:
+    """1 / sqrt(src), rounded twice; Pow is less exact."""
+    return unary(node.emit, "Reciprocal", unary(node.emit, "Sqrt", src))
+
+
 def _vectors(node: Node, names: tuple[str, ...]) -> list[Value]:
     """The vectors of a normalization in f32."""
     return [cast(node.emit, node.value(name), DataType.f32) for name in names]
@@ -60,7 +65,7 @@ def batch_norm_training(node: Node) -> list[Value | None]:
     emit = node.emit
     found = emit.op("BatchNormForwardTraining", [src, *running, gamma, beta], attrs)
     result, mean, variance = found[0], found[3], found[4]
-    inverse = unary(emit, "Pow", binary(emit, "Add", variance, filled(node["eps"], variance)), {"beta": -0.5})
+    inverse = inverse_root(node, binary(emit, "Add", variance, filled(node["eps"], variance)))
     if "functional" not in node.name:
         return [result, mean, inverse]
     kept = DTYPES[node.like[3].dtype]
@@ -87,7 +92,7 @@ def layer_norm(node: Node) -> list[Value | None]:
     statistics: list[Value | None] = []
     for place, one in enumerate(found[1:], 1):
         if place == 2:
-            one = unary(emit, "Pow", binary(emit, "Add", one, filled(float(node["eps"]), one)), {"beta": -0.5})
+            one = inverse_root(node, binary(emit, "Add", one, filled(float(node["eps"]), one)))
         like = node.like[place]
         statistics.append(reshape(node, cast(emit, one, DTYPES[like.dtype]), [int(dim) for dim in like.shape]))
     return [found[0], *statistics]
@@ -149,7 +154,7 @@ def rms_norm(node: Node) -> list[Value | None]:
         raise NotLowered("epsilon of the data type")
     wide = cast(emit, src, DataType.f32)
     mean = emit.op("ReduceMean", [unary(emit, "Square", wide)], {"axes": axes, "keep_dims": True})
-    root = unary(emit, "Pow", binary(emit, "Add", mean, filled(eps, mean)), {"beta": -0.5})
+    root = inverse_root(node, binary(emit, "Add", mean, filled(eps, mean)))
     found = cast(emit, multiply(emit, wide, root), dtype_of(src))
     if node["weight"] is not None:
         found = multiply(emit, found, node.value("weight"))

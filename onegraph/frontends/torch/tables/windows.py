@@ -104,7 +104,7 @@ def _along(node: Node, src: Value, place: int, shares: np.ndarray[tuple[int, int
 def _resized(node: Node, sampling: resize.Sampling) -> Value:
     shape, wanted = node.shape("self" if node["self"] is not None else "input"), node.result_shape
     src = native(node, "self" if node["self"] is not None else "input")
-    given = _scales(node, len(shape) - 2)
+    given = [None] * (len(shape) - 2) if node["align_corners"] else _scales(node, len(shape) - 2)
     axes = {
         place: resize.Axis(shape[place], wanted[place], given[place - 2] or wanted[place] / shape[place])
         for place in range(2, len(shape))
