@@ -39,7 +39,7 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
         if one.kind is InputKind.USER_INPUT:
             if hasattr(node.meta.get("val"), "stride"):
                 inputs.append(node)
-        else:
+        elif one.target is not None:
             frozen[node] = stored[one.target].detach()
     without_empty(gm)
     known = folded(gm, frozen)
