@@ -121,6 +121,21 @@ def test_result_has_the_strides_of_eager():
         assert compiled(module)(x).stride() == module(x).stride()
 
 
+def test_parameters_are_constants():
+    module, seen = Small().eval(), []
+    model = compiled(module)
+    original = onegraph.Graph.compile
+
+    def recorded(graph, **options):
+        seen.append([*graph.inputs.values()])
+        return original(graph, **options)
+
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(onegraph.Graph, "compile", recorded)
+        model(torch.randn(2, 3, 8, 8))
+    assert [len(one) for one in seen] == [1]
+
+
 def test_a_written_parameter_counts():
     module, x = nn.Linear(4, 3).eval(), torch.randn(2, 4)
     model = compiled(module)

@@ -205,8 +205,10 @@ def divided(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind
     multiplied = {node.name: products_of(node) for node in gm.graph.nodes}
     names = [node.name for node in taken_calls]
     counts = Counter((str(node.target), reason) for node, reason in refused.items() if not _moves(node, found))
+    named = {node.name: value for node, value in known.items()}
     partitioner.fuse_partitions(kept, prefix=PREFIX)
-    parts = _with_functions(gm, known, options)
+    renewed = {node: named[node.name] for node in gm.graph.nodes if node.name in named}  # the nodes are copies
+    parts = _with_functions(gm, renewed, options)
     host = set().union(*[part.fallbacks() for part in parts]) if parts else set()
     region = Region(
         kind,

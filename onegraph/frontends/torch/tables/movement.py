@@ -175,6 +175,21 @@ def constant_pad(node: Node) -> Value:
     return src
 
 
+@lowers("roll.default")
+def roll(node: Node) -> Value:
+    """Elements moved along axes; those that leave at one end come in at the other."""
+    src, shape = node.value("self"), node.shape("self")
+    if len(node["dims"]) != len(node["shifts"]):
+        raise NotLowered("all elements as one row")
+    for axis, shift in zip(node["dims"], node["shifts"], strict=True):
+        axis %= len(shape)
+        start = -shift % shape[axis]
+        if start:
+            parts = [_part(node, src, axis, start, shape[axis]), _part(node, src, axis, 0, start)]
+            src = lowering.concat(node.emit, parts, axis)
+    return src
+
+
 @lowers("flip.default")
 def flip(node: Node) -> Value:
     """Axes in reverse."""
