@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from torch._dynamo.backends import registry
+
 from .frontends.torch.backend import onegraph as backend
 from .frontends.torch.export import export as _export
 from .frontends.torch.statistics import Statistics, reset, statistics
 from .graph import Graph
 
 __all__ = ["Statistics", "backend", "export", "reset", "stats"]
+
+if "onegraph" not in registry._COMPILER_FNS:  # the entry point registers the backend when its name is first used
+    registry.register_backend(compiler_fn=backend, name="onegraph")
 
 
 def export(module: object, args: object, kwargs: object = None) -> Graph:

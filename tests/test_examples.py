@@ -13,6 +13,7 @@ EXAMPLES = [path if path.stem == "checking_attributes" else library(path) for pa
 # modules that an example needs beyond the extra `examples`, and the extra that installs them
 NEEDS = {
     "batch_inference_dask": ("distributed", ["distributed"]),
+    "faster_resnet_torch": ("torch", ["torch", "torchvision"]),
     "read_picture_onnx": ("ocr", ["onnx", "rapidocr", "skimage"]),
 }
 SHOWS = {
@@ -24,6 +25,7 @@ SHOWS = {
     "conv_transpose_backward_weights": ["(4, 3, 3, 3)", "expected 10"],
     "convolution_backprop_data": ["ConvTranspose: groups do not compile otherwise", "(1, 8, 8, 4)"],
     "convolution_backprop_filters": ["(3, 1, 2, 3, 2)"],
+    "faster_resnet_torch": ["difference", "1 graphs captured, 0 graph breaks", "100.0% of multiply-adds"],
     "getting_started": ["oneDNN, fused", "doubled output: True"],
     "partitions": ["StaticReshape", "the library does not run all of the graph"],
     "read_picture_onnx": ["Region-based segmentation\n", "\nhistogram of grey values:\n", "oneDNN runs"],
