@@ -20,6 +20,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 FIRST = "getting_started"
 # examples of packages that the extra `docs` does not install
 ELSEWHERE = {"faster_resnet_torch"}
+# Arguments of examples that run for more than a few seconds without them.
+ARGUMENTS = {"digits_resnet": ["--quick"], "text_transformer": ["--quick"]}
 INTRO = """# Gallery
 
 Every example is one short program that runs as it is, with `python examples/getting_started.py` in a checkout. The
@@ -62,13 +64,14 @@ def _run(name: str, folder: Path) -> Run:
     """Run an example in a process and a folder of its own, and move its pictures to ``folder``."""
     path = EXAMPLES / f"{name}.py"
     with TemporaryDirectory() as place:
-        command = [sys.executable, __file__, str(path), str(folder.resolve())]
+        command = [sys.executable, __file__, str(path), str(folder.resolve()), *ARGUMENTS.get(name, ())]
         done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise RuntimeError(f"{path} fails:\n{done.stderr}")
-        drawn = [Path(picture.replace(folder / picture.name)) for picture in Path(place).glob("*.png")]
+        drawn = [Path(picture.replace(folder / picture.name)) for picture in sorted(Path(place).glob("*.png"))]
         printed = re.sub(r"^.*\r", "", done.stdout.replace(f"{Path(place).resolve()}/", ""), flags=re.MULTILINE)
-    pictures = [*(picture.name for picture in drawn), f"{name}.svg"]
+    # The first picture is that of the card.
+    pictures = dict.fromkeys([f"{name}.png", f"{name}.svg", *(picture.name for picture in drawn)])
     doc = ast.get_docstring(ast.parse(path.read_text())) or ""
     return Run(name, doc, printed.strip(), tuple(one for one in pictures if (folder / one).exists()))
 
@@ -94,8 +97,10 @@ def _page(run: Run) -> str:
         for picture in run.pictures
     ]
     source = f"```{{literalinclude}} ../../examples/{run.name}.py\n:language: python\n```\n"
+    arguments = " ".join(["", *ARGUMENTS.get(run.name, ())])
+    title = f"## Output of `{run.name}.py{arguments}`\n" if arguments else "## Output\n"
     output = f"```text\n{run.printed}\n```\n"
-    return "\n".join([f"# {run.name}.py\n", f"{run.doc}\n", *pictures, "## Source\n", source, "## Output\n", output])
+    return "\n".join([f"# {run.name}.py\n", f"{run.doc}\n", *pictures, "## Source\n", source, title, output])
 
 
 def _card(run: Run) -> str:
@@ -110,4 +115,6 @@ def _alt(run: Run, picture: str) -> str:
 
 
 if __name__ == "__main__":
-    _record(Path(sys.argv[1]), Path(sys.argv[2]))
+    example, to = Path(sys.argv[1]), Path(sys.argv[2])
+    sys.argv, sys.path[0] = [str(example), *sys.argv[3:]], str(example.parent)  # as if it were run itself
+    _record(example, to)

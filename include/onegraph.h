@@ -100,6 +100,24 @@ enum {
     onegraph_cast = 1, // f32, f16, bf16 to one of them, from any strides to any strides
     onegraph_select = 2, // f32, f16, bf16; the inputs are broadcast
     onegraph_replace_nan = 3, // f32, f16, bf16: an element, or where it is not a number the value
+    onegraph_scale = 4, // f32, bf16: an element * factor + shift, which are broadcast f32
+    onegraph_scale_relu = 5, // the same, and 0 where it is smaller
+    onegraph_look_up = 6, // s8, u8: the element of a table of 256 that the bits of an element number
+    onegraph_rescale = 7, // f32, s8, u8 to one of them: numbers, codes or both; see onegraph_scaling
+    onegraph_add = 8, // the sum of two tensors, likewise
+    onegraph_multiply = 9, // the product of two tensors, likewise
+};
+// kernels: the places of the f32 numbers in the last input of onegraph_rescale, onegraph_add and onegraph_multiply. An
+// element of input i is (code - zero_i) * scale_i; the result is rounded after * factor + zero, and kept in [low, high].
+enum onegraph_scaling {
+    onegraph_zero_0,
+    onegraph_scale_0,
+    onegraph_zero_1,
+    onegraph_scale_1,
+    onegraph_factor,
+    onegraph_zero,
+    onegraph_low,
+    onegraph_high,
 };
 // kernels: casts elements that lie one behind another, if `is_portable` without instructions that some CPUs lack.
 void onegraph_cast_elements(dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count,

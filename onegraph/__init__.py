@@ -11,26 +11,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import errors
+from ._util.collector_pause import CollectorPause
 from ._version import __version__
-from .arrays.ndarrays import as_dlpack
-from .checker.check import Violation, check_attrs, check_graph, check_op
 from .errors import *  # noqa: F403
-from .graph import Graph
-from .ir.op import LogicalTensor, Op
-from .opset.dtypes import SPECIFIED, DataType
-from .opset.editions.registry import EDITIONS
-from .tools.capture import capture
-from .transform.translate_op import Translation, translate
+
+with CollectorPause():
+    from .arrays.ndarrays import as_dlpack
+    from .graph import Graph
+    from .ir.op import LogicalTensor, Op
+    from .opset.dtypes import SPECIFIED, DataType
+    from .opset.editions.registry import EDITIONS
 
 if TYPE_CHECKING:
     from . import capi as capi
     from . import onnx as onnx
     from . import reference as reference
+    from . import training as training
     from . import view as view
     from .capi import get_num_threads as get_num_threads
     from .capi import num_threads as num_threads
     from .capi import set_num_threads as set_num_threads
     from .capi import version_info as version_info
+    from .checker.check import Violation as Violation
+    from .checker.check import check_attrs as check_attrs
+    from .checker.check import check_graph as check_graph
+    from .checker.check import check_op as check_op
+    from .tools.capture import capture as capture
+    from .transform.translate_op import Translation as Translation
+    from .transform.translate_op import translate as translate
 
 f32 = DataType.f32
 f16 = DataType.f16
@@ -56,7 +64,15 @@ _LAZY = {
     "set_num_threads": ".capi",
     "version_info": ".capi",
     "onnx": ".onnx",
+    "training": ".training",
     "view": ".view",
+    "Violation": ".checker.check",
+    "check_attrs": ".checker.check",
+    "check_graph": ".checker.check",
+    "check_op": ".checker.check",
+    "capture": ".tools.capture",
+    "Translation": ".transform.translate_op",
+    "translate": ".transform.translate_op",
 }
 
 __all__ = [
@@ -65,14 +81,7 @@ __all__ = [
     "Graph",
     "LogicalTensor",
     "Op",
-    "Translation",
-    "Violation",
     "as_dlpack",
-    "capture",
-    "check_attrs",
-    "check_graph",
-    "check_op",
-    "translate",
     "__version__",
     *errors.__all__,
     *SPECIFIED,
@@ -83,5 +92,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'onegraph' has no attribute {name!r}")
-    module = import_module(_LAZY[name], __name__)
-    return module if _LAZY[name] == f".{name}" else getattr(module, name)
+    with CollectorPause():
+        module = import_module(_LAZY[name], __name__)
+    found = globals()[name] = module if _LAZY[name] == f".{name}" else getattr(module, name)
+    return found

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from ._util.collector_pause import CollectorPause
 from .builder.graph import DataGraph
 from .ir.op import Array, LogicalTensor
 from .opset.schema import Shape
-from .serialize import load, read, save, with_constants, write
-from .transform.json_rewrite import without_wildcards
-from .transform.specialise import specialise
-from .view import dot, notebook_html, notebook_svg
 
 if TYPE_CHECKING:
     from .capi.partition import Partition
     from .runtime.executable import Executable
+
+RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
 
 
 class Graph(DataGraph):
@@ -69,6 +70,9 @@ class Graph(DataGraph):
             ArgumentError: an option is wrong, or the graph has no output.
             LibraryError: there is no usable oneDNN library.
         """
+        if RUNTIME not in sys.modules:
+            with CollectorPause():
+                import_module(RUNTIME)
         from .runtime.executable import compile_graph
 
         return compile_graph(
@@ -91,7 +95,8 @@ class Graph(DataGraph):
             outputs: tensors of this graph, or names of inputs and outputs; floating-point numbers.
             wrt: the tensors to differentiate with respect to: inputs, constants, or results of ops, or names.
             grad_outputs: for each of ``outputs`` the gradient of some scalar with respect to it: a tensor or an array
-                of its shape, or None for ones. By default ones for all outputs, which differentiates their sum.
+                of its shape, a number for that number everywhere, or None for ones. By default ones for all outputs,
+                which differentiates their sum.
             checkpoint: the results of ops that the new ops may read. They compute all others again, which takes more
                 time and less memory. By default the new ops read every result they need.
 
@@ -118,7 +123,7 @@ class Graph(DataGraph):
         """
         from .compiler.to_capi import library_partitions
 
-        return library_partitions(Graph.copy(self), policy)
+        return library_partitions(self._as_step(), policy)
 
     def to_json(self, *, for_version: str | None = None) -> str:
         """The graph in the JSON format of oneDNN Graph, which benchdnn and Netron read.
@@ -133,6 +138,8 @@ class Graph(DataGraph):
             UnsupportedError: that version lacks an op, an attribute, a data type, or this form of an op.
             ArgumentError: there is no such version.
         """
+        from .serialize import write
+
         return write(Graph.copy(self), for_version)
 
     @classmethod
@@ -154,6 +161,8 @@ class Graph(DataGraph):
             FormatError: the text is not such a graph; the error names the place in it and what is expected there.
             SpecError: an op breaks the specification.
         """
+        from .serialize import read
+
         return read(cls, text, strict=strict)
 
     def save(self, path: str | PathLike[str], *, for_version: str | None = None) -> None:
@@ -170,6 +179,8 @@ class Graph(DataGraph):
             UnsupportedError: the version lacks an op, an attribute or a data type.
             ArgumentError: the path is no path, or there is no such version.
         """
+        from .serialize import save
+
         save(Graph.copy(self), path, for_version)
 
     @classmethod
@@ -186,18 +197,26 @@ class Graph(DataGraph):
             FormatError: the file cannot be read or is not a graph; the error names the place in it.
             SpecError: an op breaks the specification.
         """
+        from .serialize import load
+
         return load(cls, path, strict=strict)
 
     def to_dot(self) -> str:
         """The graph in the dot language of Graphviz; ``onegraph.view`` draws it with partitions and times."""
+        from .view import dot
+
         return dot(self)
 
     def _repr_html_(self) -> str:
         """The graph as HTML for a notebook, with zoom, search and details on click."""
+        from .view import notebook_html
+
         return notebook_html(self)
 
     def _repr_svg_(self) -> str | None:
         """The graph as SVG for a notebook that runs no scripts; None if too large or without the extra ``view``."""
+        from .view import notebook_svg
+
         return notebook_svg(self)
 
     def with_constants(self, arrays: Mapping[str, Array]) -> Graph:
@@ -212,7 +231,9 @@ class Graph(DataGraph):
             ArgumentError: a name is not that of an input, or an array does not fit its input.
             SpecError: an op cannot have this input, for example because it sets another shape than the graph has.
         """
-        return with_constants(self, arrays)
+        from .serialize import with_constants
+
+        return with_constants(self._as_step(), arrays)._with_variables_of(self)
 
     def without_wildcards(self) -> Graph:
         """The same graph without its Wildcard ops, so that the rest can run.
@@ -224,7 +245,9 @@ class Graph(DataGraph):
         Raises:
             SpecError: an op breaks the specification.
         """
-        return without_wildcards(self)
+        from .transform.json_rewrite import without_wildcards
+
+        return without_wildcards(self._as_step())._with_variables_of(self)
 
     def specialise(self, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> Graph:
         """The same graph for inputs of given shapes.
@@ -237,4 +260,6 @@ class Graph(DataGraph):
             SpecError: an op cannot have inputs of these shapes.
             ArgumentError: a name is unknown, or a shape does not fit the shape that the input has now.
         """
-        return specialise(self, shapes, values)
+        from .transform.specialise import specialise
+
+        return specialise(self._as_step(), shapes, values)._with_variables_of(self)

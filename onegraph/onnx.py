@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .frontends.onnx import load
+from ._util.collector_pause import CollectorPause
+
+with CollectorPause():
+    from .frontends.onnx import load
 
 if TYPE_CHECKING:
     from .frontends.onnx.save import save as save

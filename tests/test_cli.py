@@ -243,3 +243,16 @@ def test_check_of_nonsense_prints_one_line(text):
     assert done.returncode == 2
     assert done.stderr.startswith("onegraph: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("op", "line"),
+    [
+        ("Convolution", "  gradient src, weights, bias"),
+        ("Round", "  gradient zero: it is constant between its steps"),
+        ("Wildcard", "  gradient none: the specification does not say what it computes"),
+        ("GroupNorm", "  gradient that of a composition of simpler ops"),
+    ],
+)
+def test_ops_names_the_gradient_of_an_op(op, line):
+    assert onegraph("ops", op).stdout.splitlines()[-1] == line

@@ -426,11 +426,14 @@ def test_quantized_weights_stay_one_int8_fusion(kind, per_channel):
     assert [part.kinds for part in parts(model)] == [("Quantize",)]
 
 
-def test_dequantized_constants_stay_ops():
+@pytest.mark.parametrize("multiplied", [False, True])
+def test_dequantized_constants_stay_ops_before_products(multiplied):
     g = og.Graph()
     scales = {"scales": [0.5], "zps": [0], "qtype": "per_tensor"}
-    g.output("y", g.op("Dequantize", [g.constant(np.arange(6, dtype=np.int8))], scales))
-    assert parts(assert_right(g)) == []
+    w = g.op("Dequantize", [g.constant(np.arange(6, dtype=np.int8).reshape(3, 2))], scales)
+    x = g.input("x", og.f32, (4, 3) if multiplied else (3, 2))
+    g.output("y", g.matmul(x, w) if multiplied else g.add(x, w))
+    assert len(parts(assert_right(g))) == (not multiplied)
 
 
 def test_weights_cast_to_bf16_are_cast_once():

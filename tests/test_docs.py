@@ -215,7 +215,7 @@ def executors(graph):
 @pytest.mark.library
 def test_report_names_each_executor():
     graphs = {}
-    for name in ("oneDNN", "reference", "view", "copy", "constant"):
+    for name in ("oneDNN", "reference", "view", "copy", "constant", "kernel"):
         graphs[name] = g = og.Graph()
         x = g.input("x", og.f16 if name == "copy" else og.f32, (4, 8))
         if name == "view":
@@ -224,6 +224,8 @@ def test_report_names_each_executor():
             x = g.pow(x, beta=2.5)
         elif name == "constant":
             x = x + g.exp(g.constant(np.ones((4, 8), np.float32)))
+        elif name == "kernel":
+            x = g.dequantize(g.quantize(x, scales=[0.5], zps=[0], dtype="u8"), scales=[0.5], zps=[0])
         g.output("y", g.relu(x))
     found = {name: executors(g) for name, g in graphs.items()}
     if "f16" in og.version_info()["cpu_dtypes"]:

@@ -3,15 +3,12 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.kernels import run
 
 import onegraph as og
 from onegraph.arrays.ndarrays import strided
-from onegraph.compiler.kernels import CompiledKernel, has_kernel
-from onegraph.compiler.lower import Value
-from onegraph.compiler.steps import CompiledStep
 from onegraph.native.library import DTYPES, RUNTIME, address_of, ffi, lib
 from onegraph.opset.dtypes import DataType
-from onegraph.runtime.plan import Plan, PlanSource
 
 BF16 = ml_dtypes.bfloat16
 EVERY_HALF = np.arange(1 << 16, dtype=np.uint16)
@@ -33,21 +30,6 @@ def cast_elements(array: np.ndarray, dtype: DataType, portable: bool) -> np.ndar
     source, result = (ffi.cast("void *", address_of(each)) for each in (array, target))
     lib.onegraph_cast_elements(DTYPES[DataType.of(array.dtype)], source, DTYPES[dtype], result, array.size, portable)
     return target
-
-
-def run(kind: str, *arrays: np.ndarray, threads: int = 1) -> None:
-    """Run a kernel on inputs and a result, in a plan of one step."""
-    values = [
-        Value(place, DataType.of(a.dtype), a.shape, tuple(stride // a.itemsize for stride in a.strides), place, "")
-        for place, a in enumerate(arrays)
-    ]
-    assert has_kernel(kind, values)
-    kernel, places = CompiledKernel(kind, values), range(len(arrays))
-    step = CompiledStep(kernel, kernel, places, len(arrays) - 1, (), 0, 0)
-    plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads))
-    for place, array in enumerate(arrays):
-        plan.bind(place, address_of(array))
-    plan.run_steps(0, 1)
 
 
 def bits(array: np.ndarray) -> np.ndarray:
@@ -239,3 +221,22 @@ def test_replace_nan_takes_any_strides():
     result = np.empty((30, 40), np.float32).T
     run("replace_nan", src[::1, :], np.float32([7]), result)
     assert (result == np.where(np.eye(40, 30, dtype=bool), 7, 2)).all()
+
+
+# Scale ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", ["scale", "scale_relu"])
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+@pytest.mark.parametrize("width", [1, 3, 8, 300])
+def test_scale_rounds_once(width, dtype, kind, threads):
+    drawn = np.random.default_rng(0)
+    src = drawn.standard_normal((200, width + 5)).astype(np.float32).astype(dtype)[:, :width]
+    src[0, 0] = np.nan
+    factor, shift = (drawn.standard_normal(width).astype(np.float32) for _ in range(2))
+    result = np.empty((200, width), dtype)
+    run(kind, src, factor, shift, result, threads=threads)
+    wanted = src.astype(np.float32) * factor + shift
+    wanted = np.maximum(wanted, 0) if kind == "scale_relu" else wanted
+    np.testing.assert_array_equal(result.astype(np.float32), wanted.astype(dtype).astype(np.float32))

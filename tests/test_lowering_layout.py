@@ -155,3 +155,92 @@ def test_numbers_of_channels_go_into_the_norm_before():
     known = {**vectors, "scale": weights(4, 1, 1), "shift": weights(1, 4, 1, 1)}
     graph = imported(model(nodes, (2, 4, 5, 3), **known), (2, 4, 5, 3))
     assert [kind for kind in kinds(graph) if kind != "StaticTranspose"] == ["ReLU", "BatchNormInference"]
+
+
+def test_softmax_of_a_view_runs_over_the_last_axis():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Reshape", ["c", "dims"], ["r"]),
+        helper.make_node("Softmax", ["r"], ["y"], axis=2),
+    ]
+    proto = model(nodes, (2, 3, 5, 7), w=weights(32, 3, 1, 1), dims=np.int64([2, 4, 8, 35]))
+    graph = imported(proto, (2, 3, 5, 7))
+    (softmax,) = [op for op in graph.ops if op.kind == "SoftMax"]
+    assert softmax.outputs[0].shape == (2, 35, 4, 8)
+    assert softmax.attrs["axis"] == 3
+
+
+def test_slices_side_by_side_are_joined():
+    nodes = [
+        helper.make_node("Split", ["x"], ["a", "b", "c"], axis=1, num_outputs=3),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Concat", ["b", "c", "r", "c", "b"], ["y"], axis=1),
+    ]
+    graph = imported(model(nodes, (2, 12, 5, 7)), (2, 12, 5, 7))
+    (concat,) = [op for op in graph.ops if op.kind == "Concat" and len(op.inputs) == 4]
+    assert [one.shape[1] for one in concat.inputs] == [8, 4, 4, 4]
+
+
+CONCAT = helper.make_node("Concat", ["a", "b"], ["c"], axis=1)
+PARTS = [
+    helper.make_node("AveragePool", ["x"], ["a"], kernel_shape=[1, 1]),
+    helper.make_node("Relu", ["a"], ["b"]),
+]
+
+
+def read(graph, name="y"):
+    """The kinds of ops that the output needs."""
+    makers = {tensor.id: op for op in graph.ops for tensor in op.outputs}
+    found, left = set(), [graph.outputs[name].id]
+    while left:
+        op = makers.get(left.pop())
+        if op is not None and op not in found:
+            found.add(op)
+            left += [one.id for one in op.inputs if one is not None]
+    return sorted(op.kind for op in found if op.kind not in ("StaticTranspose", "ReLU", "AvgPool"))
+
+
+def test_narrow_convolution_of_a_concat_is_a_sum():
+    nodes = [*PARTS, CONCAT, helper.make_node("Conv", ["c", "w", "bias"], ["y"])]
+    proto = model(nodes, (2, 6, 5, 7), w=weights(4, 12, 1, 1), bias=weights(4))
+    assert read(imported(proto, (2, 6, 5, 7))) == ["Add", "Convolution", "Convolution"]
+
+
+@pytest.mark.parametrize(
+    ("size", "attrs"),
+    [((5, 12, 1, 1), {}), ((4, 12, 1, 3), {}), ((4, 12, 1, 1), {"strides": [2, 2]}), ((4, 6, 1, 1), {"group": 2})],
+    ids=["wide", "window", "strides", "groups"],
+)
+def test_other_convolutions_keep_the_concat(size, attrs):
+    nodes = [*PARTS, CONCAT, helper.make_node("Conv", ["c", "w"], ["y"], **attrs)]
+    graph = imported(model(nodes, (2, 6, 5, 7), w=weights(*size)), (2, 6, 5, 7))
+    assert read(graph) == ["Concat", "Convolution"]
+
+
+def test_pool_of_a_concat_comes_before_it():
+    nodes = [*PARTS, CONCAT, helper.make_node("MaxPool", ["c"], ["y"], kernel_shape=[3, 3], strides=[2, 2])]
+    graph = imported(model(nodes, (2, 6, 9, 7)), (2, 6, 9, 7))
+    assert read(graph) == ["Concat", "MaxPool", "MaxPool"]
+    (concat,) = [op for op in graph.ops if op.kind == "Concat" and op.outputs[0].shape == (2, 4, 3, 12)]
+    assert {one.shape for one in concat.inputs} == {(2, 4, 3, 6)}
+
+
+def resized(mode, *convolution):
+    nodes = [
+        helper.make_node("Resize", ["x", "", "scales"], ["r"], mode=mode, nearest_mode="floor"),
+        helper.make_node("Conv", ["r", "w", "bias"], ["y"]),
+    ]
+    nodes[0].attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
+    return model(nodes, (2, 6, 5, 7), w=weights(*convolution), bias=weights(4), scales=np.float32([1, 1, 2, 2]))
+
+
+def test_convolution_runs_before_upsampling():
+    graph = imported(resized("nearest", 4, 6, 1, 1), (2, 6, 5, 7))
+    (convolution,) = [op for op in graph.ops if op.kind == "Convolution" and op.outputs[0].shape == (2, 5, 7, 4)]
+    assert read(graph) == ["Convolution", "Interpolate"]
+    assert convolution.inputs[0].shape == (2, 5, 7, 6)
+
+
+def test_window_runs_behind_upsampling():
+    graph = imported(resized("nearest", 4, 6, 3, 3), (2, 6, 5, 7))
+    assert [op.outputs[0].shape for op in graph.ops if op.kind == "Convolution"][-1] == (2, 8, 12, 4)

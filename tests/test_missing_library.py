@@ -13,9 +13,7 @@ from onegraph.native import load
 # How a process loses the library or the extension, and what it is told.
 LOSSES = {
     "library": (
-        "from importlib import metadata\n"
-        "def files(name): raise metadata.PackageNotFoundError(name)\n"
-        "metadata.files = files",
+        "from onegraph.native import load\nload._find_wheel = lambda: None",
         "the oneDNN library is not installed; run: pip install onednn-cpu-gomp==2023.2.0, or set ONEGRAPH_LIBRARY",
     ),
     "extension": (

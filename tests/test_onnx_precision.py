@@ -61,6 +61,29 @@ def test_bf16_models_keep_inputs_outputs_and_results(model):
     np.testing.assert_allclose(graph.compile()(x), wanted, rtol=0.05)
 
 
+@pytest.mark.parametrize(("axes", "dtype"), [([2, 3], og.bf16), ([-1, -2], og.bf16), ([1], og.f32), ([1, 2], og.f32)])
+def test_mean_of_whole_images_is_bf16(axes, dtype):
+    shape, weights = (2, 3, 6, 5), np.random.default_rng(0).standard_normal((8, 3, 1, 1)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("ReduceMean", ["c", "axes"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array(axes), "axes")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    x = np.random.default_rng(1).random(shape, dtype=np.float32)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    loaded = front.load(model, dtype="bf16")
+    (mean,) = [op for op in loaded.ops if op.kind == "ReduceMean"]
+    assert mean.inputs[0].dtype is dtype
+    np.testing.assert_allclose(loaded.compile()(x), wanted, rtol=0.05, atol=0.02)
+
+
 def test_other_data_types_are_refused(model):
     with pytest.raises(og.ArgumentError, match="dtype: 's8'; expected f32, bf16 or None"):
         front.load(model, dtype="s8")

@@ -142,6 +142,15 @@ def test_one_row_for_each_partition(model, profile):
     assert {row.gflops is None for row in profile.rows} == {True, False}
 
 
+def test_large_concat_has_one_row():
+    g = og.Graph()
+    parts = [g.relu(g.input(name, "f32", (16, 400, 8))) for name in "ab"]
+    g.output("y", g.relu(g.concat(*parts, axis=2)))
+    model = g.compile()
+    profile = model.profile(*[np.ones((16, 400, 8), np.float32)] * 2, runs=2)
+    assert [row.index for row in profile.rows] == [part.index for part in model.report().partitions]
+
+
 def test_mapping_table_and_plain_data(profile):
     assert dict(profile) == {row.index: row.seconds for row in profile.rows}
     facts = profile.to_dict()

@@ -110,3 +110,17 @@ def test_numpy_reads_a_repeated_step():
     found = results(g, given)
     for name, array in og.reference.run(g, given).items():
         assert np.allclose(found[name], array, rtol=1e-5)
+
+
+def test_weights_are_dequantized_right_before_their_product(monkeypatch):
+    """The library gets a large graph in pieces; the file has all weights first."""
+    monkeypatch.setattr("onegraph.compiler.partitioner.PIECE", 4)
+    monkeypatch.setattr("onegraph.compiler.partitioner.OVERLAP", 2)
+    g = og.Graph()
+    x = g.input("x", "u8", (4, 16))
+    weights = [dequantized(g, g.constant(np.full((16, 16), n, np.int8))) for n in range(3)]
+    for w in weights:
+        x = g.quantize(g.matmul(dequantized(g, x), w), scales=[SCALE], zps=[0], dtype="u8")
+    g.output("y", x)
+    kinds = [part.kinds for part in g.compile().report().partitions]
+    assert kinds == [("Dequantize", "Dequantize", "MatMul", "Quantize")] * 3

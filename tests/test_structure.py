@@ -31,6 +31,7 @@ STAGES = {
     "transform": "graphs made from graphs",
     "lowering": "what models and gradients compute, as ops",
     "gradient": "graphs differentiated: a rule for each op",
+    "training": "losses and optimizers as ops",
     "view": "pictures of graphs",
     "capi": "the objects of the C API, one to one",
     "compiler": "from a graph to compiled steps",
@@ -49,6 +50,7 @@ STAGES = {
 NEEDS_LIBRARY = {"native", "capi", "compiler", "runtime"}
 # The border: the modules that take values straight from users, who may pass anything, and make plain values of them.
 BORDER = {
+    "_util.paths": "paths",
     "_util.validation": "single arguments: strings, flags, numbers, lists of one class, dictionaries",
     "opset.dtypes": "data types, in every way of writing them",
     "opset.editions.registry": "names of editions and ops",
@@ -69,6 +71,7 @@ BORDER = {
     "frontends.onnx.load": "models, and shapes and contents of inputs",
     "frontends.torch.options": "options of the backend",
     "frontends.torch.export": "modules and example inputs",
+    "training.arguments": "tensors and numbers of losses and optimizers",
     "transform.rewrite_values": "options of benchdnn",
     "transform.translate_op": "tensors of an op that is translated",
     "view.given": "reports, violations and times to draw",

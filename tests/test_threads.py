@@ -169,6 +169,23 @@ def test_measures_each_kind_of_small_step_once(monkeypatch, alone, by_number, ex
     assert measured == [1, 3 if by_number else 0]
 
 
+@openmp
+def test_a_run_takes_over_the_measured_memory(monkeypatch):
+    make, made = program.aligned_empty, []
+
+    def counted(shape, dtype):
+        made.append(shape)
+        return make(shape, dtype)
+
+    monkeypatch.setattr(program, "aligned_empty", counted)
+    with og.num_threads(4):
+        model = products(policy="debug")
+        assert len(made) == 1
+        x = np.random.default_rng(0).standard_normal((64, 64)).astype(F32)
+        assert np.allclose(model(x).sum(1), 1, atol=1e-5)
+    assert len(made) == 1
+
+
 def test_threads_option():
     before = og.get_num_threads()
     assert (before is None) if library.RUNTIME != "OpenMP" else before >= 1

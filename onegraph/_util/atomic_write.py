@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,6 +50,9 @@ def write_together(files: Sequence[tuple[Path, Write]]) -> None:
 
 def _drafted(path: Path, write: Write, drafts: list[Path]) -> Callable[[], object]:
     """Write the contents to a temporary file, add it to ``drafts``, and return the function that renames it."""
+    import secrets  # both take long to import
+    import shutil
+
     with _explained(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import NamedTuple
 
 MAX_ROWS = 300
@@ -20,6 +19,13 @@ class Cell(NamedTuple):
     part: float | None = None
 
 
+def escaped(text: str) -> str:
+    """The text with the characters escaped that mean something in HTML."""
+    from html import escape  # has a table of thousands of names
+
+    return escape(text)
+
+
 def html_table(
     caption: str, heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], numbers: Sequence[int] = ()
 ) -> str:
@@ -28,12 +34,12 @@ def html_table(
     shown = made[:MAX_ROWS]
     columns = [place for place in range(len(heads)) if any(row[place].text for row in shown)]
     head = "".join(
-        f'<th style="text-align:{_side(place, numbers)};{PADDING}">{escape(heads[place])}</th>' for place in columns
+        f'<th style="text-align:{_side(place, numbers)};{PADDING}">{escaped(heads[place])}</th>' for place in columns
     )
     body = "".join(
         f"<tr>{''.join(_cell(row[place], _side(place, numbers)) for place in columns)}</tr>" for row in shown
     )
-    text = escape(caption)
+    text = escaped(caption)
     if len(made) > MAX_ROWS:
         text += f"\n{len(made) - MAX_ROWS:,} more rows are not shown"
     above = f'<caption style="caption-side:top;text-align:left;white-space:pre-wrap;padding:.4em 0">{text}</caption>'
@@ -52,7 +58,7 @@ def _cell(cell: Cell, side: str) -> str:
         style += f";background:linear-gradient(90deg,#4a90d988 {cell.part:.2%},transparent {cell.part:.2%})"
     first, *others = cell.text.split("\n")
     if len(others) < MAX_LINES:
-        return f'<td style="{style}">{escape(cell.text)}</td>'
-    hidden = escape("\n".join(others))
-    more = f"<summary>{escape(first)}, and {len(others)} more</summary>"
+        return f'<td style="{style}">{escaped(cell.text)}</td>'
+    hidden = escaped("\n".join(others))
+    more = f"<summary>{escaped(first)}, and {len(others)} more</summary>"
     return f'<td style="{style}"><details>{more}{hidden}</details></td>'

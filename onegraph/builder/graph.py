@@ -31,20 +31,39 @@ class DataGraph(OpAdding):
         other._inputs, other._by_id = dict(self._inputs), dict(self._by_id)
         other._op_ids, other._names, other._file = copy.copy(self._op_ids), dict(self._names), self._file
         other._constant_inputs = set(self._constant_inputs)
+        other._initial, other._next = dict(self._initial), dict(self._next)
         return other
 
     __copy__ = copy
 
+    def _as_step(self: AnyGraph) -> AnyGraph:
+        """The graph of one call: variables are inputs and their next values outputs, after all others."""
+        step = DataGraph.copy(self)
+        if step._initial:
+            step._inputs = {**self.inputs, **self.variables}
+            hidden = {output: step._outputs[output] for output in step._next.values()}
+            step._outputs = {**self.outputs, **hidden}
+            step._initial, step._next = {}, {}
+        return step
+
+    def _with_variables_of(self: AnyGraph, other: DataGraph) -> AnyGraph:
+        """This graph, in which inputs and outputs are variables and their next values as in ``other``."""
+        self._initial = {name: array for name, array in other._initial.items() if name in self._inputs}
+        self._next = {name: output for name, output in other._next.items() if output in self._outputs}
+        return self
+
     def __repr__(self) -> str:
         graph = DataGraph.copy(self)
         lines = [f"Graph(edition={self.edition!r})"]
-        lines += [f"  {t.name}: {t.dtype} {show(t.shape)} input" for t in graph._inputs.values()]
+        kinds = ((graph.inputs, "input"), (graph.variables, "variable"))
+        lines += [f"  {t.name}: {t.dtype} {show(t.shape)} {kind}" for named, kind in kinds for t in named.values()]
         for op in graph._ops:
             ins = ", ".join("-" if t is None else t.name for t in op.inputs)
             outs = ", ".join(f"{t.name}: {t.dtype} {show(t.shape)}" for t in op.outputs)
             attrs = ", ".join(f"{key}={value!r}" for key, value in op.attrs.items())
             lines.append(f"  {outs} = {op.kind}({ins}{'; ' + attrs if attrs else ''})")
-        lines += [f"  {name}: {t.name} output" for name, t in graph._outputs.items()]
+        lines += [f"  {name}: {t.name} output" for name, t in graph.outputs.items()]
+        lines += [f"  {name}: {t.name} assigned" for name, t in graph.assignments.items()]
         return "\n".join(lines)
 
     @once("_ops")

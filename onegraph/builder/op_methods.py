@@ -17,7 +17,6 @@ from ..ir.op import LogicalTensor
 from ..opset.editions.registry import BASE, DEFAULT, edition
 from ..opset.schema import AttrValue, Fill, Schema
 from ..opset.values import nearest
-from .op_signatures import OPTIONS, docstring, python_signature
 
 
 class OpMethods:
@@ -51,7 +50,21 @@ def _meant(name: str, names: list[str]) -> list[str]:
     return [close] if close else []
 
 
+class _Unmade:
+    """A method that is made when it is first asked for, as all docstrings together take 10 ms."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def __get__(self, graph: object, kind: type | None = None) -> Any:
+        method = _method(self._schema)
+        setattr(OpMethods, self._schema.name, method)
+        return method.__get__(graph, kind)
+
+
 def _method(schema: Schema) -> Any:
+    from .op_signatures import OPTIONS, docstring, python_signature
+
     ports = {port.name: index for index, port in enumerate(schema.inputs) if not port.variadic}
     implied = {attribute.name: attribute.implied for attribute in schema.attributes if attribute.implied is not None}
     lists = {attribute.name for attribute in schema.attributes if attribute.spatial}
@@ -104,4 +117,4 @@ def _completed(
 
 
 for _schema in BASE.values():
-    setattr(OpMethods, _schema.name, _method(_schema))
+    setattr(OpMethods, _schema.name, _Unmade(_schema))

@@ -17,7 +17,7 @@ from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Shape
-from ..opset.shapes import is_dense, known_dims
+from ..opset.shapes import compatible, is_dense, known_dims, show
 from .constants import contents_of
 from .op_methods import OpMethods
 
@@ -36,6 +36,9 @@ class GraphTensors(OpMethods):
         self._inputs: dict[str, LogicalTensor] = {}
         self._outputs: dict[str, LogicalTensor] = {}
         self._names: dict[str, int] = {}  # op name -> id of the op that took the name
+        # A variable is an input with initial contents. Its next value is an output, whose name is in ``_next``.
+        self._initial: dict[str, Array] = {}
+        self._next: dict[str, str] = {}
         self._constant_inputs: set[str] = set()
 
     @property
@@ -46,6 +49,8 @@ class GraphTensors(OpMethods):
     @property
     def inputs(self) -> Mapping[str, LogicalTensor]:
         """The graph inputs by name, in the order of the ``input`` calls."""
+        if self._initial:
+            return MappingProxyType({name: one for name, one in self._inputs.items() if name not in self._initial})
         return MappingProxyType(self._inputs)
 
     @property
@@ -56,7 +61,20 @@ class GraphTensors(OpMethods):
     @property
     def outputs(self) -> Mapping[str, LogicalTensor]:
         """The graph outputs by name, in the order of the ``output`` calls."""
+        if self._next:
+            hidden = {*self._next.values()}
+            return MappingProxyType({name: one for name, one in self._outputs.items() if name not in hidden})
         return MappingProxyType(self._outputs)
+
+    @property
+    def variables(self) -> Mapping[str, LogicalTensor]:
+        """The variables by name, in the order of the ``variable`` calls."""
+        return MappingProxyType({name: self._inputs[name] for name in self._initial})
+
+    @property
+    def assignments(self) -> Mapping[str, LogicalTensor]:
+        """By name of variable, the tensors that give variables their next values."""
+        return MappingProxyType({name: self._outputs[output] for name, output in self._next.items()})
 
     def input(
         self,
@@ -122,6 +140,60 @@ class GraphTensors(OpMethods):
         tensor = self._tensor(found, view.shape, label or f"constant_{len(self._by_id)}", None, view, watches)
         flags.writeable = False
         return tensor
+
+    def variable(self, name: str, array: object, *, dtype: object = None) -> LogicalTensor:
+        """Add a variable: a tensor that an executable keeps from call to call, such as weights in training.
+
+        ``assign`` says what the variable becomes after a call. ``executable.variables`` has the values as arrays.
+
+        Args:
+            name: unique among inputs, outputs and variables.
+            array: the contents before the first call, as for ``constant``; the array is copied.
+            dtype: data type of the contents, needed for s64 only.
+
+        Raises:
+            ArgumentError: the name is taken, or ``array`` is not an array of a supported data type.
+        """
+        name = self._free_name(name)
+        try:
+            found, kept, _ = contents_of(array, dtype, copy=True)
+        except ArgumentError as error:
+            raise ArgumentError(f"variable {shown(name)}: {error}") from None
+        kept.flags.writeable = False
+        tensor = self._tensor(found, kept.shape, name)
+        self._initial[name] = kept  # first, so that an interrupt never leaves an input
+        self._inputs[name] = tensor
+        return tensor
+
+    def assign(self, variable: LogicalTensor, tensor: LogicalTensor) -> LogicalTensor:
+        """Say what a variable becomes after a call of the executable; returns ``tensor``.
+
+        All variables change together at the end of a call. If the call fails, none changes.
+
+        Args:
+            variable: what ``variable`` returned.
+            tensor: a tensor of this graph of the same data type and shape; it may be another variable.
+
+        Raises:
+            ArgumentError: ``variable`` is not a variable of this graph or already has a next value, or ``tensor`` does
+                not fit.
+        """
+        own, new = self._own(variable, "assign: variable"), self._own(tensor, "assign: tensor")
+        name = next((name for name in self._initial if self._inputs[name] is own), None)
+        if name is None:
+            names = ", ".join(self._initial) or "none"
+            raise ArgumentError(f"assign: {own.name!r} is not a variable; the variables are {names}")
+        if name in self._next:
+            raise ArgumentError(f"assign: variable {name!r} is assigned twice; it becomes one tensor after a call")
+        if new.dtype is not own.dtype or not compatible(new.shape, own.shape):
+            given, expected = f"{new.dtype} {show(new.shape)}", f"{own.dtype} {show(own.shape)}"
+            raise ArgumentError(f"assign: {new.name!r} is {given}; expected {expected}, as variable {name!r} is")
+        output = f"{name} (next)"
+        while output in self._inputs or output in self._outputs:
+            output += "'"
+        self._next[name] = output
+        self._outputs[output] = new._laid_out(None)
+        return new
 
     def output(self, name: str, tensor: LogicalTensor, *, strides: Sequence[int] | None = None) -> LogicalTensor:
         """Declare a graph output; returns ``tensor``.

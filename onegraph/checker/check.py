@@ -95,7 +95,8 @@ def check_graph(graph: Ops | Iterable[Op]) -> ViolationList:
         ArgumentError: the edition of an op is unknown. Every other mistake is a violation.
     """
     # Read the outputs before the ops, because another thread may add ops.
-    results = (entries(getattr(graph, "outputs", None)) or {}).values()
+    named = (entries(getattr(graph, name, None)) or {} for name in ("outputs", "assignments"))
+    results = [tensor for tensors in named for tensor in tensors.values()]
     ops = elements(getattr(graph, "ops", graph))
     noted = Violations(edition_named(DEFAULT), "graph")
     if ops is None:

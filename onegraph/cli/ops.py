@@ -9,7 +9,7 @@ import click
 from ..builder.op_pages import by_category, markdown, markdown_edition, terminal_page, to_dict
 from ..errors import ArgumentError
 from ..inference.suggestions import unknown_op
-from ..opset.editions.registry import DEFAULT, NEWEST, edition
+from ..opset.editions.registry import DEFAULT, NEWEST, base_of, edition
 from ..opset.newer import newer_than as find_newer
 from ..opset.schema import Version
 from .options import json_option
@@ -55,7 +55,9 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool, newer_t
 
         click.echo(markdown(chosen, schema, example) if schema else markdown_edition(chosen, example))
     elif schema:
-        click.echo(terminal_page(chosen, schema))
+        from ..gradient.rules import described
+
+        click.echo(f"{terminal_page(chosen, schema)}\n  gradient {described(base_of(schema))}")
     else:
         click.echo(f"{chosen.name}: {chosen.title}, {len(chosen.schemas)} ops")
         for category, schemas in by_category(chosen):

@@ -88,7 +88,9 @@ def _rows(graph: Graph, owners: Mapping[str, PartitionReport], partitioned: bool
 
     names = {t.id: op.name if len(op.outputs) == 1 else t.name for op in graph.ops for t in op.outputs}
     made = {*names.values()}
-    for what, tensors in (("input", graph.inputs.items()), ("constant", ((t.name, t) for t in _constants(graph)))):
+    constants = ((t.name, t) for t in _constants(graph))
+    named = (("input", graph.inputs.items()), ("variable", graph.variables.items()), ("constant", constants))
+    for what, tensors in named:
         names |= {t.id: f"{what} {name}" if name in made else name for name, t in tensors}
     numbers = op_ids(graph)
     for op in graph.ops:

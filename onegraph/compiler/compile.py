@@ -73,10 +73,11 @@ class _StepCompiler:
         self._edges = EdgeLayouts(lowered, self._schedule)
         self._patterns = Patterns(lowered, self._schedule, fpmath_mode, keeps=keeps, unkept=unkept)
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
+        self._scales = False  # whether a kernel of the package runs a Quantize or Dequantize
 
     def run(self, policy: str) -> Schedule:
         """Fill the schedule; called once."""
-        steps = self._lowered.steps
+        steps, self._scales = self._lowered.steps, policy == "fusion"
         library_ops = sum(step.executor == "library" for step in steps)
         try:
             if policy == "fusion" and library_ops > 1:  # the search for fusions takes at least 3 ms
@@ -100,6 +101,8 @@ class _StepCompiler:
         """Add the steps of one partition; ``note`` says why they are not part of a larger one."""
         if len(steps) == 1:
             self._add_one(steps[0], note, partition)
+            return
+        if self._schedule.add_scaling(steps):
             return
         reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
@@ -137,8 +140,13 @@ class _StepCompiler:
             return  # a change of axis order that costs nothing
         if schedule.add_repeated(step):
             return
+        if step.executor == "kernel":
+            schedule.add_on_codes(step)
+            return
         if step.executor == "library":
             if (step.kind in VIEWS and schedule.add_view(step)) or schedule.add_concat(step):
+                return
+            if schedule.add_scaling([step]) or (self._scales and schedule.add_rescaling(step)):
                 return
             try:
                 if not self._add_collapsed(step, note):

@@ -15,7 +15,7 @@ from ..builder.signature_cache import signature
 from ..capi.settings import is_aligned
 from ..errors import OneGraphError
 from ..faults.ops import faults_of
-from ..faults.use import VIEWS
+from ..faults.use import DEQUANTIZATIONS, MOVES, PRODUCTS, VIEWS
 from ..ir.op import Array, Op, schema_of
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
@@ -31,8 +31,8 @@ from .rewrites.precision import in_table
 from .shared_constants import Key, derived
 from .steps import numpy_step
 
-# Ops that stay: a fusion with 8-bit weights begins with their Dequantize, and Dropout draws random numbers.
-KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
+# Dropout draws random numbers.
+KEPT = frozenset(["Dropout"])
 # A result of at most this many bytes may be larger than the constants that it is computed from.
 SMALL_BYTES = 1 << 20
 # Axis of the output channels of the weights of a Convolution. A ConvTranspose is slow with a bias.
@@ -86,6 +86,7 @@ class _Folding:
         self._folded: list[Step] = []
         self._makers: dict[int, _Maker] = {}  # for each constant that is not in the graph, how it is computed
         self._outputs = {tensor.id for tensor in lowered.graph.outputs.values()}
+        self._multiplied = _multiplied(lowered.steps)
         self._parts: dict[int, Part] = {}  # convolutions with a bias, by id of the part without
 
     def run(self, policy: str) -> Lowered:
@@ -128,6 +129,8 @@ class _Folding:
             return False
         if not KEPT.isdisjoint([step.kind, step.op.kind]):
             return False
+        if step.kind in DEQUANTIZATIONS and step.outputs[0] in self._multiplied:
+            return False  # a fusion with 8-bit weights begins with their Dequantize
         if step.executor != "view":
             if self._grows(step) or not _is_valid(step.op) or not all(map(self._is_constant, read_by(step))):
                 return False
@@ -315,6 +318,17 @@ class _Folding:
         self.values[number] = Value(number, dtype, array.shape, dense_of(array.shape), number, name, array)
         self.keys[number] = key
         return number
+
+
+def _multiplied(steps: Sequence[Step]) -> set[int]:
+    """The values that a product reads, also behind casts and changes of shape."""
+    found: set[int] = set()
+    for step in reversed(steps):
+        if step.kind in PRODUCTS:
+            found.update(step.inputs[:2])
+        elif step.kind in MOVES and step.outputs[0] in found:
+            found.add(step.inputs[0])
+    return found
 
 
 def _is_view(step: Step) -> bool:

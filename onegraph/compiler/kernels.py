@@ -1,4 +1,4 @@
-"""Finds the kernels of the package itself, which cast, copy and select elements."""
+"""Finds the kernels of the package itself, which cast, copy and select elements, and compute on 8-bit codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ from .lower import Value
 from .to_capi import capi_tensor
 
 FLOATS = frozenset([DataType.f32, DataType.f16, DataType.bf16])
-KERNELS = {"cast": lib.onegraph_cast, "select": lib.onegraph_select, "replace_nan": lib.onegraph_replace_nan}
+CODES = frozenset([DataType.s8, DataType.u8])
+KERNELS = {
+    "cast": lib.onegraph_cast,
+    "select": lib.onegraph_select,
+    "replace_nan": lib.onegraph_replace_nan,
+    "scale": lib.onegraph_scale,
+    "scale_relu": lib.onegraph_scale_relu,
+    "look_up": lib.onegraph_look_up,
+    "rescale": lib.onegraph_rescale,
+    "add": lib.onegraph_add,
+    "multiply": lib.onegraph_multiply,
+}
+ON_CODES = frozenset(["look_up", "rescale", "add", "multiply"])  # the last input is a table, or a list of numbers
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
 
 
@@ -32,19 +44,29 @@ class CompiledKernel:
 
     def __init__(self, kind: str, values: Sequence[Value]) -> None:
         self.number: int = KERNELS[kind]
-        self._tensors = [capi_tensor(value.id, value, "variable") for value in values]
+        ends = [*values]
+        if kind in ON_CODES:  # the kernel finds the others behind the first element
+            ends[-2] = ends[-2]._replace(shape=(1,), strides=(1,))
+        self._tensors = [capi_tensor(value.id, value, "variable") for value in ends]
         self.ports = len(values) - 1, 1, ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
 
 
 def has_kernel(kind: str, values: Sequence[Value]) -> bool:
     """Whether a kernel has the data types of these inputs and this output, which comes last."""
     dtypes = [value.dtype for value in values]
-    if dtypes[-1] not in FLOATS or any(0 in value.shape for value in values):
+    if any(0 in value.shape for value in values):
         return False
     if any(is_irregular(value.shape, value.strides) for value in values):
         return False
+    if kind in ON_CODES:
+        kinds = CODES if kind == "look_up" else CODES | {DataType.f32}
+        return kinds.issuperset(dtypes)
+    if dtypes[-1] not in FLOATS:
+        return False
     if kind == "replace_nan":
         return dtypes == [dtypes[-1]] * 3
+    if kind in ("scale", "scale_relu"):
+        return dtypes[1:3] == [DataType.f32] * 2 and dtypes[0] == dtypes[3] != DataType.f16
     if kind == "select":
         return dtypes[:-1] == [DataType.boolean, dtypes[-1], dtypes[-1]]
     return dtypes[0] in FLOATS

@@ -45,7 +45,8 @@ class PartitionReport:
         index: position in the order of execution.
         executor: ``oneDNN``; ``host`` for a host op that numpy runs; ``reference`` for another op that numpy runs;
             ``view`` if only strides change; ``copy`` if elements are only cast, selected or moved, by onegraph's own
-            kernels or numpy; ``constant`` if the compilation computed it, which is listed after all others.
+            kernels or numpy; ``kernel`` if one of them computes on 8-bit codes; ``constant`` if the compilation
+            computed it, which is listed after all others.
         kinds, names: of the ops that run together, one for each op or part of an op. A part of an op has a kind such as
             ``LayerNorm: StaticReshape``.
         reasons: why numpy runs the partition, or which ops oneDNN gets instead; empty if oneDNN gets the ops unchanged.

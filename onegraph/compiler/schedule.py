@@ -19,10 +19,13 @@ from ..errors import OneGraphError, UnsupportedError
 from ..faults.layouts import is_scattered
 from ..faults.use import VIEWS, Use
 from ..ir.op import Array
+from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, HOST
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from ..opset.shapes import settled_strides
+from .codes import PLAIN, coding, numbers_of
+from .growing_concats import factor_and_shift, growing, is_scaling
 from .host_views import Place, is_host_view, is_irregular, place_of, reshaped
 from .kernels import CompiledKernel, has_kernel
 from .lower import Dims, Lowered, Step, Value, dense_of
@@ -60,6 +63,9 @@ class Schedule:
         self.viewed = {
             n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
         }
+        self._grown = self._place_in_concats(lowered)
+        self.viewed.update(one.outputs[0] for one in self._grown.values())
+        self._concats: set[int] = set()  # ids of the Concats whose result is complete
         self._repeated = {**lowered.repeated, **{number: number for number in lowered.repeated.values()}}
         self.viewed.update(self._repeated)
         self._first: dict[int, int] = {}  # of equal results, the one that a step computes outside of a fusion
@@ -94,6 +100,16 @@ class Schedule:
             if placed.dense or not needs_dense(placed, [producer]):
                 self._placed[source.id] = source
                 self.values[source.id] = placed
+
+    def _place_in_concats(self, lowered: Lowered) -> dict[int, Step]:
+        """Place results of Concats in those of later ones; returns the earlier one by id of the later one."""
+        fixed = self.returned | self.viewed | {*lowered.repeated, *lowered.repeated.values()}
+        found = growing(lowered, self.values, fixed)
+        for step in reversed(lowered.steps):
+            if step.id in found:
+                whole, number = self.values[step.outputs[0]], found[step.id].outputs[0]
+                self.values[number] = self.values[number].placed(whole.storage, whole.strides, whole.offset)
+        return found
 
     def take_back(self, numbers: Sequence[int]) -> bool:
         """Undo the placement of values in the memory of an output; returns whether any of them was placed."""
@@ -167,19 +183,53 @@ class Schedule:
         """
         target = self.values[step.outputs[0]]
         sources = [self.values[number] for number in step.inputs]
-        if step.kind != "Concat" or nbytes(target) < LARGE_CONCAT:
+        if step.kind != "Concat" or (nbytes(target) < LARGE_CONCAT and target.dense and step.id not in self._grown):
             return False
         if not all(has_kernel("cast", [source, target]) for source in sources):
             return False
+        self._concats.add(step.id)
+        first = self._grown.get(step.id)
+        known = len(first.inputs) if first is not None and first.id in self._concats else 0
         axis = int(step.attrs["axis"]) % len(target.shape)  # type: ignore[arg-type]
         note, start = self.note("copy", step, "into parts of the result, with all threads", step.note), 0
-        for source in sources:
+        for index, source in enumerate(sources):
             offset = target.offset + start * target.strides[axis]
+            start += source.shape[axis]
+            if index < known:
+                continue
             part = target._replace(id=len(self.values), shape=source.shape, name=f"{target.name} (part)")
             self.values[part.id] = part.placed(target.storage, target.strides, offset)
             self.add_kernel("cast", (source.id, part.id), note)
-            start += source.shape[axis]
         return True
+
+    def add_scaling(self, steps: Sequence[Step]) -> bool:
+        """Add a normalization by constants of a part of rows, and a ReLU behind it; returns False for other steps.
+
+        The library's kernel for parts of rows is a reference kernel.
+        """
+        first, *rest = steps
+        if not is_scaling(first, self.values) or [step.kind for step in rest] not in ([], ["ReLU"]):
+            return False
+        source, target = self.values[first.inputs[0]], self.values[steps[-1].outputs[0]]
+        if source.dense or source.dtype != target.dtype or (rest and rest[0].inputs != first.outputs):
+            return False
+        if rest and (first.outputs[0] in self.returned or first.outputs[0] in self.viewed):
+            return False
+        vectors = []
+        key = derived(
+            ("scaling", first.attrs["epsilon"]), *[self._lowered.key(self.values[n]) for n in first.inputs[1:]]
+        )
+        for row in self._lowered.shared.once(key, partial(factor_and_shift, first, self.values)):
+            value = Value(len(self.values), DataType.f32, row.shape, (1,), len(self.values), first.op.name, row)
+            self.values[value.id] = value
+            vectors.append(value.id)
+        kind, numbers = "scale_relu" if rest else "scale", (source.id, *vectors, target.id)
+        if not has_kernel(kind, [self.values[number] for number in numbers]):
+            return False
+        self.notes.append(
+            Note("copy", steps, ("scaled by onegraph: the library has no such kernel",), [source], [target])
+        )
+        return self.add_kernel(kind, numbers, len(self.notes) - 1)
 
     def add_repeated(self, step: Step) -> bool:
         """Let a step that repeats an earlier one take its result; returns False for other steps."""
@@ -287,6 +337,27 @@ class Schedule:
             return
         executor = "host" if step.op.edition == HOST else "reference"
         self.steps.append(numpy_step(step, self.values, self.note(executor, step, reason or step.note)))
+
+    def add_on_codes(self, step: Step) -> None:
+        """Add a step that a kernel for 8-bit codes runs."""
+        values = [self.values[number] for number in step.inputs]
+        ends = [self.dense_copy(one) if is_irregular(one.shape, one.strides) else one.id for one in values]
+        self.add_kernel(str(step.attrs["kernel"]), (*ends, *step.outputs), self.note("kernel", step, step.note))
+
+    def add_rescaling(self, step: Step) -> bool:
+        """Add a Quantize or Dequantize that no fusion takes in as a kernel of the package; returns False for others."""
+        source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
+        found = coding(step) if step.kind in ("Quantize", "Dequantize") else None
+        if found is None or not has_kernel("rescale", [source, target]):
+            return False
+        ends = (PLAIN, found) if step.kind == "Quantize" else (found, PLAIN)
+        numbers = numbers_of(ends[:1], ends[1], target.dtype)
+        known = Value(
+            len(self.values), DataType.f32, numbers.shape, dense_of(numbers.shape), len(self.values), "numbers", numbers
+        )
+        self.values[known.id] = known
+        note = self.note("kernel", step, step.note)
+        return self.add_kernel("rescale", (source.id, known.id, target.id), note)
 
     def add_kernel(self, kind: str, numbers: Sequence[int], note: int) -> bool:
         """Add a kernel of the package with the values ``numbers`` at its ports; returns False if there is none."""

@@ -7,10 +7,10 @@ the constants of the executable's graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import blake2b
 from itertools import count
 from weakref import WeakValueDictionary
 
+from .._util.interpreter_tricks import blake2b
 from ..builder.graph import DataGraph
 from ..ir.op import Array
 from ..native.library import address_of

@@ -92,7 +92,7 @@ class Note(NamedTuple):
         ops = [named for step in self.steps for named in ((step.label, step.op.name), *_names(step.folded))]
         kinds, names = zip(*ops, strict=True) if ops else (("copy of",), (self.inputs[0].name,))
         ends = tuple(self.inputs), tuple(self.outputs)
-        computes = self.executor in ("oneDNN", "reference", "host") and bool(self.steps)
+        computes = self.executor in ("oneDNN", "kernel", "reference", "host") and bool(self.steps)
         arithmetic = arithmetic_of(self.steps, self.inputs) if computes else ""
         return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads, arithmetic)
 

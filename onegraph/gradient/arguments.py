@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._util.exact_types import elements, has_type, text
+from .._util.exact_types import elements, has_type, real, text
 from ..builder.graph import DataGraph
 from ..builder.operators import contents_like
 from ..errors import ArgumentError, shown
@@ -31,7 +31,7 @@ def _tensor(graph: DataGraph, where: str, given: object) -> LogicalTensor:
     name = text(given)
     if name is None:
         return graph._own(given, f"gradient: {where}")
-    found = {**graph.inputs, **graph.outputs}
+    found = {**graph.inputs, **graph.variables, **graph.outputs}
     if name not in found:
         names = ", ".join(found) or "none"
         raise ArgumentError(f"gradient: {where}: {shown(name)}; expected a tensor, or a name of {names}")
@@ -53,7 +53,7 @@ def differentiable(graph: DataGraph, what: str, given: object) -> list[LogicalTe
 
 
 def seeds_of(graph: DataGraph, outputs: Sequence[LogicalTensor], given: object) -> list[Value | None]:
-    """The gradient that each output starts with; None for ones.
+    """The gradient that each output starts with; None for ones, and an array without axes for its number everywhere.
 
     Raises:
         ArgumentError: a gradient has another shape or data type than its output, or their numbers differ.
@@ -75,6 +75,6 @@ def _seed(graph: DataGraph, where: str, given: object, output: LogicalTensor) ->
         seed = graph._own(given, where)
         if seed.dtype is not output.dtype:
             raise ArgumentError(f"{where}: {seed.dtype}; expected {output.dtype}, as {output.name!r} has")
-    if not compatible(seed.shape, output.shape):
+    if real(given) is None and not compatible(seed.shape, output.shape):
         raise ArgumentError(f"{where}: shape {show(seed.shape)}; expected {show(output.shape)}, as {output.name!r} has")
     return seed

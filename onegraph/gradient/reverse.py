@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from dataclasses import replace
 from typing import Any
 
 from ..ir.op import LogicalTensor, Op, schema_of
@@ -11,8 +12,9 @@ from ..lowering.emitter import Emitter, Value
 from ..lowering.movement import cast
 from ..opset.editions.registry import base_of
 from .rules import COMPOSED, FLAT, rules_of
+from .rules.movement import joined
 from .rules.table import Found, entry
-from .use import Use, has_gradient, summed_to
+from .use import Piece, Use, has_gradient, summed_to
 
 
 class Reverse:
@@ -25,19 +27,32 @@ class Reverse:
 
     def __init__(self, emit: Emitter, active: Iterable[int], label: str) -> None:
         self.emit, self.active, self.label = emit, {*active}, label
-        self._parts: dict[int, list[Value]] = {}
+        self._parts: dict[int, list[Value | Piece]] = {}
 
-    def give(self, tensor: LogicalTensor | None, gradient: Value | None) -> None:
+    def give(self, tensor: LogicalTensor | None, gradient: Value | Piece | None) -> None:
         """Add a part of the gradient with respect to a tensor."""
-        if tensor is not None and gradient is not None and tensor.id in self.active:
-            self._parts.setdefault(tensor.id, []).append(fitted(self.emit, gradient, tensor))
+        if tensor is None or gradient is None or tensor.id not in self.active:
+            return
+        if isinstance(gradient, Piece):
+            part: Value | Piece = replace(gradient, value=cast(self.emit, gradient.value, tensor.dtype))
+        else:
+            part = fitted(self.emit, gradient, tensor)
+        self._parts.setdefault(tensor.id, []).append(part)
 
     def gradient(self, tensor: LogicalTensor) -> Value | None:
         """The sum of the parts of the gradient with respect to a tensor; None if it is zero."""
-        parts = self._parts.get(tensor.id, [])
+        given = self._parts.get(tensor.id)
+        if given is None:
+            return None
+        parts = [part for part in given if not isinstance(part, Piece)]
+        pieces = [part for part in given if isinstance(part, Piece)]
+        for axis in sorted({piece.axis for piece in pieces}):
+            size = (tensor.shape or ())[axis] or 0
+            parts += joined(self.emit, [piece for piece in pieces if piece.axis == axis], size)
         while len(parts) > 1:
             parts[:2] = [add(self.emit, parts[0], parts[1])]
-        return parts[0] if parts else None
+        self._parts[tensor.id] = [*parts]
+        return parts[0]
 
     def take(self, ops: Iterable[Op]) -> None:
         """Take ops back; the last one comes first."""
@@ -62,7 +77,7 @@ class Reverse:
             for port, value in zip(rule.ports, found if isinstance(found, tuple) else (found,), strict=False):
                 for index in ports.get(port, ()):
                     part: Any = value[index] if isinstance(value, list) else value
-                    if part is not None:
+                    if part is not None and not isinstance(part, Piece):
                         part = use.in_base_order(part, use.schema.input_port(index).name)
                     self.give(use.op.inputs[index], part)
 

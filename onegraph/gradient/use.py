@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,20 @@ from ..opset.shapes import known, known_dims, show
 
 # The data types of tensors that have gradients.
 FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16, DataType.float64])
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The gradient of some elements of a tensor along one axis, from ``begin`` on; that of the others is zero."""
+
+    value: Value
+    axis: int
+    begin: int
+
+    @property
+    def end(self) -> int:
+        """The place behind the last element."""
+        return self.begin + ((self.value.shape or ())[self.axis] or 0)
 
 
 class Use:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from ..builder.graph import DataGraph
 from ..errors import UnsupportedError
@@ -30,11 +32,13 @@ def gradient(
     reverse = Reverse(emit, between, _label(graph.ops))
     emit.named(reverse.label)
     for result, seed in zip(results, seeds, strict=True):
-        reverse.give(result, ones_like(emit, result) if seed is None else seed)
+        if seed is None or (isinstance(seed, np.ndarray) and seed.ndim == 0):
+            seed = ones_like(emit, result, 1 if seed is None else float(seed))
+        reverse.give(result, seed)
     reverse.take(reversed(graph.ops))
-    emit.named(f"zeros/{reverse.label}")
     found = []
     for source in sources:
+        emit.named(f"{source.name}/{reverse.label}")
         one = reverse.gradient(source)
         found.append(emit.tensor(ones_like(emit, source, 0) if one is None else one))
     return Transplant(graph, scratch, kept).moved(found)
@@ -48,19 +52,29 @@ def _between(ops: Sequence[Op], results: Sequence[LogicalTensor], sources: Seque
     """
     dependent = {tensor.id for tensor in sources}
     for op in ops:
-        if active_ports(op, dependent) and entry(FLAT, base_of(schema_of(op))) is None:
-            dependent.update(tensor.id for tensor in op.outputs if has_gradient(tensor))
+        ports = active_ports(op, dependent)
+        if not ports or entry(FLAT, base_of(schema_of(op))) is not None:
+            continue
+        # Integers depend on a source through an op that rounds it, whose refusal is due where they become numbers.
+        rounds = refusal(base_of(schema_of(op)), frozenset(ports)) or not _floating(op, ports)
+        dependent.update(tensor.id for tensor in op.outputs if rounds or has_gradient(tensor))
     needed = {tensor.id for tensor in results} & dependent
     for op in reversed(ops):
-        if not any(tensor.id in needed for tensor in op.outputs):
-            continue
         ports = active_ports(op, dependent)
-        reason = refusal(base_of(schema_of(op)), frozenset(ports)) if ports else ""
+        base = base_of(schema_of(op))
+        if not ports or entry(FLAT, base) is not None or not any(tensor.id in needed for tensor in op.outputs):
+            continue
+        floating = _floating(op, ports)
+        reason = refusal(base, floating) if floating else ""
         if reason:
             raise UnsupportedError(_refused(op, reason, ops, results, sources))
-        if entry(FLAT, base_of(schema_of(op))) is None:
-            needed.update(op.inputs[index].id for indices in ports.values() for index in indices)  # type: ignore[union-attr]
+        needed.update(op.inputs[index].id for indices in ports.values() for index in indices)  # type: ignore[union-attr]
     return needed
+
+
+def _floating(op: Op, ports: Mapping[str, Sequence[int]]) -> frozenset[str]:
+    """Those of the ports that have tensors of floating-point numbers."""
+    return frozenset(port for port, places in ports.items() if any(has_gradient(op.inputs[place]) for place in places))
 
 
 def _refused(

@@ -20,8 +20,15 @@ def unary(emit: Emitter, kind: str, src: Value, attrs: Mapping[str, object] | No
 
 def binary(emit: Emitter, kind: str, first: Value, second: Value) -> Value:
     """An op on two tensors of one data type, with broadcasting."""
-    found: Value = emit.op(kind, [first, second])
+    found: Value = emit.op(kind, [_narrowed(first, second), _narrowed(second, first)])
     return found
+
+
+def _narrowed(value: Value, other: Value) -> Value:
+    """A known array that is one number everywhere as this number, if broadcasting with a tensor gives its shape."""
+    if isinstance(value, np.ndarray) and not is_known(other) and _is_one_number(value) and _widens(value, other):
+        return np.array(value.flat[0])
+    return value
 
 
 def filled(value: float, like: Value) -> Value:
@@ -40,8 +47,8 @@ def add(emit: Emitter, first: Value, second: Value) -> Value:
 def multiply(emit: Emitter, first: Value, second: Value) -> Value:
     """The product; multiplying with a known 1 changes nothing."""
     for one, other in ((first, second), (second, first)):
-        if isinstance(one, np.ndarray) and _is_one_number(one) and one.flat[0] == 1 and _widens(one, other):
-            return other
+        if isinstance(one, np.ndarray) and _is_one_number(one) and _widens(one, other):
+            return other if one.flat[0] == 1 else binary(emit, "Multiply", other, one[(0,) * one.ndim + (...,)])
     return binary(emit, "Multiply", first, second)
 
 

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..ir.op import LogicalTensor, Op
+from ..opset.dtypes import DataType
 from ..opset.schema import Shape
-from .emitter import Emitter, Value, numbers
+from .emitter import Array, Emitter, Value, numbers
 from .movement import reshape, slice_, transpose
-from .patterns.table import rewrites
+from .patterns.table import number, rewrites
 
 Order = tuple[int, ...]
+F32 = DataType.f32
 WINDOWS = ("Convolution", "ConvTranspose", "MaxPool", "AvgPool", "BatchNormInference", "Interpolate", "GroupNorm")
 UNARY = (
     *("Abs", "Clamp", "Elu", "Erf", "Exp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "Log", "Mish", "Pow"),
@@ -27,6 +29,9 @@ UNARY = (
 BINARY = ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
 TYPED = ("TypeCast", "SoftMax", "LogSoftmax", "Quantize")  # ops whose result has a data type of its own
+
+# A Concat takes longer than another sum if it has so many times as many channels as the sum.
+SMALLER = 3
 
 
 def moved(emit: Emitter, value: Value | None) -> tuple[LogicalTensor, Order] | None:
@@ -136,6 +141,109 @@ def behind_concat(emit: Emitter, op: Op) -> Value | None:
     return transpose(emit, again(emit, op, [inner for inner, _ in found], axis=axis), order)
 
 
+@rewrites("Concat")
+def joined_slices(emit: Emitter, op: Op) -> Value | None:
+    """Join Slices that lie side by side in one tensor, and that a Concat joins again."""
+    axis, inputs = int(str(op.attrs["axis"])), list[Value | None]()
+    last: tuple[LogicalTensor, int, int] | None = None
+    for value in op.inputs:
+        part = _part(emit, value, axis)
+        if part is not None and last is not None and part[0] is last[0] and part[1] == last[2]:
+            src, last = part[0], (part[0], last[1], part[2])
+            is_whole = src.shape is not None and (last[1], last[2]) == (0, src.shape[axis])
+            inputs[-1] = src if is_whole else slice_(emit, src, [last[1]], [last[2]], [axis], [1])
+        else:
+            last = part
+            inputs.append(value)
+    return again(emit, op, inputs) if 1 < len(inputs) < len(op.inputs) else None
+
+
+def _part(emit: Emitter, value: LogicalTensor | None, axis: int) -> tuple[LogicalTensor, int, int] | None:
+    """The tensor that a Slice along one axis takes a part of, and where the part begins and ends."""
+    op = emit.maker(value)
+    if op is None or op.kind != "Slice" or len(op.inputs) < 4 or value is None or value.shape is None:
+        return None
+    src, size = op.inputs[0], value.shape[axis]
+    if src is None or src.shape is None or size is None or (total := src.shape[axis]) is None:
+        return None
+    start, _, along, step = (*[number(one) for one in op.inputs[1:]], 1.0)[:4]
+    if start is None or along is None or step != 1 or int(along) % len(src.shape) != axis % len(src.shape):
+        return None
+    first = min(max(int(start) + (total if start < 0 else 0), 0), total)
+    return src, first, first + size
+
+
+@rewrites("MaxPool")
+def pool_of_parts(emit: Emitter, op: Op) -> Value | None:
+    """Pool the tensors of a Concat of channels, because the Concat of the results is smaller."""
+    concat = emit.maker(op.inputs[0])
+    src = op.inputs[0]
+    if concat is None or concat.kind != "Concat" or src is None or src.shape is None or len(op.outputs) > 1:
+        return None
+    if op.attrs.get("data_format") != "NXC" or int(str(concat.attrs["axis"])) % len(src.shape) != len(src.shape) - 1:
+        return None
+    if prod(_integers(op, "strides")) == 1 or len(concat.inputs) > 2:
+        return None
+    return again(emit, concat, [again(emit, op, [part]) for part in concat.inputs])
+
+
+def _pointwise_weights(op: Op) -> Array | None:
+    """The f32 weights of a Convolution of channels-last data that are known and look at one place; else None."""
+    src, weights = op.inputs[0], op.inputs[1]
+    if src is None or weights is None or src.dtype is not F32 or weights.value is None or src.shape is None:
+        return None
+    around = len(src.shape) - 2
+    if (
+        op.attrs.get("weights_format") != "OIX"
+        or op.attrs.get("data_format") != "NXC"
+        or prod(weights.value.shape[2:]) != 1
+    ):
+        return None
+    plain = {"strides": 1, "pads_begin": 0, "pads_end": 0}
+    if op.attrs.get("groups", 1) != 1 or any(_integers(op, name) != (one,) * around for name, one in plain.items()):
+        return None
+    return weights.value
+
+
+@rewrites("Convolution")
+def sum_over_parts(emit: Emitter, op: Op) -> Value | None:
+    """A convolution of two tensors side by side as the sum of two, if its result is much smaller than a Concat."""
+    concat, weights = emit.maker(op.inputs[0]), _pointwise_weights(op)
+    if concat is None or weights is None or concat.kind != "Concat" or len(concat.inputs) != 2:
+        return None
+    first, second = concat.inputs
+    if first is None or second is None or first.shape is None or first.shape[-1] is None:
+        return None
+    last, count, channels = len(first.shape) - 1, first.shape[-1], weights.shape[1]
+    if int(str(concat.attrs["axis"])) % (last + 1) != last or SMALLER * weights.shape[0] > channels:
+        return None
+    left, right = (np.ascontiguousarray(part) for part in (weights[:, :count], weights[:, count:]))
+    one, other = again(emit, op, [first, left]), again(emit, op, [second, right, *op.inputs[2:]])
+    total: Value = emit.op("Add", [other, one])
+    return total
+
+
+@rewrites("Convolution")
+def before_upsampling(emit: Emitter, op: Op) -> Value | None:
+    """Compute a Convolution that looks at one place before its src is enlarged by repeating elements."""
+    enlarged, dst = emit.maker(op.inputs[0]), op.outputs[0]
+    if enlarged is None or enlarged.kind != "Interpolate" or _pointwise_weights(op) is None:
+        return None
+    src, large = enlarged.inputs[0], enlarged.outputs[0]
+    if src is None or src.shape is None or large.shape is None or dst.shape is None:
+        return None
+    if (
+        enlarged.attrs.get("mode") != "nearest"
+        or enlarged.attrs.get("data_format") != "NXC"
+        or len(enlarged.inputs) > 1
+    ):
+        return None
+    counts = [prod(dim or 0 for dim in shape[1:-1]) for shape in (src.shape, large.shape)]
+    if counts[0] >= counts[1] or None in dst.shape or (dst.shape[-1] or 0) > (src.shape[-1] or 0):
+        return None
+    return again(emit, enlarged, [again(emit, op, [src, *op.inputs[1:]])])
+
+
 @rewrites(*REDUCTIONS)
 def behind_reduction(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a reduction."""
@@ -196,7 +304,7 @@ Atom = tuple[int, int]  # size and stride
 
 @rewrites("StaticReshape")
 def one_view(emit: Emitter, op: Op) -> Value | None:
-    """Join a chain of reshapes and transposes to one of each at most, if the result needs no copy."""
+    """A chain of reshapes and transposes as one reshape and then one transpose at most, if it needs no copy."""
     chain: list[Op] = []
     last: Op | None = op
     while last is not None and last.kind in ("StaticReshape", "StaticTranspose"):
@@ -216,8 +324,6 @@ def one_view(emit: Emitter, op: Op) -> Value | None:
         last_stride = stride if size != 1 else last_stride
         places.append((-last_stride, place))
     order = [place for _, place in sorted(places)]
-    if len(chain) <= (1 if order == sorted(order) else 2):
-        return None
     return transpose(emit, reshape(emit, base, numbers(*[axes[place][0] for place in order])), inverse(order))
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import struct
-from importlib import import_module, metadata
+import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ def load() -> tuple[ctypes.CDLL, Any]:
         LibraryError: one of them is missing or cannot be loaded; the message names the reason and the fix.
     """
     if find_spec(EXTENSION) is None:
+        import platform  # for this message alone
+
         raise LibraryError(f"{_missing_extension(platform.system(), platform.machine())}; {NUMPY}")
     path = _find_library()
     try:
@@ -76,15 +78,24 @@ def _find_library() -> Path:
         if not path.is_file():
             raise LibraryError(f"{VARIABLE} is {chosen!r}, which is not a file; {INSTALL}")
         return path.resolve()
-    try:
-        files = metadata.files(WHEEL) or []
-    except metadata.PackageNotFoundError:
-        raise LibraryError(f"the oneDNN library is not installed; {INSTALL}; {NUMPY}") from None
-    for file in files:
-        path = Path(str(file.locate()))
-        if file.name == SONAME and path.exists():
-            return path.resolve()
+    folder = _find_wheel()
+    if folder is None:
+        raise LibraryError(f"the oneDNN library is not installed; {INSTALL}; {NUMPY}")
+    record = folder / "RECORD"
+    for line in record.read_text().splitlines() if record.is_file() else ():
+        file = folder.parent / line.split(",")[0]
+        if file.name == SONAME and file.exists():
+            return file.resolve()
     raise LibraryError(f"the {WHEEL} package is installed without {SONAME}; {INSTALL}")
+
+
+def _find_wheel() -> Path | None:
+    """The folder with the metadata of the library's wheel; importlib.metadata takes 9 ms to find it."""
+    prefix = WHEEL.replace("-", "_")
+    for place in sys.path:
+        for found in Path(place or ".").glob(f"{prefix}-*.dist-info"):
+            return found
+    return None
 
 
 def _refuse_cut_off(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 
 import ml_dtypes
@@ -102,6 +101,8 @@ class DataType(enum.Enum):
         if found is None:
             choices = f"expected one of {', '.join(SPECIFIED)}"
             if dtype is None:
+                import difflib  # for this message alone
+
                 close = difflib.get_close_matches((word or "")[:20], SPECIFIED, n=1)
                 meant = _MEANT.get(word or "") or (f"did you mean {close[0]!r}? " if close else "")
                 raise ArgumentError(f"{shown(value)} is not a data type; {meant}{choices}")

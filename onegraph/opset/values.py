@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable
@@ -167,6 +166,8 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
     """The choice that is most similar to ``word``, ignoring case; None if no choice is similar enough."""
     if len(word) > MAX_WORD:
         return None
+    import difflib  # for messages alone
+
     folded = {choice.casefold(): choice for choice in choices}
     matches = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
     return folded[matches[0]] if matches else None

@@ -154,7 +154,7 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Run any graph in numpy.
 
     Args:
-        graph: the graph; it may have any op of any edition, except Wildcard.
+        graph: the graph; it may have any op of any edition, except Wildcard. Variables have their first contents.
         inputs: an array for each graph input, by name.
 
     Returns:
@@ -168,7 +168,7 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """
     graph = snapshot(graph)
     given = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
-    values: dict[int, Array] = {}
+    values: dict[int, Array] = {graph._inputs[name].id: array for name, array in graph._initial.items()}
     for name, tensor in graph.inputs.items():
         if name not in given:
             raise ArgumentError(f"input {name!r} is missing; the inputs are {', '.join(graph.inputs)}")

@@ -26,6 +26,7 @@ from ..opset.schema import Shape
 from ..opset.shapes import is_dense, show
 from .plan import plan_error
 from .program import Frame, Program
+from .state import State
 
 QuickCall = Callable[..., Any]
 Port = tuple[str, DataType, Shape]  # name, data type and dims of an input or output
@@ -73,9 +74,10 @@ class BoundRun(Made):
             StatusError if the library fails, for example because memory is short.
     """
 
-    __slots__ = ("__weakref__", "_outputs", "_owner", "run")
+    __slots__ = ("__weakref__", "_has_state", "_outputs", "_owner", "run")
 
     run: Callable[[], Any]
+    _has_state: bool
     _outputs: dict[str, Array]
     _owner: tuple[Program, Frame, dict[int, Array]]
 
@@ -99,7 +101,7 @@ class BoundRun(Made):
     ) -> BoundRun:
         """A run of a frame to which ``arrays`` are bound; ``shaping`` are those of them that set a shape."""
         self = cls.__new__(cls)
-        self._outputs = dict(results.given)
+        self._outputs, self._has_state = dict(results.given), False
         # Nothing that the function refers to refers back to it, so that everything is freed with its last user.
         self._owner = owner = (program, frame, dict(arrays))
         if program.in_c:
@@ -112,6 +114,12 @@ class BoundRun(Made):
             compiled = [(name, array, array.copy()) for name, array in shaping.items()]
             self.run = partial(_run_in_shape, compiled, self.run)
         return self
+
+    def _keep_state(self, state: State) -> None:
+        """From now on, each run starts from the values of the variables and gives them their next values."""
+        program, frame, _ = self._owner
+        self._has_state = True
+        self.run = partial(_run_with_state, state, program, frame, self.run)
 
     @property
     def outputs(self) -> Mapping[str, Array]:
@@ -141,10 +149,11 @@ class BoundRun(Made):
     def _sample(self, enough: int, most: int) -> list[int]:
         """Run for about ``enough`` nanoseconds, at most ``most`` times; returns the time of each run in nanoseconds.
 
-        A run that is one call into C is timed in C.
+        A run that is one call into C is timed in C; with variables it is not, as each run binds their memory.
         """
         program, frame, _ = self._owner
-        return frame.plan.sample(enough, most) if program.in_c else sample(self.run, enough, most)
+        in_c = program.in_c and not self._has_state
+        return frame.plan.sample(enough, most) if in_c else sample(self.run, enough, most)
 
     def _lay_upon_inputs(self) -> None:
         """From now on, write results over the inputs where the library allows it; only the next run is then right.
@@ -192,6 +201,19 @@ def refuse_elsewhere(own: OwnerThread | None) -> None:
             "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
             "bind one for each thread"
         )
+
+
+def _run_with_state(state: State, program: Program, frame: Frame, run: Callable[[], Any]) -> Any:
+    """Run once with the present values of the variables, and keep the next ones."""
+
+    def step() -> Any:
+        frame.bind_variables(state)
+        result = run()
+        if program.copied:
+            frame.copy_outputs({**state.following})
+        return result
+
+    return state.step(step)
 
 
 def _run_in_owner_thread(own: OwnerThread, run: Callable[[], Any]) -> Any:

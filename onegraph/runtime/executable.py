@@ -6,10 +6,12 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from html import escape
-from typing import Any, NamedTuple
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._util.html_table import escaped
 from .._util.init_once import Made, once
+from .._util.paths import path_of
 from .._util.validation import flag, integer
 from ..arrays.ndarrays import Held
 from ..builder.graph import DataGraph, expect_graph
@@ -33,13 +35,17 @@ from ..transform.stages import stages
 from .arguments import Arguments, OutputSpec, refuse_shared, value_inputs
 from .bound_run import BoundRun, QuickCall, quick_call, refuse_elsewhere, signature
 from .compile_options import Options, compile_options, refuse_unknown_partitions
-from .implementation_names import implementation_names
 from .plan import EXECUTE
-from .profile import Profile, measure
 from .program import Program, Threads
 from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .staged import Staged
+from .state import State, Variables
 
+if TYPE_CHECKING:
+    from .profile import Profile
+
+Arrays = Mapping[str, Array]
+NO_ARRAYS: Arrays = {}
 COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
 
 
@@ -76,36 +82,68 @@ class Executable(Made):
         threads: Threads = None,
     ) -> None:
         expect_graph(graph)
+        self._state = State(graph) if graph.variables else None
+        self._arguments, self._declared, graph = Arguments(graph), graph, graph._as_step()
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
         self._graph = graph
         self._options = compile_options(graph, policy, fallback, fpmath_mode, threads)
-        self._arguments = Arguments(graph)
         self._cache = Cache(CAPACITY)
         self._shared = SharedConstants(graph)
-        self._names = tuple(graph.inputs)
+        self._names = tuple(self._declared.inputs)
         self._value_inputs = value_inputs(graph)
-        names = tuple(graph.outputs)
+        names = tuple(self._declared.outputs)
         self._result: Any = None if len(names) == 1 else picklable(namedtuple("Outputs", names, rename=True))
         self._static: Entry | None = None
         self._is_static = not self._value_inputs and all(known(tensor.shape) for tensor in graph.inputs.values())
         self._quick: QuickCall = _decline
         if self._is_static:
             self._find({})
-        else:
+        elif self._state is None:
             places = [*map(self._names.index, self._value_inputs)]
             self._quick = dispatch(self._cache, len(self._names), places)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The graph inputs, in the order of positional arguments."""
-        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.inputs.items())
+        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._declared.inputs.items())
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The graph outputs, in the order of the results."""
-        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.outputs.items())
+        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._declared.outputs.items())
+
+    @property
+    def variables(self) -> Variables:
+        """The values of the variables, a mapping from names to arrays that can be read and written.
+
+        Reading gives a copy. Writing sets the whole array, which must have the variable's data type and shape.
+        """
+        return Variables(self._state or State(self._declared))
+
+    def save_variables(self, path: str | PathLike[str]) -> None:
+        """Write the values of all variables to a file, from which ``load_variables`` reads them.
+
+        The file is replaced when the new one is complete, so an interrupted call leaves the old one.
+
+        Args:
+            path: of the file, as numpy.savez writes it; of safetensors if it ends in ``.safetensors``.
+
+        Raises:
+            FormatError: the file cannot be written.
+            ArgumentError: the path is no path, or the package safetensors is missing.
+        """
+        self.variables.save(path_of("path", path, "the path of a file"))
+
+    def load_variables(self, path: str | PathLike[str]) -> None:
+        """Set all variables to the values in a file that ``save_variables`` wrote.
+
+        Raises:
+            FormatError: the file cannot be read, or has not exactly these variables; none is changed then.
+            ArgumentError: the path is no path, or the package safetensors is missing.
+        """
+        self.variables.load(path_of("path", path, "the path of a file"))
 
     def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
         """Run the graph.
@@ -133,29 +171,40 @@ class Executable(Made):
             raise self._recover(error) from None
 
     def _call(self, arrays: tuple[object, ...], named: Mapping[str, object], out: object) -> Any:
-        given = self._arguments.arrays(arrays, named)
-        entry = self._find(given)
+        given, state = self._arguments.arrays(arrays, named), self._state
+        if state is None:
+            return self._run(given, out)
+        return state.step(lambda: self._run(given, out))
+
+    def _run(self, given: Held, out: object) -> Any:
+        """Run on the arrays of a call; the present values of the variables are read, and the next ones written."""
+        state = self._state
+        present, following = (NO_ARRAYS, NO_ARRAYS) if state is None else (state.present, state.following)
+        whole = {**given, **present} if present else given
+        entry = self._find(whole)
         program = entry.program
         written = self._arguments.written(out, given)
         if program is None:
-            return self._run_in_stages(entry, given, written)
+            return self._run_in_stages(entry, whole, written, following)
         # Inputs that were copied or came from another library now fit the quick call.
         result = entry.quick(tuple(given.values()), self._arguments.ordered(out))
         if result is not None:
             return result
-        outputs = _outputs(program)
+        outputs = self._declared_outputs(program)
         results = self._arguments.results(outputs, written)
-        targets = {one.name: one.laid_out(results[one.name]) for one in outputs}
+        targets = {**{one.name: one.laid_out(results[one.name]) for one in outputs}, **following}
         frame = program.check_out()
         try:
-            frame.bind(_external(program, given, targets))
+            frame.bind(_external(program, given, targets, without=following))
+            if state is not None:
+                frame.bind_variables(state)
             refuse_elsewhere(program.owner_thread)  # a frame made after a fork does not know of the fork
             frame.run()
             frame.copy_outputs(targets)
         except StateError:
             if program.owner_thread in (None, calling_thread()):
                 raise
-            return self._call(arrays, named, out)  # a signal handler forked after the program was found
+            return self._run(given, out)  # a signal handler forked after the program was found
         finally:
             program.give_back(frame)
         for name, array in results.items():
@@ -178,17 +227,18 @@ class Executable(Made):
             SpecError: an op cannot have inputs of these shapes.
             OutOfMemoryError: there is not enough memory for intermediates or outputs.
         """
-        names = [*self._graph.inputs, *self._graph.outputs]
+        names = [*self._declared.inputs, *self._declared.outputs]
         for name in arrays:
             if name not in names:
                 raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
-        ins = {name: array for name, array in arrays.items() if name in self._graph.inputs}
-        given = self._arguments.arrays(inputs, ins, copy=False)
-        program = self._find(given).program
+        ins = {name: array for name, array in arrays.items() if name in self._declared.inputs}
+        given, state = self._arguments.arrays(inputs, ins, copy=False), self._state
+        present, following = (NO_ARRAYS, NO_ARRAYS) if state is None else (state.present, state.following)
+        program = self._find({**given, **present}).program
         if program is None:
             raise ArgumentError("bind: a shape or an axis in this graph depends on data; call the executable instead")
-        outs = {name: array for name, array in arrays.items() if name in self._graph.outputs}
-        outputs = _outputs(program)
+        outs = {name: array for name, array in arrays.items() if name in self._declared.outputs}
+        outputs = self._declared_outputs(program)
         results = self._arguments.results(outputs, self._arguments.written(outs, given))
         for one in outputs:
             array = results[one.name]
@@ -198,10 +248,13 @@ class Executable(Made):
             if one.laid_out(array) is not array:
                 raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
         frame = program.check_out()
-        external = _external(program, given, results)
+        external = _external(program, given, results, without=following)
         frame.bind(external)
-        shaping = {name: given[name] for name in self._value_inputs}
-        return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover, shaping)
+        shaping = {name: {**given, **present}[name] for name in self._value_inputs}
+        bound = BoundRun._of(program, frame, external, results, self._named(results.given), self._recover, shaping)
+        if state is not None:
+            bound._keep_state(state)
+        return bound
 
     # Reports ---------------------------------------------------------------------------------------------------------
 
@@ -260,15 +313,17 @@ class Executable(Made):
             ArgumentError: an array does not fit, or ``runs`` is not a positive integer.
             UnsupportedError: the process that finds the implementations failed.
         """
+        from .profile import measure
+
         count = integer("runs", runs, 1, 10**6)
-        given = self._arguments.arrays(arrays, named)
+        given = {**self._arguments.arrays(arrays, named), **({} if self._state is None else self._state.present)}
         entry = self._find(given)
         partitions = self._partitions(entry, implementations)
         if entry.program is None:
             assert entry.staged is not None
             profile = entry.staged.profile(given, count)
         else:
-            results = self._arguments.results(_outputs(entry.program), Held({}))
+            results = Arguments(self._graph).results(_outputs(entry.program), Held({}))
             external = _external(entry.program, given, results)
             try:
                 profile = measure(entry.program, partitions, external, results, count)
@@ -282,10 +337,14 @@ class Executable(Made):
 
     def _repr_html_(self) -> str:
         """The executable as HTML for a notebook: inputs, outputs, and the report."""
-        return f"<p>{escape(signature('Executable', self.inputs, self.outputs))}</p>{self.report()._repr_html_()}"
+        return f"<p>{escaped(signature('Executable', self.inputs, self.outputs))}</p>{self.report()._repr_html_()}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self._graph, self._options, self.cache_capacity)
+        graph = self._declared
+        if self._state is not None:
+            graph = graph.copy()
+            graph._initial = {name: self._state.read(name) for name in graph._initial}
+        return _unpickled, (graph, self._options, self.cache_capacity)
 
     # Programs --------------------------------------------------------------------------------------------------------
 
@@ -338,7 +397,8 @@ class Executable(Made):
         program = without_collector(lambda: Program(graph, **options._asdict(), shared=self._shared))
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
-        return Entry(program, quick_call(program, self._result) or _decline)
+        quick = None if self._state is not None else quick_call(program, self._result)
+        return Entry(program, quick or _decline)
 
     def _partitions(self, entry: Entry | None, implementations: bool) -> tuple[PartitionReport, ...]:
         flag("implementations", implementations)
@@ -351,28 +411,35 @@ class Executable(Made):
         if not implementations:
             return tuple(map(replace, program.reports))
         if entry.implementations is None:
+            from .implementation_names import implementation_names
+
             entry.implementations = implementation_names(program, options.policy, options.fpmath_mode)
         found = entry.implementations
         return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
 
-    def _run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
+    def _declared_outputs(self, program: Program) -> list[OutputSpec]:
+        """The outputs of a program without the next values of variables."""
+        return _outputs(program)[: len(self._declared.outputs)]
+
+    def _run_by_name(self, given: Arrays) -> dict[str, Array]:
         """The results of a call with these arrays, by name."""
         return self._by_name(self(*map(given.__getitem__, self._names)))
 
-    def _run_in_stages(self, entry: Entry, given: Mapping[str, Array], written: Held) -> Any:
+    def _run_in_stages(self, entry: Entry, given: Arrays, written: Held, following: Arrays) -> Any:
         """Run one stage after another. Shapes in ``out`` are checked after the run, as they are unknown before."""
         refuse_shared(written, {})
         assert entry.staged is not None
         results = entry.staged.run(given)
         outputs = [
             OutputSpec(name, tensor.dtype, results[name].shape, tensor.strides)
-            for name, tensor in self._graph.outputs.items()
+            for name, tensor in self._declared.outputs.items()
             if name in written or tensor.strides is not None
         ]
         targets = self._arguments.results(outputs, written)
-        for name, array in targets.items():
+        for name, array in (*targets.items(), *following.items()):
             array[...] = results[name]
-        return self._named({**results, **targets.given})
+        found = {**results, **targets.given}
+        return self._named({name: found[name] for name in self._declared.outputs})
 
     def _named(self, results: Mapping[str, Array]) -> Any:
         if self._result is None:
@@ -381,7 +448,7 @@ class Executable(Made):
 
     def _by_name(self, results: Any) -> dict[str, Array]:
         """The result of a call as a dictionary by name of output."""
-        return dict(zip(self._graph.outputs, (results,) if self._result is None else results, strict=True))
+        return dict(zip(self._declared.outputs, (results,) if self._result is None else results, strict=True))
 
 
 # Constructors that record executables (see onegraph.capture); the last one is used.
@@ -412,10 +479,11 @@ def _outputs(program: Program) -> list[OutputSpec]:
     ]
 
 
-def _external(program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
-    """The caller's arrays by the values that they hold."""
+def _external(program: Program, given: Arrays, results: Arrays, without: Arrays = NO_ARRAYS) -> dict[int, Array]:
+    """The arrays outside of a program by the values that they hold, without some of the results."""
     external = {program.graph.inputs[name].id: array for name, array in given.items()}
-    external.update((number, results[name]) for name, number in program.direct)
+    direct = ((name, number) for name, number in program.direct if name in results and name not in without)
+    external.update((number, results[name]) for name, number in direct)
     return external
 
 

@@ -61,6 +61,11 @@ class PlanSource:
             step.threads = count
 
 
+def as_pointer(memory: int) -> object:
+    """An address for :meth:`Plan.bind_all`."""
+    return ffi.cast("void *", memory)
+
+
 class Plan(Handle):
     """Steps with tensors of their own, for one run at a time.
 
@@ -101,6 +106,13 @@ class Plan(Handle):
     def bind(self, slot: int, memory: int) -> None:
         """Set the address of a slot; the caller keeps the memory valid during every run."""
         _check(lib.onegraph_plan_bind(self._ptr, slot, ffi.cast("void *", memory)))
+
+    def bind_all(self, slots: Sequence[tuple[int, object]]) -> None:
+        """Set the addresses of slots, which are given as pointers."""
+        bind, plan = lib.onegraph_plan_bind, self._ptr
+        for slot, pointer in slots:
+            if status := bind(plan, slot, pointer):
+                _check(status)
 
     def run_steps(self, first: int, last: int) -> None:
         """Execute the steps from ``first`` up to, but not including, ``last``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
 from time import perf_counter
@@ -254,12 +254,21 @@ def measure(
     try:
         frame.bind(external)
         frame.run()
-        spans = [list(_time(frame)) for _ in range(runs)]
+        spans = [_joined(program.step_notes, _time(frame)) for _ in range(runs)]
         frame.copy_outputs(results)
     finally:
         program.give_back(frame)
-    executed = [report for report in partitions if report.executor not in ("view", "constant")]
+    executed = [partitions[note] for note in dict.fromkeys(program.step_notes)]
     return _profile(program.graph, executed, spans, runs)
+
+
+def _joined(notes: Sequence[int], spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The start and the duration of each partition; a Concat has a step for each source."""
+    found: dict[int, tuple[float, float]] = {}
+    for note, (start, seconds) in zip(notes, spans, strict=True):
+        begin, before = found.get(note, (start, 0.0))
+        found[note] = begin, before + seconds
+    return [*found.values()]
 
 
 def _time(frame: Frame) -> Iterator[tuple[float, float]]:

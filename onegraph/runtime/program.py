@@ -18,6 +18,7 @@ from ..capi.caches import give_up_constants
 from ..capi.settings import is_aligned
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads
+from ..compiler.codes import compute_on_codes
 from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
 from ..compiler.lower import Value, lower
@@ -32,7 +33,8 @@ from ..errors import OutOfMemoryError, StateError, UnsupportedError
 from ..ir.op import Array
 from ..native.library import address_of, lib
 from .kept_constants import count_kept
-from .plan import Plan, PlanSource, plan_error
+from .plan import Plan, PlanSource, as_pointer, plan_error
+from .state import State
 
 ARENA = 0  # the slot of intermediates
 # A program that needs more bytes than this is not measured; its steps get all threads.
@@ -70,7 +72,7 @@ class Program:
     ) -> None:
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         if policy == "fusion":
-            lowered = repeat_for_readers(lowered)
+            lowered = repeat_for_readers(compute_on_codes(lowered))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
@@ -129,6 +131,7 @@ class Program:
             if number not in self.slots
         ]
         self.offsets, self.arena_size = plan_memory(lifetimes, in_place)
+        self.spare_arenas: list[Array] = []  # of measurements; the next frame takes over the memory
         # Outputs, each with the input whose memory it may reuse if the caller gives up that input.
         self.in_place = {
             target: source
@@ -191,7 +194,7 @@ class Program:
         if not every:
             self.source.threads = counts
         self._keeping = [step.note for step in in_c if step.again is not None]
-        self._notes = schedule.notes
+        self._notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
 
     def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
@@ -213,6 +216,8 @@ class Program:
         except OutOfMemoryError:
             give_up_constants()
             return self._keeping
+        finally:
+            frame.end()
         found = [size for size, keeps in zip(kept, self.source.keeps, strict=True) if keeps]
         taken = [note for note, size in zip(self._keeping, found, strict=True) if size < 0]
         if not taken:
@@ -234,7 +239,10 @@ class Program:
             calling_thread(),
         ):  # a signal handler forked: kernels would wait for threads that do not exist
             return [None] * len(steps)
-        return frame.measure(LONG_SECONDS)  # the plan checks for a fork itself
+        try:
+            return frame.measure(LONG_SECONDS)  # the plan checks for a fork itself
+        finally:
+            frame.end()
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:
@@ -268,7 +276,10 @@ class Frame:
         self.program = program
         self.plan = Plan(program.source if source is None else source)
         self.number = self.plan.number  # read by native/csrc/call.cpp
-        self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
+        try:
+            self._arena = program.spare_arenas.pop()
+        except IndexError:
+            self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
         self.plan.bind(0, address_of(self._arena))
         self._constants = tuple(program.constants.values())  # a run in C refers to the frame only
         for number, constant in program.constants.items():
@@ -276,12 +287,30 @@ class Frame:
         # Arrays that numpy reads or writes; ``bind`` adds and ``release`` removes those in the caller's memory.
         self._arrays = {number: self._inside(number) for number in program.touched if self._is_inside(number)}
         self._watched: list[tuple[weakref.ref[Array], int, int]] = []
+        # By turn: the values of the variables, the addresses of their slots, and the views that numpy steps read.
+        self._variables: dict[int, tuple[object, list[tuple[int, object]], dict[int, Array]]] = {}
 
     def bind(self, external: Mapping[int, Array]) -> None:
         """Bind the external values to these arrays, which have the compiled shapes and strides."""
         # The weak references stop numpy from resizing the arrays, even with refcheck=False, so addresses stay valid.
         watched = [owner for array in external.values() for owner in owners(array)]
         self._watched = [(weakref.ref(owner), address_of(owner), owner.nbytes) for owner in watched]
+        self._rebind(external)
+
+    def bind_variables(self, state: State) -> None:
+        """Bind the present values of the variables, and the memory for the next ones."""
+        present, known = state.present, self._variables.get(state.turn)
+        if known is None or known[0] is not present:
+            inputs, direct, following = self.program.graph.inputs, dict(self.program.direct), state.following
+            external = {inputs[name].id: array for name, array in present.items()}
+            external.update((direct[name], array) for name, array in following.items() if name in direct)
+            slots = [(self.program.slots[number], as_pointer(address_of(array))) for number, array in external.items()]
+            views = {n: self._view(n, external[e]) for e in external for n in self.program.residents.get(e, ())}
+            known = self._variables[state.turn] = present, slots, views
+        self.plan.bind_all(known[1])
+        self._arrays.update(known[2])
+
+    def _rebind(self, external: Mapping[int, Array]) -> None:
         for number, array in external.items():
             self.plan.bind(self.program.slots[number], address_of(array))
             for resident in self.program.residents.get(number, ()):
@@ -293,6 +322,10 @@ class Frame:
             array = watch()
             if array is not None and (address_of(array), array.nbytes) != (place, size):
                 raise plan_error(lib.onegraph_moved)
+
+    def end(self) -> None:
+        """Leave the arena, whose pages the system has filled, to the next frame; this one cannot run again."""
+        self.program.spare_arenas.append(self._arena)
 
     def release(self) -> None:
         """Drop the program and the caller's arrays, so that a free frame does not keep their memory."""
@@ -318,7 +351,8 @@ class Frame:
     def copy_outputs(self, results: Mapping[str, Array]) -> None:
         """Fill the outputs that no step writes: inputs, constants, views, and further names of an output."""
         for name, number in self.program.copied:
-            results[name][...] = self._arrays[number]
+            if name in results:
+                results[name][...] = self._arrays[number]
 
     def measure(self, enough: float) -> list[float | None]:
         """The time of every step in seconds on zeroed memory; see :meth:`onegraph.runtime.plan.Plan.measure`."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..builder.graph import DataGraph
 from ..compiler.report import PartitionReport, Report
 from ..ir.op import Array
 from ..reference import run_op
 from ..transform.stages import Stages
-from .profile import Profile, joined, measure_heads
+
+if TYPE_CHECKING:
+    from .profile import Profile
 
 OPEN_SHAPE = "the shape of a result depends on contents, so numpy runs the op and the rest is compiled for its result"
 
@@ -68,6 +70,8 @@ class Staged:
 
     def profile(self, given: Mapping[str, Array], runs: int) -> Profile:
         """The profile of all stages, in their order."""
+        from .profile import joined, measure_heads
+
         needed = self._needed(given)
         if self._first is None:
             (report,) = self._first_reports()

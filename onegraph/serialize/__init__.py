@@ -50,7 +50,10 @@ def save(graph: DataGraph, path: object, for_version: str | None = None) -> None
     """Write a graph to a file; see :meth:`onegraph.Graph.save`."""
     target = as_path(path)
     ids = tensor_ids(graph)
-    arrays: Mapping[str, Array] = {f"t{ids[t.id]}": t.value for t in graph._tensors if t.value is not None}
+    arrays: Mapping[str, Array] = {
+        **{f"t{ids[t.id]}": t.value for t in graph._tensors if t.value is not None},
+        **{f"t{ids[graph._inputs[name].id]}": array for name, array in graph._initial.items()},
+    }
     data = target.with_suffix(".npz")
     write_files(target, as_text(as_form(graph, _as_version(for_version), data.name if arrays else None)), data, arrays)
 

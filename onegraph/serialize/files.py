@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import zipfile
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ import numpy as np
 
 from .._util.atomic_write import Write, write_together
 from .._util.exact_types import has_type
+from .._util.paths import path_of
 from ..arrays.ndarrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
 from ..ir.op import Array
@@ -20,23 +20,6 @@ from .document import Document, TensorForm
 from .json_text import MAX_BYTES
 from .names import Names
 from .npz import ARCHIVE, read_elements, read_header, refuse_twice, write_archive
-
-MAX_PATH = 4096  # bytes, the limit of Linux
-
-
-def path_of(name: str, path: object, expected: str) -> Path:
-    """``path`` as a Path; ArgumentError if it is not a path, contains NUL, or is too long."""
-    if not has_type(path, (str, os.PathLike)):
-        raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
-    try:
-        found = Path(path)
-        name_of_bytes = os.fsencode(found)
-        unfit = b"\0" in name_of_bytes or len(name_of_bytes) > MAX_PATH
-    except (TypeError, UnicodeError):  # a bytes path, or characters that a file name cannot have
-        unfit = True
-    if unfit:
-        raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
-    return found
 
 
 def as_path(path: object) -> Path:
@@ -94,9 +77,10 @@ def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array
             raise FormatError(str(place), "not a regular file", "a file")
         with zipfile.ZipFile(place) as archive:
             refuse_twice(archive, place)
-            for number in names.constants:
+            for number in (*names.constants, *names.variables):
                 if number not in uses:
-                    raise FormatError("onegraph.constants", f"tensor {number}", "a tensor of an op")
+                    key = "constants" if number in names.constants else "variables"
+                    raise FormatError(f"onegraph.{key}", f"tensor {number}", "a tensor of an op")
                 arrays[number] = _read_constant(archive, place, uses[number])
     except OSError as error:
         given = error.strerror or str(error)

@@ -46,6 +46,7 @@ class Names:
         inputs, outputs: pairs of id and name, in order; outputs is None if the key does not list them.
         strides: strides of graph outputs, by name, where they differ from those in the uses of the tensor.
         constants: names of constants, by id.
+        variables: by the id of each variable, the name of the output that is its next value; empty if it has none.
         vectors: ids of tensors of rank 1 with unknown size, which the JSON form cannot distinguish from unknown rank.
         tensors: tensors that no op uses.
         ops: names, editions and attributes of ops, by id.
@@ -61,6 +62,7 @@ class Names:
     tensors: tuple[TensorForm, ...] = ()
     ops: Mapping[int, OpNames] = field(default_factory=dict)
     data: str | None = None
+    variables: Mapping[int, str] = field(default_factory=dict)
 
     def op(self, number: int) -> OpNames:
         """The record of one op; empty if there is none."""
@@ -105,6 +107,7 @@ def read_names(whole: Json) -> Names:
             for number, value in json_object(raw.get("ops", {}), f"{KEY}.ops").items()
         },
         None if data is None else str(data),
+        _variables(raw),
     )
 
 
@@ -118,6 +121,23 @@ def _pairs(raw: Json, key: str) -> tuple[tuple[int, str], ...]:
             raise FormatError(f"{where}.name", shown(name), "a name, and not the keyword 'out'")
         found.append((json_identifier(entry.get("id"), f"{where}.id"), name))
     return tuple(found)
+
+
+def _variables(raw: Json) -> dict[int, str]:
+    found: dict[int, str] = {}
+    outputs = {name for _, name in _pairs(raw, "outputs")}
+    inputs = {number for number, _ in _pairs(raw, "inputs")}
+    for index, value in enumerate(json_array(raw.get("variables", []), f"{KEY}.variables")):
+        where = f"{KEY}.variables[{index}]"
+        entry = json_object(value, where)
+        number = json_identifier(entry.get("id"), f"{where}.id")
+        if number not in inputs or number in found:
+            raise FormatError(f"{where}.id", json_word(number), "the id of an input, each once")
+        next_value = json_string(entry["next"], f"{where}.next") if "next" in entry else ""
+        if next_value and (next_value not in outputs or next_value in found.values()):
+            raise FormatError(f"{where}.next", shown(next_value), "the name of an output, each once")
+        found[number] = next_value
+    return found
 
 
 def _output_strides(raw: Json) -> dict[str, tuple[int, ...] | None]:

@@ -26,13 +26,18 @@ ARCHIVE = "an archive as numpy.savez writes it"
 
 
 def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Array]:
-    """Read the inputs of a graph from an ``.npz`` file, by name.
+    """Read the inputs of a graph from an ``.npz`` file, by name; see :func:`read_tensors`."""
+    return read_tensors(path, graph.inputs, "input")
+
+
+def read_tensors(path: str | os.PathLike[str], tensors: Mapping[str, LogicalTensor], what: str) -> dict[str, Array]:
+    """Read an array for each tensor from an ``.npz`` file, by name; ``what`` names the tensors in messages.
 
     An array of a type that numpy lacks, such as bf16, may be stored as plain bytes, as numpy writes it, or as unsigned
     integers of the same size.
 
     Raises:
-        FormatError: the file cannot be read, or an array is missing, unknown, or does not fit its input.
+        FormatError: the file cannot be read, or an array is missing, unknown, or does not fit its tensor.
     """
     place = Path(path)
     try:
@@ -42,14 +47,12 @@ def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Arr
             refuse_twice(archive, place)
             members = {item.filename.removesuffix(".npy"): item for item in archive.infolist()}
             for name in members:
-                if name not in graph.inputs:
-                    raise FormatError(
-                        f"{place}: {name}", "unknown input", f"one of {', '.join(graph.inputs) or 'none'}"
-                    )
-            for name in graph.inputs:
+                if name not in tensors:
+                    raise FormatError(f"{place}: {name}", f"unknown {what}", f"one of {', '.join(tensors) or 'none'}")
+            for name in tensors:
                 if name not in members:
-                    raise FormatError(f"{place}: {name}", "missing", "an array for each input of the graph")
-            return {name: _read(archive, members[name], place, name, graph.inputs[name]) for name in graph.inputs}
+                    raise FormatError(f"{place}: {name}", "missing", f"an array for each {what} of the graph")
+            return {name: _read(archive, members[name], place, name, tensor) for name, tensor in tensors.items()}
     except OSError as error:
         raise FormatError(str(place), error.strerror or str(error), "a file that can be read") from None
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as error:

@@ -85,6 +85,9 @@ class _Building:
             if number not in self.tensors:
                 raise FormatError(where, f"tensor {number}", "a tensor of an op")
             self.graph._outputs[name] = self._output(name, number, where)
+        by_id = {self.tensors[number].id: following for number, following in self.names.variables.items()}
+        self.graph._next = {name: by_id[self.graph._inputs[name].id] for name in self.graph._initial}
+        self.graph._next = {name: following for name, following in self.graph._next.items() if following}
         places = {index: place for place, index in enumerate(order)}
         self.graph._file = FileOrigin(
             self.found.raw,
@@ -118,7 +121,8 @@ class _Building:
         dtype, shape = self._dtype(uses), self.names.shape(number, agreed_shape(uses[0].shape, uses[0], uses))
         value = self.data.get(number)
         name = self.input_names.get(number, "")
-        if value is not None:
+        is_variable = number in self.names.variables and value is not None
+        if value is not None and not is_variable:
             name = self.names.constants.get(number) or name or f"t{number}"
             tensor = self.graph._tensor(dtype, value.shape, name, None, value)
         else:
@@ -130,6 +134,9 @@ class _Building:
             )
             if any(use.property == "constant" for use in uses):
                 self.graph._constant_inputs.add(name)
+            if is_variable:
+                assert value is not None
+                self.graph._initial[name] = value
         self.tensors[number] = tensor
 
     def _output(self, name: str, number: int, where: str) -> LogicalTensor:

@@ -96,7 +96,9 @@ def _known_first(raw: Json, known: Sequence[str]) -> Json:
 
 class _Writing:
     def __init__(self, graph: DataGraph, version: Version | None) -> None:
-        self.graph, self.version, self.origin = graph, version, graph._file
+        self.variables, self.next = dict(graph.variables), dict(graph._next)
+        self.graph = graph = graph._as_step()
+        self.version, self.origin = version, graph._file
         self.raw: Json = {} if self.origin is None else self.origin.raw
         self.ids = tensor_ids(graph)
         self.written: dict[int, Json] = {}  # tensor id in the file -> its first use
@@ -266,6 +268,7 @@ class _Writing:
     def _about(self) -> Json:
         """The contents of the key ``onegraph``."""
         graph, ids = self.graph, self.ids
+        variables = [(ids[tensor.id], self.next.get(name)) for name, tensor in self.variables.items()]
         constants = [tensor for tensor in graph._tensors if tensor.constant]
         # A tensor that is both input and output is written with the strides of the input.
         used = {t.id: t for t in (*graph.outputs.values(), *graph.inputs.values(), *constants)}
@@ -274,6 +277,7 @@ class _Writing:
         tensors = [self._tensor(t) for t in used.values() if ids[t.id] not in self.written]
         about["outputs"] = [self._output(name, tensor) for name, tensor in graph.outputs.items()]
         about["constants"] = [{"id": ids[tensor.id], "name": tensor.name} for tensor in constants]
+        about["variables"] = [{"id": number} | ({"next": to} if to else {}) for number, to in variables]
         about["vectors"] = [ids[tensor.id] for tensor in graph._tensors if tensor.shape == (None,)]
         about["tensors"] = tensors
         about["ops"] = self.op_notes

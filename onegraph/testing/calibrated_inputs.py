@@ -95,6 +95,7 @@ class _Calibration:
         self.graph, self.inputs, self.rng = graph, inputs, rng
         self.ranges = _ranges(graph)
         self.values = {tensor.id: inputs[name] for name, tensor in graph.inputs.items()}
+        self.values |= {graph._inputs[name].id: array for name, array in graph._initial.items()}
         for op in graph.ops:
             self.values |= {t.id: t.value for t in op.inputs if t is not None and t.value is not None}
         self.first: dict[int, int] = {}  # place of the first op that reads an input

@@ -15,10 +15,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from .._util.paths import path_of
 from .._util.validation import integer, string
 from ..errors import ArgumentError, FormatError, shown
 from ..graph import Graph
-from ..serialize.files import path_of, read_file
+from ..serialize.files import read_file
 from ..transform.json_rewrite import JsonRewrite
 from ..transform.rewrite_values import Values, keyed, single_or_keyed
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._util.exact_types import has_type
+from .._util.paths import path_of
 from .._util.validation import string
 from ..builder.graph import snapshot
 from ..builder.signature_cache import signature
@@ -28,7 +29,7 @@ from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, edition
 from ..opset.schema import AttrValue, Schema
-from ..serialize.files import path_of, write_files
+from ..serialize.files import write_files
 from ..serialize.names import KEY
 from ..serialize.writer import tensor_ids
 
@@ -145,7 +146,7 @@ class _Code:
     def _body(self) -> Iterator[str]:
         """Statements in the order in which the tensors were made, so that their ids stay the same."""
         graph = self.graph
-        inputs = {tensor.id: name for name, tensor in graph.inputs.items()}
+        inputs = {tensor.id: name for name, tensor in graph._inputs.items()}
         made = {tensor.id: op for op in graph.ops for tensor in op.outputs[:1]}
         waiting = list(graph.ops)
         for tensor in self._in_order():
@@ -156,6 +157,8 @@ class _Code:
             while tensor.id in made and tensor.id not in self.names:
                 yield self._op(waiting.pop(0))
         yield from map(self._op, waiting)
+        for name, tensor in graph.assignments.items():
+            yield _call("g.assign", [self.names[graph.variables[name].id], self.names[tensor.id]])
         for name, tensor in graph.outputs.items():
             strides = [] if tensor.strides is None else [f"strides={tensor.strides!r}"]
             yield _call("g.output", [_quoted(name), self.names[tensor.id], *strides])
@@ -184,6 +187,11 @@ class _Code:
         return name
 
     def _input(self, name: str, tensor: LogicalTensor) -> str:
+        if name in self.graph._initial:
+            variable = self.names[tensor.id] = self._name(name)
+            arguments = [_quoted(name), self._contents(variable, tensor, self.graph._initial[name])]
+            self.count += 1
+            return _call(f"{variable} = g.variable", arguments + ["dtype=og.s64"] * (tensor.dtype is DataType.s64))
         arguments = [_quoted(name), f"og.{tensor.dtype}", repr(tensor.shape)]
         if tensor.strides is not None:
             arguments.append(f"strides={tensor.strides!r}")
@@ -194,17 +202,20 @@ class _Code:
 
     def _constant(self, tensor: LogicalTensor, value: Array) -> str:
         name = self.names[tensor.id] = self._name(tensor.name)
-        literal = LITERAL.get(tensor.dtype)
-        if literal and value.ndim < 2 and value.size <= INLINE and np.isfinite(value).all():
-            text = f"np.array({_shortest(value).tolist()!r}, {literal})"
-        else:
-            self.arrays[name] = value
-            plain = value.dtype.isbuiltin != 2
-            text = f"constants[{_quoted(name)}]" + ("" if plain else f".view(og.{tensor.dtype}.numpy)")
+        text = self._contents(name, tensor, value)
         named = [] if tensor.name == f"constant_{self.count}" else [f"name={_quoted(tensor.name)}"]
         named += ["dtype=og.s64"] * (tensor.dtype is DataType.s64)
         self.count += 1
         return _call(f"{name} = g.constant", [text, *named])
+
+    def _contents(self, name: str, tensor: LogicalTensor, value: Array) -> str:
+        """The contents of a constant or variable: a literal, or an array of the file beside the code."""
+        literal = LITERAL.get(tensor.dtype)
+        if literal and value.ndim < 2 and value.size <= INLINE and np.isfinite(value).all():
+            return f"np.array({_shortest(value).tolist()!r}, {literal})"
+        self.arrays[name] = value
+        plain = value.dtype.isbuiltin != 2
+        return f"constants[{_quoted(name)}]" + ("" if plain else f".view(og.{tensor.dtype}.numpy)")
 
     def _op(self, op: Op) -> str:
         chosen = edition(op.edition)

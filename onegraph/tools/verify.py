@@ -210,6 +210,8 @@ class _Judge:
         values: dict[int, _Expected] = {}
         for name, tensor in self.graph.inputs.items():
             values[tensor.id] = self._given_reference(self.inputs[name], tensor, rng)
+        for name, tensor in self.graph.variables.items():
+            values[tensor.id] = self._given_reference(self.graph._initial[name], tensor, rng)
         for known in (*(t for op in self.graph.ops for t in op.inputs), *self.graph.outputs.values()):
             if known is not None and known.value is not None and known.id not in values:
                 values[known.id] = self._given_reference(known.value, known, rng)

@@ -57,7 +57,7 @@ def rebuild(graph: AnyGraph, change: Change) -> AnyGraph:
         SpecError: a changed op breaks the specification.
         ArgumentError: a new shape is invalid.
     """
-    return _Rebuilder(graph, change).graph()
+    return _Rebuilder(graph._as_step(), change).graph()._with_variables_of(graph)
 
 
 class _Rebuilder(Generic[AnyGraph]):

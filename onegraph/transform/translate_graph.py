@@ -8,7 +8,7 @@ from typing import Generic
 
 import numpy as np
 
-from ..builder.graph import AnyGraph, snapshot
+from ..builder.graph import AnyGraph, expect_graph
 from ..errors import SpecError, UnsupportedError
 from ..inference.infer import infer_op
 from ..ir.op import LogicalTensor, Op, schema_of
@@ -29,12 +29,12 @@ def translate_graph(graph: AnyGraph, edition: str = DEFAULT) -> AnyGraph:
         SpecError: an op breaks the specification of its own edition, which is possible in graphs from files.
         ArgumentError: there is no such edition.
     """
-    return _Translating(graph, edition_named(edition)).graph()
+    expect_graph(graph)
+    return _Translating(graph._as_step(), edition_named(edition)).graph()._with_variables_of(graph)
 
 
 class _Translating(Generic[AnyGraph]):
     def __init__(self, graph: AnyGraph, target: Edition) -> None:
-        graph = snapshot(graph)
         self.old, self.target, self.new = graph, target, graph._empty(target.name, strict=True)
         self.renewed: dict[int, LogicalTensor] = {}
         self.read = {tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None}

@@ -35,7 +35,7 @@ def dot(
     Raises:
         ArgumentError: an argument has the wrong type.
     """
-    graph = snapshot(graph)
+    graph = snapshot(graph)._as_step()
     data = model(graph, report, violations, times, title=title)
     return "\n".join(_lines(graph, data, str(data["title"]))) + "\n"
 

@@ -53,7 +53,7 @@ def model(
     Raises:
         ArgumentError: an argument has the wrong type.
     """
-    graph = snapshot(graph)
+    graph = snapshot(graph)._as_step()
     title = string("title", title)
     numbers = {op.name: number for number, op in enumerate(graph.ops)}
     facts = facts_of(report)

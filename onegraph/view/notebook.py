@@ -40,9 +40,8 @@ def summary(graph: DataGraph) -> str:
     lines = [f"Graph of {len(graph.ops):,} ops, edition {graph.edition}"]
     lines += [f"{count:8,}  {kind}" for kind, count in common[:20]]
     lines += [f"          and {len(common) - 20} other kinds"] if len(common) > 20 else []
-    lines += [
-        f"{what}: {_names(list(names))}" for what, names in (("inputs", graph.inputs), ("outputs", graph.outputs))
-    ]
+    ports = {"inputs": graph.inputs, "variables": graph.variables, "outputs": graph.outputs}
+    lines += [f"{what}: {_names(list(names))}" for what, names in ports.items() if names or what != "variables"]
     return "\n".join([*lines, "onegraph.view.page(graph) draws it"])
 
 

@@ -28,7 +28,7 @@ import onegraph as og
 # The packages that a page may need, as pip names them, and the modules that they install.
 PACKAGES = {
     "onegraph[distributed]": ("dask", "distributed"),
-    "onegraph[examples]": ("sklearn", "PIL"),
+    "onegraph[examples]": ("sklearn", "PIL", "matplotlib"),
     "onegraph[onnx]": ("onnx",),
     "onegraph[torch]": ("torch",),
     "onegraph[view]": ("quickjs",),

@@ -6,13 +6,11 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import onnx
-from onnx import TypeProto, helper
-
 from ...errors import FormatError
 from ...lowering.emitter import dtype_of, shape_of
 from ...opset.dtypes import DataType
 from .node import Node, TensorList
+from .protos import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 from .types import DTYPES, NUMBERS
 
 RANDOM = frozenset(
@@ -22,15 +20,25 @@ DOMAINS = {"ai.onnx": ""}  # other names of domains
 CONVERTED = 13  # the op set that old nodes are converted to
 
 
-def expanded(node: Node) -> onnx.FunctionProto | None:
+def newest_op_set() -> int:
+    """The newest op set that the package onnx has."""
+    import onnx
+
+    newest: int = onnx.defs.onnx_opset_version()
+    return newest
+
+
+def expanded(node: Node) -> FunctionProto | None:
     """The function that defines the op of a node; None if there is none."""
+    import onnx
+
     proto = node.proto
     try:
         schema: Any = onnx.defs.get_schema(proto.op_type, node.opset, DOMAINS.get(proto.domain, proto.domain))
     except Exception:  # the package has no such op
         return None
     if schema.has_function:
-        function: onnx.FunctionProto = schema.function_body
+        function: FunctionProto = schema.function_body
         return function
     if schema.has_context_dependent_function:
         if any(isinstance(value, TensorList) for value in node.inputs):
@@ -44,13 +52,15 @@ def expanded(node: Node) -> onnx.FunctionProto | None:
         except Exception:  # the package raises errors of many classes
             return None
         if text:
-            made = onnx.FunctionProto()
+            made = FunctionProto()
             made.ParseFromString(text)
             return made
     return None
 
 
 def _type(value: Any) -> TypeProto:
+    from onnx import helper
+
     shape = shape_of(value)
     dims = None if shape is None else [f"d{axis}" if dim is None else dim for axis, dim in enumerate(shape)]
     made: TypeProto = helper.make_tensor_type_proto(NUMBERS[dtype_of(value)], dims)
@@ -59,6 +69,8 @@ def _type(value: Any) -> TypeProto:
 
 def _sequence_type(value: Any) -> TypeProto:
     """The type of a value that may be a sequence."""
+    from onnx import helper
+
     if value is None:
         return TypeProto()
     if not isinstance(value, TensorList):
@@ -67,16 +79,19 @@ def _sequence_type(value: Any) -> TypeProto:
     return made
 
 
-def converted(node: Node) -> tuple[onnx.GraphProto, int] | None:
+def converted(node: Node) -> tuple[GraphProto, int] | None:
     """A graph that computes a node of an old op set with newer nodes, and its op set; None if there is none."""
+    import onnx
+    from onnx import helper
+
     proto = node.proto
     if not onnx.defs.has(proto.op_type, node.opset, "") and proto.op_type != "Upsample":
         return None
     given = dict(zip(proto.input, node.inputs, strict=False))
     given.pop("", None)
-    inputs = [onnx.ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
+    inputs = [ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
     types = _inferred(_model(node, given))
-    outputs = [onnx.ValueInfoProto(name=name, type=types.get(name, onnx.TypeProto())) for name in proto.output if name]
+    outputs = [ValueInfoProto(name=name, type=types.get(name, TypeProto())) for name in proto.output if name]
     graph = helper.make_graph([node.importer.storage.inlined(proto)], "node", inputs, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)])
     try:
@@ -117,6 +132,8 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
 
 def _check(node: Node) -> None:
     """Raise FormatError if the attributes of a node are not those of its op."""
+    import onnx
+
     if any(one.HasField("g") or one.graphs for one in node.proto.attribute):
         return  # the checker does not know the values around the node
     context = onnx.checker.C.CheckerContext()
@@ -131,7 +148,7 @@ def _coded(shape: Sequence[int | None] | None) -> list[int]:
     return [-1] if shape is None else [len(shape), *[-1 if dim is None else dim for dim in shape]]
 
 
-def captured(proto: onnx.NodeProto) -> list[str]:
+def captured(proto: NodeProto) -> list[str]:
     """Names of outer values that the subgraphs of a node read."""
     found: list[str] = []
     for attribute in proto.attribute:
@@ -144,13 +161,15 @@ def captured(proto: onnx.NodeProto) -> list[str]:
     return found
 
 
-def _model(node: Node, given: Mapping[str, Any]) -> onnx.ModelProto:
+def _model(node: Node, given: Mapping[str, Any]) -> ModelProto:
+    from onnx import helper
+
     proto = node.proto
-    inputs = [onnx.ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
-    outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
+    inputs = [ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
+    outputs = [ValueInfoProto(name=name) for name in proto.output if name]
     importer = node.importer
     graph = helper.make_graph([importer.storage.inlined(proto)], "node", inputs, outputs)
-    model: onnx.ModelProto = helper.make_model(
+    model: ModelProto = helper.make_model(
         graph, functions=[*map(importer.storage.inlined, importer.functions.values())]
     )
     del model.opset_import[:]
@@ -159,8 +178,10 @@ def _model(node: Node, given: Mapping[str, Any]) -> onnx.ModelProto:
     return model
 
 
-def _inferred(model: onnx.ModelProto) -> dict[str, TypeProto]:
+def _inferred(model: ModelProto) -> dict[str, TypeProto]:
     """The types of the outputs, by the shape inference of onnx."""
+    import onnx
+
     try:
         found = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
     except Exception:  # the package raises errors of many classes

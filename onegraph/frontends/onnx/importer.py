@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-import onnx
-
 from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
 from ...lowering import layout as layout
@@ -18,24 +16,33 @@ from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
 from ...transform.part import without_unread
 from . import tables as tables
-from .foreign import CONVERTED, DOMAINS, converted, expanded, run_elsewhere
+from .foreign import CONVERTED, DOMAINS, converted, expanded, newest_op_set, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered, TensorList
 from .own import own_op
+from .protos import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+)
 from .storage import Storage
 from .types import data_type
 
-OLDEST, NEWEST = 1, onnx.defs.onnx_opset_version()
+# Every supported version of the package onnx has these op sets.
+OLDEST, SURE = 1, 21
 MAX_DEPTH = 64  # of functions that call functions, and of graphs in nodes
 MAX_NODES = 200_000  # after all functions are expanded and loops unrolled
 # The op sets from which on the table of nodes takes a kind as it is; the package onnx converts older nodes.
 SINCE = {
     "BatchNormalization": 9,
     "Hardmax": 13,
-    "LogSoftmax": 13,
     "Pad": 11,
     "Resize": 11,
     "Slice": 10,
-    "Softmax": 13,
     "TopK": 10,
     "Upsample": 11,
 }
@@ -53,7 +60,7 @@ class Importer:
     """
 
     def __init__(
-        self, model: onnx.ModelProto, storage: Storage, shapes: Mapping[str, Any], known: Mapping[str, Array]
+        self, model: ModelProto, storage: Storage, shapes: Mapping[str, Any], known: Mapping[str, Array]
     ) -> None:
         self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
         self.made, self._count = Graph(), 0
@@ -69,8 +76,9 @@ class Importer:
             ArgumentError: a shape or a value is of no input.
         """
         version, graph = self.opsets.get(""), self.model.graph
-        if version is not None and not OLDEST <= version <= NEWEST:
-            raise FormatError(f"opset_import {version}", "an op set that the package onnx lacks", f"1 to {NEWEST}")
+        if version is not None and not OLDEST <= version <= SURE and not OLDEST <= version <= newest_op_set():
+            expected = f"1 to {newest_op_set()}"
+            raise FormatError(f"opset_import {version}", "an op set that the package onnx lacks", expected)
         self._refuse_recursion()
         if graph.sparse_initializer:
             raise FormatError("sparse_initializer", "a sparse tensor", "dense tensors")
@@ -86,7 +94,7 @@ class Importer:
             self._output(one.name, values[one.name])
         return without_unread(self.made)
 
-    def array(self, tensor: onnx.TensorProto, where: str) -> Array:
+    def array(self, tensor: TensorProto, where: str) -> Array:
         """The contents of a tensor of the model."""
         return self.storage.array(tensor, where)
 
@@ -94,7 +102,7 @@ class Importer:
         """The data type that ONNX gives this number."""
         return data_type(number, where)
 
-    def _initializers(self, graph: onnx.GraphProto, where: str) -> dict[str, Any]:
+    def _initializers(self, graph: GraphProto, where: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for one in graph.initializer:
             place = f"{where}initializer {one.name!r}"
@@ -103,7 +111,7 @@ class Importer:
             found[one.name] = self.storage.array(one, place)
         return found
 
-    def _refuse_unknown(self, inputs: Sequence[onnx.ValueInfoProto]) -> None:
+    def _refuse_unknown(self, inputs: Sequence[ValueInfoProto]) -> None:
         names = {one.name for one in inputs}
         dims = {dim.dim_param for one in inputs for dim in one.type.tensor_type.shape.dim if dim.dim_param}
         sizes = {name for name, given in self.shapes.items() if isinstance(given, int)}
@@ -116,7 +124,7 @@ class Importer:
                 kind = "named dims" if expected is dims else "inputs"
                 raise ArgumentError(f"{what}: {sorted(given - expected)}; expected names of {kind}: {sorted(expected)}")
 
-    def _input(self, info: onnx.ValueInfoProto) -> Any:
+    def _input(self, info: ValueInfoProto) -> Any:
         where, kind, given = f"input {info.name!r}", info.type, self.shapes.get(info.name)
         if kind.HasField("optional_type"):
             if info.name in self.shapes and given is None:
@@ -144,7 +152,7 @@ class Importer:
             raise ArgumentError(f"values: {info.name!r}: {value.dtype} of shape {show(value.shape)}; expected {stated}")
         return value
 
-    def _shape(self, kind: onnx.TypeProto.Tensor) -> Shape:
+    def _shape(self, kind: TypeProto.Tensor) -> Shape:
         """The shape of a tensor type; a dim with a name is unknown unless ``shapes`` has it."""
         if not kind.HasField("shape"):
             return None
@@ -186,7 +194,7 @@ class Importer:
         if sum(1 + sizes.get(one, 0) for one in _calls(self.model.graph.node)) > MAX_NODES:
             raise FormatError("functions", f"more than {MAX_NODES} nodes in all", "fewer nodes")
 
-    def run(self, nodes: Sequence[onnx.NodeProto], values: dict[str, Any], where: str, depth: int = 0) -> None:
+    def run(self, nodes: Sequence[NodeProto], values: dict[str, Any], where: str, depth: int = 0) -> None:
         """Lower nodes in their order; ``values`` has the values by name, and gets the results."""
         if depth > MAX_DEPTH:
             raise FormatError(where, f"functions or graphs {MAX_DEPTH} deep in each other", "no recursion")
@@ -205,7 +213,7 @@ class Importer:
                     values[name] = result
 
     def _results(
-        self, proto: onnx.NodeProto, inputs: Sequence[Any], values: dict[str, Any], place: str, depth: int
+        self, proto: NodeProto, inputs: Sequence[Any], values: dict[str, Any], place: str, depth: int
     ) -> Sequence[Any]:
         domain = _domain(proto.domain)
         node = Node(proto, inputs, self.emit, self.opsets.get(domain, 1), place)
@@ -259,7 +267,7 @@ class Importer:
                 raise
             raise FormatError(node.where, refused, "a node that the specification of ONNX allows") from None
 
-    def _converted(self, graph: onnx.GraphProto, version: int, node: Node) -> Sequence[Any]:
+    def _converted(self, graph: GraphProto, version: int, node: Node) -> Sequence[Any]:
         before = self.opsets
         self.opsets = {**before, "": version}
         try:
@@ -268,7 +276,7 @@ class Importer:
         finally:
             self.opsets = before
 
-    def _called(self, function: onnx.FunctionProto, node: Node) -> Sequence[Any]:
+    def _called(self, function: FunctionProto, node: Node) -> Sequence[Any]:
         """The results of a function of the model, or of one that defines an op."""
         values: dict[str, Any] = dict.fromkeys(function.input)
         values.update(zip(function.input, node.inputs, strict=False))
@@ -286,7 +294,7 @@ class Importer:
             raise NotLowered(f"the function makes no {missing[0]!r}")
         return [values.get(name) for name in function.output]
 
-    def subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any], node: Node) -> list[Any]:
+    def subgraph(self, graph: GraphProto, inputs: Sequence[Any], node: Node) -> list[Any]:
         """The outputs of a graph in an attribute of a node, which sees the values around the node."""
         where = f"{node.where}: graph {graph.name!r}"
         if len(inputs) != len(graph.input):
@@ -305,7 +313,7 @@ def _domain(name: str) -> str:
     return DOMAINS.get(name, name)
 
 
-def _calls(nodes: Sequence[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
+def _calls(nodes: Sequence[NodeProto]) -> Iterator[tuple[str, str]]:
     """Domain and kind of each node, with those in subgraphs."""
     for node in nodes:
         yield _domain(node.domain), node.op_type
@@ -319,9 +327,9 @@ def _listed(found: Any) -> Sequence[Any]:
     return found if isinstance(found, (tuple, list)) and not isinstance(found, TensorList) else [found]
 
 
-def _with_attributes(proto: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+def _with_attributes(proto: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:
     """A node of a function with the attributes of the call in the place of references, also in its subgraphs."""
-    made = onnx.NodeProto()
+    made = NodeProto()
     made.CopyFrom(proto)
     del made.attribute[:]
     for one in proto.attribute:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-import onnx
-
+from ..._util.collector_pause import CollectorPause
 from ..._util.exact_types import elements, has_type, whole
+from ..._util.paths import path_of
 from ..._util.validation import as_dict
 from ...arrays.ndarrays import array_of
 from ...errors import ArgumentError, FormatError, shown
@@ -19,9 +20,9 @@ from ...ir.op import Array
 from ...ir.tensor_type import as_shape
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
-from ...serialize.files import path_of
 from .importer import Importer
 from .precision import narrowed
+from .protos import ModelProto
 from .storage import Fill, Storage
 from .wire import Pieces, cut
 
@@ -78,20 +79,21 @@ def load(
     wanted = DataType.f32 if dtype is None else DataType.of(dtype)
     if wanted not in (DataType.f32, DataType.bf16):
         raise ArgumentError(f"dtype: {shown(dtype)}; expected f32, bf16 or None")
-    graph = _loaded(model, shapes, values)
-    return narrowed(graph) if wanted is DataType.bf16 else graph
+    with CollectorPause():
+        graph = _loaded(model, shapes, values)
+        return narrowed(graph) if wanted is DataType.bf16 else graph
 
 
 def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[str, object] | None) -> Graph:
     given = {name: _shape(name, one) for name, one in _named("shapes", shapes).items()}
     known = {name: _value(name, one) for name, one in _named("values", values).items()}
-    if has_type(model, onnx.ModelProto):
+    if has_type(model, _model_classes()):
         return Importer(model, Storage(None, Pieces(), None), given, known).graph()
     if has_type(model, (bytes, bytearray, memoryview)):
         with _bytes(model) as data:
             pieces = cut(data)
             return Importer(_parsed(pieces, "model"), Storage(_of_bytes(data), pieces, None), given, known).graph()
-    path = path_of("model", model, "a path, the bytes of a model, or an onnx.ModelProto")
+    path = path_of("model", model, "a path, the bytes of a model, or an ModelProto")
     try:
         # O_NONBLOCK: opening a pipe must not wait.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -106,6 +108,11 @@ def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
 
 
+def _model_classes() -> tuple[type, ...]:
+    """The class of models, and that of the package onnx if it is imported, which protobuf may make anew."""
+    return ModelProto, getattr(sys.modules.get("onnx"), "ModelProto", ModelProto)
+
+
 def _bytes(model: bytes | bytearray | memoryview) -> memoryview:
     try:
         return memoryview(model).cast("B")
@@ -113,8 +120,8 @@ def _bytes(model: bytes | bytearray | memoryview) -> memoryview:
         raise ArgumentError("model: a view with gaps between its bytes; expected contiguous bytes") from None
 
 
-def _parsed(pieces: Pieces, where: str) -> onnx.ModelProto:
-    model = onnx.ModelProto()
+def _parsed(pieces: Pieces, where: str) -> ModelProto:
+    model = ModelProto()
     try:
         model.ParseFromString(pieces.structure)
     except Exception as error:  # protobuf raises errors of many classes

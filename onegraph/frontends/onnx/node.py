@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import onnx
 
 from ...errors import FormatError
 from ...lowering.emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
+from .protos import GraphProto, NodeProto, contents
 
 __all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "TensorList", "lowers"]
 
@@ -32,7 +32,7 @@ class Node:
         opset: version of the node's op set.
     """
 
-    def __init__(self, proto: onnx.NodeProto, inputs: Sequence[Any], emit: Emitter, opset: int, where: str) -> None:
+    def __init__(self, proto: NodeProto, inputs: Sequence[Any], emit: Emitter, opset: int, where: str) -> None:
         self.proto, self.inputs, self.emit, self.opset, self.where = proto, [*inputs], emit, opset, where
         self.importer: Any = None
         self.scope: dict[str, Any] = {}
@@ -76,7 +76,7 @@ class Node:
             raise self.invalid(f"input {index} is no sequence", "a sequence")
         return found
 
-    def subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any]) -> list[Any]:
+    def subgraph(self, graph: GraphProto, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of a graph that is an attribute of the node, lowered here with these inputs."""
         found: list[Any] = self.importer.subgraph(graph, inputs, self)
         return found
@@ -124,7 +124,7 @@ class Node:
         """An attribute: a number, a text, a list, a tensor as an array, or a graph."""
         if name not in self._attrs:
             return default
-        found = onnx.helper.get_attribute_value(self._attrs[name])
+        found = contents(self._attrs[name])
         return (
             found.decode() if isinstance(found, bytes) else list(found) if isinstance(found, (list, tuple)) else found
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...graph import Graph
@@ -70,8 +72,15 @@ def narrowed(graph: Graph) -> Graph:
 
 def _dtype(op: Op, index: int) -> DataType:
     """The data type in which an op reads an input."""
-    narrow = op.kind in NARROW and not (op.kind in FIRST_ALONE and index) and op.outputs[0].dtype is DataType.f32
-    return DataType.bf16 if narrow else DataType.f32
+    is_narrow = (op.kind in NARROW or _pools_images(op)) and not (op.kind in FIRST_ALONE and index)
+    return DataType.bf16 if is_narrow and op.outputs[0].dtype is DataType.f32 else DataType.f32
+
+
+def _pools_images(op: Op) -> bool:
+    """Whether an op is the AvgPool of whole images with channels last, written as a mean."""
+    rank = len(op.inputs[0].shape or ()) if op.inputs and op.inputs[0] is not None else 0
+    axes: Any = op.attrs.get("axes", ())
+    return op.kind == "ReduceMean" and rank > 3 and sorted(int(axis) % rank for axis in axes) == [*range(1, rank - 1)]
 
 
 def _constant(array: Array, dtype: DataType) -> Array:

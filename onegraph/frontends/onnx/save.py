@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ..._util.atomic_write import Write, write_together
+from ..._util.paths import path_of
 from ..._version import __version__
 from ...builder.graph import DataGraph, snapshot
 from ...errors import ArgumentError, UnsupportedError, shown
@@ -18,7 +19,7 @@ from ...opset.dtypes import DataType
 from ...opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
 from ...opset.editions.registry import BASE, base_of
 from ...opset.schema import Call, Fill, Schema, TensorType
-from ...serialize.files import path_of
+from ...serialize import with_constants
 from .own import TYPES
 from .saving import elementwise, host, interpolation, movement, normalization, quantization, reduction, windows
 from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
@@ -65,7 +66,7 @@ def save(graph: DataGraph, path: object) -> None:
     target = path_of("path", path, "the path of an ONNX file")
     if not target.name:
         raise ArgumentError(f"path: {shown(str(target))}; expected the path of an ONNX file")
-    model, constants = Exporter(snapshot(graph)).model()
+    model, constants = Exporter(_without_variables(snapshot(graph))).model()
     large = {name: array for name, array in constants.items() if array.nbytes >= SMALL}
     files: list[tuple[Path, Write]] = []
     if sum(array.nbytes for array in constants.values()) > MAX_BYTES:
@@ -105,6 +106,15 @@ def _length(array: Array, number: int) -> int:
     name = TensorProto.DataType.Name(number)
     bits = next((int(end) for end in ("4", "2") if name.endswith(f"INT{end}")), 4 if name == "FLOAT4E2M1" else 0)
     return -(-array.size * bits // 8) if bits else array.nbytes
+
+
+def _without_variables(graph: DataGraph) -> DataGraph:
+    """The graph of one call, with the first contents of variables as constants and without their next values."""
+    if not graph.variables:
+        return graph
+    fixed = with_constants(graph._as_step(), graph._initial)
+    fixed._outputs = {name: fixed._outputs[name] for name in graph.outputs}
+    return fixed
 
 
 class Exporter:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import onnx
-from onnx import TensorProto, numpy_helper
 
 from ...arrays.ndarrays import aligned_empty
 from ...errors import FormatError
 from ...ir.op import Array
+from .protos import FunctionProto, NodeProto, TensorProto
 from .types import data_type
 from .wire import Pieces
 
@@ -26,12 +25,21 @@ PACKED = frozenset(
     for name in ("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2")
     if (number := getattr(TensorProto, name, None)) is not None
 )
+# The fields that hold the elements of these data types one by one.
+FIELDS = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT8: "int32_data",
+    TensorProto.UINT8: "int32_data",
+    TensorProto.INT32: "int32_data",
+    TensorProto.INT64: "int64_data",
+}
 MAX_BYTES = 2**46  # more than any machine has
 # Copies the bytes at an offset of a file into memory, and returns how many there were.
 Fill = Callable[[int, memoryview], int]
 
 
-Inlined = TypeVar("Inlined", onnx.NodeProto, onnx.FunctionProto)
+Inlined = TypeVar("Inlined", NodeProto, FunctionProto)
 
 
 class Storage:
@@ -81,6 +89,8 @@ class Storage:
         for one in _tensors(made):
             if self._is_elsewhere(one):
                 contents = self.array(one, f"tensor {one.name!r} of {proto.name!r}")
+                from onnx import numpy_helper
+
                 one.CopyFrom(numpy_helper.from_array(contents, one.name))
         return made
 
@@ -116,7 +126,12 @@ class Storage:
 
     def _unpacked(self, tensor: TensorProto, dims: Sequence[int], dtype: np.dtype[np.generic], where: str) -> Array:
         try:
-            array: Array = numpy_helper.to_array(tensor)
+            if (field := FIELDS.get(tensor.data_type)) is not None and not tensor.HasField("raw_data"):
+                array: Array = np.array(getattr(tensor, field)).astype(dtype).reshape(dims)
+            else:
+                from onnx import numpy_helper  # with the whole package, which few models need
+
+                array = numpy_helper.to_array(tensor)
         except Exception as error:  # the package raises errors of many classes
             raise FormatError(where, str(error), f"contents of shape {[*dims]}") from None
         if array.shape != tuple(dims):
@@ -173,9 +188,9 @@ def _number(text: str, where: str, key: str) -> int:
     return int(text)
 
 
-def _tensors(proto: onnx.NodeProto | onnx.FunctionProto) -> Iterator[TensorProto]:
+def _tensors(proto: NodeProto | FunctionProto) -> Iterator[TensorProto]:
     """The tensors in the attributes of a node, or of the nodes of a function."""
-    if isinstance(proto, onnx.FunctionProto):
+    if isinstance(proto, FunctionProto):
         for node in proto.node:
             yield from _tensors(node)
         return

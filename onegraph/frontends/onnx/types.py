@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
 from ...errors import FormatError
 from ...opset.dtypes import DataType
+from .protos import TensorProto
 
 DTYPES = {
     TensorProto.FLOAT: DataType.f32,

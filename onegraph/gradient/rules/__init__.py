@@ -16,7 +16,7 @@ from . import (
     quantization,
     reduction,
 )
-from .table import COMPOSED, FLAT, REFUSED, RULES, Rule, refusal, rules_of
+from .table import COMPOSED, FLAT, REFUSED, RULES, Rule, described, refusal, rules_of
 
 __all__ = [
     "COMPOSED",
@@ -27,6 +27,7 @@ __all__ = [
     "arithmetic",
     "binary",
     "convolution",
+    "described",
     "elementwise",
     "indexing",
     "interpolation",

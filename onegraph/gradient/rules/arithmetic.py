@@ -109,13 +109,3 @@ def number(emit: Emitter, use: Use, diff: Value) -> Value:
 @gradient_of("host ReplaceNaN", "value")
 def replacement(emit: Emitter, use: Use, diff: Value) -> Value:
     return select(emit, unary(emit, "IsNaN", use["src"]), diff, filled(0, diff))
-
-
-@gradient_of("host Where", "src_0")
-def chosen(emit: Emitter, use: Use, diff: Value) -> Value:
-    return select(emit, use["cond"], diff, filled(0, diff))
-
-
-@gradient_of("host Where", "src_1")
-def not_chosen(emit: Emitter, use: Use, diff: Value) -> Value:
-    return select(emit, use["cond"], filled(0, diff), diff)

@@ -9,7 +9,7 @@ from ...lowering.reduction import reduce
 from ...opset.ops.binary import slope_target
 from ...opset.shapes import known_dims
 from ..use import Use
-from .elementwise import scaled, where
+from .elementwise import scaled, where, with_sign_of
 from .table import composed, flat, gradient_of
 
 flat("GreaterEqual", "its result is a truth value")
@@ -68,30 +68,22 @@ def squared_difference(emit: Emitter, use: Use, diff: Value) -> tuple[Value, Val
     return found, negative(emit, found)
 
 
-@gradient_of("Maximum, Minimum", "src_0")
-def first_extreme(emit: Emitter, use: Use, diff: Value) -> Value:
-    return _taken(emit, use, diff, "src_0", "src_1")
+@gradient_of("Maximum, Minimum", "src_0 src_1")
+def extreme(emit: Emitter, use: Use, diff: Value) -> tuple[Value, Value]:
+    """The gradient goes to the element that is the result; equal elements get half of it each, as in PyTorch."""
+    ends = operand(emit, use, "src_0", diff), operand(emit, use, "src_1", diff)
+    apart = binary(emit, "Subtract", *(ends if use.base.kind.endswith("Maximum") else ends[::-1]))
+    half = scaled(emit, diff, 0.5)
+    share = with_sign_of(emit, apart, half)
+    return binary(emit, "Add", half, share), binary(emit, "Subtract", half, share)
 
 
-@gradient_of("Maximum, Minimum", "src_1")
-def second_extreme(emit: Emitter, use: Use, diff: Value) -> Value:
-    return _taken(emit, use, diff, "src_1", "src_0")
-
-
-def _taken(emit: Emitter, use: Use, diff: Value, port: str, other: str) -> Value:
-    """The gradient where the result is the element of ``port``; equal elements get half of it each, as in PyTorch."""
-    one, rest = operand(emit, use, port, diff), operand(emit, use, other, diff)
-    better = binary(emit, "Greater" if use.base.kind.endswith("Maximum") else "Less", one, rest)
-    tied = select(emit, binary(emit, "Equal", one, rest), scaled(emit, diff, 0.5), filled(0, diff))
-    return select(emit, better, diff, tied)
-
-
-@gradient_of("Select", "src_0")
+@gradient_of("Select, Where", "src_0")
 def chosen(emit: Emitter, use: Use, diff: Value) -> Value:
     return select(emit, use["cond"], diff, filled(0, diff))
 
 
-@gradient_of("Select", "src_1")
+@gradient_of("Select, Where", "src_1")
 def not_chosen(emit: Emitter, use: Use, diff: Value) -> Value:
     return select(emit, use["cond"], filled(0, diff), diff)
 

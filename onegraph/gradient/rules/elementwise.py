@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from ...lowering.elementwise import add, binary, filled, multiply, negative, select, unary
-from ...lowering.emitter import Emitter, Value
+from ...lowering.emitter import Emitter, Value, dtype_of, is_known
+from ...lowering.movement import NATIVE
 from ..use import Use
 from .table import composed, flat, gradient_of
 
@@ -78,6 +79,14 @@ def scaled(emit: Emitter, src: Value, number: float) -> Value:
 def moved(emit: Emitter, src: Value, number: float) -> Value:
     """The sum with a number."""
     return add(emit, src, filled(number, src))
+
+
+def with_sign_of(emit: Emitter, src: Value, diff: Value) -> Value:
+    """diff * sign(src), where both have one shape."""
+    if dtype_of(src) in NATIVE and not (is_known(src) and is_known(diff)):
+        found: Value = emit.op("AbsBackward", [src, diff])
+        return found
+    return multiply(emit, diff, unary(emit, "Sign", src))
 
 
 def square(emit: Emitter, src: Value) -> Value:

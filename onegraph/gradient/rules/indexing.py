@@ -80,9 +80,20 @@ def updates(emit: Emitter, use: Use, diff: Value) -> Value:
     if reduction in ("add", "none"):
         return _gather(emit, use, diff)
     if reduction == "mul":
-        return binary(emit, "Divide", _gather(emit, use, multiply(emit, diff, use.result("dst"))), use["updates"])
+        return multiply(emit, _gather(emit, use, diff), _other_factors(emit, use))
     best = _best(emit, use["updates"], _gather(emit, use, use.result("dst")))
     return multiply(emit, best, _gather(emit, use, _share(emit, use, diff)))
+
+
+def _other_factors(emit: Emitter, use: Use) -> Value:
+    """For each update, the product of src and of the other updates of its element, of which some may be 0."""
+    given = use["updates"]
+    zero, one = filled(0, given), _ones(emit, given)
+    is_zero = binary(emit, "Equal", given, zero)
+    safe, lone = select(emit, is_zero, one, given), select(emit, is_zero, one, zero)
+    product = binary(emit, "Divide", _gather(emit, use, _scatter(emit, use, use["src"], safe, "mul")), safe)
+    zeros = _gather(emit, use, _scatter(emit, use, zeros_like(emit, use["src"], given), lone, "add"))
+    return select(emit, binary(emit, "Equal", zeros, lone), product, zero)
 
 
 def _ones(emit: Emitter, like: Value) -> Value:

@@ -6,11 +6,10 @@ from ...lowering.emitter import Emitter, Value
 from ..use import Use
 from .table import flat, gradient_of, refused
 
-flat("GenIndex", "its result is an index")
+flat("GenIndex, host NonMaxSuppression", "its result is an index")
 flat("End", "it has no result")
 refused("Wildcard", "the specification does not say what it computes")
 refused("host OnnxNode", "the package onnx computes its nodes")
-refused("host NonMaxSuppression", "its result is a selection of boxes, which does not depend on them smoothly")
 
 
 @gradient_of("Dropout", "src")

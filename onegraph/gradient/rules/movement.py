@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from ...errors import UnsupportedError
-from ...lowering.elementwise import filled
-from ...lowering.emitter import Array, Emitter, Value, numbers, rank_of
-from ...lowering.movement import dims_of, reshape, slice_, transpose, unsqueeze
+from ...lowering.emitter import Array, Emitter, Value, dtype_of, numbers, rank_of
+from ...lowering.layers import matmul
+from ...lowering.movement import concat, dims_of, reshape, slice_, transpose, unsqueeze
 from ...lowering.reduction import reduce
 from ...opset.host.movement import slices
-from ...opset.shapes import known, known_dims, normalize_axis
-from ..use import Use
+from ...opset.shapes import known, normalize_axis
+from ..use import Piece, Use
+from .indexing import taken_back
 from .table import gradient_of
 
 
@@ -36,7 +38,7 @@ def transposed(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("Concat", "src_i")
-def joined(emit: Emitter, use: Use, diff: Value) -> list[Value | None]:
+def parted(emit: Emitter, use: Use, diff: Value) -> list[Value | None]:
     shapes = [None if tensor is None else tensor.shape for tensor in use.call.inputs]
     axis = normalize_axis(use.call.s64("axis"), rank_of(diff) or 0) or 0
     sizes = [None if shape is None else shape[axis] for shape in shapes]
@@ -58,19 +60,39 @@ def expanded(emit: Emitter, use: Use, diff: Value) -> Value:
 
 @gradient_of("Tile", "src")
 def tiled(emit: Emitter, use: Use, diff: Value) -> Value:
-    dims, repeats = use.dims("src"), use.value("repeats")
+    dims, repeats = sizes_of(use, "src"), use.value("repeats")
     pairs = [end for pair in zip(repeats, dims, strict=True) for end in pair]
     parts = reshape(emit, diff, numbers(*pairs))
     return reduce(emit, "ReduceSum", parts, [*range(0, len(pairs), 2)], keep=False) if dims else diff
 
 
+def sizes_of(use: Use, port: str) -> tuple[int, ...]:
+    """The shape of an input for a reshape: a single unknown dim is -1.
+
+    Raises:
+        UnsupportedError: several dims are unknown.
+    """
+    shape = use.call.shape(port)
+    if shape is None or shape.count(None) > 1:
+        return use.dims(port)
+    return tuple(-1 if dim is None else dim for dim in shape)
+
+
 @gradient_of("Slice", "src")
-def sliced(emit: Emitter, use: Use, diff: Value) -> Value:
+def sliced(emit: Emitter, use: Use, diff: Value) -> Value | Piece:
     """Zeros around the gradient, and between its elements where the steps are longer than 1."""
-    dims, parts = use.dims("src"), slices(use.call)
-    assert parts is not None
+    dims, parts = use.call.shape("src"), slices(use.call)
+    whole = slice(None)
+    if (
+        dims is None
+        or parts is None
+        or any(dim is None and part != whole for dim, part in zip(dims, parts, strict=True))
+    ):
+        return _sliced_later(emit, use, diff)
     before, after = [0] * len(dims), [0] * len(dims)
     for axis, (dim, part) in enumerate(zip(dims, parts, strict=True)):
+        if dim is None:
+            continue
         taken = range(*part.indices(dim))
         if len(taken) == 0:
             after[axis] = dim
@@ -81,16 +103,36 @@ def sliced(emit: Emitter, use: Use, diff: Value) -> Value:
         if taken.step > 1 and len(taken) > 1:
             diff = _spaced(emit, diff, axis, taken.step)
         before[axis], after[axis] = taken[0], dim - 1 - taken[-1]
-    return pad(emit, diff, before, after)
+    cut = [axis for axis in range(len(dims)) if before[axis] or after[axis]]
+    return Piece(diff, cut[0], before[cut[0]]) if len(cut) == 1 else pad(emit, diff, before, after)
+
+
+def _sliced_later(emit: Emitter, use: Use, diff: Value) -> Value:
+    """The gradient where the sizes, or where the slices begin and end, are known when a graph is compiled."""
+    axes = use.value("axes") if use.has("axes") else tuple(range(use.dims("starts")[0]))
+    sources, rows = [use["src"]], []
+    for place, axis in enumerate(axes):
+        start, end = (slice_(emit, use[port], [place], [place + 1], [0]) for port in ("starts", "ends"))
+        step = slice_(emit, use["steps"], [place], [place + 1], [0]) if use.has("steps") else numbers(1)
+        last = sources[-1]
+        size = emit.op("Gather", [dims_of(emit, last), np.array(axis % (rank_of(last) or 1))], {"axis": 0})
+        every = emit.op("Range", [np.array(0), size, np.array(1)])
+        rows.append(slice_(emit, every, start, end, numbers(0), step))
+        sources.append(slice_(emit, last, start, end, numbers(axis), step))
+    for source, row, axis in reversed([*zip(sources, rows, axes, strict=False)]):
+        diff = taken_back(emit, source, row, diff, axis % (rank_of(source) or 1))
+    return diff
 
 
 def _spaced(emit: Emitter, src: Value, axis: int, step: int) -> Value:
     """src with step - 1 zeros between the elements along an axis."""
-    shape = known_dims(src.shape)
-    zeros = [0] * (len(shape) + 1)
+    shape = src.shape
+    assert shape is not None
+    zeros, count = [0] * (len(shape) + 1), shape[axis] or 0
     wide = pad(emit, unsqueeze(emit, src, [axis + 1]), zeros, [*zeros[: axis + 1], step - 1, *zeros[axis + 2 :]])
-    merged = reshape(emit, wide, numbers(*shape[:axis], shape[axis] * step, *shape[axis + 1 :]))
-    return slice_(emit, merged, [0], [(shape[axis] - 1) * step + 1], [axis])
+    sizes = [-1 if dim is None else dim for dim in (*shape[:axis], count * step, *shape[axis + 1 :])]
+    merged = reshape(emit, wide, numbers(*sizes))
+    return slice_(emit, merged, [0], [(count - 1) * step + 1], [axis])
 
 
 def pad(emit: Emitter, src: Value, before: list[int], after: list[int]) -> Value:
@@ -101,15 +143,39 @@ def pad(emit: Emitter, src: Value, before: list[int], after: list[int]) -> Value
     return found
 
 
+def joined(emit: Emitter, pieces: Sequence[Piece], size: int) -> list[Value]:
+    """Gradients whose sum is that of all pieces along one axis of a size: runs of pieces are joined, not added."""
+    runs: list[list[Piece]] = []
+    for piece in sorted(pieces, key=lambda one: (one.begin, one.end)):
+        run = next((one for one in runs if one[-1].end == piece.begin), None)
+        if run is None:
+            runs.append([piece])
+        else:
+            run.append(piece)
+    found = []
+    for run in runs:
+        zeros, axis = [0] * (rank_of(run[0].value) or 0), run[0].axis
+        ends = (
+            [*zeros[:axis], run[0].begin, *zeros[axis + 1 :]],
+            [*zeros[:axis], size - run[-1].end, *zeros[axis + 1 :]],
+        )
+        found.append(pad(emit, concat(emit, [piece.value for piece in run], axis), *ends))
+    return found
+
+
 @gradient_of("Pad", "src")
 def padded(emit: Emitter, use: Use, diff: Value) -> Value:
-    pads, dims = use.value("pads"), use.dims("src")
-    before, after = pads[: len(dims)], pads[len(dims) :]
+    pads, rank = use.value("pads"), use.call.rank("src") or 0
+    before, after = pads[:rank], pads[rank:]
     if use.call.string("mode") == "constant":
         return pad(emit, diff, [-size for size in before], [-size for size in after])
-    for axis, dim in enumerate(dims):
-        places = _places(dim, before[axis], after[axis], use.call.string("mode"))
-        diff = added_along(emit, diff, places, axis, dim)
+    for axis in range(rank):
+        if before[axis] or after[axis]:
+            dim = (use.call.shape("src") or ())[axis]
+            if dim is None:
+                use.dims("src")  # raises the error for unknown dims
+            places = _places(dim or 0, before[axis], after[axis], use.call.string("mode"))
+            diff = added_along(emit, diff, places, axis, dim or 0)
     return diff
 
 
@@ -121,16 +187,15 @@ def _places(dim: int, before: int, after: int, mode: str) -> Array:
 
 
 def added_along(emit: Emitter, src: Value, places: Array, axis: int, dim: int) -> Value:
-    """An array of ``dim`` elements along an axis, to which the elements of src are added at known places."""
-    if len(places) == dim and (places == np.arange(dim)).all():
-        return src
-    shape = known_dims(src.shape)
-    zeros = np.full((*shape[:axis], dim, *shape[axis + 1 :]), filled(0, src))
-    whole = np.broadcast_to(places.reshape(-1, *(1,) * (len(shape) - axis - 1)), shape)
-    found: Value = emit.op(
-        "ScatterElements", [zeros, np.ascontiguousarray(whole), src], {"axis": axis, "reduction": "add"}
-    )
-    return found
+    """An array of ``dim`` elements along an axis, to which the elements of src are added at known places.
+
+    It is a product with a matrix of zeros and ones, for which the library has a kernel.
+    """
+    rank = rank_of(src) or 0
+    order = [*(other for other in range(rank) if other != axis), axis]
+    repeats = (places[:, None] == np.arange(dim)).astype(dtype_of(src).numpy)
+    total = matmul(emit, transpose(emit, src, order), repeats)
+    return transpose(emit, total, np.argsort(order).tolist())
 
 
 @gradient_of("Pad", "value")

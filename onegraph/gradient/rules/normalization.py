@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from ...errors import UnsupportedError
 from ...lowering.elementwise import add, binary, multiply, unary
@@ -12,10 +11,11 @@ from ...lowering.movement import cast, dims_of, expand, reshape, unsqueeze
 from ...lowering.reduction import reduce
 from ...opset.dtypes import DataType
 from ...opset.ops.normalization import DEFAULT_MOMENTUM, begin_axis
-from ...opset.shapes import known_dims
 from ..use import Use
 from .binary import along_channels
 from .elementwise import moved, scaled, square
+from .movement import sizes_of
+from .reduction import averaged
 from .table import composed, gradient_of
 
 
@@ -135,13 +135,12 @@ def moments_gradient(emit: Emitter, src: Value, moments: Sequence[Value | None],
     mean, d_mean, d_variance = moments
     if d_mean is None and d_variance is None:
         return None
-    dims = known_dims(src.shape)
-    share = 1 / max(prod(dims[axis] for axis in axes), 1)
-    found = None if d_mean is None else expand(emit, scaled(emit, d_mean, share), dims_of(emit, src))
+    found = None if d_mean is None else expand(emit, averaged(emit, d_mean, src, axes), dims_of(emit, src))
     if d_variance is None or mean is None:
         return found
     centred = subtract(emit, wide(emit, src), wide(emit, mean))
-    return total(emit, multiply(emit, centred, scaled(emit, wide(emit, d_variance), 2 * share)), found)
+    share = averaged(emit, scaled(emit, wide(emit, d_variance), 2), src, axes)
+    return total(emit, multiply(emit, centred, share), found)
 
 
 @composed("BatchNormTrainingBackward")
@@ -219,7 +218,7 @@ def layer_norm_backward(emit: Emitter, use: Use) -> tuple[Value, ...]:
 
 @composed("GroupNorm")
 def group_norm(emit: Emitter, use: Use) -> tuple[Value, ...]:
-    dims, groups, last = use.dims("src"), use.call.s64("groups"), use.call.string("data_format") == "NXC"
+    dims, groups, last = sizes_of(use, "src"), use.call.s64("groups"), use.call.string("data_format") == "NXC"
     batch, channels = dims[0], dims[-1] if last else dims[1]
     inner = dims[1:-1] if last else dims[2:]
     split = (batch, *inner, groups, channels // groups) if last else (batch, groups, channels // groups, *inner)

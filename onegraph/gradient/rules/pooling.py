@@ -2,18 +2,64 @@
 
 from __future__ import annotations
 
-from ...lowering.emitter import Emitter, Value
-from ...opset.ops.pooling import pool_geometry
-from ..use import Use, shape_for
-from .table import gradient_of, refused
+import numpy as np
 
-refused("MaxPoolBackward", "no op reads the elements at the maxima, which its own gradient needs")
+from ...lowering.elementwise import multiply
+from ...lowering.emitter import Array, Emitter, Value, dtype_of, numbers, rank_of
+from ...lowering.movement import reshape, transpose
+from ...opset.ops.pooling import PoolGeometry, pool_geometry
+from ..use import Use, shape_for
+from .table import gradient_of
 
 
 @gradient_of("MaxPool", "src")
 def max_pool(emit: Emitter, use: Use, diff: Value) -> Value:
     found: Value = emit.op("MaxPoolBackward", [use["src"], diff], use.shared("MaxPoolBackward"))
     return found
+
+
+@gradient_of("MaxPoolBackward", "src diff_dst")
+def max_pool_backward(emit: Emitter, use: Use, diff: Value) -> tuple[None, Value]:
+    """The elements at the maxima of src: all elements of each window are gathered, and the first maximum is taken."""
+    use.dims("src")
+    found = pool_geometry(use.call)
+    assert found is not None
+    rank, (places, inside) = rank_of(diff) or 0, window_elements(found)
+    order = [0, rank - 1, *range(1, rank - 1)] if use.call.string("data_format") == "NXC" else [*range(rank)]
+    batch, channels = (use.dims("src")[axis] for axis in order[:2])
+    flat = [reshape(emit, transpose(emit, one, order), numbers(batch, channels, -1)) for one in (use["src"], diff)]
+    source, slopes = (emit.op("Gather", [one, places], {"axis": 2}) for one in flat)
+    best = emit.op("ArgMax", [source], {"axis": 3, "keep_dims": True})
+    picked = emit.op("GatherElements", [slopes, best], {"axis": 3})
+    picked = reshape(emit, picked, numbers(batch, channels, -1))
+    if not inside.all():
+        picked = multiply(emit, picked, inside.astype(dtype_of(diff).numpy))
+    counts = [count or 0 for count in found.counts]
+    picked = reshape(emit, picked, numbers(batch, channels, *counts))
+    return None, transpose(emit, picked, np.argsort(order).tolist())
+
+
+def window_elements(geometry: PoolGeometry) -> tuple[Array, Array]:
+    """The places of the elements of each window in the flat source, and whether it has any.
+
+    A place in the padding is replaced by the first one in the source.
+    """
+    n = len(geometry.windows)
+    places, inside = np.zeros((1,) * 2 * n, np.int64), np.ones((1,) * 2 * n, bool)
+    for axis, (window, size, count) in enumerate(zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)):
+        assert window is not None
+        assert size is not None
+        starts = np.arange(count or 0)[:, None] * window.stride - window.begin
+        along = starts + np.arange(window.kernel) * window.dilation
+        shape = [1] * 2 * n
+        shape[axis], shape[n + axis] = along.shape
+        places = places * size + along.reshape(shape)
+        inside = inside & ((along >= 0) & (along < size)).reshape(shape)
+    kernel = int(np.prod([window.kernel for window in geometry.windows if window is not None]))
+    inside, places = inside.reshape(-1, kernel), places.reshape(-1, kernel)
+    first = np.take_along_axis(places, inside.argmax(1)[:, None], 1)
+    any_inside: Array = np.any(inside, axis=1)
+    return np.where(inside, places, np.where(any_inside[:, None], first, 0)), any_inside
 
 
 @gradient_of("AvgPool", "src")

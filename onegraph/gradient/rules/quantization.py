@@ -13,10 +13,14 @@ from ...lowering.reduction import reduce
 from ...opset.ops.quantization import scale_axis
 from ...opset.shapes import known_dims
 from ..use import Use
-from .table import flat, gradient_of, refused
+from .table import gradient_of, refused
 
 refused("Quantize, DynamicQuantize", "it rounds, so its gradient is zero; leave it out of a training graph")
-flat("Dequantize", "its source holds the values of a quantized type")
+
+
+@gradient_of("Dequantize, DynamicDequantize", "src")
+def quantized(emit: Emitter, use: Use, diff: Value) -> None:
+    """Integers have no gradient; an op that rounds numbers to them is refused."""
 
 
 @gradient_of("TypeCast", "src")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+
+import numpy as np
 
 from ...errors import UnsupportedError
 from ...lowering.elementwise import binary, filled, multiply, select
-from ...lowering.emitter import Emitter, Value, dtype_of
+from ...lowering.emitter import Emitter, Value, dtype_of, numbers
 from ...lowering.movement import cast, dims_of, expand, unsqueeze
 from ...lowering.reduction import reduce
+from ...opset.dtypes import DataType
 from ...opset.ops.reduction import reduced_axes
-from ...opset.schema import Shape
-from ...opset.shapes import known
+from ...opset.shapes import known, known_dims
 from ..use import Use
-from .elementwise import scaled
+from .elementwise import with_sign_of
 from .table import gradient_of
 
 
@@ -35,6 +38,25 @@ def widened(emit: Emitter, use: Use, value: Value) -> Value:
     return expand(emit, as_kept(emit, use, value), dims_of(emit, use["src"]))
 
 
+def divided(emit: Emitter, value: Value, count: int) -> Value:
+    """A value divided by a count, in f32 if the data type of the value does not hold the count."""
+    number = filled(count, value)
+    if float(np.asarray(number)) == count or dtype_of(value) is DataType.float64:
+        return binary(emit, "Divide", value, number)
+    whole = cast(emit, value, DataType.f32)
+    return cast(emit, binary(emit, "Divide", whole, filled(count, whole)), dtype_of(value))
+
+
+def averaged(emit: Emitter, value: Value, src: Value, axes: Sequence[int]) -> Value:
+    """A value divided by the number of elements of src along axes."""
+    dims = tuple((src.shape or ())[axis] for axis in axes)
+    if known(dims):
+        return divided(emit, value, max(prod(known_dims(dims)), 1))
+    sizes = emit.op("Gather", [dims_of(emit, src), numbers(*axes)], {"axis": 0})
+    count = cast(emit, reduce(emit, "ReduceProd", sizes, [0], keep=False), dtype_of(value))
+    return binary(emit, "Divide", value, count)
+
+
 @gradient_of("ReduceSum", "src")
 def reduce_sum(emit: Emitter, use: Use, diff: Value) -> Value:
     return widened(emit, use, diff)
@@ -42,19 +64,12 @@ def reduce_sum(emit: Emitter, use: Use, diff: Value) -> Value:
 
 @gradient_of("ReduceMean", "src")
 def reduce_mean(emit: Emitter, use: Use, diff: Value) -> Value:
-    shape: Shape = use.call.shape("src")
-    dims = tuple(dim for axis, dim in enumerate(shape or ()) if axis in axes_of(use))
-    if known(dims):
-        return widened(emit, use, scaled(emit, diff, 1 / max(prod(dim or 0 for dim in dims), 1)))
-    counts = [emit.op("Size", [one]) for one in (use["src"], use.result("dst"))]
-    count = cast(emit, binary(emit, "Divide", *counts), dtype_of(diff))
-    return widened(emit, use, binary(emit, "Divide", diff, count))
+    return widened(emit, use, averaged(emit, diff, use["src"], axes_of(use)))
 
 
 @gradient_of("ReduceL1", "src")
 def reduce_l1(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("AbsBackward", [use["src"], widened(emit, use, diff)])
-    return found
+    return with_sign_of(emit, use["src"], widened(emit, use, diff))
 
 
 @gradient_of("ReduceL2", "src")

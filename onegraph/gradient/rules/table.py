@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from ...lowering.emitter import Value
 from ...opset.schema import Schema
+from ..use import Piece
 
-Found = Value | None | tuple[Value | None, ...]
+Found = Value | Piece | None | tuple[Value | Piece | None, ...]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -96,3 +97,15 @@ def refusal(base: Schema, ports: frozenset[str]) -> str:
         return ""
     missing = ports.difference(*(rule.ports for rule in entry(RULES, base) or ()))
     return f"it has no gradient with respect to {', '.join(sorted(missing))}" if missing else ""
+
+
+def described(base: Schema) -> str:
+    """In a few words, the inputs with respect to which an op has gradients, or why it has none."""
+    for table, what in ((REFUSED, "none"), (FLAT, "zero")):
+        reason = entry(table, base)
+        if reason is not None:
+            return f"{what}: {reason}"
+    if entry(COMPOSED, base) is not None:
+        return "that of a composition of simpler ops"
+    ports = {port for rule in entry(RULES, base) or () for port in rule.ports}
+    return ", ".join(port.name for port in base.inputs if port.name in ports) or "none"

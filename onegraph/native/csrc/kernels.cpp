@@ -16,6 +16,8 @@
 
 // -O2 leaves loops as they are whose length is not known to be a multiple of a vector.
 #pragma GCC optimize("O3")
+// A product and a sum are rounded one after the other on every CPU.
+#pragma GCC optimize("fp-contract=off")
 
 namespace onegraph {
 namespace {
@@ -131,10 +133,22 @@ ONEGRAPH_AVX2 void narrow_bf16(const float *source, Half *target, std::size_t co
     narrow<f32_to_bf16>(source, target, count);
 }
 
+#define ONEGRAPH_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+
+bool has_avx512() {
+    static const bool found = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return found;
+}
+
 const Casts WITH_AVX2[] = {{widen_f16, narrow_f16}, {widen_bf16, narrow_bf16}};
 #else
 #define ONEGRAPH_AVX2
+#define ONEGRAPH_AVX512
 bool has_avx2() {
+    return false;
+}
+bool has_avx512() {
     return false;
 }
 const Casts *const WITH_AVX2 = PORTABLE;
@@ -143,7 +157,7 @@ const Casts *const WITH_AVX2 = PORTABLE;
 constexpr std::size_t BLOCK = 512; // elements that are cast before the next ones are read
 
 std::size_t size_of(dnnl_data_type_t type) {
-    return type == dnnl_f32 || type == dnnl_s32 ? 4 : 2;
+    return type == dnnl_f32 || type == dnnl_s32 ? 4 : type == dnnl_f16 || type == dnnl_bf16 ? 2 : 1;
 }
 
 // Casts elements that lie one behind another.
@@ -283,10 +297,211 @@ void replace_row(char *const *pointers, const Bytes *strides, std::size_t count,
                 reinterpret_cast<T *>(result), 1);
 }
 
+// Scale ---------------------------------------------------------------------------------------------------------------
+
+ONEGRAPH_INLINE float widened(float value) {
+    return value;
+}
+
+ONEGRAPH_INLINE float widened(Half value) {
+    return bf16_to_f32(value);
+}
+
+ONEGRAPH_INLINE void store(float value, float *target) {
+    *target = value;
+}
+
+ONEGRAPH_INLINE void store(float value, Half *target) {
+    *target = f32_to_bf16(value);
+}
+
+// Elements that lie one behind another, each times a factor of its own, plus a shift of its own.
+template <typename T, bool relu>
+ONEGRAPH_INLINE void scale(
+        const T *__restrict source, const float *factor, const float *shift, T *__restrict result, std::size_t count) {
+    for (std::size_t i = 0; i < count; i++) {
+        const float value = widened(source[i]) * factor[i] + shift[i];
+        store(relu && value < 0 ? 0 : value, result + i);
+    }
+}
+
+template <typename T, bool relu>
+void scale_portable(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
+    scale<T, relu>(source, factor, shift, result, count);
+}
+
+template <typename T, bool relu>
+ONEGRAPH_AVX2 void scale_avx2(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
+    scale<T, relu>(source, factor, shift, result, count);
+}
+
+template <typename T, bool relu>
+ONEGRAPH_AVX512 void scale_avx512(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
+    scale<T, relu>(source, factor, shift, result, count);
+}
+
+template <typename T, bool relu>
+void scale_row(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *) {
+    const char *source = pointers[0], *factor = pointers[1], *shift = pointers[2];
+    char *result = pointers[3];
+    const Bytes size = sizeof(T), wide = sizeof(float);
+    std::size_t some = 1; // elements that lie one behind another
+    auto function = scale_portable<T, relu>;
+    if (strides[0] == size && strides[1] == wide && strides[2] == wide && strides[3] == size) {
+        some = count;
+        if (has_avx2()) function = has_avx512() ? scale_avx512<T, relu> : scale_avx2<T, relu>;
+    }
+    for (; count > 0; count -= some) {
+        function(reinterpret_cast<const T *>(source), reinterpret_cast<const float *>(factor),
+                reinterpret_cast<const float *>(shift), reinterpret_cast<T *>(result), some);
+        source += strides[0], factor += strides[1], shift += strides[2], result += strides[3];
+    }
+}
+
+// 8-bit codes ---------------------------------------------------------------------------------------------------------
+
+using Code = unsigned char;
+
+#if defined(__x86_64__)
+#define ONEGRAPH_VBMI __attribute__((target("avx512f,avx512bw,avx512vbmi")))
+
+bool has_vbmi() {
+    static const bool found = has_avx512() && __builtin_cpu_supports("avx512vbmi");
+    return found;
+}
+
+// Looks up 64 codes at a time; returns how many elements that were.
+ONEGRAPH_VBMI std::size_t look_up_vbmi(const Code *source, const Code *table, Code *result, std::size_t count) {
+    const __m512i quarters[] = {_mm512_loadu_si512(table), _mm512_loadu_si512(table + 64),
+            _mm512_loadu_si512(table + 128), _mm512_loadu_si512(table + 192)};
+    std::size_t done = 0;
+    for (; done + 64 <= count; done += 64) {
+        const __m512i codes = _mm512_loadu_si512(source + done);
+        const __m512i low = _mm512_permutex2var_epi8(quarters[0], codes, quarters[1]);
+        const __m512i high = _mm512_permutex2var_epi8(quarters[2], codes, quarters[3]);
+        _mm512_storeu_si512(result + done, _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high));
+    }
+    return done;
+}
+#else
+bool has_vbmi() {
+    return false;
+}
+std::size_t look_up_vbmi(const Code *, const Code *, Code *, std::size_t) {
+    return 0;
+}
+#endif
+
+void look_up_row(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *) {
+    const auto *source = reinterpret_cast<const Code *>(pointers[0]), *table = reinterpret_cast<const Code *>(pointers[1]);
+    auto *result = reinterpret_cast<Code *>(pointers[2]);
+    std::size_t i = 0;
+    if (strides[0] == 1 && strides[2] == 1 && has_vbmi()) i = look_up_vbmi(source, table, result, count);
+    for (; i < count; i++)
+        result[static_cast<Bytes>(i) * strides[2]] = table[source[static_cast<Bytes>(i) * strides[0]]];
+}
+
+// Reads elements as (code - zero) * scale. A stride of 0 repeats one element.
+template <typename T>
+ONEGRAPH_INLINE void read_as(const char *source, Bytes stride, float zero, float scale, float *__restrict wide, std::size_t count) {
+    if (stride == sizeof(T)) {
+        const auto *from = reinterpret_cast<const T *>(source);
+        for (std::size_t i = 0; i < count; i++)
+            wide[i] = (static_cast<float>(from[i]) - zero) * scale;
+        return;
+    }
+    for (std::size_t i = 0; i < count; i++, source += stride)
+        wide[i] = (static_cast<float>(*reinterpret_cast<const T *>(source)) - zero) * scale;
+}
+
+ONEGRAPH_INLINE void read(dnnl_data_type_t type, const char *source, Bytes stride, const float *numbers, float *wide, std::size_t count) {
+    const auto function = type == dnnl_s8 ? 0 : type == dnnl_u8 ? 1 : 2;
+    if (function == 0) read_as<signed char>(source, stride, numbers[0], numbers[1], wide, count);
+    if (function == 1) read_as<Code>(source, stride, numbers[0], numbers[1], wide, count);
+    if (function == 2) read_as<float>(source, stride, numbers[0], numbers[1], wide, count);
+}
+
+template <typename T>
+ONEGRAPH_INLINE void write_as(float *wide, const float *numbers, char *target, Bytes stride, std::size_t count) {
+    const float factor = numbers[onegraph_factor], zero = numbers[onegraph_zero];
+    const float low = numbers[onegraph_low], high = numbers[onegraph_high];
+    const auto code = [=](float number) {
+        number = number * factor + zero;
+        number = number > low ? number : low; // also where it is not a number
+        number = number < high ? number : high;
+        return static_cast<T>(static_cast<int>(__builtin_rintf(number)));
+    };
+    if (stride == sizeof(T)) {
+        auto *__restrict to = reinterpret_cast<T *>(target);
+        for (std::size_t i = 0; i < count; i++)
+            to[i] = code(wide[i]);
+        return;
+    }
+    for (std::size_t i = 0; i < count; i++, target += stride)
+        *reinterpret_cast<T *>(target) = code(wide[i]);
+}
+
+// Computes with elements of one tensor (`kind` 0) or two, by the numbers in the last input.
+template <int kind>
+ONEGRAPH_INLINE void scaled(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    constexpr std::size_t sources = kind == 0 ? 1 : 2, last = sources + 1;
+    const auto *numbers = reinterpret_cast<const float *>(pointers[sources]);
+    alignas(64) float wide[BLOCK], other[BLOCK];
+    for (std::size_t begin = 0, some; begin < count; begin += some) {
+        some = std::min(BLOCK, count - begin);
+        const auto at = [&](std::size_t i) { return pointers[i] + static_cast<Bytes>(begin) * strides[i]; };
+        const bool is_plain = types[last] == dnnl_f32 && strides[last] == sizeof(float);
+        float *__restrict result = is_plain ? reinterpret_cast<float *>(at(last)) : wide;
+        read(types[0], at(0), strides[0], numbers + onegraph_zero_0, result, some);
+        if (kind != 0) read(types[1], at(1), strides[1], numbers + onegraph_zero_1, other, some);
+        for (std::size_t i = 0; kind == onegraph_add && i < some; i++)
+            result[i] += other[i];
+        for (std::size_t i = 0; kind == onegraph_multiply && i < some; i++)
+            result[i] *= other[i];
+        if (types[last] == dnnl_s8) write_as<signed char>(wide, numbers, at(last), strides[last], some);
+        if (types[last] == dnnl_u8) write_as<Code>(wide, numbers, at(last), strides[last], some);
+        for (std::size_t i = 0; types[last] == dnnl_f32 && !is_plain && i < some; i++)
+            *reinterpret_cast<float *>(at(last) + static_cast<Bytes>(i) * strides[last]) = wide[i];
+    }
+}
+
+template <int kind>
+void scaled_portable(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    scaled<kind>(pointers, strides, count, types);
+}
+
+template <int kind>
+ONEGRAPH_AVX2 void scaled_avx2(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    scaled<kind>(pointers, strides, count, types);
+}
+
+template <int kind>
+ONEGRAPH_AVX512 void scaled_avx512(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    scaled<kind>(pointers, strides, count, types);
+}
+
+template <int kind>
+Kernel::Row scaled_row() {
+    return has_avx512() ? scaled_avx512<kind> : has_avx2() ? scaled_avx2<kind> : scaled_portable<kind>;
+}
+
 // Kernels -------------------------------------------------------------------------------------------------------------
+
+bool is_code(dnnl_data_type_t type) {
+    return type == dnnl_s8 || type == dnnl_u8;
+}
+
+bool is_scaled(dnnl_data_type_t type) {
+    return type == dnnl_f32 || is_code(type);
+}
 
 bool is_float(dnnl_data_type_t type) {
     return type == dnnl_f32 || type == dnnl_f16 || type == dnnl_bf16;
+}
+
+bool is_scalable(const dnnl_data_type_t *types) {
+    const bool has_factors = types[1] == dnnl_f32 && types[2] == dnnl_f32;
+    return has_factors && (types[0] == dnnl_f32 || types[0] == dnnl_bf16) && types[3] == types[0];
 }
 
 Kernel::Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
@@ -294,9 +509,22 @@ Kernel::Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
     const bool is_alike = is_float(types[0]) && types[1] == types[0] && types[count - 1] == types[0];
     if (kind == onegraph_replace_nan && count == 3 && is_alike)
         return size_of(types[0]) == 4 ? replace_row<Word> : replace_row<Half>;
+    if ((kind == onegraph_scale || kind == onegraph_scale_relu) && count == 4 && is_scalable(types)) {
+        const bool is_wide = types[0] == dnnl_f32;
+        if (kind == onegraph_scale) return is_wide ? scale_row<float, false> : scale_row<Half, false>;
+        return is_wide ? scale_row<float, true> : scale_row<Half, true>;
+    }
     const bool is_select = kind == onegraph_select && count == 4 && types[0] == dnnl_boolean && is_float(types[3]);
     if (is_select && types[1] == types[3] && types[2] == types[3])
         return size_of(types[3]) == 4 ? select_row<Word> : select_row<Half>;
+    if (kind == onegraph_look_up && count == 3 && is_code(types[0]) && is_code(types[1]) && is_code(types[2]))
+        return look_up_row;
+    const bool has_numbers = count > 2 && types[count - 2] == dnnl_f32 && is_scaled(types[0]) && is_scaled(types[count - 1]);
+    if (kind == onegraph_rescale && count == 3 && has_numbers) return scaled_row<0>();
+    if (count == 4 && has_numbers && is_scaled(types[1])) {
+        if (kind == onegraph_add) return scaled_row<onegraph_add>();
+        if (kind == onegraph_multiply) return scaled_row<onegraph_multiply>();
+    }
     throw std::invalid_argument("no kernel for these data types");
 }
 
@@ -317,8 +545,7 @@ Kernel::Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *
         for (std::size_t i = 0; i < count; i++) {
             const int own = axis - result.ndims + tensors[i]->ndims;
             if (own < 0 || tensors[i]->dims[own] == 1) continue;
-            const std::size_t size = types_[i] == dnnl_boolean ? 1 : size_of(types_[i]);
-            made.strides[i] = static_cast<Bytes>(size) * tensors[i]->layout.strides[own];
+            made.strides[i] = static_cast<Bytes>(size_of(types_[i])) * tensors[i]->layout.strides[own];
         }
         if (made.size != 1) axes_.push_back(made);
     }

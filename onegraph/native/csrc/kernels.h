@@ -1,4 +1,5 @@
-// Kernels of the package itself: casts between float types, copies between layouts, Select and ReplaceNaN.
+// Kernels of the package itself: casts between float types, copies between layouts, Select, ReplaceNaN, and arithmetic
+// on 8-bit codes.
 
 #pragma once
 
@@ -20,7 +21,7 @@ public:
     // Computes `count` elements in a row of the tensors. `pointers`: to the first elements. `types`: the data types.
     using Row = void (*)(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types);
 
-    // `kind`: onegraph_cast, onegraph_select or onegraph_replace_nan. Throws invalid_argument for data types that the kernel lacks.
+    // `kind`: a kernel of include/onegraph.h. Throws invalid_argument for data types that it lacks.
     Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors);
 
     // Runs on tensors at these addresses, on at most `threads` threads.

@@ -14,6 +14,7 @@
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "guard.h"
@@ -159,12 +160,15 @@ std::int64_t own_time() {
 // What other programs do on the processors of this thread.
 class Others {
 public:
-    // How many processors they kept busy since the last call that returned a number; -1 soon after that call.
-    double processors() {
-        const std::int64_t time = time_, work = work_;
-        if (now() - time < window) return -1;
+    // How many processors they kept busy since the last window ended. Nothing before this one ends, and after a pause,
+    // in which the program ran nothing: others that used its processors meanwhile may have stopped. Less than 0 if many
+    // short sleeps of the program's threads fall between the ticks by which the kernel counts.
+    std::optional<double> processors() {
+        const std::int64_t time = time_, work = work_, length = now() - time;
+        if (length < window) return std::nullopt;
         time_ = now(), work_ = busy_time() - own_time();
-        return time ? static_cast<double>(work_ - work) / static_cast<double>(time_ - time) : -1;
+        if (length > 3 * window) return std::nullopt;
+        return static_cast<double>(work_ - work) / static_cast<double>(length);
     }
 
 private:
@@ -200,10 +204,11 @@ void adapt_waiting(int count) noexcept {
     try {
         // Processors that others may keep busy. A thread that wakes up gets a processor at once, so that a short test
         // alone may find all of them free.
-        const double left = processors() - count, used = others.processors();
+        const double left = processors() - count;
+        const std::optional<double> used = others.processors();
         if (crowd.exists()) {
-            if (used >= 0 && used < left + 0.3 && side_by_side(count)) crowd.dismiss();
-        } else if (used > left + 0.5 || !side_by_side(count)) {
+            if (used && *used < left + 0.3 && side_by_side(count)) crowd.dismiss();
+        } else if ((used && *used > left + 0.5) || !side_by_side(count)) {
             // libgomp counts the threads of this run's team, and all but the first of a region of another thread.
             crowd.gather(std::max(processors() - count, 0) + 2);
         }

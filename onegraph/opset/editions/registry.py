@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ..._util.exact_types import text
 from ..._util.fork_safety import cached_property
 from ..._util.init_once import made_once
 from ...errors import ArgumentError, shown
-from ..errata.catalogue import corrections
-from ..errata.correction import Correction
 from ..host import CATEGORIES as HOST_CATEGORIES
 from ..ops import CATEGORIES
 from ..ops.quantization import QTYPE, ZPS
@@ -21,6 +20,9 @@ from ..schema import Attribute, Schema, Version
 from ..values import nearest
 from .legacy import legacy
 from .legacy_ops import OPS as LEGACY_OPS
+
+if TYPE_CHECKING:
+    from ..errata.correction import Correction
 
 BASE: Mapping[str, Schema] = MappingProxyType({schema.kind: schema for category in CATEGORIES for schema in category})
 NEWEST: Version = (3, 13)
@@ -103,6 +105,8 @@ class Edition:
 
     def corrections(self, schema: Schema) -> tuple[Correction, ...]:
         """The mistakes on the page that describes the op."""
+        from ..errata.catalogue import corrections  # for pages and checks alone
+
         return corrections(self.name, schema.kind)
 
 

@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..._util.init_once import Made
+from ..._util.paths import path_of
 from ..._util.validation import flag, integer
 from ..._version import __version__
 from ...errors import ArgumentError, FormatError, OneGraphError, StateError
-from ...serialize.files import path_of
 from .recording import Recording, write_text
 
 if TYPE_CHECKING:

@@ -1,0 +1,71 @@
+"""Lets Concats of more and more tensors share memory, so that each step copies the tensors that are new.
+
+In a dense block, each layer reads a Concat of the results of all layers before it. The result of such a Concat is the
+first part of that of the next one, if its readers are normalizations: their kernel reads parts of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..ir.op import Array
+from ..opset.dtypes import DataType
+from .lower import Lowered, Step, Value
+
+
+def is_scaling(step: Step, values: Mapping[int, Value]) -> bool:
+    """Whether an op multiplies each channel by a constant factor and adds a constant, along the last axis."""
+    if step.kind != "BatchNormInference" or step.executor != "library" or step.attrs.get("data_format", "NXC") != "NXC":
+        return False
+    source, *vectors = (values[number] for number in step.inputs)
+    return source.dtype in (DataType.f32, DataType.bf16) and all(vector.constant is not None for vector in vectors)
+
+
+def factor_and_shift(step: Step, values: Mapping[int, Value]) -> Array:
+    """The factors of a normalization and the numbers that it adds: two rows."""
+    vectors = [values[number].constant for number in step.inputs[1:]]
+    gamma, beta, mean, variance = (np.asarray(vector, np.float64) for vector in vectors)
+    with np.errstate(all="ignore"):
+        factor = gamma / np.sqrt(variance + float(step.attrs["epsilon"]))  # type: ignore[arg-type]
+        return np.stack([factor, beta - mean * factor]).astype(np.float32)
+
+
+def growing(lowered: Lowered, values: Mapping[int, Value], fixed: set[int]) -> dict[int, Step]:
+    """By id of a Concat, the earlier one whose result is the first part of its own.
+
+    Args:
+        lowered: the graph.
+        values: its values.
+        fixed: ids of the values whose memory is decided.
+    """
+    concats = [step for step in lowered.steps if step.kind == "Concat" and step.executor == "library"]
+    if len(concats) < 2:
+        return {}
+    readers: dict[int, list[Step]] = {}
+    for step in lowered.steps:
+        for number in step.inputs:
+            readers.setdefault(number, []).append(step)
+    found: dict[int, Step] = {}
+    latest: list[Step] = []  # Concats whose results no later one has yet
+    for step in concats:
+        first = next((one for one in reversed(latest) if _continues(step, one, values)), None)
+        if first is not None and values[step.outputs[0]].dense and step.outputs[0] not in fixed:
+            found[step.id] = first
+            latest.remove(first)
+        result = step.outputs[0]
+        if result not in fixed and all(is_scaling(reader, values) for reader in readers.get(result, ())):
+            latest.append(step)
+    return found
+
+
+def _continues(step: Step, first: Step, values: Mapping[int, Value]) -> bool:
+    """Whether a Concat begins with all tensors of another one."""
+    rank = len(values[step.outputs[0]].shape)
+    axes = {int(one.attrs["axis"]) % rank for one in (step, first)}  # type: ignore[arg-type]
+    return axes == {rank - 1} and _begins(step.inputs, first.inputs) and len(step.inputs) > len(first.inputs)
+
+
+def _begins(numbers: Sequence[int], first: Sequence[int]) -> bool:
+    return tuple(numbers[: len(first)]) == tuple(first)

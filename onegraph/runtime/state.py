@@ -1,0 +1,162 @@
+"""Keeps the variables of an executable from call to call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import TypeVar
+
+from .._util.fork_safety import new_rlock
+from ..arrays.ndarrays import aligned_empty, numpy_array
+from ..builder.graph import DataGraph
+from ..errors import ArgumentError, StateError, shown
+from ..ir.op import Array, LogicalTensor
+from ..opset.shapes import show
+
+Result = TypeVar("Result")
+
+
+class State:
+    """The values of variables: the present ones, and memory for those after the next call.
+
+    A call reads the present values and writes the next ones. It then exchanges both in one interpreter step, so that a
+    call that fails or is interrupted leaves the present values as they were.
+
+    Attributes:
+        present: the values by name of variable.
+        following: by name of output, the memory for the next values.
+        turn: which of the two memories is the present one, 0 or 1.
+    """
+
+    def __init__(self, graph: DataGraph) -> None:
+        self.tensors: dict[str, LogicalTensor] = dict(graph.variables)
+        self._next = dict(graph._next)
+        first = {name: _copied(array) for name, array in graph._initial.items()}
+        second = {name: _blank(array) if name in self._next else array for name, array in first.items()}
+        self._memory, self.turn = (first, second), 0
+        self._busy = new_rlock()
+
+    @property
+    def present(self) -> dict[str, Array]:
+        """The values by name of variable."""
+        return self._memory[self.turn]
+
+    @property
+    def following(self) -> dict[str, Array]:
+        """By name of output, the memory for the values after the next call."""
+        other = self._memory[1 - self.turn]
+        return {output: other[name] for name, output in self._next.items()}
+
+    @contextmanager
+    def reading(self, what: str) -> Iterator[None]:
+        """A block in which no other thread changes the values.
+
+        Raises:
+            StateError: a signal handler or a destructor interrupted a call in this thread.
+        """
+        if self._busy._is_owned():  # type: ignore[attr-defined]
+            raise StateError(f"{what}: this thread is in the midst of a call that changes the variables")
+        with self._busy:
+            yield
+
+    def step(self, run: Callable[[], Result]) -> Result:
+        """Run a call and then let the next values be the present ones. Other threads wait.
+
+        Raises:
+            StateError: a call in this thread was interrupted by another one.
+        """
+        with self.reading("a call"):
+            result = run()
+            if self._next:
+                self.turn = 1 - self.turn
+            return result
+
+    def read(self, name: str) -> Array:
+        """A copy of a value."""
+        with self.reading(f"variable {name!r}"):
+            return self.present[name].copy()
+
+    def write(self, arrays: Mapping[str, Array]) -> None:
+        """Set values, which fit their variables; all of them in one interpreter step, so an interrupt sets none."""
+        with self.reading("variables"):
+            made = {name: _copied(array) for name, array in arrays.items()}
+            kept = {name: array for name, array in made.items() if name not in self._next}
+            memory = [{**values, **kept} for values in self._memory]
+            memory[self.turn].update(made)
+            self._memory = memory[0], memory[1]
+
+
+class Variables(MutableMapping[str, Array]):
+    """The values of an executable's variables, by name. Reading makes a copy; writing sets the whole array.
+
+    Raises:
+        KeyError: there is no such variable.
+        ArgumentError: an array has another data type or shape than the variable.
+        StateError: a call in this thread was interrupted, and would have to wait for itself.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._state.tensors:
+            raise KeyError(f"{name}; the variables are {', '.join(self._state.tensors) or 'none'}")
+        return self._state.read(name)
+
+    def __setitem__(self, name: str, array: object) -> None:
+        self.update({name: array})
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("an executable keeps its variables; they cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state.tensors)
+
+    def __len__(self) -> int:
+        return len(self._state.tensors)
+
+    def __repr__(self) -> str:
+        ends = (f"{name}: {one.dtype} {show(one.shape)}" for name, one in self._state.tensors.items())
+        return f"Variables({', '.join(ends)})"
+
+    def update(self, arrays: Mapping[str, object] = {}, /, **named: object) -> None:  # type: ignore[override]
+        """Set several variables, all or none."""
+        given = {**arrays, **named}
+        self._state.write({name: self._fitting(name, array) for name, array in given.items()})
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all values to a file; see ``Executable.save_variables``."""
+        from ..serialize.variables import write_variables
+
+        with self._state.reading("save_variables"):
+            write_variables(Path(path), self._state.present)
+
+    def load(self, path: str | PathLike[str]) -> None:
+        """Set all values from a file; see ``Executable.load_variables``."""
+        from ..serialize.variables import read_variables
+
+        self._state.write(read_variables(Path(path), self._state.tensors))
+
+    def _fitting(self, name: object, array: object) -> Array:
+        """The array for a variable, if it fits."""
+        tensor = self._state.tensors.get(name) if isinstance(name, str) else None
+        if tensor is None:
+            names = ", ".join(self._state.tensors) or "none"
+            raise ArgumentError(f"variables: {shown(name)}; expected a name of {names}")
+        expected = f"a numpy array, {tensor.dtype} {show(tensor.shape)}"
+        values = numpy_array(f"variable {name!r}", array, expected)
+        if values.dtype != tensor.dtype.numpy or values.shape != tensor.shape:
+            raise ArgumentError(f"variable {name!r}: {values.dtype} {show(values.shape)}; expected {expected}")
+        return values
+
+
+def _copied(array: Array) -> Array:
+    copied = aligned_empty(array.shape, array.dtype)
+    copied[...] = array
+    return copied
+
+
+def _blank(array: Array) -> Array:
+    return aligned_empty(array.shape, array.dtype)

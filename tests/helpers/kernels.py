@@ -1,0 +1,27 @@
+"""Runs a kernel of the package."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onegraph.compiler.kernels import CompiledKernel, has_kernel
+from onegraph.compiler.lower import Value
+from onegraph.compiler.steps import CompiledStep
+from onegraph.native.library import address_of
+from onegraph.opset.dtypes import DataType
+from onegraph.runtime.plan import Plan, PlanSource
+
+
+def run(kind: str, *arrays: np.ndarray, threads: int = 1) -> None:
+    """Run a kernel on inputs and a result, in a plan of one step."""
+    values = [
+        Value(place, DataType.of(a.dtype), a.shape, tuple(stride // a.itemsize for stride in a.strides), place, "")
+        for place, a in enumerate(arrays)
+    ]
+    assert has_kernel(kind, values)
+    kernel, places = CompiledKernel(kind, values), range(len(arrays))
+    step = CompiledStep(kernel, kernel, places, len(arrays) - 1, (), 0, 0)
+    plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads))
+    for place, array in enumerate(arrays):
+        plan.bind(place, address_of(array))
+    plan.run_steps(0, 1)

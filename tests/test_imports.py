@@ -1,0 +1,135 @@
+"""What an import of the package, and a model that is loaded and compiled, do not import."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import onegraph as og
+from onegraph.builder.op_methods import OpMethods
+
+onnx = pytest.importorskip("onnx")
+# Modules of the standard library that take milliseconds, and stages that no compilation needs.
+SLOW = ["difflib", "hashlib", "importlib.metadata", "secrets", "statistics", "subprocess", "zipfile"]
+STAGES = [
+    "onegraph.checker",
+    "onegraph.serialize",
+    "onegraph.tools",
+    "onegraph.view",
+    "onegraph.opset.errata.catalogue",
+]
+MODEL = """
+from onegraph import onnx
+model = onnx.load(sys.argv[1]).compile()
+assert model(np.ones((2, 3), np.float32)).tolist() == [[6, 6, 6, 6], [6, 6, 6, 6]]
+"""
+
+
+def loaded(code, *arguments):
+    """The modules that a new process has imported after ``code``, beside those of numpy."""
+    lines = ["import json, sys", "import numpy as np", "before = set(sys.modules)", "import onegraph as og", code]
+    lines += ["print(json.dumps(sorted(set(sys.modules) - before)))"]
+    command = [sys.executable, "-c", "\n".join(lines), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)
+
+
+def saved(path):
+    """A model with a MatMul and an Add, whose constants are in fields for single elements."""
+    helper, dtype = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Add", ["h", "b"], ["y"])]
+    weights = helper.make_tensor("w", dtype, (3, 4), [1.0] * 12), helper.make_tensor("b", dtype, (4,), [3.0] * 4)
+    ends = [[helper.make_tensor_value_info(name, dtype, shape)] for name, shape in (("x", (2, 3)), ("y", (2, 4)))]
+    graph = helper.make_graph(nodes, "g", *ends, weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
+    return path
+
+
+def test_an_import_loads_no_slow_modules():
+    found = loaded("")
+    assert not {*SLOW, *STAGES, "onnx", "onegraph.native", "onegraph.reference"} & {*found}
+
+
+@pytest.mark.library
+def test_a_compiled_model_loads_no_slow_modules(tmp_path):
+    found = loaded(MODEL, saved(tmp_path / "model.onnx"))
+    assert not {*SLOW, *STAGES, "onnx"} & {*found}
+    assert "onegraph.runtime.executable" in found
+
+
+def test_the_package_onnx_gets_the_same_messages():
+    code = "from onegraph.frontends.onnx import protos\nassert 'onnx' not in sys.modules\nimport onnx\n"
+    loaded(f"{code}assert onnx.ModelProto is protos.ModelProto and onnx.NodeProto is protos.NodeProto")
+
+
+def test_names_are_imported_when_they_are_asked_for():
+    code = (
+        "assert og.check_graph(og.Graph()) == []\nassert og.translate.__module__ == 'onegraph.transform.translate_op'"
+    )
+    assert "onegraph.checker.check" in loaded(code)
+
+
+def test_methods_of_ops_are_made_once():
+    code = "from onegraph.builder.op_methods import OpMethods\nmade = vars(OpMethods)['relu']\n"
+    loaded(f"{code}assert og.Graph.relu is og.Graph.relu is vars(OpMethods)['relu'] is not made")
+    assert OpMethods.relu.__doc__.startswith("ReLU: ")
+
+
+def test_integers_in_fields_for_single_elements():
+    helper, kinds = onnx.helper, onnx.TensorProto
+    info = helper.make_tensor_value_info
+    contents = {"INT8": [-128, 127], "UINT8": [0, 255], "INT32": [-(2**31), 2**31 - 1], "INT64": [-(2**63), 2**63 - 1]}
+    for name, numbers in contents.items():
+        kind = getattr(kinds, name)
+        tensor = helper.make_tensor("c", kind, (2,), numbers)
+        assert not tensor.HasField("raw_data")
+        nodes = [helper.make_node("Identity", ["c"], ["y"])]
+        made = helper.make_graph(nodes, "g", [], [info("y", kind, (2,))], [tensor])
+        model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)])
+        (found,) = og.onnx.load(model).outputs.values()
+        assert found.value.tolist() == numbers
+
+
+def test_the_collector_resumes_after_a_pause():
+    code = """
+import gc
+from onegraph._util.collector_pause import CollectorPause
+for switch in (gc.disable, gc.enable):
+    switch()
+    was = gc.isenabled()
+    try:
+        with CollectorPause():
+            assert not gc.isenabled()
+            raise KeyError
+    except KeyError:
+        pass
+    assert gc.isenabled() == was and not gc.get_freeze_count()
+"""
+    loaded(code)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_the_collector_works_in_a_fork_of_another_thread():
+    code = """
+import gc, os, threading
+from onegraph._util.collector_pause import CollectorPause
+paused, done = threading.Event(), threading.Event()
+def pause():
+    with CollectorPause():
+        paused.set()
+        done.wait()
+thread = threading.Thread(target=pause)
+thread.start()
+paused.wait()
+child = os.fork()
+if not child:
+    os._exit(0 if gc.isenabled() else 1)
+status = os.waitpid(child, 0)[1]
+done.set()
+thread.join()
+assert status == 0 and gc.isenabled()
+"""
+    loaded(code)
