@@ -147,6 +147,25 @@ def test_a_written_parameter_counts():
         torch.testing.assert_close(model(x), module(x))
 
 
+def test_parameters_that_are_written_often_become_inputs():
+    module, x = nn.Linear(4, 3).eval(), torch.randn(2, 4)
+    model = compiled(module)
+    with torch.no_grad():
+        for _ in range(8):
+            module.weight.mul_(1.5)
+            torch.testing.assert_close(model(x), module(x))
+    assert onegraph.torch.stats().graphs == 5  # counts each compilation: 4 with constants, and the last
+
+
+def test_parameters_made_in_inference_mode():
+    with torch.inference_mode():
+        module, x = nn.Linear(4, 3).eval(), torch.randn(2, 4)
+        model = compiled(module)
+        torch.testing.assert_close(model(x), module(x))
+        module.weight.mul_(2)
+        torch.testing.assert_close(model(x), module(x))
+
+
 def test_two_modules_of_one_class_keep_their_parameters():
     first, second, x = nn.Linear(4, 3), nn.Linear(4, 3), torch.randn(2, 4)
     with torch.no_grad():

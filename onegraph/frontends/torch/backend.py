@@ -18,8 +18,10 @@ from .folding import folded, without_empty
 from .node import LOWERINGS
 from .options import Options, options_of
 from .partitions import divided
+from .statistics import log
 
-MOST_VERSIONS = 8  # of the parameters, each of which makes graphs of its own
+MOST_MODULES = 64  # that share a captured graph, each with its parameters as constants
+MOST_WRITES = 3  # of parameters that are constants
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -64,7 +66,7 @@ class Region:
         self.gm, self.options, self.kind = gm, options, kind
         self.fixed = self._fixed() if kind == "inference" and options.freeze else []
         self.made: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
-        self.count = 0
+        self.writes = 0
 
     def _fixed(self) -> list[int]:
         """The places of inputs that are parameters or buffers and are not written."""
@@ -78,17 +80,29 @@ class Region:
     def run(self, arguments: list[Any]) -> Any:
         """Run for these inputs."""
         tensors = [arguments[place] for place in self.fixed]
-        key = tuple([(one.data_ptr(), one._version) for one in tensors])
+        try:
+            key = tuple([(one.data_ptr(), one._version) for one in tensors])
+        except RuntimeError:  # tensors of torch.inference_mode do not count how often they are written
+            self.fixed = [place for place in self.fixed if not arguments[place].is_inference()]
+            return self.run(arguments)
         function = self.made.get(key)
         if function is None:
             function = self._add(key, tensors)
         return function(*arguments)
 
     def _add(self, key: Any, tensors: Sequence[Any]) -> Callable[..., Any]:
-        self.count += 1
+        """Compile for these parameters; after several writes, for parameters that are inputs."""
+        places = [place for place, _ in key]
+        older = [one for one in self.made if [place for place, _ in one] == places]
+        for one in older:
+            del self.made[one]
+        self.writes += len(older)
+        if self.writes > MOST_WRITES:
+            log.info("the parameters were written %d times: from now on they are inputs", self.writes)
+            self.fixed, key, tensors = [], (), []
         function = self._compile(dict(zip(self.fixed, tensors, strict=True)))
         self.made[key] = function
-        while len(self.made) > MOST_VERSIONS:
+        while len(self.made) > MOST_MODULES:
             self.made.popitem(last=False)
         return function
 
