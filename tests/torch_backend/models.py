@@ -45,7 +45,8 @@ def segmentation(name: str) -> Made:
 def detection_backbone(name: str) -> Made:
     """The backbone of a model of torchvision that finds objects."""
     model = imported("torchvision.models").get_model(name, weights=None, weights_backbone=None)
-    return model.backbone, (torch.randn(1, 3, 96, 96),), {}
+    size = 300 if name == "ssd300_vgg16" else 96
+    return model.backbone, (torch.randn(1, 3, size, size),), {}
 
 
 def image_model(name: str) -> Made:
