@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-pure test-newer test-onnx stress asan tsan lint bench fuzz docs wheel test-wheel clean
+.PHONY: demo test test-pure test-newer test-onnx test-torch stress asan tsan lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	@$(BIN)/python examples/checking_attributes.py
@@ -23,6 +23,15 @@ test-newer: $(VENV)/.dev
 # Runs all backend tests of the package onnx, and compares the failures with the table in tests/onnx_backend/known.py.
 test-onnx: $(VENV)/.dev
 	$(BIN)/python -m tests.onnx_backend
+
+# Compiles models of torchvision, timm and transformers with the backend of torch.compile, and compares PyTorch's samples
+# of ops; an hour. Writes docs/howto/torch-models.md.
+test-torch: $(VENV)/.bench
+	$(BIN)/python -m pip install --quiet torchvision timm transformers expecttest
+	for family in classification segmentation detection timm transformers; do \
+		$(BIN)/python -m tests.torch_backend.run_models $$family --json build/torch_models.json || exit 1; done
+	$(BIN)/python -m tests.torch_backend.table build/torch_models.json
+	for dtype in float32 bfloat16; do $(BIN)/python -m tests.torch_backend.run_ops --dtype $$dtype || exit 1; done
 
 # Builds the pure wheel of systems without oneDNN, and runs the tests on it and on the wheel for Linux, both without the
 # library.

@@ -18,6 +18,8 @@ from onegraph import view
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FIRST = "getting_started"
+# examples of packages that the extra `docs` does not install
+ELSEWHERE = {"faster_resnet_torch"}
 # Arguments of examples that run for more than a few seconds without them.
 ARGUMENTS = {"digits_resnet": ["--quick"], "text_transformer": ["--quick"]}
 INTRO = """# Gallery
@@ -46,7 +48,7 @@ class Run:
 def write_gallery(folder: Path) -> None:
     """Run every example; write its pictures and its page, and the page that shows all."""
     folder.mkdir(exist_ok=True)
-    names = sorted((path.stem for path in EXAMPLES.glob("*.py")), key=lambda name: (name != FIRST, name))
+    names = sorted({path.stem for path in EXAMPLES.glob("*.py")} - ELSEWHERE, key=lambda name: (name != FIRST, name))
     with ThreadPoolExecutor(2) as pool:
         runs = list(pool.map(lambda name: _run(name, folder), names))
     for run in runs:

@@ -19,6 +19,7 @@ EXAMPLES = [path if path.stem == "checking_attributes" else library(path) for pa
 NEEDS = {
     **dict.fromkeys(["autoencoder", "digits_resnet", "text_transformer"], ("examples", ["matplotlib"])),
     "batch_inference_dask": ("distributed", ["distributed"]),
+    "faster_resnet_torch": ("torch", ["torch", "torchvision"]),
     "read_picture_onnx": ("ocr", ["onnx", "rapidocr", "skimage"]),
 }
 # examples that take --quick, and what they write
@@ -35,6 +36,7 @@ SHOWS = {
     "conv_transpose_backward_weights": ["(4, 3, 3, 3)", "expected 10"],
     "convolution_backprop_data": ["ConvTranspose: groups do not compile otherwise", "(1, 8, 8, 4)"],
     "convolution_backprop_filters": ["(3, 1, 2, 3, 2)"],
+    "faster_resnet_torch": ["difference", "1 graphs captured, 0 graph breaks", "100.0% of multiply-adds"],
     "digits_resnet": ["in the last of 2", "of 297 digits that the network has not seen"],
     "getting_started": ["oneDNN, fused", "doubled output: True"],
     "partitions": ["StaticReshape", "the library does not run all of the graph"],

@@ -36,6 +36,7 @@ class Masking:
         left, right: how far a query sees; -1 is without a bound.
         lengths: number of keys that are valid in each batch.
         past: number of keys before those of the first query.
+        open: whether the mask hides all keys from no query.
     """
 
     mask: Value | None = None
@@ -44,6 +45,7 @@ class Masking:
     right: int = -1
     lengths: Value | None = None
     past: int = 0
+    open: bool = False
 
 
 def heads_apart(emit: Emitter, src: Value, heads: int) -> Value:
@@ -142,8 +144,8 @@ def _bias(
             bias = closed if bias is None else add(emit, bias, closed)
         else:
             bias = select(emit, allowed, nothing if bias is None else bias, never)
-    if bias is None:
-        return None, None
+    if bias is None or masking.open:
+        return bias, None
     if isinstance(bias, np.ndarray):
         some: Array = np.logical_not(np.isneginf(bias.astype(np.float32)).all(-1, keepdims=True))
         return bias, None if some.all() else some

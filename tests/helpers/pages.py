@@ -30,6 +30,7 @@ PACKAGES = {
     "onegraph[distributed]": ("dask", "distributed"),
     "onegraph[examples]": ("sklearn", "PIL", "matplotlib"),
     "onegraph[onnx]": ("onnx",),
+    "onegraph[torch]": ("torch",),
     "onegraph[view]": ("quickjs",),
     "torch": ("torch",),
     "jax": ("jax",),

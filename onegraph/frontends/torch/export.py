@@ -1,0 +1,64 @@
+"""Turns a module into one graph, which needs PyTorch no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+
+from ..._util.exact_types import elements, entries, has_type
+from ...errors import ArgumentError, OneGraphError, UnsupportedError, class_of
+from ...graph import Graph
+from .backend import decompositions
+from .folding import folded, without_empty
+from .lowering import array_of, lower_graph
+from .node import NotLowered
+from .support import verdicts
+
+
+def export(module: object, args: object, kwargs: object = None) -> Graph:
+    """The graph of a module; see :func:`onegraph.torch.export`."""
+    if not has_type(module, torch.nn.Module):
+        raise ArgumentError(f"export: {class_of(module)}; expected a torch.nn.Module")
+    given: Sequence[object] | None = elements(args)
+    named: Mapping[str, object] | None = {} if kwargs is None else entries(kwargs)
+    if given is None or named is None:
+        raise ArgumentError("export: the example inputs are a tuple, and those by name a dictionary")
+    made: Any = module
+    with torch.no_grad():
+        program = torch.export.export(made, tuple(given), dict(named), strict=False)
+        program = program.run_decompositions(decompositions())
+    gm: Any = program.graph_module
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    frozen: dict[Any, Any] = {}
+    inputs = []
+    stored = {**program.state_dict, **program.constants, **dict(made.named_buffers())}
+    for node, one in zip(placeholders, program.graph_signature.input_specs, strict=True):
+        if one.kind is InputKind.USER_INPUT:
+            if hasattr(node.meta.get("val"), "stride"):
+                inputs.append(node)
+        elif one.target is not None:
+            frozen[node] = stored[one.target].detach()
+    without_empty(gm)
+    known = folded(gm, frozen)
+    refused = {
+        f"{node.target}: {one.reason}" for node, one in verdicts(gm.graph, known).items() if one.reason and not one.host
+    }
+    if refused:
+        raise UnsupportedError("export: ops that no graph computes:\n  " + "\n  ".join(sorted(refused)))
+    (end,) = (node for node in gm.graph.nodes if node.op == "output")
+    outputs = [
+        node
+        for node, one in zip(end.args[0], program.graph_signature.output_specs, strict=True)
+        if one.kind is OutputKind.USER_OUTPUT and node is not None
+    ]
+    calls = [node for node in gm.graph.nodes if node.op == "call_function" and node not in known]
+    metas = {node: node.meta.get("val") for node in gm.graph.nodes}
+    arrays = {node: array_of(one) if hasattr(one, "stride") else one for node, one in known.items()}
+    names = (lambda _: "output") if len(outputs) == 1 else (lambda place: f"output_{place}")
+    try:
+        return lower_graph(calls, inputs, outputs, arrays, metas, names=names, dense=True).graph
+    except (NotLowered, OneGraphError) as error:
+        raise UnsupportedError(f"export: {error}") from None

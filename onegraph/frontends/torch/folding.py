@@ -1,0 +1,76 @@
+"""Computes once, with PyTorch, the calls that depend on parameters and numbers alone."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+from torch.fx.node import map_arg
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .lowering import is_call
+
+LARGEST = 2**26  # bytes of a tensor that is made of numbers alone
+
+
+def folded(gm: GraphModule, frozen: Mapping[FxNode, Any]) -> dict[FxNode, Any]:
+    """The results that are the same in every call, by node.
+
+    Args:
+        gm: a graph without mutations.
+        frozen: the tensors of inputs that do not change.
+    """
+    found: dict[FxNode, Any] = dict(frozen)
+    with torch.no_grad(), _disable_current_modes():
+        for node in gm.graph.nodes:
+            if node.op == "get_attr":
+                found[node] = _attribute(gm, str(node.target))
+            elif node.target is operator.getitem and node.args[0] in found:
+                found[node] = found[node.args[0]][node.args[1]]
+            elif is_call(node) and _is_foldable(node, found):
+                args, kwargs = (map_arg(one, found.__getitem__) for one in (node.args, node.kwargs))
+                found[node] = node.target(*args, **kwargs)
+    return found
+
+
+def without_empty(gm: GraphModule) -> None:
+    """Leave tensors without elements out of joins, because no op of a graph takes them."""
+    for node in [*gm.graph.nodes]:
+        if node.op != "call_function" or str(node.target) != "aten.cat.default":
+            continue
+        given: Any = node.args[0]
+        full = [one for one in given if all(type(dim) is not int or dim for dim in one.meta["val"].shape)]
+        if full and len(full) < len(given):
+            node.args = (full, *node.args[1:])
+
+
+def _attribute(gm: GraphModule, path: str) -> Any:
+    found: Any = gm
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _is_foldable(node: FxNode, found: Mapping[FxNode, Any]) -> bool:
+    """Whether a call gives the same in every run, and no more than memory for parameters."""
+    target: Any = node.target
+    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable:
+        return False
+    if not all(one in found for one in node.all_input_nodes):
+        return False
+    like = node.meta.get("val")
+    likes = like if type(like) in (tuple, list) else [like]
+    size = 0
+    for like in likes:
+        if not hasattr(like, "stride") or like.device.type != "cpu" or "empty" in str(target):
+            return False
+        dims = [*like.shape]
+        if any(type(dim) is not int for dim in dims):
+            return False
+        size += like.numel() * like.element_size()
+    given = sum(found[one].nbytes for one in node.all_input_nodes if hasattr(found[one], "nbytes"))
+    return bool(size <= max(LARGEST, 2 * given))

@@ -1,0 +1,118 @@
+"""Describes how tensors of PyTorch lie in memory, so that arrays on the same memory have rows behind each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...ir.op import Array
+from ...lowering.emitter import Emitter, Value, numbers
+from ...lowering.layout import inverse
+from ...lowering.movement import expand, transpose
+from ...opset.dtypes import DataType
+from .types import DTYPES, from_numpy, to_numpy
+
+Call = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The memory of a tensor.
+
+    Attributes:
+        kind: PyTorch's data type.
+        shape: the shape.
+        order: the axes in the order of their strides, the largest first.
+        repeated: the axes along which every element is the same memory.
+        strides: strides in elements along the ordered axes; None if the rows lie behind each other.
+        overlaps: whether elements share memory in another way, so that each call copies them.
+    """
+
+    kind: Any
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    repeated: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    overlaps: bool = False
+
+    @classmethod
+    def of(cls, fake: Any) -> Layout:
+        """The layout of a tensor of known shape and strides."""
+        shape, strides = tuple(int(dim) for dim in fake.shape), tuple(int(step) for step in fake.stride())
+        return cls.stated(fake.dtype, shape, strides)
+
+    @classmethod
+    def dense(cls, fake: Any) -> Layout:
+        """The layout with rows behind each other."""
+        shape = tuple(int(dim) for dim in fake.shape)
+        return cls(fake.dtype, shape, tuple(range(len(shape))), (), None)
+
+    @classmethod
+    def stated(cls, kind: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
+        """The layout of a tensor with these strides in elements."""
+        rank = len(shape)
+        repeated = tuple(axis for axis in range(rank) if strides[axis] == 0 and shape[axis] > 1)
+        kept = [1 if axis in repeated else dim for axis, dim in enumerate(shape)]
+        if _is_dense(kept, strides):
+            return cls(kind, shape, tuple(range(rank)), repeated, None)
+        order = tuple(sorted(range(rank), key=lambda axis: (-strides[axis], axis)))
+        dims, steps = [kept[axis] for axis in order], tuple(strides[axis] for axis in order)
+        if any(steps[place] < dims[place + 1] * steps[place + 1] for place in range(rank - 1) if dims[place] > 1):
+            return cls(kind, shape, tuple(range(rank)), (), None, overlaps=True)
+        return cls(kind, shape, order, repeated, None if _is_dense(dims, steps) else steps)
+
+    @property
+    def dtype(self) -> DataType:
+        """The data type of the graph's tensor."""
+        return DTYPES[self.kind]
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape of the array on the same memory."""
+        return tuple(1 if axis in self.repeated else self.shape[axis] for axis in self.order)
+
+    def read(self, emit: Emitter, value: Value) -> Value:
+        """The tensor, of a value that has the shape of the array."""
+        found = transpose(emit, value, inverse(self.order)) if self.order else value
+        return expand(emit, found, numbers(*self.shape)) if self.repeated else found
+
+    def written(self, emit: Emitter, value: Value) -> Value:
+        """The value in the shape of the array."""
+        return transpose(emit, value, self.order)
+
+    def array(self) -> Callable[[Any], Array]:
+        """A function that views a tensor as the array."""
+        view = to_numpy(self.kind)
+        if self.overlaps:
+            return lambda tensor: view(tensor.contiguous())
+        if not self.repeated and self.order == tuple(range(len(self.order))):
+            return view
+        index = tuple(slice(0, 1) if axis in self.repeated else slice(None) for axis in range(len(self.shape)))
+        order = self.order
+
+        def ordered(tensor: Any) -> Array:
+            return view(tensor)[index].transpose(order)
+
+        return ordered
+
+    def tensor(self) -> Callable[[Array], Any]:
+        """A function that views an array as the tensor."""
+        view = from_numpy(self.kind)
+        if self.order == tuple(range(len(self.order))):
+            return view
+        order = inverse(self.order)
+
+        def ordered(array: Array) -> Any:
+            return view(array).permute(order)
+
+        return ordered
+
+
+def _is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    step = 1
+    for dim, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if dim != 1 and stride != step:
+            return False
+        step *= dim
+    return True

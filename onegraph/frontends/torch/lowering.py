@@ -1,0 +1,134 @@
+"""Lowers calls of ATen ops to a graph."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node as FxNode
+from torch.fx.node import map_arg
+
+from ...graph import Graph
+from ...ir.op import Array
+from ...lowering import layout as layout
+from ...lowering.emitter import Emitter, NotLowered, dtype_of, shape_of
+from ...lowering.patterns import REWRITES
+from ...transform.part import without_unread
+from . import tables as tables
+from .layouts import Layout
+from .node import LOWERINGS, Node, arguments, is_op
+from .types import DTYPES
+
+Metas = Mapping[FxNode, Any]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A graph, and how the memory of its inputs and outputs lies in that of tensors."""
+
+    graph: Graph
+    inputs: Sequence[Layout]
+    outputs: Sequence[Layout]
+
+
+def concrete(value: Any) -> Any:
+    """A size as an integer: of a symbolic one its hint."""
+    if type(value) in (torch.SymInt, torch.SymFloat, torch.SymBool):
+        if not value.node.has_hint():
+            raise NotLowered("a size that depends on contents")
+        return value.node.hint
+    if type(value) in (list, tuple):
+        return type(value)(concrete(one) for one in value)
+    return value
+
+
+def lower_call(call: FxNode, values: Mapping[FxNode, Any], metas: Metas, emit: Emitter) -> Any:
+    """The results of one call: a value, or a list of values.
+
+    Raises:
+        NotLowered: no op of a graph computes this form of the call.
+    """
+    if call.target is operator.getitem:
+        source, place = call.args
+        return values[source][place]
+    name = str(call.target)
+    lowering = LOWERINGS.get(name)
+    if lowering is None:
+        raise NotLowered("no op of a graph computes it")
+    given = arguments(call.target, call.args, call.kwargs)
+    bound = {key: concrete(map_arg(one, values.__getitem__)) for key, one in given.items()}
+    fakes = {key: map_arg(one, metas.__getitem__) for key, one in given.items()}
+    emit.named(call.name)
+    return lowering(Node(call.target, bound, fakes, metas[call], emit))
+
+
+def lower_graph(
+    nodes: Sequence[FxNode],
+    inputs: Sequence[FxNode],
+    outputs: Sequence[FxNode],
+    known: Mapping[FxNode, Any],
+    metas: Metas,
+    *,
+    names: Callable[[int], str] | None = None,
+    dense: bool = False,
+) -> Lowered:
+    """The graph of some calls.
+
+    Args:
+        nodes: the calls, each behind those that it reads.
+        inputs: the tensors that the graph reads.
+        outputs: the tensors that it returns.
+        known: arrays, and numbers, that are the same in every call.
+        metas: what each node returns, as fake tensors of known shapes.
+        names: names of the outputs.
+        dense: whether inputs and outputs are arrays of their own, with rows behind each other.
+    """
+    layout_of = Layout.dense if dense else Layout.of
+    graph = Graph()
+    emit = Emitter(graph, REWRITES)
+    values: dict[FxNode, Any] = dict(known)
+    given: list[Layout] = []
+    for node in inputs:
+        one = layout_of(metas[node])
+        given.append(one)
+        made = graph.input(node.name, one.dtype, one.dims, strides=one.strides)
+        values[node] = one.read(emit, made)
+    for node in nodes:
+        values[node] = lower_call(node, values, metas, emit)
+    found: list[Layout] = []
+    for place, node in enumerate(outputs):
+        one = layout_of(metas[node])
+        found.append(one)
+        label = names(place) if names is not None else f"result:{place}"
+        graph.output(label, emit.tensor(one.written(emit, values[node])))
+    return Lowered(without_unread(graph), given, found)
+
+
+def array_of(tensor: Any) -> Array:
+    """The memory of a tensor that does not change as an array."""
+    one = Layout.of(tensor)
+    view = one.array()
+    array = view(tensor)
+    found: Array = array.transpose(layout.inverse(one.order)) if one.order else array
+    if one.repeated:
+        import numpy as np
+
+        found = np.broadcast_to(found, one.shape)
+    return found
+
+
+def result_fits(result: Any, like: Any) -> bool:
+    """Whether a result has the shape and the data type that PyTorch gives it."""
+    if result is None:
+        return True
+    shape = shape_of(result)
+    dims = tuple(int(concrete(dim)) for dim in like.shape)
+    return shape == dims and dtype_of(result) is DTYPES.get(like.dtype)
+
+
+def is_call(node: FxNode) -> bool:
+    """Whether a node calls an op of PyTorch."""
+    return node.op == "call_function" and is_op(node.target)

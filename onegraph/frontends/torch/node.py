@@ -1,0 +1,115 @@
+"""Defines a node of an FX graph as the functions that lower it see it, and the table of those functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+from ...lowering.emitter import Emitter, NotLowered, Value, dtype_of, shape_of
+from ...lowering.movement import cast
+from ...opset.dtypes import DataType
+from .types import DTYPES
+
+__all__ = ["LOWERINGS", "Lowering", "Node", "NotLowered", "lowers"]
+
+# A value, or a list with a value for each result; None stands for a result that no op of a graph computes.
+Lowering = Callable[["Node"], Any]
+LOWERINGS: dict[str, Lowering] = {}
+Kept = TypeVar("Kept", bound=Lowering)
+
+
+class Node:
+    """One call of an ATen op, with the values of its arguments.
+
+    Attributes:
+        emit: adds ops to the graph.
+        name: the name of the op, such as ``aten.add.Tensor``.
+        like: what the call returns, as fake tensors of known shapes.
+        fakes: the arguments, by name, with fake tensors.
+    """
+
+    def __init__(self, target: Any, values: Mapping[str, Any], fakes: Mapping[str, Any], like: Any, emit: Emitter):
+        self.name, self.like, self.emit = str(target), like, emit
+        self.fakes = fakes
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        """The argument ``name``: a value, a list of values, a number, a text or None."""
+        return self._values.get(name)
+
+    def value(self, name: str) -> Value:
+        """The tensor that argument ``name`` is, which is required."""
+        found = self._values[name]
+        if not hasattr(found, "shape"):
+            raise NotLowered(f"{name} is no tensor")
+        return found  # type: ignore[no-any-return]
+
+    def value_as(self, name: str, dtype: DataType) -> Value:
+        """The tensor or number that argument ``name`` is, in a data type."""
+        found = self._values[name]
+        if not hasattr(found, "shape"):
+            from ...lowering.movement import scalar
+
+            return scalar(found, dtype)
+        return cast(self.emit, found, dtype)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of argument ``name``."""
+        return tuple(int(dim or 0) for dim in shape_of(self.value(name)) or ())
+
+    def dtype(self, name: str) -> DataType:
+        """Data type of argument ``name``."""
+        return dtype_of(self.value(name))
+
+    @property
+    def result(self) -> Any:
+        """The first result, as a fake tensor."""
+        return self.like[0] if type(self.like) in (tuple, list) else self.like
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Shape of the first result."""
+        return tuple(int(dim) for dim in self.result.shape)
+
+    @property
+    def result_dtype(self) -> DataType:
+        """Data type of the first result."""
+        return DTYPES[self.result.dtype]
+
+
+def axes_of(axes: int | Sequence[int] | None, rank: int) -> list[int]:
+    """Axes counted from the start; all of them for None and for an empty list."""
+    if axes is None:
+        return [*range(rank)]
+    listed = [axes] if type(axes) is int else [*axes]  # type: ignore[misc]
+    return sorted({axis % rank for axis in listed}) if listed and rank else [*range(rank)]
+
+
+def lowers(*names: str) -> Callable[[Kept], Kept]:
+    """Enter a function into the table for these overloads, such as ``add.Tensor``."""
+
+    def enter(function: Kept) -> Kept:
+        LOWERINGS.update({f"aten.{name}": function for name in names})
+        return function
+
+    return enter
+
+
+def arguments(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, with defaults."""
+    found: dict[str, Any] = {}
+    for place, one in enumerate(target._schema.arguments):
+        if place < len(args):
+            found[one.name] = args[place]
+        elif one.name in kwargs:
+            found[one.name] = kwargs[one.name]
+        elif one.has_default_value():
+            found[one.name] = one.default_value
+    return found
+
+
+def is_op(target: Any) -> bool:
+    """Whether a target is an overload of an op."""
+    return type(target) is torch._ops.OpOverload

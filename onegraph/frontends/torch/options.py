@@ -1,0 +1,58 @@
+"""Checks the options of the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..._util.exact_types import entries
+from ..._util.validation import flag, integer, string
+from ...errors import ArgumentError, shown
+
+FALLBACKS = ("eager", "error")
+
+
+class Options(NamedTuple):
+    """Options of the backend.
+
+    Attributes:
+        fallback: ``eager`` leaves unsupported ops to PyTorch; ``error`` raises.
+        freeze: whether parameters are constants of inference graphs.
+        threads: number of threads; by default that of PyTorch.
+        fpmath_mode: the lowest precision that f32 arithmetic may use.
+        smallest: number of cheap ops that are worth a graph of their own.
+        cache_capacity: number of compiled graphs for combinations of sizes.
+    """
+
+    fallback: str = "eager"
+    freeze: bool = True
+    threads: int | None = None
+    fpmath_mode: str = "strict"
+    smallest: int = 3
+    cache_capacity: int = 16
+
+
+def options_of(given: object) -> Options:
+    """The options of a dictionary.
+
+    Raises:
+        ArgumentError: an option is unknown, or has a wrong value.
+    """
+    if given is None:
+        return Options()
+    named: Mapping[str, object] | None = entries(given)
+    if named is None:
+        raise ArgumentError(f"options: {shown(given)}; expected a dictionary")
+    for name in named:
+        if name not in Options._fields:
+            raise ArgumentError(f"options: unknown option {shown(name)}; expected {', '.join(Options._fields)}")
+    found = Options()._replace(**named)  # type: ignore[arg-type]
+    if string("fallback", found.fallback) not in FALLBACKS:
+        raise ArgumentError(f"fallback: {shown(found.fallback)}; expected 'eager' or 'error'")
+    flag("freeze", found.freeze)
+    if found.threads is not None:
+        integer("threads", found.threads, 1, 2**31 - 1)
+    string("fpmath_mode", found.fpmath_mode)
+    integer("smallest", found.smallest, 1, 2**31 - 1)
+    integer("cache_capacity", found.cache_capacity, 1, 2**31 - 1)
+    return found

@@ -1,0 +1,160 @@
+"""Counts what the backend of torch.compile runs here, and what it leaves to PyTorch."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Node as FxNode
+from torch.utils.flop_counter import flop_registry
+
+from .lowering import concrete, is_call
+
+log = logging.getLogger("onegraph.torch")
+
+
+@dataclass(frozen=True)
+class Left:
+    """A kind of calls that PyTorch runs.
+
+    Attributes:
+        op: the name of the op.
+        reason: why it does not run here.
+        count: number of such calls.
+    """
+
+    op: str
+    reason: str
+    count: int
+
+
+@dataclass
+class Region:
+    """What became of one graph that PyTorch captured.
+
+    Attributes:
+        kind: ``inference``, ``forward`` or ``backward``.
+        partitions: number of graphs that run here.
+        taken: number of calls that run here.
+        left: the calls that PyTorch runs.
+        products: multiply-adds of all calls, and of those that run in oneDNN.
+    """
+
+    kind: str
+    partitions: int = 0
+    taken: int = 0
+    left: Sequence[Left] = ()
+    products: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What :func:`onegraph.torch.stats` returns; ``print`` shows it.
+
+    Attributes:
+        regions: the graphs that PyTorch captured, in the order in which they were compiled.
+        breaks: why PyTorch ended a graph, with counts.
+    """
+
+    regions: Sequence[Region] = ()
+    breaks: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def graphs(self) -> int:
+        """Number of graphs that PyTorch captured."""
+        return len(self.regions)
+
+    @property
+    def partitions(self) -> int:
+        """Number of graphs that run here."""
+        return sum(one.partitions for one in self.regions)
+
+    @property
+    def taken(self) -> int:
+        """Number of calls of ops that run here."""
+        return sum(one.taken for one in self.regions)
+
+    @property
+    def left(self) -> tuple[Left, ...]:
+        """The calls that PyTorch runs, the most frequent first."""
+        counts = Counter[tuple[str, str]]()
+        for region in self.regions:
+            for one in region.left:
+                counts[one.op, one.reason] += one.count
+        return tuple(Left(*key, count) for key, count in counts.most_common())
+
+    @property
+    def share(self) -> float:
+        """The share of multiply-adds that oneDNN does; 1 if there are none."""
+        whole = sum(one.products[0] for one in self.regions)
+        return sum(one.products[1] for one in self.regions) / whole if whole else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as a dictionary for JSON."""
+        return {
+            "graphs": self.graphs,
+            "breaks": dict(self.breaks),
+            "partitions": self.partitions,
+            "taken": self.taken,
+            "left": [{"op": one.op, "reason": one.reason, "count": one.count} for one in self.left],
+            "share": self.share,
+        }
+
+    def __str__(self) -> str:
+        count = sum(one.count for one in self.left)
+        lines = [
+            f"{self.graphs} graphs captured, {sum(self.breaks.values())} graph breaks",
+            f"{self.partitions} partitions run {self.taken} ops; PyTorch runs {count}",
+            f"{self.share:.1%} of multiply-adds in oneDNN",
+        ]
+        lines += [f"  {one.count:4} {one.op}: {one.reason}" for one in self.left]
+        lines += [f"  graph break, {times} times: {reason}" for reason, times in self.breaks.items()]
+        return "\n".join(lines)
+
+
+_regions: list[Region] = []
+_lock = threading.Lock()
+
+
+def add(region: Region) -> None:
+    """Count a region, and log what PyTorch runs of it."""
+    with _lock:
+        _regions.append(region)
+    for one in region.left:
+        log.info("%s graph: PyTorch runs %d %s: %s", region.kind, one.count, one.op, one.reason)
+
+
+def statistics() -> Statistics:
+    """What was counted since the start, or since the last reset."""
+    with _lock:
+        return Statistics(tuple(_regions), dict(torch._dynamo.utils.counters["graph_break"]))
+
+
+def reset() -> None:
+    """Count from zero."""
+    with _lock:
+        _regions.clear()
+
+
+def products_of(node: FxNode) -> int:
+    """The multiply-adds of a call."""
+    if not is_call(node):
+        return 0
+    formula = flop_registry.get(node.target._overloadpacket)
+    if formula is None:
+        return 0
+
+    def like(value: Any) -> Any:
+        if type(value) is FxNode:
+            found = value.meta.get("val")
+            return found if hasattr(found, "stride") else concrete(found)
+        return type(value)(map(like, value)) if type(value) in (list, tuple) else value
+
+    args = [like(one) for one in node.args]
+    kwargs = {key: like(one) for key, one in node.kwargs.items()}
+    return int(concrete(formula(*args, **kwargs, out_val=node.meta["val"]))) // 2

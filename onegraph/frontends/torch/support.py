@@ -1,0 +1,155 @@
+"""Finds the calls that run here: each is lowered alone, to a graph of its own."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph as FxGraph
+from torch.fx import Node as FxNode
+
+from ...builder.graph import DataGraph
+from ...errors import OneGraphError
+from ...ir.op import LogicalTensor
+from ...lowering.emitter import Emitter
+from ...opset.editions.registry import HOST
+from ...reference.host import VIEWS
+from .lowering import concrete, is_call, lower_call, result_fits
+from .node import NotLowered
+from .types import DTYPES
+
+HOST_REASON = "PyTorch runs it faster than numpy"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a call runs here.
+
+    Attributes:
+        reason: why it does not; empty if it does.
+        host: whether numpy could run it.
+        moves: whether it only rearranges elements.
+    """
+
+    reason: str = ""
+    host: bool = False
+    moves: bool = False
+
+
+def verdicts(graph: FxGraph, known: Mapping[FxNode, Any]) -> dict[FxNode, Verdict]:
+    """A verdict for each call of a graph that is not known."""
+    found: dict[FxNode, Verdict] = {}
+    seen: dict[object, Verdict] = {}
+    for node in graph.nodes:
+        if node in known or not is_call(node):
+            continue
+        key = _key(node)
+        if key not in seen:
+            seen[key] = _verdict(node)
+        found[node] = seen[key]
+    for node in graph.nodes:  # a result of a call is taken with the call
+        if node.target is operator.getitem and node.args[0] in found:
+            found[node] = found[node.args[0]]
+    return found
+
+
+def _key(node: FxNode) -> object:
+    """What a verdict depends on."""
+
+    def described(value: Any) -> str:
+        if type(value) is FxNode:
+            return described(value.meta.get("val"))
+        if hasattr(value, "stride"):
+            return f"{value.dtype}{tuple(value.shape)}{value.layout}{value.device.type}"
+        if type(value) in (list, tuple):
+            return f"[{','.join(map(described, value))}]"
+        return repr(value)
+
+    used = sorted({place for user in node.users for place in _places(user)})
+    text = [described(one) for one in (*node.args, *node.kwargs.items())]
+    return str(node.target), *text, described(node.meta.get("val")), *used
+
+
+def _used(node: FxNode) -> Any:
+    """The results that are read, as fake tensors."""
+    like = node.meta.get("val")
+    if type(like) not in (tuple, list):
+        return like
+    return [like[place] for place in sorted({place for user in node.users for place in _places(user)})]
+
+
+def _places(user: FxNode) -> list[int]:
+    return [user.args[1]] if user.target is operator.getitem else []
+
+
+def _refusal(value: Any) -> str:
+    """Why a tensor cannot be a tensor of a graph; empty if it can."""
+    if type(value) in (list, tuple):
+        return next((text for one in value if (text := _refusal(one))), "")
+    if not hasattr(value, "stride"):
+        return ""
+    if value.layout is not torch.strided:
+        return f"a tensor of layout {value.layout}"
+    if value.is_quantized:
+        return "a quantized tensor"
+    if value.device.type != "cpu":
+        return f"a tensor on the device {value.device.type}"
+    if value.dtype not in DTYPES:
+        return f"data type {value.dtype}"
+    if 0 in [concrete(dim) for dim in value.shape]:
+        return "a tensor without elements"
+    return ""
+
+
+def _verdict(node: FxNode) -> Verdict:
+    if node.meta.get("val") is None:
+        return Verdict("it returns no tensor")
+    try:
+        for one in (*[source.meta.get("val") for source in node.all_input_nodes], _used(node)):
+            text = _refusal(one)
+            if text:
+                return Verdict(text)
+        return _tried(node)
+    except NotLowered as error:
+        return Verdict(str(error))
+    except OneGraphError as error:  # the specification refuses this form
+        return Verdict(str(error).splitlines()[0])
+
+
+def _tried(node: FxNode) -> Verdict:
+    graph = DataGraph()
+    emit = Emitter(graph)
+    metas: dict[FxNode, Any] = {}
+    values: dict[FxNode, Any] = {}
+    for source in node.all_input_nodes:
+        metas[source] = source.meta["val"]
+        values[source] = _stand_in(graph, source.name, metas[source])
+    metas[node] = node.meta["val"]
+    found = lower_call(node, values, metas, emit)
+    like = metas[node]
+    if type(like) in (tuple, list):
+        used = {place for user in node.users for place in _places(user)}
+        if any(found[place] is None for place in used):
+            return Verdict("a result that no op computes")
+        pairs = [(found[place], like[place]) for place in used]
+    else:
+        pairs = [(found, like)]
+    if not all(result_fits(result, fake) for result, fake in pairs):
+        return Verdict("the lowered ops have another shape or data type")
+    kinds = [op.kind for op in graph.ops if op.edition == HOST and op.kind not in VIEWS]
+    moves = all(op.kind in ("StaticReshape", "StaticTranspose", *VIEWS) for op in graph.ops)
+    if kinds:
+        return Verdict(f"{HOST_REASON}: {', '.join(dict.fromkeys(kinds))}", host=True)
+    return Verdict(moves=moves)
+
+
+def _stand_in(graph: DataGraph, name: str, fake: Any) -> Any:
+    if type(fake) in (tuple, list):
+        return [_stand_in(graph, f"{name}.{place}", one) for place, one in enumerate(fake)]
+    if not hasattr(fake, "stride"):
+        return concrete(fake)
+    made: LogicalTensor = graph.input(name, DTYPES[fake.dtype], [concrete(dim) for dim in fake.shape])
+    return made

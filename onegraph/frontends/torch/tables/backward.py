@@ -1,0 +1,188 @@
+"""Lowers the ops of backward graphs to the backward ops of the specification."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....lowering.elementwise import binary, filled, multiply, select, unary
+from ....lowering.emitter import Value
+from ....lowering.movement import cast
+from ....lowering.reduction import reduce
+from ....opset.dtypes import DataType
+from ..node import Node, NotLowered, lowers
+from ..types import DTYPES
+from .elementwise import native
+from .movement import reshape
+from .windows import window_of
+
+# Ops whose gradient reads the result: the kind of the specification's op.
+BY_RESULT = {"tanh_backward": "TanhBackward", "sigmoid_backward": "SigmoidBackward"}
+
+
+@lowers("threshold_backward.default")
+def threshold_backward(node: Node) -> Value:
+    """The gradient where the source is above a threshold."""
+    src, diff = native(node), native(node, "grad_output")
+    if node["threshold"] == 0:
+        found: Value = node.emit.op("ReLUBackward", [src, diff], {"use_dst": True})
+        return found
+    kept = binary(node.emit, "Greater", src, filled(node["threshold"], src))
+    return select(node.emit, kept, diff, filled(0, diff))
+
+
+@lowers("gelu_backward.default")
+def gelu_backward(node: Node) -> Value:
+    """The gradient of GELU."""
+    mode = {"none": "gelu_erf", "tanh": "gelu_tanh"}[node["approximate"]]
+    found: Value = node.emit.op("GELUBackward", [native(node), native(node, "grad_output")], {"mode": mode})
+    return found
+
+
+@lowers(*(f"{name}.default" for name in BY_RESULT))
+def by_result(node: Node) -> Value:
+    """The gradient of an activation by its result."""
+    inputs = [native(node, "output"), native(node, "grad_output")]
+    found: Value = node.emit.op(BY_RESULT[node.name.split(".")[1]], inputs, {"use_dst": True})
+    return found
+
+
+@lowers("silu_backward.default")
+def silu_backward(node: Node) -> Value:
+    """The gradient of x * sigmoid(x): s * (1 + x * (1 - s))."""
+    emit, src, diff = node.emit, native(node), native(node, "grad_output")
+    share = unary(emit, "Sigmoid", src)
+    rest = binary(emit, "Subtract", filled(1, src), share)
+    slope = multiply(emit, share, binary(emit, "Add", multiply(emit, src, rest), filled(1, src)))
+    return multiply(emit, diff, slope)
+
+
+@lowers("hardswish_backward.default")
+def hardswish_backward(node: Node) -> Value:
+    """The gradient of HardSwish."""
+    found: Value = node.emit.op("HardSwishBackward", [native(node), native(node, "grad_output")])
+    return found
+
+
+@lowers("hardsigmoid_backward.default")
+def hardsigmoid_backward(node: Node) -> Value:
+    """The gradient of HardSigmoid."""
+    attrs = {"alpha": 1 / 6, "beta": 0.5}
+    found: Value = node.emit.op("HardSigmoidBackward", [native(node), native(node, "grad_output")], attrs)
+    return found
+
+
+@lowers("_softmax_backward_data.default", "_log_softmax_backward_data.default")
+def softmax_backward(node: Node) -> Value:
+    """The gradient of SoftMax or LogSoftmax."""
+    kind = "LogSoftmaxBackward" if "log" in node.name else "SoftMaxBackward"
+    diff, result = native(node, "grad_output"), native(node, "output")
+    axis = node["dim"] % len(node.shape("output"))
+    found: Value = node.emit.op(kind, [diff, result], {"axis": axis})
+    return cast(node.emit, found, node.result_dtype)
+
+
+@lowers("native_layer_norm_backward.default")
+def layer_norm_backward(node: Node) -> list[Value | None]:
+    """The gradients of a layer normalization."""
+    emit, src, diff = node.emit, native(node, "input"), native(node, "grad_out")
+    shape = node.shape("input")
+    begin = len(shape) - len(node["normalized_shape"])
+    rows, size = int(np.prod(shape[:begin])), int(np.prod(shape[begin:]))
+    wide = DataType.f32
+    mean, root = (reshape(node, cast(emit, node.value(name), wide), [rows]) for name in ("mean", "rstd"))
+    # The saved number is 1 / sqrt(variance + epsilon), and the op adds its own epsilon.
+    epsilon = 1e-12
+    variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
+    flat = [reshape(node, one, [rows, size]) for one in (src, diff)]
+    gamma = np.ones(size, np.float32) if node["weight"] is None else node.value("weight")
+    gamma = reshape(node, cast(emit, gamma, wide), [size])
+    attrs = {"begin_norm_axis": -1, "use_affine": True, "epsilon": epsilon}
+    inputs = [*flat, mean, variance, gamma, np.zeros(size, np.float32)]
+    found = emit.op("LayerNormBackward", inputs, attrs)
+    results: list[Value | None] = [None, None, None]
+    for place, one in enumerate(found):
+        like = node.like[place]
+        if like is not None and node["output_mask"][place]:
+            results[place] = reshape(node, cast(emit, one, DTYPES[like.dtype]), [int(dim) for dim in like.shape])
+    return results
+
+
+@lowers("native_batch_norm_backward.default")
+def batch_norm_backward(node: Node) -> list[Value | None]:
+    """The gradients of a batch normalization by the statistics of the batch."""
+    emit, src, diff = node.emit, native(node, "input"), native(node, "grad_out")
+    shape = node.shape("input")
+    if not node["train"] or len(shape) < 3:
+        raise NotLowered("running statistics, or no spatial axes")
+    mean, root = (cast(emit, node.value(name), DataType.f32) for name in ("save_mean", "save_invstd"))
+    variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
+    gamma = np.ones(shape[1], np.float32) if node["weight"] is None else node.value("weight")
+    attrs = {"epsilon": 1e-12, "data_format": "NCX"}
+    inputs = [src, diff, mean, variance, cast(emit, gamma, DataType.f32)]
+    found = emit.op("BatchNormTrainingBackward", inputs, attrs)
+    return [
+        None if like is None or not wanted else cast(emit, one, DTYPES[like.dtype])
+        for one, like, wanted in zip(found, node.like, node["output_mask"], strict=True)
+    ]
+
+
+@lowers("convolution_backward.default")
+def convolution_backward(node: Node) -> list[Value | None]:
+    """The gradients of a convolution with respect to its source, weights and bias."""
+    emit, diff, src = node.emit, native(node, "grad_output"), native(node, "input")
+    weights, groups = node.value("weight"), node["groups"]
+    count = len(node.shape("weight")) - 2
+    if len(node.shape("input")) != count + 2:
+        raise NotLowered("no axis of batches")
+    more = [*node["output_padding"]]
+    attrs: dict[str, object] = {
+        "strides": [*node["stride"]],
+        "pads_begin": [*node["padding"]],
+        "pads_end": [*node["padding"]],
+        "dilations": [*node["dilation"]],
+        "groups": groups,
+        "data_format": "NCX",
+    }
+    if node["transposed"] and any(more):
+        raise NotLowered("output padding")
+    form = "IOX" if node["transposed"] else "OIX"
+    family = "ConvTranspose" if node["transposed"] else "Convolution"
+    results: list[Value | None] = [None, None, None]
+    if node["output_mask"][0]:
+        if node["transposed"]:
+            results[0] = emit.op("ConvTransposeBackwardData", [diff, weights], {**attrs, "weights_format": form})
+        else:
+            shape = {"dst_shape": [*node.shape("input")], "weights_format": form}
+            results[0] = emit.op("ConvolutionBackwardData", [diff, weights], {**attrs, **shape})
+    if node["output_mask"][1]:
+        shape = {"weights_shape": [*node.shape("weight")], "weights_format": form}
+        results[1] = emit.op(f"{family}BackwardWeights", [src, diff], {**attrs, **shape})
+    if node["output_mask"][2]:
+        results[2] = reduce(emit, "ReduceSum", diff, [0, *range(2, count + 2)], False)
+    return results
+
+
+@lowers("max_pool2d_with_indices_backward.default")
+def max_pool_backward(node: Node) -> Value:
+    """The gradient of a pool; the op finds the largest elements again."""
+    src, diff = native(node), native(node, "grad_output")
+    kernel, window = window_of(node, 2)
+    if len(node.shape("self")) != 4:
+        raise NotLowered("no axis of batches")
+    settled = window.settled(node.shape("self")[2:], kernel, bool(node["ceil_mode"]))
+    attrs = settled.attrs(kernel=kernel, dilations=[*settled.dilations])
+    found: Value = node.emit.op("MaxPoolBackward", [src, diff], attrs)
+    return found
+
+
+@lowers("avg_pool2d_backward.default")
+def average_pool_backward(node: Node) -> Value:
+    """The gradient of a pool of means."""
+    diff, shape = native(node, "grad_output"), node.shape("self")
+    kernel, window = window_of(node, 2)
+    if len(shape) != 4 or node["ceil_mode"] or node["divisor_override"] is not None:
+        raise NotLowered("a form of AvgPool without a gradient op")
+    padded = any(window.begin) and bool(node["count_include_pad"])
+    attrs = window.attrs(kernel=kernel, exclude_pad=not padded, src_shape=[*shape])
+    found: Value = node.emit.op("AvgPoolBackward", [diff], attrs)
+    return found

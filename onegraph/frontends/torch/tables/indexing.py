@@ -1,0 +1,62 @@
+"""Lowers ATen ops that select elements by indices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....lowering.emitter import Value
+from ..node import Node, NotLowered, lowers
+
+
+@lowers("embedding.default")
+def embedding(node: Node) -> Value:
+    """The rows of a matrix that the indices name."""
+    found: Value = node.emit.op("Gather", [node.value("weight"), node.value("indices")], {"axis": 0})
+    return found
+
+
+@lowers("index_select.default")
+def index_select(node: Node) -> Value:
+    """The slices along an axis that the indices name."""
+    found: Value = node.emit.op("Gather", [node.value("self"), node.value("index")], {"axis": node["dim"]})
+    return found
+
+
+@lowers("gather.default")
+def gather(node: Node) -> Value:
+    """Elements by indices along an axis."""
+    shape, indices = node.shape("self"), node.shape("index")
+    axis = node["dim"] % max(len(shape), 1)
+    if not shape or any(a != b for place, (a, b) in enumerate(zip(shape, indices, strict=True)) if place != axis):
+        raise NotLowered("fewer indices than elements along another axis")
+    found: Value = node.emit.op("GatherElements", [node.value("self"), node.value("index")], {"axis": axis})
+    return found
+
+
+@lowers("index.Tensor")
+def index(node: Node) -> Value:
+    """The slices along one axis that integers name."""
+    given = [(place, one) for place, one in enumerate(node["indices"]) if one is not None]
+    if len(given) != 1:
+        raise NotLowered("indices along several axes")
+    axis, indices = given[0]
+    if np.dtype(getattr(indices.dtype, "numpy", indices.dtype)).kind not in "iu":
+        raise NotLowered("a mask in the place of indices")
+    found: Value = node.emit.op("Gather", [node.value("self"), indices], {"axis": axis})
+    return found
+
+
+@lowers("topk.default")
+def top_k(node: Node) -> list[Value]:
+    """The largest or smallest elements along an axis, and their places."""
+    count = np.array([node["k"]], np.int64)
+    attrs = {"axis": node["dim"], "largest": bool(node["largest"])}
+    return [*node.emit.op("TopK", [node.value("self"), count], attrs)]
+
+
+@lowers("tril.default", "triu.default")
+def triangle(node: Node) -> Value:
+    """A triangle of each matrix."""
+    attrs = {"upper": "triu" in node.name, "offset": int(node["diagonal"])}
+    found: Value = node.emit.op("Triangle", [node.value("self")], attrs)
+    return found

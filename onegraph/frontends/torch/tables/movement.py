@@ -1,0 +1,227 @@
+"""Lowers ATen ops that rearrange elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....lowering import movement as lowering
+from ....lowering.emitter import Value, dtype_of, numbers
+from ....lowering.layout import inverse
+from ..layouts import Layout
+from ..node import Node, NotLowered, lowers
+
+COPIES = ("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "lift_fresh")
+
+
+def transpose(node: Node, src: Value, order: Sequence[int]) -> Value:
+    """src with its axes in another order; of a known array a view."""
+    if isinstance(src, np.ndarray):
+        return src.transpose([*order])
+    return lowering.transpose(node.emit, src, order)
+
+
+def reshape(node: Node, src: Value, shape: Sequence[int]) -> Value:
+    """src in another shape."""
+    if isinstance(src, np.ndarray):
+        return src.reshape([*shape])
+    return lowering.reshape(node.emit, src, numbers(*shape))
+
+
+@lowers(*(f"{name}.default" for name in COPIES))
+def identity(node: Node) -> Value:
+    """The tensor itself: results are functional, so that nobody writes into a copy."""
+    return node.value("input" if "contiguous" in node.name and node["self"] is None else "self")
+
+
+@lowers(
+    "view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default", "squeeze.default", "squeeze.dim",
+    "squeeze.dims", "flatten.using_ints", "_reshape_alias.default",
+)  # fmt: skip
+def view(node: Node) -> Value:
+    """The elements in their order in another shape."""
+    return reshape(node, node.value("self"), node.result_shape)
+
+
+@lowers("permute.default")
+def permute(node: Node) -> Value:
+    """Axes in another order."""
+    src = node.value("self")
+    rank = len(node.result_shape)
+    return transpose(node, src, [axis % rank for axis in node["dims"]])
+
+
+@lowers("as_strided.default")
+def as_strided(node: Node) -> Value:
+    """The memory of a tensor with other axes, if both take all of it once."""
+    src, result = Layout.of(node.fakes["self"]), Layout.of(node.result)
+    if node["storage_offset"] or any((one.strides or one.repeated or one.overlaps) for one in (src, result)):
+        raise NotLowered("a part of the memory, or memory that is repeated")
+    rows = reshape(node, transpose(node, node.value("self"), src.order), result.dims)
+    return transpose(node, rows, inverse(result.order))
+
+
+@lowers("transpose.int", "t.default")
+def swap(node: Node) -> Value:
+    """Two axes exchanged."""
+    rank = len(node.result_shape)
+    order = [*range(rank)]
+    if rank > 1:
+        first, second = (0, 1) if "aten.t." in node.name else (node["dim0"] % rank, node["dim1"] % rank)
+        order[first], order[second] = order[second], order[first]
+    return transpose(node, node.value("self"), order)
+
+
+@lowers("expand.default")
+def expand(node: Node) -> Value:
+    """src broadcast to a shape."""
+    return lowering.expand(node.emit, node.value("self"), numbers(*node.result_shape))
+
+
+@lowers("repeat.default")
+def repeat(node: Node) -> Value:
+    """src several times along its axes."""
+    src, times = node.value("self"), [*node["repeats"]]
+    shape = [1] * (len(times) - len(node.shape("self"))) + [*node.shape("self")]
+    widened = reshape(node, src, shape)
+    for axis, count in enumerate(times):
+        if shape[axis] == 1 or count == 1:
+            continue
+        widened = lowering.concat(node.emit, [widened] * count, axis)
+        shape[axis] *= count
+    return lowering.expand(node.emit, widened, numbers(*node.result_shape))
+
+
+@lowers("slice.Tensor")
+def slice_(node: Node) -> Value:
+    """A part along one axis."""
+    shape = node.shape("self")
+    axis = (node["dim"] or 0) % len(shape)
+    size, step = shape[axis], node["step"] or 1
+    start, end, _ = slice(node["start"], node["end"], step).indices(size)
+    if (start, end, step) == (0, size, 1):
+        return node.value("self")
+    return _part(node, node.value("self"), axis, start, end, step)
+
+
+def _part(node: Node, src: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
+    if isinstance(src, np.ndarray):
+        return src[(slice(None),) * axis + (slice(start, end, step),)]
+    return lowering.slice_(node.emit, src, [start], [max(end, start)], [axis], [step])
+
+
+@lowers("select.int")
+def select(node: Node) -> Value:
+    """One index along an axis."""
+    shape = node.shape("self")
+    axis = node["dim"] % len(shape)
+    index = node["index"] % shape[axis]
+    return reshape(node, _part(node, node.value("self"), axis, index, index + 1), node.result_shape)
+
+
+@lowers("split.Tensor", "split_with_sizes.default", "unbind.int", "chunk.default")
+def split(node: Node) -> list[Value]:
+    """Parts along one axis."""
+    src, shape = node.value("self"), node.shape("self")
+    axis = (node["dim"] or 0) % len(shape)
+    found, start = [], 0
+    for like in node.like:
+        size = 1 if "unbind" in node.name else int(like.shape[axis])
+        found.append(reshape(node, _part(node, src, axis, start, start + size), [int(dim) for dim in like.shape]))
+        start += size
+    return found
+
+
+@lowers("cat.default", "stack.default")
+def concat(node: Node) -> Value:
+    """Tensors joined along one axis."""
+    sources = [lowering.cast(node.emit, one, node.result_dtype) for one in node["tensors"]]
+    rank = len(node.result_shape)
+    axis = (node["dim"] or 0) % rank
+    if "stack" in node.name:
+        shape = [*node.result_shape]
+        shape[axis] = 1
+        sources = [reshape(node, one, shape) for one in sources]
+    # An empty vector joins tensors of any rank.
+    sources = [one for one in sources if len(one.shape or ()) == rank] or sources
+    return lowering.concat(node.emit, sources, axis)
+
+
+@lowers("constant_pad_nd.default")
+def constant_pad(node: Node) -> Value:
+    """A number around the elements; negative padding takes elements away."""
+    src, rank = node.value("self"), len(node.shape("self"))
+    pads = [*node["pad"]]
+    begin, end = [0] * rank, [0] * rank
+    for place in range(len(pads) // 2):
+        axis = rank - 1 - place
+        begin[axis], end[axis] = pads[2 * place], pads[2 * place + 1]
+    shape = [*node.shape("self")]
+    for axis in range(rank):
+        low, high = max(-begin[axis], 0), max(-end[axis], 0)
+        if low or high:
+            src = _part(node, src, axis, low, shape[axis] - high)
+            shape[axis] -= low + high
+    for axis in range(rank):
+        sides: list[Value] = [src]
+        for place, count in ((0, begin[axis]), (2, end[axis])):
+            if count > 0:
+                dims = [count if one == axis else dim for one, dim in enumerate(shape)]
+                filled = np.full(dims, node["value"] or 0, dtype_of(src).numpy)
+                sides.insert(0 if place == 0 else len(sides), filled)
+        src = lowering.concat(node.emit, sides, axis)
+        shape[axis] += max(begin[axis], 0) + max(end[axis], 0)
+    return src
+
+
+@lowers("roll.default")
+def roll(node: Node) -> Value:
+    """Elements moved along axes; those that leave at one end come in at the other."""
+    src, shape = node.value("self"), node.shape("self")
+    if len(node["dims"]) != len(node["shifts"]):
+        raise NotLowered("all elements as one row")
+    for axis, shift in zip(node["dims"], node["shifts"], strict=True):
+        axis %= len(shape)
+        start = -shift % shape[axis]
+        if start:
+            parts = [_part(node, src, axis, start, shape[axis]), _part(node, src, axis, 0, start)]
+            src = lowering.concat(node.emit, parts, axis)
+    return src
+
+
+@lowers("flip.default")
+def flip(node: Node) -> Value:
+    """Axes in reverse."""
+    src, shape = node.value("self"), node.shape("self")
+    axes = [axis % len(shape) for axis in node["dims"]]
+    if isinstance(src, np.ndarray):
+        found: Value = np.flip(src, tuple(axes))
+        return found
+    least = [-(shape[axis] + 1) for axis in axes]
+    return lowering.slice_(node.emit, src, [-1] * len(axes), least, axes, [-1] * len(axes))
+
+
+@lowers("slice_scatter.default", "select_scatter.default")
+def scatter(node: Node) -> Value:
+    """self with another tensor in the place of a part."""
+    shape = node.shape("self")
+    axis = (node["dim"] or 0) % len(shape)
+    src, part = node.value("self"), node.value("src")
+    if "select" in node.name:
+        start = node["index"] % shape[axis]
+        end, step = start + 1, 1
+        part = reshape(node, part, [1 if one == axis else dim for one, dim in enumerate(shape)])
+    else:
+        step = node["step"] or 1
+        start, end, _ = slice(node["start"], node["end"], step).indices(shape[axis])
+    if step != 1:
+        raise NotLowered("a step")
+    if end <= start:
+        return src
+    pieces = [part]
+    if start > 0:
+        pieces.insert(0, _part(node, src, axis, 0, start))
+    if end < shape[axis]:
+        pieces.append(_part(node, src, axis, end, shape[axis]))
+    return lowering.concat(node.emit, pieces, axis)

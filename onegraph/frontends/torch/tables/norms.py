@@ -1,0 +1,161 @@
+"""Lowers normalizations and SoftMax."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....lowering import norms as lowering
+from ....lowering.elementwise import binary, filled, multiply, unary
+from ....lowering.emitter import Value, dtype_of
+from ....lowering.movement import NATIVE, cast
+from ....opset.dtypes import DataType
+from ..node import Node, NotLowered, lowers
+from ..types import DTYPES
+from .elementwise import native
+from .movement import reshape
+
+# Numbers so far below 0 that a SoftMax makes 0 of them, and that their sums with scores are finite.
+LEAST = {DataType.f32: -1e38, DataType.bf16: -1e38, DataType.f16: -6e4}
+
+
+def inverse_root(node: Node, src: Value) -> Value:
+    """1 / sqrt(src), rounded twice; Pow is less exact."""
+    return unary(node.emit, "Reciprocal", unary(node.emit, "Sqrt", src))
+
+
+def _vectors(node: Node, names: tuple[str, ...]) -> list[Value]:
+    """The vectors of a normalization in f32."""
+    return [cast(node.emit, node.value(name), DataType.f32) for name in names]
+
+
+def _channel_defaults(node: Node, channels: int) -> tuple[Value, Value]:
+    gamma, beta = node["weight"], node["bias"]
+    gamma = np.ones(channels, np.float32) if gamma is None else cast(node.emit, gamma, DataType.f32)
+    beta = np.zeros(channels, np.float32) if beta is None else cast(node.emit, beta, DataType.f32)
+    return gamma, beta
+
+
+@lowers("_native_batch_norm_legit_no_training.default")
+def batch_norm(node: Node) -> list[Value | None]:
+    """A batch normalization with given mean and variance."""
+    src = native(node, "input")
+    gamma, beta = _channel_defaults(node, node.shape("input")[1])
+    mean, variance = _vectors(node, ("running_mean", "running_var"))
+    if dtype_of(src) is not DataType.f32 and len(node.shape("input")) == 2:
+        raise NotLowered("16-bit floats without spatial axes")
+    return [lowering.batch_norm(node.emit, src, gamma, beta, mean, variance, epsilon=node["eps"]), None, None]
+
+
+@lowers("_native_batch_norm_legit_functional.default", "_native_batch_norm_legit.no_stats")
+def batch_norm_training(node: Node) -> list[Value | None]:
+    """A batch normalization by the mean and variance of the batch; the running ones are updated."""
+    src, shape = native(node, "input"), node.shape("input")
+    channels = shape[1]
+    count = int(np.prod(shape)) // max(channels, 1)
+    if len(shape) < 3 or count < 2:
+        raise NotLowered("no spatial axes")
+    running: list[Value] = [np.zeros(channels, np.float32), np.ones(channels, np.float32)]
+    if "functional" in node.name:
+        if not node["training"]:
+            raise NotLowered("running statistics")
+        running = _vectors(node, ("running_mean", "running_var"))
+    gamma, beta = _channel_defaults(node, channels)
+    momentum = float(node["momentum"])
+    attrs = {"epsilon": node["eps"], "momentum": 1 - momentum, "data_format": "NCX"}
+    emit = node.emit
+    found = emit.op("BatchNormForwardTraining", [src, *running, gamma, beta], attrs)
+    result, mean, variance = found[0], found[3], found[4]
+    inverse = inverse_root(node, binary(emit, "Add", variance, filled(node["eps"], variance)))
+    if "functional" not in node.name:
+        return [result, mean, inverse]
+    kept = DTYPES[node.like[3].dtype]
+    # PyTorch keeps the unbiased variance; the op of the specification mixes in that of the batch as it is.
+    updated = [
+        binary(
+            emit,
+            "Add",
+            multiply(emit, running[index], filled(1 - momentum, running[index])),
+            multiply(emit, one, filled(momentum * (count / (count - 1) if index else 1), one)),
+        )
+        for index, one in enumerate((mean, variance))
+    ]
+    return [result, mean, inverse, *(cast(emit, one, kept) for one in updated)]
+
+
+@lowers("native_layer_norm.default")
+def layer_norm(node: Node) -> list[Value | None]:
+    """A layer normalization; the mean, and the reciprocal of the standard deviation."""
+    src, emit = native(node, "input"), node.emit
+    axis = len(node.shape("input")) - len(node["normalized_shape"])
+    gamma, beta = node["weight"], node["bias"]
+    found = lowering.layer_norm(emit, src, gamma, beta, axis, float(node["eps"]))
+    statistics: list[Value | None] = []
+    for place, one in enumerate(found[1:], 1):
+        if place == 2:
+            one = inverse_root(node, binary(emit, "Add", one, filled(float(node["eps"]), one)))
+        like = node.like[place]
+        statistics.append(reshape(node, cast(emit, one, DTYPES[like.dtype]), [int(dim) for dim in like.shape]))
+    return [found[0], *statistics]
+
+
+@lowers("native_group_norm.default")
+def group_norm(node: Node) -> list[Value | None]:
+    """A normalization over groups of channels."""
+    src, shape, emit = native(node, "input"), node.shape("input"), node.emit
+    groups, eps = node["group"], float(node["eps"])
+    # GroupNorm is younger than the oldest library: each group is a row that a layer normalization takes.
+    rows = reshape(node, src, [shape[0] * groups, -1])
+    normal = lowering.layer_norm(emit, rows, None, None, 1, eps)[0]
+    found = reshape(node, normal, shape)
+    rank = len(shape)
+    for name, kind in (("weight", "Multiply"), ("bias", "Add")):
+        if node[name] is not None:
+            vector = reshape(node, cast(emit, node.value(name), dtype_of(src)), [1, shape[1], *[1] * (rank - 2)])
+            found = binary(emit, kind, found, vector)
+    return [found, None, None]
+
+
+@lowers("_softmax.default", "_log_softmax.default", "_safe_softmax.default", "softmax.int", "log_softmax.int")
+def softmax(node: Node) -> Value:
+    """SoftMax or its logarithm."""
+    src, wanted = node.value("self"), node.result_dtype
+    if wanted not in NATIVE or not node.shape("self"):
+        raise NotLowered(f"{wanted} is no data type of SoftMax")
+    src = cast(node.emit, src, wanted)
+    axis = node["dim"] % len(node.shape("self"))
+    factor = None
+    if "safe" in node.name:
+        src, factor = finite(node, src, axis)
+    if "log" in node.name:
+        return unary(node.emit, "LogSoftmax", src, {"axis": axis})
+    found: Value = node.emit.op("SoftMax", [src], {"axis": axis}, dtype=wanted, outputs=[])
+    return found if factor is None else multiply(node.emit, found, factor)
+
+
+def finite(node: Node, scores: Value, axis: int = -1) -> tuple[Value, Value]:
+    """Scores with a finite number for minus infinity; and 0 for each row that is minus infinity alone, else 1."""
+    emit, dtype = node.emit, dtype_of(scores)
+    least = LEAST[dtype]
+    # The exponential of a small multiple is 0 for minus infinity alone.
+    seen = unary(emit, "Exp", multiply(emit, scores, filled(-1 / least, scores)))
+    most = emit.op("ReduceMax", [seen], {"axes": [axis], "keep_dims": True})
+    factor = unary(emit, "Clamp", multiply(emit, most, filled(1e3, most)), {"min": 0.0, "max": 1.0})
+    return unary(emit, "Clamp", scores, {"min": least, "max": np.inf}), factor
+
+
+@lowers("_fused_rms_norm.default")
+def rms_norm(node: Node) -> list[Value | None]:
+    """src divided by the root of the mean of its squares; and the reciprocal of that root."""
+    src, emit = native(node, "input"), node.emit
+    rank = len(node.shape("input"))
+    axes = [*range(rank - len(node["normalized_shape"]), rank)]
+    eps = node["eps"]
+    if eps is None:
+        raise NotLowered("epsilon of the data type")
+    wide = cast(emit, src, DataType.f32)
+    mean = emit.op("ReduceMean", [unary(emit, "Square", wide)], {"axes": axes, "keep_dims": True})
+    root = inverse_root(node, binary(emit, "Add", mean, filled(eps, mean)))
+    found = cast(emit, multiply(emit, wide, root), dtype_of(src))
+    if node["weight"] is not None:
+        found = multiply(emit, found, node.value("weight"))
+    return [found, root]

@@ -1,0 +1,113 @@
+"""Lowers reductions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....lowering.elementwise import binary, filled, multiply, unary
+from ....lowering.emitter import Value, dtype_of
+from ....lowering.movement import NATIVE, cast
+from ....lowering.reduction import reduce
+from ....opset.dtypes import DataType
+from ..node import Node, NotLowered, axes_of, lowers
+
+KINDS = {"mean": "ReduceMean", "sum": "ReduceSum", "amax": "ReduceMax", "amin": "ReduceMin", "prod": "ReduceProd"}
+
+
+def _axes(node: Node) -> list[int]:
+    return axes_of(node["dim"], len(node.shape("self")))
+
+
+@lowers(
+    "mean.dim", "mean.default", "sum.dim_IntList", "sum.default", "amax.default", "amin.default", "prod.dim_int",
+    "prod.default",
+)  # fmt: skip
+def plain(node: Node) -> Value:
+    """A mean, sum, product or extreme over axes."""
+    src = cast(node.emit, node.value("self"), node.result_dtype)
+    return reduce(node.emit, KINDS[node.name.split(".")[1]], src, _axes(node), bool(node["keepdim"]))
+
+
+@lowers("max.default", "min.default")
+def extreme(node: Node) -> Value:
+    """The largest or smallest element."""
+    kind = "ReduceMax" if "max" in node.name else "ReduceMin"
+    return reduce(node.emit, kind, node.value("self"), None, False)
+
+
+@lowers("any.dim", "any.dims", "any.default", "all.dim", "all.dims", "all.default")
+def logical(node: Node) -> Value:
+    """Whether any or all elements are not 0."""
+    kind = "ReduceMax" if ".any." in node.name else "ReduceMin"
+    src = cast(node.emit, node.value("self"), DataType.boolean)
+    return cast(node.emit, reduce(node.emit, kind, src, _axes(node), bool(node["keepdim"])), node.result_dtype)
+
+
+def _variance(node: Node) -> tuple[Value, Value]:
+    """The variance, and the mean with its axes."""
+    src, emit, axes = node.value("self"), node.emit, _axes(node)
+    if dtype_of(src) not in NATIVE:
+        raise NotLowered(f"{dtype_of(src)} is no data type of the ops")
+    count = int(np.prod([node.shape("self")[axis] for axis in axes]))
+    less = 1 if node["correction"] is None else node["correction"]
+    if count <= less:
+        raise NotLowered("too few elements")
+    wide = cast(emit, src, DataType.f32)
+    mean = reduce(emit, "ReduceMean", wide, axes, True)
+    apart = unary(emit, "Square", binary(emit, "Subtract", wide, mean))
+    found = reduce(emit, "ReduceMean", apart, axes, bool(node["keepdim"]))
+    return multiply(emit, found, filled(count / (count - less), found)), mean
+
+
+@lowers("var.correction")
+def variance(node: Node) -> Value:
+    """The variance over axes."""
+    return cast(node.emit, _variance(node)[0], node.result_dtype)
+
+
+@lowers("std.correction")
+def deviation(node: Node) -> Value:
+    """The standard deviation over axes."""
+    return cast(node.emit, unary(node.emit, "Sqrt", _variance(node)[0]), node.result_dtype)
+
+
+@lowers("var_mean.correction")
+def variance_and_mean(node: Node) -> list[Value]:
+    """The variance and the mean over axes."""
+    found, mean = _variance(node)
+    if not node["keepdim"]:
+        mean = reduce(node.emit, "ReduceMean", cast(node.emit, node.value("self"), DataType.f32), _axes(node), False)
+    return [cast(node.emit, one, node.result_dtype) for one in (found, mean)]
+
+
+@lowers("argmax.default", "argmin.default")
+def place(node: Node) -> Value:
+    """The index of the largest or smallest element along an axis."""
+    kind = "ArgMax" if "argmax" in node.name else "ArgMin"
+    if node["dim"] is None:
+        raise NotLowered("an index into all elements")
+    found: Value = node.emit.op(kind, [node.value("self")], {"axis": node["dim"], "keep_dims": bool(node["keepdim"])})
+    return found
+
+
+@lowers("cumsum.default")
+def cumulative_sum(node: Node) -> Value:
+    """Sums so far along an axis."""
+    src = cast(node.emit, node.value("self"), node.result_dtype)
+    if not node.shape("self"):
+        return src
+    found: Value = node.emit.op("CumSum", [src], {"axis": node["dim"]})
+    return found
+
+
+@lowers("linalg_vector_norm.default")
+def vector_norm(node: Node) -> Value:
+    """The 1-norm or 2-norm over axes."""
+    kind = {1.0: "ReduceL1", 2.0: "ReduceL2"}.get(float(node["ord"]))
+    if kind is None:
+        raise NotLowered(f"the norm of order {node['ord']}")
+    src = cast(node.emit, node.value("self"), node.result_dtype)
+    if dtype_of(src) in NATIVE:  # sums of squares leave the range of f16 and the precision of bf16
+        src = cast(node.emit, src, DataType.f32)
+    found = reduce(node.emit, kind, src, _axes(node), bool(node["keepdim"]))
+    return cast(node.emit, found, node.result_dtype)

@@ -1,0 +1,146 @@
+"""Lowers pools and the resizing of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....lowering import resize, windows
+from ....lowering.emitter import Value, dtype_of
+from ....lowering.layers import matmul
+from ....lowering.movement import NATIVE
+from ....lowering.reduction import reduce
+from ..node import Node, NotLowered, lowers
+from .elementwise import native
+from .movement import reshape, transpose
+
+
+def each(numbers: Sequence[int] | int, count: int) -> list[int]:
+    """One number for each axis."""
+    listed = [numbers] if type(numbers) is int else [*numbers]  # type: ignore[misc]
+    return listed * count if len(listed) == 1 else listed
+
+
+def window_of(node: Node, count: int) -> tuple[list[int], windows.Window]:
+    """The kernel and the window of a pool."""
+    kernel = each(node["kernel_size"], count)
+    strides = each(node["stride"], count) if node["stride"] else kernel
+    padding = each(node["padding"], count)
+    return kernel, windows.Window(strides, padding, padding, each(node["dilation"] or 1, count))
+
+
+def _batched(node: Node, count: int) -> Value:
+    """The source with an axis of batches."""
+    src = native(node)
+    return src if len(node.shape("self")) == count + 2 else reshape(node, src, [1, *node.shape("self")])
+
+
+@lowers("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
+def max_pool(node: Node) -> list[Value | None]:
+    """The largest element of each window."""
+    count = 3 if "3d" in node.name else 2
+    src = _batched(node, count)
+    kernel, window = window_of(node, count)
+    found = windows.max_pool(node.emit, src, kernel, window, ceil=bool(node["ceil_mode"]))
+    return [reshape(node, found, node.result_shape), None]
+
+
+@lowers("avg_pool2d.default", "avg_pool3d.default", "avg_pool1d.default")
+def average_pool(node: Node) -> Value:
+    """The mean of each window."""
+    if node["divisor_override"] is not None:
+        raise NotLowered("a divisor of its own")
+    count = int(node.name.split(".")[1][-2])
+    src = _batched(node, count)
+    kernel, window = window_of(node, count)
+    ceil = bool(node["ceil_mode"])
+    padded = any(window.begin) or ceil
+    found = windows.average_pool(
+        node.emit, src, kernel, window, ceil=ceil, exclude_pad=not (node["count_include_pad"] and padded)
+    )
+    return reshape(node, found, node.result_shape)
+
+
+@lowers("_adaptive_avg_pool2d.default", "_adaptive_avg_pool3d.default", "adaptive_avg_pool1d.default")
+def adaptive_pool(node: Node) -> Value:
+    """The means of windows that divide the image into a number of parts."""
+    src, shape, wanted = native(node), node.shape("self"), each(node["output_size"], 1)
+    rank, count = len(shape), len(wanted)
+    sizes = shape[-count:]
+    if all(one == 1 for one in wanted):
+        return reduce(node.emit, "ReduceMean", src, [*range(rank - count, rank)], True)
+    if all(size % parts == 0 for size, parts in zip(sizes, wanted, strict=True)):
+        kernel = [size // parts for size, parts in zip(sizes, wanted, strict=True)]
+        window = windows.Window(kernel, [0] * count, [0] * count, [1] * count)
+        images = src if rank == count + 2 else reshape(node, src, [1, *shape])
+        found = windows.average_pool(node.emit, images, kernel, window)
+        return reshape(node, found, node.result_shape)
+    for place in range(rank - count, rank):
+        size, parts = shape[place], wanted[place - rank + count]
+        if size != parts:
+            src = _along(node, src, place, _shares(size, parts).astype(dtype_of(src).numpy))
+    return src
+
+
+def _shares(size: int, parts: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """The share (parts, size) of each element in each part."""
+    found = np.zeros((parts, size))
+    for part in range(parts):
+        first, last = part * size // parts, -(-(part + 1) * size // parts)
+        found[part, first:last] = 1 / (last - first)
+    return found
+
+
+def _along(node: Node, src: Value, place: int, shares: np.ndarray[tuple[int, int], np.dtype[np.generic]]) -> Value:
+    """The product of a matrix with src along one axis."""
+    rank = len(src.shape or ())
+    order = [*range(rank)]
+    order[place], order[-1] = order[-1], order[place]
+    turned = matmul(node.emit, transpose(node, src, order), np.ascontiguousarray(shares.T))
+    return transpose(node, turned, order)
+
+
+def _resized(node: Node, sampling: resize.Sampling) -> Value:
+    shape, wanted = node.shape("self" if node["self"] is not None else "input"), node.result_shape
+    src = native(node, "self" if node["self"] is not None else "input")
+    given = [None] * (len(shape) - 2) if node["align_corners"] else _scales(node, len(shape) - 2)
+    axes = {
+        place: resize.Axis(shape[place], wanted[place], given[place - 2] or wanted[place] / shape[place])
+        for place in range(2, len(shape))
+    }
+    return resize.resize(node.emit, src, axes, sampling)
+
+
+def _scales(node: Node, count: int) -> list[float | None]:
+    """The stated scale of each axis."""
+    if node["scale_factors"] is not None:
+        return [*node["scale_factors"]]
+    names = ("scales_d", "scales_h", "scales_w")[-count:] if count > 1 else ("scales",)
+    return [node[name] for name in names]
+
+
+@lowers("upsample_nearest1d.default", "upsample_nearest2d.default", "upsample_nearest3d.default",
+        "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")  # fmt: skip
+def nearest(node: Node) -> Value:
+    """An image resized to the elements before."""
+    return _resized(node, resize.Sampling("nearest", "asymmetric", "floor"))
+
+
+@lowers("upsample_bilinear2d.default", "upsample_linear1d.default", "upsample_bilinear2d.vec", "upsample_linear1d.vec",
+        "upsample_trilinear3d.default", "upsample_trilinear3d.vec")  # fmt: skip
+def linear(node: Node) -> Value:
+    """An image resized by linear interpolation."""
+    return _resized(node, resize.Sampling("linear", _coordinates(node), "floor"))
+
+
+@lowers("upsample_bicubic2d.default", "upsample_bicubic2d.vec")
+def cubic(node: Node) -> Value:
+    """An image resized by cubic interpolation."""
+    if dtype_of(node.value("self" if node["self"] is not None else "input")) not in NATIVE:
+        raise NotLowered("no data type of a product")
+    return _resized(node, resize.Sampling("cubic", _coordinates(node), "floor", -0.75))
+
+
+def _coordinates(node: Node) -> str:
+    return "align_corners" if node["align_corners"] else "half_pixel"

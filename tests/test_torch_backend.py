@@ -1,0 +1,375 @@
+"""The backend of torch.compile: results, gradients, sharing of memory, and what is left to PyTorch."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import onegraph.torch  # noqa: E402
+from onegraph.errors import ArgumentError, UnsupportedError  # noqa: E402
+from onegraph.reference import run  # noqa: E402
+
+pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
+nn, functional = torch.nn, torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def compiled(module, **options):
+    return torch.compile(module, backend=onegraph.torch.backend, options=options)
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = functional.max_pool2d(functional.relu(self.norm(self.convolution(x))), 2)
+        return self.linear(x.mean((2, 3)))
+
+
+class Attention(nn.Module):
+    def __init__(self, heads=4, **options):
+        super().__init__()
+        self.project, self.heads, self.options = nn.Linear(16, 48), heads, options
+
+    def forward(self, x, mask=None):
+        parts = self.project(x).chunk(3, -1)
+        split = [one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in parts]
+        found = functional.scaled_dot_product_attention(*split, attn_mask=mask, **self.options)
+        return found.transpose(1, 2).flatten(2)
+
+
+def agree(module, *args, dtype=torch.float32, **options):
+    """Compare with PyTorch in float64; a compiled result may be 4 times as far from it as eager's."""
+    wide = copy.deepcopy(module).double()
+    exact = wide(*[one.double() if torch.is_tensor(one) and one.is_floating_point() else one for one in args])
+    module = copy.deepcopy(module).to(dtype)
+    given = [one.to(dtype) if torch.is_tensor(one) and one.is_floating_point() else one for one in args]
+    eager, found = module(*given), compiled(module, **options)(*given)
+    assert found.dtype == eager.dtype
+    assert found.shape == eager.shape
+    limit = 4 * (eager.double() - exact).abs().max() + 1e-6 * exact.abs().max()
+    assert (found.double() - exact).abs().max() <= limit
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_convolutional_model(dtype):
+    with torch.no_grad():
+        agree(Small().eval(), torch.randn(2, 3, 8, 8), dtype=dtype)
+    assert onegraph.torch.stats().left == ()
+    assert onegraph.torch.stats().share == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "mask"),
+    [
+        ({}, None),
+        ({"is_causal": True}, None),
+        ({"scale": 0.3}, None),
+        ({}, torch.randn(6, 6)),
+        ({}, torch.arange(6)[:, None] >= torch.arange(6)),
+        ({}, torch.tensor([[True] * 6, [False] * 6] * 3)),
+    ],
+)
+def test_attention(options, mask):
+    with torch.no_grad():
+        agree(Attention(**options).eval(), torch.randn(2, 6, 16), mask)
+    assert not any("attention" in one.op for one in onegraph.torch.stats().left)
+
+
+def test_a_row_without_keys_is_zero():
+    mask = torch.zeros(6, 6)
+    mask[2] = -np.inf
+    with torch.no_grad():
+        agree(Attention().eval(), torch.randn(2, 6, 16), mask)
+
+
+def test_the_least_number_as_a_mask_hides_nothing_alone():
+    mask = torch.zeros(6, 6)
+    mask[2] = torch.finfo(torch.float32).min
+    with torch.no_grad():
+        agree(Attention().eval(), torch.randn(2, 6, 16), mask)
+
+
+def test_channels_last_input_is_not_copied():
+    module = Small().eval()
+    x = torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        model = compiled(module)
+        torch.testing.assert_close(model(x), module(x))
+
+
+def test_result_has_the_strides_of_eager():
+    module = nn.Conv2d(3, 8, 3).eval().to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        assert compiled(module)(x).stride() == module(x).stride()
+
+
+def test_parameters_are_constants():
+    module, seen = Small().eval(), []
+    model = compiled(module)
+    original = onegraph.Graph.compile
+
+    def recorded(graph, **options):
+        seen.append([*graph.inputs.values()])
+        return original(graph, **options)
+
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(onegraph.Graph, "compile", recorded)
+        model(torch.randn(2, 3, 8, 8))
+    assert [len(one) for one in seen] == [1]
+
+
+def test_a_written_parameter_counts():
+    module, x = nn.Linear(4, 3).eval(), torch.randn(2, 4)
+    model = compiled(module)
+    with torch.no_grad():
+        model(x)
+        module.weight.mul_(2)
+        torch.testing.assert_close(model(x), module(x))
+        module.load_state_dict({"weight": torch.ones(3, 4), "bias": torch.zeros(3)})
+        torch.testing.assert_close(model(x), module(x))
+
+
+def test_parameters_that_are_written_often_become_inputs():
+    module, x = nn.Linear(4, 3).eval(), torch.randn(2, 4)
+    model = compiled(module)
+    with torch.no_grad():
+        for _ in range(8):
+            module.weight.mul_(1.5)
+            torch.testing.assert_close(model(x), module(x))
+    assert onegraph.torch.stats().graphs == 5  # counts each compilation: 4 with constants, and the last
+
+
+def test_parameters_made_in_inference_mode():
+    with torch.inference_mode():
+        module, x = nn.Linear(4, 3).eval(), torch.randn(2, 4)
+        model = compiled(module)
+        torch.testing.assert_close(model(x), module(x))
+        module.weight.mul_(2)
+        torch.testing.assert_close(model(x), module(x))
+
+
+def test_two_modules_of_one_class_keep_their_parameters():
+    first, second, x = nn.Linear(4, 3), nn.Linear(4, 3), torch.randn(2, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(first)(x), first(x))
+        torch.testing.assert_close(compiled(second)(x), second(x))
+        torch.testing.assert_close(compiled(first)(x), first(x))
+
+
+def test_tied_weights():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, tokens):
+            return self.head(torch.tanh(self.embedding(tokens)))
+
+    with torch.no_grad():
+        agree(Tied().eval(), torch.arange(6).reshape(2, 3))
+
+
+def test_updates_in_place_and_views():
+    def function(x):
+        y = torch.tanh(x)
+        y[1:] += 2
+        z = y.view(-1)
+        z.mul_(3)
+        return y, x.t()
+
+    x = torch.randn(3, 4)
+    expected, found = function(x), compiled(function, smallest=1)(x)
+    torch.testing.assert_close(found[0], expected[0])
+    assert found[1].data_ptr() == x.data_ptr()
+
+
+def test_an_input_that_is_written_in_place():
+    def function(x):
+        x.add_(torch.sigmoid(x))
+        return x * 2
+
+    x = torch.randn(3, 4)
+    y = x.clone()
+    torch.testing.assert_close(compiled(function, smallest=1)(x), function(y))
+    torch.testing.assert_close(x, y)
+
+
+def test_buffers_of_a_training_batch_norm():
+    module = Small().train()
+    other, x = copy.deepcopy(module), torch.randn(4, 3, 8, 8)
+    with torch.no_grad():
+        model = compiled(module)
+        for _ in range(3):
+            torch.testing.assert_close(model(x), other(x), rtol=1e-4, atol=1e-5)
+    for one, right in zip(module.buffers(), other.buffers(), strict=True):
+        torch.testing.assert_close(one, right, rtol=1e-4, atol=1e-6)
+
+
+def test_marked_dims_need_no_new_graph():
+    module = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16)).eval()
+    model = compiled(module)
+    with torch.no_grad():
+        for size in (3, 5, 7, 3):
+            x = torch.randn(size, 8)
+            torch._dynamo.mark_dynamic(x, 0)
+            torch.testing.assert_close(model(x), module(x), rtol=1e-5, atol=1e-5)
+    assert onegraph.torch.stats().graphs == 1
+
+
+def test_sizes_in_the_arguments_of_views():
+    model = compiled(Attention().eval())
+    with torch.no_grad():
+        for tokens in (4, 6, 9):
+            x = torch.randn(2, tokens, 16)
+            torch._dynamo.mark_dynamic(x, 1)
+            torch.testing.assert_close(model(x), model._orig_mod(x), rtol=1e-5, atol=1e-5)
+
+
+def test_autocast_to_bfloat16():
+    module, x = Small().eval(), torch.randn(2, 3, 8, 8)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        found, expected = compiled(module)(x), module(x)
+    assert found.dtype == expected.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, rtol=0.05, atol=0.05)
+
+
+class Trained(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(3, 8, 3, stride=2), nn.BatchNorm2d(8)
+        self.inner, self.layer, self.outer = nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 4)
+
+    def forward(self, x):
+        x = functional.silu(self.norm(self.convolution(x)))
+        x = functional.avg_pool2d(x, 2).mean((2, 3))
+        return self.outer(self.layer(functional.gelu(self.inner(x)))).log_softmax(-1)
+
+
+@pytest.mark.parametrize("module", [Trained(), nn.Sequential(nn.Flatten(1, 2), nn.Linear(8, 16), Attention())])
+def test_gradients(module):
+    x = torch.randn(4, 3, 16, 16) if type(module) is Trained else torch.randn(4, 3, 2, 8)
+
+    def gradients(module, function, x):
+        module.zero_grad()
+        function(x).square().mean().backward()
+        return [one.grad.clone().double() for one in module.parameters()]
+
+    wide = copy.deepcopy(module).double()
+    exact = gradients(wide, wide, x.double())
+    eager = gradients(module, module, x)
+    found = gradients(module, compiled(module), x)
+    kinds = [one.kind for one in onegraph.torch.stats().regions]
+    assert kinds == ["forward", "backward"]
+    largest = max(one.abs().max() for one in exact)
+    for one, other, right in zip(found, eager, exact, strict=True):
+        assert (one - right).abs().max() <= 8 * (other - right).abs().max() + 2e-6 * largest
+
+
+def test_training_follows_the_losses_of_eager():
+    first = Trained()
+    second, x, labels = copy.deepcopy(first), torch.randn(8, 3, 16, 16), torch.arange(8) % 4
+    losses = []
+    for module, model in ((first, first), (second, compiled(second))):
+        optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
+        losses.append([])
+        for _ in range(10):
+            optimizer.zero_grad()
+            loss = functional.nll_loss(model(x), labels)
+            loss.backward()
+            optimizer.step()
+            losses[-1].append(loss.item())
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-3)
+
+
+def test_random_numbers_are_left_to_pytorch():
+    module = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8)).train()
+    assert compiled(module)(torch.ones(4, 8)).shape == (4, 8)
+    assert any("bernoulli" in one.op or "dropout" in one.op or "rand" in one.op for one in onegraph.torch.stats().left)
+
+
+def test_statistics_name_what_is_left():
+    def function(x):
+        return torch.linalg.inv(x @ x) @ x
+
+    x = torch.eye(4) + 0.1
+    torch.testing.assert_close(compiled(function)(x), function(x))
+    found = onegraph.torch.stats()
+    assert [one.op for one in found.left] == ["aten.linalg_inv_ex.default"]
+    assert "linalg_inv_ex" in str(found)
+    assert found.to_dict()["left"][0]["count"] == 1
+
+
+def test_an_unsupported_op_raises_on_request():
+    with pytest.raises(Exception, match=r"linalg_inv_ex") as caught:
+        compiled(torch.linalg.inv, fallback="error")(torch.eye(4))
+    assert UnsupportedError.__name__ in repr(caught.value) or "UnsupportedError" in str(caught.getrepr())
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: torch.randn(4, 4, dtype=torch.complex64), "complex64"),
+        (lambda: torch.randn(4, 4, dtype=torch.float64), "float64"),
+    ],
+)
+def test_other_data_types_run_in_pytorch(make, text):
+    x = make()
+    torch.testing.assert_close(compiled(lambda x: torch.tanh(x) @ x)(x), torch.tanh(x) @ x)
+    assert any(text in one.reason or "numpy" in one.reason for one in onegraph.torch.stats().left)
+
+
+@pytest.mark.parametrize("options", [{"fallback": "never"}, {"thread": 1}, {"threads": 0}, {"freeze": 1}])
+def test_wrong_options_are_refused(options):
+    with pytest.raises(Exception, match="expected") as caught:
+        compiled(torch.tanh, **options)(torch.ones(3))
+    assert ArgumentError.__name__ in str(caught.getrepr())
+
+
+def test_export_runs_without_pytorch():
+    module, x = Small().eval(), torch.randn(2, 3, 8, 8)
+    graph = onegraph.torch.export(module, (x,))
+    assert list(graph.inputs) == ["x"]
+    assert list(graph.outputs) == ["output"]
+    expected = module(x).detach().numpy()
+    np.testing.assert_allclose(graph.compile()(x.numpy()), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run(graph, {"x": x.numpy()})["output"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_export_shares_the_memory_of_parameters():
+    module = nn.Linear(4, 3)
+    graph = onegraph.torch.export(module, (torch.ones(2, 4),))
+    addresses = {one.value.__array_interface__["data"][0] for one in graph._tensors if one.value is not None}
+    assert {one.data_ptr() for one in module.parameters()} <= addresses
+
+
+def test_export_names_what_it_cannot_lower():
+    class Inverse(nn.Module):
+        def forward(self, x):
+            return torch.linalg.inv(x)
+
+    with pytest.raises(UnsupportedError, match="linalg_inv_ex"):
+        onegraph.torch.export(Inverse(), (torch.eye(3),))
+
+
+def test_export_refuses_what_is_no_module():
+    with pytest.raises(ArgumentError, match=r"torch\.nn\.Module"):
+        onegraph.torch.export(torch.tanh, (torch.ones(3),))
