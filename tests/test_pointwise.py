@@ -116,3 +116,32 @@ def test_new_value_takes_the_place_of_the_old_one_last():
     g.output("y", y)
     kinds = ["update" if step.members else step.kind for step in join_elementwise(lower(g)).steps]
     assert kinds == ["MatMul", "MatMul", "update", "MatMul", "MatMul", "MatMul"]
+
+
+@pytest.mark.parametrize(
+    "place", ["a transposed input", "a slice as input", "a transposed result", "an output with strides"]
+)
+def test_joined_ops_honour_views_and_strides(place):
+    g = og.Graph()
+    x, y, z = (g.input(name, "f32", (30, 40)) for name in "xyz")
+    given = [RNG.standard_normal((30, 40)).astype(np.float32) for _ in "xyz"]
+    a, b, c = given
+    if place == "a transposed input":
+        source = g.input("w", "f32", (40, 30))
+        given.append(RNG.standard_normal((40, 30)).astype(np.float32))
+        x, a = g.static_transpose(source, order=[1, 0]), given[-1].T
+    if place == "a slice as input":
+        source = g.input("w", "f32", (60, 40))
+        given.append(RNG.standard_normal((60, 40)).astype(np.float32))
+        limits = (g.constant(np.array([number], np.int64), dtype=og.s64) for number in (30, 60))
+        x, a = g.op("Slice", [source, *limits], edition="host"), given[-1][30:]
+    product = g.multiply(x, y)
+    total, less = g.add(product, z), g.subtract(product, z)
+    wanted = [a * b + c, a * b - c]
+    g.output("less", less)
+    if place == "a transposed result":
+        total, wanted[0] = g.static_transpose(total, order=[1, 0]), wanted[0].T
+    g.output("total", total, strides=(1, 30) if place == "an output with strides" else None)
+    found = g.compile()(*given)
+    np.testing.assert_array_equal(found.total, wanted[0])
+    np.testing.assert_array_equal(found.less, wanted[1])

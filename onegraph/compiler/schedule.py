@@ -376,7 +376,11 @@ class Schedule:
 
     def add_pointwise(self, step: Step) -> None:
         """Add several elementwise ops that the kernel of the package computes together."""
-        ins, outs = ([self.values[number] for number in ends] for ends in (step.inputs, step.outputs))
+        self.take_back(step.outputs)
+        # A transpose before the step is a view by now, and a graph output may have strides.
+        given, wanted = ([self.values[number] for number in ends] for ends in (step.inputs, step.outputs))
+        ins = [value if value.dense else self.values[self.dense_copy(value)] for value in given]
+        outs = [value if value.dense else self.new_value(value, dense_of(value.shape)) for value in wanted]
         code = code_of(step)
         key = "pointwise", *[(value.dtype, value.shape) for value in (*ins, *outs)], *code
         if key not in self._kernels:
@@ -388,7 +392,7 @@ class Schedule:
         in_place = [
             (target.storage, source.storage)
             for target, source in zip(outs, reversed([one for one in ins if one.shape == outs[0].shape]), strict=False)
-            if target.dtype is source.dtype
+            if target.dtype is source.dtype and not source.offset
         ]
         pieces, is_small = [value.storage for value in values], size <= SMALL_BYTES
         self.steps.append(
@@ -396,6 +400,9 @@ class Schedule:
                 compiled, compiled, pieces, len(ins), in_place, note, size, is_small, is_small, shifts_of(values)
             )
         )
+        for source, target in zip(outs, wanted, strict=True):
+            if source is not target:
+                self.add_copy(source, target, step, "the output has strides")
 
     def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
         """Add a compiled partition with the values ``numbers`` at its ports, inputs first."""
