@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph import reference
 
 SHAPES = {"w": (16, 8), "b": (8,)}
 STEPS = 20
@@ -390,3 +391,29 @@ def test_statistics_are_two_variables(wrong):
     with pytest.raises(og.ArgumentError, match="'mean' is assigned already"):
         og.training.batch_norm(g, x, given["gamma"], given["beta"], given["mean"], given["mean"])
     assert g.ops == ()
+
+
+WINDOW = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+OPTIMIZERS = {"SGD": og.training.SGD(0.1, momentum=0.9), "AdamW": og.training.AdamW(0.01)}
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("edition", ["legacy-1", "onednn-3.13"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_gives_every_variable_the_value_of_the_reference(optimizer, edition):
+    g, rng = og.Graph(), np.random.default_rng(0)
+    x = g.input("x", og.f32, (2, 8, 8, 3))
+    shapes = {"conv": (4, 4, 3, 5), "deconv": (4, 4, 5, 3) if edition == "legacy-1" else (4, 4, 3, 5)}
+    w = {name: g.variable(name, rng.normal(0, 0.3, shape).astype(np.float32)) for name, shape in shapes.items()}
+    ones = [g.constant(np.ones(5, np.float32)) for _ in range(4)]
+    normal = g.batch_norm_forward_training(g.convolution(x, w["conv"], **WINDOW), *ones, epsilon=1e-3).dst
+    restored = g.op("ConvTranspose", [g.relu(normal), w["deconv"]], WINDOW, edition=edition)
+    loss = g.output("loss", og.training.mean_squared_error(g, restored, x))
+    OPTIMIZERS[optimizer].minimize(g, loss, [*w.values()])
+    model, step = g.compile(), g._as_step()
+    for _ in range(3):
+        before, given = dict(model.variables), rng.normal(size=(2, 8, 8, 3)).astype(np.float32)
+        model(given)
+        wanted = reference.run(step, {"x": given, **before})
+        for name, value in model.variables.items():
+            np.testing.assert_allclose(value, wanted[g._next[name]], rtol=2e-3, atol=2e-5, err_msg=name)
