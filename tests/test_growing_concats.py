@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.capi.settings import is_native
 
 BF16 = ml_dtypes.bfloat16
 SHAPE = 2, 5, 6, 16
@@ -53,7 +54,8 @@ def test_dense_block_shares_the_memory(dtype, tolerance, activation, policy):
         np.testing.assert_allclose(model(x).astype(np.float64), expected(x.astype(np.float64)), tolerance, tolerance)
     parts = model.report().partitions
     scaled = [part for part in parts if part.executor == "copy" and part.kinds[0] == "BatchNormInference"]
-    assert len(scaled) == 3  # the norms of all Concats but that of the last, which lies alone
+    # The norms of all Concats but that of the last, which lies alone. Without bf16 arithmetic, ops run between casts.
+    assert len(scaled) == (3 if dtype == "f32" or is_native(og.bf16) else 0)
 
 
 def test_returned_concat_has_its_own_memory():

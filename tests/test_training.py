@@ -394,12 +394,12 @@ def test_statistics_are_two_variables(wrong):
 
 
 WINDOW = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
-OPTIMIZERS = {"SGD": og.training.SGD(0.1, momentum=0.9), "AdamW": og.training.AdamW(0.01)}
+OF_REFERENCE = {"SGD": og.training.SGD(0.1, momentum=0.9), "AdamW": og.training.AdamW(0.01)}
 
 
 @pytest.mark.library
 @pytest.mark.parametrize("edition", ["legacy-1", "onednn-3.13"])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", OF_REFERENCE)
 def test_a_step_gives_every_variable_the_value_of_the_reference(optimizer, edition):
     g, rng = og.Graph(), np.random.default_rng(0)
     x = g.input("x", og.f32, (2, 8, 8, 3))
@@ -409,7 +409,7 @@ def test_a_step_gives_every_variable_the_value_of_the_reference(optimizer, editi
     normal = g.batch_norm_forward_training(g.convolution(x, w["conv"], **WINDOW), *ones, epsilon=1e-3).dst
     restored = g.op("ConvTranspose", [g.relu(normal), w["deconv"]], WINDOW, edition=edition)
     loss = g.output("loss", og.training.mean_squared_error(g, restored, x))
-    OPTIMIZERS[optimizer].minimize(g, loss, [*w.values()])
+    OF_REFERENCE[optimizer].minimize(g, loss, [*w.values()])
     model, step = g.compile(), g._as_step()
     for _ in range(3):
         before, given = dict(model.variables), rng.normal(size=(2, 8, 8, 3)).astype(np.float32)
