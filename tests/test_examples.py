@@ -36,7 +36,7 @@ SHOWS = {
     "conv_transpose_backward_weights": ["(4, 3, 3, 3)", "expected 10"],
     "convolution_backprop_data": ["ConvTranspose: groups do not compile otherwise", "(1, 8, 8, 4)"],
     "convolution_backprop_filters": ["(3, 1, 2, 3, 2)"],
-    "faster_resnet_torch": ["difference", "1 graphs captured, 0 graph breaks", "100.0% of multiply-adds"],
+    "faster_resnet_torch": ["difference", "graphs captured: 1, graph breaks: 0", "100.0% of multiply-adds"],
     "digits_resnet": ["in the last of 2", "of 297 digits that the network has not seen"],
     "getting_started": ["oneDNN, fused", "doubled output: True"],
     "partitions": ["StaticReshape", "the library does not run all of the graph"],

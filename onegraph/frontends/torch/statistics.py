@@ -13,6 +13,7 @@ import torch
 from torch.fx import Node as FxNode
 from torch.utils.flop_counter import flop_registry
 
+from ...opset.shapes import counted
 from .lowering import concrete, is_call
 
 log = logging.getLogger("onegraph.torch")
@@ -108,8 +109,8 @@ class Statistics:
     def __str__(self) -> str:
         count = sum(one.count for one in self.left)
         lines = [
-            f"{self.graphs} graphs captured, {sum(self.breaks.values())} graph breaks",
-            f"{self.partitions} partitions run {self.taken} ops; PyTorch runs {count}",
+            f"graphs captured: {self.graphs}, graph breaks: {sum(self.breaks.values())}",
+            f"ops in oneDNN: {self.taken}, in {counted(self.partitions, 'partition')}; ops in PyTorch: {count}",
             f"{self.share:.1%} of multiply-adds in oneDNN",
         ]
         lines += [f"  {one.count:4} {one.op}: {one.reason}" for one in self.left]
