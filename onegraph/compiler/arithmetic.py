@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..faults.use import PRODUCTS
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
-from .lower import Step, Value
+from .lowered import Step, Value
 
 FLOATING = (DataType.f32, DataType.bf16, DataType.f16)
 _UNDONE = frozenset(["Dequantize", "DynamicDequantize", "TypeCast", "StaticReshape", "StaticTranspose"])

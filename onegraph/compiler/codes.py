@@ -23,7 +23,7 @@ from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, HOST
 from ..reference import run_op
-from .lower import Lowered, Step, Value, dense_of
+from .lowered import Lowered, Step, Value, dense_of
 
 LIMITS = {DataType.s8: (-128, 127), DataType.u8: (0, 255)}
 CODES = frozenset(LIMITS)

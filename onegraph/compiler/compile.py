@@ -25,13 +25,15 @@ from ..faults.operands import rows_together
 from ..faults.use import VIEWS
 from ..native.library import HASHES_CONSTANTS
 from .edge_layouts import EdgeLayouts
-from .lower import Lowered, Step
+from .lowered import Lowered, Step
+from .own_kernels import OwnKernels
 from .partition_cache import Pattern
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .schedule import Schedule
 from .steps import CompiledStep, Note, collapsed_binary, shifts_of
 from .thread_tuning import SMALL_BYTES
+from .views import add_view
 
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
 
@@ -70,6 +72,7 @@ class _StepCompiler:
         self._lowered, self._fpmath_mode, self._share = lowered, fpmath_mode, share
         self._schedule = Schedule(lowered)
         self._values = self._schedule.values
+        self._own_kernels = OwnKernels(lowered, self._schedule)
         self._edges = EdgeLayouts(lowered, self._schedule)
         self._patterns = Patterns(lowered, self._schedule, fpmath_mode, keeps=keeps, unkept=unkept)
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
@@ -102,7 +105,7 @@ class _StepCompiler:
         if len(steps) == 1:
             self._add_one(steps[0], note, partition)
             return
-        if self._schedule.add_scaling(steps):
+        if self._own_kernels.add_scaling(steps):
             return
         reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
@@ -135,21 +138,21 @@ class _StepCompiler:
 
     def _add_one(self, step: Step, note: str = "", partition: Partition | None = None) -> None:
         """Add one step: compiled by the library if possible, otherwise as a view or a numpy step."""
-        schedule, reason = self._schedule, ""
+        schedule, kernels, reason = self._schedule, self._own_kernels, ""
         if step.executor == "view":
             return  # a change of axis order that costs nothing
         if step.executor == "pointwise":
-            schedule.add_pointwise(step)
+            kernels.add_pointwise(step)
             return
         if schedule.add_repeated(step):
             return
         if step.executor == "kernel":
-            schedule.add_on_codes(step)
+            kernels.add_on_codes(step)
             return
         if step.executor == "library":
-            if (step.kind in VIEWS and schedule.add_view(step)) or schedule.add_concat(step):
+            if (step.kind in VIEWS and add_view(schedule, step)) or kernels.add_concat(step):
                 return
-            if schedule.add_scaling([step]) or (self._scales and schedule.add_rescaling(step)):
+            if kernels.add_scaling([step]) or (self._scales and kernels.add_rescaling(step)):
                 return
             try:
                 if not self._add_collapsed(step, note):
@@ -163,8 +166,8 @@ class _StepCompiler:
                 return
         if step.executor == "copy" or step.kind == "TypeCast":
             schedule.add_cast(step, reason)
-        elif not schedule.add_view(step):
-            schedule.add_numpy(step, reason)
+        elif not (add_view(schedule, step) or kernels.add_op(step, reason or step.note)):
+            schedule.add_numpy(step, reason or step.note)
 
     # The library's partitions ----------------------------------------------------------------------------------------
 

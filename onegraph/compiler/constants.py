@@ -23,7 +23,7 @@ from ..opset.editions.dialect import channel_swap, format_of
 from ..opset.editions.registry import BASE, edition
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
-from .lower import Dims, Lowered, Step, Value, dense_of
+from .lowered import Dims, Lowered, Step, Value, dense_of
 from .normalized_weights import normalized
 from .report import nbytes
 from .rewrites import Part

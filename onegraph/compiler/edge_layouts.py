@@ -14,7 +14,7 @@ from ..faults.operands import varying
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST
 from ..faults.use import Fused
 from ..native.library import VERSION
-from .lower import Lowered, Step, Value, dense_of
+from .lowered import Lowered, Step, Value, dense_of
 from .partition_cache import Layout, Pattern
 from .schedule import Schedule
 from .steps import ARITHMETIC, channels_last, is_slow_pool, mixed, needs_dense, slow_operand

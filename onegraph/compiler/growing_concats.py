@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir.op import Array
 from ..opset.dtypes import DataType
-from .lower import Lowered, Step, Value
+from .lowered import Lowered, Step, Value
 
 
 def is_scaling(step: Step, values: Mapping[int, Value]) -> bool:
@@ -58,6 +58,17 @@ def growing(lowered: Lowered, values: Mapping[int, Value], fixed: set[int]) -> d
         if result not in fixed and all(is_scaling(reader, values) for reader in readers.get(result, ())):
             latest.append(step)
     return found
+
+
+def placed_in(grown: Mapping[int, Step], lowered: Lowered, values: Mapping[int, Value]) -> dict[int, Value]:
+    """By id, the results of the Concats that are the first part of a later one, placed in the memory of that one."""
+    placed: dict[int, Value] = {}
+    for step in reversed(lowered.steps):
+        if step.id in grown:
+            number, result = grown[step.id].outputs[0], step.outputs[0]
+            whole = placed.get(result) or values[result]
+            placed[number] = values[number].placed(whole.storage, whole.strides, whole.offset)
+    return placed
 
 
 def _continues(step: Step, first: Step, values: Mapping[int, Value]) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ..native.library import ffi, lib
 from ..opset.dtypes import DataType
-from .host_views import is_irregular
-from .lower import Value
+from .lowered import Value
 from .to_capi import capi_tensor
 
 FLOATS = frozenset([DataType.f32, DataType.f16, DataType.bf16])
@@ -73,7 +72,7 @@ def has_kernel(kind: str, values: Sequence[Value]) -> bool:
     dtypes = [value.dtype for value in values]
     if any(0 in value.shape for value in values):
         return False
-    if any(is_irregular(value.shape, value.strides) for value in values):
+    if any(value.irregular for value in values):
         return False
     if kind in ON_CODES:
         kinds = CODES if kind == "look_up" else CODES | {DataType.f32}

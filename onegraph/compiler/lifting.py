@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..faults.performance import WEIGHTS, Product
 from ..faults.use import ELEMENTWISE
 from ..native.library import VERSION
-from .lower import Lowered, Step, Value, dense_of
+from .lowered import Lowered, Step, Value, dense_of
 
 # Ops that compute the same on a tensor with further axes of size 1 in front.
 BEHIND = ELEMENTWISE | {"Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract", "TypeCast"}

@@ -10,11 +10,8 @@ them nor makes a partition that depends on its own result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +20,6 @@ from ..builder.graph import DataGraph
 from ..builder.signature_cache import MAX_SIGNATURES
 from ..capi.settings import is_native
 from ..errors import ArgumentError, UnsupportedError
-from ..faults.ops.elementwise import INTEGRAL
 from ..faults.use import CONVOLUTIONS, DEQUANTIZATIONS
 from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
@@ -31,98 +27,12 @@ from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swap
 from ..opset.editions.registry import base_of
 from ..opset.ops.quantization import misplaced_scales, scale_axis
 from ..opset.schema import AttrValue, Call, Schema, Shape, TensorType
-from ..opset.shapes import dense_strides, known_dims
+from ..opset.shapes import known_dims
+from .integer_bounds import IntegerBounds
+from .lowered import NO_ATTRS, Dims, Lowered, Step, Value, dense_of
 from .rewrites import Form, Part, library_form, signature_form
 from .rewrites.precision import rounded
 from .shared_constants import Key, SharedConstants, derived
-
-Dims = tuple[int, ...]
-dense_of = lru_cache(maxsize=MAX_SIGNATURES)(dense_strides)
-NO_ATTRS: Mapping[str, AttrValue] = MappingProxyType({})
-
-
-class Value(NamedTuple):
-    """A tensor of the lowered graph.
-
-    ``storage`` is the id of the value that owns the memory: its own id, or that of the value that it is a view of.
-    ``strides``, and the ``offset`` of its first element in that memory, are in elements.
-    """
-
-    id: int
-    dtype: DataType
-    shape: Dims
-    strides: Dims
-    storage: int
-    name: str
-    constant: Array | None = None
-    offset: int = 0
-
-    @property
-    def shift(self) -> int:
-        """Bytes from the start of the memory to the first element."""
-        return self.offset * self.dtype.numpy.itemsize
-
-    def placed(self, storage: int, strides: Dims, offset: int = 0) -> Value:
-        """The value in the memory of ``storage``, with these strides, from element ``offset`` of that memory on."""
-        return self._replace(storage=storage, strides=strides, offset=offset)
-
-    @property
-    def dense(self) -> bool:
-        """Whether the strides are those of a dense row-major array."""
-        return self.strides == dense_of(self.shape)
-
-
-class Step(NamedTuple):
-    """A step of the lowered graph: an op, a part of an op, or a view of one of its tensors.
-
-    ``executor`` is library, view, copy, pointwise or reference; ``note`` says what was rewritten. ``part`` is the op
-    that the library gets. ``whole`` says whether the step is the whole op, so that numpy can run the op as a fallback.
-    ``folded`` has the ops that were folded into the constants of the step. ``members`` has the steps that a step of
-    executor pointwise joins.
-    """
-
-    id: int
-    executor: str
-    kind: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    op: Op
-    attrs: Mapping[str, AttrValue] = NO_ATTRS
-    note: str = ""
-    part: Part | None = None
-    whole: bool = True
-    folded: tuple[Op, ...] = ()
-    members: tuple[Step, ...] = ()
-
-    @property
-    def label(self) -> str:
-        """The kind of the op; for a part of an op, the kind of the part too."""
-        return self.op.kind if self.whole or self.kind == self.op.kind else f"{self.op.kind}: {self.kind}"
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A graph lowered to steps; every shape is known.
-
-    Attributes:
-        shared: the constants that other programs of the executable have computed.
-        keys: the keys in ``shared`` of the constants that were computed.
-        folded: the steps that were computed at compilation.
-        repeated: the results that repeat another one for their only reader, each with the other one.
-    """
-
-    graph: DataGraph
-    values: dict[int, Value]
-    steps: tuple[Step, ...]
-    shared: SharedConstants
-    keys: dict[int, Key] = field(default_factory=dict)
-    folded: tuple[Step, ...] = ()
-    repeated: Mapping[int, int] = field(default_factory=dict)
-
-    def key(self, value: Value) -> Key:
-        """The key of a constant."""
-        assert value.constant is not None
-        return self.keys.get(value.id) or self.shared.key(value.constant)
 
 
 def lower(graph: DataGraph, *, fallback: bool = True, shared: SharedConstants | None = None) -> Lowered:
@@ -190,7 +100,7 @@ class _Lowering:
         self.steps: list[Step] = []
         self._graph = graph
         self._casts: dict[tuple[int, DataType | None], int] = {}
-        self._bounds: dict[int, int] = {}
+        self._bounds = IntegerBounds()
 
     def add(self, op: Op) -> None:
         """Add the steps of an op; an End has no output and computes nothing."""
@@ -225,7 +135,7 @@ class _Lowering:
 
     def _form(self, op: Op, schema: Schema, outputs: Sequence[LogicalTensor]) -> tuple[Form | None, str]:
         """The form of an op that the library computes right, or None and the reason why there is none."""
-        bounds = self._bounds_of(op, base_of(schema).kind)
+        bounds = self._bounds.of(op, base_of(schema).kind)
         joins = base_of(schema).kind == "BatchNormInference" and self._makers.get(op.inputs[0]) in NORMALIZED
         if op.signature is not None:
             return signature_form(op.signature, len(outputs), bounds, joins)
@@ -234,29 +144,6 @@ class _Lowering:
         call = base_call(schema, base_of(schema), op.attrs, types, len(outputs), dtypes)
         call = base_call(schema, base_of(schema), _with_scale_axis(op, call), types, len(outputs), dtypes)
         return library_form(schema, call, joins=joins)
-
-    def _bounds_of(self, op: Op, kind: str) -> tuple[int | None, ...]:
-        """The largest magnitude of each integer input of an op, None if unknown; empty for ops on other types.
-
-        Also stores the bound of the output. The library computes attention masks with such integers in its kernel.
-        """
-        source = op.inputs[0] if op.inputs else None
-        if kind == "GenIndex" and source is not None and source.shape is not None:
-            axis = op.attrs["axis"]
-            assert isinstance(axis, int)
-            self._bounds[op.outputs[0].id] = source.shape[axis] or 0
-        if kind not in INTEGRAL or source is None or source.dtype is not DataType.s32:
-            return ()
-        found = tuple([None if tensor is None else self._bound(tensor) for tensor in op.inputs])
-        known = [bound for bound in found if bound is not None]
-        if len(known) == len(found):
-            self._bounds[op.outputs[0].id] = sum(known)
-        return found
-
-    def _bound(self, tensor: LogicalTensor) -> int | None:
-        if tensor.value is None:
-            return self._bounds.get(tensor.id)
-        return int(np.abs(tensor.value.astype(np.int64)).max(initial=0))
 
     @cached_property
     def _makers(self) -> dict[LogicalTensor | None, str]:

@@ -17,7 +17,7 @@ from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..native.library import HASHES_CONSTANTS
 from ..opset.editions.registry import BASE
 from .lifting import lifted
-from .lower import Dims, Step, Value
+from .lowered import Dims, Step, Value
 from .to_capi import capi_tensor
 
 Wiring = int | tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]

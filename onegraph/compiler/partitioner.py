@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ..capi import Partition
 from ..errors import LibraryRuntimeError
-from .lower import Lowered, Step
+from .lowered import Lowered, Step
 from .to_capi import capi_graph
 
 # The search time grows with the square of the number of ops, so the library gets this many steps at a time.

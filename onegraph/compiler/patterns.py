@@ -18,7 +18,7 @@ from ..faults.slow_fusions import slow_fusion
 from ..faults.use import Fused
 from ..native.library import HASHES_CONSTANTS, RUNTIME, VERSION, lib
 from .lifting import is_lifted, with_lifted
-from .lower import Lowered, Step
+from .lowered import Lowered, Step
 from .partition_cache import Pattern, Wiring, wiring
 from .report import nbytes
 from .schedule import Schedule

@@ -15,7 +15,7 @@ from math import prod
 from ..native.library import lib
 from ..opset.dtypes import DataType
 from .kernels import FLOATS
-from .lower import Lowered, Step
+from .lowered import Lowered, Step
 
 # The kernel's ops, by kind.
 OPS = {

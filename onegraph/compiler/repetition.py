@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..faults.use import DEQUANTIZATIONS
-from .lower import Lowered, Step
+from .lowered import Lowered, Step
 
 
 def repeat_for_readers(lowered: Lowered) -> Lowered:

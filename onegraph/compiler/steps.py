@@ -27,9 +27,8 @@ from ..opset.schema import Call
 from ..reference import run_op
 from ..reference.host import INTO, computed_on_host, host_function
 from .arithmetic import arithmetic_of
-from .host_views import is_irregular
 from .kernels import CompiledKernel
-from .lower import Dims, Step, Value, dense_of
+from .lowered import Dims, Step, Value, dense_of
 from .report import PartitionReport
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
 from .to_capi import capi_tensor
@@ -103,7 +102,7 @@ def _names(ops: Sequence[Op]) -> list[tuple[str, str]]:
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     """Whether one of the ops would compute wrong, or slowly, with the strides of a value that it reads or writes."""
-    if is_irregular(value.shape, value.strides):
+    if value.irregular:
         return True
     is_slow = not value.dense and SLOW_STRIDES.affects(VERSION) and SLOW_STRIDES.when((value.shape, value.strides))
     if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):

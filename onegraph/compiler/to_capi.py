@@ -17,7 +17,8 @@ from ..ir.op import Op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.shapes import beyond_single_axes
-from .lower import NO_ATTRS, Lowered, Step, Value, lower, refuse_wildcards
+from .lower import lower, refuse_wildcards
+from .lowered import NO_ATTRS, Lowered, Step, Value
 from .rewrites import Part
 
 END_TYPES = (DataType.f32, DataType.bf16, DataType.f16)  # data types that an End op takes

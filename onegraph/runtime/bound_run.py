@@ -15,7 +15,7 @@ from .._util.init_once import Made
 from .._util.interpreter_tricks import is_held
 from ..arrays.ndarrays import Held, owners
 from ..capi.thread_affinity import OwnerThread, calling_thread
-from ..compiler.lower import Value
+from ..compiler.lowered import Value
 from ..compiler.report import partition_lines, partition_table
 from ..errors import ArgumentError, StateError, StatusError
 from ..ir.op import Array

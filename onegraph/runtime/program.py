@@ -21,7 +21,8 @@ from ..capi.threads import ThreadCount, get_num_threads, restore_threads
 from ..compiler.codes import compute_on_codes
 from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
-from ..compiler.lower import Value, lower
+from ..compiler.lower import lower
+from ..compiler.lowered import Value
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
 from ..compiler.pointwise import join_elementwise
 from ..compiler.repetition import repeat_for_readers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onegraph.compiler.kernels import CompiledKernel, has_kernel
-from onegraph.compiler.lower import Value
+from onegraph.compiler.lowered import Value
 from onegraph.compiler.steps import CompiledStep
 from onegraph.native.library import address_of
 from onegraph.opset.dtypes import DataType

@@ -1,0 +1,140 @@
+"""Adds steps that kernels of the package run, where the library has no kernel or a slow one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from .codes import PLAIN, coding, numbers_of
+from .growing_concats import factor_and_shift, is_scaling
+from .kernels import CompiledPointwise, has_kernel
+from .lowered import Lowered, Step, dense_of
+from .pointwise import code_of
+from .report import nbytes
+from .schedule import Schedule
+from .shared_constants import derived
+from .steps import Note
+
+BY_KIND = {"Select": "select", "ReplaceNaN": "replace_nan"}  # kernels that compute an op as it is
+LARGE_CONCAT = 1 << 15  # bytes
+
+
+class OwnKernels:
+    """Adds steps to a schedule. The methods return whether they have added a step.
+
+    Args:
+        lowered: the graph.
+        schedule: its schedule.
+    """
+
+    def __init__(self, lowered: Lowered, schedule: Schedule) -> None:
+        self._lowered, self._schedule, self._values = lowered, schedule, schedule.values
+        self._concats: set[int] = set()  # ids of the Concats whose result is complete
+        self._pointwise: dict[object, CompiledPointwise] = {}
+
+    def _has(self, kind: str, numbers: Sequence[int]) -> bool:
+        return has_kernel(kind, [self._values[number] for number in numbers])
+
+    def add_concat(self, step: Step) -> bool:
+        """Add a Concat as one copy for each source, into its part of the result.
+
+        The library's Concat copies with one thread, 3 to 10 GB/s. A small one is faster as one step.
+        """
+        schedule, target = self._schedule, self._values[step.outputs[0]]
+        first = schedule.grown.get(step.id)
+        if step.kind != "Concat" or (nbytes(target) < LARGE_CONCAT and target.dense and first is None):
+            return False
+        if not all(self._has("cast", (number, target.id)) for number in step.inputs):
+            return False
+        self._concats.add(step.id)
+        known = len(first.inputs) if first is not None and first.id in self._concats else 0
+        axis = int(step.attrs["axis"]) % len(target.shape)  # type: ignore[arg-type]
+        note, start = schedule.note("copy", step, "into parts of the result, with all threads", step.note), 0
+        for index, source in enumerate([self._values[number] for number in step.inputs]):
+            offset = target.offset + start * target.strides[axis]
+            start += source.shape[axis]
+            if index < known:
+                continue
+            part = target._replace(id=len(self._values), shape=source.shape, name=f"{target.name} (part)")
+            self._values[part.id] = part.placed(target.storage, target.strides, offset)
+            schedule.add_kernel("cast", (source.id, part.id), note)
+        return True
+
+    def add_scaling(self, steps: Sequence[Step]) -> bool:
+        """Add a normalization by constants of a part of rows, and a ReLU behind it.
+
+        The library's kernel for parts of rows is a reference kernel.
+        """
+        first, *rest = steps
+        if not is_scaling(first, self._values) or [step.kind for step in rest] not in ([], ["ReLU"]):
+            return False
+        schedule, inner = self._schedule, first.outputs[0]
+        source, target = self._values[first.inputs[0]], self._values[steps[-1].outputs[0]]
+        if source.dense or source.dtype != target.dtype or (rest and rest[0].inputs != first.outputs):
+            return False
+        if rest and (inner in schedule.returned or inner in schedule.viewed):
+            return False
+        made_from = [self._lowered.key(self._values[number]) for number in first.inputs[1:]]
+        key = derived(("scaling", first.attrs["epsilon"]), *made_from)
+        rows = self._lowered.shared.once(key, partial(factor_and_shift, first, self._values))
+        vectors = [schedule.new_constant(row, first.op.name) for row in rows]
+        kind, numbers = "scale_relu" if rest else "scale", (source.id, *vectors, target.id)
+        if not self._has(kind, numbers):
+            return False
+        reason = "scaled by onegraph: the library has no such kernel"
+        schedule.notes.append(Note("copy", steps, (reason,), [source], [target]))
+        schedule.add_kernel(kind, numbers, len(schedule.notes) - 1)
+        return True
+
+    def add_rescaling(self, step: Step) -> bool:
+        """Add a Quantize or Dequantize that no fusion takes in."""
+        found = coding(step) if step.kind in ("Quantize", "Dequantize") else None
+        source, target = step.inputs[0], step.outputs[0]
+        if found is None or not self._has("rescale", (source, target)):
+            return False
+        before, after = (PLAIN, found) if step.kind == "Quantize" else (found, PLAIN)
+        numbers = self._schedule.new_constant(numbers_of((before,), after, self._values[target].dtype), "numbers")
+        note = self._schedule.note("kernel", step, step.note)
+        self._schedule.add_kernel("rescale", (source, numbers, target), note)
+        return True
+
+    def add_op(self, step: Step, reason: str) -> bool:
+        """Add an op that a kernel computes as it is; ``reason`` is why the library does not."""
+        numbers = (*step.inputs, *step.outputs)
+        if step.kind not in BY_KIND or not self._has(BY_KIND[step.kind], numbers):
+            return False
+        self._schedule.add_kernel(BY_KIND[step.kind], numbers, self._schedule.note("copy", step, reason))
+        return True
+
+    def add_on_codes(self, step: Step) -> None:
+        """Add a step that a kernel for 8-bit codes runs."""
+        schedule, kind = self._schedule, str(step.attrs["kernel"])
+        values = [self._values[number] for number in step.inputs]
+        numbers = [schedule.dense_copy(one) if one.irregular else one.id for one in values] + [*step.outputs]
+        note = schedule.note("kernel", step, step.note)
+        if self._has(kind, numbers):  # not for empty tensors
+            schedule.add_kernel(kind, numbers, note)
+
+    def add_pointwise(self, step: Step) -> None:
+        """Add several elementwise ops that one kernel computes together."""
+        schedule = self._schedule
+        schedule.take_back(step.outputs)
+        # A transpose before the step is a view by now, and a graph output may have strides.
+        given, wanted = ([self._values[number] for number in ends] for ends in (step.inputs, step.outputs))
+        ins = [value if value.dense else self._values[schedule.dense_copy(value)] for value in given]
+        outs = [value if value.dense else schedule.new_value(value, dense_of(value.shape)) for value in wanted]
+        code = code_of(step)
+        key = *[(value.dtype, value.shape) for value in (*ins, *outs)], *code
+        if key not in self._pointwise:
+            self._pointwise[key] = CompiledPointwise(ins, outs, code)
+        reason = "together by onegraph: the library would read and write memory for each result"
+        schedule.notes.append(Note("kernel", step.members, (reason,), ins, outs))
+        in_place = [
+            (target.storage, source.storage)
+            for target, source in zip(outs, reversed([one for one in ins if one.shape == outs[0].shape]), strict=False)
+            if target.dtype is source.dtype and not source.offset
+        ]
+        schedule.add_own(self._pointwise[key], ins, outs, in_place, len(schedule.notes) - 1)
+        for source, target in zip(outs, wanted, strict=True):
+            if source is not target:
+                schedule.add_copy(source, target, step, "the output has strides")

@@ -1,0 +1,126 @@
+"""Finds where the results of views lie, which only rename axes or take part of a tensor and cost no copy."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+import numpy as np
+
+from ..faults.use import VIEWS
+from ..ir.op import Array, Op, schema_of
+from ..opset.editions.dialect import channel_swap, format_of
+from ..opset.editions.registry import BASE, HOST, base_of, edition
+from ..opset.ops.movement import transposition
+from ..opset.schema import Call, TensorType
+from ..reference.host import VIEWS as HOST_VIEWS
+from ..reference.host import host_function
+from .lowered import Dims, Lowered, Step, Value
+from .steps import needs_dense
+
+NEW_NUMPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
+
+class Place(NamedTuple):
+    """Where the elements of a view lie in the memory of its source: strides and the first element, in elements."""
+
+    strides: Dims
+    offset: int
+
+
+def is_host_view(step: Step) -> bool:
+    """Whether a step is a host op that may be a view of its first input."""
+    return step.executor == "reference" and step.op.edition == HOST and step.op.kind in HOST_VIEWS
+
+
+def is_view(step: Step) -> bool:
+    """Whether a step only changes shape or axis order."""
+    return step.executor == "view" or (step.executor == "library" and step.kind in VIEWS)
+
+
+def place_of(step: Step, source: Value, target: Value) -> Place | None:
+    """The place of the result of a view in the memory of its source; None if a reshape needs a dense source."""
+    if is_host_view(step):
+        return _place_on_host(step.op, source, target)
+    if step.kind == "StaticReshape":
+        return _reshaped(source, target.shape)
+    # The library takes tensors that differ in the strides of axes of size 1 alone for each other.
+    return Place(tuple([source.strides[axis] for axis in axis_order(step, source)]), 0)
+
+
+def axis_order(step: Step, source: Value) -> Dims:
+    """For each axis of the result of a step that changes the order of axes, the axis of its source."""
+    if step.executor == "view":
+        return channel_swap(len(source.shape), format_of(schema_of(step.op), step.op.attrs))
+    order = transposition(Call(BASE[step.kind], step.attrs, [TensorType(source.dtype, source.shape)], 1))
+    assert order is not None
+    return order
+
+
+def viewed_constant(step: Step, source: Value, target: Value) -> Array:
+    """The contents of a view of a constant; for all but host ops."""
+    assert source.constant is not None
+    if step.kind == "StaticReshape":
+        return source.constant.reshape(target.shape)
+    return source.constant.transpose(axis_order(step, source))
+
+
+def sources_in_outputs(lowered: Lowered, returned: AbstractSet[int]) -> dict[int, Value]:
+    """By id, the sources of graph outputs that are views, placed in the memory of the outputs.
+
+    Args:
+        lowered: the graph.
+        returned: ids of the values that are outputs of the graph.
+    """
+    steps = [step for step in lowered.steps if step.executor == "library"]
+    views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in returned]
+    producers = {n: step for step in steps for n in step.outputs} if views else {}
+    found: dict[int, Value] = {}
+    for step in views:
+        source, target = lowered.values[step.inputs[0]], lowered.values[step.outputs[0]]
+        producer = producers.get(source.id)
+        if producer is None or producer.kind in VIEWS or source.id in returned or 0 in source.shape:
+            continue
+        if source.id in found or source.storage != source.id or target.storage != target.id or not target.dense:
+            continue
+        strides = source.strides
+        if step.kind == "StaticTranspose":
+            order = axis_order(step, source)
+            strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
+        placed = source.placed(target.id, strides)
+        if placed.dense or not needs_dense(placed, [producer]):
+            found[source.id] = placed
+    return found
+
+
+def _place_on_host(op: Op, source: Value, target: Value) -> Place | None:
+    if op.kind in ("Reshape", "Squeeze", "Unsqueeze"):
+        return _reshaped(source, target.shape)
+    types = [None if tensor is None else tensor.type for tensor in op.inputs]
+    schema = edition(HOST).schemas[op.kind]
+    arrays = [None if tensor is None else tensor.value for tensor in op.inputs[1:]]
+    row, laid = _stand_in(source)
+    found = np.asarray(host_function(schema)(Call(base_of(schema), op.attrs, types, 1), laid, *arrays))
+    first = int(found.__array_interface__["data"][0]) - int(row.__array_interface__["data"][0])
+    return Place(found.strides, first)
+
+
+def _reshaped(source: Value, shape: Dims) -> Place | None:
+    """The place of a value in another shape; None if it needs a dense source."""
+    view = _stand_in(source)[1]
+    try:
+        found = np.reshape(view, shape, copy=False) if NEW_NUMPY else _with_shape(view, shape)
+    except (ValueError, AttributeError):
+        return None
+    return Place(found.strides, 0)
+
+
+def _stand_in(value: Value) -> tuple[Array, Array]:
+    """Memory, and an array on it that has the layout of a value; its elements are never read."""
+    row = np.empty(1, np.uint8)
+    return row, np.lib.stride_tricks.as_strided(row, value.shape, value.strides)
+
+
+def _with_shape(view: Array, shape: Dims) -> Array:
+    view.shape = shape
+    return view
