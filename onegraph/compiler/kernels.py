@@ -27,7 +27,7 @@ _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
 
 
 class CompiledKernel:
-    """A kernel of ``csrc/kernels.cpp`` for fixed layouts, which a step has instead of a compiled partition.
+    """A kernel of ``csrc/kernels/`` for fixed layouts, which a step has instead of a compiled partition.
 
     Args:
         kind: a name in ``KERNELS``.

@@ -2,7 +2,7 @@
 
 The library's fusions have one result. An update of Adam has three results and four inputs of one size, so the library
 reads and writes memory several times. A step of executor ``pointwise`` is several ops that the kernel ``Pointwise`` of
-``csrc/kernels.cpp`` computes on blocks that stay in the cache.
+``csrc/kernels/pointwise.cpp`` computes on blocks that stay in the cache.
 """
 
 from __future__ import annotations

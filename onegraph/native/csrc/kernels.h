@@ -40,7 +40,6 @@ private:
         std::size_t size;
         Bytes strides[MOST];
     };
-    struct Shares;
 
     void merge_axes();
     void compute(char *const *addresses, std::size_t begin, std::size_t end) const;
@@ -73,7 +72,6 @@ private:
         dnnl_data_type_t type;
         bool is_single;
     };
-    struct Shares;
 
     void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
 

@@ -1,0 +1,157 @@
+// Casts between f32, f16 and bf16, and copies between layouts.
+
+#include <algorithm>
+
+#include "rows.h"
+
+#include "floats.h"
+
+namespace onegraph {
+namespace {
+
+Word bits_of(float value) {
+    Word bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+float float_of(Word bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+constexpr Word REBIAS = 112u << 23; // from the exponent of an f16 to that of an f32
+
+float f16_to_f32(Half half) {
+    const Word sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 0x3ffu;
+    if (exponent == 31) return float_of(sign | INFINITE | fraction << 13 | (fraction ? 0x400000u : 0));
+    if (exponent == 0) return float_of(sign | bits_of(static_cast<float>(fraction) * 0x1p-24f));
+    return float_of(sign | (((half & 0x7fffu) << 13) + REBIAS));
+}
+
+Half f32_to_f16(float value) {
+    const Word sign = bits_of(value) >> 16 & 0x8000, size = bits_of(value) & 0x7fffffff;
+    if (size > INFINITE) return static_cast<Half>(sign | 0x7e00 | (size >> 13 & 0x3ff)); // NaN, made quiet
+    if (size >= bits_of(65536)) return static_cast<Half>(sign | 0x7c00);
+    // For a subnormal f16: the sum with 0.5 is rounded to a multiple of the smallest f16.
+    if (size < bits_of(0x1p-14f)) return static_cast<Half>(sign | (bits_of(float_of(size) + 0.5f) - bits_of(0.5f)));
+    return static_cast<Half>(sign | (size - REBIAS + 0xfff + (size >> 13 & 1)) >> 13);
+}
+
+// How to cast elements that lie one behind another, for one type of 16 bits.
+struct Casts {
+    void (*widen)(const Half *source, float *target, std::size_t count);
+    void (*narrow)(const float *source, Half *target, std::size_t count);
+};
+
+template <float (*widened)(Half)>
+ONEGRAPH_INLINE void widen(const Half *source, float *target, std::size_t count) {
+    for (std::size_t i = 0; i < count; i++)
+        target[i] = widened(source[i]);
+}
+
+template <Half (*narrowed)(float)>
+ONEGRAPH_INLINE void narrow(const float *source, Half *target, std::size_t count) {
+    for (std::size_t i = 0; i < count; i++)
+        target[i] = narrowed(source[i]);
+}
+
+const Casts PORTABLE[] = {
+        {[](const Half *s, float *t, std::size_t n) { widen<f16_to_f32>(s, t, n); },
+                [](const float *s, Half *t, std::size_t n) { narrow<f32_to_f16>(s, t, n); }},
+        {[](const Half *s, float *t, std::size_t n) { widen<bf16_to_f32>(s, t, n); },
+                [](const float *s, Half *t, std::size_t n) { narrow<f32_to_bf16>(s, t, n); }},
+};
+
+#if defined(__x86_64__)
+ONEGRAPH_AVX2 void widen_f16(const Half *source, float *target, std::size_t count) {
+    for (; count >= 8; count -= 8, source += 8, target += 8)
+        _mm256_storeu_ps(target, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(source))));
+    widen<f16_to_f32>(source, target, count);
+}
+
+ONEGRAPH_AVX2 void narrow_f16(const float *source, Half *target, std::size_t count) {
+    for (; count >= 8; count -= 8, source += 8, target += 8) {
+        const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(source), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(target), halves);
+    }
+    narrow<f32_to_f16>(source, target, count);
+}
+
+ONEGRAPH_AVX2 void widen_bf16(const Half *source, float *target, std::size_t count) {
+    widen<bf16_to_f32>(source, target, count);
+}
+
+ONEGRAPH_AVX2 void narrow_bf16(const float *source, Half *target, std::size_t count) {
+    narrow<f32_to_bf16>(source, target, count);
+}
+
+const Casts WITH_AVX2[] = {{widen_f16, narrow_f16}, {widen_bf16, narrow_bf16}};
+#else
+const Casts *const WITH_AVX2 = PORTABLE;
+#endif
+
+template <typename T>
+void move(const char *source, Bytes source_stride, char *target, Bytes target_stride, std::size_t count) {
+    for (; count > 0; count--, source += source_stride, target += target_stride)
+        *reinterpret_cast<T *>(target) = *reinterpret_cast<const T *>(source);
+}
+
+void move(dnnl_data_type_t type, const char *source, Bytes from, char *target, Bytes to, std::size_t count) {
+    (size_of(type) == 4 ? move<Word> : move<Half>)(source, from, target, to, count);
+}
+
+// Casts elements at any strides.
+void cast_elements(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    const dnnl_data_type_t from = types[0], to = types[1];
+    const auto from_size = static_cast<Bytes>(size_of(from)), to_size = static_cast<Bytes>(size_of(to));
+    const char *source = pointers[0];
+    char *target = pointers[1];
+    if (strides[0] == from_size && strides[1] == to_size) return cast(from, source, to, target, count, has_avx2());
+    if (from == to) return move(from, source, strides[0], target, strides[1], count);
+    alignas(64) char read[BLOCK * sizeof(Word)], written[BLOCK * sizeof(Word)];
+    for (std::size_t some; count > 0; count -= some) {
+        some = std::min(BLOCK, count);
+        const auto length = static_cast<Bytes>(some);
+        if (strides[0] != from_size) move(from, source, strides[0], read, from_size, some);
+        const bool is_whole = strides[1] == to_size;
+        cast(from, strides[0] == from_size ? source : read, to, is_whole ? target : written, some, has_avx2());
+        if (!is_whole) move(to, written, to_size, target, strides[1], some);
+        source += length * strides[0], target += length * strides[1];
+    }
+}
+
+} // namespace
+
+void cast(dnnl_data_type_t from, const char *source, dnnl_data_type_t to, char *target, std::size_t count, bool is_fast) {
+    const Casts *casts = is_fast ? WITH_AVX2 : PORTABLE;
+    const auto of = [&](dnnl_data_type_t type) -> const Casts & { return casts[type == dnnl_bf16]; };
+    if (from == to) {
+        std::memcpy(target, source, count * size_of(from));
+    } else if (from == dnnl_f32) {
+        of(to).narrow(reinterpret_cast<const float *>(source), reinterpret_cast<Half *>(target), count);
+    } else if (to == dnnl_f32) {
+        of(from).widen(reinterpret_cast<const Half *>(source), reinterpret_cast<float *>(target), count);
+    } else {
+        float wide[BLOCK];
+        for (; count > 0; source += BLOCK * sizeof(Half), target += BLOCK * sizeof(Half)) {
+            const std::size_t some = std::min(BLOCK, count);
+            of(from).widen(reinterpret_cast<const Half *>(source), wide, some);
+            of(to).narrow(wide, reinterpret_cast<Half *>(target), some);
+            count -= some;
+        }
+    }
+}
+
+Row cast_row(int kind, std::size_t count, const dnnl_data_type_t *types) {
+    return kind == onegraph_cast && count == 2 && is_float(types[0]) && is_float(types[1]) ? cast_elements : nullptr;
+}
+
+} // namespace onegraph
+
+extern "C" void onegraph_cast_elements(
+        dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count, int is_portable) {
+    const bool is_fast = !is_portable && onegraph::has_avx2();
+    onegraph::cast(from, static_cast<const char *>(source), to, static_cast<char *>(target), count, is_fast);
+}

@@ -1,0 +1,157 @@
+// Arithmetic on 8-bit codes.
+
+#include <algorithm>
+
+#include "rows.h"
+
+#include "floats.h"
+
+namespace onegraph {
+namespace {
+
+using Code = unsigned char;
+
+#if defined(__x86_64__)
+#define ONEGRAPH_VBMI __attribute__((target("avx512f,avx512bw,avx512vbmi")))
+
+bool has_vbmi() {
+    static const bool found = has_avx512() && __builtin_cpu_supports("avx512vbmi");
+    return found;
+}
+
+// Looks up 64 codes at a time; returns how many elements that were.
+ONEGRAPH_VBMI std::size_t look_up_vbmi(const Code *source, const Code *table, Code *result, std::size_t count) {
+    const __m512i quarters[] = {_mm512_loadu_si512(table), _mm512_loadu_si512(table + 64),
+            _mm512_loadu_si512(table + 128), _mm512_loadu_si512(table + 192)};
+    std::size_t done = 0;
+    for (; done + 64 <= count; done += 64) {
+        const __m512i codes = _mm512_loadu_si512(source + done);
+        const __m512i low = _mm512_permutex2var_epi8(quarters[0], codes, quarters[1]);
+        const __m512i high = _mm512_permutex2var_epi8(quarters[2], codes, quarters[3]);
+        _mm512_storeu_si512(result + done, _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high));
+    }
+    return done;
+}
+#else
+bool has_vbmi() {
+    return false;
+}
+std::size_t look_up_vbmi(const Code *, const Code *, Code *, std::size_t) {
+    return 0;
+}
+#endif
+
+void look_up(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *) {
+    const auto *source = reinterpret_cast<const Code *>(pointers[0]), *table = reinterpret_cast<const Code *>(pointers[1]);
+    auto *result = reinterpret_cast<Code *>(pointers[2]);
+    std::size_t i = 0;
+    if (strides[0] == 1 && strides[2] == 1 && has_vbmi()) i = look_up_vbmi(source, table, result, count);
+    for (; i < count; i++)
+        result[static_cast<Bytes>(i) * strides[2]] = table[source[static_cast<Bytes>(i) * strides[0]]];
+}
+
+// Reads elements as (code - zero) * scale. A stride of 0 repeats one element.
+template <typename T>
+ONEGRAPH_INLINE void read_as(const char *source, Bytes stride, float zero, float scale, float *__restrict wide, std::size_t count) {
+    if (stride == sizeof(T)) {
+        const auto *from = reinterpret_cast<const T *>(source);
+        for (std::size_t i = 0; i < count; i++)
+            wide[i] = (static_cast<float>(from[i]) - zero) * scale;
+        return;
+    }
+    for (std::size_t i = 0; i < count; i++, source += stride)
+        wide[i] = (static_cast<float>(*reinterpret_cast<const T *>(source)) - zero) * scale;
+}
+
+ONEGRAPH_INLINE void read(dnnl_data_type_t type, const char *source, Bytes stride, const float *numbers, float *wide, std::size_t count) {
+    const auto function = type == dnnl_s8 ? 0 : type == dnnl_u8 ? 1 : 2;
+    if (function == 0) read_as<signed char>(source, stride, numbers[0], numbers[1], wide, count);
+    if (function == 1) read_as<Code>(source, stride, numbers[0], numbers[1], wide, count);
+    if (function == 2) read_as<float>(source, stride, numbers[0], numbers[1], wide, count);
+}
+
+template <typename T>
+ONEGRAPH_INLINE void write_as(float *wide, const float *numbers, char *target, Bytes stride, std::size_t count) {
+    const float factor = numbers[onegraph_factor], zero = numbers[onegraph_zero];
+    const float low = numbers[onegraph_low], high = numbers[onegraph_high];
+    const auto code = [=](float number) {
+        number = number * factor + zero;
+        number = number > low ? number : low; // also where it is not a number
+        number = number < high ? number : high;
+        return static_cast<T>(static_cast<int>(__builtin_rintf(number)));
+    };
+    if (stride == sizeof(T)) {
+        auto *__restrict to = reinterpret_cast<T *>(target);
+        for (std::size_t i = 0; i < count; i++)
+            to[i] = code(wide[i]);
+        return;
+    }
+    for (std::size_t i = 0; i < count; i++, target += stride)
+        *reinterpret_cast<T *>(target) = code(wide[i]);
+}
+
+// Computes with elements of one tensor (`kind` 0) or two, by the numbers in the last input.
+template <int kind>
+ONEGRAPH_INLINE void scaled(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    constexpr std::size_t sources = kind == 0 ? 1 : 2, last = sources + 1;
+    const auto *numbers = reinterpret_cast<const float *>(pointers[sources]);
+    alignas(64) float wide[BLOCK], other[BLOCK];
+    for (std::size_t begin = 0, some; begin < count; begin += some) {
+        some = std::min(BLOCK, count - begin);
+        const auto at = [&](std::size_t i) { return pointers[i] + static_cast<Bytes>(begin) * strides[i]; };
+        const bool is_plain = types[last] == dnnl_f32 && strides[last] == sizeof(float);
+        float *__restrict result = is_plain ? reinterpret_cast<float *>(at(last)) : wide;
+        read(types[0], at(0), strides[0], numbers + onegraph_zero_0, result, some);
+        if (kind != 0) read(types[1], at(1), strides[1], numbers + onegraph_zero_1, other, some);
+        for (std::size_t i = 0; kind == onegraph_add && i < some; i++)
+            result[i] += other[i];
+        for (std::size_t i = 0; kind == onegraph_multiply && i < some; i++)
+            result[i] *= other[i];
+        if (types[last] == dnnl_s8) write_as<signed char>(wide, numbers, at(last), strides[last], some);
+        if (types[last] == dnnl_u8) write_as<Code>(wide, numbers, at(last), strides[last], some);
+        for (std::size_t i = 0; types[last] == dnnl_f32 && !is_plain && i < some; i++)
+            *reinterpret_cast<float *>(at(last) + static_cast<Bytes>(i) * strides[last]) = wide[i];
+    }
+}
+
+template <int kind>
+void scaled_portable(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    scaled<kind>(pointers, strides, count, types);
+}
+
+template <int kind>
+ONEGRAPH_AVX2 void scaled_avx2(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    scaled<kind>(pointers, strides, count, types);
+}
+
+template <int kind>
+ONEGRAPH_AVX512 void scaled_avx512(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    scaled<kind>(pointers, strides, count, types);
+}
+
+template <int kind>
+Kernel::Row scaled_row() {
+    return has_avx512() ? scaled_avx512<kind> : has_avx2() ? scaled_avx2<kind> : scaled_portable<kind>;
+}
+
+bool is_code(dnnl_data_type_t type) {
+    return type == dnnl_s8 || type == dnnl_u8;
+}
+
+bool is_scaled(dnnl_data_type_t type) {
+    return type == dnnl_f32 || is_code(type);
+}
+
+} // namespace
+
+Row codes_row(int kind, std::size_t count, const dnnl_data_type_t *types) {
+    if (kind == onegraph_look_up && count == 3)
+        return is_code(types[0]) && is_code(types[1]) && is_code(types[2]) ? look_up : nullptr;
+    const bool has_numbers = count > 2 && types[count - 2] == dnnl_f32 && is_scaled(types[0]) && is_scaled(types[count - 1]);
+    if (kind == onegraph_rescale && count == 3 && has_numbers) return scaled_row<0>();
+    if (count != 4 || !has_numbers || !is_scaled(types[1])) return nullptr;
+    if (kind == onegraph_add) return scaled_row<onegraph_add>();
+    return kind == onegraph_multiply ? scaled_row<onegraph_multiply>() : nullptr;
+}
+
+} // namespace onegraph

@@ -1,0 +1,47 @@
+// What the CPU has, and how the kernels are compiled for it. Its options hold for all that follows.
+
+#pragma once
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+// -O2 leaves loops as they are whose length is not known to be a multiple of a vector.
+#pragma GCC optimize("O3", "no-math-errno")
+// A product and a sum are rounded one after the other on every CPU.
+#pragma GCC optimize("fp-contract=off")
+
+#define ONEGRAPH_INLINE inline __attribute__((always_inline))
+
+namespace onegraph {
+
+#if defined(__x86_64__)
+#define ONEGRAPH_AVX2 __attribute__((target("avx2,f16c")))
+#define ONEGRAPH_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+
+inline bool has_avx2() {
+    unsigned a, b, c = 0, d;
+    static const bool found = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return found;
+}
+
+inline bool has_avx512() {
+    static const bool found = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return found;
+}
+#else
+#define ONEGRAPH_AVX2
+#define ONEGRAPH_AVX512
+
+inline bool has_avx2() {
+    return false;
+}
+
+inline bool has_avx512() {
+    return false;
+}
+#endif
+
+} // namespace onegraph

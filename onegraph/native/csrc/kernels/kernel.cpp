@@ -1,0 +1,106 @@
+// Runs the kernels of rows.h on tensors of any strides.
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "rows.h"
+#include "shares.h"
+
+#include "floats.h"
+
+namespace onegraph {
+namespace {
+
+constexpr std::size_t SHORT = 16; // elements of a row; a longer axis with strides takes less time
+
+Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
+    for (const auto find : {cast_row, select_row, replace_nan_row, scale_row, codes_row})
+        if (const Row found = find(kind, count, types)) return found;
+    throw std::invalid_argument("no kernel for these data types");
+}
+
+} // namespace
+
+Kernel::Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors) : count_(count) {
+    if (count > MOST) throw std::invalid_argument("too many tensors");
+    for (std::size_t i = 0; i < count; i++)
+        types_[i] = tensors[i]->data_type;
+    row_ = row_of(kind, count, types_);
+    const dnnl_graph_logical_tensor_t &result = *tensors[count - 1];
+    for (int axis = 0; axis < result.ndims; axis++) {
+        Axis made {static_cast<std::size_t>(result.dims[axis]), {}};
+        total_ *= made.size;
+        for (std::size_t i = 0; i < count; i++) {
+            const int own = axis - result.ndims + tensors[i]->ndims;
+            if (own < 0 || tensors[i]->dims[own] == 1) continue;
+            made.strides[i] = static_cast<Bytes>(size_of(types_[i])) * tensors[i]->layout.strides[own];
+        }
+        if (made.size != 1) axes_.push_back(made);
+    }
+    merge_axes();
+}
+
+// Orders the axes as the result lies in memory, and merges neighbours that are one axis for every tensor.
+void Kernel::merge_axes() {
+    const std::size_t last = count_ - 1;
+    const auto is_outside = [&](const Axis &a, const Axis &b) { return a.strides[last] > b.strides[last]; };
+    std::stable_sort(axes_.begin(), axes_.end(), is_outside);
+    std::vector<Axis> merged;
+    for (const Axis &axis : axes_) {
+        bool is_one = !merged.empty();
+        for (std::size_t i = 0; i < count_ && is_one; i++)
+            is_one = merged.back().strides[i] == axis.strides[i] * static_cast<Bytes>(axis.size);
+        if (is_one) {
+            const std::size_t size = merged.back().size * axis.size;
+            merged.back() = axis;
+            merged.back().size = size;
+        } else {
+            merged.push_back(axis);
+        }
+    }
+    if (merged.empty()) merged.push_back({1, {}});
+    axes_ = std::move(merged);
+    const auto is_shorter = [](const Axis &a, const Axis &b) { return a.size < b.size; };
+    const auto longest = std::max_element(axes_.begin(), axes_.end(), is_shorter);
+    if (axes_.back().size < SHORT) std::rotate(longest, longest + 1, axes_.end());
+}
+
+void Kernel::compute(char *const *addresses, std::size_t begin, std::size_t end) const {
+    std::size_t places[DNNL_MAX_NDIMS] = {};
+    char *pointers[MOST];
+    std::copy_n(addresses, count_, pointers);
+    const std::size_t last = axes_.size() - 1;
+    for (std::size_t axis = last + 1, rest = begin; axis-- > 0; rest /= axes_[axis].size) {
+        places[axis] = rest % axes_[axis].size;
+        for (std::size_t i = 0; i < count_; i++)
+            pointers[i] += static_cast<Bytes>(places[axis]) * axes_[axis].strides[i];
+    }
+    const auto advance = [&](std::size_t axis, Bytes steps) {
+        for (std::size_t i = 0; i < count_; i++)
+            pointers[i] += steps * axes_[axis].strides[i];
+    };
+    while (begin < end) {
+        const std::size_t some = std::min(end - begin, axes_[last].size - places[last]);
+        row_(pointers, axes_[last].strides, some, types_);
+        begin += some;
+        if (begin == end) break;
+        advance(last, -static_cast<Bytes>(places[last]));
+        places[last] = 0;
+        for (std::size_t axis = last; axis-- > 0;) {
+            advance(axis, 1);
+            if (++places[axis] < axes_[axis].size) break;
+            advance(axis, -static_cast<Bytes>(places[axis]));
+            places[axis] = 0;
+        }
+    }
+}
+
+void Kernel::run(void *const *addresses, int threads) const {
+    char *pointers[MOST];
+    for (std::size_t i = 0; i < count_; i++)
+        pointers[i] = static_cast<char *>(addresses[i]);
+    share(total_, threads, 64, [&](std::size_t begin, std::size_t end) { compute(pointers, begin, end); });
+}
+
+} // namespace onegraph

@@ -1,0 +1,167 @@
+// Several elementwise ops at once.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+
+#include "shares.h"
+
+#include "floats.h"
+
+namespace onegraph {
+namespace {
+
+constexpr std::size_t PIECE = 512; // elements of a block: those of 16 registers fit into the first cache
+constexpr std::size_t REGISTERS = 48;
+constexpr std::size_t LARGE = 1u << 22; // bytes of all tensors; results of more are not read again from a cache
+
+constexpr std::size_t LANES = 8; // a single number lies so often in its register
+
+// An operand of an op: elements that lie one behind another, or `LANES` times the same number.
+struct Operand {
+    const float *elements;
+    std::size_t step; // LANES or 0
+};
+
+// Computes one op; writes up to LANES - 1 elements more than `count`. Each op is rounded by itself.
+void apply_portable(int kind, float *result, Operand a, Operand b, std::size_t count) {
+    const auto on = [&](auto function) {
+        for (std::size_t i = 0; i < count; i += LANES, a.elements += a.step, b.elements += b.step)
+            for (std::size_t j = 0; j < std::min(LANES, count - i); j++)
+                result[i + j] = function(a.elements[j], b.elements[j]);
+    };
+    switch (kind) {
+        case onegraph_op_add: return on([](float x, float y) { return x + y; });
+        case onegraph_op_subtract: return on([](float x, float y) { return x - y; });
+        case onegraph_op_multiply: return on([](float x, float y) { return x * y; });
+        case onegraph_op_divide: return on([](float x, float y) { return x / y; });
+        case onegraph_op_squared_difference: return on([](float x, float y) { return (x - y) * (x - y); });
+        case onegraph_op_square: return on([](float x, float) { return x * x; });
+        case onegraph_op_sqrt: return on([](float x, float) { return std::sqrt(x); });
+        default: return on([](float x, float) { return x; });
+    }
+}
+
+#if defined(__x86_64__)
+// The same for whole vectors.
+ONEGRAPH_AVX2 void apply_avx2(int kind, float *result, Operand a, Operand b, std::size_t count) {
+#define ONEGRAPH_EACH(computed) \
+    for (std::size_t i = 0; i < count; i += LANES, a.elements += a.step, b.elements += b.step) { \
+        const __m256 x = _mm256_loadu_ps(a.elements), y = _mm256_loadu_ps(b.elements); \
+        static_cast<void>(y); \
+        _mm256_storeu_ps(result + i, computed); \
+    } \
+    return
+    switch (kind) {
+        case onegraph_op_add: ONEGRAPH_EACH(_mm256_add_ps(x, y));
+        case onegraph_op_subtract: ONEGRAPH_EACH(_mm256_sub_ps(x, y));
+        case onegraph_op_multiply: ONEGRAPH_EACH(_mm256_mul_ps(x, y));
+        case onegraph_op_divide: ONEGRAPH_EACH(_mm256_div_ps(x, y));
+        case onegraph_op_squared_difference: ONEGRAPH_EACH(_mm256_mul_ps(_mm256_sub_ps(x, y), _mm256_sub_ps(x, y)));
+        case onegraph_op_square: ONEGRAPH_EACH(_mm256_mul_ps(x, x));
+        case onegraph_op_sqrt: ONEGRAPH_EACH(_mm256_sqrt_ps(x));
+        default: ONEGRAPH_EACH(x);
+    }
+#undef ONEGRAPH_EACH
+}
+#else
+const auto apply_avx2 = apply_portable;
+#endif
+
+using Apply = void (*)(int, float *, Operand, Operand, std::size_t);
+
+#if defined(__x86_64__)
+// Writes past the caches, which saves reading what is overwritten.
+ONEGRAPH_AVX2 void stream(const float *source, float *target, std::size_t count) {
+    if (reinterpret_cast<std::uintptr_t>(target) % 32) {
+        std::memcpy(target, source, count * sizeof(float));
+        return;
+    }
+    for (; count >= 8; count -= 8, source += 8, target += 8)
+        _mm256_stream_ps(target, _mm256_loadu_ps(source));
+    std::memcpy(target, source, count * sizeof(float));
+}
+
+void finish_streams() {
+    _mm_sfence();
+}
+#else
+void stream(const float *source, float *target, std::size_t count) {
+    std::memcpy(target, source, count * sizeof(float));
+}
+
+void finish_streams() {}
+#endif
+
+} // namespace
+
+Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors,
+        const int *code, std::size_t n_code)
+    : n_inputs_(n_inputs), n_registers_(count) {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < count; i++) {
+        std::size_t size = 1;
+        for (int axis = 0; axis < tensors[i]->ndims; axis++)
+            size *= static_cast<std::size_t>(tensors[i]->dims[axis]);
+        total_ = std::max(total_, size);
+        if (!is_float(tensors[i]->data_type)) throw std::invalid_argument("no kernel for this data type");
+        tensors_.push_back({tensors[i]->data_type, size == 1});
+        bytes += size * size_of(tensors[i]->data_type);
+    }
+    for (std::size_t i = 0; i < n_code; i += 4) {
+        const Instruction made {code[i], static_cast<std::size_t>(code[i + 1]), static_cast<std::size_t>(code[i + 2]),
+                static_cast<std::size_t>(code[i + 3])};
+        n_registers_ = std::max(n_registers_, made.result + 1);
+        if (made.kind < onegraph_op_add || made.kind > onegraph_op_copy) throw std::invalid_argument("unknown op");
+        instructions_.push_back(made);
+    }
+    if (n_registers_ > REGISTERS) throw std::invalid_argument("too many registers");
+    is_large_ = bytes > LARGE;
+}
+
+void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t end) const {
+    alignas(64) float memory[REGISTERS][PIECE + 16]; // a distance of a power of two makes cache lines collide
+    Operand registers[REGISTERS];
+    const bool is_fast = has_avx2(), streams = is_large_ && is_fast;
+    const Apply function = is_fast ? apply_avx2 : apply_portable;
+    for (std::size_t i = 0; i < n_registers_; i++)
+        registers[i] = {memory[i], LANES};
+    const auto at = [&](std::size_t i, std::size_t place) {
+        return static_cast<char *>(addresses[i]) + place * size_of(tensors_[i].type);
+    };
+    for (std::size_t i = 0; i < n_inputs_; i++) {
+        if (!tensors_[i].is_single) continue;
+        cast(tensors_[i].type, at(i, 0), dnnl_f32, reinterpret_cast<char *>(memory[i]), 1, is_fast);
+        std::fill_n(memory[i], LANES, memory[i][0]);
+        registers[i].step = 0;
+    }
+    for (; begin < end; begin += PIECE) {
+        const std::size_t count = std::min(PIECE, end - begin);
+        for (std::size_t i = 0; i < n_inputs_; i++) {
+            if (tensors_[i].is_single) continue;
+            // Whole vectors are read, also of the last elements.
+            if (tensors_[i].type == dnnl_f32 && count % LANES == 0)
+                registers[i].elements = reinterpret_cast<const float *>(at(i, begin));
+            else
+                cast(tensors_[i].type, at(i, begin), dnnl_f32, reinterpret_cast<char *>(memory[i]), count, is_fast),
+                        registers[i].elements = memory[i];
+        }
+        for (const Instruction &one : instructions_)
+            function(one.kind, memory[one.result], registers[one.first], registers[one.second], count);
+        for (std::size_t i = n_inputs_; i < tensors_.size(); i++) {
+            if (streams && tensors_[i].type == dnnl_f32)
+                stream(memory[i], reinterpret_cast<float *>(at(i, begin)), count);
+            else
+                cast(dnnl_f32, reinterpret_cast<const char *>(memory[i]), tensors_[i].type, at(i, begin), count, is_fast);
+        }
+    }
+    if (streams) finish_streams();
+}
+
+void Pointwise::run(void *const *addresses, int threads) const {
+    share(total_, threads, PIECE, [&](std::size_t begin, std::size_t end) { compute(addresses, begin, end); });
+}
+
+} // namespace onegraph
