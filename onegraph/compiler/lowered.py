@@ -81,6 +81,11 @@ class Step(NamedTuple):
     members: tuple[Step, ...] = ()
 
     @property
+    def reads(self) -> set[int]:
+        """The values that the library, or numpy as a fallback, reads; numpy runs the whole op, which may have more."""
+        return {*self.inputs, *[tensor.id for tensor in self.op.inputs if self.whole and tensor is not None]}
+
+    @property
     def label(self) -> str:
         """The kind of the op; for a part of an op, the kind of the part too."""
         return self.op.kind if self.whole or self.kind == self.op.kind else f"{self.op.kind}: {self.kind}"

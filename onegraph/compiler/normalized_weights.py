@@ -1,16 +1,124 @@
-"""Computes the weights and the bias of a convolution that takes in the normalization of its result."""
+"""Folds the normalization of the result of a convolution into its constant weights and bias."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 
 from ..arrays.ndarrays import aligned_empty
-from ..ir.op import Array
+from ..builder.signature_cache import signature
+from ..errors import OneGraphError
+from ..faults.ops import faults_of
+from ..ir.op import Array, Op
+from ..native.library import VERSION
 from ..opset.dtypes import DataType
-from .rewrites.precision import rounded
+from ..opset.editions.registry import edition
+from ..opset.schema import TensorType
+from .lazy_constants import LazyConstants, placed
+from .lowered import Step
+from .rewrites import Part
+from .rewrites.precision import in_table, rounded
+from .shared_constants import Key, derived
+
+# Axis of the output channels of the weights of a Convolution. A ConvTranspose is slow with a bias.
+OUTPUT_CHANNELS = {"XIO": -1, "OIX": 0}
+
+
+class Normalizations:
+    """Joins convolutions with the normalizations behind them.
+
+    Args:
+        constants: the values of the graph.
+        outputs: ids of the values that are outputs of the graph.
+    """
+
+    def __init__(self, constants: LazyConstants, outputs: AbstractSet[int]) -> None:
+        self._constants, self._outputs = constants, outputs
+        self._parts: dict[int, Part] = {}  # convolutions with a bias, by id of the part without
+
+    def run(self, steps: list[Step]) -> Iterator[Step]:
+        """The steps, where each convolution with constant weights takes in the normalization of its result."""
+        readers: dict[int, list[Step]] = {}
+        for step in steps:
+            for number in step.reads:
+                readers.setdefault(number, []).append(step)
+        taken: set[int] = set()  # ids of steps
+        for step in steps:
+            if step.id in taken:
+                continue
+            following = readers.get(step.outputs[0], []) if step.kind == "Convolution" else []
+            joined = self._with_norm(step, following[0]) if len(following) == 1 else None
+            if joined is not None:
+                taken.add(following[0].id)
+            yield joined or step
+
+    def _with_norm(self, step: Step, norm: Step) -> Step | None:
+        """The convolution with the normalization in its weights; None if that is not possible."""
+        constants, part = self._constants, step.part
+        if norm.kind != "BatchNormInference" or part is None or norm.part is None:
+            return None
+        if {step.executor, norm.executor} != {"library"} or norm.inputs[0] != step.outputs[0]:
+            return None
+        if step.outputs[0] in self._outputs or part.call.attr("data_format") != norm.part.call.attr("data_format"):
+            return None
+        numbers = (*step.inputs[1:], *norm.inputs[1:])
+        if not all(number in constants for number in numbers) or not (is_valid(step.op) and is_valid(norm.op)):
+            return None
+        biased = self._biased(part, TensorType(constants.values[numbers[0]].dtype, constants.values[numbers[-1]].shape))
+        arrays = None if biased is None else self._joined(numbers, part, norm.part)
+        if arrays is None:
+            return None
+        names = (f"{constants.values[step.inputs[1]].name} (folded)", f"{norm.op.name} (folded)")
+        folded = [constants.add_computed(name, *made) for name, made in zip(names, arrays.items(), strict=True)]
+        note = "; ".join(filter(None, (step.note, f"{norm.op.kind} {norm.op.name!r} is folded into the weights")))
+        inputs = (step.inputs[0], *folded)
+        return step._replace(
+            inputs=inputs, outputs=norm.outputs, note=note, part=biased, whole=False, folded=(norm.op,)
+        )
+
+    def _joined(self, numbers: Sequence[int], part: Part, norm: Part) -> dict[Key, Array] | None:
+        """The weights and the bias of a convolution that takes in a normalization; None if a number is out of range.
+
+        Args:
+            numbers: the weights, the bias if there is one, and the vectors of the normalization.
+            part, norm: the convolution and the normalization.
+        """
+        constants = self._constants
+        weights = constants.values[numbers[0]]
+        axis = OUTPUT_CHANNELS[str(part.call.attr("weights_format"))] % len(weights.shape)
+        what = "normalized", axis, norm.call.f32("epsilon"), weights.dtype.value
+        keys = [derived((port, *what), *map(constants.key, numbers)) for port in ("weights", "bias")]
+        found = [constants.shared.find(key) for key in keys]
+        arrays = [array for array in found if array is not None]
+        if len(arrays) < len(keys):
+            arrays = normalized([constants.contents(number) for number in numbers], *what[1:3], weights.dtype)
+            arrays = [constants.shared.keep(key, placed(array)) for key, array in zip(keys, arrays, strict=False)]
+        return dict(zip(keys, arrays, strict=True)) if arrays else None
+
+    def _biased(self, part: Part, bias: TensorType) -> Part | None:
+        """The convolution with a bias; None if the library gets it wrong."""
+        if len(part.types) > 2:
+            return part
+        if id(part) not in self._parts:  # steps with equal parts share what is compiled
+            self._parts[id(part)] = replace(part, inputs=(0, 1, 2), types=(*part.types, bias))
+        found = self._parts[id(part)]
+        return None if faults_of(found.call, VERSION) or not in_table(found.call) else found
+
+
+def is_valid(op: Op) -> bool:
+    """Whether an op keeps the specification; only then numpy and the library surely compute the same."""
+    if op.signature is not None:
+        return True
+    chosen, dtypes = edition(op.edition), tuple([tensor.dtype for tensor in op.outputs])
+    try:  # an op of an unpickled graph has no signature
+        signature(chosen, op.kind, dict(op.attrs), list(op.inputs), n_outputs=len(dtypes), dtypes=dtypes)
+    except OneGraphError:
+        return False
+    return True
 
 
 def normalized(constants: Sequence[Array], axis: int, epsilon: float, dtype: DataType) -> list[Array]:
