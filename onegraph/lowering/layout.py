@@ -17,7 +17,7 @@ from ..opset.dtypes import DataType
 from ..opset.schema import Shape
 from .emitter import Array, Emitter, Value, numbers
 from .movement import reshape, slice_, transpose
-from .patterns.table import number, rewrites
+from .patterns.table import made, number, operand_of, rewrites
 
 Order = tuple[int, ...]
 F32 = DataType.f32
@@ -68,8 +68,22 @@ def channels_last(emit: Emitter, op: Op) -> Value | None:
         return None
     order = (0, *range(2, rank), 1)
     assert src is not None
-    inner = again(emit, op, [transpose(emit, src, order), *op.inputs[1:]], data_format="NXC")
+    inner = again(emit, op, [_codes_first(emit, src, order), *op.inputs[1:]], data_format="NXC")
     return transpose(emit, inner, inverse(order))
+
+
+def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
+    """The transpose of a tensor; before its Quantize and Dequantize, which a product takes in, if that is an input."""
+    chain, src = list[Op](), value
+    while (op := made(emit, src, "Dequantize", "Quantize")) is not None and op.attrs["qtype"] == "per_tensor":
+        chain.append(op)
+        src = operand_of(op)
+    if emit.maker(src) is not None:
+        return transpose(emit, value, order)
+    found = transpose(emit, src, order)
+    for op in reversed(chain):
+        found = again(emit, op, [found])
+    return found
 
 
 @rewrites("StaticTranspose", "Transpose")
@@ -90,9 +104,9 @@ def behind_unary(emit: Emitter, op: Op) -> Value | None:
 
 @rewrites("Quantize", "Dequantize")
 def behind_quantize(emit: Emitter, op: Op) -> Value | None:
-    """Transpose behind a Quantize or Dequantize."""
+    """Transpose behind a Quantize or Dequantize, unless it transposes an input of the model."""
     found = moved(emit, op.inputs[0])
-    if found is None:
+    if found is None or emit.maker(found[0]) is None:
         return None
     attrs: dict[str, object] = {}
     if op.attrs.get("qtype") == "per_channel":

@@ -26,6 +26,7 @@ from ..compiler.lowered import Value
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
 from ..compiler.pointwise import join_elementwise
 from ..compiler.repetition import repeat_for_readers
+from ..compiler.unsigned_codes import use_unsigned_codes
 from ..compiler.report import PartitionReport, nbytes
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
@@ -74,7 +75,7 @@ class Program:
     ) -> None:
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         if policy == "fusion":
-            lowered = join_elementwise(repeat_for_readers(compute_on_codes(lowered)))
+            lowered = join_elementwise(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse

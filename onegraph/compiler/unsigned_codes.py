@@ -1,0 +1,72 @@
+"""Computes on u8 codes where a graph has s8 codes between its Quantize and Dequantize ops.
+
+VNNI multiplies u8 by s8. For s8 by s8 the library shifts src at each place, and adds what the shift changed in the sums.
+A code c with the zero point z stands for the same number as the unsigned code c + 128 with the zero point z + 128, so
+the results are the same. Behind a ReLU z is -128, and the zero point of the unsigned codes is 0, which costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..capi.settings import has_vnni
+from ..opset.dtypes import DataType
+from ..opset.schema import TensorType
+from .lower import Lowered, Step
+from .rewrites import Part
+
+SHIFT = 128
+
+
+def use_unsigned_codes(lowered: Lowered) -> Lowered:
+    """The graph with u8 in the place of each s8 that a Quantize makes and that Dequantize ops alone read."""
+    readers: dict[int, list[Step]] = {}
+    for step in lowered.steps:
+        for number in step.inputs:
+            readers.setdefault(number, []).append(step)
+    returned = {tensor.id for tensor in lowered.graph.outputs.values()}
+    changed = {
+        step.outputs[0]
+        for step in lowered.steps
+        if step.kind == "Quantize"
+        and lowered.values[step.outputs[0]].dtype is DataType.s8
+        and step.outputs[0] not in returned
+        and _has_one_scale([step])
+        and _has_one_scale(readers.get(step.outputs[0], ()), "Dequantize")
+    }
+    if not changed or not has_vnni():
+        return lowered
+    values = {n: value._replace(dtype=DataType.u8) if n in changed else value for n, value in lowered.values.items()}
+    parts = dict[int, Part]()
+    steps = [_shifted(step, parts) if changed & {*step.inputs, *step.outputs} else step for step in lowered.steps]
+    return replace(lowered, values=values, steps=tuple(steps))
+
+
+def _has_one_scale(steps: Sequence[Step], kind: str = "Quantize") -> bool:
+    """Whether the library runs all of the steps, which are of this kind and have one scale and zero point each."""
+    return all(
+        step.executor == "library" and step.kind == kind and step.attrs.get("qtype", "per_tensor") == "per_tensor"
+        for step in steps
+    )
+
+
+def _shifted(step: Step, parts: dict[int, Part]) -> Step:
+    """A Quantize or Dequantize of the unsigned codes; ``parts`` has its part, by id of the part of the signed codes."""
+    signed = step.part
+    assert signed is not None
+    if id(signed) not in parts:
+        zeros = signed.attrs.get("zps") or (0,)
+        assert isinstance(zeros, tuple)
+        parts[id(signed)] = replace(
+            signed,
+            attrs={**signed.attrs, "zps": tuple([int(zero) + SHIFT for zero in zeros])},
+            types=tuple(map(_unsigned, signed.types)),
+            outputs=tuple(map(_unsigned, signed.outputs)),
+        )
+    part = parts[id(signed)]
+    return step._replace(attrs=part.attrs, part=part, whole=False)
+
+
+def _unsigned(tensor: TensorType) -> TensorType:
+    return replace(tensor, dtype=DataType.u8) if tensor.dtype is DataType.s8 else tensor
