@@ -9,6 +9,7 @@ from onegraph.capi.settings import has_vnni
 from onegraph.ir.op import LogicalTensor
 from onegraph.runtime.executable import Executable
 
+NEEDS_VNNI = pytest.mark.skipif(not has_vnni(), reason="int8 kernels without VNNI saturate, so ops run one by one")
 LIMITS = {"s8": (-128, 127), "u8": (0, 255)}
 
 
@@ -134,7 +135,7 @@ def test_two_coded_tensors_are_combined_in_one_pass(kind, second, relu):
     assert (difference != 0).mean() < 0.01
 
 
-@pytest.mark.skipif(not has_vnni(), reason="int8 kernels without VNNI saturate, so that the ops run one by one")
+@NEEDS_VNNI
 def test_a_sum_behind_a_product_is_left_to_the_library():
     g = og.Graph()
     weights = g.dequantize(g.constant(codes("s8", 32, 32)), scales=[0.0625], zps=[0])
@@ -143,6 +144,41 @@ def test_a_sum_behind_a_product_is_left_to_the_library():
     g.output("z", g.quantize(total, scales=[0.5], zps=[0], dtype="u8"))
     (found,) = executed(g.compile())
     assert found[0] == "oneDNN"
+
+
+def two_products(g: og.Graph, x: LogicalTensor, zero: int) -> tuple[LogicalTensor, LogicalTensor]:
+    """The s8 codes between two products and the result."""
+    rng = np.random.default_rng(1)
+    weights = [g.constant(rng.integers(-9, 10, (32, 32)).astype(np.int8)) for _ in range(2)]
+    first, second = [g.dequantize(one, scales=[0.0625], zps=[0]) for one in weights]
+    inner = g.quantize(g.matmul(requantized(g, x), first), scales=[0.0625], zps=[zero], dtype="s8")
+    return inner, g.matmul(g.dequantize(inner, scales=[0.0625], zps=[zero]), second)
+
+
+@NEEDS_VNNI
+@pytest.mark.parametrize("zero", [-128, 0, 5, 127])
+def test_products_read_unsigned_codes(zero):
+    g = og.Graph()
+    g.output("y", two_products(g, g.input("x", "f32", (4, 32)), zero)[1])
+    given = {"x": np.random.default_rng(2).uniform(-20, 20, (4, 32)).astype(np.float32)}
+    model = g.compile()
+    products = [part for part in model.report().partitions if "MatMul" in part.kinds]
+    assert [part.arithmetic for part in products] == ["u8 x s8", "u8 x s8"]
+    np.testing.assert_array_equal(model(**given), og.reference.run(g, given)["y"])
+
+
+@pytest.mark.parametrize("reader", ["caller", "reshape"])
+def test_codes_with_another_reader_stay_signed(reader):
+    g = og.Graph()
+    inner, y = two_products(g, g.input("x", "f32", (4, 32)), -128)
+    shape = g.constant(np.array([2, 64]), dtype=og.s64)
+    g.output("inner", inner if reader == "caller" else g.op("Reshape", [inner, shape], edition="host"))
+    g.output("y", y)
+    given = {"x": np.random.default_rng(2).uniform(-20, 20, (4, 32)).astype(np.float32)}
+    found, expected = g.compile()(**given), og.reference.run(g, given)
+    assert found[0].dtype == np.int8
+    for name, one in zip(g.outputs, found, strict=True):
+        np.testing.assert_array_equal(one, expected[name])
 
 
 def test_a_sum_with_another_reader_is_computed():

@@ -153,6 +153,24 @@ def test_movement_between_quantized_tensors_moves_bytes(move, shape, kind):
     np.testing.assert_allclose(graph.compile()(array), wanted, atol=1e-6)
 
 
+def test_first_convolution_of_a_quantized_image_is_fused():
+    body = (
+        "s=Constant<value_float=0.05>() z=Constant<value=int8 zero {3}>() k=Constant<value=int8 kz {0}>() "
+        "a=QuantizeLinear(x,s,z) b=DequantizeLinear(a,s,z) v=DequantizeLinear(w,s,k) y=Conv<pads=[1,1,1,1]>(b,v)"
+    )
+    weights = ", ".join(str(number % 19 - 9) for number in range(4 * 3 * 3 * 3))
+    proto = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 19]> g (float[1,3,6,5] x) => (float[1,4,6,5] y) '
+        f"<int8[4,3,3,3] w = {{{weights}}}> {{ {body} }}"
+    )
+    graph = load(proto)
+    kinds = [op.kind for op in graph.ops]
+    assert kinds == ["Dequantize", "StaticTranspose", "Quantize", "Dequantize", "Convolution", "StaticTranspose"]
+    array = np.random.default_rng(0).uniform(-3, 4, (1, 3, 6, 5)).astype(np.float32)
+    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": array})
+    np.testing.assert_allclose(graph.compile()(array), wanted, atol=1e-4)
+
+
 def test_products_of_long_sums_stay_exact():
     inner = 1024
     proto = parser.parse_model(

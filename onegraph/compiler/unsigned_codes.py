@@ -1,6 +1,6 @@
 """Computes on u8 codes where a graph has s8 codes between its Quantize and Dequantize ops.
 
-VNNI multiplies u8 by s8. For s8 by s8 the library shifts src at each place, and adds what the shift changed in the sums.
+VNNI multiplies u8 by s8. For s8 by s8 the library shifts src at each place, and corrects the sums.
 A code c with the zero point z stands for the same number as the unsigned code c + 128 with the zero point z + 128, so
 the results are the same. Behind a ReLU z is -128, and the zero point of the unsigned codes is 0, which costs nothing.
 """
@@ -13,10 +13,11 @@ from dataclasses import replace
 from ..capi.settings import has_vnni
 from ..opset.dtypes import DataType
 from ..opset.schema import TensorType
-from .lower import Lowered, Step
+from .lowered import Lowered, Step
 from .rewrites import Part
 
 SHIFT = 128
+NOTE = "u8 codes in the place of s8, which VNNI multiplies as they are"
 
 
 def use_unsigned_codes(lowered: Lowered) -> Lowered:
@@ -65,7 +66,8 @@ def _shifted(step: Step, parts: dict[int, Part]) -> Step:
             outputs=tuple(map(_unsigned, signed.outputs)),
         )
     part = parts[id(signed)]
-    return step._replace(attrs=part.attrs, part=part, whole=False)
+    note = "; ".join(filter(None, (step.note, NOTE))) if step.kind == "Quantize" else step.note
+    return step._replace(attrs=part.attrs, part=part, note=note, whole=False)
 
 
 def _unsigned(tensor: TensorType) -> TensorType:

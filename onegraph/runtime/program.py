@@ -26,12 +26,12 @@ from ..compiler.lowered import Value
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
 from ..compiler.pointwise import join_elementwise
 from ..compiler.repetition import repeat_for_readers
-from ..compiler.unsigned_codes import use_unsigned_codes
 from ..compiler.report import PartitionReport, nbytes
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import LONG_SECONDS, share_threads
+from ..compiler.unsigned_codes import use_unsigned_codes
 from ..errors import OutOfMemoryError, StateError, UnsupportedError
 from ..ir.op import Array
 from ..native.library import address_of, lib
