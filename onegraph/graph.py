@@ -245,7 +245,7 @@ class Graph(DataGraph):
         Raises:
             SpecError: an op breaks the specification.
         """
-        from .transform.json_rewrite import without_wildcards
+        from .transform.json_removal import without_wildcards
 
         return without_wildcards(self._as_step())._with_variables_of(self)
 

@@ -17,7 +17,7 @@ CLASSES = 2
 def parameters(width: int = WIDTH) -> Parameters:
     """The parameters of one layer."""
     drawn = Initial()
-    _add_layer(drawn, width)
+    drawn.transformer(width)
     return drawn.arrays
 
 
@@ -30,19 +30,10 @@ def whole_parameters(
     drawn.table("positions", tokens, width)
     drawn.layer_norm("norm", width)
     for number in range(layers):
-        _add_layer(drawn, width, f"layer{number}_")
+        drawn.transformer(width, f"layer{number}_")
     for name, wide in (("pooled", width), ("classes", classes)):
         drawn.linear(name, wide, width)
     return drawn.arrays
-
-
-def _add_layer(drawn: Initial, width: int, prefix: str = "") -> None:
-    linear = dict.fromkeys(("query", "key", "value", "attended"), (width, width))
-    linear |= {"wide": (4 * width, width), "narrow": (width, 4 * width)}
-    for name, shape in linear.items():
-        drawn.linear(f"{prefix}{name}", *shape)
-    for name in ("norm1", "norm2"):
-        drawn.layer_norm(f"{prefix}{name}", width)
 
 
 def shape(batch: int, tokens: int = TOKENS, width: int = WIDTH) -> tuple[int, ...]:

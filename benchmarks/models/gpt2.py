@@ -19,12 +19,7 @@ def parameters(width: int = WIDTH, layers: int = LAYERS, words: int = WORDS, tok
     drawn.table("words", words, width)
     drawn.table("positions", tokens, width)
     for number in range(layers):
-        linear = dict.fromkeys(("query", "key", "value", "attended"), (width, width))
-        linear |= {"wide": (4 * width, width), "narrow": (width, 4 * width)}
-        for name, shape in linear.items():
-            drawn.linear(f"layer{number}_{name}", *shape)
-        for name in ("norm1", "norm2"):
-            drawn.layer_norm(f"layer{number}_{name}", width)
+        drawn.transformer(width, f"layer{number}_")
     drawn.layer_norm("norm", width)
     return drawn.arrays
 

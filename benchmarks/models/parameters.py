@@ -38,6 +38,15 @@ class Initial:
         self.gain(f"{name}_gamma", width)
         self.bias(name, width)
 
+    def transformer(self, width: int, prefix: str = "") -> None:
+        """A layer with attention, a feed-forward part and two layer normalizations."""
+        shapes = dict.fromkeys(("query", "key", "value", "attended"), (width, width))
+        shapes |= {"wide": (4 * width, width), "narrow": (width, 4 * width)}
+        for name, shape in shapes.items():
+            self.linear(f"{prefix}{name}", *shape)
+        for name in ("norm1", "norm2"):
+            self.layer_norm(f"{prefix}{name}", width)
+
     def table(self, name: str, rows: int, width: int) -> None:
         """An embedding, whose rows are small numbers."""
         self.arrays[f"{name}_weight"] = self._normal((rows, width), 0.02)

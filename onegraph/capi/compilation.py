@@ -18,6 +18,7 @@ from .caches import (
 from .engine import Engine
 from .logical_tensor import LogicalTensor
 from .op import Op
+from .settings import get_cpu_isa, is_native
 from .thread_affinity import calling_thread
 from .threads import get_num_threads
 
@@ -102,6 +103,16 @@ class Compilation:
         self.in_place = {pair.output_id: pair.input_id for pair in listed if reads[pair.input_id] == 1}
         structs = [tensor._struct for tensor in (*self.inputs, *self.outputs)]
         self.ports = len(self.inputs), len(self.outputs), ffi.new(_TENSORS, structs)
+
+
+def refusal(error: StatusError, partition: Handle, ops: Sequence[Op]) -> StatusError:
+    """The error with the partition, the likely reason and advice added."""
+    dtypes = {tensor.dtype for op in ops for tensor in (*op._inputs, *op._outputs)}
+    missing = " and ".join(sorted(dtype.value for dtype in dtypes if not is_native(dtype)))
+    advice = "a onegraph.Graph finds another way"
+    if missing:
+        advice = f"this CPU ({get_cpu_isa()}) has no {missing}; a onegraph.Graph computes in f32 there"
+    return type(error)(error.function, error.status, error.what, f"{partition!r}: {advice}")
 
 
 def _empty_caches() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._util.validation import as_list
-from ..errors import ArgumentError
-from ..native.library import call, ffi, lib
+from ..errors import ArgumentError, StateError
+from ..native.library import Handle, call, ffi, lib
 from ..opset.schema import Shape
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation
@@ -15,8 +15,23 @@ from .engine import Engine, Stream
 from .logical_tensor import LogicalTensor
 from .partition_checks import by_id, is_same, refuse_misaligned, refuse_overlap
 from .tensor import Tensor
+from .thread_affinity import calling_thread
+from .threads import is_forked
 
 Constants = dict[tuple[int, Shape], bytes]
+
+
+def refuse_other_threads(partition: Handle, compilation: Compilation) -> None:
+    """Raise StateError if the compiled partition needs another thread than this one, or threads that a fork lost."""
+    if compilation.owner_thread not in (None, calling_thread()):
+        raise StateError(
+            f"{partition!r} was compiled by another thread, or before a fork, and only that one can execute it"
+        )
+    if compilation.threads > 1 and is_forked():
+        raise StateError(
+            f"{partition!r} was compiled for {compilation.threads} threads, and this thread, which comes out of a "
+            "fork, would wait for them for ever; compile it again here, or execute in a new thread"
+        )
 
 
 def given_tensors(

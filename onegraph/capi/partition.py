@@ -11,20 +11,18 @@ from .._util.exact_types import has_type
 from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
 from .._util.validation import expect, identifier
-from ..errors import ArgumentError, OutOfMemoryError, StateError, StatusError, UnsupportedError, shown
+from ..errors import ArgumentError, OutOfMemoryError, StatusError, UnsupportedError, shown
 from ..native.library import Handle, call, create, ffi, lib, read
 from ..opset.schema import Shape
 from .caches import get_constant_tensor_cache
-from .compilation import Compilation
+from .compilation import Compilation, refusal
 from .engine import ENGINE_KIND_NAMES, Engine, Stream, available_kind, engine_or_default
-from .execution import execute, given_tensors
+from .execution import execute, given_tensors, refuse_other_threads
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
 from .partition_checks import check_tensors, matched, with_one_stride
-from .settings import get_cpu_isa, is_native
 from .tensor import Execution, Tensor
-from .thread_affinity import OwnerThread, calling_thread
-from .threads import is_forked
+from .thread_affinity import OwnerThread
 
 _destroy = lib.dnnl_graph_compiled_partition_destroy
 AT_ONCE = 32  # compilations in one call, during which interrupts wait
@@ -209,7 +207,7 @@ class CompiledPartition(Handle):
             except OutOfMemoryError:
                 raise
             except StatusError as error:
-                raise _refusal(error, partition) from None
+                raise refusal(error, partition, partition._ops) from None
 
     @classmethod
     def _checked(
@@ -337,15 +335,7 @@ class CompiledPartition(Handle):
             StatusError: the library failed.
         """
         expect("stream", stream, Stream)
-        if self._compilation.owner_thread not in (None, calling_thread()):
-            raise StateError(
-                f"{self.partition!r} was compiled by another thread, or before a fork, and only that one can execute it"
-            )
-        if self._compilation.threads > 1 and is_forked():
-            raise StateError(
-                f"{self.partition!r} was compiled for {self._compilation.threads} threads, and this thread, which "
-                "comes out of a fork, would wait for them for ever; compile it again here, or execute in a new thread"
-            )
+        refuse_other_threads(self.partition, self._compilation)
         if stream.engine is not self.engine:
             raise ArgumentError("stream: of another engine than the compiled partition")
         ins = given_tensors("inputs", self.inputs, self.partition._input_ids, inputs, self.engine)
@@ -356,16 +346,6 @@ class CompiledPartition(Handle):
             execute(self._ptr, self._compilation, self._partition._constants, stream, ins, outs)
         finally:
             execution.done = True
-
-
-def _refusal(error: StatusError, partition: Partition) -> StatusError:
-    """The error with the partition, the likely reason and advice added."""
-    dtypes = {tensor.dtype for op in partition._ops for tensor in (*op._inputs, *op._outputs)}
-    missing = " and ".join(sorted(dtype.value for dtype in dtypes if not is_native(dtype)))
-    advice = "a onegraph.Graph finds another way"
-    if missing:
-        advice = f"this CPU ({get_cpu_isa()}) has no {missing}; a onegraph.Graph computes in f32 there"
-    return type(error)(error.function, error.status, error.what, f"{partition!r}: {advice}")
 
 
 def count_ids(ops: Iterable[Op]) -> int:

@@ -31,7 +31,8 @@ from .partition_cache import Pattern
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .schedule import Schedule
-from .steps import CompiledStep, Note, collapsed_binary, shifts_of
+from .single_ops import collapsed_binary
+from .steps import CompiledStep, Note, shifts_of
 from .thread_tuning import SMALL_BYTES
 from .views import add_view
 

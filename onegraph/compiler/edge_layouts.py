@@ -17,7 +17,8 @@ from ..native.library import VERSION
 from .lowered import Lowered, Step, Value, dense_of
 from .partition_cache import Layout, Pattern
 from .schedule import Schedule
-from .steps import ARITHMETIC, channels_last, is_slow_pool, mixed, needs_dense, slow_operand
+from .single_ops import ARITHMETIC, slow_operand
+from .slow_layouts import channels_last, is_slow_pool, mixed, needs_dense
 
 
 class EdgeLayouts:

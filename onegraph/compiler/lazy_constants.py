@@ -11,9 +11,9 @@ from ..errors import OneGraphError
 from ..ir.op import Array
 from ..opset.dtypes import DataType
 from .lowered import Dims, Lowered, Step, Value, dense_of
+from .numpy_steps import numpy_step
 from .report import nbytes
 from .shared_constants import Key, derived
-from .steps import numpy_step
 from .view_places import axis_order, is_view, viewed_constant
 
 LARGE_VIEW = 1 << 20  # bytes; a larger view of a constant is not copied

@@ -20,7 +20,7 @@ LARGE_CONCAT = 1 << 15  # bytes
 
 
 class OwnKernels:
-    """Adds steps to a schedule. The methods return whether they have added a step.
+    """Adds steps to a schedule. A method for some steps only returns False for the others, and adds nothing.
 
     Args:
         lowered: the graph.

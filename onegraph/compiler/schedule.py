@@ -25,9 +25,11 @@ from ..opset.schema import Call, TensorType
 from .growing_concats import growing, placed_in
 from .kernels import CompiledKernel, has_kernel
 from .lowered import Dims, Lowered, Step, Value, dense_of
+from .numpy_steps import numpy_step, store
 from .report import nbytes
 from .shared_constants import derived
-from .steps import CompiledStep, Note, NumpyStep, compile_reorder, numpy_step, shifts_of, store
+from .single_ops import compile_reorder
+from .steps import CompiledStep, Note, NumpyStep, shifts_of
 from .thread_tuning import SMALL_BYTES
 from .view_places import sources_in_outputs
 

@@ -16,7 +16,7 @@ from ..opset.schema import Call, TensorType
 from ..reference.host import VIEWS as HOST_VIEWS
 from ..reference.host import host_function
 from .lowered import Dims, Lowered, Step, Value
-from .steps import needs_dense
+from .slow_layouts import needs_dense
 
 NEW_NUMPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 

@@ -357,6 +357,18 @@ def first_channels(value: Any, layout: str) -> Any:
     return (value.movedim(-1, 1) if layout == "NXC" else value).contiguous()
 
 
+def filters_and_bias(t: Twins, filters: str, dims: Sequence[int], outputs: int) -> tuple[list[Pair], Any, Any]:
+    """Weights, and maybe a bias, as inputs; the weights with ``dims``, which are (channels, channels, *kernel), and the
+    bias for PyTorch."""
+    first, second, *kernel = dims
+    is_plain = filters.endswith("X")
+    weights = t.input(*(dims if is_plain else (*kernel, second, first)))
+    n = len(kernel)
+    theirs = weights.theirs if is_plain else weights.theirs.permute(n + 1, n, *range(n)).contiguous()
+    bias = t.input(outputs) if t.flag() else None
+    return [weights, *([bias] if bias else [])], theirs, None if bias is None else bias.theirs
+
+
 @build
 def convolution(t: Twins, x: Pair) -> Pair | None:
     n = len(x.shape) - 2
@@ -374,15 +386,13 @@ def convolution(t: Twins, x: Pair) -> Pair | None:
     ):
         return None
     dims = (groups * t.number(1, 2), channels // groups, *kernel)
-    weights = t.input(*(dims if filters == "OIX" else (*kernel, dims[1], dims[0])))
-    theirs = weights.theirs if filters == "OIX" else weights.theirs.permute(n + 1, n, *range(n)).contiguous()
-    bias = t.input(dims[0]) if t.flag() else None
+    given, weights, bias = filters_and_bias(t, filters, dims, dims[0])
     function = (F.conv1d, F.conv2d, F.conv3d)[n - 1]
-    found = function(source, theirs, None if bias is None else bias.theirs, strides, pads, dilations, groups)
+    found = function(source, weights, bias, strides, pads, dilations, groups)
     attrs = {"strides": strides, "pads_begin": pads, "pads_end": pads, "dilations": dilations, "groups": groups}
     return t.op(
         "Convolution",
-        [x, weights, *([bias] if bias else [])],
+        [x, *given],
         last_channels(found, layout),
         data_format=layout,
         weights_format=filters,
@@ -403,18 +413,16 @@ def conv_transpose(t: Twins, x: Pair) -> Pair | None:
     pads = [t.number(0, min(1, d * (k - 1))) for d, k in zip(dilations, kernel, strict=True)]
     added = [t.number(0, max(s, d) - 1) for s, d in zip(strides, dilations, strict=True)]
     dims = (channels, t.number(1, 2), *kernel)
-    weights = t.input(*(dims if filters == "IOX" else (*kernel, dims[1], dims[0])))
-    theirs = weights.theirs if filters == "IOX" else weights.theirs.permute(n + 1, n, *range(n)).contiguous()
-    bias = t.input(dims[1] * groups) if t.flag() else None
+    given, weights, bias = filters_and_bias(t, filters, dims, dims[1] * groups)
     function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[n - 1]
     try:
-        found = function(source, theirs, None if bias is None else bias.theirs, strides, pads, added, groups, dilations)
+        found = function(source, weights, bias, strides, pads, added, groups, dilations)
     except RuntimeError:
         return None
     attrs = {"strides": strides, "pads_begin": pads, "pads_end": pads, "dilations": dilations, "groups": groups}
     return t.op(
         "ConvTranspose",
-        [x, weights, *([bias] if bias else [])],
+        [x, *given],
         last_channels(found, layout),
         data_format=layout,
         weights_format=filters,

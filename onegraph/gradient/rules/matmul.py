@@ -14,7 +14,7 @@ from .table import gradient_of
 
 @gradient_of("MatMul", "src")
 def src(emit: Emitter, use: Use, diff: Value) -> Value:
-    weights, diff = _weights(emit, use, diff), _matrices(emit, use, diff)
+    weights, diff = _matrix(emit, use, "weights", diff), _matrices(emit, use, diff)
     turned, other = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
     if turned:
         found = matmul(emit, weights, diff, transpose_a=other, transpose_b=True)
@@ -25,7 +25,7 @@ def src(emit: Emitter, use: Use, diff: Value) -> Value:
 
 @gradient_of("MatMul", "weights")
 def weights(emit: Emitter, use: Use, diff: Value) -> Value:
-    source, diff = _source(emit, use, diff), _matrices(emit, use, diff)
+    source, diff = _matrix(emit, use, "src", diff), _matrices(emit, use, diff)
     turned, other = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
     if rank_of(use["weights"]) in (1, 2) and (rank_of(source) or 0) > 2 and not turned and _fits(source, diff):
         source, diff = (reshape(emit, one, numbers(-1, one.shape[-1])) for one in (source, diff))  # type: ignore[index, arg-type]
@@ -53,16 +53,10 @@ def _turned(use: Use, attribute: str, port: str) -> bool:
     return use.call.flag(attribute) and (use.call.rank(port) or 0) > 1
 
 
-def _source(emit: Emitter, use: Use, diff: Value) -> Value:
-    """src as matrices: a vector is one row."""
-    value = operand(emit, use, "src", diff)
-    return unsqueeze(emit, value, [0]) if rank_of(value) == 1 else value
-
-
-def _weights(emit: Emitter, use: Use, diff: Value) -> Value:
-    """The weights as matrices: a vector is one column."""
-    value = operand(emit, use, "weights", diff)
-    return unsqueeze(emit, value, [1]) if rank_of(value) == 1 else value
+def _matrix(emit: Emitter, use: Use, port: str, diff: Value) -> Value:
+    """An input as matrices: a vector is one row of src, or one column of the weights."""
+    value = operand(emit, use, port, diff)
+    return unsqueeze(emit, value, [0 if port == "src" else 1]) if rank_of(value) == 1 else value
 
 
 def _matrices(emit: Emitter, use: Use, diff: Value) -> Value:

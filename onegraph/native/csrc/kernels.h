@@ -1,5 +1,5 @@
 // Kernels of the package itself: casts between float types, copies between layouts, Select, ReplaceNaN, arithmetic on
-// 8-bit codes, and several elementwise ops at once.
+// 8-bit codes, and several elementwise ops at once. Each family has a file in kernels/.
 
 #pragma once
 

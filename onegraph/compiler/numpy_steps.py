@@ -1,0 +1,67 @@
+"""Makes the steps that numpy runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from ..errors import ArgumentError
+from ..ir.op import Array, LogicalTensor, Op, schema_of
+from ..opset.editions.registry import DEFAULT, HOST, base_of
+from ..opset.schema import Call
+from ..reference import run_op
+from ..reference.host import INTO, computed_on_host, host_function
+from .lowered import Step, Value
+from .steps import NumpyStep, Run
+
+
+def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
+    """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
+    op = step.op
+    if op.edition == HOST:
+        given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
+        return NumpyStep(_host_run(op), given, step.outputs, note)
+    if step.whole:
+        given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
+        return NumpyStep(partial(_store_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
+    ins, outs = (
+        tuple([LogicalTensor(n, values[n].dtype, values[n].shape, None, values[n].name) for n in ends])
+        for ends in (step.inputs, step.outputs)
+    )
+    part = Op(step.id, step.kind, ins, outs, step.attrs, op.name, DEFAULT)
+    return NumpyStep(partial(_store_op, part), step.inputs, step.outputs, note)
+
+
+def _host_run(op: Op) -> Run:
+    """What a host op does, with its attributes and types read once."""
+    schema = schema_of(op)
+    types = [None if tensor is None else tensor.type for tensor in op.inputs]
+    call = Call(base_of(schema), op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
+    function = host_function(schema)
+
+    def run(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+        with np.errstate(all="ignore"):
+            into = partial(function, out=results[0]) if op.kind in INTO else function
+            found = computed_on_host(op, into, call, arrays)
+            for tensor, target, array in zip(op.outputs, results, found, strict=True):
+                if array.shape != target.shape:  # numpy would broadcast it
+                    raise ArgumentError(f"{op.kind} {op.name!r}: shape {array.shape}; expected {tensor}")
+                if array is not target:
+                    np.copyto(target, array, casting="unsafe")
+
+    return run
+
+
+def _store_op(op: Op, arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    for target, found in zip(results, run_op(op, arrays), strict=True):
+        target[...] = found
+
+
+def store(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    """Store the inputs in the outputs, in the layout and data type of the outputs."""
+    with np.errstate(all="ignore"):
+        for array, target in zip(arrays, results, strict=True):
+            assert array is not None
+            np.copyto(target, array, casting="unsafe")

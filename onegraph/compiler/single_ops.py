@@ -1,0 +1,78 @@
+"""Compiles single ops of the library without a search for fusions: copies, and binary ops on fewer axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..capi import CompiledPartition
+from ..capi import Graph as LibraryGraph
+from ..capi import LogicalTensor as LibraryTensor
+from ..capi import Op as LibraryOp
+from ..faults.operands import collapsed, rows_together
+from ..faults.performance import BROADCASTS
+from ..native.library import VERSION
+from .lowered import Step, Value
+from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
+from .to_capi import capi_tensor
+
+ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
+
+
+def _compiled(kind: str, inputs: list[LibraryTensor], output: LibraryTensor) -> CompiledPartition:
+    """A compiled op.
+
+    Raises:
+        OneGraphError: the library refuses the op.
+    """
+    graph = LibraryGraph()
+    graph.add_op(LibraryOp(0, kind, inputs=inputs, outputs=[output]))
+    graph.finalize()
+    (partition,) = graph.partitions("debug")
+    return partition.compile(inputs, [output])
+
+
+def compile_reorder(source: Value, target: Value) -> CompiledPartition:
+    """A compiled Reorder, which copies from one layout to another.
+
+    Raises:
+        OneGraphError: the library does not support the data type or the layouts.
+    """
+    ends = [capi_tensor(value.id, value, "variable") for value in (source, target)]
+    return _compiled("Reorder", ends[:1], ends[1])
+
+
+def slow_operand(step: Step, values: Mapping[int, Value]) -> tuple[Value, Value] | None:
+    """The inputs of a binary op, the broadcast one last, if the library is fast on fewer axes only; otherwise None."""
+    if step.kind not in ARITHMETIC and not _is_add(step):
+        return None
+    result = values[step.outputs[0]].shape
+    whole, operand = (values[number] for number in step.inputs)
+    if step.kind in EXCHANGED and whole.shape != result:
+        whole, operand = operand, whole
+    if whole.shape != result or operand.shape == result:
+        return None
+    is_slow = BROADCASTS.reason(frozenset([step.kind]), (result, operand.shape), VERSION)
+    return (whole, operand) if is_slow else None
+
+
+def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartition | None:
+    """A compiled binary op on fewer axes of the same memory; None unless it has a slow operand and dense values.
+
+    Raises:
+        OneGraphError: the library refuses the op.
+    """
+    found, result = slow_operand(step, values), values[step.outputs[0]]
+    if found is None or not all(value.dense for value in (*found, result)):
+        return None
+    shapes = collapsed(result.shape, found[1].shape)
+    if (count := rows_together(result.shape, found[1].shape)) > 1:
+        (rows, width), _ = shapes
+        shapes = (rows // count, width * count), (1, width * count)
+    ends = [LibraryTensor(value.id, value.dtype, shape) for value, shape in zip(found, shapes, strict=True)]
+    target = LibraryTensor(result.id, result.dtype, shapes[0])
+    return _compiled("Add" if _is_add(step) else step.kind, ends, target)
+
+
+def _is_add(step: Step) -> bool:
+    """Whether a BiasAdd broadcasts as an Add does."""
+    return step.kind == "BiasAdd" and step.attrs.get("data_format", "NXC") == "NXC"

@@ -1,0 +1,70 @@
+"""Finds the strides with which the library computes wrong, or slowly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..capi.settings import core_cache, has_avx512
+from ..faults.layouts import Laid, wrong_layout
+from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
+from ..faults.performance import REDUCED, SLOW_STRIDES
+from ..faults.use import ELEMENTWISE
+from ..native.library import VERSION
+from ..opset.schema import Call
+from .lowered import Dims, Step, Value, dense_of
+
+
+def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
+    """Whether one of the ops would compute wrong, or slowly, with the strides of a value that it reads or writes."""
+    if value.irregular:
+        return True
+    is_slow = not value.dense and SLOW_STRIDES.affects(VERSION) and SLOW_STRIDES.when((value.shape, value.strides))
+    if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):
+        return True
+    inside = frozenset([step.kind for step in steps])
+    met = [
+        Laid(step.kind, _rank(step), value.shape, value.strides, value.id in step.inputs, inside, step.attrs)
+        for step in steps
+    ]
+    is_slow = not value.dense and any(REDUCED.of(frozenset([laid.kind]), laid, VERSION) for laid in met)
+    return is_slow or any(wrong_layout(laid, VERSION) for laid in met)
+
+
+def channels_last(shape: Dims) -> Dims:
+    """The strides of a tensor (N, C, X) whose channels lie last."""
+    batch, *places, channel = dense_of((shape[0], *shape[2:], shape[1]))
+    return batch, channel, *places
+
+
+def is_slow_pool(step: Step, call: Call, values: Sequence[Value]) -> bool:
+    """Whether a pool of these values is fast only if their channels lie last."""
+    if step.attrs.get("data_format") != "NCX" or SLOW_CHANNELS_FIRST.ops.isdisjoint([step.kind]):
+        return False
+    if not all(value.dense and value.constant is None for value in values):
+        return False
+    return bool(SLOW_CHANNELS_FIRST.when(ChannelsFirst(call, core_cache() if has_avx512() else 0)))
+
+
+def mixed(steps: Sequence[Step], values: Sequence[Value]) -> set[int]:
+    """Of the ``values`` that elementwise and binary ops read, those whose strides a binary op would be slow with.
+
+    The library has a reference kernel for some mixtures of strides. Beside a tensor with channels last, it is fast for
+    others with channels last and for vectors.
+    """
+    inside = [step for step in steps if step.kind in SLOW_STRIDES.ops | ELEMENTWISE]
+    if not any(step.kind in SLOW_STRIDES.ops for step in inside):
+        return set()
+    known = {value.id: value for value in values}
+    read = {number: known[number] for step in inside for number in step.inputs if number in known}
+    largest = max([prod(value.shape) for value in read.values()], default=0)
+    strided = {number for number, value in read.items() if prod(value.shape) == largest and not value.dense}
+    is_fast = all(SLOW_STRIDES.when((read[number].shape, read[number].strides)) is False for number in strided)
+    others = [value for number, value in read.items() if number not in strided]
+    return set() if is_fast and all(sum(dim > 1 for dim in value.shape) < 2 for value in others) else strided
+
+
+def _rank(step: Step) -> int:
+    """Rank of the first result of a step."""
+    results = step.op.outputs if step.part is None else step.part.outputs
+    return len(results[0].shape or ())
