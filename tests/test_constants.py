@@ -504,8 +504,8 @@ def test_op_for_numpy_is_computed_without_fallback():
 
 def held(program):
     """The bytes of the arrays that a program holds, each counted once."""
-    arrays = [value.constant for value in program.values.values() if value.constant is not None]
-    arrays += program.constants.values()
+    arrays = [value.constant for value in program.placement.values.values() if value.constant is not None]
+    arrays += program.placement.constants.values()
     bases = {}
     for array in arrays:
         while isinstance(array.base, np.ndarray):
@@ -535,7 +535,7 @@ def test_large_transposed_weights_are_in_memory_once():
     w = g.constant(drawn(600, 700))
     g.output("y", g.matmul(g.input("x", og.f32, (3, 700)), g.static_transpose(w, order=[1, 0])))
     program = program_of(g)
-    assert any(np.shares_memory(array, w.value) for array in program.constants.values())
+    assert any(np.shares_memory(array, w.value) for array in program.placement.constants.values())
     assert held(program) < w.value.nbytes + 64
     assert_right(g)
 
@@ -547,7 +547,7 @@ def programs_of(graph, *shape, batches=(1, 2, 5)):
         x = random_inputs(graph.specialise({"x": (batch, *shape)}))["x"]
         wanted = og.reference.run(graph, {"x": x})["y"].astype(np.float64)
         np.testing.assert_allclose(model(x).astype(np.float64), wanted, rtol=0.02, atol=0.02)
-    return [entry.program for entry in model._cache.entries.values()]
+    return [entry.program for entry in model._programs.cache.entries.values()]
 
 
 def test_programs_share_folded_weights():
@@ -556,7 +556,7 @@ def test_programs_share_folded_weights():
     first, *others = programs_of(g, 5, 6, 4)
     arrays = {*map(id, first.constants.values())}
     assert len(arrays) == 2
-    assert all({*map(id, program.constants.values())} == arrays for program in others)
+    assert all({*map(id, program.placement.constants.values())} == arrays for program in others)
 
 
 def test_chain_of_constants_is_computed_once(monkeypatch):
@@ -573,7 +573,7 @@ def test_chain_of_constants_is_computed_once(monkeypatch):
     first, *others = programs_of(g, 4)
     assert computed == ["Multiply", "Abs"]
     (array,) = first.constants.values()
-    assert all(array is shared for program in others for shared in program.constants.values())
+    assert all(array is shared for program in others for shared in program.placement.constants.values())
 
 
 def test_programs_share_casts_of_constants():
@@ -584,7 +584,7 @@ def test_programs_share_casts_of_constants():
     first, *others = programs_of(g, 8)
     assert [array.dtype for array in first.constants.values()] == [np.float32] * 2
     arrays = {*map(id, first.constants.values())}
-    assert all({*map(id, program.constants.values())} == arrays for program in others)
+    assert all({*map(id, program.placement.constants.values())} == arrays for program in others)
 
 
 def test_programs_share_dense_copies():
@@ -596,7 +596,7 @@ def test_programs_share_dense_copies():
     (array,) = first.constants.values()
     assert array.flags.c_contiguous
     assert np.array_equal(array, w.T)
-    assert all(array is shared for program in others for shared in program.constants.values())
+    assert all(array is shared for program in others for shared in program.placement.constants.values())
 
 
 def test_shared_constants_go_with_their_programs():
@@ -605,10 +605,10 @@ def test_shared_constants_go_with_their_programs():
     model = g.compile()
     x = drawn(1, 5, 6, 4)
     model(x)
-    (entry,) = model._cache.entries.values()
-    watches = [weakref.ref(array) for array in entry.program.constants.values()]
+    (entry,) = model._programs.cache.entries.values()
+    watches = [weakref.ref(array) for array in entry.program.placement.constants.values()]
     del entry
-    model._cache.clear()
+    model._programs.cache.clear()
     gc.collect()
     assert [watch() for watch in watches] == [None, None]
     np.testing.assert_allclose(model(x), og.reference.run(g, {"x": x})["y"], rtol=1e-4, atol=1e-4)

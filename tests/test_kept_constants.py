@@ -12,7 +12,7 @@ import onegraph as og
 from onegraph import capi
 from onegraph.compiler import compile as compiler
 from onegraph.native.library import HASHES_CONSTANTS, VERSION, call, ffi, lib
-from onegraph.runtime import program
+from onegraph.runtime import plan, program
 
 hashed = pytest.mark.skipif(not HASHES_CONSTANTS, reason="the library knows constants by more than a hash")
 X = np.arange(-32, 32, dtype=np.float32).reshape(2, 32) / 8
@@ -103,9 +103,9 @@ def test_constants_of_another_partition_are_noticed(monkeypatch, attempts):
 
 @hashed
 def test_one_collision_is_mended_by_another_attempt(monkeypatch, attempts):
-    prepare = program.Frame.prepare
+    prepare = plan.Plan.prepare
     results = iter([[-1, 5], [3, 5]])
-    monkeypatch.setattr(program.Frame, "prepare", lambda frame: [prepare(frame), next(results)][1])
+    monkeypatch.setattr(plan.Plan, "prepare", lambda self: [prepare(self), next(results)][1])
     model = products(1, 2, threads=1)
     assert attempts == [1, 0]
     assert right(model, 1, 2)

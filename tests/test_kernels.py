@@ -173,7 +173,7 @@ def test_select_runs_in_one_call_into_c(dtype):
     cond = np.arange(16).reshape(2, 1, 8) % 3 == 0
     x, y = np.arange(48).reshape(2, 3, 8).astype(DataType(dtype).numpy), np.array([-1]).astype(DataType(dtype).numpy)
     assert (model(cond, x, y) == np.where(cond, x, y)).all()
-    assert model._quick((cond, x, y), None) is not None
+    assert model._programs.quick((cond, x, y), None) is not None
 
 
 def test_a_number_of_threads_can_be_set_for_a_kernel():
@@ -195,7 +195,7 @@ def test_an_op_in_f32_between_casts_runs_in_one_call_into_c():
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1)))
     averages = [padded[..., start : start + 3].mean(-1) for start in range(0, 9, 2)]
     assert (model(x) == np.stack(averages, -1).astype(np.float16)).all()
-    assert model._quick((x,), None) is not None
+    assert model._programs.quick((x,), None) is not None
 
 
 # ReplaceNaN ----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ import onegraph as og
 from onegraph._util.html_table import RED
 from onegraph.compiler.report import PartitionReport, Report
 from onegraph.runtime import implementation_names
-from onegraph.runtime.profile import Profile, ProfileRow, Spans, chrome_trace, flops
+from onegraph.runtime.measuring import flops
+from onegraph.runtime.profile import Profile, ProfileRow, Spans, chrome_trace
 
 F32 = np.float32
 WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}

@@ -11,7 +11,7 @@ from helpers.executables import at_once, filled, rows_summed
 from helpers.interrupts import interrupted
 
 import onegraph as og
-from onegraph.runtime import executable
+from onegraph.runtime import program_finder
 from onegraph.runtime.program_cache import Cache, Counter, Entry
 
 F32 = np.float32
@@ -22,12 +22,12 @@ def compilations(monkeypatch):
     """The shapes of ``x`` for which programs were made."""
     made = []
 
-    class Counted(executable.Program):
+    class Counted(program_finder.Program):
         def __init__(self, graph, **options):
             made.append(graph.inputs["x"].shape)
             super().__init__(graph, **options)
 
-    monkeypatch.setattr(executable, "Program", Counted)
+    monkeypatch.setattr(program_finder, "Program", Counted)
     return made
 
 
@@ -109,7 +109,7 @@ def test_refuses_a_call_from_its_own_compilation(monkeypatch):
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
     model, raised = g.compile(), []
-    compile_one = model._compile
+    compile_one = model._programs._compile
 
     def interrupted(graph):
         for rows in (3, 2):  # other shapes work
@@ -123,7 +123,7 @@ def test_refuses_a_call_from_its_own_compilation(monkeypatch):
     def compiling(graph):
         return (interrupted if graph.inputs["x"].shape == (3, 4) else compile_one)(graph)
 
-    monkeypatch.setattr(model, "_compile", compiling)
+    monkeypatch.setattr(model._programs, "_compile", compiling)
     thread = threading.Thread(target=lambda: model(filled(3)), daemon=True)
     thread.start()
     thread.join(30)
@@ -139,7 +139,7 @@ def test_mutually_recursive_compilations_do_not_deadlock(monkeypatch):
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
     model, raised, both = g.compile(), [], threading.Barrier(2)
-    compile_one = model._compile
+    compile_one = model._programs._compile
 
     def compiling(graph):
         rows = graph.inputs["x"].shape[0]
@@ -151,7 +151,7 @@ def test_mutually_recursive_compilations_do_not_deadlock(monkeypatch):
         both.wait(30)
         return compile_one(graph)
 
-    monkeypatch.setattr(model, "_compile", compiling)
+    monkeypatch.setattr(model._programs, "_compile", compiling)
     threads = [threading.Thread(target=model, args=(filled(rows),), daemon=True) for rows in (1, 2)]
     for thread in threads:
         thread.start()
@@ -233,14 +233,14 @@ def test_threads_compile_a_new_shape_once(call, compilations):
 
 def test_every_thread_retries_a_failed_shape(monkeypatch):
     model = rows_summed(threads=1)
-    make, failures = executable.Program, iter([True, True])
+    make, failures = program_finder.Program, iter([True, True])
 
     def failing(graph, **options):
         if next(failures, False):
             raise og.OutOfMemoryError("compile", "out_of_memory")
         return make(graph, **options)
 
-    monkeypatch.setattr(executable, "Program", failing)
+    monkeypatch.setattr(program_finder, "Program", failing)
 
     def work(index):
         try:
@@ -312,7 +312,7 @@ def test_repeated_dynamic_call_is_quick(monkeypatch):
     model = rows_summed()
     x, y = filled(3), np.zeros(3, F32)
     model(x)
-    monkeypatch.setattr(model, "_arguments", None)  # only the quick call still works
+    monkeypatch.setattr(model._interface, "arguments", None)  # only the quick call still works
     assert model(x).tolist() == [4, 4, 4]
     assert model(x=x).tolist() == [4, 4, 4]
     assert model(x, out=y) is y
@@ -349,4 +349,4 @@ def test_threads_and_changing_shapes_leave_a_bounded_cache():
     for thread in threads:
         thread.join()
     assert model.cache_info().size <= 16
-    assert sum(len(entry.program.free_frames) for entry in model._cache.entries.values()) <= 16 * 6
+    assert sum(len(entry.program.free_frames) for entry in model._programs.cache.entries.values()) <= 16 * 6

@@ -13,7 +13,7 @@ from helpers.executables import at_once, filled, in_a_process, rows_summed
 
 import onegraph as og
 from onegraph.native import library
-from onegraph.runtime import program
+from onegraph.runtime import frame, program
 
 F32 = np.float32
 
@@ -171,13 +171,13 @@ def test_measures_each_kind_of_small_step_once(monkeypatch, alone, by_number, ex
 
 @openmp
 def test_a_run_takes_over_the_measured_memory(monkeypatch):
-    make, made = program.aligned_empty, []
+    make, made = frame.aligned_empty, []
 
     def counted(shape, dtype):
         made.append(shape)
         return make(shape, dtype)
 
-    monkeypatch.setattr(program, "aligned_empty", counted)
+    monkeypatch.setattr(frame, "aligned_empty", counted)
     with og.num_threads(4):
         model = products(policy="debug")
         assert len(made) == 1
@@ -266,9 +266,9 @@ def test_quick_call_keeps_constants_alive():
     g.output("y", g.prelu(g.input("x", "f32", (3, 2)), slope))
     model, data = g.compile(), np.full((3, 2), -4, np.float32)
     model(data)
-    program = model._find({}).program
-    constants = [weakref.ref(array) for array in program.constants.values()]
-    call = model._quick
+    program = model._programs.find({}).program
+    constants = [weakref.ref(array) for array in program.placement.constants.values()]
+    call = model._programs.quick
     gone = weakref.ref(program)
     del model, program
     assert gone() is None

@@ -289,7 +289,7 @@ def test_a_failed_call_leaves_every_variable():
 
 @pytest.mark.library
 def test_an_interrupted_call_leaves_every_variable(monkeypatch):
-    from onegraph.runtime.program import Frame
+    from onegraph.runtime.frame import Frame
 
     model = failing_step().compile()
     run_numpy = Frame.run_numpy
@@ -340,7 +340,7 @@ def test_threads_take_turns():
 
 @pytest.mark.library
 def test_a_call_inside_a_call_of_the_same_thread_is_refused(monkeypatch):
-    from onegraph.runtime.program import Frame
+    from onegraph.runtime.frame import Frame
 
     model = failing_step().compile()
     run_numpy = Frame.run_numpy
@@ -535,5 +535,5 @@ def test_a_variable_of_one_repeated_number_takes_no_memory():
 @pytest.mark.library
 def test_an_executable_does_not_keep_first_contents_beside_the_values():
     executable = training_step().compile()
-    assert all(array.base.nbytes <= 64 for array in executable._declared._initial.values())
+    assert all(array.base.nbytes <= 64 for array in executable._interface.graph._initial.values())
     assert (executable.variables["w"] == 1).all()

@@ -130,7 +130,7 @@ def command(
     if trace is not None:
         write_trace(trace, {str(one.variant): profile for one, profile in zip(found, profiles, strict=True)})
     if data.outputs is not None:
-        data.write(found[0].model._by_name(found[0].model(*inputs.values())))
+        data.write(found[0].model._run_by_name(inputs))
     if as_json:
         emit([_facts(one, profile, load) for one, profile in zip(found, profiles, strict=True)])
     else:

@@ -43,7 +43,7 @@ def command(source: Source, data: InputData, compiling: Compiling, trace: str | 
         seconds = time.perf_counter() - start
     if trace is not None:
         write_trace(trace, {"onegraph": model.profile(*inputs.values(), runs=1, implementations=True)})
-    outputs = model._by_name(results)
+    outputs = model._interface.by_name(results)
     data.write(outputs)
     facts = [{"name": name, **summary(array)} for name, array in outputs.items()]
     report = model.report()

@@ -1,4 +1,4 @@
-"""Runs programs with one call into C: quick calls of an executable, and runs on bound arrays."""
+"""Runs programs on bound arrays, most of them with one call into C."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any, NoReturn
 
-import numpy as np
-
 from .._util.fork_safety import new_rlock
 from .._util.init_once import Made
 from .._util.interpreter_tricks import is_held
 from ..arrays.ndarrays import Held, owners
 from ..capi.thread_affinity import OwnerThread, calling_thread
-from ..compiler.lowered import Value
 from ..compiler.report import partition_lines, partition_table
 from ..errors import ArgumentError, StateError, StatusError
 from ..ir.op import Array
@@ -23,43 +20,13 @@ from ..native import library
 from ..native.library import lib
 from ..opset.dtypes import DataType
 from ..opset.schema import Shape
-from ..opset.shapes import is_dense, show
+from ..opset.shapes import show
+from .frame import Frame
 from .plan import plan_error
-from .program import Frame, Program
+from .program import Program
 from .state import State
 
-QuickCall = Callable[..., Any]
 Port = tuple[str, DataType, Shape]  # name, data type and dims of an input or output
-
-
-def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall | None:
-    """A function that runs ``program`` on a tuple of arrays (``call.cpp``); None if a run needs more than one C call.
-
-    It handles the ordinary case: numpy arrays with exactly the compiled shapes, strides and data types. For all other
-    arguments it returns None and does nothing. Its second argument is None or the arrays to write into: the array of a
-    single output, or a tuple or list of arrays.
-
-    Args:
-        program: the program for these shapes.
-        result: makes the return value from several outputs; None if there is one output.
-    """
-    values = program.values
-    inputs = [values[tensor.id] for tensor in program.graph.inputs.values()]
-    outputs = [values[number] for _, number in program.direct]
-    in_order = [name for name, _ in program.direct] == list(program.graph.outputs)
-    if not (inputs and program.in_c and program.owner_thread is None and in_order):
-        return None
-    ports = [tuple(map(_port, values)) for values in (inputs, outputs)]
-    # The program does not refer to the function, so that the program is freed with its last user.
-    call: QuickCall = library.quick_call(*ports, program.free_frames, plan_error, result)
-    return call
-
-
-def _port(value: Value) -> tuple[np.dtype[np.generic], tuple[int, ...], tuple[int, ...]]:
-    """Data type, shape, and strides in bytes; empty strides if the value is dense."""
-    dtype = value.dtype.numpy
-    dense = is_dense(value.shape, value.strides)
-    return dtype, value.shape, () if dense else tuple([step * dtype.itemsize for step in value.strides])
 
 
 class BoundRun(Made):
@@ -98,10 +65,21 @@ class BoundRun(Made):
         value: Any,
         failed: Callable[[StatusError], StatusError],
         shaping: Mapping[str, Array],
+        state: State | None,
     ) -> BoundRun:
-        """A run of a frame to which ``arrays`` are bound; ``shaping`` are those of them that set a shape."""
+        """A run of a frame to which ``arrays`` are bound.
+
+        Args:
+            program, frame: what runs.
+            arrays: the bound arrays by value.
+            results: the outputs by name.
+            value: what a run returns.
+            failed: called with the error of a failed run; returns the error to raise.
+            shaping: the inputs that set a shape, by name.
+            state: the variables; each run reads their values and gives them their next values.
+        """
         self = cls.__new__(cls)
-        self._outputs, self._has_state = dict(results.given), False
+        self._outputs, self._has_state = dict(results.given), state is not None
         # Nothing that the function refers to refers back to it, so that everything is freed with its last user.
         self._owner = owner = (program, frame, dict(arrays))
         if program.in_c:
@@ -113,13 +91,9 @@ class BoundRun(Made):
         if shaping:
             compiled = [(name, array, array.copy()) for name, array in shaping.items()]
             self.run = partial(_run_in_shape, compiled, self.run)
+        if state is not None:
+            self.run = partial(_run_with_state, state, program, frame, self.run)
         return self
-
-    def _keep_state(self, state: State) -> None:
-        """From now on, each run starts from the values of the variables and gives them their next values."""
-        program, frame, _ = self._owner
-        self._has_state = True
-        self.run = partial(_run_with_state, state, program, frame, self.run)
 
     @property
     def outputs(self) -> Mapping[str, Array]:
@@ -141,7 +115,7 @@ class BoundRun(Made):
         """The names, data types and shapes of the bound arrays."""
         program = self._owner[0]
         ports = [
-            [(name, tensor.dtype, program.values[tensor.id].shape) for name, tensor in named.items()]
+            [(name, tensor.dtype, program.placement.values[tensor.id].shape) for name, tensor in named.items()]
             for named in (program.graph.inputs, program.graph.outputs)
         ]
         return signature("BoundRun", *ports)
@@ -163,10 +137,11 @@ class BoundRun(Made):
         """
         program, frame, arrays = self._owner
         names = {tensor.id: name for name, tensor in program.graph.inputs.items()}
-        for source in program.in_place.values():
+        in_place = program.placement.in_place
+        for source in in_place.values():
             if not arrays[source].flags.writeable:
                 raise ArgumentError(f"in_place: input {names[source]!r} is read-only; pass a copy of it")
-        frame.bind({**arrays, **{target: arrays[source] for target, source in program.in_place.items()}})
+        frame.bind({**arrays, **{target: arrays[source] for target, source in in_place.items()}})
 
 
 def signature(what: str, inputs: Iterable[Port], outputs: Iterable[Port]) -> str:
@@ -209,7 +184,7 @@ def _run_with_state(state: State, program: Program, frame: Frame, run: Callable[
     def step() -> Any:
         frame.bind_variables(state)
         result = run()
-        if program.copied:
+        if program.placement.copied:
             frame.copy_outputs({**state.following})
         return result
 

@@ -15,14 +15,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from .._util.worker_process import command
 from ..capi.settings import get_cpu_isa, set_max_cpu_isa
 from ..capi.threads import get_num_threads
 from ..errors import ArgumentError, StateError, UnsupportedError, shown
-from ..native.library import address_of
-from .program import Frame, Program, span
+from .program import Program
 
 if TYPE_CHECKING:
     from ..builder.graph import DataGraph
@@ -88,16 +85,13 @@ def main() -> None:
 def run(graph: DataGraph, policy: str, fpmath_mode: str, threads: Mapping[int, int]) -> None:
     """Compile the graph, run its partitions on zeroed arrays, and print marks around each second execution."""
     program = Program(graph, policy=policy, fallback=True, fpmath_mode=fpmath_mode, threads=threads)
-    frame = Frame(program)
-    blank = {number: np.zeros(max(span(program.values[number]), 1), np.uint8) for number in program.external}
-    for number, memory in blank.items():
-        frame.plan.bind(program.slots[number], address_of(memory))
     owners = [report.index for report in program.reports if report.threads is not None]
-    for step, index in enumerate(owners):
-        frame.plan.run_steps(step, step + 1)  # prepares constants
-        say(f"{MARK}{index}")
-        frame.plan.run_steps(step, step + 1)
-        say(DONE)
+    with program.check_out().blank() as plan:
+        for step, index in enumerate(owners):
+            plan.run_steps(step, step + 1)  # prepares constants
+            say(f"{MARK}{index}")
+            plan.run_steps(step, step + 1)
+            say(DONE)
     say(END)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from .._util.fork_safety import new_rlock
 from .._util.interpreter_tricks import Counter, is_held, written_function
 from ..errors import StateError
-from .bound_run import QuickCall
 from .program import Program
+from .quick_call import QuickCall
 from .staged import Staged
 
 CAPACITY = 16
@@ -42,20 +42,18 @@ class Entry:
     """The program for one combination of shapes.
 
     Attributes:
-        program: None if the graph runs in stages.
-        staged: the stages; None if there is a program.
+        program: the program, or the stages of a graph whose shapes depend on contents.
         quick: runs the program in one C call; returns None for arguments that it cannot handle.
         used: number of the last lookup that found this entry.
         implementations: names by index of partition; None until they are requested.
         times: seconds of each partition in the last profile, by index; empty if there is none.
     """
 
-    program: Program | None
+    program: Program | Staged
     quick: QuickCall
     used: int = 0
     implementations: dict[int, str] | None = None
     times: Mapping[int, float] = field(default_factory=dict)
-    staged: Staged | None = None
 
 
 class Cache:

@@ -70,7 +70,7 @@ class Staged:
 
     def profile(self, given: Mapping[str, Array], runs: int) -> Profile:
         """The profile of all stages, in their order."""
-        from .profile import joined, measure_heads
+        from .measuring import joined, measure_heads
 
         needed = self._needed(given)
         if self._first is None:

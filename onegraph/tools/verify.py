@@ -162,7 +162,7 @@ def verify(
     graph, inputs = with_known(graph, inputs)
     model = compiled(graph, policy)
     judge = _Judge(graph, inputs, model.report().fpmath_mode, start, tell)
-    results = _run(model, inputs)
+    results = model._run_by_name(inputs)
     wanted = {tensor.id for tensor in graph.outputs.values()}
     started = perf_counter()
     expected = judge.expected(wanted)
@@ -187,10 +187,6 @@ def _ops_of_outputs(graph: Graph) -> list[int]:
             found.append(place)
             needed.update(tensor.id for tensor in op.inputs if tensor is not None)
     return found[::-1]
-
-
-def _run(model: Executable, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    return model._by_name(model(*inputs.values()))
 
 
 class _Judge:
@@ -439,7 +435,7 @@ def _first_difference(
 def _compared(
     judge: _Judge, part: Graph, model: Executable, expected: Mapping[int, _Expected]
 ) -> tuple[Comparison, ...]:
-    return judge.compare(part, _run(model, judge.inputs), expected)
+    return judge.compare(part, model._run_by_name(judge.inputs), expected)
 
 
 def beginning(graph: Graph, count: int) -> Graph:

@@ -1,0 +1,45 @@
+"""Binds arrays to the inputs and outputs of an executable, for runs without any work per tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..capi.settings import alignment_of, is_aligned
+from ..errors import ArgumentError, shown
+from .bound_run import BoundRun
+from .interface import Interface
+from .program_finder import ProgramFinder
+from .staged import Staged
+
+
+def bind_arrays(
+    interface: Interface, programs: ProgramFinder, inputs: Sequence[object], arrays: Mapping[str, object]
+) -> BoundRun:
+    """A run on these arrays; see :meth:`onegraph.runtime.executable.Executable.bind`."""
+    graph, arguments = interface.graph, interface.arguments
+    names = [*graph.inputs, *graph.outputs]
+    for name in arrays:
+        if name not in names:
+            raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
+    ins = {name: array for name, array in arrays.items() if name in graph.inputs}
+    given = arguments.arrays(inputs, ins, copy=False)
+    whole = {**given, **interface.present}
+    program = programs.find(whole).program
+    if isinstance(program, Staged):
+        raise ArgumentError("bind: a shape or an axis in this graph depends on data; call the executable instead")
+    outs = {name: array for name, array in arrays.items() if name in graph.outputs}
+    outputs = interface.outputs_of(program)
+    results = arguments.results(outputs, arguments.written(outs, given))
+    for one in outputs:
+        array = results[one.name]
+        if not is_aligned(array):
+            where = f"output {one.name!r}: not aligned to {alignment_of(array)} bytes"
+            raise ArgumentError(f"{where}; pass an array that numpy allocated")
+        if one.laid_out(array) is not array:
+            raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
+    frame = program.check_out()
+    external = program.placement.external_arrays(given, results)
+    frame.bind(external)
+    shaping = {name: whole[name] for name in programs.value_inputs}
+    value = interface.value(results.given)
+    return BoundRun._of(program, frame, external, results, value, programs.recover, shaping, interface.state)

@@ -1,0 +1,136 @@
+"""Holds the memory that one run of a program needs besides the caller's arrays, and executes its steps."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from ..arrays.ndarrays import aligned_empty, owners, strided
+from ..compiler.steps import NumpyStep
+from ..ir.op import Array
+from ..native.library import address_of, lib
+from .placement import ARENA, Placement, span
+from .plan import Plan, PlanSource, as_pointer, plan_error
+from .state import State
+
+
+class Frame:
+    """A plan and an arena, for one run at a time.
+
+    A frame does not refer to its program, which keeps free frames: a cycle would keep kernels and memory until the
+    garbage collector runs, and some bytes of the library forever.
+
+    Args:
+        placement: where the values lie.
+        parts: the steps in order: ranges of steps of the plan, and numpy steps.
+        source: the source of the plan.
+        arena: the arena of a frame that will not run again; None allocates one.
+    """
+
+    def __init__(
+        self, placement: Placement, parts: Sequence[range | NumpyStep], source: PlanSource, arena: Array | None = None
+    ) -> None:
+        self.placement, self.parts = placement, parts
+        self.plan = Plan(source)
+        self.number = self.plan.number  # read by native/csrc/call.cpp
+        self.arena = aligned_empty((placement.arena_size,), np.dtype(np.uint8)) if arena is None else arena
+        self.plan.bind(ARENA, address_of(self.arena))
+        for number, constant in placement.constants.items():
+            self.plan.bind(placement.slots[number], address_of(constant))
+        # Arrays that numpy reads or writes; ``bind`` adds and ``release`` removes those in the caller's memory.
+        self._arrays = {
+            number: self._inside(number)
+            for piece, numbers in placement.residents.items()
+            if piece not in placement.external
+            for number in numbers
+        }
+        self._watched: list[tuple[weakref.ref[Array], int, int]] = []
+        # By turn: the values of the variables, the addresses of their slots, and the views that numpy steps read.
+        self._variables: dict[int, tuple[object, list[tuple[int, object]], dict[int, Array]]] = {}
+
+    def bind(self, external: Mapping[int, Array]) -> None:
+        """Bind the external values to these arrays, which have the compiled shapes and strides."""
+        # The weak references stop numpy from resizing the arrays, even with refcheck=False, so addresses stay valid.
+        watched = [owner for array in external.values() for owner in owners(array)]
+        self._watched = [(weakref.ref(owner), address_of(owner), owner.nbytes) for owner in watched]
+        for number, array in external.items():
+            self.plan.bind(self.placement.slots[number], address_of(array))
+        self._arrays.update(self._resident_views(external))
+
+    def bind_variables(self, state: State) -> None:
+        """Bind the present values of the variables, and the memory for the next ones."""
+        present, known = state.present, self._variables.get(state.turn)
+        if known is None or known[0] is not present:
+            external, placed = self.placement.external_arrays(present, state.following), self.placement.slots
+            slots = [(placed[number], as_pointer(address_of(array))) for number, array in external.items()]
+            known = self._variables[state.turn] = present, slots, self._resident_views(external)
+        self.plan.bind_all(known[1])
+        self._arrays.update(known[2])
+
+    def refuse_moved(self) -> None:
+        """Raise StateError if an array has other memory than when it was bound."""
+        for watch, place, size in self._watched:
+            array = watch()
+            if array is not None and (address_of(array), array.nbytes) != (place, size):
+                raise plan_error(lib.onegraph_moved)
+
+    def release(self) -> None:
+        """Drop the caller's arrays, so that a free frame does not keep their memory."""
+        self._watched.clear()
+        for piece in self.placement.external:
+            for number in self.placement.residents.get(piece, ()):
+                self._arrays.pop(number, None)
+
+    def run(self) -> None:
+        """Execute every step on the bound arrays."""
+        for part in self.parts:
+            if isinstance(part, range):
+                self.plan.run_steps(part.start, part.stop)
+            else:
+                self.run_numpy(part)
+
+    def run_numpy(self, step: NumpyStep) -> None:
+        """Execute one numpy step."""
+        inputs = [None if number is None else self._arrays[number] for number in step.inputs]
+        step.run(inputs, [self._arrays[number] for number in step.outputs])
+
+    def copy_outputs(self, results: Mapping[str, Array]) -> None:
+        """Fill the outputs that no step writes: inputs, constants, views, and further names of an output."""
+        for name, number in self.placement.copied:
+            if name in results:
+                results[name][...] = self._arrays[number]
+
+    @contextmanager
+    def blank(self) -> Iterator[Plan]:
+        """The plan, in a block in which all memory but the constants is zeroed."""
+        self.arena.fill(0)
+        values, slots = self.placement.values, self.placement.slots
+        blank = {number: np.zeros(span(values[number]), np.uint8) for number in self.placement.external}
+        for number, memory in blank.items():
+            self.plan.bind(slots[number], address_of(memory))
+        yield self.plan
+
+    def _inside(self, number: int) -> Array:
+        """The array of a value whose memory is in the arena or in a constant."""
+        value = self.placement.values[number]
+        constant = self.placement.constants.get(value.storage)
+        if constant is not None:
+            return self._view(number, constant)
+        dtype = value.dtype.numpy
+        offset = self.placement.offsets[value.storage] + value.shift
+        return np.ndarray(value.shape, dtype, self.arena, offset, [step * dtype.itemsize for step in value.strides])
+
+    def _resident_views(self, external: Mapping[int, Array]) -> dict[int, Array]:
+        """The values that numpy reads or writes in these arrays."""
+        residents = self.placement.residents
+        return {n: self._view(n, array) for piece, array in external.items() for n in residents.get(piece, ())}
+
+    def _view(self, number: int, whole: Array) -> Array:
+        """The value as an array: ``whole`` itself, or a view of it."""
+        value = self.placement.values[number]
+        if value.storage == number:
+            return whole
+        return strided(whole, value.shape, value.strides, value.shift)

@@ -1,0 +1,68 @@
+"""Reports the partitions of an executable, and measures their times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..arrays.ndarrays import Held
+from ..compiler.report import PartitionReport, Report
+from ..errors import StatusError
+from ..native.library import VERSION
+from .arguments import Arguments
+from .interface import Arrays, Interface
+from .program_cache import Entry
+from .program_finder import ProgramFinder
+from .staged import Staged
+
+if TYPE_CHECKING:
+    from .profile import Profile
+
+
+def report(interface: Interface, programs: ProgramFinder, implementations: bool) -> Report:
+    """The report of the program that was used last; see :meth:`onegraph.runtime.executable.Executable.report`."""
+    entry, options = programs.cache.latest(), programs.options
+    library = f"oneDNN {'.'.join(map(str, VERSION))}"
+    return Report(
+        library,
+        options.policy,
+        options.fpmath_mode,
+        () if entry is None else _partitions(programs, entry, implementations),
+        "" if entry else "not compiled yet: the next call compiles, for the shapes of its arrays",
+        interface.arguments.copies,
+        programs.cache.info()._asdict(),
+        entry.times if entry else {},
+    )
+
+
+def profile(programs: ProgramFinder, given: Arrays, runs: int, implementations: bool) -> Profile:
+    """The times of the partitions on these arrays; see :meth:`onegraph.runtime.executable.Executable.profile`."""
+    from .measuring import measure
+
+    entry = programs.find(given)
+    program, partitions = entry.program, _partitions(programs, entry, implementations)
+    if isinstance(program, Staged):
+        profile = program.profile(given, runs)
+    else:
+        results = Arguments(programs.graph).results(program.placement.outputs(), Held({}))
+        external = program.placement.external_arrays(given, results)
+        try:
+            profile = measure(program, partitions, external, results, runs)
+        except StatusError as error:
+            raise programs.recover(error) from None
+    entry.times = dict(profile)
+    return profile
+
+
+def _partitions(programs: ProgramFinder, entry: Entry, implementations: bool) -> tuple[PartitionReport, ...]:
+    program, options = entry.program, programs.options
+    if isinstance(program, Staged):
+        return program.reports()
+    if not implementations:
+        return tuple(map(replace, program.reports))
+    if entry.implementations is None:
+        from .implementation_names import implementation_names
+
+        entry.implementations = implementation_names(program, options.policy, options.fpmath_mode)
+    found = entry.implementations
+    return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)

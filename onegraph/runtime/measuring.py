@@ -1,0 +1,158 @@
+"""Measures the time of every partition of a program, and counts its floating-point operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from time import perf_counter
+
+from ..builder.graph import DataGraph
+from ..capi.threads import get_num_threads
+from ..compiler.report import PartitionReport
+from ..ir.op import Array, Op, schema_of
+from ..opset.editions.dialect import base_call
+from ..opset.editions.registry import base_of
+from ..opset.shapes import known_dims
+from .frame import Frame
+from .profile import Profile, ProfileRow, Spans
+from .program import Program
+
+# Names of two tensors of each op: each element of the first is multiplied with, and added to, all weights (the second)
+# of its channel. This holds for convolutions and their gradients; padding counts as data.
+CONVOLUTIONS = {
+    "Convolution": ("dst", "weights"),
+    "ConvolutionBackwardData": ("diff_dst", "weights"),
+    "ConvolutionBackwardWeights": ("diff_dst", "diff_weights"),
+    "ConvTranspose": ("src", "weights"),
+    "ConvTransposeBackwardData": ("diff_src", "weights"),
+    "ConvTransposeBackwardWeights": ("src", "diff_weights"),
+}
+
+
+def flops(op: Op) -> int | None:
+    """Number of floating-point operations of a convolution or MatMul; a multiply-add counts as two.
+
+    None for other ops, which spend their time moving data, and if a shape is unknown.
+    """
+    schema = schema_of(op)
+    base = base_of(schema)
+    types = [None if tensor is None else tensor.type for tensor in op.inputs]
+    call = base_call(schema, base, op.attrs, types, len(op.outputs))
+    shapes: dict[str, tuple[int, ...]] = {}
+    ports = (*zip(base.inputs, op.inputs, strict=False), *zip(base.outputs, op.outputs, strict=False))
+    for port, tensor in ports if not base.variadic else ():
+        if tensor is not None:
+            if tensor.shape is None or None in tensor.shape:
+                return None
+            shapes[port.name] = known_dims(tensor.shape)
+    if base.kind == "MatMul":
+        src = shapes["src"]
+        axis = -2 if call.attr("transpose_a") and len(src) > 1 else -1
+        return 2 * math.prod(shapes["dst"]) * src[axis]
+    if base.kind not in CONVOLUTIONS:
+        return None
+    data, weights = (shapes[name] for name in CONVOLUTIONS[base.kind])
+    channels = data[1 if call.attr("data_format") == "NCX" else -1]
+    return 2 * math.prod(data) * math.prod(weights) // max(channels, 1)
+
+
+def measure(
+    program: Program,
+    partitions: Sequence[PartitionReport],
+    external: Mapping[int, Array],
+    results: Mapping[str, Array],
+    runs: int,
+) -> Profile:
+    """Run a program once without timing, then ``runs`` times with the time of each step.
+
+    Args:
+        program: the program.
+        partitions: its reports.
+        external: arrays for the values in the caller's memory, by value id.
+        results: the outputs by name.
+        runs: number of runs.
+    """
+    frame = program.check_out()
+    try:
+        frame.bind(external)
+        frame.run()
+        spans = [_joined(program.step_notes, _time(frame)) for _ in range(runs)]
+        frame.copy_outputs(results)
+    finally:
+        program.give_back(frame)
+    executed = [partitions[note] for note in dict.fromkeys(program.step_notes)]
+    return _profile(program.graph, executed, spans, runs)
+
+
+def _joined(notes: Sequence[int], spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The start and the duration of each partition; a Concat has a step for each source."""
+    found: dict[int, tuple[float, float]] = {}
+    for note, (start, seconds) in zip(notes, spans, strict=True):
+        begin, before = found.get(note, (start, 0.0))
+        found[note] = begin, before + seconds
+    return [*found.values()]
+
+
+def _time(frame: Frame) -> Iterator[tuple[float, float]]:
+    """Run every step once; yields the start and the duration of each in seconds."""
+    for part in frame.parts:
+        if isinstance(part, range):
+            start = perf_counter()
+            for seconds in frame.plan.time(part.start, part.stop):
+                yield start, seconds
+                start += seconds
+        else:
+            yield _span(lambda part=part: frame.run_numpy(part))  # type: ignore[misc]
+
+
+def measure_heads(graph: DataGraph, report: PartitionReport, run: Callable[[], object], runs: int) -> Profile:
+    """The profile of ops that numpy runs as a whole; ``run`` runs them."""
+    return _profile(graph, [report], [[_span(run)] for _ in range(runs)], runs)
+
+
+def joined(first: Profile, rest: Profile, count: int) -> Profile:
+    """The profile of two stages; ``count`` is the number of partitions of the first."""
+    total = first.seconds + rest.seconds or 1.0
+    rows = (*first.rows, *[replace(row, index=row.index + count) for row in rest.rows])
+    spans = [[*one, *other] for one, other in zip(first._spans.runs, rest._spans.runs, strict=True)]
+    shared = [replace(row, share=row.seconds / total) for row in rows]
+    return Profile(shared, first.runs, Spans(spans, max(first._spans.limit, rest._spans.limit)))
+
+
+def _span(run: Callable[[], object]) -> tuple[float, float]:
+    """The start and the duration of a call in seconds."""
+    start = perf_counter()
+    run()
+    return start, perf_counter() - start
+
+
+def _profile(
+    graph: DataGraph, partitions: Sequence[PartitionReport], spans: Sequence[Sequence[tuple[float, float]]], runs: int
+) -> Profile:
+    ops = {(op.kind, op.name): op for op in graph.ops}
+    times = [[seconds for _, seconds in taken] for taken in zip(*spans, strict=True)]
+    medians = [median(taken) for taken in times]
+    total = sum(medians) or 1.0
+    rows = []
+    for report, taken, seconds in zip(partitions, times, medians, strict=True):
+        inside = (ops.get(key) for key in zip(report.kinds, report.names, strict=True))
+        counts = [count for op in inside if op is not None and (count := flops(op)) is not None]
+        rate = 1 / max(seconds, 1e-9)
+        rows.append(
+            ProfileRow(
+                report.index,
+                report.ops,
+                report.executor,
+                report.threads,
+                seconds,
+                min(taken),
+                seconds / total,
+                sum(counts) * rate * 1e-9 if counts else None,
+                report.bytes * rate,
+                report.implementation,
+                report.bytes,
+            )
+        )
+    return Profile(rows, runs, Spans(spans, get_num_threads() or 1))

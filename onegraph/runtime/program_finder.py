@@ -1,0 +1,111 @@
+"""Finds the program for the arrays of a call, or compiles it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ..builder.graph import DataGraph
+from ..capi.caches import give_up_constants
+from ..capi.thread_affinity import calling_thread
+from ..compiler.shared_constants import SharedConstants
+from ..errors import OutOfMemoryError, StatusError, UnsupportedError
+from ..native.gc_pause import without_collector
+from ..opset.editions.registry import HOST
+from ..opset.shapes import known
+from ..transform.specialise import specialise
+from ..transform.stages import stages
+from .arguments import value_inputs
+from .compile_options import Options, refuse_unknown_partitions
+from .interface import Arrays, Interface
+from .plan import EXECUTE
+from .program import Program
+from .program_cache import CAPACITY, Cache, Entry, dispatch
+from .quick_call import QuickCall, decline, quick_call
+from .staged import Runnable, Staged
+
+COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
+
+
+class ProgramFinder:
+    """The programs of an executable, for several threads. It compiles a graph with known shapes at once.
+
+    Args:
+        graph: the graph of one call, in which variables are inputs and outputs.
+        interface: the inputs, outputs and variables of the executable.
+        options: the options of the compilation.
+        executable: makes the executables of stages, from a graph and options by name.
+
+    Attributes:
+        quick: runs a call with one call into C, or returns None and does nothing.
+        value_inputs: names of the inputs whose contents set a shape.
+        cache: the programs by shapes of inputs.
+    """
+
+    def __init__(
+        self, graph: DataGraph, interface: Interface, options: Options, executable: Callable[..., Runnable]
+    ) -> None:
+        self.graph, self.options = graph, options
+        self._interface, self._executable = interface, executable
+        self.cache, self._shared = Cache(CAPACITY), SharedConstants(graph)
+        self.value_inputs = value_inputs(graph)
+        self.quick: QuickCall = decline
+        self._static: Entry | None = None
+        self._is_static = not self.value_inputs and all(known(tensor.shape) for tensor in graph.inputs.values())
+        if self._is_static:
+            self.find({})
+        elif interface.state is None:
+            names = [*graph.inputs]
+            self.quick = dispatch(self.cache, len(names), [*map(names.index, self.value_inputs)])
+
+    def find(self, given: Arrays) -> Entry:
+        """The entry for the shapes of these arrays."""
+        if self._is_static:
+            entry = self._static or self._entry((), lambda: self.graph)
+            if isinstance(entry.program, Staged) or entry.program.owner_thread is None:
+                self._static, self.quick = entry, entry.quick
+            return entry
+        # One copy gives both the key and the contents, because other threads may write to the caller's arrays.
+        values = {name: given[name].copy() for name in self.value_inputs}
+        shapes = {name: array.shape for name, array in given.items()}
+        key = (*shapes.values(), *(value.tobytes() for value in values.values()))
+        return self._entry(key, lambda: specialise(self.graph, shapes, values))
+
+    def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
+        """The entry of a key; if another thread owns its program, an entry for this thread alone."""
+        entry = self.cache.find(key, lambda: self._compile(graph()))
+        if not isinstance(entry.program, Staged) and entry.program.owner_thread not in (None, calling_thread()):
+            return self.cache.find((key, calling_thread()), lambda: self._compile(graph()))
+        return entry
+
+    def recover(self, error: StatusError) -> StatusError:
+        """Drop every program after a failed run, so that the next calls compile new ones; returns the error.
+
+        A program that got no memory for its constants always fails again. While it exists, every new program of the
+        process fails too, because the library's constant tensor cache waits for the missing constants.
+        """
+        if error.function != EXECUTE:
+            return error
+        if isinstance(error, OutOfMemoryError):
+            give_up_constants()
+        self.cache.clear()
+        if self._is_static:
+            self._static, self.quick = None, decline
+        return error.with_traceback(None)  # the traceback would keep the program alive
+
+    def _compile(self, graph: DataGraph) -> Entry:
+        options = self.options
+        if self._is_static and any(op.edition == HOST for op in graph.ops):
+            graph = specialise(graph, {})  # computes what follows from the shapes
+        parts = stages(graph)
+        if parts is not None:
+            if not options.fallback:
+                raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
+            threads = None if isinstance(options.threads, Mapping) else options.threads
+            compiled = partial(self._executable, **options._replace(threads=threads)._asdict())
+            return Entry(Staged(graph, parts, compiled), decline)
+        program = without_collector(lambda: Program(graph, **options._asdict(), shared=self._shared))
+        if isinstance(options.threads, Mapping):
+            refuse_unknown_partitions(options.threads, program.reports)
+        quick = None if self._interface.state is not None else quick_call(program, self._interface.result)
+        return Entry(program, quick or decline)
