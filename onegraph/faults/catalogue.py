@@ -7,7 +7,7 @@ from typing import Any
 
 from . import capabilities, execution, layouts, performance, precision, slow_fusions, slow_images, slow_operands
 from .fault import Fault
-from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views
+from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views, zero_points
 from .fusions import convolution as fused_convolution
 from .fusions import matmul as fused_matmul
 from .ops import (
@@ -45,6 +45,7 @@ MODULES: dict[str, ModuleType] = {
     "Fused: convolutions": fused_convolution,
     "Fused: matrix products": fused_matmul,
     "Fused: int8": int8,
+    "Fused: int8, gaps and zero points": zero_points,
     "Fused: int8, scales along an axis": scales,
     "Fused: int8, residuals": residuals,
     "Fused: tensors that are not dense": strided,
