@@ -5,7 +5,17 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from . import capabilities, execution, layouts, performance, precision, slow_fusions, slow_images, slow_operands
+from . import (
+    capabilities,
+    constant_inputs,
+    execution,
+    layouts,
+    performance,
+    precision,
+    slow_fusions,
+    slow_images,
+    slow_operands,
+)
 from .fault import Fault
 from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views, zero_points
 from .fusions import convolution as fused_convolution
@@ -54,6 +64,7 @@ MODULES: dict[str, ModuleType] = {
     "Slow kernels of fused ops: operands": slow_operands,
     "Slow kernels of fused ops: images": slow_images,
     "Slow kernels of fused ops": slow_fusions,
+    "Constants of partitions": constant_inputs,
     "Between search, compile and execute": execution,
 }
 

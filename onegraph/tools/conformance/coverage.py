@@ -71,6 +71,7 @@ BEYOND = (FUSED, LAYOUT, PROCESS, SPEED, LARGE)
 REASONS = {
     "Tensors that are not dense": LAYOUT,
     "Fused: tensors that are not dense": FUSED,
+    "Constants of partitions": PROCESS,
     "Between search, compile and execute": PROCESS,
 }
 
