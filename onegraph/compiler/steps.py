@@ -15,11 +15,11 @@ from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
 from ..capi.settings import core_cache, has_avx512
 from ..errors import ArgumentError
-from ..faults.layouts import Laid, wrong_layout
+from ..faults.layouts import wrong_layout
 from ..faults.operands import collapsed, rows_together
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from ..faults.performance import BROADCASTS, REDUCED, SLOW_STRIDES
-from ..faults.use import ELEMENTWISE
+from ..faults.use import ELEMENTWISE, Laid
 from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..native.library import VERSION
 from ..opset.editions.registry import DEFAULT, HOST, base_of

@@ -15,6 +15,7 @@ from . import (
     slow_fusions,
     slow_images,
     slow_operands,
+    strided_ops,
 )
 from .fault import Fault
 from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views, zero_points
@@ -60,6 +61,7 @@ MODULES: dict[str, ModuleType] = {
     "Fused: int8, residuals": residuals,
     "Fused: tensors that are not dense": strided,
     "Tensors that are not dense": layouts,
+    "Single ops on tensors that are not dense": strided_ops,
     "Slow kernels": performance,
     "Slow kernels of fused ops: operands": slow_operands,
     "Slow kernels of fused ops: images": slow_images,
