@@ -135,15 +135,15 @@ def test_check_lists_violations(graph):
 def test_verify_agrees_and_differs(graph, monkeypatch):
     found = as_json("verify", graph)
     assert (found["agrees"], found["first"], found["outputs"][0]["agrees"]) == (True, None, True)
-    from onegraph.tools import verify as verify_module
+    from onegraph.tools import expected_results
 
-    run_op = verify_module.run_op
+    run_op = expected_results.run_op
 
     def wrong(op, inputs, **options):
         results = run_op(op, inputs, **options)
         return tuple(result + np.float32(op.name == "relu") for result in results)
 
-    monkeypatch.setattr(verify_module, "run_op", wrong)
+    monkeypatch.setattr(expected_results, "run_op", wrong)
     done = onegraph("verify", graph, "--json")
     assert done.exit_code == 1
     first = json.loads(done.stdout)["first"]

@@ -554,7 +554,7 @@ def test_programs_share_folded_weights():
     g, _, y = convolved(batch=None)
     g.output("y", g.relu(y))
     first, *others = programs_of(g, 5, 6, 4)
-    arrays = {*map(id, first.constants.values())}
+    arrays = {*map(id, first.placement.constants.values())}
     assert len(arrays) == 2
     assert all({*map(id, program.placement.constants.values())} == arrays for program in others)
 
@@ -572,7 +572,7 @@ def test_chain_of_constants_is_computed_once(monkeypatch):
     g.output("y", g.matmul(g.input("x", og.f32, (None, 4)), w))
     first, *others = programs_of(g, 4)
     assert computed == ["Multiply", "Abs"]
-    (array,) = first.constants.values()
+    (array,) = first.placement.constants.values()
     assert all(array is shared for program in others for shared in program.placement.constants.values())
 
 
@@ -582,8 +582,8 @@ def test_programs_share_casts_of_constants():
     x = g.input("x", og.bf16, (None, 8))
     g.output("y", g.layer_norm(x, gamma, beta, keep_stats=False))
     first, *others = programs_of(g, 8)
-    assert [array.dtype for array in first.constants.values()] == [np.float32] * 2
-    arrays = {*map(id, first.constants.values())}
+    assert [array.dtype for array in first.placement.constants.values()] == [np.float32] * 2
+    arrays = {*map(id, first.placement.constants.values())}
     assert all({*map(id, program.placement.constants.values())} == arrays for program in others)
 
 
@@ -593,7 +593,7 @@ def test_programs_share_dense_copies():
     turned = g.static_transpose(g.constant(w), order=[1, 0])
     g.output("y", g.add(g.input("x", og.f32, (None, 700, 600)), turned))
     first, *others = programs_of(g, 700, 600, batches=(1, 2))
-    (array,) = first.constants.values()
+    (array,) = first.placement.constants.values()
     assert array.flags.c_contiguous
     assert np.array_equal(array, w.T)
     assert all(array is shared for program in others for shared in program.placement.constants.values())

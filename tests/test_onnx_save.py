@@ -19,7 +19,7 @@ from onegraph.reference import run
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs
-from onegraph.tools.verify import _Judge
+from onegraph.tools.expected_results import Oracle
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 from helpers.onnx_runs import run_in_reference, run_in_runtime  # noqa: E402
@@ -90,12 +90,12 @@ def saved(graph, folder):
 
 def disagreements(graph, arrays, got):
     """The outputs whose difference from the reference rounding does not explain."""
-    judge = _Judge(graph, arrays, "strict", 0, lambda *_: None)
-    expected = judge.expected({tensor.id for tensor in graph.outputs.values()})
+    oracle = Oracle(graph, arrays, "strict", 0, lambda *_: None)
+    expected = oracle.expected({tensor.id for tensor in graph.outputs.values()})
     for name, tensor in graph.outputs.items():
         wanted = expected[tensor.id].exact
         assert (got[name].dtype, got[name].shape) == (wanted.dtype, wanted.shape)
-    return [one for one in judge.compare(graph, got, expected) if not one.agrees]
+    return [one for one in oracle.compare(graph, got, expected) if not one.agrees]
 
 
 # The table -----------------------------------------------------------------------------------------------------------

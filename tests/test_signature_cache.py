@@ -11,7 +11,8 @@ import pytest
 import onegraph as og
 from onegraph.builder import signature_cache
 from onegraph.builder.signature_cache import MAX_ELEMENTS, MAX_SIGNATURES, attrs_key, read_attrs, signature
-from onegraph.inference.infer import MAX_INPUTS, infer_op
+from onegraph.inference.infer import infer_op
+from onegraph.inference.op_inference import MAX_INPUTS
 from onegraph.ir.op import LogicalTensor
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import EDITIONS, edition

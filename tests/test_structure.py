@@ -56,7 +56,7 @@ BORDER = {
     "opset.editions.registry": "names of editions and ops",
     "ir.tensor_type": "types of tensors, shapes and strides",
     "arrays.ndarrays": "arrays of numpy and of other libraries",
-    "inference.infer": "attributes, inputs and outputs of an op that is checked",
+    "inference.op_inference": "attributes, inputs and outputs of an op that is checked",
     "inference.suggestions": "whatever was given instead, for messages that say what was probably meant",
     "inference.violations": "whatever was given instead, as text",
     "builder.tensors": "arguments of inputs, constants and outputs",

@@ -6,9 +6,10 @@ from helpers.graphs import network
 
 import onegraph as og
 from onegraph.testing.random_inputs import random_inputs
-from onegraph.tools import verify as module
+from onegraph.tools import changed_ops, expected_results
 from onegraph.tools.bench import Variant, bench
-from onegraph.tools.verify import beginning, verify
+from onegraph.tools.first_difference import beginning
+from onegraph.tools.verify import verify
 
 
 def int8_network():
@@ -34,13 +35,14 @@ def test_right_results_agree(make, policy, fpmath_mode):
 
 def wrong_reference(monkeypatch, wrong):
     """Falsify the reference of one op, so that the library differs from there on."""
-    run_op = module.run_op
+    run_op = expected_results.run_op
 
     def run(op, inputs, **options):
         results = run_op(op, inputs, **options)
         return tuple(wrong(value.copy()) for value in results) if op.name == wrong.op else results
 
-    monkeypatch.setattr(module, "run_op", run)
+    for user in (expected_results, changed_ops):
+        monkeypatch.setattr(user, "run_op", run)
 
 
 class Off:

@@ -943,7 +943,7 @@ def test_constants_stay_unchanged_by_runs(build: Build, policy: str) -> None:
 def test_capi_keeps_an_added_constant(guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library reorders it once, and adds up in the copy that it keeps; unguarded to notice one that is mended."""
     if not guarded:
-        monkeypatch.setattr(og.faults.execution, "added", lambda nodes: set())
+        monkeypatch.setattr(og.faults.constant_inputs, "added", lambda nodes: set())
     shape, rng = (4, 4, 16), np.random.default_rng(0)
     data = [rng.standard_normal(dims, np.float32) for dims in (shape, (16, 16), (4, 16, 4))]
     data[2] = data[2].transpose(2, 0, 1)

@@ -15,8 +15,9 @@ from types import MappingProxyType
 import numpy as np
 
 from ..errors import SpecError
-from ..inference.infer import MAX_INPUTS, Inference, infer_op
+from ..inference.infer import Inference, infer_op
 from ..inference.lenient import LenientInference
+from ..inference.op_inference import MAX_INPUTS
 from ..ir.op import Array, LogicalTensor, Signature, make_signature
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import Edition, edition

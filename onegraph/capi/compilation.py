@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import StatusError
-from ..faults.execution import SCRATCH_OF_THE_THREAD, STATS_IN_PLACE, variables
+from ..faults.constant_inputs import variables
+from ..faults.execution import SCRATCH_OF_THE_THREAD, STATS_IN_PLACE
 from ..native.library import Handle, begin_compilation, call, ffi, lib, status_error
 from .caches import (
     get_compiled_partition_cache_capacity,

@@ -11,9 +11,9 @@ from .._util.init_once import once
 from .._util.validation import as_dict, as_list, expect, identifier, string
 from ..errors import ArgumentError, SpecError, StateError, shown
 from ..faults.capabilities import LIBRARY_VALUES
-from ..faults.execution import End, Node
+from ..faults.constant_inputs import End, Node
 from ..faults.use import Use
-from ..inference.infer import OpInference
+from ..inference.op_inference import OpInference
 from ..inference.suggestions import unknown_op
 from ..native.library import Function, Handle, call, enum_names, enum_value, ffi, lib, read
 from ..opset.editions.registry import BASE, DEFAULT, edition

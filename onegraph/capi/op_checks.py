@@ -11,7 +11,8 @@ from ..builder.signature_cache import MAX_SIGNATURES, AttrsKey, attrs_key, read_
 from ..errors import OneGraphError, SpecError, UnsupportedError
 from ..faults.ops import faults_of
 from ..faults.ops.interpolation import ENDLESS_TABLE, MAX_TABULATED
-from ..inference.infer import MAX_INPUTS, OpInference, infer_op
+from ..inference.infer import infer_op
+from ..inference.op_inference import MAX_INPUTS, OpInference
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, DEFAULT, NEWEST, edition

@@ -9,8 +9,8 @@ from .._util.validation import as_list
 from ..errors import ArgumentError, UnsupportedError
 from ..faults.execution import SINGLE_AXES
 from ..faults.fusions import wrong_fusion, wrong_strides
-from ..faults.layouts import Laid, wrong_layout
-from ..faults.use import Fused, Use
+from ..faults.layouts import wrong_layout
+from ..faults.use import Fused, Laid, Use
 from ..native.library import VERSION
 from ..opset.schema import Shape, TensorType
 from ..opset.shapes import beyond_single_axes, compatible, dense_strides, overlaps

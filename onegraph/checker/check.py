@@ -12,7 +12,8 @@ from typing import Protocol
 from .._util.exact_types import elements, entries, has_type
 from ..errors import ERROR, LIBRARY, ArgumentError, Violation
 from ..faults.ops import faults_of
-from ..inference.infer import MAX_VIOLATIONS, Inference, infer_attrs, infer_op
+from ..inference.infer import Inference, infer_attrs, infer_op
+from ..inference.op_inference import MAX_VIOLATIONS
 from ..inference.violations import Violations, shortened
 from ..ir.op import LogicalTensor, Op
 from ..ir.tensor_type import tensor_type

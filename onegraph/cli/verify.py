@@ -15,7 +15,8 @@ from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
     from ..testing.tolerance import Comparison
-    from ..tools.verify import Unnoticed, Verification
+    from ..tools.changed_ops import Unnoticed
+    from ..tools.verify import Verification
 
 SHOWN = 12  # ops
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from ..capi.settings import core_cache, has_avx512
-from ..faults.layouts import Laid, wrong_layout
+from ..faults.layouts import wrong_layout
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from ..faults.performance import REDUCED, SLOW_STRIDES
-from ..faults.use import ELEMENTWISE
+from ..faults.use import ELEMENTWISE, Laid
 from ..native.library import VERSION
 from ..opset.schema import Call
 from .lowered import Dims, Step, Value, dense_of

@@ -5,9 +5,20 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from . import capabilities, execution, layouts, performance, precision, slow_fusions, slow_images, slow_operands
+from . import (
+    capabilities,
+    constant_inputs,
+    execution,
+    layouts,
+    performance,
+    precision,
+    slow_fusions,
+    slow_images,
+    slow_operands,
+    strided_ops,
+)
 from .fault import Fault
-from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views
+from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views, zero_points
 from .fusions import convolution as fused_convolution
 from .fusions import matmul as fused_matmul
 from .ops import (
@@ -45,14 +56,17 @@ MODULES: dict[str, ModuleType] = {
     "Fused: convolutions": fused_convolution,
     "Fused: matrix products": fused_matmul,
     "Fused: int8": int8,
+    "Fused: int8, gaps and zero points": zero_points,
     "Fused: int8, scales along an axis": scales,
     "Fused: int8, residuals": residuals,
     "Fused: tensors that are not dense": strided,
     "Tensors that are not dense": layouts,
+    "Single ops on tensors that are not dense": strided_ops,
     "Slow kernels": performance,
     "Slow kernels of fused ops: operands": slow_operands,
     "Slow kernels of fused ops: images": slow_images,
     "Slow kernels of fused ops": slow_fusions,
+    "Constants of partitions": constant_inputs,
     "Between search, compile and execute": execution,
 }
 

@@ -13,10 +13,9 @@ from ..opset.editions.registry import BASE
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from .fault import SLOW, Faults, Release
-from .layouts import Laid
 from .operands import is_fast, rows_together, varying
 from .ops.windows import IMAGE, POOL
-from .use import BINARY, Dims
+from .use import BINARY, Dims, Laid
 
 # Broadcast operands of single binary ops -----------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
-"""The ops of a partition and what they join, as the conditions of fused ops see them."""
+"""What the conditions of faults see: the ops of a partition and what they join, and tensors that are not dense."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 from .._util.fork_safety import cached_property
@@ -173,3 +173,25 @@ def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
             others = [index for index, number in enumerate(use.inputs) if number not in derived]
             for index in others or range(len(use.inputs)):
                 yield Operand(use, result, use.shape(index))
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A tensor that is not dense row-major, as an op meets it.
+
+    Attributes:
+        kind: the op.
+        rank: of its first result.
+        shape, strides: of the tensor.
+        is_read: whether the op itself reads the tensor, and not another op of the partition.
+        inside: the ops of the partition.
+        attrs: attributes of the op.
+    """
+
+    kind: str
+    rank: int
+    shape: Dims
+    strides: Dims
+    is_read: bool = True
+    inside: frozenset[str] = frozenset()
+    attrs: Mapping[str, object] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from ..errors import ERROR, NOTE
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of
 from ..opset.schema import Attribute, AttrValue, Row, Schema, Shape, TensorType
-from .infer import OpInference
+from .op_inference import OpInference
 from .type_table import TypedPort
 
 # (attribute, op) whose range the library does not check, and (rule, op) that it does not enforce; op "" means all ops.

@@ -215,3 +215,9 @@ def is_known(value: Value | None) -> bool:
 def numbers(*values: int) -> Array:
     """Integers as a known array, for shapes and axes."""
     return np.array(values, np.int64)
+
+
+def integers(op: Op, name: str) -> tuple[int, ...]:
+    """An attribute that is a list of integers."""
+    found: Any = op.attrs[name]
+    return tuple(int(one) for one in found)

@@ -38,7 +38,7 @@ class Placement:
             end of a run.
         external: the values in the caller's arrays.
         constants: the arrays of constants that steps read, by value.
-        slots: by external value or constant.
+        slots: by external value or constant; an input with known contents is both, and has the slot of the constant.
         offsets: in the arena, by intermediate.
         arena_size: in bytes.
         residents: the values that numpy reads or writes, by the piece of memory that they lie in.
@@ -56,6 +56,11 @@ class Placement:
     arena_size: int
     residents: Mapping[int, Sequence[int]]
     in_place: Mapping[int, int]
+
+    @property
+    def n_slots(self) -> int:
+        """The number of slots."""
+        return 1 + len(self.external) + len(self.constants)
 
     def places(self) -> dict[int, tuple[int, int]]:
         """The slot of each piece of memory, and its offset in the slot in bytes."""

@@ -109,7 +109,7 @@ class Program:
 
     def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
         placed = self.placement
-        return PlanSource(steps, placed.places(), 1 + len(placed.slots), limit, self.owner_thread is not None)
+        return PlanSource(steps, placed.places(), placed.n_slots, limit, self.owner_thread is not None)
 
     def _prepare(self) -> list[int]:
         """Let the library prepare constants that it finds by a hash.

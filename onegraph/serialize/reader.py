@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Attributes that the library adds to the graphs it dumps.
 LIBRARY_ATTRIBUTES = frozenset({"partition_id", "backend", "op_depth", "matched"})
-OUTPUT_SHAPE = "output_shape"  # the rule of inference.infer
+OUTPUT_SHAPE = "output_shape"  # the rule of inference.op_inference
 FOLLOWS = "which follows from the inputs"
 NOT_PRODUCED = "a tensor that ops read and none produces"
 

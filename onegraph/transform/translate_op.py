@@ -11,7 +11,8 @@ from itertools import zip_longest
 
 from .._util.exact_types import elements, has_type
 from ..errors import ArgumentError, SpecError, shown
-from ..inference.infer import OpInference, infer_attrs, infer_op
+from ..inference.infer import infer_attrs, infer_op
+from ..inference.op_inference import OpInference
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, in_words, is_swapped, swap_channels

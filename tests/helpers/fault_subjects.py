@@ -4,13 +4,13 @@ import onegraph as og
 from onegraph.faults import slow_fusions
 from onegraph.faults.capabilities import CAPABILITIES
 from onegraph.faults.fusions import FUSIONS, strided
-from onegraph.faults.layouts import LAYOUTS, PARTITIONS, Laid
+from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.ops import OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE
 from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOW_BROADCAST, SLOW_STRIDES
 from onegraph.faults.precision import PRECISION
-from onegraph.faults.use import Fused, Use
+from onegraph.faults.use import Fused, Laid, Use
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
 

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from ..fault import Faults, Release
 from ..use import Fused
-from . import attention, convolution, image_operands, int8, matmul, operands, residuals, scales, strided, views
+from . import (
+    attention,
+    convolution,
+    image_operands,
+    int8,
+    matmul,
+    operands,
+    residuals,
+    scales,
+    strided,
+    views,
+    zero_points,
+)
 
 FUSIONS = Faults[Fused](
     operands.FAULTS,
@@ -15,6 +27,7 @@ FUSIONS = Faults[Fused](
     attention.FAULTS,
     views.FAULTS,
     int8.FAULTS,
+    zero_points.FAULTS,
     scales.FAULTS,
     residuals.FAULTS,
     convolution.FAULTS,

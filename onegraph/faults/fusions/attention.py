@@ -10,7 +10,7 @@ from ...ir.op import LogicalTensor
 from ...opset.ops.movement import transposition
 from ..fault import UNSAFE, Faults
 from ..use import BINARY, VIEWS, Dims, Fused, Use
-from .int8 import shifted
+from .quantized_uses import shifted
 
 FAULTS = Faults[Fused]()
 # The condition holds for 3.2 too, which does not fuse attention.

@@ -10,8 +10,8 @@ from ...opset.window import channel_axis
 from ..fault import UNSAFE, Faults
 from ..ops.windows import AVERAGE, NCX, POOL
 from ..use import POOLS, Fused, Operand, Use
-from .int8 import dequantized
 from .operands import operand_behind
+from .quantized_uses import dequantized
 
 FAULTS = Faults[Fused]()
 

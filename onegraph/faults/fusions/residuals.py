@@ -12,7 +12,8 @@ from ...opset.dtypes import DataType
 from ..fault import UNSAFE, Faults
 from ..ops.windows import IMAGE, ROW
 from ..use import BINARY, DEQUANTIZATIONS, MOVES, PRODUCTS, Fused, Use
-from .int8 import SUMS_IN_16_BITS, _zero_points, dequantized
+from .int8 import SUMS_IN_16_BITS
+from .quantized_uses import dequantized, zero_points
 
 FAULTS = Faults[Fused]()
 OF_ITS_OWN = "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
@@ -87,7 +88,7 @@ def overflowing_residual(uses: Sequence[Use]) -> bool:
             first.update(use.outputs)
         elif read & (first | later):
             later.update(use.outputs)
-        elif (use.kind == "Dequantize" and any(_zero_points(use))) or (use.kind in MOVES and read & shifted):
+        elif (use.kind == "Dequantize" and any(zero_points(use))) or (use.kind in MOVES and read & shifted):
             shifted.update(use.outputs)
     return False
 

@@ -12,7 +12,7 @@ from ...ir.op import LogicalTensor
 from ..fault import UNSAFE, Faults
 from ..ops.windows import IMAGE, NCX
 from ..use import DEQUANTIZATIONS, NORMS, PRODUCTS, Fused, Use
-from .int8 import dequantized
+from .quantized_uses import dequantized
 
 FAULTS = Faults[Fused]()
 SINGLE_SCALE = "oneDNN quantizes all with the first of several scales"

@@ -8,7 +8,6 @@ from typing import Any
 
 from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
-from ...lowering import layout as layout
 from ...lowering.emitter import Array, Emitter
 from ...lowering.patterns import REWRITES
 from ...opset.dtypes import DataType

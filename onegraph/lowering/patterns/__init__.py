@@ -1,10 +1,10 @@
-"""Recognizes decomposed forms of ops while they are emitted, and emits the op instead.
+"""Replaces ops while they are emitted: decomposed forms by the op, and ops by others that the library runs faster.
 
 Each pattern looks at an op that was just added and at the makers of its inputs. Ops that nobody reads then are removed
 at the end by ``without_unread``. Of the patterns for one kind of op, those of the first module come first.
 """
 
-from . import activations, norms, products, quantized
+from . import activations, norms, products, quantized, smaller, transposes, views
 from .table import REWRITES
 
-__all__ = ["REWRITES", "activations", "norms", "products", "quantized"]
+__all__ = ["REWRITES", "activations", "norms", "products", "quantized", "smaller", "transposes", "views"]

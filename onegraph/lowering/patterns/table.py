@@ -1,4 +1,4 @@
-"""Has the table of patterns, and what they ask about the ops that were added."""
+"""Has the table of patterns, what they ask about the ops that were added, and the same op with other inputs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ...ir.op import LogicalTensor, Op
 from ..emitter import Array, Emitter, Rewrite, Value
 
+TYPED = ("TypeCast", "SoftMax", "LogSoftmax", "Quantize")  # ops whose result has a data type of its own
 REWRITES: dict[str, list[Rewrite]] = {}
 
 
@@ -59,3 +60,10 @@ def listed(value: object) -> Sequence[object]:
     """An attribute that is a list."""
     assert isinstance(value, tuple)
     return value
+
+
+def again(emit: Emitter, op: Op, inputs: Sequence[Value | None], **attrs: object) -> Value:
+    """The op with other inputs and attributes."""
+    dtype = op.outputs[0].dtype if op.kind in TYPED else None
+    found: Value = emit.op(op.kind, inputs, {**op.attrs, **attrs}, dtype=dtype, edition=op.edition)
+    return found

@@ -70,7 +70,9 @@ BEYOND = (FUSED, LAYOUT, PROCESS, SPEED, LARGE)
 # Parts of the catalogue whose faults no probe can meet.
 REASONS = {
     "Tensors that are not dense": LAYOUT,
+    "Single ops on tensors that are not dense": LAYOUT,
     "Fused: tensors that are not dense": FUSED,
+    "Constants of partitions": PROCESS,
     "Between search, compile and execute": PROCESS,
 }
 

@@ -1,13 +1,27 @@
 """The table of ATen ops: a function for each overload, which lowers it. Importing this package fills the table."""
 
-from . import attention, backward, elementwise, indexing, layers, movement, norms, reduction, windows
+from . import (
+    attention,
+    backward,
+    creation,
+    elementwise,
+    indexing,
+    layers,
+    logic,
+    movement,
+    norms,
+    reduction,
+    windows,
+)
 
 __all__ = [
     "attention",
     "backward",
+    "creation",
     "elementwise",
     "indexing",
     "layers",
+    "logic",
     "movement",
     "norms",
     "reduction",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import torch
 
 from ....lowering import elementwise as lowering
 from ....lowering.emitter import Value, dtype_of
-from ....lowering.movement import NATIVE, cast, expand, scalar
+from ....lowering.movement import NATIVE, scalar
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from ..types import DTYPES
@@ -45,15 +42,6 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, object]]] = {
     "hardsigmoid": ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}),
     "mish": ("Mish", {}),
 }
-COMPARISONS = {
-    "eq": "Equal",
-    "ge": "GreaterEqual",
-    "gt": "Greater",
-    "le": "LessEqual",
-    "lt": "Less",
-}
-LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
-BITS = {"bitwise_and": ("And", "BitwiseAnd"), "bitwise_or": ("Or", "BitwiseOr"), "bitwise_xor": ("Xor", "BitwiseXor")}
 
 
 def native(node: Node, name: str = "self") -> Value:
@@ -234,123 +222,3 @@ def extreme(node: Node) -> Value:
     """The larger or smaller of two tensors."""
     kind = {"maximum": "Maximum", "minimum": "Minimum"}[base(node)]
     return lowering.binary(node.emit, kind, *common(node, "self", "other"))
-
-
-@lowers(*(f"{name}.{overload}" for name in COMPARISONS for overload in ("Tensor", "Scalar")))
-def comparison(node: Node) -> Value:
-    """A comparison with a boolean result."""
-    return lowering.binary(node.emit, COMPARISONS[base(node)], *common(node, "self", "other"))
-
-
-@lowers("ne.Tensor", "ne.Scalar")
-def not_equal(node: Node) -> Value:
-    """Whether elements differ."""
-    same = lowering.binary(node.emit, "Equal", *common(node, "self", "other"))
-    return lowering.unary(node.emit, "Not", same)
-
-
-@lowers(*(f"{name}.default" for name in LOGIC))
-def logic(node: Node) -> Value:
-    """An op on booleans; numbers are True unless 0."""
-    first, second = (cast(node.emit, node.value(name), DataType.boolean) for name in ("self", "other"))
-    return lowering.binary(node.emit, LOGIC[base(node)], first, second)
-
-
-@lowers("logical_not.default")
-def logical_not(node: Node) -> Value:
-    """Whether elements are 0 or False."""
-    return lowering.unary(node.emit, "Not", cast(node.emit, node.value("self"), DataType.boolean))
-
-
-@lowers(*(f"{name}.{overload}" for name in BITS for overload in ("Tensor", "Scalar")))
-def bits(node: Node) -> Value:
-    """An op on the bits of integers, or on booleans."""
-    first, second = common(node, "self", "other")
-    kinds = BITS[base(node)]
-    return lowering.binary(node.emit, kinds[dtype_of(first) is not DataType.boolean], first, second)
-
-
-@lowers("bitwise_not.default")
-def bitwise_not(node: Node) -> Value:
-    """The inverted bits of integers, or not of booleans."""
-    kind = "Not" if node.dtype("self") is DataType.boolean else "BitwiseNot"
-    return lowering.unary(node.emit, kind, node.value("self"))
-
-
-@lowers("isnan.default")
-def is_nan(node: Node) -> Value:
-    """Whether elements are NaN."""
-    return lowering.unary(node.emit, "IsNaN", node.value("self"))
-
-
-@lowers("clamp.default", "clamp_min.default", "clamp_max.default", "hardtanh.default")
-def clamp(node: Node) -> Value:
-    """Numbers between two limits."""
-    src = node.value_as("self", node.result_dtype)
-    low, high = ("min_val", "max_val") if "hardtanh" in node.name else ("min", "max")
-    limits = [None if node[name] is None else scalar(node[name], dtype_of(src)) for name in (low, high)]
-    return lowering.clamp(node.emit, src, *limits)
-
-
-@lowers("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
-def clamp_tensor(node: Node) -> Value:
-    """Numbers between the elements of two tensors."""
-    found = node.value_as("self", node.result_dtype)
-    for name, kind in (("min", "Maximum"), ("max", "Minimum")):
-        if node[name] is not None:
-            found = lowering.binary(node.emit, kind, found, node.value_as(name, node.result_dtype))
-    return found
-
-
-@lowers("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-def where(node: Node) -> Value:
-    """The elements of self where the condition is True, else of other."""
-    first, second = (node.value_as(name, node.result_dtype) for name in ("self", "other"))
-    return lowering.select(node.emit, _condition(node, "condition"), first, second)
-
-
-@lowers("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(node: Node) -> Value:
-    """The value where the mask is True, else self."""
-    found = node.value_as("value", node.result_dtype)
-    return lowering.select(node.emit, _condition(node, "mask"), found, node.value("self"))
-
-
-def _condition(node: Node, name: str) -> Value:
-    return cast(node.emit, node.value(name), DataType.boolean)
-
-
-@lowers("_to_copy.default")
-def to_copy(node: Node) -> Value:
-    """A cast."""
-    return cast(node.emit, node.value("self"), node.result_dtype)
-
-
-@lowers("copy.default")
-def copy(node: Node) -> Value:
-    """src in the data type and shape of self."""
-    made = cast(node.emit, node.value("src"), node.result_dtype)
-    return expand(node.emit, made, np.array(node.result_shape, np.int64))
-
-
-@lowers(
-    "full.default", "full_like.default", "scalar_tensor.default", "zeros.default", "ones.default", "zeros_like.default",
-    "ones_like.default", "new_full.default", "new_zeros.default", "new_ones.default",
-)  # fmt: skip
-def full(node: Node) -> Value:
-    """A tensor with one number."""
-    number: Any = 1 if "ones" in node.name else 0 if "zeros" in node.name else node["fill_value"]
-    if "scalar_tensor" in node.name:
-        number = node["s"]
-    if hasattr(number, "shape"):
-        raise NotLowered("a number that is a tensor")
-    return np.broadcast_to(np.array(number).astype(node.result_dtype.numpy), node.result_shape)
-
-
-@lowers("arange.start_step", "arange.start", "arange.default")
-def arange(node: Node) -> Value:
-    """Numbers that count up."""
-    start, step = node["start"] or 0, 1 if node["step"] is None else node["step"]
-    count = node.result_shape[0]
-    exact = np.int64 if type(start) is int and type(step) is int else np.float64
-    return (np.arange(count).astype(exact) * step + start).astype(node.result_dtype.numpy)

@@ -1,0 +1,47 @@
+"""Lowers casts and copies, and tensors that are made of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....lowering.emitter import Value
+from ....lowering.movement import cast, expand
+from ..node import Node, NotLowered, lowers
+
+
+@lowers("_to_copy.default")
+def to_copy(node: Node) -> Value:
+    """A cast."""
+    return cast(node.emit, node.value("self"), node.result_dtype)
+
+
+@lowers("copy.default")
+def copy(node: Node) -> Value:
+    """src in the data type and shape of self."""
+    made = cast(node.emit, node.value("src"), node.result_dtype)
+    return expand(node.emit, made, np.array(node.result_shape, np.int64))
+
+
+@lowers(
+    "full.default", "full_like.default", "scalar_tensor.default", "zeros.default", "ones.default", "zeros_like.default",
+    "ones_like.default", "new_full.default", "new_zeros.default", "new_ones.default",
+)  # fmt: skip
+def full(node: Node) -> Value:
+    """A tensor with one number."""
+    number: Any = 1 if "ones" in node.name else 0 if "zeros" in node.name else node["fill_value"]
+    if "scalar_tensor" in node.name:
+        number = node["s"]
+    if hasattr(number, "shape"):
+        raise NotLowered("a number that is a tensor")
+    return np.broadcast_to(np.array(number).astype(node.result_dtype.numpy), node.result_shape)
+
+
+@lowers("arange.start_step", "arange.start", "arange.default")
+def arange(node: Node) -> Value:
+    """Numbers that count up."""
+    start, step = node["start"] or 0, 1 if node["step"] is None else node["step"]
+    count = node.result_shape[0]
+    exact = np.int64 if type(start) is int and type(step) is int else np.float64
+    return (np.arange(count).astype(exact) * step + start).astype(node.result_dtype.numpy)

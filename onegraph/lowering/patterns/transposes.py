@@ -1,0 +1,155 @@
+"""Keeps images in the layout (N, X, C), which the kernels of the library want.
+
+An op over (N, C, X) becomes the op over (N, X, C) between two transposes. Transposes move behind the ops that follow,
+until two of them cancel. What remains are transposes at the ends of the model; most are views without a copy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir.op import LogicalTensor, Op
+from ..emitter import Emitter, Value, integers, numbers
+from ..layout import Order, inverse, moved
+from ..movement import reshape, transpose
+from .table import again, made, operand_of, rewrites
+
+WINDOWS = ("Convolution", "ConvTranspose", "MaxPool", "AvgPool", "BatchNormInference", "Interpolate", "GroupNorm")
+UNARY = (
+    *("Abs", "Clamp", "Elu", "Erf", "Exp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "Log", "Mish", "Pow"),
+    *("ReLU", "Reciprocal", "Round", "Sigmoid", "SoftPlus", "Sqrt", "Square", "Tanh", "TypeCast"),
+)
+BINARY = ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
+REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
+
+
+@rewrites(*WINDOWS)
+def channels_last(emit: Emitter, op: Op) -> Value | None:
+    """Run an op over (N, C, X) as the op over (N, X, C)."""
+    src = op.inputs[0]
+    rank = len(src.shape or ()) if src is not None else 0
+    if op.attrs.get("data_format") != "NCX" or rank < 3 or len(op.outputs) > 1:
+        return None
+    order = (0, *range(2, rank), 1)
+    assert src is not None
+    inner = again(emit, op, [_codes_first(emit, src, order), *op.inputs[1:]], data_format="NXC")
+    return transpose(emit, inner, inverse(order))
+
+
+def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
+    """The transpose of a tensor; before its Quantize and Dequantize, which a product takes in, if that is an input."""
+    chain, src = list[Op](), value
+    while (op := made(emit, src, "Dequantize", "Quantize")) is not None and op.attrs["qtype"] == "per_tensor":
+        chain.append(op)
+        src = operand_of(op)
+    if emit.maker(src) is not None:
+        return transpose(emit, value, order)
+    found = transpose(emit, src, order)
+    for op in reversed(chain):
+        found = again(emit, op, [found])
+    return found
+
+
+@rewrites("StaticTranspose", "Transpose")
+def joined(emit: Emitter, op: Op) -> Value | None:
+    """Join two transposes to one, or to none."""
+    found = moved(emit, op.inputs[0])
+    if found is None:
+        return None
+    return transpose(emit, found[0], [found[1][axis] for axis in integers(op, "order")])
+
+
+@rewrites(*UNARY)
+def behind_unary(emit: Emitter, op: Op) -> Value | None:
+    """Transpose behind an op on single elements."""
+    found = moved(emit, op.inputs[0])
+    return None if found is None else transpose(emit, again(emit, op, [found[0]]), found[1])
+
+
+@rewrites("Quantize", "Dequantize")
+def behind_quantize(emit: Emitter, op: Op) -> Value | None:
+    """Transpose behind a Quantize or Dequantize, unless it transposes an input of the model."""
+    found = moved(emit, op.inputs[0])
+    if found is None or emit.maker(found[0]) is None:
+        return None
+    attrs: dict[str, object] = {}
+    if op.attrs.get("qtype") == "per_channel":
+        attrs["axis"] = found[1][int(str(op.attrs.get("axis", 1)))]
+    return transpose(emit, again(emit, op, [found[0]], **attrs), found[1])
+
+
+@rewrites(*BINARY)
+def behind_binary(emit: Emitter, op: Op) -> Value | None:
+    """Transpose behind an op on two tensors, if both are transposed in the same way or one is small."""
+    order = next((found[1] for one in op.inputs if (found := moved(emit, one))), None)
+    if order is None:
+        return None
+    inner = [_untransposed(emit, one, order) for one in op.inputs]
+    return None if any(one is None for one in inner) else transpose(emit, again(emit, op, inner), order)
+
+
+def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> Value | None:
+    """What a transpose with this order makes the value of; None if that needs a copy."""
+    if value is None or value.shape is None:
+        return None
+    found = moved(emit, value)
+    if found is not None and found[1] == order:
+        return found[0]
+    if len(value.shape) > len(order) or None in value.shape:
+        return None
+    if not value.shape:
+        return value
+    full = (1,) * (len(order) - len(value.shape)) + tuple(dim or 0 for dim in value.shape)
+    if value.value is not None:
+        return np.ascontiguousarray(value.value.reshape(full).transpose(inverse(order)))
+    if sum(dim != 1 for dim in full) <= 1:
+        return reshape(emit, value, numbers(*[full[axis] for axis in inverse(order)]))
+    return None
+
+
+@rewrites("Concat")
+def behind_concat(emit: Emitter, op: Op) -> Value | None:
+    """Transpose behind a Concat whose inputs are all transposed in the same way."""
+    found = [one for one in (moved(emit, one) for one in op.inputs) if one is not None]
+    orders = {order for _, order in found}
+    if len(found) < len(op.inputs) or len(orders) != 1:
+        return None
+    (order,) = orders
+    axis = order[int(str(op.attrs["axis"]))]
+    return transpose(emit, again(emit, op, [inner for inner, _ in found], axis=axis), order)
+
+
+@rewrites(*REDUCTIONS)
+def behind_reduction(emit: Emitter, op: Op) -> Value | None:
+    """Transpose behind a reduction."""
+    found = moved(emit, op.inputs[0])
+    if found is None or "axes" not in op.attrs or any(one is not None for one in op.inputs[1:]):
+        return None
+    src, order = found
+    along = sorted(order[axis] for axis in integers(op, "axes"))
+    inner = again(emit, op, [src], axes=along)
+    if op.attrs.get("keep_dims"):
+        return transpose(emit, inner, order)
+    left = [axis for axis in order if axis not in along]
+    return transpose(emit, inner, [sorted(left).index(axis) for axis in left])
+
+
+@rewrites("SoftMax", "LogSoftmax")
+def behind_softmax(emit: Emitter, op: Op) -> Value | None:
+    """Transpose behind a SoftMax."""
+    found = moved(emit, op.inputs[0])
+    if found is None or len(op.outputs) > 1:
+        return None
+    axis = found[1][int(str(op.attrs.get("axis", 1)))]
+    return transpose(emit, again(emit, op, [found[0]], axis=axis), found[1])
+
+
+@rewrites("Slice")
+def behind_slice(emit: Emitter, op: Op) -> Value | None:
+    """Transpose behind a Slice along known axes."""
+    found = moved(emit, op.inputs[0])
+    axes = op.inputs[3].value if len(op.inputs) > 3 and op.inputs[3] is not None else None
+    if found is None or axes is None:
+        return None
+    along = numbers(*[found[1][int(axis)] for axis in axes.tolist()])
+    return transpose(emit, again(emit, op, [found[0], *op.inputs[1:3], along, *op.inputs[4:]]), found[1])

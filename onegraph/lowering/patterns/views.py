@@ -1,0 +1,142 @@
+"""Recognizes Concats, Gathers and reshapes that are views of one tensor, or parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ...ir.op import LogicalTensor, Op
+from ...opset.schema import Shape
+from ..emitter import Emitter, Value, integers, numbers
+from ..layout import inverse
+from ..movement import reshape, slice_, transpose
+from .table import again, number, rewrites
+
+Atom = tuple[int, int]  # size and stride
+
+
+@rewrites("Concat")
+def joined_slices(emit: Emitter, op: Op) -> Value | None:
+    """Join Slices that lie side by side in one tensor, and that a Concat joins again."""
+    axis, inputs = int(str(op.attrs["axis"])), list[Value | None]()
+    last: tuple[LogicalTensor, int, int] | None = None
+    for value in op.inputs:
+        part = _part(emit, value, axis)
+        if part is not None and last is not None and part[0] is last[0] and part[1] == last[2]:
+            src, last = part[0], (part[0], last[1], part[2])
+            is_whole = src.shape is not None and (last[1], last[2]) == (0, src.shape[axis])
+            inputs[-1] = src if is_whole else slice_(emit, src, [last[1]], [last[2]], [axis], [1])
+        else:
+            last = part
+            inputs.append(value)
+    return again(emit, op, inputs) if 1 < len(inputs) < len(op.inputs) else None
+
+
+def _part(emit: Emitter, value: LogicalTensor | None, axis: int) -> tuple[LogicalTensor, int, int] | None:
+    """The tensor that a Slice along one axis takes a part of, and where the part begins and ends."""
+    op = emit.maker(value)
+    if op is None or op.kind != "Slice" or len(op.inputs) < 4 or value is None or value.shape is None:
+        return None
+    src, size = op.inputs[0], value.shape[axis]
+    if src is None or src.shape is None or size is None or (total := src.shape[axis]) is None:
+        return None
+    start, _, along, step = (*[number(one) for one in op.inputs[1:]], 1.0)[:4]
+    if start is None or along is None or step != 1 or int(along) % len(src.shape) != axis % len(src.shape):
+        return None
+    first = min(max(int(start) + (total if start < 0 else 0), 0), total)
+    return src, first, first + size
+
+
+@rewrites("Gather")
+def one_slice(emit: Emitter, op: Op) -> Value | None:
+    """A Gather with known indices that count up as a Slice, which is a view."""
+    src, indices = op.inputs[0], op.inputs[1]
+    if src is None or indices is None or indices.value is None or not indices.value.size or src.shape is None:
+        return None
+    shape, axis = src.shape, int(str(op.attrs.get("axis", 0))) % len(src.shape)
+    size, count = shape[axis], indices.value.size
+    if None in shape or size is None:
+        return None
+    places = indices.value.reshape(-1).astype(np.int64)
+    first = int(places[0]) + (size if places[0] < 0 else 0)
+    if not 0 <= first <= size - count or not np.isin(np.arange(first, first + count) - places, (0, size)).all():
+        return None
+    part = slice_(emit, src, [first], [first + count], [axis], [1])
+    dims = (*shape[:axis], *indices.value.shape, *shape[axis + 1 :])
+    return reshape(emit, part, numbers(*[dim or 0 for dim in dims]))
+
+
+@rewrites("StaticReshape")
+def one_view(emit: Emitter, op: Op) -> Value | None:
+    """A chain of reshapes and transposes as one reshape and then one transpose at most, if it needs no copy."""
+    chain: list[Op] = []
+    last: Op | None = op
+    while last is not None and last.kind in ("StaticReshape", "StaticTranspose"):
+        chain.insert(0, last)
+        last = emit.maker(last.inputs[0])
+    base = chain[0].inputs[0]
+    sizes = [one.shape for step in chain for one in (*step.inputs, *step.outputs) if one is not None]
+    if len(chain) == 1 or base is None or any(one is None or not one or None in one or 0 in one for one in sizes):
+        return None
+    axes = _axes(_dims(base.shape), chain)
+    if axes is None:
+        return None
+    # The axes in the order of their strides; one of size 1 stays before the axis that it precedes.
+    last_stride, places = 0, []
+    for place in reversed(range(len(axes))):
+        size, stride = axes[place]
+        last_stride = stride if size != 1 else last_stride
+        places.append((-last_stride, place))
+    order = [place for _, place in sorted(places)]
+    return transpose(emit, reshape(emit, base, numbers(*[axes[place][0] for place in order])), inverse(order))
+
+
+def _dims(shape: Shape) -> list[int]:
+    return [dim or 0 for dim in shape or ()]
+
+
+def _axes(shape: Sequence[int], chain: Sequence[Op]) -> list[Atom] | None:
+    """Size and stride of each axis that the ops make of a dense tensor of this shape; None if that needs a copy."""
+    axes = [[(dim, prod(shape[place + 1 :]))] for place, dim in enumerate(shape)]
+    for op in chain:
+        if op.kind == "StaticTranspose":
+            axes = [axes[axis] for axis in integers(op, "order")]
+            continue
+        found = _cut([atom for axis in axes for atom in axis if atom[0] != 1], _dims(op.outputs[0].shape))
+        if found is None:
+            return None
+        axes = found
+    whole = [_whole(axis) for axis in axes]
+    return None if None in whole else [atom for atom in whole if atom is not None]
+
+
+def _cut(atoms: Sequence[Atom], sizes: Sequence[int]) -> list[list[Atom]] | None:
+    """The atoms divided among axes of these sizes; None if a size cuts an atom unevenly."""
+    rest, axes = [*reversed(atoms)], []
+    for size in sizes:
+        axis: list[Atom] = []
+        while size != 1:
+            length, stride = rest.pop()
+            if size % length == 0:
+                axis.append((length, stride))
+                size //= length
+            elif length % size == 0:
+                axis.append((size, stride * (length // size)))
+                rest.append((length // size, stride))
+                size = 1
+            else:
+                return None
+        axes.append(axis)
+    return axes
+
+
+def _whole(axis: Sequence[Atom]) -> Atom | None:
+    """One atom in the place of those of an axis; None if they do not lie behind each other."""
+    size, stride = axis[-1] if axis else (1, 0)
+    for length, apart in reversed(axis[:-1]):
+        if apart != size * stride:
+            return None
+        size *= length
+    return size, stride
