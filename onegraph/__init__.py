@@ -17,13 +17,14 @@ from .errors import *  # noqa: F403
 
 with CollectorPause():
     from .arrays.ndarrays import as_dlpack
-    from .graph import Graph
+    from .graph import Graph, load
     from .ir.op import LogicalTensor, Op
     from .opset.dtypes import SPECIFIED, DataType
     from .opset.editions.registry import EDITIONS
 
 if TYPE_CHECKING:
     from . import capi as capi
+    from . import distributed as distributed
     from . import onnx as onnx
     from . import reference as reference
     from . import training as training
@@ -58,6 +59,7 @@ f4_e2m1 = DataType.f4_e2m1
 # Names imported at their first use, because they need the library or few programs use them.
 _LAZY = {
     "capi": ".capi",
+    "distributed": ".distributed",
     "reference": ".reference",
     "get_num_threads": ".capi",
     "num_threads": ".capi",
@@ -82,6 +84,7 @@ __all__ = [
     "LogicalTensor",
     "Op",
     "as_dlpack",
+    "load",
     "__version__",
     *errors.__all__,
     *SPECIFIED,

@@ -9,6 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from ._util.collector_pause import CollectorPause
+from ._util.paths import path_of
 from .builder.graph import DataGraph
 from .ir.op import Array, LogicalTensor
 from .opset.schema import Shape
@@ -18,6 +19,29 @@ if TYPE_CHECKING:
     from .runtime.executable import Executable
 
 RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
+
+
+def load(path: str | PathLike[str]) -> Graph | Executable:
+    """Load what ``Graph.save`` or ``Executable.save`` wrote.
+
+    Args:
+        path: of the JSON file of a graph; or of the folder of an executable, which is compiled for the library and the
+            processors of this process. Its constants lie in the file, mapped into memory: do not change the file while
+            the executable exists. ``Executable.save`` replaces the file, which is safe.
+
+    Raises:
+        FormatError: a file cannot be read, is truncated or was changed; the error names the place in it.
+        SpecError: an op breaks the specification.
+        ArgumentError: the path is no path.
+    """
+    source = path_of("path", path, "the path of a graph file, or of the folder of a saved executable")
+    if not source.is_dir():
+        return Graph.load(source)
+    from .runtime.executable import loaded
+    from .serialize import load_model
+
+    graph, settings = load_model(Graph, source)
+    return loaded(graph, settings)
 
 
 class Graph(DataGraph):

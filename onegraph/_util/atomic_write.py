@@ -40,7 +40,7 @@ def write_together(files: Sequence[tuple[Path, Write]]) -> None:
     drafts: list[Path] = []
     try:
         for path, place in [(path, _drafted(path, write, drafts)) for path, write in files]:
-            with _explained(path):
+            with explained(path):
                 place()
     finally:
         for draft in drafts:
@@ -53,7 +53,7 @@ def _drafted(path: Path, write: Write, drafts: list[Path]) -> Callable[[], objec
     import secrets  # both take long to import
     import shutil
 
-    with _explained(path):
+    with explained(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if path.exists() and not path.is_file():
@@ -71,7 +71,8 @@ def _drafted(path: Path, write: Write, drafts: list[Path]) -> Callable[[], objec
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """A block in which the errors of the system become a FormatError that names the path."""
     try:
         yield
     except OSError as error:

@@ -7,6 +7,7 @@ import math
 import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from mmap import mmap
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -41,6 +42,14 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         return array
     except (MemoryError, OverflowError, ValueError):
         raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {dims}") from None
+
+
+def is_mapped(array: Array) -> bool:
+    """Whether an array lies in a file that is mapped into memory."""
+    base: object = array
+    while has_type(base, np.ndarray) and base.base is not None:
+        base = base.base
+    return has_type(base, memoryview) and type(base.obj) is mmap
 
 
 def as_array(name: str, value: object) -> Array:

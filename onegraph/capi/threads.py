@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from .._util.processor_share import Share, openmp_threads, processor_share
 from .._util.validation import integer
 from ..errors import UnsupportedError
 from ..native import library
@@ -28,6 +29,20 @@ def get_num_threads() -> int | None:
     """
     function = library.omp_function("omp_get_max_threads")
     return None if function is None else int(function())
+
+
+def thread_share() -> Share:
+    """How many threads a run of the calling thread uses by default, and what limits them.
+
+    OpenMP knows ``OMP_NUM_THREADS`` and the processor affinity, and no other limit. A number that the calling thread
+    has set takes the place of all limits.
+    """
+    now, share = get_num_threads(), processor_share()
+    if is_forked():
+        return Share(1, "this process was forked after oneDNN ran")
+    if now is None or now in (share.threads, openmp_threads()):
+        return share
+    return Share(now, f"onegraph.set_num_threads({now})")
 
 
 def check_threads(count: object) -> int:

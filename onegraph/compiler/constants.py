@@ -15,8 +15,8 @@ from .lowered import Lowered, Step
 from .normalized_weights import Normalizations, is_valid
 from .report import nbytes
 
-# Dropout draws random numbers.
-KEPT = frozenset(["Dropout"])
+# Dropout draws random numbers, and the others wait for other processes.
+KEPT = frozenset(["Dropout", "AllReduceStart", "AllReduceDone"])
 # A result of at most this many bytes may be larger than the constants that it is computed from.
 SMALL_BYTES = 1 << 20
 

@@ -136,7 +136,10 @@ class Report:
 
     ``print`` shows it as text, notebooks as a table. ``copies`` counts the inputs that calls had to copy because their
     layout differed from the declared one. ``cache`` has the counters of ``Executable.cache_info``. ``times`` has the
-    seconds of the last profile, by index of the partition.
+    seconds of the last profile, by index of the partition. ``threads`` has the largest number of threads, and what
+    limits it to less than all processors. ``memory`` has the bytes of constants: ``mapped`` from the file of a saved
+    model, which all processes share; ``own`` arrays of this process; and, from oneDNN 3.3 on, the copies that the
+    library has ``prepared`` for all models of this process.
     """
 
     library: str
@@ -147,6 +150,8 @@ class Report:
     copies: int = 0
     cache: Mapping[str, int] = field(default_factory=dict)
     times: Mapping[int, float] = field(default_factory=dict, compare=False)
+    threads: tuple[int, str] = (0, "")
+    memory: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain dictionaries, lists, strings and numbers."""
@@ -158,6 +163,8 @@ class Report:
             "note": self.note,
             "copies": self.copies,
             "cache": dict(self.cache),
+            "threads": {"limit": self.threads[0], "reason": self.threads[1]},
+            "memory": dict(self.memory),
         }
 
     def __str__(self) -> str:
@@ -171,6 +178,8 @@ class Report:
 
     def _heading(self) -> list[str]:
         lines = [f"{self.library}, policy {self.policy}, fpmath mode {self.fpmath_mode}"]
+        if self.threads[1]:
+            lines.append(f"at most {counted(self.threads[0], 'thread')}: {self.threads[1]}")
         if self.note:
             lines.append(self.note)
         if self.copies:

@@ -23,8 +23,8 @@ from ..reference import run_op
 Array = NDArray[Any]
 Value = LogicalTensor | Array
 MAX_COMPUTED = 2**31  # bytes
-# Ops of constants that stay in the graph: the library fuses them, or they draw random numbers.
-KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
+# Ops of constants that stay in the graph: the library fuses them, they draw random numbers, or wait for processes.
+KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout", "AllReduceStart", "AllReduceDone"])
 
 
 Rewrite = Callable[["Emitter", Op], Value | None]

@@ -10,10 +10,11 @@ from .._util.html_table import escaped
 from .._util.init_once import Made, once
 from .._util.paths import path_of
 from .._util.validation import flag, integer
+from .._version import __version__
 from ..builder.graph import DataGraph, expect_graph
 from ..compiler.lower import refuse_wildcards
 from ..compiler.report import Report
-from ..errors import ArgumentError, StatusError
+from ..errors import ArgumentError, FormatError, StatusError
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.schema import Shape
@@ -115,6 +116,25 @@ class Executable(Made):
             ArgumentError: the path is no path, or the package safetensors is missing.
         """
         self.variables.load(path_of("path", path, "the path of a file"))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the graph, the compile options and the present values of the variables to a folder.
+
+        ``onegraph.load`` compiles them again, for the library and the processors of the process that loads. The
+        constants stay in the file, which all processes of a machine share. Files are replaced, and never changed in
+        place, so that processes which use them go on.
+
+        Args:
+            path: of the folder, which is made if it does not exist.
+
+        Raises:
+            FormatError: a file cannot be written.
+            ArgumentError: the path is no path.
+        """
+        from ..serialize import save_model
+
+        settings = {**self._programs.options._asdict(), "cache_capacity": self.cache_capacity}
+        save_model(self._whole_graph(), path, settings)
 
     def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
         """Run the graph.
@@ -219,11 +239,21 @@ class Executable(Made):
         return f"<p>{escaped(signature('Executable', self.inputs, self.outputs))}</p>{self.report()._repr_html_()}"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # The version is first, so that it is checked before the graph is read.
+        return _unpickled, (
+            WriterVersion(__version__),
+            self._whole_graph(),
+            self._programs.options,
+            self.cache_capacity,
+        )
+
+    def _whole_graph(self) -> DataGraph:
+        """The graph, with the present values of the variables."""
         graph, state = self._interface.graph, self._interface.state
         if state is not None:
             graph = graph.copy()
             graph._initial = {name: state.read(name) for name in graph._initial}
-        return _unpickled, (graph, self._programs.options, self.cache_capacity)
+        return graph
 
     def _run_by_name(self, given: Arrays) -> dict[str, Array]:
         """The results of a call with these arrays, by name."""
@@ -240,9 +270,43 @@ def compile_graph(graph: DataGraph, **options: Any) -> Executable:
     return make(graph, **options)
 
 
-def _unpickled(graph: DataGraph, options: Options, capacity: int) -> Executable:
+class WriterVersion(str):
+    """The version of onegraph that wrote a pickle. Reading it raises FormatError in a process of another version."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _same_version, (str(self),)
+
+
+def _same_version(writer: str) -> str:
+    if writer != __version__:
+        what = f"written by onegraph {writer}, and read by onegraph {__version__}"
+        raise FormatError("pickle", what, "the same version; Executable.save writes a folder that newer versions load")
+    return writer
+
+
+def _unpickled(_version: str, graph: DataGraph, options: Options, capacity: int) -> Executable:
     executable = compile_graph(graph, **options._asdict())
     executable.cache_capacity = capacity
+    return executable
+
+
+def loaded(graph: DataGraph, settings: Mapping[str, object]) -> Executable:
+    """The executable of a graph, with the settings in a file that ``Executable.save`` wrote.
+
+    Raises:
+        FormatError: a setting is unknown or wrong.
+    """
+    options = {name: settings.get(name) for name in (*Options._fields, "cache_capacity")}
+    capacity = options.pop("cache_capacity")
+    if isinstance(given := options["threads"], dict):  # JSON has the indices of partitions as text
+        options["threads"] = {int(index) if index.isdecimal() else index: count for index, count in given.items()}
+    try:
+        integer("cache_capacity", capacity, 1, 2**31 - 1)
+        compile_options(graph, **options)  # type: ignore[arg-type]
+    except ArgumentError as error:
+        raise FormatError("model.json: settings", str(error), "the settings of an executable") from None
+    executable = compile_graph(graph, **options)
+    executable.cache_capacity = capacity  # type: ignore[assignment]
     return executable
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..arrays.ndarrays import Held
+from ..arrays.ndarrays import Held, is_mapped
+from ..capi.threads import thread_share
 from ..compiler.report import PartitionReport, Report
 from ..errors import StatusError
-from ..native.library import VERSION
+from ..native.library import HASHES_CONSTANTS, VERSION, address_of
 from .arguments import Arguments
 from .interface import Arrays, Interface
+from .kept_constants import prepared_bytes
 from .program_cache import Entry
 from .program_finder import ProgramFinder
 from .staged import Staged
@@ -32,7 +34,20 @@ def report(interface: Interface, programs: ProgramFinder, implementations: bool)
         interface.arguments.copies,
         programs.cache.info()._asdict(),
         entry.times if entry else {},
+        thread_share() if entry is None or isinstance(entry.program, Staged) else entry.program.share,
+        constant_memory(interface, entry),
     )
+
+
+def constant_memory(interface: Interface, entry: Entry | None) -> dict[str, int]:
+    """The bytes of constants, by the place where they lie; see :class:`Report`."""
+    arrays = [tensor.value for tensor in interface.graph._tensors if tensor.value is not None]
+    if entry is not None and not isinstance(entry.program, Staged):
+        arrays += entry.program.placement.constants.values()
+    found = {"mapped": 0, "own": 0, **({"prepared": prepared_bytes()} if HASHES_CONSTANTS else {})}
+    for array in {address_of(array): array for array in arrays}.values():
+        found["mapped" if is_mapped(array) else "own"] += array.nbytes
+    return found
 
 
 def profile(programs: ProgramFinder, given: Arrays, runs: int, implementations: bool) -> Profile:

@@ -30,6 +30,13 @@ def count_kept(program: object, kept: Sequence[int]) -> None:
     _forget_unused()
 
 
+def prepared_bytes() -> int:
+    """The bytes that the library keeps of constants, for all programs of this process."""
+    now = ffi.new("size_t[2]")
+    lib.onegraph_prepared(now, now + 1)
+    return int(now[0])
+
+
 def _drop(number: int) -> None:
     del _kept[number]
     _forget_unused()

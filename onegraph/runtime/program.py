@@ -11,7 +11,7 @@ from .._util.fork_safety import cached_property
 from ..builder.graph import DataGraph
 from ..capi.caches import give_up_constants
 from ..capi.thread_affinity import calling_thread
-from ..capi.threads import ThreadCount, get_num_threads, restore_threads
+from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
 from ..compiler.codes import compute_on_codes
 from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
@@ -65,11 +65,11 @@ class Program:
         if policy == "fusion":
             lowered = join_elementwise(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
-        self.graph = graph
+        self.graph, self.share = graph, thread_share()
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
         unkept, attempts = frozenset[int](), 0
         while True:
-            schedule = _compiled(compiled, threads, unkept)
+            schedule = _compiled(compiled, threads, self.share.threads, unkept)
             if not fallback:
                 _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
             self.placement = place_values(graph, schedule)
@@ -95,17 +95,21 @@ class Program:
         self.owner_thread = next(iter(owners - {calling_thread()} or owners), None)
         every = threads if isinstance(threads, int) else 0
         counts = [every] * len(in_c)
-        limit = get_num_threads() or 1
+        limit = min(get_num_threads() or 1, self.share.threads)
         if not every and limit > 1:
             chosen = threads if isinstance(threads, Mapping) else {}
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             in_c, counts = share_threads(in_c, chosen, limit, self._measure if is_measurable else None)
-        self.source = self._source(in_c, every)
+        self.source = self._source(in_c, every or self._most())
         if not every:
             self.source.threads = counts
         self._keeping = [step.note for step in in_c if step.again is not None]
         self._notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
+
+    def _most(self) -> int:
+        """The share of the process, where OpenMP's setting of the calling thread exceeds it; otherwise 0."""
+        return self.share.threads if self.share.threads < (get_num_threads() or 1) else 0
 
     def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
         placed = self.placement
@@ -136,7 +140,7 @@ class Program:
         """The time of each step in seconds with these numbers of threads, on zeroed memory."""
         if not steps:
             return []
-        source = self._source(steps, 0)
+        source = self._source(steps, self._most())
         source.threads = list(counts)
         with self._trial(source) as frame:
             if self.owner_thread not in (None, calling_thread()):
@@ -179,11 +183,14 @@ class Program:
         self.free_frames.append(frame)
 
 
-def _compiled(compiled: Callable[..., Schedule], threads: Threads, unkept: frozenset[int]) -> Schedule:
-    """The schedule, compiled for these threads; the constants of the steps ``unkept`` are prepared in every run."""
+def _compiled(compiled: Callable[..., Schedule], threads: Threads, most: int, unkept: frozenset[int]) -> Schedule:
+    """The schedule, compiled for these threads, or at most for ``most``.
+
+    The constants of the steps ``unkept`` are prepared in every run.
+    """
     count, share = ThreadCount(), not isinstance(threads, int)
     try:
-        count.use(threads if isinstance(threads, int) else None)
+        count.use(threads if isinstance(threads, int) else min(most, count.before))
         return compiled(share=share, unkept=unkept)
     finally:
         restore_threads(count.before)

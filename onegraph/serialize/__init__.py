@@ -7,11 +7,13 @@ The form has no names of inputs and outputs, no editions and no data. onegraph s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .._util.exact_types import has_type
 from .._util.exact_types import text as characters
+from .._util.paths import path_of
 from .._util.validation import as_dict, flag
 from ..arrays.ndarrays import aligned_empty, numpy_array
 from ..builder.graph import AnyGraph, DataGraph, snapshot
@@ -22,6 +24,7 @@ from ..opset.schema import Version
 from ..opset.shapes import compatible, show
 from .document import document, parse_json
 from .files import as_path, read_constants, read_file, write_files
+from .model_folder import GRAPH, read_model, write_model
 from .names import read_names
 from .reader import build
 from .writer import as_form, as_text, tensor_ids
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-__all__ = ["load", "read", "save", "with_constants", "with_known", "write"]
+__all__ = ["load", "load_model", "read", "save", "save_model", "with_constants", "with_known", "write"]
 
 
 def write(graph: DataGraph, for_version: str | None = None) -> str:
@@ -49,20 +52,58 @@ def read(make: type[AnyGraph], text: str | bytes, *, strict: bool = False) -> An
 def save(graph: DataGraph, path: object, for_version: str | None = None) -> None:
     """Write a graph to a file; see :meth:`onegraph.Graph.save`."""
     target = as_path(path)
+    write_files(*_written(graph, target, for_version))
+
+
+def save_model(graph: DataGraph, path: object, settings: Mapping[str, object]) -> None:
+    """Write a graph to a folder, with settings of its compilation; see :meth:`Executable.save`.
+
+    Raises:
+        FormatError: a file cannot be written.
+        ArgumentError: the path is no path.
+    """
+    folder = path_of("path", path, "the path of a folder")
+    _, text, _, arrays = _written(graph, folder / GRAPH, None)
+    write_model(folder, text, arrays, settings)
+
+
+def load(make: type[AnyGraph], path: object, *, strict: bool = False) -> AnyGraph:
+    """The graph of a file; see :meth:`onegraph.Graph.load`."""
+    source = as_path(path)
+    with naming_the_file(source):
+        return _graph(make, read_file(source), source, strict)
+
+
+def load_model(make: type[AnyGraph], folder: Path) -> tuple[AnyGraph, Mapping[str, object]]:
+    """The graph in a folder, whose constants lie in the mapped file, and the settings; see :func:`onegraph.load`.
+
+    Raises:
+        FormatError: a file is missing, truncated or changed.
+        SpecError: an op breaks the specification.
+    """
+    source = folder / GRAPH
+    settings, text = read_model(folder)
+    with naming_the_file(source):
+        return _graph(make, text, source, False, mapped=True), settings
+
+
+def _written(graph: DataGraph, target: Path, for_version: str | None) -> tuple[Path, str, Path, Mapping[str, Array]]:
+    """The contents of a graph file, and of the archive with its constants."""
     ids = tensor_ids(graph)
     arrays: Mapping[str, Array] = {
         **{f"t{ids[t.id]}": t.value for t in graph._tensors if t.value is not None},
         **{f"t{ids[graph._inputs[name].id]}": array for name, array in graph._initial.items()},
     }
     data = target.with_suffix(".npz")
-    write_files(target, as_text(as_form(graph, _as_version(for_version), data.name if arrays else None)), data, arrays)
+    text = as_text(as_form(graph, _as_version(for_version), data.name if arrays else None))
+    return target, text, data, arrays
 
 
-def load(make: type[AnyGraph], path: object, *, strict: bool = False) -> AnyGraph:
-    """The graph of a file; see :meth:`onegraph.Graph.load`."""
-    source = as_path(path)
+@contextmanager
+def naming_the_file(source: Path) -> Iterator[None]:
+    """A block whose format errors name the file."""
     try:
-        return _graph(make, read_file(source), source, strict)
+        yield
     except FormatError as error:
         if any(f"{error.where}:".startswith(f"{path}:") for path in (source, source.with_suffix(".npz"))):
             raise  # the message already names the file
@@ -125,11 +166,13 @@ def with_known(graph: AnyGraph, inputs: Mapping[str, Array]) -> tuple[AnyGraph, 
     return made, {name: given[name] for name in made.inputs if name in given}
 
 
-def _graph(make: type[AnyGraph], text: str | bytes, path: Path | None, strict: object) -> AnyGraph:
+def _graph(
+    make: type[AnyGraph], text: str | bytes, path: Path | None, strict: object, *, mapped: bool = False
+) -> AnyGraph:
     is_strict = flag("strict", strict)
     raw = parse_json(text)
     found, names = document(raw), read_names(raw)
-    data = {} if path is None else read_constants(path, found, names)
+    data = {} if path is None else read_constants(path, found, names, mapped=mapped)
     graph = make(names.edition, strict=is_strict)
     build(graph, found, names, data)
     return graph

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import zipfile
 from collections.abc import Mapping
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..opset.dtypes import DataType
 from .document import Document, TensorForm
 from .json_text import MAX_BYTES
 from .names import Names
-from .npz import ARCHIVE, read_elements, read_header, refuse_twice, write_archive
+from .npz import ARCHIVE, mapped_elements, read_elements, read_header, refuse_twice, write_archive
 
 
 def as_path(path: object) -> Path:
@@ -59,8 +60,12 @@ def write_files(path: Path, text: str, data: Path, arrays: Mapping[str, Array]) 
     write_together(files)
 
 
-def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array]:
+def read_constants(path: Path, found: Document, names: Names, *, mapped: bool = False) -> dict[int, Array]:
     """The contents of the constants, by tensor id.
+
+    Args:
+        path, found, names: the JSON file and its contents.
+        mapped: whether the arrays lie in the file, mapped into memory, instead of in copies.
 
     Raises:
         FormatError: the archive is missing or broken, or a constant in it does not fit the JSON file.
@@ -75,13 +80,14 @@ def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array
     try:
         if not stat.S_ISREG(place.stat().st_mode):
             raise FormatError(str(place), "not a regular file", "a file")
-        with zipfile.ZipFile(place) as archive:
+        with place.open("rb") as stream, zipfile.ZipFile(stream) as archive:
             refuse_twice(archive, place)
+            contents = memoryview(mmap(stream.fileno(), 0, access=ACCESS_READ)) if mapped else None
             for number in (*names.constants, *names.variables):
                 if number not in uses:
                     key = "constants" if number in names.constants else "variables"
                     raise FormatError(f"onegraph.{key}", f"tensor {number}", "a tensor of an op")
-                arrays[number] = _read_constant(archive, place, uses[number])
+                arrays[number] = _read_constant(archive, place, uses[number], contents)
     except OSError as error:
         given = error.strerror or str(error)
         raise FormatError(str(place), given, "the file with the constants, beside the JSON file") from None
@@ -92,8 +98,11 @@ def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array
     return arrays
 
 
-def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm) -> Array:
-    """Read one constant; its header is checked against the JSON before memory is allocated."""
+def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm, contents: memoryview | None) -> Array:
+    """Read one constant, or take it from the contents of the file.
+
+    Its header is checked against the JSON before memory is allocated.
+    """
     key = f"t{use.id}.npy"
     where = f"{place}: t{use.id}"
     try:
@@ -109,6 +118,9 @@ def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm) -> Ar
         if use.shape is None or shape != use.shape or stored != plain or fortran:
             expected = f"{plain} of shape {use.shape} in C order, as {use.where} has it"
             raise FormatError(where, f"{stored} of shape {shape}", expected)
+        if contents is not None and 0 not in shape:
+            elements = mapped_elements(contents, member, stream.tell(), shape, plain, where)
+            return elements.reshape(shape).view(dtype.numpy)
         elements = read_elements(stream, shape, plain, where)
     array = aligned_empty(shape, plain)
     array[...] = elements.reshape(shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from .._util.atomic_write import write_atomically
-from ..arrays.ndarrays import aligned_empty
+from ..arrays.ndarrays import ALIGNMENT, aligned_empty
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError, FormatError, shown
 from ..ir.op import Array, LogicalTensor
@@ -23,6 +24,8 @@ from ..opset.shapes import compatible, show
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MAX_NAME = 2**16 - 1 - len(".npy")  # bytes; archives store the length in 16 bits
 ARCHIVE = "an archive as numpy.savez writes it"
+LOCAL_HEADER, ZIP64_FIELD = 30, 20  # bytes in front of a member: without its name, and of the field with its size
+PADDING = 0xD935  # the key of a field of zeros, as Android's zipalign writes it
 
 
 def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Array]:
@@ -121,6 +124,36 @@ def read_elements(stream: IO[bytes], shape: tuple[int, ...], stored: np.dtype[An
     return np.frombuffer(contents, stored)
 
 
+def mapped_elements(
+    contents: memoryview,
+    member: zipfile.ZipInfo,
+    start: int,
+    shape: tuple[int, ...],
+    stored: np.dtype[Any],
+    where: str,
+) -> Array:
+    """The elements of an array in an archive that is mapped into memory, as a flat read-only array.
+
+    Args:
+        contents: of the archive.
+        member: the array, not compressed.
+        start: bytes of its header.
+        shape, stored: what the header says.
+        where: the array, for messages.
+
+    Raises:
+        FormatError: the archive has too few bytes for the array, or others than it was written with.
+    """
+    first = member.header_offset + LOCAL_HEADER
+    first += sum(struct.unpack("<HH", contents[first - 4 : first]))  # the name, and further fields
+    whole, length = contents[first : first + member.file_size], math.prod(shape) * stored.itemsize
+    if len(whole) < start + length:
+        raise FormatError(where, f"{max(0, len(whole) - start)} bytes", f"{length}")
+    if zlib.crc32(whole) != member.CRC:
+        raise FormatError(where, "other bytes than were written", "the contents that the checksum belongs to")
+    return np.frombuffer(whole, stored, math.prod(shape), start)
+
+
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     """Write named arrays atomically to an ``.npz`` file that ``numpy.load`` reads.
 
@@ -136,18 +169,38 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
     write_atomically(place, lambda stream: write_archive(stream, arrays))
 
 
-def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    """Write named arrays as an ``.npz`` archive to a stream; see :func:`write_arrays`."""
+def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> int:
+    """Write named arrays as an ``.npz`` archive to a stream; see :func:`write_arrays`.
+
+    The elements of each array start at a multiple of 64 bytes, so that they can be used where they lie in the file.
+
+    Returns:
+        the checksum of :func:`contents_of`.
+    """
     archive = zipfile.ZipFile(stream, "w", allowZip64=True)
     try:
         for name, values in arrays.items():
             # 2 is a type of another package. numpy's own types have 1, or 0 after they were pickled.
             plain = values if values.dtype.isbuiltin != 2 else values.view(f"u{values.dtype.itemsize}")
-            with archive.open(_member(name), "w", force_zip64=True) as member:
+            with archive.open(_aligned(_member(name), stream.tell()), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
         archive.close()
+        return contents_of(archive)
     finally:
         archive.fp = None  # after a failure, closing the archive again would raise a second error
+
+
+def contents_of(archive: zipfile.ZipFile) -> int:
+    """A checksum of the names and contents of all members."""
+    return zlib.crc32(repr(sorted((one.filename, one.CRC) for one in archive.infolist())).encode())
+
+
+def _aligned(name: str, place: int) -> zipfile.ZipInfo:
+    """A member of an archive whose contents start at a multiple of 64 bytes, if its header is at ``place``."""
+    member = zipfile.ZipInfo(name)
+    start = place + LOCAL_HEADER + len(name.encode()) + ZIP64_FIELD + 4
+    member.extra = struct.pack("<HH", PADDING, -start % ALIGNMENT) + bytes(-start % ALIGNMENT)
+    return member
 
 
 def _member(name: str) -> str:

@@ -22,6 +22,8 @@ from ..opset.shapes import compatible, show
 from ..reference import run_op
 
 MAX_ELEMENTS = 2**16  # of the results that are computed here
+# Host ops that are computed when the graph runs: by another package, or with other processes.
+LATE = frozenset(["OnnxNode", "AllReduceStart", "AllReduceDone"])
 
 
 def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> AnyGraph:
@@ -65,7 +67,7 @@ def _settled(op: Op, sources: Sequence[LogicalTensor | None]) -> tuple[Array, ..
         return (_read_only(np.array(number, np.int64)),)
     arrays = [None if source is None else source.value for source in sources]
     size = sum(array.size for array in arrays if array is not None)
-    if op.edition != HOST or size > MAX_ELEMENTS or op.kind == "OnnxNode":
+    if op.edition != HOST or size > MAX_ELEMENTS or op.kind in LATE:
         return None
     if any(array is None and source is not None for array, source in zip(arrays, sources, strict=True)):
         return None

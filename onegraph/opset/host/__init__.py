@@ -4,7 +4,7 @@ They are the edition ``host``. No other edition contains them, so checking a gra
 numpy functions are in :mod:`onegraph.reference.host`.
 """
 
-from . import arithmetic, detection, foreign, indexing, logic, movement, reduction
+from . import arithmetic, collective, detection, foreign, indexing, logic, movement, reduction
 
 CATEGORIES = (
     arithmetic.OPS,
@@ -13,5 +13,6 @@ CATEGORIES = (
     indexing.OPS,
     detection.OPS,
     reduction.OPS,
+    collective.OPS,
     foreign.OPS,
 )

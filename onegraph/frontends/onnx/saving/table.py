@@ -16,7 +16,10 @@ WRITERS: dict[str, Writer] = {}
 # Ops that become a node of one of our functions; the body computes in f32 and rounds once, as the specification does.
 COMPOSED: set[str] = set()
 # Ops that no nodes compute, and the reason.
-REFUSED: Mapping[str, str] = {"Wildcard": "it stands for a computation that the graph does not define"}
+REFUSED: Mapping[str, str] = {
+    "Wildcard": "it stands for a computation that the graph does not define",
+    **dict.fromkeys(["host AllReduceStart", "host AllReduceDone"], "it averages over processes"),
+}
 NARROW = frozenset([DataType.f16, DataType.bf16])
 
 

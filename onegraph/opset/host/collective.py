@@ -1,0 +1,50 @@
+"""Defines the host ops that average tensors over the processes of a group, for data-parallel training.
+
+They come in pairs, so that other ops run while the numbers travel: AllReduceStart gives its result to the group, and
+AllReduceDone waits for the group. All processes must start the same sums in the same order, whatever order the ops run
+in on each of them. So each op takes the result of an earlier one as an input, whose numbers it does not read.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..schema import Attribute, Call, Schema, Shape, ports, rows, same_shape
+
+F32 = rows("T", "f32")
+AFTER = Attribute("after", "bool", "Whether the first source is an earlier result, which starts first.", default=False)
+
+
+def total_size(call: Call) -> tuple[Shape, ...]:
+    """A vector of the elements of all sources."""
+    given = call.inputs[1:] if call.flag("after") else call.inputs
+    shapes = [tensor.shape for tensor in given if tensor is not None]
+    if any(shape is None or None in shape for shape in shapes):
+        return ((None,),)
+    return ((sum(prod(dim or 0 for dim in shape or ()) for shape in shapes),),)
+
+
+OPS = (
+    Schema(
+        "AllReduceStart",
+        "host_all_reduce_start",
+        "host",
+        "Lays the elements of all sources behind one another, and starts to add them over all processes of the group. "
+        "Only AllReduceDone may read the result, which changes until the group is done.",
+        ports("src:T*"),
+        ports("dst:T"),
+        F32,
+        total_size,
+        (AFTER,),
+    ),
+    Schema(
+        "AllReduceDone",
+        "host_all_reduce_done",
+        "host",
+        "Waits until the group has added a result of AllReduceStart, and divides the sum by the number of processes.",
+        ports("src:T after:T?"),
+        ports("dst:T"),
+        F32,
+        same_shape,
+    ),
+)
