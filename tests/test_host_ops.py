@@ -50,7 +50,11 @@ def test_infers_the_shapes_and_types_of_the_case(case):
             assert tensor.dtype.numpy == wanted.dtype
 
 
-@pytest.mark.parametrize("kind", [kind for kind in HOST.schemas if kind != "OnnxNode"])
+# tests/test_onnx_load.py and tests/test_averaging.py have the cases of these.
+ELSEWHERE = {"OnnxNode", "AllReduceStart", "AllReduceDone"}
+
+
+@pytest.mark.parametrize("kind", sorted(HOST.schemas.keys() - ELSEWHERE))
 def test_every_host_op_has_a_case(kind):
     assert any(case.kind == kind for case in CASES)
 

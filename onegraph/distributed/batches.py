@@ -134,9 +134,9 @@ class BatchInference:
 
 def compiled(model: Model, options: Mapping[str, Any]) -> Executable:
     """The model, compiled; one from a file is compiled once in each process."""
-    if isinstance(model, Executable):
+    if has_type(model, Executable):
         return model
-    if isinstance(model, DataGraph):
+    if has_type(model, DataGraph):
         return compile_graph(model, **options)
     key = model, repr(sorted(options.items()))
     with _lock:
@@ -151,7 +151,7 @@ def _from_file(path: Path, options: Mapping[str, Any]) -> Executable:
 
         return load_onnx(path).compile(**options)
     found = load(path)
-    if not isinstance(found, Executable):
+    if not has_type(found, Executable):
         return found.compile(**options)
     if options:
         raise ArgumentError(f"BatchInference: {', '.join(options)}: not for a saved executable, which has its options")

@@ -70,7 +70,7 @@ class LogicalTensor(Operators, Made):
         return make_type(self.dtype, self.shape, self.value, None)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickled, (self.id, self.dtype, self.shape, self.strides, self.name, self.value)
+        return _unpickled, (self.id, self.dtype, self.shape, self.strides, self.name, _as_numbers(self.value))
 
 
 def _view_of(stored: Array | None) -> Array | None:
@@ -80,6 +80,12 @@ def _view_of(stored: Array | None) -> Array | None:
 
 make_tensor = record_maker(LogicalTensor)
 _contents: Callable[[LogicalTensor], Array | None] = read_slot_through(LogicalTensor, "value", _view_of)
+
+
+def _as_numbers(value: Array | None) -> Array | None:
+    """An array of a type that numpy lacks, such as bf16, as integers: numpy pickles only its own types out of band."""
+    is_foreign = type(value) is np.ndarray and value.dtype.isbuiltin == 2
+    return value.view(f"u{value.itemsize}") if is_foreign and value is not None else value
 
 
 def _unpickled(
@@ -92,6 +98,7 @@ def _unpickled(
 ) -> LogicalTensor:
     """Unpickle a logical tensor and make its contents read-only again; numpy unpickles arrays as writable."""
     if value is not None:
+        value = value if value.dtype == dtype.numpy else value.view(dtype.numpy)
         value.flags.writeable = False
     return LogicalTensor(number, dtype, shape, strides, name, value)
 

@@ -1,0 +1,117 @@
+"""The number of threads follows the share of the processors that a process has, and the report says why."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph._util import processor_share
+from onegraph._util.processor_share import cgroup_quota
+from tests.conftest import SANITIZED
+
+TOTAL = os.cpu_count() or 1
+
+
+def groups(tmp_path, own, files):
+    """A mount of control groups and the list of those of this process."""
+    (tmp_path / "own").write_text(own)
+    for name, text in files.items():
+        place = tmp_path / "mount" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return cgroup_quota(tmp_path / "mount", tmp_path / "own")
+
+
+def version_1(folder, quota):
+    return {f"{folder}/cpu.cfs_quota_us": f"{quota}\n", f"{folder}/cpu.cfs_period_us": "100000\n"}
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "quota"),
+    [
+        ("0::/job\n", {"job/cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/job/task\n", {"job/cpu.max": "50000 100000\n", "job/task/cpu.max": "max 100000\n"}, 0.5),
+        ("0::/job\n", {"job/cpu.max": "max 100000\n"}, None),
+        ("0::/outside\n", {"cpu.max": "200000 100000\n"}, 2.0),  # as a container sees it
+        ("4:cpu,cpuacct:/job\n", version_1("cpu,cpuacct/job", 300000), 3.0),
+        ("4:cpu:/\n", version_1("cpu", -1), None),
+        ("4:memory:/job\n", {"cpu.max": "1 1\n"}, None),
+        ("0::/job\n", {"job/cpu.max": "many\n"}, None),
+    ],
+)  # fmt: skip
+def test_quota_of_control_groups(tmp_path, own, files, quota):
+    assert groups(tmp_path, own, files) == quota
+
+
+def test_no_control_groups(tmp_path):
+    assert cgroup_quota(tmp_path, tmp_path / "missing") is None
+
+
+def relu(**options):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (4,))))
+    return g.compile(**options)
+
+
+@pytest.mark.library
+def test_report_names_the_quota(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(processor_share, "cgroup_quota", lambda *_: 0.5)
+    report = relu().report()
+    assert report.threads == (1, f"cgroup quota: 0.5 of {TOTAL} processors")
+    assert f"at most 1 thread: cgroup quota: 0.5 of {TOTAL} processors" in str(report)
+    assert report.to_dict()["threads"] == {"limit": 1, "reason": report.threads[1]}
+
+
+@pytest.mark.library
+@pytest.mark.skipif(TOTAL < 2, reason="needs two processors")
+def test_quota_limits_the_threads_of_kernels(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    g = og.Graph()
+    x = g.input("x", og.f32, (256, 256))
+    g.output("y", g.matmul(x, x))
+    monkeypatch.setattr(processor_share, "cgroup_quota", lambda *_: 1.0)
+    (matmul,) = (model := g.compile()).report().partitions
+    assert model._programs.find({}).program.source.limit == 1
+    assert matmul.threads in (0, 1)
+    monkeypatch.setattr(processor_share, "cgroup_quota", lambda *_: None)
+    assert g.compile()._programs.find({}).program.source.limit == 0
+
+
+@pytest.mark.library
+def test_number_of_the_thread_goes_before_the_quota(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(processor_share, "cgroup_quota", lambda *_: 1.0)
+    with og.num_threads(TOTAL + 1):
+        assert relu().report().threads == (TOTAL + 1, f"onegraph.set_num_threads({TOTAL + 1})")
+
+
+@pytest.mark.library
+def test_tasks_of_a_dask_worker_share_the_processors(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(processor_share, "dask_tasks", lambda: 2 * TOTAL)
+    limit, reason = relu().report().threads
+    assert (limit, "Dask runs" in reason) == (1, True)
+
+
+@pytest.mark.library
+@pytest.mark.skipif(SANITIZED, reason="starts Python processes without the sanitizer")
+@pytest.mark.parametrize(("variable", "command"), [("1", []), (None, ["taskset", "-c", "0"])])
+def test_stated_number_and_affinity(variable, command):
+    code = "import onegraph as og; g = og.Graph(); g.output('y', g.relu(g.input('x', 'f32', (4,)))); "
+    code += "print(g.compile().report().threads[:])"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    environment |= {} if variable is None else {"OMP_NUM_THREADS": variable}
+    found = subprocess.run([*command, sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    wanted = "OMP_NUM_THREADS=1" if variable else f"processor affinity: 1 of {TOTAL} processors"
+    assert found.stdout.strip() == str((1, wanted if variable or TOTAL > 1 else "")), found.stderr
+
+
+@pytest.mark.library
+def test_result_is_the_same_on_a_share(monkeypatch):
+    monkeypatch.setattr(processor_share, "cgroup_quota", lambda *_: 1.0)
+    x = np.float32([-1, 0, 1, 2])
+    np.testing.assert_array_equal(relu()(x), [0, 0, 1, 2])
