@@ -3,10 +3,11 @@ PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
 VENV := .venv
 BIN := $(VENV)/bin
+CLUSTER := .venv-cluster
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-pure test-newer test-onnx test-torch stress asan tsan lint bench fuzz docs wheel test-wheel clean
+.PHONY: demo test test-pure test-newer test-onnx test-torch test-cluster stress asan tsan lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	@$(BIN)/python examples/checking_attributes.py
@@ -32,6 +33,11 @@ test-torch: $(VENV)/.bench
 		$(BIN)/python -m tests.torch_backend.run_models $$family --json build/torch_models.json || exit 1; done
 	$(BIN)/python -m tests.torch_backend.table build/torch_models.json
 	for dtype in float32 bfloat16; do $(BIN)/python -m tests.torch_backend.run_ops --dtype $$dtype || exit 1; done
+
+# Runs Ray, Dask and gloo on this machine, with workers that are killed; 10 minutes, and 6 GB of packages. The environment
+# is one of its own, because the engines bring many packages.
+test-cluster: $(CLUSTER)/.ready
+	ONEGRAPH_CLUSTER=1 $(CLUSTER)/bin/python -m pytest -p no:xdist -W default tests/test_cluster.py tests/test_examples.py
 
 # Builds the pure wheel of systems without oneDNN, and runs the tests on it and on the wheel for Linux, both without the
 # library.
@@ -111,6 +117,11 @@ $(VENV)/.fuzz: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[dev,fuzz]'
 	touch $@
 
+$(CLUSTER)/.ready: $(SOURCES)
+	$(PYTHON) -m venv $(CLUSTER)
+	$(CLUSTER)/bin/python -m pip install --quiet --editable '.[cluster,examples]' pytest pytest-timeout
+	touch $@
+
 $(VENV)/.dev: $(VENV)/.created $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/.examples
@@ -120,4 +131,4 @@ $(STUB): $(VENV)/.dev $(wildcard onegraph/opset/*.py onegraph/opset/*/*.py onegr
 	$(BIN)/python -m onegraph.builder.stubs
 
 clean:
-	rm -rf $(VENV) build dist docs/gallery docs/ops onegraph/*.so $(STUB)
+	rm -rf $(VENV) $(CLUSTER) build dist docs/gallery docs/ops onegraph/*.so $(STUB)

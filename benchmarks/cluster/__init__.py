@@ -1,0 +1,1 @@
+"""Measurements of many processes on one machine, which stand for many machines."""
