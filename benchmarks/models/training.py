@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,10 @@ class Training(Network):
         self._ends[found.id] = list(zip(inputs, ends, strict=True))
         return found
 
+    def averaged(self, gradients: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The gradients that the optimizer gets."""
+        return gradients
+
     def update(self, loss: Any, *prefixes: str) -> None:
         """Follow the gradient of a loss with respect to the parameters with these prefixes, or to all."""
         used = [
@@ -128,7 +132,8 @@ class Training(Network):
             seeds = self.graph.gradient(loss, [end for _, end in ends])
             gradients = self.graph.gradient([origin for origin, _ in ends], wrt, seeds)
         optimizer = made(self._optimizer, f"optimizer{self._updates}")
-        optimizer.update(self.graph, [self.graph.variables[name] for name, _ in used], gradients)
+        variables = [self.graph.variables[name] for name, _ in used]
+        optimizer.update(self.graph, variables, self.averaged(gradients))
         self._updates += 1
         for name, _ in used:
             self._replace(name, self.graph.assignments[name])
