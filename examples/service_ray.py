@@ -1,7 +1,7 @@
 """A service with Ray Serve: requests are joined to batches, and refused with status 503 when too many wait.
 
 ``python service_ray.py`` asks the service a few questions and ends; ``serve run service_ray:app`` starts it for others.
-``GET /-/healthz`` tells whether it is well. Ray exports metrics for Prometheus: latencies, errors, and waiting requests.
+``GET /-/healthz`` tells whether it is well. Ray exports metrics for Prometheus: latencies, errors and queues.
 
 Needs the extra ``ray``: ``pip install 'onegraph[ray,examples]'``.
 """

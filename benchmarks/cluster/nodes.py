@@ -2,8 +2,8 @@
 
 The script measures a step on this machine: its time, and when each bucket of gradients is there. The rest is computed:
 
-- A ring adds a bucket of S bytes over n nodes in 2 (n - 1) messages, of S / n bytes each. A message takes the latency of
-  the network, and its bytes over the bandwidth. Each node sends 2 (n - 1) / n S bytes, and receives as many.
+- A ring adds a bucket of S bytes over n nodes in 2 (n - 1) messages, of S / n bytes each. A message takes the latency
+  of the network, and its bytes over the bandwidth. Each node sends 2 (n - 1) / n S bytes, and receives as many.
 - Buckets travel one after another. A bucket starts when its gradients are there and the bucket before it has arrived.
 - A step is over when the backward pass is and the last bucket has arrived; then the optimizer runs.
 - Processors move the bytes too: each byte that is sent costs a time, which is measured with two processes here.
@@ -124,11 +124,10 @@ def main() -> None:
     step = Step(**json.loads(options.times.read_text())) if options.times else measured()
     if options.keep:
         options.keep.write_text(json.dumps(step._asdict(), indent=2) + "\n")
+    size, count = sum(step.sizes) / 1e6, len(step.sizes)
     print(f"A step of {step.rows} rows takes {step.seconds * 1e3:.0f} ms on one node; the backward pass is over after")
-    print(
-        f"{step.backward * 1e3:.0f} ms. {sum(step.sizes) / 1e6:.1f} MB of gradients travel in {len(step.sizes)} buckets."
-    )
-    print(f"A byte that is sent costs the processors {step.seconds_per_byte * 1e9:.2f} ns.\n")
+    print(f"{step.backward * 1e3:.0f} ms. {size:.1f} MB of gradients travel in {count} buckets. A byte that is sent")
+    print(f"costs the processors {step.seconds_per_byte * 1e9:.2f} ns.\n")
     print(table(step))
 
 

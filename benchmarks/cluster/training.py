@@ -30,6 +30,7 @@ from ..models.training import Tensor, Training
 
 BATCH, TOKENS, WORDS, WIDTH, HEADS, LAYERS = 16, 128, 2000, 256, 4, 4
 WARM, STEPS, ROUNDS = 3, 10, 3
+ROWS = "ROWS_OF_A_PROCESS"
 TOLERANCE = 1e-4  # of a loss; the sums of the halves round otherwise
 
 
@@ -80,7 +81,7 @@ def sequences(step: int) -> tuple[np.ndarray, np.ndarray]:
 def work() -> None:
     """One process of the group."""
     group = og.distributed.join(timeout=60)
-    rows = BATCH // group.size
+    rows = int(os.environ[ROWS])
     part = slice(group.rank * rows, (group.rank + 1) * rows)
     step = built(rows).compile(threads=1)
     group.share_variables(step)
@@ -121,18 +122,19 @@ def watched(group: Group) -> tuple[list[float], list[float], list[int], list[flo
     return starts, waits, sizes, begun
 
 
-def run(count: int) -> Times:
-    """The times of rank 0 in a group of ``count`` processes, each on a processor of its own."""
+def run(count: int, batch: int = BATCH) -> Times:
+    """The times of rank 0 in a group of ``count`` processes, each on a processor of its own, which share a batch."""
     with socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     common = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    common[ROWS] = str(batch // count)
     command = [sys.executable, "-m", __spec__.name, "work"]
     processes = [
         subprocess.Popen(
             ["taskset", "-c", str(rank), *command],
             env={**os.environ, **common, "RANK": str(rank)},
-            stdout=-1,
+            stdout=subprocess.PIPE,
             text=True,
         )
         for rank in range(count)
