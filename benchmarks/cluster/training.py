@@ -28,8 +28,8 @@ from ..models.optimizers import Optimizer
 from ..models.tasks import read
 from ..models.training import Tensor, Training
 
-BATCH, TOKENS, WORDS, WIDTH, HEADS, LAYERS = 16, 128, 2000, 256, 4, 4
-WARM, STEPS, ROUNDS = 3, 10, 3
+BATCH, TOKENS, WORDS, WIDTH, HEADS, LAYERS = 32, 128, 2000, 256, 4, 4
+WARM, STEPS, ROUNDS = 3, 7, 3
 ROWS = "ROWS_OF_A_PROCESS"
 TOLERANCE = 1e-4  # of a loss; the sums of the halves round otherwise
 
@@ -93,7 +93,7 @@ def work() -> None:
         waits.clear()
         sizes.clear()
         begun[0] = time.perf_counter()
-        losses.append(float(step(words=words, label=label)))
+        losses.append(step(words=words, label=label).item())
         seconds.append(time.perf_counter() - begun[0])
         starting.append([*starts])
         waiting.append(sum(waits))

@@ -46,7 +46,7 @@ class Group:
             StateError: the group has lost a process.
         """
         expect("share_variables: executable", executable, Executable)
-        values = {name: np.ascontiguousarray(array) for name, array in executable.variables.items()}
+        values = dict(executable.variables)
         for array in values.values():
             self._send(array)
         executable.variables.update(values)
