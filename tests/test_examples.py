@@ -20,8 +20,11 @@ EXAMPLES = [path if path.stem == "checking_attributes" else library(path) for pa
 NEEDS = {
     **dict.fromkeys(["autoencoder", "digits_resnet", "text_transformer"], ("examples", ["matplotlib"])),
     "batch_inference_dask": ("distributed", ["distributed"]),
+    "batch_inference_ray": ("ray,onnx", ["ray", "onnx"]),
+    "data_parallel": ("torch", ["torch"]),
     "faster_resnet_torch": ("torch", ["torch", "torchvision"]),
     "read_picture_onnx": ("ocr", ["onnx", "rapidocr", "skimage"]),
+    "service_ray": ("ray", ["ray"]),
 }
 # examples that take --quick, and what they write
 TRAINING = {
@@ -31,17 +34,20 @@ TRAINING = {
 SHOWS = {
     "autoencoder": ["digits above their copies", "partitions, trained in 104 steps"],
     "batch_inference_dask": ["797 digits in 16 batches", "the same as in one process: True", "batches, 1 thread each"],
+    "batch_inference_ray": ["797 digits, in order: True"],
     "checking_attributes": ["[attribute_range]", "did you mean 'filter_format'?", "expected f32, as src is f32"],
     "conv_transpose": ["f16: (2, 20, 5)", "the page prints both"],
     "conv_transpose_backprop_filters": ["(4, 6, 3, 3)", "equal True"],
     "conv_transpose_backward_weights": ["(4, 3, 3, 3)", "expected 10"],
     "convolution_backprop_data": ["ConvTranspose: groups do not compile otherwise", "(1, 8, 8, 4)"],
     "convolution_backprop_filters": ["(3, 1, 2, 3, 2)"],
+    "data_parallel": ["epoch 0: loss", "epoch 9: loss 0.0"],
     "faster_resnet_torch": ["difference", "graphs captured: 1, graph breaks: 0", "100.0% of multiply-adds"],
     "digits_resnet": ["in the last of 2", "of 297 digits that the network has not seen"],
     "getting_started": ["oneDNN, fused", "doubled output: True"],
     "partitions": ["StaticReshape", "the library does not run all of the graph"],
     "text_transformer": ["on text that the network has not seen", "\nThe "],
+    "service_ray": ["health: success", "right: 20 of 20"],
     "read_picture_onnx": ["Region-based segmentation\n", "\nhistogram of grey values:\n", "oneDNN runs"],
 }
 

@@ -47,7 +47,7 @@ def with_dask(folder: str, workers: int) -> Callable[[], np.ndarray]:
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
     client = Client(cluster)
     infer = BatchInference(folder, batch_size=BATCH)
-    given = [client.scatter({"images": images}, hash=False) for images in batches()]
+    given = client.scatter([{"images": images} for images in batches()])  # of a dict, each value would be scattered
     for worker in client.scheduler_info()["workers"]:
         client.submit(infer, given[0], workers=[worker], pure=False).result()
 
