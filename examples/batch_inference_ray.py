@@ -41,7 +41,7 @@ def main() -> None:
             fn_constructor_kwargs={"batch_size": 64, "keep": ["number"], "threads": 1},
             batch_size=64,
             num_cpus=1,
-            concurrency=1,
+            compute=ray.data.ActorPoolStrategy(size=1),  # workers
         )
         batches = list(scored.iter_batches(batch_size=256))
     numbers = np.concatenate([batch["number"] for batch in batches])

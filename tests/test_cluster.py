@@ -16,6 +16,7 @@ import pytest
 
 import onegraph as og
 from onegraph.distributed import BatchInference
+from tests.helpers.killed_once import KilledOnce
 
 pytestmark = [
     pytest.mark.library,
@@ -31,20 +32,6 @@ def graph():
     g = og.Graph()
     g.output("y", g.matmul(g.input("x", og.f32, (None, 3)), g.constant(W)))
     return g
-
-
-class KilledOnce(BatchInference):
-    """A model whose worker kills itself in the middle, once for each file ``marker``."""
-
-    def __init__(self, model, marker, **options):
-        super().__init__(model, **options)
-        self.marker = marker
-
-    def __call__(self, batch):
-        if 200 in batch["key"] and not os.path.exists(self.marker):
-            Path(self.marker).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__(batch)
 
 
 @pytest.fixture
@@ -65,7 +52,7 @@ def check(batches):
 @pytest.fixture
 def ray():
     module = pytest.importorskip("ray")
-    module.init(num_cpus=2, include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
+    module.init(num_cpus=4, include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
     yield module
     module.shutdown()
 
@@ -76,7 +63,8 @@ def mapped(ray, model, **options):
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     rows = [{"x": row, "key": key} for key, row in enumerate(ROWS)]
     data = ray.data.from_items(rows, override_num_blocks=20)
-    done = data.map_batches(model, batch_size=32, num_cpus=1, concurrency=2, **options)
+    pool = ray.data.ActorPoolStrategy(size=2)
+    done = data.map_batches(model, batch_size=32, num_cpus=1, compute=pool, **options)
     return list(done.iter_batches(batch_size=64))
 
 
@@ -185,7 +173,7 @@ def serve(ray):
 def test_service_answers_and_refuses_overload_in_order(serve):
     from benchmarks.cluster import serving
 
-    serving.start(1, "1")
+    serving.start(1)
     easy = asyncio.run(serving.load(20, 3))
     assert (len(easy.latencies), easy.refused, easy.lost) == (60, 0, [])
     hard = asyncio.run(serving.load(2000, 1))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -82,25 +83,25 @@ async def load(rate: float, seconds: float, url: str = URL) -> Load:
     return found._replace(refused=refused)
 
 
-def start(replicas: int, version: str) -> None:
-    """Start the service of the example, or replace it by a new version."""
+def start(replicas: int) -> None:
+    """Start the service of the example. If it runs, its replicas are replaced, as the model is in another folder."""
     from ray import serve
 
     sys.path.insert(0, str(EXAMPLES))
     import service_ray
 
-    digits = service_ray.Digits.options(num_replicas=replicas, ray_actor_options={"num_cpus": 0.5}, version=version)
-    serve.run(digits.bind(service_ray.app._bound_deployment.init_args[0]))
+    digits = service_ray.Digits.options(num_replicas=replicas, ray_actor_options={"num_cpus": 0.5})
+    serve.run(digits.bind(service_ray.save_model(tempfile.mkdtemp())))
 
 
 def restarted(rate: float = 50, seconds: float = 20) -> Load:
     """The requests during which two replicas are replaced one after the other."""
-    start(2, "1")
+    start(2)
 
     async def both() -> Load:
         loading = asyncio.create_task(load(rate, seconds))
         await asyncio.sleep(2)
-        await asyncio.to_thread(start, 2, "2")
+        await asyncio.to_thread(start, 2)
         return await loading
 
     return asyncio.run(both())
@@ -117,7 +118,7 @@ def main() -> None:
         if parser.parse_args().restart:
             print("replaced while", restarted())
             return
-        start(1, "1")
+        start(1)
         asyncio.run(load(20, 2))  # connections, and the first batches
         for rate in RATES:
             print(asyncio.run(load(rate, SECONDS)))
