@@ -163,7 +163,7 @@ def test_threads_of_a_dask_worker_share_the_processors(monkeypatch):
 
 @pytest.fixture
 def serve(ray):
-    pytest.importorskip("httpx")
+    pytest.importorskip("aiohttp")
     from ray import serve
 
     yield serve
