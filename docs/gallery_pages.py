@@ -19,7 +19,7 @@ from onegraph import view
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FIRST = "getting_started"
 # examples of packages that the extra `docs` does not install
-ELSEWHERE = {"faster_resnet_torch"}
+ELSEWHERE = {"batch_inference_ray", "data_parallel", "faster_resnet_torch", "service_ray"}
 # Arguments of examples that run for more than a few seconds without them.
 ARGUMENTS = {"digits_resnet": ["--quick"], "text_transformer": ["--quick"]}
 INTRO = """# Gallery

@@ -57,8 +57,8 @@ def train(group: og.distributed.Group) -> None:
 
 def main() -> None:
     if "RANK" not in os.environ:
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        sys.exit(subprocess.call([*torchrun, __file__]))
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "3"]
+        sys.exit(subprocess.call([*torchrun, "--nproc-per-node", "2", __file__]))
     with og.distributed.join(timeout=20) as group:
         train(group)
 
