@@ -290,3 +290,40 @@ def test_killed_process_ends_all_others_and_training_resumes(tmp_path, port):
     resumed = trained(tmp_path / "killed", 3, port)[0]
     np.testing.assert_array_equal(resumed["losses"], whole["losses"][6:])
     np.testing.assert_array_equal(resumed["w0"], whole["w0"])
+
+
+SILENT = """
+import os, signal, sys, time
+import numpy as np
+import onegraph as og
+
+rank, port = int(sys.argv[1]), sys.argv[2]
+og.distributed.join(rank, 2, f"127.0.0.1:{port}", timeout=3)
+g = og.Graph()
+g.output("mean", *og.distributed.average(g, [g.input("x", og.f32, (2,)) * 2]))
+step = g.compile()
+print(step(np.full(2, rank, np.float32)).tolist(), flush=True)
+if rank:
+    os.kill(os.getpid(), signal.SIGSTOP)
+begun = time.perf_counter()
+for _ in range(2):
+    try:
+        step(np.ones(2, np.float32))
+    except og.StateError as error:
+        print(time.perf_counter() - begun < 10, "Timed out" in str(error), "/" in str(error))
+"""
+
+
+def test_silent_process_is_lost_after_the_timeout(port):
+    command = [sys.executable, "-c", SILENT]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    first, second = (
+        subprocess.Popen([*command, str(rank), str(port)], env=environment, stdout=subprocess.PIPE, text=True)
+        for rank in range(2)
+    )
+    try:
+        told = first.communicate(timeout=90)[0].splitlines()
+    finally:
+        second.kill()
+        second.communicate()
+    assert told == ["[1.0, 1.0]", "True True False", "True True False"]  # the second call knows of the loss at once

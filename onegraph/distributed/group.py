@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
@@ -196,4 +197,5 @@ def _torch() -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
+    """The message of an error of PyTorch, without the file of PyTorch that raised it."""
+    return re.sub(r"^\[\S+\] ", "", str(error).strip().partition("\n")[0])
