@@ -31,7 +31,7 @@ def save_model(folder: str) -> str:
     return folder
 
 
-@serve.deployment(num_replicas=1, max_ongoing_requests=32, max_queued_requests=32)
+@serve.deployment(num_replicas=1, max_ongoing_requests=128, max_queued_requests=64)
 class Digits:
     def __init__(self, path: str) -> None:
         self.infer = BatchInference(path, batch_size=16).prepare()

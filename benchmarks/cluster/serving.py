@@ -23,7 +23,7 @@ import numpy as np
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 URL = "http://127.0.0.1:8000/"
-RATES = (25, 50, 100, 150, 200, 400)  # requests in a second
+RATES = (25, 50, 100, 200, 400, 800)  # requests in a second
 SECONDS = 4.0
 MOST = 4000  # requests at one rate
 TIMEOUT = 20.0
