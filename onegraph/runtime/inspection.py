@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from ..arrays.ndarrays import Held, is_mapped
 from ..capi.threads import thread_share
-from ..compiler.report import PartitionReport, Report
+from ..compiler.report import PartitionReport, Report, VariableReport
 from ..errors import StatusError
 from ..native.library import HASHES_CONSTANTS, VERSION, address_of
+from ..opset.dtypes import DataType
 from .arguments import Arguments
 from .interface import Arrays, Interface
 from .kept_constants import prepared_bytes
@@ -33,6 +34,7 @@ def report(interface: Interface, programs: ProgramFinder, implementations: bool)
         "" if entry else "not compiled yet: the next call compiles, for the shapes of its arrays",
         interface.arguments.copies,
         programs.cache.info()._asdict(),
+        _variables(interface),
         entry.times if entry else {},
         thread_share() if entry is None or isinstance(entry.program, Staged) else entry.program.share,
         constant_memory(interface, entry),
@@ -67,6 +69,14 @@ def profile(programs: ProgramFinder, given: Arrays, runs: int, implementations: 
             raise programs.recover(error) from None
     entry.times = dict(profile)
     return profile
+
+
+def _variables(interface: Interface) -> tuple[VariableReport, ...]:
+    assigned = interface.graph.assignments
+    return tuple(
+        VariableReport(name, DataType.of(array.dtype), array.shape, name in assigned)
+        for name, array in interface.present.items()
+    )
 
 
 def _partitions(programs: ProgramFinder, entry: Entry, implementations: bool) -> tuple[PartitionReport, ...]:
