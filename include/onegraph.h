@@ -150,6 +150,13 @@ typedef struct {
     size_t n_code;
 } onegraph_step_t;
 
+// Pages of a mapped file that are given back after the first execution of a step.
+typedef struct {
+    size_t step;
+    void *address;
+    size_t size;
+} onegraph_pages_t;
+
 // These functions return a dnnl_status_t or one of these values.
 enum {
     onegraph_busy = -1, // another run uses the plan
@@ -159,10 +166,11 @@ enum {
 
 // `slots`, `offsets`: for each tensor of each step, in order, its slot and its offset in bytes. `limit`: the maximum
 // number of threads of a run; 0 takes the caller's OpenMP setting, which is always restored. `bound`: whether only the
-// thread that compiled the steps can run them. `alignment`: the minimum alignment of every slot, in bytes. Copies its
-// arguments.
+// thread that compiled the steps can run them. `alignment`: the minimum alignment of every slot, in bytes. `pages`: ordered
+// by step. Copies its arguments.
 int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t alignment,
-        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots);
+        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots,
+        size_t n_pages, const onegraph_pages_t *pages);
 int onegraph_plan_destroy(onegraph_plan *plan);
 int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address);
 // The two hottest functions take the plan as an integer, because cffi converts an integer faster than a pointer.

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from .._util.fork_safety import cached_property
+from ..arrays.mapped_files import give_back, refuse_shortened
 from ..builder.graph import DataGraph
 from ..capi.caches import give_up_constants
 from ..capi.thread_affinity import calling_thread
@@ -61,6 +62,8 @@ class Program:
         threads: Threads = None,
         shared: SharedConstants | None = None,
     ) -> None:
+        contents = [tensor.value for tensor in graph._tensors if tensor.value is not None]
+        refuse_shortened(contents)
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         if policy == "fusion":
             lowered = join_elementwise(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
@@ -83,6 +86,7 @@ class Program:
                 unkept = frozenset(step.id for step in lowered.steps)
             elif attempts > 1:  # the first time may be a collision, which partitions that are made again do not have
                 unkept |= {step.id for note in taken for step in schedule.notes[note].steps}
+        give_back(contents)
 
     def _plan(self, schedule: Schedule, threads: Threads) -> None:
         """Divide the steps between C and numpy, and choose the numbers of threads."""
@@ -109,7 +113,8 @@ class Program:
 
     def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
         placed = self.placement
-        return PlanSource(steps, placed.places(), placed.n_slots, limit, self.owner_thread is not None)
+        pages = placed.file_pages()
+        return PlanSource(steps, placed.places(), placed.n_slots, limit, pages, bound=self.owner_thread is not None)
 
     def _prepare(self) -> list[int]:
         """Let the library prepare constants that it finds by a hash.

@@ -4,6 +4,8 @@
 // or a kernel of the package. One run uses a plan at a time. A slot is memory of the caller. Every tensor has a slot and
 // an offset in it; binding a slot moves all of its tensors at once.
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -92,6 +94,8 @@ struct onegraph_plan {
     std::vector<std::size_t> starts; // index in `places` of each slot's first tensor, then the size of `places`
     std::vector<std::size_t> alignments; // of each slot, in bytes
     bool keeps = false; // whether a step keeps constants
+    std::vector<onegraph_pages_t> pages; // ordered by step
+    mutable std::size_t given_back = 0; // how many of them
     // The values of onegraph::flushes() when the constants were prepared, and when the steps last began.
     mutable std::size_t prepared = 0, begun = 0;
     std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -169,9 +173,20 @@ struct onegraph_plan {
                 status = dnnl_stream_wait(stream);
                 nanoseconds[i] = now() - start;
             }
+            if (!status && given_back < pages.size()) status = give_back(i);
         }
         const dnnl_status_t waited = dnnl_stream_wait(stream);
         return status ? status : waited;
+    }
+
+    // Gives back the pages of constants whose last reader is a step up to `last`. The library has copies of most of
+    // them after the first execution; the system reads a page from its file again if it is needed.
+    dnnl_status_t give_back(std::size_t last) const {
+        for (; given_back < pages.size() && pages[given_back].step <= last; given_back++) {
+            if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+            madvise(pages[given_back].address, pages[given_back].size, MADV_DONTNEED);
+        }
+        return dnnl_success;
     }
 
     dnnl_status_t prepare(std::int64_t *bytes) const {
@@ -188,6 +203,7 @@ struct onegraph_plan {
                 const dnnl_status_t waited = dnnl_stream_wait(stream);
                 if (status || waited) return status ? status : waited;
                 bytes[i] = preparation.kept();
+                give_back(i);
             }
             return dnnl_success;
         });
@@ -270,7 +286,8 @@ int alone(onegraph_plan *plan, Body body) noexcept {
 extern "C" {
 
 int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t alignment,
-        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots) {
+        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots,
+        size_t n_pages, const onegraph_pages_t *pages) {
     const onegraph::Inside inside;
     return onegraph::guarded([&] {
         auto made = std::make_unique<onegraph_plan>();
@@ -281,6 +298,7 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
         made->addresses.reserve(n_places);
         made->starts.assign(n_slots + 1, 0);
         made->alignments.assign(n_slots, alignment);
+        made->pages.assign(pages, pages + n_pages);
         for (std::size_t i = 0; i < n_steps; i++) {
             const onegraph_step_t &step = steps[i];
             const std::size_t count = step.n_inputs + step.n_outputs;
