@@ -26,6 +26,7 @@ class PlanSource:
     ``limit``: the largest number of threads of a run; 0 leaves it to the caller's OpenMP setting.
     ``pages``: the pages of files that pieces of memory lie in. The first run of a plan gives them back after the last
     step that reads the piece, because the library has copies of most constants by then.
+    ``n_last``: the number of steps at the end that :meth:`Plan.finish` executes; they are kernels of the package.
     """
 
     def __init__(
@@ -36,10 +37,11 @@ class PlanSource:
         limit: int,
         pages: Mapping[int, Pages],
         *,
+        n_last: int = 0,
         bound: bool = False,
     ) -> None:
         self.compiled = tuple([step.compiled for step in steps])
-        self.n_slots, self.limit, self.bound = n_slots, limit, bound
+        self.n_slots, self.limit, self.bound, self.n_last = n_slots, limit, bound, n_last
         self.keeps = [step.again is not None for step in steps]
         self.steps = ffi.new(
             "onegraph_step_t[]",
@@ -108,6 +110,7 @@ class Plan(Handle):
                 source.n_slots,
                 len(source.pages),
                 source.pages,
+                source.n_last,
             )
         )
         super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled)
@@ -128,6 +131,14 @@ class Plan(Handle):
     def run_steps(self, first: int, last: int) -> None:
         """Execute the steps from ``first`` up to, but not including, ``last``."""
         _check(lib.onegraph_plan_run_steps(self._ptr, first, last, ffi.NULL))
+
+    def exchange(self, turn: object) -> None:
+        """Let each later :meth:`finish` change the number at ``turn`` from 0 to 1 or back; NULL ends that."""
+        _check(lib.onegraph_plan_exchange(self._ptr, turn))
+
+    def finish(self) -> None:
+        """Execute the steps at the end, and change the number of :meth:`exchange`. Both happen, or neither."""
+        _check(lib.onegraph_plan_finish(self._ptr))
 
     def time(self, first: int, last: int) -> list[float]:
         """Execute the steps from ``first`` up to, but not including, ``last``; returns the time of each in seconds."""

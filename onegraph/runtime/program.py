@@ -16,6 +16,7 @@ from ..capi.threads import ThreadCount, get_num_threads, restore_threads
 from ..compiler.codes import compute_on_codes
 from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
+from ..compiler.final_updates import move_updates_last
 from ..compiler.lower import lower
 from ..compiler.pointwise import join_elementwise
 from ..compiler.repetition import repeat_for_readers
@@ -46,6 +47,7 @@ class Program:
     Args:
         graph: a graph with known shapes.
         policy, fallback, fpmath_mode, threads: as for :meth:`onegraph.Graph.compile`.
+        updates: by name of variable, the output that is its next value.
         shared: what other programs of the executable have computed from constants; nothing by default.
 
     Raises:
@@ -60,13 +62,15 @@ class Program:
         fallback: bool,
         fpmath_mode: str,
         threads: Threads = None,
+        updates: Mapping[str, str] = {},
         shared: SharedConstants | None = None,
     ) -> None:
         contents = [tensor.value for tensor in graph._tensors if tensor.value is not None]
         refuse_shortened(contents)
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         if policy == "fusion":
-            lowered = join_elementwise(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
+            lowered = repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered)))
+            lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
@@ -75,6 +79,7 @@ class Program:
             schedule = _compiled(compiled, threads, unkept)
             if not fallback:
                 _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
+            self.ending = move_updates_last(schedule, graph, updates)
             self.placement = place_values(graph, schedule)
             self._spare_arenas: list[Array] = []  # of trials; the next frame takes over the memory
             self._plan(schedule, threads)
@@ -91,9 +96,9 @@ class Program:
     def _plan(self, schedule: Schedule, threads: Threads) -> None:
         """Divide the steps between C and numpy, and choose the numbers of threads."""
         in_c = [step for step in schedule.steps if isinstance(step, CompiledStep)]
-        self.parts = _parts(schedule.steps)
+        self.parts = _parts(schedule.steps[: len(schedule.steps) - self.ending.n_steps])
         # Whether one call into C executes the whole program.
-        self.in_c = len(self.parts) == 1 and len(in_c) > 0 and not self.placement.copied
+        self.in_c = len(in_c) == len(schedule.steps) > 0 and not self.placement.copied
         # The only thread that can run the program; None if every thread can. Of several, one that a fork left behind.
         owners = {owner for step in in_c if (owner := step.compiled.owner_thread) is not None}
         self.owner_thread = next(iter(owners - {calling_thread()} or owners), None)
@@ -104,17 +109,17 @@ class Program:
             chosen = threads if isinstance(threads, Mapping) else {}
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             in_c, counts = share_threads(in_c, chosen, limit, self._measure if is_measurable else None)
-        self.source = self._source(in_c, every)
+        self.source = self._source(in_c, every, self.ending.n_steps)
         if not every:
             self.source.threads = counts
         self._keeping = [step.note for step in in_c if step.again is not None]
         self._notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
 
-    def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
+    def _source(self, steps: Sequence[CompiledStep], limit: int, n_last: int = 0) -> PlanSource:
         placed = self.placement
-        pages = placed.file_pages()
-        return PlanSource(steps, placed.places(), placed.n_slots, limit, pages, bound=self.owner_thread is not None)
+        bound, pages = self.owner_thread is not None, placed.file_pages()
+        return PlanSource(steps, placed.places(), placed.n_slots, limit, pages, n_last=n_last, bound=bound)
 
     def _prepare(self) -> list[int]:
         """Let the library prepare constants that it finds by a hash.
@@ -164,7 +169,7 @@ class Program:
             arena = self._spare_arenas.pop()
         except IndexError:
             arena = None
-        return Frame(self.placement, self.parts, source, arena)
+        return Frame(self.placement, self.parts, self.ending, source, arena)
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:
