@@ -28,11 +28,14 @@ from ..compiler.thread_tuning import LONG_SECONDS, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
+from ..native.library import lib
 from .frame import Frame
 from .kept_constants import count_kept
 from .placement import place_values
 from .plan import PlanSource
 
+# Before a program that needs more bytes than this gets memory, freed memory is given back to the system.
+LARGE = 2**26
 # A program that needs more bytes than this is not measured; its steps get all threads.
 HUGE = 2**30
 # After so many compilations, the constants of all steps are prepared in every run.
@@ -181,6 +184,8 @@ class Program:
         try:
             return self.free_frames.pop()
         except IndexError:
+            if self.placement.arena_size + self.placement.external_size() > LARGE:
+                lib.onegraph_trim()  # what compiling, and building the graph, has freed
             return self._frame(self.source)
 
     def give_back(self, frame: Frame) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from .._util.fork_safety import new_rlock
-from ..arrays.ndarrays import aligned_empty, numpy_array
+from ..arrays.ndarrays import aligned_copy, aligned_empty, numpy_array
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError, StateError, shown
 from ..ir.op import Array, LogicalTensor
@@ -36,7 +36,7 @@ class State:
     def __init__(self, graph: DataGraph) -> None:
         self.tensors: dict[str, LogicalTensor] = dict(graph.variables)
         self.updates = dict(graph._next)
-        first = {name: _copied(array) for name, array in graph._initial.items()}
+        first = {name: aligned_copy(array) for name, array in graph._initial.items()}
         # A variable has a second memory if a program needs one.
         self._memory, self.turns = (first, dict(first)), ffi.new("int *", 0)
         self._busy = new_rlock()
@@ -108,7 +108,7 @@ class State:
     def write(self, arrays: Mapping[str, Array]) -> None:
         """Set values, which fit their variables; all of them in one interpreter step, so an interrupt sets none."""
         with self.reading("variables"):
-            made = {name: _copied(array) for name, array in arrays.items()}
+            made = {name: aligned_copy(array) for name, array in arrays.items()}
             first, second = self._memory
             alone = {name: array for name, array in made.items() if first[name] is second[name]}
             memory = [{**values, **alone} for values in self._memory]
@@ -178,12 +178,6 @@ class Variables(MutableMapping[str, Array]):
         if values.dtype != tensor.dtype.numpy or values.shape != tensor.shape:
             raise ArgumentError(f"variable {name!r}: {values.dtype} {show(values.shape)}; expected {expected}")
         return values
-
-
-def _copied(array: Array) -> Array:
-    copied = aligned_empty(array.shape, array.dtype)
-    copied[...] = array
-    return copied
 
 
 def _blank(array: Array) -> Array:
