@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import mmap
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 
 import numpy as np
 
 from ..arrays.ndarrays import aligned_empty, owners, strided
 from ..compiler.final_updates import Ending
+from ..compiler.memory_planner import aligned
 from ..compiler.steps import NumpyStep
 from ..ir.op import Array
 from ..native.library import address_of, ffi, lib
@@ -131,9 +134,11 @@ class Frame:
         """The plan, in a block in which all memory but the constants is zeroed."""
         self.arena.fill(0)
         values, slots = self.placement.values, self.placement.slots
-        blank = {number: np.zeros(span(values[number]), np.uint8) for number in self.placement.external}
-        for number, memory in blank.items():
-            self.plan.bind(slots[number], address_of(memory))
+        starts = [*accumulate([aligned(span(values[number])) for number in self.placement.external], initial=0)]
+        # Fresh pages take no memory until they are written to; the heap would fill memory that was in use before.
+        blank = np.frombuffer(mmap.mmap(-1, max(starts[-1], 1)), np.uint8)
+        for number, start in zip(self.placement.external, starts, strict=False):
+            self.plan.bind(slots[number], address_of(blank) + start)
         yield self.plan
 
     def _inside(self, number: int) -> Array:
