@@ -60,8 +60,8 @@ def onegraph(task: Task, setup: TrainingSetup) -> tuple[Step, Callable[[], dict[
     losses = task.step(net, {name: net.given(name, array) for name, array in arrays.items()}, setup.batch)
     net.finish(losses)
     executable = net.graph.compile()
-    bound = executable.bind(**arrays)
     del net  # with the first contents of the variables, as a program that trains has no use for them
+    bound = executable.bind(**arrays)
 
     def step() -> list[float]:
         bound.run()

@@ -54,6 +54,8 @@ int onegraph_call_newer(uintptr_t function, dnnl_engine_kind_t kind, size_t argu
 void *onegraph_host_allocate(size_t size, size_t alignment);
 void onegraph_host_deallocate(void *pointer);
 size_t onegraph_host_allocations(void);
+// Gives memory that was freed, and that the C library keeps, back to the system.
+void onegraph_trim(void);
 int onegraph_allocator_create(dnnl_graph_allocator_t *allocator);
 // allocator: empties the library's cache of constants, which also has those of destroyed partitions. Runs prepare their
 // constants again. Waits until no other thread is in the library.
@@ -150,6 +152,13 @@ typedef struct {
     size_t n_code;
 } onegraph_step_t;
 
+// Pages of a mapped file that are given back after the first execution of a step.
+typedef struct {
+    size_t step;
+    void *address;
+    size_t size;
+} onegraph_pages_t;
+
 // These functions return a dnnl_status_t or one of these values.
 enum {
     onegraph_busy = -1, // another run uses the plan
@@ -159,12 +168,18 @@ enum {
 
 // `slots`, `offsets`: for each tensor of each step, in order, its slot and its offset in bytes. `limit`: the maximum
 // number of threads of a run; 0 takes the caller's OpenMP setting, which is always restored. `bound`: whether only the
-// thread that compiled the steps can run them. `alignment`: the minimum alignment of every slot, in bytes. Copies its
+// thread that compiled the steps can run them. `alignment`: the minimum alignment of every slot, in bytes. `pages`: ordered
+// by step. `n_last`: the number of steps at the end that onegraph_plan_finish executes; all are kernels. Copies its
 // arguments.
 int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t alignment,
-        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots);
+        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots,
+        size_t n_pages, const onegraph_pages_t *pages, size_t n_last);
 int onegraph_plan_destroy(onegraph_plan *plan);
 int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address);
+// Lets each finish of a run change the number at `turn` from 0 to 1 or back; NULL ends that.
+int onegraph_plan_exchange(onegraph_plan *plan, int *turn);
+// Executes the last steps, and changes the number. Fails before it changes anything, or not at all.
+int onegraph_plan_finish(onegraph_plan *plan);
 // The two hottest functions take the plan as an integer, because cffi converts an integer faster than a pointer.
 int onegraph_plan_run(uintptr_t plan);
 // Binds the slots 1 to `n_slots`, then runs.

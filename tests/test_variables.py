@@ -312,14 +312,14 @@ def test_an_interrupted_update_leaves_every_variable(monkeypatch):
     from onegraph.runtime import state
 
     model = training_step().compile()
-    copied, count = state._copied, iter(range(9))
+    copied, count = state.aligned_copy, iter(range(9))
 
     def interrupted(array):
         if next(count):
             raise KeyboardInterrupt
         return copied(array)
 
-    monkeypatch.setattr(state, "_copied", interrupted)
+    monkeypatch.setattr(state, "aligned_copy", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.variables.update(w=np.zeros((3, 5), np.float32), b=np.ones(5, np.float32))
     assert (model.variables["w"] == 1).all()

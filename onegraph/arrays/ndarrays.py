@@ -6,8 +6,7 @@ import ctypes
 import math
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from mmap import mmap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -19,13 +18,14 @@ from ..opset.dtypes import DataType
 from ..opset.shapes import show
 from .dlpack import CODES, DLPackArray, from_dlpack
 
+LARGE = 1 << 20  # bytes
 ALIGNMENT = 64  # bytes, one cache line; alignment of the memory that the library gets
 BYTE = np.dtype(np.uint8)
 FORMATS = frozenset("?bBhHiIlLqQefd")
 
 
-def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """An uninitialised C-contiguous array whose data starts at a multiple of 64 bytes.
+def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], make: Callable[..., Array] = np.empty) -> Array:
+    """An uninitialised C-contiguous array whose data starts at a multiple of 64 bytes; ``make`` allocates its bytes.
 
     Raises:
         OutOfMemoryError: there is not enough memory.
@@ -33,7 +33,7 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     dims = tuple(map(int, shape))
     size = math.prod(dims) * dtype.itemsize
     try:
-        memory: Any = np.empty(size + ALIGNMENT - 1, BYTE)  # Any: no buffer for type checkers before Python 3.12
+        memory: Any = make(size + ALIGNMENT - 1, BYTE)  # Any: no buffer for type checkers before Python 3.12
         # The fastest way to get the address of an array without C code.
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         array: Array = np.ndarray(dims, dtype, memory, -address % ALIGNMENT)
@@ -44,12 +44,26 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {dims}") from None
 
 
-def is_mapped(array: Array) -> bool:
-    """Whether an array lies in a file that is mapped into memory."""
-    base: object = array
-    while has_type(base, np.ndarray) and base.base is not None:
-        base = base.base
-    return has_type(base, memoryview) and type(base.obj) is mmap
+def aligned_copy(array: Array) -> Array:
+    """A C-contiguous copy whose data starts at a multiple of 64 bytes. Large zeros take no memory until they change.
+
+    Raises:
+        OutOfMemoryError: there is not enough memory.
+    """
+    if array.nbytes >= LARGE and _is_zeros(array):
+        return aligned_empty(array.shape, array.dtype, np.zeros)
+    copied = aligned_empty(array.shape, array.dtype)
+    copied[...] = array
+    return copied
+
+
+def _is_zeros(array: Array) -> bool:
+    """Whether all bits of an array are zero, as far as one look at contiguous memory shows."""
+    repeats = not any(array.strides)
+    if not (repeats or array.flags.c_contiguous):
+        return False
+    numbers = array[(slice(1),) * array.ndim] if repeats else array
+    return not numbers.reshape(-1).view(np.uint8).view(np.bool_).any()
 
 
 def as_array(name: str, value: object) -> Array:

@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 
-from ..arrays.ndarrays import aligned_empty, array_of, is_numpy, is_read_only, owners
+from ..arrays.ndarrays import aligned_copy, array_of, is_numpy, is_read_only, owners
 from ..errors import ArgumentError, class_of
 from ..ir.op import Array
 from ..opset.dtypes import DataType
@@ -32,9 +32,7 @@ def contents_of(array: object, dtype: object, *, copy: bool) -> tuple[DataType, 
     if not copy:
         _refuse_unfit(values)
         return found, values, tuple(weakref.ref(owner) for owner in owners(values))
-    kept = aligned_empty(values.shape, values.dtype)
-    kept[...] = values
-    return found, kept, ()
+    return found, aligned_copy(values), ()
 
 
 def first_contents_of(array: object, dtype: object) -> tuple[DataType, Array]:

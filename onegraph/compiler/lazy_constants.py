@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..arrays.mapped_files import give_back
 from ..arrays.ndarrays import aligned_empty
 from ..capi.settings import is_aligned
 from ..errors import OneGraphError
@@ -123,9 +124,13 @@ class LazyConstants:
             arrays = [self._viewed(step)] if is_view(step) else self._run(step)
         except (OneGraphError, MemoryError):
             raise NotComputedError(step) from None
+        give_back(self._known(maker.sources))  # the contents of a file, which few others read
         for number, array in zip(maker.results, arrays, strict=True):
             shared = self.shared.keep(self.keys[number], array)
             self.values[number] = self.values[number]._replace(constant=shared)
+
+    def _known(self, numbers: Sequence[int]) -> list[Array]:
+        return [array for number in numbers if (array := self.values[number].constant) is not None]
 
     def _run(self, step: Step) -> list[Array]:
         run = numpy_step(step, self.values, 0)

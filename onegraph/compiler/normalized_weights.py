@@ -9,6 +9,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 
+from ..arrays.mapped_files import give_back
 from ..arrays.ndarrays import aligned_empty
 from ..builder.signature_cache import signature
 from ..errors import OneGraphError
@@ -95,7 +96,9 @@ class Normalizations:
         found = [constants.shared.find(key) for key in keys]
         arrays = [array for array in found if array is not None]
         if len(arrays) < len(keys):
-            arrays = normalized([constants.contents(number) for number in numbers], *what[1:3], weights.dtype)
+            sources = [constants.contents(number) for number in numbers]
+            arrays = normalized(sources, *what[1:3], weights.dtype)
+            give_back(sources)
             arrays = [constants.shared.keep(key, placed(array)) for key, array in zip(keys, arrays, strict=False)]
         return dict(zip(keys, arrays, strict=True)) if arrays else None
 

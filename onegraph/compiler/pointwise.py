@@ -7,7 +7,7 @@ reads and writes memory several times. A step of executor ``pointwise`` is sever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from math import prod
@@ -16,6 +16,7 @@ from ..native.library import lib
 from ..opset.dtypes import DataType
 from .kernels import FLOATS
 from .lowered import Lowered, Step
+from .report import nbytes
 
 # The kernel's ops, by kind.
 OPS = {
@@ -31,11 +32,15 @@ OPS = {
 REGISTERS = 48  # of the kernel
 # The library fuses chains of ops with one result as well. It needs several steps for joined ops.
 MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
+UPDATED_BYTES = 1 << 18
 
 
-def join_elementwise(lowered: Lowered) -> Lowered:
-    """The graph with steps of several elementwise ops, each behind the last reader of what it may overwrite."""
-    groups = _Groups(lowered)
+def join_elementwise(lowered: Lowered, updates: Iterable[int] = ()) -> Lowered:
+    """The graph with steps of several elementwise ops, each behind the last reader of what it may overwrite.
+
+    ``updates``: ids of the next values of variables. A kernel that computes a large one saves its second memory.
+    """
+    groups = _Groups(lowered, updates)
     if not (joined := groups.found()):
         return lowered
     member_of = {step.id: group for group in joined for step in group}
@@ -73,10 +78,11 @@ class _Groups:
 
     Args:
         lowered: the graph.
+        updates: ids of the next values of variables.
     """
 
-    def __init__(self, lowered: Lowered) -> None:
-        self._lowered, self._values = lowered, lowered.values
+    def __init__(self, lowered: Lowered, updates: Iterable[int]) -> None:
+        self._lowered, self._values, self._updates = lowered, lowered.values, frozenset(updates)
         self._maker = {number: step.id for step in lowered.steps for number in step.outputs}
         self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
         self._readers: dict[int, list[int]] = {}
@@ -158,8 +164,10 @@ class _Groups:
             if number not in made and prod(self._values[number].shape) > 1
         }
         ends = {number for step in group for number in (*step.inputs, *step.outputs)}
-        is_large = len(whole) >= MIN_SOURCES and len(self.results(group)) >= MIN_RESULTS
-        return is_large and len(group) >= MIN_OPS and len(ends) <= REGISTERS
+        results = self.results(group)
+        is_large = len(whole) >= MIN_SOURCES and len(results) >= MIN_RESULTS and len(group) >= MIN_OPS
+        updates = self._updates.issuperset(results) and nbytes(self._values[results[0]]) >= UPDATED_BYTES
+        return (is_large or updates) and len(ends) <= REGISTERS
 
 
 def _in_order(lowered: Lowered, steps: Sequence[Step]) -> list[Step] | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays.mapped_files import file_of, give_back
 from ..arrays.ndarrays import aligned_empty
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError
@@ -150,6 +151,7 @@ class Emitter:
         for result in op.outputs:
             refuse_large(result.shape, result.dtype)
         found = run_op(op, arrays[: len(op.inputs)])
+        give_back(one for one in arrays if one is not None)
         return found[0] if len(found) == 1 else found
 
     def _name(self) -> str | None:
@@ -170,7 +172,7 @@ def refuse_large(shape: Shape, dtype: DataType) -> None:
 
 def _kept(value: Array) -> Array:
     """The contents of a constant: the array itself, which nobody else has, or a copy if its layout needs one."""
-    fits = value.flags.c_contiguous and value.flags.aligned
+    fits = value.flags.c_contiguous and (value.flags.aligned or file_of(value) is not None)
     array: Array = value.view() if fits else aligned_empty(value.shape, value.dtype)
     if not fits:
         array[...] = value

@@ -92,7 +92,7 @@ class BoundRun(Made):
             compiled = [(name, array, array.copy()) for name, array in shaping.items()]
             self.run = partial(_run_in_shape, compiled, self.run)
         if state is not None:
-            self.run = partial(_run_with_state, state, program, frame, self.run)
+            self.run = partial(_run_with_state, state, frame, self.run)
         return self
 
     @property
@@ -178,15 +178,12 @@ def refuse_elsewhere(own: OwnerThread | None) -> None:
         )
 
 
-def _run_with_state(state: State, program: Program, frame: Frame, run: Callable[[], Any]) -> Any:
+def _run_with_state(state: State, frame: Frame, run: Callable[[], Any]) -> Any:
     """Run once with the present values of the variables, and keep the next ones."""
 
     def step() -> Any:
         frame.bind_variables(state)
-        result = run()
-        if program.placement.copied:
-            frame.copy_outputs({**state.following})
-        return result
+        return run()
 
     return state.step(step)
 
@@ -220,8 +217,7 @@ def _run_parts(
     try:
         frame.refuse_moved()
         with busy:  # an interrupt cannot arrive between taking the lock and the guarantee of its release
-            frame.run()
-            frame.copy_outputs(results)
+            frame.run(results)
     except StatusError as error:
         raise failed(error) from None
     return value

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import mmap
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 
 import numpy as np
 
 from ..arrays.ndarrays import aligned_empty, owners, strided
+from ..compiler.final_updates import Ending
+from ..compiler.memory_planner import aligned
 from ..compiler.steps import NumpyStep
 from ..ir.op import Array
-from ..native.library import address_of, lib
+from ..native.library import address_of, ffi, lib
 from .placement import ARENA, Placement, span
 from .plan import Plan, PlanSource, as_pointer, plan_error
 from .state import State
@@ -25,16 +29,23 @@ class Frame:
 
     Args:
         placement: where the values lie.
-        parts: the steps in order: ranges of steps of the plan, and numpy steps.
+        parts: the steps before the end in order: ranges of steps of the plan, and numpy steps.
+        ending: the steps at the end.
         source: the source of the plan.
         arena: the arena of a frame that will not run again; None allocates one.
     """
 
     def __init__(
-        self, placement: Placement, parts: Sequence[range | NumpyStep], source: PlanSource, arena: Array | None = None
+        self,
+        placement: Placement,
+        parts: Sequence[range | NumpyStep],
+        ending: Ending,
+        source: PlanSource,
+        arena: Array | None = None,
     ) -> None:
-        self.placement, self.parts = placement, parts
+        self.placement, self.parts, self.ending = placement, parts, ending
         self.plan = Plan(source)
+        self._state: State | None = None
         self.number = self.plan.number  # read by native/csrc/call.cpp
         self.arena = aligned_empty((placement.arena_size,), np.dtype(np.uint8)) if arena is None else arena
         self.plan.bind(ARENA, address_of(self.arena))
@@ -59,11 +70,21 @@ class Frame:
         for number, array in external.items():
             self.plan.bind(self.placement.slots[number], address_of(array))
         self._arrays.update(self._resident_views(external))
+        self._use(None)
+
+    def _use(self, state: State | None) -> None:
+        """Let runs give the variables their next values; None ends that."""
+        if self._state is not state:
+            self._state = state
+            self.plan.exchange(ffi.NULL if state is None else state.turns)
 
     def bind_variables(self, state: State) -> None:
         """Bind the present values of the variables, and the memory for the next ones."""
+        self._use(state)
         present, known = state.present, self._variables.get(state.turn)
         if known is None or known[0] is not present:
+            state.give_memory(self.ending.variables)
+            present = state.present
             external, placed = self.placement.external_arrays(present, state.following), self.placement.slots
             slots = [(placed[number], as_pointer(address_of(array))) for number, array in external.items()]
             known = self._variables[state.turn] = present, slots, self._resident_views(external)
@@ -84,13 +105,18 @@ class Frame:
             for number in self.placement.residents.get(piece, ()):
                 self._arrays.pop(number, None)
 
-    def run(self) -> None:
-        """Execute every step on the bound arrays."""
+    def run(self, results: Mapping[str, Array]) -> None:
+        """Execute every step on the bound arrays, and fill the outputs ``results`` that no step writes.
+
+        The variables get their next values at the end, all of them in one call into C.
+        """
         for part in self.parts:
             if isinstance(part, range):
                 self.plan.run_steps(part.start, part.stop)
             else:
                 self.run_numpy(part)
+        self.copy_outputs(results if self._state is None else {**results, **self._state.following})
+        self.plan.finish()
 
     def run_numpy(self, step: NumpyStep) -> None:
         """Execute one numpy step."""
@@ -108,9 +134,11 @@ class Frame:
         """The plan, in a block in which all memory but the constants is zeroed."""
         self.arena.fill(0)
         values, slots = self.placement.values, self.placement.slots
-        blank = {number: np.zeros(span(values[number]), np.uint8) for number in self.placement.external}
-        for number, memory in blank.items():
-            self.plan.bind(slots[number], address_of(memory))
+        starts = [*accumulate([aligned(span(values[number])) for number in self.placement.external], initial=0)]
+        # Fresh pages take no memory until they are written to; the heap would fill memory that was in use before.
+        blank = np.frombuffer(mmap.mmap(-1, max(starts[-1], 1)), np.uint8)
+        for number, start in zip(self.placement.external, starts, strict=False):
+            self.plan.bind(slots[number], address_of(blank) + start)
         yield self.plan
 
     def _inside(self, number: int) -> Array:

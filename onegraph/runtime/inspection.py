@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..arrays.ndarrays import Held, is_mapped
+from ..arrays.mapped_files import file_of
+from ..arrays.ndarrays import Held
 from ..capi.threads import thread_share
 from ..compiler.report import PartitionReport, Report, VariableReport
 from ..errors import StatusError
@@ -48,7 +49,7 @@ def constant_memory(interface: Interface, entry: Entry | None) -> dict[str, int]
         arrays += entry.program.placement.constants.values()
     found = {"mapped": 0, "own": 0, **({"prepared": prepared_bytes()} if HASHES_CONSTANTS else {})}
     for array in {address_of(array): array for array in arrays}.values():
-        found["mapped" if is_mapped(array) else "own"] += array.nbytes
+        found["own" if file_of(array) is None else "mapped"] += array.nbytes
     return found
 
 

@@ -77,9 +77,8 @@ def measure(
     frame = program.check_out()
     try:
         frame.bind(external)
-        frame.run()
+        frame.run(results)
         spans = [_joined(program.step_notes, _time(frame)) for _ in range(runs)]
-        frame.copy_outputs(results)
     finally:
         program.give_back(frame)
     executed = [partitions[note] for note in dict.fromkeys(program.step_notes)]
@@ -97,7 +96,8 @@ def _joined(notes: Sequence[int], spans: Iterable[tuple[float, float]]) -> list[
 
 def _time(frame: Frame) -> Iterator[tuple[float, float]]:
     """Run every step once; yields the start and the duration of each in seconds."""
-    for part in frame.parts:
+    last = frame.plan.n_steps
+    for part in (*frame.parts, range(last - frame.ending.n_steps, last)):
         if isinstance(part, range):
             start = perf_counter()
             for seconds in frame.plan.time(part.start, part.stop):

@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..arrays.mapped_files import Pages, pages_of
 from ..arrays.ndarrays import laid_empty
 from ..builder.graph import DataGraph
-from ..capi.settings import is_aligned
+from ..capi.settings import is_aligned, least_alignment
+from ..compiler.kernels import CompiledKernel
 from ..compiler.lowered import Value
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
 from ..compiler.report import nbytes
@@ -67,6 +69,11 @@ class Placement:
         slots = {number: (slot, 0) for number, slot in self.slots.items()}
         return slots | {number: (ARENA, offset) for number, offset in self.offsets.items()}
 
+    def file_pages(self) -> dict[int, Pages]:
+        """The pages of files that constants lie in, by constant."""
+        found = {number: pages_of(array) for number, array in self.constants.items()}
+        return {number: pages for number, pages in found.items() if pages is not None}
+
     def outputs(self) -> list[OutputSpec]:
         """The graph outputs with their shapes."""
         return [
@@ -101,8 +108,12 @@ def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
     copied = tuple((name, tensor.id) for name, tensor in graph.outputs.items() if names.get(tensor.id) != name)
     last.update((values[number].storage, len(steps)) for _, number in copied)
     external = (*inputs, *names)
+    bears_any_address = least_alignment() == 1
+    elsewhere = _read_outside_of_library(values, steps) | {values[number].storage for _, number in copied}
     constants = {
-        number: constant if is_aligned(constant) else _copied(constant)
+        number: constant
+        if is_aligned(constant) or (bears_any_address and number not in elsewhere)
+        else _copied(constant)
         for number in last
         if (constant := values[number].constant) is not None
     }
@@ -143,6 +154,15 @@ def _liveness(values: Mapping[int, Value], steps: Steps) -> tuple[dict[int, int]
         for piece in used:
             last[piece] = index
     return written, last
+
+
+def _read_outside_of_library(values: Mapping[int, Value], steps: Steps) -> set[int]:
+    """The pieces of memory that numpy or a kernel of the package reads. Both want numbers at aligned addresses."""
+    found = {values[number].storage for number in _numpy_values(steps)}
+    for step in steps:
+        if isinstance(step, CompiledStep) and isinstance(step.compiled, CompiledKernel):
+            found.update(step.pieces)
+    return found
 
 
 def _in_place(steps: Steps) -> dict[int, int]:

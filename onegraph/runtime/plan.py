@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..arrays.mapped_files import Pages
 from ..capi.engine import default_engine
 from ..capi.settings import least_alignment
 from ..compiler.kernels import CompiledKernel
@@ -23,6 +24,9 @@ class PlanSource:
     ``keeps``: for each step, whether the library keeps constants that it finds by a hash.
     ``places``: the slot of each piece of memory, and its offset in the slot in bytes.
     ``limit``: the largest number of threads of a run; 0 leaves it to the caller's OpenMP setting.
+    ``pages``: the pages of files that pieces of memory lie in. The first run of a plan gives them back after the last
+    step that reads the piece, because the library has copies of most constants by then.
+    ``n_last``: the number of steps at the end that :meth:`Plan.finish` executes; they are kernels of the package.
     """
 
     def __init__(
@@ -31,10 +35,13 @@ class PlanSource:
         places: Mapping[int, tuple[int, int]],
         n_slots: int,
         limit: int,
+        pages: Mapping[int, Pages],
+        *,
+        n_last: int = 0,
         bound: bool = False,
     ) -> None:
         self.compiled = tuple([step.compiled for step in steps])
-        self.n_slots, self.limit, self.bound = n_slots, limit, bound
+        self.n_slots, self.limit, self.bound, self.n_last = n_slots, limit, bound, n_last
         self.keeps = [step.again is not None for step in steps]
         self.steps = ffi.new(
             "onegraph_step_t[]",
@@ -49,6 +56,10 @@ class PlanSource:
         shifts = [shift for step in steps for shift in step.shifts or [0] * len(step.pieces)]
         self.slots = ffi.new("size_t[]", [slot for slot, _ in found])
         self.offsets = ffi.new("size_t[]", [at + shift for (_, at), shift in zip(found, shifts, strict=True)])
+
+        last = {piece: index for index, step in enumerate(steps) for piece in step.pieces if piece in pages}
+        ends = sorted((index, *pages[piece]) for piece, index in last.items())
+        self.pages = ffi.new("onegraph_pages_t[]", [(i, ffi.cast("void *", begin), size) for i, begin, size in ends])
 
     @property
     def threads(self) -> list[int]:
@@ -97,6 +108,9 @@ class Plan(Handle):
                 source.slots,
                 source.offsets,
                 source.n_slots,
+                len(source.pages),
+                source.pages,
+                source.n_last,
             )
         )
         super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled)
@@ -117,6 +131,14 @@ class Plan(Handle):
     def run_steps(self, first: int, last: int) -> None:
         """Execute the steps from ``first`` up to, but not including, ``last``."""
         _check(lib.onegraph_plan_run_steps(self._ptr, first, last, ffi.NULL))
+
+    def exchange(self, turn: object) -> None:
+        """Let each later :meth:`finish` change the number at ``turn`` from 0 to 1 or back; NULL ends that."""
+        _check(lib.onegraph_plan_exchange(self._ptr, turn))
+
+    def finish(self) -> None:
+        """Execute the steps at the end, and change the number of :meth:`exchange`. Both happen, or neither."""
+        _check(lib.onegraph_plan_finish(self._ptr))
 
     def time(self, first: int, last: int) -> list[float]:
         """Execute the steps from ``first`` up to, but not including, ``last``; returns the time of each in seconds."""

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from .._util.fork_safety import cached_property
+from ..arrays.mapped_files import give_back, refuse_shortened
 from ..builder.graph import DataGraph
 from ..capi.caches import give_up_constants
 from ..capi.thread_affinity import calling_thread
@@ -15,6 +16,7 @@ from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread
 from ..compiler.codes import compute_on_codes
 from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
+from ..compiler.final_updates import move_updates_last
 from ..compiler.lower import lower
 from ..compiler.pointwise import join_elementwise
 from ..compiler.repetition import repeat_for_readers
@@ -26,11 +28,14 @@ from ..compiler.thread_tuning import LONG_SECONDS, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
+from ..native.library import lib
 from .frame import Frame
 from .kept_constants import count_kept
 from .placement import place_values
 from .plan import PlanSource
 
+# Before a program that needs more bytes than this gets memory, freed memory is given back to the system.
+LARGE = 2**26
 # A program that needs more bytes than this is not measured; its steps get all threads.
 HUGE = 2**30
 # After so many compilations, the constants of all steps are prepared in every run.
@@ -45,6 +50,7 @@ class Program:
     Args:
         graph: a graph with known shapes.
         policy, fallback, fpmath_mode, threads: as for :meth:`onegraph.Graph.compile`.
+        updates: by name of variable, the output that is its next value.
         shared: what other programs of the executable have computed from constants; nothing by default.
 
     Raises:
@@ -59,11 +65,15 @@ class Program:
         fallback: bool,
         fpmath_mode: str,
         threads: Threads = None,
+        updates: Mapping[str, str] = {},
         shared: SharedConstants | None = None,
     ) -> None:
+        contents = [tensor.value for tensor in graph._tensors if tensor.value is not None]
+        refuse_shortened(contents)
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         if policy == "fusion":
-            lowered = join_elementwise(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
+            lowered = repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered)))
+            lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph, self.share = graph, thread_share()
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
@@ -72,6 +82,7 @@ class Program:
             schedule = _compiled(compiled, threads, self.share.threads, unkept)
             if not fallback:
                 _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
+            self.ending = move_updates_last(schedule, graph, updates)
             self.placement = place_values(graph, schedule)
             self._spare_arenas: list[Array] = []  # of trials; the next frame takes over the memory
             self._plan(schedule, threads)
@@ -83,13 +94,14 @@ class Program:
                 unkept = frozenset(step.id for step in lowered.steps)
             elif attempts > 1:  # the first time may be a collision, which partitions that are made again do not have
                 unkept |= {step.id for note in taken for step in schedule.notes[note].steps}
+        give_back(contents)
 
     def _plan(self, schedule: Schedule, threads: Threads) -> None:
         """Divide the steps between C and numpy, and choose the numbers of threads."""
         in_c = [step for step in schedule.steps if isinstance(step, CompiledStep)]
-        self.parts = _parts(schedule.steps)
+        self.parts = _parts(schedule.steps[: len(schedule.steps) - self.ending.n_steps])
         # Whether one call into C executes the whole program.
-        self.in_c = len(self.parts) == 1 and len(in_c) > 0 and not self.placement.copied
+        self.in_c = len(in_c) == len(schedule.steps) > 0 and not self.placement.copied
         # The only thread that can run the program; None if every thread can. Of several, one that a fork left behind.
         owners = {owner for step in in_c if (owner := step.compiled.owner_thread) is not None}
         self.owner_thread = next(iter(owners - {calling_thread()} or owners), None)
@@ -100,7 +112,7 @@ class Program:
             chosen = threads if isinstance(threads, Mapping) else {}
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             in_c, counts = share_threads(in_c, chosen, limit, self._measure if is_measurable else None)
-        self.source = self._source(in_c, every or self._most())
+        self.source = self._source(in_c, every or self._most(), self.ending.n_steps)
         if not every:
             self.source.threads = counts
         self._keeping = [step.note for step in in_c if step.again is not None]
@@ -111,9 +123,10 @@ class Program:
         """The share of the process, where OpenMP's setting of the calling thread exceeds it; otherwise 0."""
         return self.share.threads if self.share.threads < (get_num_threads() or 1) else 0
 
-    def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
+    def _source(self, steps: Sequence[CompiledStep], limit: int, n_last: int = 0) -> PlanSource:
         placed = self.placement
-        return PlanSource(steps, placed.places(), placed.n_slots, limit, self.owner_thread is not None)
+        bound, pages = self.owner_thread is not None, placed.file_pages()
+        return PlanSource(steps, placed.places(), placed.n_slots, limit, pages, n_last=n_last, bound=bound)
 
     def _prepare(self) -> list[int]:
         """Let the library prepare constants that it finds by a hash.
@@ -163,7 +176,7 @@ class Program:
             arena = self._spare_arenas.pop()
         except IndexError:
             arena = None
-        return Frame(self.placement, self.parts, source, arena)
+        return Frame(self.placement, self.parts, self.ending, source, arena)
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:
@@ -175,6 +188,8 @@ class Program:
         try:
             return self.free_frames.pop()
         except IndexError:
+            if self.placement.arena_size + self.placement.external_size() > LARGE:
+                lib.onegraph_trim()  # what compiling, and building the graph, has freed
             return self._frame(self.source)
 
     def give_back(self, frame: Frame) -> None:

@@ -104,7 +104,8 @@ class ProgramFinder:
             threads = None if isinstance(options.threads, Mapping) else options.threads
             compiled = partial(self._executable, **options._replace(threads=threads)._asdict())
             return Entry(Staged(graph, parts, compiled), decline)
-        program = without_collector(lambda: Program(graph, **options._asdict(), shared=self._shared))
+        updates = {} if self._interface.state is None else self._interface.state.updates
+        program = without_collector(lambda: Program(graph, **options._asdict(), updates=updates, shared=self._shared))
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
         quick = None if self._interface.state is not None else quick_call(program, self._interface.result)

@@ -53,8 +53,7 @@ def _run_program(interface: Interface, program: Program, given: Held, written: H
         if interface.state is not None:
             frame.bind_variables(interface.state)
         refuse_elsewhere(program.owner_thread)  # a frame made after a fork does not know of the fork
-        frame.run()
-        frame.copy_outputs({**targets, **interface.following})
+        frame.run(targets)
     finally:
         program.give_back(frame)
     for name, array in results.items():
@@ -73,7 +72,11 @@ def _run_in_stages(interface: Interface, staged: Staged, given: Held, written: H
         if name in written or tensor.strides is not None
     ]
     targets = interface.arguments.results(outputs, written)
+    if interface.state is not None:
+        interface.state.give_memory()
     for name, array in (*targets.items(), *interface.following.items()):
         array[...] = results[name]
+    if interface.state is not None:
+        interface.state.exchange()
     found = {**results, **targets.given}
     return interface.value({name: found[name] for name in interface.names})

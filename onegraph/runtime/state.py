@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -11,33 +11,34 @@ from typing import TypeVar
 import numpy as np
 
 from .._util.fork_safety import new_rlock
-from ..arrays.ndarrays import aligned_empty, numpy_array
+from ..arrays.ndarrays import aligned_copy, aligned_empty, numpy_array
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError, StateError, shown
 from ..ir.op import Array, LogicalTensor
+from ..native.library import ffi
 from ..opset.shapes import show
 
 Result = TypeVar("Result")
 
 
 class State:
-    """The values of variables: the present ones, and memory for those after the next call.
+    """The values of variables, and memory for those after the next call.
 
-    A call reads the present values and writes the next ones. It then exchanges both in one interpreter step, so that a
-    call that fails or is interrupted leaves the present values as they were.
+    A call reads the present values and writes the next ones. At its end, one call into C writes those values over the
+    present ones that a program updates in place, and exchanges the memories of all others. A call that fails or is
+    interrupted before leaves the present values as they were.
 
     Attributes:
-        present: the values by name of variable.
-        following: by name of output, the memory for the next values.
-        turn: which of the two memories is the present one, 0 or 1.
+        updates: by name of variable, the output that is its next value.
+        turns: the C number that says which of the two memories is the present one, 0 or 1.
     """
 
     def __init__(self, graph: DataGraph) -> None:
         self.tensors: dict[str, LogicalTensor] = dict(graph.variables)
-        self._next = dict(graph._next)
-        first = {name: _copied(array) for name, array in graph._initial.items()}
-        second = {name: _blank(array) if name in self._next else array for name, array in first.items()}
-        self._memory, self.turn = (first, second), 0
+        self.updates = dict(graph._next)
+        first = {name: aligned_copy(array) for name, array in graph._initial.items()}
+        # A variable has a second memory if a program needs one.
+        self._memory, self.turns = (first, dict(first)), ffi.new("int *", 0)
         self._busy = new_rlock()
 
     def without_contents(self, graph: DataGraph) -> DataGraph:
@@ -50,6 +51,11 @@ class State:
         return other
 
     @property
+    def turn(self) -> int:
+        """Which of the two memories is the present one."""
+        return int(self.turns[0])
+
+    @property
     def present(self) -> dict[str, Array]:
         """The values by name of variable."""
         return self._memory[self.turn]
@@ -58,7 +64,20 @@ class State:
     def following(self) -> dict[str, Array]:
         """By name of output, the memory for the values after the next call."""
         other = self._memory[1 - self.turn]
-        return {output: other[name] for name, output in self._next.items()}
+        return {output: other[name] for name, output in self.updates.items()}
+
+    def give_memory(self, in_place: Container[str] = ()) -> None:
+        """Give each assigned variable a second memory, but not those that a program updates in place."""
+        first, second = self._memory
+        alone = [name for name in self.updates if name not in in_place and first[name] is second[name]]
+        if alone:
+            memory = [dict(first), dict(second)]  # new ones, as frames know what they have bound by the dictionaries
+            memory[1 - self.turn].update({name: _blank(first[name]) for name in alone})
+            self._memory = memory[0], memory[1]
+
+    def exchange(self) -> None:
+        """Let the next values be the present ones, in one interpreter step."""
+        self.turns[0] = 1 - self.turn
 
     @contextmanager
     def reading(self, what: str) -> Iterator[None]:
@@ -73,16 +92,13 @@ class State:
             yield
 
     def step(self, run: Callable[[], Result]) -> Result:
-        """Run a call and then let the next values be the present ones. Other threads wait.
+        """Run a call, which gives the variables their next values. Other threads wait.
 
         Raises:
             StateError: a call in this thread was interrupted by another one.
         """
         with self.reading("a call"):
-            result = run()
-            if self._next:
-                self.turn = 1 - self.turn
-            return result
+            return run()
 
     def read(self, name: str) -> Array:
         """A copy of a value."""
@@ -92,9 +108,10 @@ class State:
     def write(self, arrays: Mapping[str, Array]) -> None:
         """Set values, which fit their variables; all of them in one interpreter step, so an interrupt sets none."""
         with self.reading("variables"):
-            made = {name: _copied(array) for name, array in arrays.items()}
-            kept = {name: array for name, array in made.items() if name not in self._next}
-            memory = [{**values, **kept} for values in self._memory]
+            made = {name: aligned_copy(array) for name, array in arrays.items()}
+            first, second = self._memory
+            alone = {name: array for name, array in made.items() if first[name] is second[name]}
+            memory = [{**values, **alone} for values in self._memory]
             memory[self.turn].update(made)
             self._memory = memory[0], memory[1]
 
@@ -161,12 +178,6 @@ class Variables(MutableMapping[str, Array]):
         if values.dtype != tensor.dtype.numpy or values.shape != tensor.shape:
             raise ArgumentError(f"variable {name!r}: {values.dtype} {show(values.shape)}; expected {expected}")
         return values
-
-
-def _copied(array: Array) -> Array:
-    copied = aligned_empty(array.shape, array.dtype)
-    copied[...] = array
-    return copied
 
 
 def _blank(array: Array) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 import zipfile
 from collections.abc import Mapping
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from .._util.atomic_write import Write, write_together
 from .._util.exact_types import has_type
 from .._util.paths import path_of
+from ..arrays.mapped_files import MappedFile
 from ..arrays.ndarrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
 from ..ir.op import Array
@@ -82,7 +82,7 @@ def read_constants(path: Path, found: Document, names: Names, *, mapped: bool = 
             raise FormatError(str(place), "not a regular file", "a file")
         with place.open("rb") as stream, zipfile.ZipFile(stream) as archive:
             refuse_twice(archive, place)
-            contents = memoryview(mmap(stream.fileno(), 0, access=ACCESS_READ)) if mapped else None
+            contents = memoryview(MappedFile.of(stream.fileno(), place)) if mapped else None
             for number in (*names.constants, *names.variables):
                 if number not in uses:
                     key = "constants" if number in names.constants else "variables"

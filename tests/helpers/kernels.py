@@ -21,7 +21,7 @@ def run(kind: str, *arrays: np.ndarray, threads: int = 1) -> None:
     assert has_kernel(kind, values)
     kernel, places = CompiledKernel(kind, values), range(len(arrays))
     step = CompiledStep(kernel, kernel, places, len(arrays) - 1, (), 0, 0)
-    plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads))
+    plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads, {}))
     for place, array in enumerate(arrays):
         plan.bind(place, address_of(array))
     plan.run_steps(0, 1)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 import sys
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any
 
 from ..._util.collector_pause import CollectorPause
 from ..._util.exact_types import elements, has_type, whole
 from ..._util.paths import path_of
 from ..._util.validation import as_dict
+from ...arrays.mapped_files import MappedFile
 from ...arrays.ndarrays import array_of
 from ...errors import ArgumentError, FormatError, shown
 from ...graph import Graph
@@ -23,7 +23,7 @@ from ...opset.schema import Shape
 from .importer import Importer
 from .precision import narrowed
 from .protos import ModelProto
-from .storage import Fill, Storage
+from .storage import Storage
 from .wire import Pieces, cut
 
 
@@ -51,10 +51,11 @@ def load(
     ``s`` at an input or output of the model becomes the inputs or outputs ``s.0``, ``s.1`` ... of the graph. Strings
     are not supported. An output that has the name of an input gets ``_`` appended.
 
-    The weights are read from the file into the memory of the constants, without a second copy. External data is mapped
-    into memory and copied only if its place in the file is not aligned: the file must not change as long as the graph
-    or its executables live. External data is read from regular files in the folder of the model alone; a symbolic link
-    may not lead out of it.
+    Weights and external data stay in their files, which are mapped into memory: the system reads a weight when it is
+    needed, and an executable gives its pages back once the library has its own copy. So a file must not be written to
+    as long as the graph or its executables live. It may be deleted, or replaced by another file of its name. The bytes
+    of a model, as ``load(path.read_bytes())``, are copied instead. External data is read from regular files in the
+    folder of the model alone; a symbolic link may not lead out of it.
 
     Args:
         model: a path; or the bytes of a model, or an ``onnx.ModelProto``, which cannot have external data. The proto is
@@ -92,7 +93,7 @@ def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[
     if has_type(model, (bytes, bytearray, memoryview)):
         with _bytes(model) as data:
             pieces = cut(data)
-            return Importer(_parsed(pieces, "model"), Storage(_of_bytes(data), pieces, None), given, known).graph()
+            return Importer(_parsed(pieces, "model"), Storage(data, pieces, None), given, known).graph()
     path = path_of("model", model, "a path, the bytes of a model, or an ModelProto")
     try:
         # O_NONBLOCK: opening a pipe must not wait.
@@ -100,12 +101,14 @@ def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or not status.st_size:
                 raise FormatError(str(path), "an empty file, or none", "a file with a model in the ONNX format")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
-                pieces = cut(data)
-            storage = Storage(_of_file(file), pieces, path.parent)
-            return Importer(_parsed(pieces, str(path)), storage, given, known).graph()
+            mapped = MappedFile.of(file.fileno(), path)
     except OSError as error:
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
+    with memoryview(mapped) as data:
+        pieces = cut(data)
+    graph = Importer(_parsed(pieces, str(path)), Storage(mapped, pieces, path.parent), given, known).graph()
+    mapped.give_back()
+    return graph
 
 
 def _model_classes() -> tuple[type, ...]:
@@ -130,27 +133,6 @@ def _parsed(pieces: Pieces, where: str) -> ModelProto:
         raise FormatError(where, "no graph", "a model in the ONNX format")
     pieces.structure = b""
     return model
-
-
-def _of_bytes(data: memoryview) -> Fill:
-    def fill(offset: int, target: memoryview) -> int:
-        target[:] = data[offset : offset + len(target)]
-        return len(target)
-
-    return fill
-
-
-def _of_file(file: BinaryIO) -> Fill:
-    def fill(offset: int, target: memoryview) -> int:
-        done = 0
-        while done < len(target):  # one read has at most 2 GB
-            count = os.preadv(file.fileno(), [target[done:]], offset + done)
-            if not count:
-                break
-            done += count
-        return done
-
-    return fill
 
 
 def _named(what: str, given: object) -> Mapping[str, Any]:

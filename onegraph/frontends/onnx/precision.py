@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.mapped_files import give_back
 from ...graph import Graph
 from ...ir.op import LogicalTensor, Op
 from ...lowering.emitter import Array, Emitter, Value
@@ -84,4 +85,6 @@ def _pools_images(op: Op) -> bool:
 
 
 def _constant(array: Array, dtype: DataType) -> Array:
-    return array.astype(dtype.numpy)
+    narrow = array.astype(dtype.numpy)
+    give_back([array])
+    return narrow

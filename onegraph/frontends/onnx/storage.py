@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
+from ...arrays.mapped_files import LEAST_BYTES, MappedFile
 from ...arrays.ndarrays import aligned_empty
 from ...errors import FormatError
 from ...ir.op import Array
@@ -35,9 +35,8 @@ FIELDS = {
     TensorProto.INT64: "int64_data",
 }
 MAX_BYTES = 2**46  # more than any machine has
-# Copies the bytes at an offset of a file into memory, and returns how many there were.
-Fill = Callable[[int, memoryview], int]
-
+# What a model is read from.
+Source = MappedFile | memoryview
 
 Inlined = TypeVar("Inlined", NodeProto, FunctionProto)
 
@@ -46,15 +45,15 @@ class Storage:
     """Where the contents of a model's tensors are.
 
     Args:
-        fill: reads the file or bytes that the model came from; None if the model has all contents itself.
-        pieces: where the large tensors are in that file.
+        source: the file or bytes that the model came from; None if the model has all contents itself.
+        pieces: where the large tensors are in the source.
         directory: the folder of external data; None if there is none.
     """
 
-    def __init__(self, fill: Fill | None, pieces: Pieces, directory: Path | None) -> None:
-        self.fill, self.pieces = fill, pieces
+    def __init__(self, source: Source | None, pieces: Pieces, directory: Path | None) -> None:
+        self.source, self.pieces = source, pieces
         self.directory = None if directory is None else Path(os.path.realpath(directory))
-        self._maps: dict[Path, mmap.mmap | None] = {}
+        self._maps: dict[Path, MappedFile | None] = {}
 
     def array(self, tensor: TensorProto, where: str) -> Array:
         """The contents of a tensor.
@@ -73,8 +72,8 @@ class Storage:
             return self._external(tensor, dims, dtype, where)
         raw = tensor.raw_data if tensor.HasField("raw_data") else None
         chunk = None if raw is None else self.pieces.chunk(raw)
-        if chunk is not None and self.fill is not None:
-            return self._read(self.fill, *chunk, tensor, dims, dtype, where)
+        if chunk is not None and self.source is not None:
+            return self._read(self.source, *chunk, tensor, dims, dtype, where)
         if raw is not None and tensor.data_type not in PACKED:
             self._expect(len(raw), dims, dtype, where)
             return np.frombuffer(raw, dtype).reshape(dims)
@@ -100,7 +99,7 @@ class Storage:
 
     def _read(
         self,
-        fill: Fill,
+        source: Source,
         offset: int,
         size: int,
         tensor: TensorProto,
@@ -108,14 +107,15 @@ class Storage:
         dtype: np.dtype[np.generic],
         where: str,
     ) -> Array:
-        """The contents at a place of the file, read into memory of their own."""
-        packed = tensor.data_type in PACKED
-        if not packed:
-            self._expect(size, dims, dtype, where)
-        array: Array = aligned_empty((size,), np.dtype(np.uint8)) if packed else aligned_empty(dims, dtype)
-        if fill(offset, memoryview(array.reshape(-1).view(np.uint8))) != size:  # type: ignore[arg-type]
-            raise FormatError(where, "a file that became shorter", f"{size} bytes")
-        return self._inline(tensor, array.tobytes(), dims, dtype, where) if packed else array
+        """The contents at a place of the source: a part of the mapped file, or a copy if they are small or in bytes."""
+        if tensor.data_type in PACKED:
+            return self._inline(tensor, bytes(source[offset : offset + size]), dims, dtype, where)
+        self._expect(size, dims, dtype, where)
+        if isinstance(source, MappedFile) and size >= LEAST_BYTES:
+            return source.array(offset, dims, dtype)
+        array: Array = aligned_empty(dims, dtype)
+        array.reshape(-1).view(np.uint8)[...] = np.frombuffer(source, np.uint8, size, offset)
+        return array
 
     def _inline(
         self, tensor: TensorProto, raw: bytes, dims: Sequence[int], dtype: np.dtype[np.generic], where: str
@@ -156,9 +156,9 @@ class Storage:
         self._expect(size, dims, dtype, where)
         if mapped is None or not size:
             return np.empty(dims, dtype)
-        return np.frombuffer(mapped, dtype, math.prod(dims), offset).reshape(dims)
+        return mapped.array(offset, dims, dtype)
 
-    def _mapped(self, location: str, where: str) -> mmap.mmap | None:
+    def _mapped(self, location: str, where: str) -> MappedFile | None:
         """A file of the model's folder in memory; None if it is empty."""
         expected = "a file in the folder of the model"
         if self.directory is None:
@@ -175,8 +175,7 @@ class Storage:
                     status = os.fstat(file.fileno())
                     if not stat.S_ISREG(status.st_mode):
                         raise FormatError(where, f"external data in {location!r}", expected)
-                    length = status.st_size
-                    self._maps[path] = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) if length else None
+                    self._maps[path] = MappedFile.of(file.fileno(), path) if status.st_size else None
             except OSError as error:
                 raise FormatError(where, f"external data in {location!r}: {error.strerror}", expected) from None
         return self._maps[path]

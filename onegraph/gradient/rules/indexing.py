@@ -23,7 +23,10 @@ refused("host Range", "its inputs decide the shape of its result")
 def zeros_like(emit: Emitter, like: Value, diff: Value) -> Value:
     """Zeros of a shape, in the data type of a gradient."""
     zero = filled(0, diff)
-    return np.full(known_dims(like.shape), zero) if known(like.shape) else expand(emit, zero, dims_of(emit, like))
+    if not known(like.shape):
+        return expand(emit, zero, dims_of(emit, like))
+    # Large zeros of numpy take no memory as long as they are only read.
+    return np.zeros(known_dims(like.shape), np.asarray(zero).dtype)
 
 
 @gradient_of("Gather", "src")

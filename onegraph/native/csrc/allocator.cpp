@@ -4,6 +4,7 @@
 #include "allocator.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -208,6 +209,12 @@ void *onegraph_host_allocate(std::size_t size, std::size_t alignment) {
 
 void onegraph_host_deallocate(void *pointer) {
     if (pointer) release(pointer, [] {});
+}
+
+void onegraph_trim(void) {
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
 }
 
 std::size_t onegraph_host_allocations(void) {

@@ -4,6 +4,8 @@
 // or a kernel of the package. One run uses a plan at a time. A slot is memory of the caller. Every tensor has a slot and
 // an offset in it; binding a slot moves all of its tensors at once.
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -92,6 +94,10 @@ struct onegraph_plan {
     std::vector<std::size_t> starts; // index in `places` of each slot's first tensor, then the size of `places`
     std::vector<std::size_t> alignments; // of each slot, in bytes
     bool keeps = false; // whether a step keeps constants
+    std::size_t ending = 0; // the first of the last steps, which finish() executes
+    int *turn = nullptr; // which memory of the variables is the present one
+    std::vector<onegraph_pages_t> pages; // ordered by step
+    mutable std::size_t given_back = 0; // how many of them
     // The values of onegraph::flushes() when the constants were prepared, and when the steps last began.
     mutable std::size_t prepared = 0, begun = 0;
     std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -151,7 +157,7 @@ struct onegraph_plan {
             return run_here(first, last, nanoseconds);
         });
         if (first == 0) begun = flushes;
-        if (!status && last == steps.size() && begun == flushes) prepared = flushes;
+        if (!status && last >= ending && begun == flushes) prepared = flushes;
         return status;
     }
 
@@ -169,9 +175,40 @@ struct onegraph_plan {
                 status = dnnl_stream_wait(stream);
                 nanoseconds[i] = now() - start;
             }
+            if (!status && given_back < pages.size()) status = give_back(i);
         }
         const dnnl_status_t waited = dnnl_stream_wait(stream);
         return status ? status : waited;
+    }
+
+    // A whole run.
+    dnnl_status_t run() const {
+        if (dnnl_status_t status = run(0, ending, nullptr)) return status;
+        return finish();
+    }
+
+    // Executes the last steps, which write new values of variables over the old ones, and exchanges the memories of the
+    // other variables. Kernels of the package cannot fail, and no interrupt arrives here: a run that fails or is
+    // interrupted changes no variable.
+    dnnl_status_t finish() const {
+        if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+        Threads threads(limit);
+        for (std::size_t i = ending; i < steps.size(); i++) {
+            threads.use(steps[i].threads);
+            steps[i].kernel->run(steps[i].addresses, threads.current());
+        }
+        if (turn) *turn ^= 1;
+        return dnnl_success;
+    }
+
+    // Gives back the pages of constants whose last reader is a step up to `last`. The library has copies of most of
+    // them after the first execution; the system reads a page from its file again if it is needed.
+    dnnl_status_t give_back(std::size_t last) const {
+        for (; given_back < pages.size() && pages[given_back].step <= last; given_back++) {
+            if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+            madvise(pages[given_back].address, pages[given_back].size, MADV_DONTNEED);
+        }
+        return dnnl_success;
     }
 
     dnnl_status_t prepare(std::int64_t *bytes) const {
@@ -188,6 +225,7 @@ struct onegraph_plan {
                 const dnnl_status_t waited = dnnl_stream_wait(stream);
                 if (status || waited) return status ? status : waited;
                 bytes[i] = preparation.kept();
+                give_back(i);
             }
             return dnnl_success;
         });
@@ -270,17 +308,20 @@ int alone(onegraph_plan *plan, Body body) noexcept {
 extern "C" {
 
 int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t alignment,
-        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots) {
+        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots,
+        size_t n_pages, const onegraph_pages_t *pages, size_t n_last) {
     const onegraph::Inside inside;
     return onegraph::guarded([&] {
         auto made = std::make_unique<onegraph_plan>();
         made->stream = stream;
         made->limit = limit;
+        made->ending = n_steps - n_last;
         made->bound = bound;
         made->tensors.reserve(n_places);
         made->addresses.reserve(n_places);
         made->starts.assign(n_slots + 1, 0);
         made->alignments.assign(n_slots, alignment);
+        made->pages.assign(pages, pages + n_pages);
         for (std::size_t i = 0; i < n_steps; i++) {
             const onegraph_step_t &step = steps[i];
             const std::size_t count = step.n_inputs + step.n_outputs;
@@ -336,7 +377,18 @@ int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address) {
 
 int onegraph_plan_run(uintptr_t address) {
     auto *plan = reinterpret_cast<onegraph_plan *>(address);
-    return alone(plan, [&] { return plan->run(0, plan->steps.size(), nullptr); });
+    return alone(plan, [&] { return plan->run(); });
+}
+
+int onegraph_plan_exchange(onegraph_plan *plan, int *turn) {
+    return alone(plan, [&] {
+        plan->turn = turn;
+        return dnnl_success;
+    });
+}
+
+int onegraph_plan_finish(onegraph_plan *plan) {
+    return alone(plan, [&] { return plan->finish(); });
 }
 
 int onegraph_plan_call(uintptr_t address, size_t n_slots, void *const *addresses) {
@@ -346,7 +398,7 @@ int onegraph_plan_call(uintptr_t address, size_t n_slots, void *const *addresses
             if (reinterpret_cast<std::uintptr_t>(addresses[i]) % plan->alignments[i + 1]) return onegraph_misaligned;
         for (std::size_t i = 0; i < n_slots; i++)
             plan->bind(i + 1, addresses[i]);
-        return plan->run(0, plan->steps.size(), nullptr);
+        return plan->run();
     });
 }
 
@@ -359,7 +411,7 @@ int onegraph_plan_sample(onegraph_plan *plan, int64_t enough, size_t most, int64
         const std::int64_t begin = now();
         for (std::int64_t end = begin; *count < most && end - begin <= enough; ++*count) {
             const std::int64_t start = now();
-            if (dnnl_status_t status = plan->run(0, plan->steps.size(), nullptr)) return status;
+            if (dnnl_status_t status = plan->run()) return status;
             end = now();
             nanoseconds[*count] = end - start;
         }

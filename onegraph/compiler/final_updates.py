@@ -1,0 +1,91 @@
+"""Moves the updates of variables to the end of a program, where they may take the place of the old values.
+
+A step that fails must leave every variable as it was. Only kernels of the package cannot fail. So the updates that they
+compute run last, in one call into C, when all that may fail has succeeded. Such a variable needs no second memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ..builder.graph import DataGraph
+from .kernels import CompiledPointwise
+from .lowered import Value
+from .schedule import Schedule
+from .steps import CompiledStep, NumpyStep
+
+
+class Ending(NamedTuple):
+    """The end of a program.
+
+    Attributes:
+        n_steps: the number of steps that run last, together.
+        variables: the names of the variables whose next values may take the place of the present ones.
+    """
+
+    n_steps: int
+    variables: frozenset[str]
+
+
+def move_updates_last(schedule: Schedule, graph: DataGraph, updates: Mapping[str, str]) -> Ending:
+    """Put the updates of variables at the end of a schedule.
+
+    Args:
+        schedule: the steps in an order in which they can run.
+        graph: the graph, in which variables are inputs, and their next values are outputs.
+        updates: by name of variable, the output that is its next value.
+    """
+    old = _replaced(graph, updates, schedule.values)
+    last: list[CompiledStep] = []  # from the last one on
+    others: list[CompiledStep | NumpyStep] = []
+    needed = {schedule.values[one.id].storage for one in graph.outputs.values() if one.id not in old}
+    for step in reversed(schedule.steps):
+        if (
+            isinstance(step, CompiledStep)
+            and isinstance(step.compiled, CompiledPointwise)
+            and needed.isdisjoint(written := step.pieces[step.n_inputs :])
+            and old.keys() >= {*written}
+        ):
+            last.append(step)
+        else:
+            others.append(step)
+            needed.update(_read(step, schedule.values))
+    schedule.steps[:] = [*reversed(others), *reversed(last)]
+    names = {tensor.id: name for name, tensor in graph.inputs.items()}
+    return Ending(len(last), frozenset(names[old[number]] for number in _in_place(last, old, schedule)))
+
+
+def _replaced(graph: DataGraph, updates: Mapping[str, str], values: Mapping[int, Value]) -> dict[int, int]:
+    """The old value of each next value that has memory of its own, and that nobody else gets."""
+    outputs = [tensor.id for tensor in graph.outputs.values()]
+    pairs = {graph.outputs[output].id: graph.inputs[name].id for name, output in updates.items()}
+    return {new: old for new, old in pairs.items() if outputs.count(new) == 1 and values[new].storage == new}
+
+
+def _in_place(last: list[CompiledStep], old: Mapping[int, int], schedule: Schedule) -> Iterator[int]:
+    """The next values whose step is the last reader of the old value, and reads it element by element, if at all.
+
+    ``last``: the steps that run last, the last one first.
+    """
+    read: set[int] = set()  # by the steps behind
+    for step in last:
+        note = schedule.notes[step.note]
+        unlike = {
+            value.storage: value
+            for value in note.inputs
+            if value.offset or not value.dense or value.shape != note.outputs[0].shape
+        }
+        types = {value.storage: value.dtype for value in note.inputs}
+        for value in note.outputs:
+            source = old[value.id]
+            if source not in read and source not in unlike and types.get(source, value.dtype) is value.dtype:
+                yield value.id
+        read.update(types)
+
+
+def _read(step: CompiledStep | NumpyStep, values: Mapping[int, Value]) -> list[int]:
+    """The pieces of memory that a step reads."""
+    if isinstance(step, CompiledStep):
+        return [*step.pieces[: step.n_inputs]]
+    return [values[number].storage for number in step.inputs if number is not None]

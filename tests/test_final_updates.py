@@ -1,0 +1,262 @@
+"""Updates of variables that run last, over the old values: when they may, and that a step changes all or nothing."""
+
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import onegraph as og
+
+pytestmark = pytest.mark.library
+
+SHAPE = 512, 256  # large enough for an update in place
+START = np.arange(SHAPE[0] * SHAPE[1], dtype=np.float32).reshape(SHAPE) % 97
+STEP = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
+
+
+def in_place(model):
+    """The names of the variables that the program of an executable updates in place."""
+    return model._programs.cache.latest().program.ending.variables
+
+
+def doubled_memory(model):
+    """The names of the variables that have two memories."""
+    first, second = model._interface.state._memory
+    return {name for name in first if first[name] is not second[name]}
+
+
+def momentum():
+    """w and its velocity v are updated together, and count by the library."""
+    g = og.Graph()
+    x = g.input("x", og.f32, SHAPE)
+    w, v = g.variable("w", START), g.variable("v", np.zeros(SHAPE, np.float32))
+    count = g.variable("count", np.zeros(1, np.float32))
+    after = 0.5 * v + x
+    g.assign(v, after)
+    g.assign(w, w - 0.25 * after)
+    g.assign(count, count + 1)
+    g.output("sum", g.reduce_sum(w, axes=[0, 1]))
+    return g
+
+
+def test_large_updates_need_no_second_memory():
+    model, w, v = momentum().compile(), START.astype(np.float64), np.zeros(SHAPE)
+    bound = model.bind(x=STEP)
+    for number in range(6):
+        found = bound.run() if number % 2 else model(STEP)
+        assert found == pytest.approx(w.sum(), rel=1e-5)
+        v = 0.5 * v + STEP
+        w = w - 0.25 * v
+    np.testing.assert_allclose(model.variables["w"], w, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(model.variables["v"], v, rtol=1e-5, atol=1e-5)
+    assert model.variables["count"] == [6]
+    assert in_place(model) == {"w", "v"}
+    assert doubled_memory(model) == {"count"}
+
+
+def test_one_op_may_be_the_whole_update():
+    g = og.Graph()
+    w = g.variable("w", START)
+    g.assign(w, w - g.input("x", og.f32, SHAPE))
+    model = g.compile()
+    for _ in range(3):
+        assert model(STEP) == ()
+    np.testing.assert_allclose(model.variables["w"], START - 3 * STEP.astype(np.float64), rtol=1e-5, atol=1e-4)
+    assert doubled_memory(model) == set()
+
+
+# Where the old value is still needed ----------------------------------------------------------------------------------
+
+
+def step_of(build):
+    """A graph with the variables a and b and the input x, which ``build`` assigns."""
+    g = og.Graph()
+    build(g, g.variable("a", START), g.variable("b", STEP), g.input("x", og.f32, SHAPE))
+    return g
+
+
+def each_reads_both(g, a, b, x):
+    g.assign(a, a + b * x)
+    g.assign(b, b - a * x)
+
+
+def the_values_change_places(g, a, b, x):
+    g.assign(a, b + x * x)
+    g.assign(b, a - x * x)
+
+
+def a_later_op_reads_the_new_value(g, a, b, x):
+    new = a - x * b
+    g.assign(a, new)
+    g.assign(b, g.multiply(g.softmax(new, axis=1), x))
+
+
+def a_product_reads_the_new_value(g, a, b, x):
+    new = a - x * b
+    g.assign(a, new)
+    g.output("y", g.matmul(new, x, transpose_b=True))
+
+
+def an_output_is_the_old_value(g, a, b, x):
+    g.assign(a, a + x * b)
+    g.output("old", a)
+
+
+def an_output_is_the_new_value(g, a, b, x):
+    new = a + x * b
+    g.assign(a, new)
+    g.output("new", new)
+
+
+def an_output_is_a_view_of_the_new_value(g, a, b, x):
+    new = a + x * b
+    g.assign(a, new)
+    g.output("turned", g.static_transpose(new, order=[1, 0]))
+
+
+def the_old_value_is_read_in_another_order(g, a, b, x):
+    turned = g.static_reshape(g.static_transpose(a, order=[1, 0]), shape=SHAPE)
+    g.assign(a, a + turned * x)
+
+
+def one_number_of_a_changes_all(g, a, b, x):
+    first = g.op("Slice", [a, *(g.constant(np.array(n), dtype=og.s64) for n in ([0, 0], [1, 1]))], edition="host")
+    g.assign(a, a * x + first * x)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        each_reads_both,
+        the_values_change_places,
+        a_later_op_reads_the_new_value,
+        a_product_reads_the_new_value,
+        an_output_is_the_old_value,
+        an_output_is_the_new_value,
+        an_output_is_a_view_of_the_new_value,
+        the_old_value_is_read_in_another_order,
+        one_number_of_a_changes_all,
+    ],
+)
+def test_every_reader_gets_the_old_value(build):
+    g = step_of(build)
+    model, bound = g.compile(), g.compile()
+    run = bound.bind(x=STEP).run
+    values = {"a": START, "b": STEP}
+    for _ in range(3):
+        expected = og.reference.run(g._as_step(), {"x": STEP, **values})
+        values |= {name: expected[output] for name, output in g._next.items()}
+        for results, one in ((model(STEP), model), (run(), bound)):
+            found = results if isinstance(results, tuple) else (results,)
+            for name, result in zip(g.outputs, found, strict=True):
+                np.testing.assert_allclose(result, expected[name], rtol=1e-4, atol=1e-2, err_msg=name)
+            for name, value in values.items():
+                np.testing.assert_allclose(one.variables[name], value, rtol=1e-4, atol=1e-2, err_msg=name)
+
+
+def test_profile_leaves_the_variables():
+    model = momentum().compile()
+    model(STEP)
+    before = {name: model.variables[name] for name in model.variables}
+    rows = model.profile(STEP, runs=2)
+    assert any("kernel" in str(row) for row in str(rows).splitlines())
+    for name, value in before.items():
+        np.testing.assert_array_equal(model.variables[name], value)
+
+
+# All or nothing -------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_step_leaves_every_variable():
+    g = momentum()
+    rows = g.op("Gather", [g.input("table", og.f32, (2,)), g.input("index", og.s32, (1,))], edition="host")
+    g.output("picked", rows)
+    model, table = g.compile(), np.ones(2, np.float32)
+    good, bad = np.array([1], np.int32), np.array([7], np.int32)
+    model(STEP, table, good)
+    before = {name: model.variables[name] for name in model.variables}
+    bound = model.bind(x=STEP, table=table, index=bad)
+    for run in (lambda: model(STEP, table, bad), bound.run):
+        with pytest.raises(og.ArgumentError, match="Gather"):
+            run()
+        for name, value in before.items():
+            np.testing.assert_array_equal(model.variables[name], value)
+    model(STEP, table, good)
+    assert model.variables["count"] == [2]
+    assert in_place(model) == {"w", "v"}
+
+
+def counters(*, in_c):
+    """Variables that hold the number of steps: w is updated in place, count exchanged, copied filled in Python."""
+    g = og.Graph()
+    w, count = g.variable("w", np.zeros(SHAPE, np.float32)), g.variable("count", np.zeros(1, np.float32))
+    ones = g.constant(np.ones(SHAPE, np.float32))
+    g.assign(w, w + ones)
+    g.assign(count, count + 1)
+    if not in_c:
+        copied = g.variable("copied", np.zeros(1, np.float32))
+        g.assign(copied, count)
+    return g
+
+
+@pytest.mark.parametrize("in_c", [True, False])
+@pytest.mark.parametrize("way", ["call", "bound"])
+def test_interrupts_never_leave_half_a_step(in_c, way):
+    model = counters(in_c=in_c).compile()
+    run = model.bind().run if way == "bound" else model
+    run()
+    assert in_place(model) == {"w"}
+    assert model._programs.cache.latest().program.in_c == in_c
+    pauses = np.random.default_rng(0).uniform(1e-4, 2e-3, 60)
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    interrupted = 0
+    try:
+        for pause in pauses:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, pause)
+                end = time.monotonic() + 1
+                while time.monotonic() < end:
+                    run()
+            except KeyboardInterrupt:
+                interrupted += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            count = model.variables["count"][0]
+            assert (model.variables["w"] == count).all()
+            if not in_c:
+                assert model.variables["copied"] == count - 1
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    assert interrupted == len(pauses)
+    run()
+    assert model.variables["count"] == count + 1
+
+
+def test_a_program_without_the_update_in_place_gets_memory():
+    g = og.Graph()
+    x, w = g.input("x", og.f32, (None, SHAPE[1])), g.variable("w", START)
+    g.assign(w, w + g.reduce_sum(x, axes=[0], keep_dims=True))
+    model, expected = g.compile(), START.astype(np.float64)
+    for rows in (1, 3, 1, 3, 3, 1):
+        model(STEP[:rows])
+        expected = expected + STEP[:rows].sum(0, dtype=np.float64)
+        np.testing.assert_allclose(model.variables["w"], expected, rtol=1e-5, atol=1e-4)
+    state = model._interface.state
+    state.give_memory()  # as for a program whose step of w may fail
+    assert doubled_memory(model) == {"w"}
+    for rows in (3, 1, 1):
+        model(STEP[:rows])
+        expected = expected + STEP[:rows].sum(0, dtype=np.float64)
+        np.testing.assert_allclose(model.variables["w"], expected, rtol=1e-5, atol=1e-4)
+
+
+def test_setting_a_variable_reaches_the_next_step():
+    model = momentum().compile()
+    bound = model.bind(x=STEP)
+    for run in (lambda: model(STEP), bound.run, bound.run):
+        run()
+        model.variables.update(w=START, v=np.zeros(SHAPE, np.float32), count=np.zeros(1, np.float32))
+        run()
+        np.testing.assert_allclose(model.variables["w"], START - 0.25 * STEP, rtol=1e-5, atol=1e-5)
+        assert model.variables["count"] == [1]

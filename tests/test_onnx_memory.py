@@ -1,0 +1,139 @@
+"""The memory of models with large weights: mapped from the file, and given back once the library has its own copy."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import onegraph as og
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+import onegraph.onnx  # noqa: E402
+from onegraph.arrays.mapped_files import LEAST_BYTES, file_of  # noqa: E402
+
+RNG = np.random.default_rng(1)
+X = RNG.standard_normal((1, 16, 8, 8), np.float32)
+KERNEL = RNG.standard_normal((128, 16, 3, 3), np.float32)
+PRODUCT = RNG.standard_normal((128, 256), np.float32)
+ROWS = RNG.standard_normal((512, 256), np.float32)
+pytestmark = pytest.mark.library
+
+
+def saved(folder, shift=0):
+    """A model that reads large weights in a convolution, a product, a sum, a transposed product and a Gather."""
+    weights = {"kernel": KERNEL, "product": PRODUCT, "rows": ROWS}
+    assert all(array.nbytes >= LEAST_BYTES for array in weights.values())
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "kernel"], ["image"]),
+        node("GlobalAveragePool", ["image"], ["mean"]),
+        node("Flatten", ["mean"], ["row"]),
+        node("MatMul", ["row", "product"], ["short"]),
+        node("Add", ["short", "rows"], ["all"]),
+        node("Gemm", ["all", "rows"], ["scores"], transB=1),
+        node("Gather", ["rows", "index"], ["found"]),
+    ]
+    info = helper.make_tensor_value_info
+    inputs = [info("x", TensorProto.FLOAT, X.shape), info("index", TensorProto.INT64, (3,))]
+    outputs = [info("scores", TensorProto.FLOAT, (512, 512)), info("found", TensorProto.FLOAT, (3, 256))]
+    made = helper.make_graph(nodes, "g" * (1 + shift), inputs, outputs, [*map(named, weights.items())])
+    path = folder / "m.onnx"
+    # The name comes first in the file, so its length moves the weights.
+    path.write_bytes(helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString())
+    return path
+
+
+def named(item):
+    return numpy_helper.from_array(item[1], item[0])
+
+
+INDEX = np.array([3, 0, 511])
+
+
+def expected():
+    windows = np.lib.stride_tricks.sliding_window_view(X[0].astype(np.float64), (3, 3), (1, 2))
+    row = np.einsum("cyxkl,ockl->oyx", windows, KERNEL).mean((1, 2))
+    scores = (row @ PRODUCT + ROWS) @ ROWS.T.astype(np.float64)
+    return scores, ROWS[INDEX]
+
+
+def large_constants(graph):
+    found = {id(one): one.value for op in graph.ops for one in op.inputs if one is not None and one.constant}
+    return [array for array in found.values() if array.nbytes >= LEAST_BYTES]
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_weights_at_any_place_of_the_file_give_the_same_numbers(shift, tmp_path):
+    graph = onegraph.onnx.load(path := saved(tmp_path, shift))
+    assert [file_of(array).path for array in large_constants(graph)] == [str(path)] * 3
+    model = graph.compile()
+    for _ in range(2):  # the pages were given back after the first run
+        scores, found = model(x=X, index=INDEX)
+        np.testing.assert_allclose(scores, expected()[0], rtol=1e-4, atol=1e-3)
+        np.testing.assert_array_equal(found, expected()[1])
+
+
+def test_bytes_are_copied(tmp_path):
+    data = bytearray(saved(tmp_path).read_bytes())
+    graph = onegraph.onnx.load(data)
+    data[:] = bytes(len(data))
+    assert not any(file_of(array) for array in large_constants(graph))
+    np.testing.assert_allclose(graph.compile()(x=X, index=INDEX)[0], expected()[0], rtol=1e-4, atol=1e-3)
+
+
+def test_a_file_may_be_deleted_or_replaced(tmp_path):
+    graph = onegraph.onnx.load(path := saved(tmp_path))
+    (tmp_path / "other").write_bytes(b"another file")
+    os.replace(tmp_path / "other", path)
+    np.testing.assert_allclose(graph.compile()(x=X, index=INDEX)[0], expected()[0], rtol=1e-4, atol=1e-3)
+
+
+def test_a_file_that_was_cut_is_refused(tmp_path):
+    graph = onegraph.onnx.load(path := saved(tmp_path))
+    os.truncate(path, 5000)
+    with pytest.raises(og.FormatError, match=r"m\.onnx: a file that became shorter"):
+        graph.compile()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory as Linux states it")
+def test_peak_memory_has_the_weights_once(tmp_path):
+    layers, size = 16, 1024
+    names = [f"w{number}" for number in range(layers)]
+    ends = ["x", *(f"y{number}" for number in range(layers))]
+    nodes = []
+    for number, name in enumerate(names):
+        nodes.append(helper.make_node("MatMul", [ends[number], name], [f"p{number}"]))
+        # The library has no fusion with a Sin, so each product is a partition of its own.
+        nodes.append(helper.make_node("Sin", [f"p{number}"], [ends[number + 1]]))
+    info = helper.make_tensor_value_info
+    weights = [named((name, RNG.standard_normal((size, size), np.float32))) for name in names]
+    shape = TensorProto.FLOAT, (64, size)
+    made = helper.make_graph(nodes, "g", [info("x", *shape)], [info(ends[-1], *shape)], weights)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString())
+    code = f"""
+        import numpy as np, onegraph.onnx
+        def peak():
+            lines = open("/proc/self/status").read().splitlines()
+            return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+        small = onegraph.Graph()
+        x = small.input("x", onegraph.f32, (64, {size}))
+        small.output("y", small.matmul(x, small.constant(np.ones(({size}, 8), np.float32))))
+        small.compile()(np.zeros((64, {size}), np.float32))
+        before = peak()
+        model = onegraph.onnx.load({str(path)!r}).compile()
+        for _ in range(2):
+            model(np.zeros((64, {size}), np.float32))
+        print(peak() - before)
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, timeout=300
+    )
+    megabytes = layers * size * size * 4 / 2**20
+    assert float(found.stdout) < 1.4 * megabytes  # 2 and more with the numbers of the file in memory
