@@ -27,7 +27,7 @@ from ..native.library import HASHES_CONSTANTS
 from .edge_layouts import EdgeLayouts
 from .lowered import Lowered, Step
 from .own_kernels import OwnKernels
-from .partition_cache import Pattern
+from .partition_cache import Pattern, wiring
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .schedule import Schedule
@@ -76,6 +76,7 @@ class _StepCompiler:
         self._own_kernels = OwnKernels(lowered, self._schedule)
         self._edges = EdgeLayouts(lowered, self._schedule)
         self._patterns = Patterns(lowered, self._schedule, fpmath_mode, keeps=keeps, unkept=unkept)
+        self._pieces: dict[object, list[tuple[list[int], list[int]]]] = {}
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
         self._scales = False  # whether a kernel of the package runs a Quantize or Dequantize
 
@@ -101,8 +102,16 @@ class _StepCompiler:
 
     # Partitions ------------------------------------------------------------------------------------------------------
 
-    def _add(self, steps: Sequence[Step], partition: Partition | None, note: str = "") -> None:
-        """Add the steps of one partition; ``note`` says why they are not part of a larger one."""
+    def _add(
+        self, steps: Sequence[Step], partition: Partition | None, note: str = "", results: Sequence[int] = ()
+    ) -> None:
+        """Add the steps of one partition.
+
+        Args:
+            steps: the steps.
+            partition, results: as for ``Patterns.find``.
+            note: why the steps are not part of a larger partition.
+        """
         if len(steps) == 1:
             self._add_one(steps[0], note, partition)
             return
@@ -111,7 +120,7 @@ class _StepCompiler:
         reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
             try:
-                pattern, numbers = self._patterns.find(steps, partition)
+                pattern, numbers = self._patterns.find(steps, partition, results)
                 reason, cut = pattern.reason, pattern.cut
                 if not reason:
                     self._add_library(pattern, steps, numbers, note)
@@ -134,7 +143,17 @@ class _StepCompiler:
         needed = {
             n for step in steps for n in step.outputs if any(o.id not in inside for o in self._edges.readers.get(n, ()))
         }
+        ends = [number for step in steps for number in step.outputs if number in needed]
+        wired, numbers = wiring(steps, ends)  # equal pieces are partitioned in the same way
+        known = self._pieces.get(wired)
+        if known is not None:
+            for places, results in known:
+                self._add([steps[place] for place in places], None, note, [numbers[result] for result in results])
+            return
+        known = self._pieces[wired] = []
         for partition, found in [*search(self._lowered, self._fpmath_mode, steps, needed)]:
+            outputs = () if partition is None else partition.output_ids
+            known.append(([steps.index(step) for step in found], [numbers.index(number) for number in outputs]))
             self._add(found, partition, note)
 
     def _add_one(self, step: Step, note: str = "", partition: Partition | None = None) -> None:
@@ -192,12 +211,12 @@ class _StepCompiler:
             (pieces[target], pieces[source]) for target, source in compiled.in_place if not values[source].offset
         ]
         made, like = compiled.made, compiled.like
-        is_quick = is_small and pattern.is_quick
+        costs, is_quick = (pattern.nbytes, pattern.flops), is_small and pattern.is_quick
         again = None
         if HASHES_CONSTANTS and made._compilation.keeps_constants:
             again = partial(self._patterns.partition_again, steps, ends[count:])
         schedule.steps.append(
-            CompiledStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, shifts, again)
+            CompiledStep(made, like, pieces, count, in_place, index, *costs, is_small, is_quick, shifts, again)
         )
         schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target, why in copies:

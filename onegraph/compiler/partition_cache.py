@@ -89,6 +89,7 @@ class Pattern:
         marks: remarks for the report.
         lifts: whether the partition has two axes of size 1 in front of those of matrices.
         is_quick: whether few bytes mean little time.
+        flops: as in ``CompiledStep``.
         places: for each port, inputs first, the index of its value in ``values``.
         n_inputs: number of inputs.
         layouts: by the strides at the ports.
@@ -108,7 +109,7 @@ class Pattern:
     ) -> None:
         self.partition, self.reason, self._keeps, self.cut = partition, reason, keeps, cut
         self.marks: tuple[str, ...] = ()
-        self.lifts = False
+        self.lifts, self.flops = False, 0
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}

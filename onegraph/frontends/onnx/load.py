@@ -7,13 +7,15 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any
+
+import numpy as np
 
 from ..._util.collector_pause import CollectorPause
 from ..._util.exact_types import elements, has_type, whole
 from ..._util.paths import path_of
 from ..._util.validation import as_dict
-from ...arrays.ndarrays import array_of
+from ...arrays.ndarrays import aligned_empty, array_of
 from ...errors import ArgumentError, FormatError, shown
 from ...graph import Graph
 from ...ir.op import Array
@@ -23,7 +25,8 @@ from ...opset.schema import Shape
 from .importer import Importer
 from .precision import narrowed
 from .protos import ModelProto
-from .storage import Fill, Storage
+from .read_ahead import reading
+from .storage import Storage, Take
 from .wire import Pieces, cut
 
 
@@ -102,8 +105,9 @@ def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[
                 raise FormatError(str(path), "an empty file, or none", "a file with a model in the ONNX format")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
                 pieces = cut(data)
-            storage = Storage(_of_file(file), pieces, path.parent)
-            return Importer(_parsed(pieces, str(path)), storage, given, known).graph()
+            with reading(file.fileno(), pieces.chunks) as ahead:
+                storage = Storage(ahead.take, pieces, path.parent)
+                return Importer(_parsed(pieces, str(path)), storage, given, known).graph()
     except OSError as error:
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
 
@@ -132,25 +136,13 @@ def _parsed(pieces: Pieces, where: str) -> ModelProto:
     return model
 
 
-def _of_bytes(data: memoryview) -> Fill:
-    def fill(offset: int, target: memoryview) -> int:
-        target[:] = data[offset : offset + len(target)]
-        return len(target)
+def _of_bytes(data: memoryview) -> Take:
+    def take(offset: int, size: int) -> Array:
+        array = aligned_empty((size,), np.dtype(np.uint8))
+        array[:] = data[offset : offset + size]
+        return array
 
-    return fill
-
-
-def _of_file(file: BinaryIO) -> Fill:
-    def fill(offset: int, target: memoryview) -> int:
-        done = 0
-        while done < len(target):  # one read has at most 2 GB
-            count = os.preadv(file.fileno(), [target[done:]], offset + done)
-            if not count:
-                break
-            done += count
-        return done
-
-    return fill
+    return take
 
 
 def _named(what: str, given: object) -> Mapping[str, Any]:

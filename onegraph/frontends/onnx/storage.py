@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...arrays.ndarrays import aligned_empty
 from ...errors import FormatError
 from ...ir.op import Array
 from .protos import FunctionProto, NodeProto, TensorProto
@@ -35,8 +34,8 @@ FIELDS = {
     TensorProto.INT64: "int64_data",
 }
 MAX_BYTES = 2**46  # more than any machine has
-# Copies the bytes at an offset of a file into memory, and returns how many there were.
-Fill = Callable[[int, memoryview], int]
+# The bytes from an offset on, in aligned memory that nobody else has, by offset and number; None if there are fewer.
+Take = Callable[[int, int], Array | None]
 
 
 Inlined = TypeVar("Inlined", NodeProto, FunctionProto)
@@ -46,13 +45,13 @@ class Storage:
     """Where the contents of a model's tensors are.
 
     Args:
-        fill: reads the file or bytes that the model came from; None if the model has all contents itself.
+        take: reads the file or bytes that the model came from; None if the model has all contents itself.
         pieces: where the large tensors are in that file.
         directory: the folder of external data; None if there is none.
     """
 
-    def __init__(self, fill: Fill | None, pieces: Pieces, directory: Path | None) -> None:
-        self.fill, self.pieces = fill, pieces
+    def __init__(self, take: Take | None, pieces: Pieces, directory: Path | None) -> None:
+        self.take, self.pieces = take, pieces
         self.directory = None if directory is None else Path(os.path.realpath(directory))
         self._maps: dict[Path, mmap.mmap | None] = {}
 
@@ -73,8 +72,8 @@ class Storage:
             return self._external(tensor, dims, dtype, where)
         raw = tensor.raw_data if tensor.HasField("raw_data") else None
         chunk = None if raw is None else self.pieces.chunk(raw)
-        if chunk is not None and self.fill is not None:
-            return self._read(self.fill, *chunk, tensor, dims, dtype, where)
+        if chunk is not None and self.take is not None:
+            return self._read(self.take, *chunk, tensor, dims, dtype, where)
         if raw is not None and tensor.data_type not in PACKED:
             self._expect(len(raw), dims, dtype, where)
             return np.frombuffer(raw, dtype).reshape(dims)
@@ -100,7 +99,7 @@ class Storage:
 
     def _read(
         self,
-        fill: Fill,
+        take: Take,
         offset: int,
         size: int,
         tensor: TensorProto,
@@ -112,10 +111,10 @@ class Storage:
         packed = tensor.data_type in PACKED
         if not packed:
             self._expect(size, dims, dtype, where)
-        array: Array = aligned_empty((size,), np.dtype(np.uint8)) if packed else aligned_empty(dims, dtype)
-        if fill(offset, memoryview(array.reshape(-1).view(np.uint8))) != size:  # type: ignore[arg-type]
+        array = take(offset, size)
+        if array is None:
             raise FormatError(where, "a file that became shorter", f"{size} bytes")
-        return self._inline(tensor, array.tobytes(), dims, dtype, where) if packed else array
+        return self._inline(tensor, array.tobytes(), dims, dtype, where) if packed else array.view(dtype).reshape(dims)
 
     def _inline(
         self, tensor: TensorProto, raw: bytes, dims: Sequence[int], dtype: np.dtype[np.generic], where: str
