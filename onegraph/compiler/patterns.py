@@ -40,15 +40,23 @@ class Patterns:
         keeps: whether the library caches prepared constants by partition id, or whole compiled partitions, so that
             compiling a partition again would reuse its constants.
         unkept: ids of the steps whose constants the library must not keep.
+        postpones: as for :class:`Pattern`.
     """
 
     def __init__(
-        self, lowered: Lowered, schedule: Schedule, fpmath_mode: str, *, keeps: bool, unkept: frozenset[int]
+        self,
+        lowered: Lowered,
+        schedule: Schedule,
+        fpmath_mode: str,
+        *,
+        keeps: bool,
+        unkept: frozenset[int],
+        postpones: bool,
     ) -> None:
         self._lowered, self._schedule, self._fpmath_mode = lowered, schedule, fpmath_mode
         self._values = schedule.values
         self._patterns: dict[tuple[Wiring, tuple[bool, ...]], Pattern] = {}
-        self._keeps, self._unkept = keeps, unkept
+        self._keeps, self._unkept, self._postpones = keeps, unkept, postpones
         self._can_keep = HASHES_CONSTANTS and programs_keep_constants() and not lib.onegraph_can_prepare()
 
     def __iter__(self) -> Iterator[Pattern]:
@@ -105,7 +113,9 @@ class Patterns:
             inputs = [*dict.fromkeys(steps[0].inputs)]
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
         keeps = self._keeps_constants(steps, inputs)
-        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, keeps, reason, cut)
+        ends = inputs, results, numbers
+        pattern = Pattern(partition, steps, *ends, size, keeps, self._postpones, reason, cut)
+        self._patterns[key] = pattern
         pattern.lifts = lifts
         pattern.flops = f32_flops(steps, [self._values[number] for number in inputs])
         pattern.marks = tuple(self._marks(steps, lifts))
