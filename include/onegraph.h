@@ -91,11 +91,25 @@ int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t 
 // after another. Returns invalid_arguments if there are more than `capacity` ids.
 int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size_t capacity, size_t *ids);
 
-// partition: compiles a partition `count` times for the same tensors. If it `is_bound` to the thread, the library's
-// cache is not used. Writes the status; if it is not success, nothing was compiled.
-int onegraph_partition_compile(dnnl_graph_partition_t partition, size_t n_inputs, dnnl_graph_logical_tensor_t **inputs,
-        size_t n_outputs, dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine, int is_bound, size_t count,
-        dnnl_graph_compiled_partition_t *compiled, int *status);
+// partition: a partition to compile `count` times for the same tensors and number of threads. If it `is_bound` to the
+// calling thread, the library's cache is not used.
+typedef struct {
+    dnnl_graph_partition_t partition;
+    size_t n_inputs;
+    dnnl_graph_logical_tensor_t **inputs;
+    size_t n_outputs;
+    dnnl_graph_logical_tensor_t **outputs;
+    dnnl_engine_t engine;
+    int is_bound;
+    int threads;
+    size_t count;
+    dnnl_graph_compiled_partition_t *compiled;
+    int status; // the result; if it is not success, nothing was compiled
+} onegraph_job_t;
+
+// Compiles partitions with at most `most` threads, the calling one included; with that one alone if a job is bound to
+// it.
+int onegraph_compile(size_t n_jobs, onegraph_job_t *jobs, int most);
 
 // kernels: what a step of a plan runs instead of a compiled partition. The result shares memory with no input.
 enum {

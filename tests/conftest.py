@@ -19,6 +19,7 @@ pytest.register_assert_rewrite("helpers")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 # The processes of the suite share the processors, so waiting OpenMP threads must not spin.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ["ONEGRAPH_CACHE"] = ""  # no test depends on what another process has measured
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
 

@@ -367,7 +367,7 @@ def test_model_works_after_compilation_runs_out_of_memory(rows, monkeypatch):
         raise og.OutOfMemoryError("dnnl_graph_partition_compile", "out_of_memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(CompiledPartition, "_checked", failing)
+        patch.setattr(CompiledPartition, "_postponed", failing)
         for call in (
             lambda: model(**arrays()),
             lambda: model(**arrays(), out=outputs()),

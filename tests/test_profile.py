@@ -12,9 +12,9 @@ import pytest
 
 import onegraph as og
 from onegraph._util.html_table import RED
+from onegraph.compiler.arithmetic import flops
 from onegraph.compiler.report import PartitionReport, Report
 from onegraph.runtime import implementation_names
-from onegraph.runtime.measuring import flops
 from onegraph.runtime.profile import Profile, ProfileRow, Spans, chrome_trace
 
 F32 = np.float32

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ..errors import StatusError
@@ -24,6 +25,7 @@ from .thread_affinity import calling_thread
 from .threads import get_num_threads
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
+_JOBS = ffi.typeof("onegraph_job_t[]")
 _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 
 
@@ -71,25 +73,15 @@ class Compilation:
         Raises:
             StatusError: the library refused the partition.
         """
-        begin_compilation()
         if self.owner_thread is not None:
             self.owner_thread.clear()
-        made, status = ffi.new(_COMPILED, count), ffi.new("int *")
-        arguments = (
-            len(self._ins),
-            self._ins,
-            len(self._outs),
-            self._outs,
-            self.engine._ptr,
-            self.owner_thread is not None,
-        )
-        call(lib.onegraph_partition_compile, self._partition._ptr, *arguments, count, made, status)
-        if status[0]:
-            error = status_error("dnnl_graph_partition_compile", status[0])
+        ((made, status),) = compile_all([(self, count)], 1)
+        if status:
+            error = status_error("dnnl_graph_partition_compile", status)
             if isinstance(error, StatusError) and error.what:
-                _empty_caches()
+                empty_caches()
             raise error
-        return list(made)
+        return made
 
     def query(self, pointer: Any) -> None:
         """Read the outputs and the in-place pairs from a compiled C object."""
@@ -106,6 +98,30 @@ class Compilation:
         self.ports = len(self.inputs), len(self.outputs), ffi.new(_TENSORS, structs)
 
 
+def compile_all(jobs: Sequence[tuple[Compilation, int]], most: int) -> list[tuple[list[Any], int]]:
+    """Compile several partitions at once.
+
+    Args:
+        jobs: compilations, each with the number of C objects to make. If one has thread affinity, ``most`` is 1.
+        most: number of threads that compile.
+
+    Returns:
+        for each job the C objects and the status; if it is not success, there are none.
+    """
+    begin_compilation()
+    ends = [0, *accumulate(count for _, count in jobs)]
+    made, kept = ffi.new(_COMPILED, ends[-1]), ffi.new(_JOBS, len(jobs))
+    for job, (one, count), start in zip(kept, jobs, ends, strict=False):
+        job.partition, job.engine, job.threads = one._partition._ptr, one.engine._ptr, one.threads
+        job.n_inputs, job.inputs, job.n_outputs, job.outputs = len(one._ins), one._ins, len(one._outs), one._outs
+        job.is_bound, job.count, job.compiled = one.owner_thread is not None, count, made + start
+    call(lib.onegraph_compile, len(jobs), kept, most)
+    return [
+        (list(made[start:end]) if not job.status else [], job.status)
+        for job, (start, end) in zip(kept, pairwise(ends), strict=True)
+    ]
+
+
 def refusal(error: StatusError, partition: Handle, ops: Sequence[Op]) -> StatusError:
     """The error with the partition, the likely reason and advice added."""
     dtypes = {tensor.dtype for op in ops for tensor in (*op._inputs, *op._outputs)}
@@ -116,7 +132,7 @@ def refusal(error: StatusError, partition: Handle, ops: Sequence[Op]) -> StatusE
     return type(error)(error.function, error.status, error.what, f"{partition!r}: {advice}")
 
 
-def _empty_caches() -> None:
+def empty_caches() -> None:
     """Empty the caches after a compilation that threw: its unfinished entry makes the next equal compilation fail."""
     for get, put in (
         (get_primitive_cache_capacity, set_primitive_cache_capacity),

@@ -15,7 +15,7 @@ from ..errors import ArgumentError, OutOfMemoryError, StatusError, UnsupportedEr
 from ..native.library import Handle, call, create, ffi, lib, read
 from ..opset.schema import Shape
 from .caches import get_constant_tensor_cache
-from .compilation import Compilation, refusal
+from .compilation import Compilation, compile_all, empty_caches, refusal
 from .engine import ENGINE_KIND_NAMES, Engine, Stream, available_kind, engine_or_default
 from .execution import execute, given_tensors, refuse_other_threads
 from .logical_tensor import LogicalTensor
@@ -230,9 +230,27 @@ class CompiledPartition(Handle):
             UnsupportedError: the library does not support the partition.
             StatusError: the library refused the partition.
         """
+        compiled = cls._postponed(partition, inputs, outputs, engine)
+        compiled._make()
+        return compiled
+
+    @classmethod
+    def _postponed(
+        cls,
+        partition: Partition,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+        engine: Engine,
+    ) -> CompiledPartition:
+        """A compiled partition as ``_checked`` makes it, for ``compile_postponed`` to compile.
+
+        Raises:
+            UnsupportedError: the library does not support the partition.
+        """
         partition._refuse_unsupported()
         compiled = cls.__new__(cls)
-        compiled._compile(partition, inputs, outputs, engine, keeps_constants=True)
+        compiled._partition = partition
+        compiled._compilation = Compilation(partition, partition._ops, inputs, outputs, engine, keeps_constants=True)
         return compiled
 
     def _compile(
@@ -245,6 +263,9 @@ class CompiledPartition(Handle):
     ) -> None:
         self._partition = partition
         self._compilation = Compilation(partition, partition._ops, inputs, outputs, engine, keeps_constants)
+        self._make()
+
+    def _make(self) -> None:
         (pointer,) = self._compilation.make(1)
         self._own(pointer)
         self._compilation.query(pointer)
@@ -256,21 +277,10 @@ class CompiledPartition(Handle):
         super().__init__(pointer, destroy, self._partition, compilation.engine)
 
     def _another(self) -> CompiledPartition:
-        """A second compiled partition, for ``_compile_others`` to compile, with prepared constants of its own."""
+        """A second compiled partition, for ``compile_postponed`` to compile, with prepared constants of its own."""
         other = CompiledPartition.__new__(CompiledPartition)
         other._partition, other._compilation = self._partition, self._compilation
         return other
-
-    def _compile_others(self, others: Sequence[CompiledPartition]) -> None:
-        """Compile the results of ``_another`` for the current number of threads.
-
-        Raises:
-            StatusError: the library refused, because memory is short.
-        """
-        for start in range(0, len(others), AT_ONCE):
-            some = others[start : start + AT_ONCE]
-            for other, pointer in zip(some, self._compilation.make(len(some)), strict=True):
-                other._own(pointer)
 
     @property
     def is_thread_bound(self) -> bool:
@@ -346,6 +356,31 @@ class CompiledPartition(Handle):
             execute(self._ptr, self._compilation, self._partition._constants, stream, ins, outs)
         finally:
             execution.done = True
+
+
+def compile_postponed(groups: Sequence[Sequence[CompiledPartition]], most: int) -> list[int]:
+    """Compile the results of ``_postponed`` and ``_another`` without thread affinity, several at once.
+
+    Args:
+        groups: a result of ``_postponed``, and what ``_another`` made of it; either may be missing.
+        most: number of threads that compile.
+
+    Returns:
+        for each group the status; if it is not success, none of the group was compiled.
+    """
+    statuses: list[int] = []
+    for start in range(0, len(groups), AT_ONCE):
+        some = groups[start : start + AT_ONCE]
+        made = compile_all([(group[0]._compilation, len(group)) for group in some], most)
+        for group, (pointers, status) in zip(some, made, strict=True):
+            statuses.append(status)
+            for one, pointer in zip(group, pointers, strict=False):
+                one._own(pointer)
+            if pointers:
+                group[0]._compilation.query(pointers[0])
+    if any(statuses):
+        empty_caches()
+    return statuses
 
 
 def count_ids(ops: Iterable[Op]) -> int:

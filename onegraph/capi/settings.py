@@ -6,6 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 
+from .._util.disk_cache import get_cache_folder
 from .._util.validation import choice, integer
 from ..errors import StateError, StatusError
 from ..faults.execution import ALIGNMENT, UNALIGNED
@@ -164,7 +165,8 @@ def version_info() -> dict[str, object]:
 
     Returns:
         version, hash and path of the library; its threading runtime and number of threads; the instruction set in use
-        and its limit; the data types of the library and those that the CPU computes natively; cache settings.
+        and its limit; the data types of the library and those that the CPU computes natively; cache settings; the
+        folder of the files that are kept for later processes.
     """
     computed = DataType.f32, DataType.bf16, DataType.f16, DataType.s8, DataType.u8, DataType.s32
     return {
@@ -180,4 +182,5 @@ def version_info() -> dict[str, object]:
         "constant_tensor_cache": get_constant_tensor_cache(),
         "compiled_partition_cache_capacity": get_compiled_partition_cache_capacity(),
         "primitive_cache_capacity": get_primitive_cache_capacity(),
+        "cache_folder": None if (folder := get_cache_folder()) is None else str(folder),
     }

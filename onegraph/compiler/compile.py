@@ -19,15 +19,16 @@ from ..capi.caches import (
     get_compiled_partition_cache_capacity,
     programs_keep_constants,
 )
+from ..capi.partition import compile_postponed
 from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError
 from ..faults.operands import rows_together
 from ..faults.use import VIEWS
-from ..native.library import HASHES_CONSTANTS
+from ..native.library import HASHES_CONSTANTS, status_error
 from .edge_layouts import EdgeLayouts
-from .lowered import Lowered, Step
+from .lowered import Lowered, Step, Value
 from .own_kernels import OwnKernels
-from .partition_cache import Pattern
+from .partition_cache import Compiled, Pattern, wiring
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .schedule import Schedule
@@ -53,12 +54,17 @@ def compile_steps(
     """
     changes = compiled_partition_cache_changes()
     keeps = get_compiled_partition_cache_capacity() > 0 or (HASHES_CONSTANTS and programs_keep_constants())
-    schedule = _StepCompiler(lowered, fpmath_mode, share=share, keeps=keeps, unkept=unkept).run(policy)
+
+    def compiled(keeps: bool) -> Schedule:
+        compiler = partial(_StepCompiler, lowered, fpmath_mode, share=share, keeps=keeps, unkept=unkept)
+        # If the library refuses a postponed partition, the steps behind it may differ.
+        return compiler(postpones=True).run(policy) or compiler(postpones=False).run(policy)  # type: ignore[return-value]
+
+    schedule = compiled(keeps)
     switched = changes != compiled_partition_cache_changes() or get_compiled_partition_cache_capacity() > 0
     if keeps or not switched:
         return schedule
-    # Another thread enabled the cache meanwhile.
-    return _StepCompiler(lowered, fpmath_mode, share=share, keeps=True, unkept=unkept).run(policy)
+    return compiled(keeps=True)  # another thread enabled the cache meanwhile
 
 
 class _StepCompiler:
@@ -66,21 +72,37 @@ class _StepCompiler:
 
     Args:
         lowered, fpmath_mode, share, unkept: as for :func:`compile_steps`.
-        keeps: as for :class:`Patterns`.
+        keeps, postpones: as for :class:`Patterns`.
     """
 
-    def __init__(self, lowered: Lowered, fpmath_mode: str, *, share: bool, keeps: bool, unkept: frozenset[int]) -> None:
+    def __init__(
+        self,
+        lowered: Lowered,
+        fpmath_mode: str,
+        *,
+        share: bool,
+        keeps: bool,
+        unkept: frozenset[int],
+        postpones: bool,
+    ) -> None:
         self._lowered, self._fpmath_mode, self._share = lowered, fpmath_mode, share
         self._schedule = Schedule(lowered)
         self._values = self._schedule.values
         self._own_kernels = OwnKernels(lowered, self._schedule)
         self._edges = EdgeLayouts(lowered, self._schedule)
-        self._patterns = Patterns(lowered, self._schedule, fpmath_mode, keeps=keeps, unkept=unkept)
+        self._patterns = Patterns(lowered, self._schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=postpones)
+        self._postpones = postpones
+        self._shared: list[tuple[int, Compiled, Sequence[Value]]] = []  # steps, and the values at their ports
+        self._pieces: dict[object, list[tuple[list[int], list[int]]]] = {}
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
         self._scales = False  # whether a kernel of the package runs a Quantize or Dequantize
 
-    def run(self, policy: str) -> Schedule:
-        """Fill the schedule; called once."""
+    def run(self, policy: str) -> Schedule | None:
+        """Fill the schedule; called once.
+
+        Returns:
+            the schedule; None if the library refuses a partition that was postponed.
+        """
         steps, self._scales = self._lowered.steps, policy == "fusion"
         library_ops = sum(step.executor == "library" for step in steps)
         try:
@@ -90,19 +112,53 @@ class _StepCompiler:
             else:
                 for step in steps:
                     self._add_one(step)
-            for pattern in self._patterns:
-                self._use_threads(pattern)
-                pattern.compile_others()
+            if not self._compile_postponed():
+                return None
             for step in self._lowered.folded:
                 self._schedule.note("constant", step, "computed once, at compilation")
         finally:
             restore_threads(self._schedule.threads.before)
         return self._schedule
 
+    def _compile_postponed(self) -> bool:
+        """Compile what the patterns have postponed; returns False if the library refuses some of it.
+
+        Raises:
+            OneGraphError: the library refuses, and nothing that it may refuse was postponed: memory is short.
+        """
+        groups = [group for pattern in self._patterns for group in pattern.postponed()]
+        failed = next(filter(None, compile_postponed(groups, self._schedule.threads.before)), 0)
+        try:
+            if failed:
+                raise status_error("dnnl_graph_partition_compile", failed)
+            for pattern in self._patterns:
+                pattern.settle()
+        except OneGraphError:
+            if self._postpones:
+                return False
+            raise
+        steps = self._schedule.steps
+        for index, compiled, values in self._shared:
+            in_place = [
+                (values[target].storage, values[source].storage)
+                for target, source in compiled.in_place
+                if not values[source].offset
+            ]
+            steps[index] = steps[index]._replace(in_place=in_place)  # type: ignore[call-arg]
+        return True
+
     # Partitions ------------------------------------------------------------------------------------------------------
 
-    def _add(self, steps: Sequence[Step], partition: Partition | None, note: str = "") -> None:
-        """Add the steps of one partition; ``note`` says why they are not part of a larger one."""
+    def _add(
+        self, steps: Sequence[Step], partition: Partition | None, note: str = "", results: Sequence[int] = ()
+    ) -> None:
+        """Add the steps of one partition.
+
+        Args:
+            steps: the steps.
+            partition, results: as for ``Patterns.find``.
+            note: why the steps are not part of a larger partition.
+        """
         if len(steps) == 1:
             self._add_one(steps[0], note, partition)
             return
@@ -111,7 +167,7 @@ class _StepCompiler:
         reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
             try:
-                pattern, numbers = self._patterns.find(steps, partition)
+                pattern, numbers = self._patterns.find(steps, partition, results)
                 reason, cut = pattern.reason, pattern.cut
                 if not reason:
                     self._add_library(pattern, steps, numbers, note)
@@ -134,7 +190,17 @@ class _StepCompiler:
         needed = {
             n for step in steps for n in step.outputs if any(o.id not in inside for o in self._edges.readers.get(n, ()))
         }
+        ends = [number for step in steps for number in step.outputs if number in needed]
+        wired, numbers = wiring(steps, ends)  # equal pieces are partitioned in the same way
+        known = self._pieces.get(wired)
+        if known is not None:
+            for places, results in known:
+                self._add([steps[place] for place in places], None, note, [numbers[result] for result in results])
+            return
+        known = self._pieces[wired] = []
         for partition, found in [*search(self._lowered, self._fpmath_mode, steps, needed)]:
+            outputs = () if partition is None else partition.output_ids
+            known.append(([steps.index(step) for step in found], [numbers.index(number) for number in outputs]))
             self._add(found, partition, note)
 
     def _add_one(self, step: Step, note: str = "", partition: Partition | None = None) -> None:
@@ -188,16 +254,14 @@ class _StepCompiler:
             self._values[value.id], schedule.sizes[value.id] = value, size
         pieces, shifts = [value.storage for value in values], shifts_of(values)
         index = len(schedule.notes)
-        in_place = compiled.in_place and [
-            (pieces[target], pieces[source]) for target, source in compiled.in_place if not values[source].offset
-        ]
         made, like = compiled.made, compiled.like
-        is_quick = is_small and pattern.is_quick
+        costs, is_quick = (pattern.nbytes, pattern.flops), is_small and pattern.is_quick
         again = None
         if HASHES_CONSTANTS and made._compilation.keeps_constants:
             again = partial(self._patterns.partition_again, steps, ends[count:])
+        self._shared.append((len(schedule.steps), compiled, values))
         schedule.steps.append(
-            CompiledStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, shifts, again)
+            CompiledStep(made, like, pieces, count, (), index, *costs, is_small, is_quick, shifts, again)
         )
         schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target, why in copies:

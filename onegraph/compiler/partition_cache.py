@@ -46,13 +46,13 @@ class Compiled(NamedTuple):
         made: the compiled partition.
         like: the first compiled partition that differs from ``made`` in its constants only; maybe ``made``.
         chosen: for each output with strides that the library chose: its port, the strides and the size in bytes.
-        in_place: pairs of an output port and the input port whose memory it may reuse.
+        in_place: pairs of an output port and the input port whose memory it may reuse; ``Pattern.settle`` fills it.
     """
 
     made: CompiledPartition
     like: CompiledPartition
     chosen: tuple[tuple[int, Dims, int], ...]
-    in_place: tuple[tuple[int, int], ...]
+    in_place: list[tuple[int, int]]
 
 
 def wiring(steps: Sequence[Step], results: Sequence[int]) -> tuple[Wiring, list[int]]:
@@ -82,6 +82,7 @@ class Pattern:
         values: all values of the steps, as ``wiring`` returns them.
         nbytes: size of all inputs and outputs.
         keeps: whether the library may keep what it computes from constants.
+        postpones: whether a partition is compiled together with those of other patterns.
         reason: why it must not be compiled; empty if it can be.
         cut: the number of first steps that are to be partitioned without the others instead; 0 for no such cut.
 
@@ -89,6 +90,7 @@ class Pattern:
         marks: remarks for the report.
         lifts: whether the partition has two axes of size 1 in front of those of matrices.
         is_quick: whether few bytes mean little time.
+        flops: as in ``CompiledStep``.
         places: for each port, inputs first, the index of its value in ``values``.
         n_inputs: number of inputs.
         layouts: by the strides at the ports.
@@ -103,17 +105,20 @@ class Pattern:
         values: Sequence[int],
         nbytes: int,
         keeps: bool,
+        postpones: bool,
         reason: str = "",
         cut: int = 0,
     ) -> None:
         self.partition, self.reason, self._keeps, self.cut = partition, reason, keeps, cut
+        self._postpones = postpones
         self.marks: tuple[str, ...] = ()
-        self.lifts = False
+        self.lifts, self.flops = False, 0
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
         self.nbytes = nbytes
         self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
+        self._waiting: list[tuple[Compiled, Sequence[Value]]] = []  # what is postponed, and the values at its ports
         categories = {BASE[step.kind].category for step in steps}
         self.is_quick, self._is_plain = (
             categories <= QUICK_CATEGORIES,
@@ -123,7 +128,7 @@ class Pattern:
     def compile(self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...]) -> Compiled:
         """The compiled partition for these values and the current number of threads.
 
-        It can run after ``compile_others``.
+        It can run after the groups of ``postponed`` are compiled.
 
         Args:
             values: the values at the ports.
@@ -144,16 +149,25 @@ class Pattern:
             return Compiled(another, known.made, known.chosen, known.in_place)
         return known
 
-    def compile_others(self) -> None:
-        """Compile the partitions that ``compile`` postponed, because they differ from another in constants only.
+    def postponed(self) -> list[list[CompiledPartition]]:
+        """What ``compile`` postponed, as ``compile_postponed`` takes it.
 
-        They are compiled for the current number of threads.
+        That are partitions that may be compiled at the same time as others, and partitions that differ from another in
+        constants only.
+        """
+        firsts = [compiled.made for compiled, _ in self._waiting]
+        groups = [[first, *self._others.pop(first, ())] for first in firsts]
+        return [*groups, *self._others.values()]
+
+    def settle(self) -> None:
+        """Check the results of what was postponed.
 
         Raises:
-            OneGraphError: memory is short.
+            UnsupportedError: the library infers other results.
         """
-        for first, others in self._others.items():
-            first._compile_others(others)
+        for compiled, values in self._waiting:
+            self._check(compiled, values, ())
+        self._waiting.clear()
 
     def _compile(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
         try:
@@ -185,9 +199,22 @@ class Pattern:
             with suppress(OneGraphError):
                 compiled = CompiledPartition._checked(self.partition, tensors, open_results, default_engine())
         if compiled is None or any(tensor.strides is None for tensor in compiled.outputs):
-            compiled = CompiledPartition._checked(self.partition, tensors, results, default_engine())
+            compiled = CompiledPartition._postponed(self.partition, tensors, results, default_engine())
+            if self._postpones and compiled.owner_thread is None:
+                found = Compiled(compiled, compiled, (), [])
+                self._waiting.append((found, values))
+                return found
+            compiled._make()
+        found = Compiled(compiled, compiled, (), [])
+        return found._replace(chosen=self._check(found, values, free))
+
+    def _check(
+        self, compiled: Compiled, values: Sequence[Value], free: tuple[bool, ...]
+    ) -> tuple[tuple[int, Dims, int], ...]:
+        """Fill the in-place pairs of a compiled partition, and return its chosen layouts."""
+        made, count, ids = compiled.made, self.n_inputs, self._ids
         chosen = []
-        for index, (value, tensor) in enumerate(zip(outputs, compiled.outputs, strict=True), count):
+        for index, (value, tensor) in enumerate(zip(values[count:], made.outputs, strict=True), count):
             if tensor.shape != value.shape and not (value.shape == () and tensor.shape == (1,)):
                 raise UnsupportedError(f"the library infers {tensor.shape} for {value.name}, not {value.shape}")
             if tensor.strides is None:
@@ -196,8 +223,8 @@ class Pattern:
                 if not (free and free[index - count]):  # strides of huge dims overflow
                     raise UnsupportedError(f"the library infers strides {tensor.strides} for {value.name}")
                 chosen.append((index, tensor.strides, tensor.mem_size or 0))
-        in_place = tuple([(ids.index(target), ids.index(source)) for source, target in compiled.inplace_pairs])
-        return Compiled(compiled, compiled, tuple(chosen), in_place)
+        compiled.in_place.extend((ids.index(target), ids.index(source)) for source, target in made.inplace_pairs)
+        return tuple(chosen)
 
 
 def _result(number: int, value: Value) -> LogicalTensor:

@@ -17,6 +17,7 @@ from ..faults.performance import REFERENCE, SLOW_WEIGHTS, reference_kernel
 from ..faults.slow_fusions import slow_fusion
 from ..faults.use import Fused
 from ..native.library import HASHES_CONSTANTS, RUNTIME, VERSION, lib
+from .arithmetic import f32_flops
 from .lifting import is_lifted, with_lifted
 from .lowered import Lowered, Step
 from .partition_cache import Pattern, Wiring, wiring
@@ -39,32 +40,45 @@ class Patterns:
         keeps: whether the library caches prepared constants by partition id, or whole compiled partitions, so that
             compiling a partition again would reuse its constants.
         unkept: ids of the steps whose constants the library must not keep.
+        postpones: as for :class:`Pattern`.
     """
 
     def __init__(
-        self, lowered: Lowered, schedule: Schedule, fpmath_mode: str, *, keeps: bool, unkept: frozenset[int]
+        self,
+        lowered: Lowered,
+        schedule: Schedule,
+        fpmath_mode: str,
+        *,
+        keeps: bool,
+        unkept: frozenset[int],
+        postpones: bool,
     ) -> None:
         self._lowered, self._schedule, self._fpmath_mode = lowered, schedule, fpmath_mode
         self._values = schedule.values
         self._patterns: dict[tuple[Wiring, tuple[bool, ...]], Pattern] = {}
-        self._keeps, self._unkept = keeps, unkept
+        self._keeps, self._unkept, self._postpones = keeps, unkept, postpones
         self._can_keep = HASHES_CONSTANTS and programs_keep_constants() and not lib.onegraph_can_prepare()
 
     def __iter__(self) -> Iterator[Pattern]:
         return iter(self._patterns.values())
 
-    def find(self, steps: Sequence[Step], partition: Partition | None = None) -> tuple[Pattern, list[int]]:
+    def find(
+        self, steps: Sequence[Step], partition: Partition | None = None, results: Sequence[int] = ()
+    ) -> tuple[Pattern, list[int]]:
         """The pattern of these steps, made if it is new, and their values in the order of the pattern.
 
         Args:
             steps: the steps of a partition.
-            partition: the library's partition of these steps; None only for a single step, whose partition is made
-                here.
+            partition: the library's partition of these steps; None for one that is made here.
+            results: the values that later steps or the caller read; those of the partition by default.
 
         Raises:
             OneGraphError: the library refuses the op.
         """
-        results = steps[0].outputs if len(steps) == 1 or partition is None else partition.output_ids
+        if len(steps) == 1:
+            results = steps[0].outputs
+        elif partition is not None:
+            results = partition.output_ids
         wired, numbers = wiring(steps, results)
         constant = tuple([self._values[number].constant is not None for number in numbers]) if len(steps) > 1 else ()
         key = wired, constant
@@ -79,6 +93,8 @@ class Patterns:
             found = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
             lifts = any(len(one.ops) == len(steps) for one in found)
             partition = next((one for one in found if len(one.ops) == len(steps)), partition)
+        if partition is None and len(steps) > 1:
+            partition = self.partition_again(steps, results)
         if partition is None:
             graph, refused = capi_graph(self._lowered, self._fpmath_mode, steps)
             if refused:
@@ -97,8 +113,11 @@ class Patterns:
             inputs = [*dict.fromkeys(steps[0].inputs)]
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
         keeps = self._keeps_constants(steps, inputs)
-        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, keeps, reason, cut)
+        ends = inputs, results, numbers
+        pattern = Pattern(partition, steps, *ends, size, keeps, self._postpones, reason, cut)
+        self._patterns[key] = pattern
         pattern.lifts = lifts
+        pattern.flops = f32_flops(steps, [self._values[number] for number in inputs])
         pattern.marks = tuple(self._marks(steps, lifts))
         return pattern, numbers
 

@@ -71,6 +71,7 @@ class Schedule:
         self._copies: dict[tuple[int, Dims], int] = {}
         self._lowered = lowered
         self._kernels: dict[object, CompiledKernel] = {}
+        self._reorders: dict[object, CompiledPartition] = {}
 
     def use(self, step: Step) -> Use:
         """A step as the record that the rules about the library take."""
@@ -164,8 +165,11 @@ class Schedule:
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
-            self.threads.use(None)
-            compiled = compile_reorder(source, target)
+            key = source.dtype, source.shape, source.strides, target.strides
+            compiled = self._reorders.get(key)
+            if compiled is None:
+                self.threads.use(None)
+                compiled = self._reorders[key] = compile_reorder(source, target)
         except OneGraphError:
             self.notes.append(note._replace(executor="copy"))
             self._cast((source.id,), (target.id,), index)
@@ -221,7 +225,7 @@ class Schedule:
         pieces, size = [value.storage for value in values], sum(map(nbytes, values))
         is_small, shifts = size <= SMALL_BYTES, shifts_of(values)
         self.steps.append(
-            CompiledStep(compiled, compiled, pieces, len(inputs), in_place, note, size, is_small, is_small, shifts)
+            CompiledStep(compiled, compiled, pieces, len(inputs), in_place, note, size, 0, is_small, is_small, shifts)
         )
 
     def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:

@@ -32,6 +32,7 @@ class CompiledStep(NamedTuple):
     in_place: Sequence[tuple[int, int]]
     note: int
     nbytes: int  # size of inputs and outputs
+    flops: int = 0  # of products, as many of f32 as take the same time; 0 for other ops
     is_small: bool = False  # compiled for one thread
     is_quick: bool = False  # small, and known to take little time
     shifts: Sequence[int] = ()  # for each piece, bytes to its first element; empty if all are 0

@@ -13,16 +13,20 @@ from ..capi import CompiledPartition
 from ..capi.threads import ThreadCount, restore_threads
 from ..errors import OneGraphError
 from .kernels import CompiledKernel
-from .steps import CompiledStep
+from .known_threads import Counts, find_counts, keep_counts, key_of
+from .steps import CompiledStep, Note
 
 # A step with at most this many bytes of inputs and outputs is compiled for one thread first, and keeps it if quick.
 SMALL_BYTES = 1 << 15
-# A small step that takes less time than this on one thread keeps one thread.
+# A step that takes less time than this on one thread gets one thread, because starting others takes as long.
 QUICK_SECONDS = 4e-6
 # A step with more bytes than this gets all threads without a measurement.
 LARGE_BYTES = 1 << 20
-# A step that takes longer than this on one thread gets all threads; other load could only falsify a measurement.
-LONG_SECONDS = 1e-4
+# So does a product with more floating-point operations for each thread, which take 5 to 10 us.
+LARGE_FLOPS = 1 << 20
+# A step that takes longer than this on one thread gets all threads; other load could only falsify a measurement. Few
+# threads are worthwhile sooner: that much for each thread.
+LONG_SECONDS, LONG_SECONDS_EACH = 1e-4, 1e-5
 # If other load prevents measuring, a step that takes longer than this on one thread gets all threads, others get one.
 WORTHWHILE_SECONDS = 1e-5
 # More threads must save more time than this, because threads start later in a program than in the measuring loop.
@@ -34,6 +38,7 @@ Measure = Callable[[Sequence[CompiledStep], Sequence[int]], list[float | None]]
 
 def share_threads(
     steps: Sequence[CompiledStep],
+    notes: Sequence[Note],
     fixed: Mapping[int, int],
     limit: int,
     measure: Measure | None,
@@ -42,6 +47,7 @@ def share_threads(
 
     Args:
         steps: compiled for ``limit`` threads; small ones for one thread.
+        notes: the notes of the program.
         fixed: numbers of threads that the user set, by the note of the step.
         limit: number of threads of the caller.
         measure: returns the time of each step in seconds with the given numbers of threads; None if there is not
@@ -55,36 +61,61 @@ def share_threads(
             chosen[index] = compiled_for(step, counts[index], made)
             continue
         counts[index] = int(step.is_small)
-        if not step.is_quick and step.nbytes <= LARGE_BYTES:
+        is_large = step.nbytes > LARGE_BYTES or step.flops > LARGE_FLOPS * limit
+        if not step.is_quick and (step.is_small or not is_large):
             steps_by_kernel.setdefault(step.like, []).append(index)
-    if measure is None:
+    if measure is None or not steps_by_kernel:
         return chosen, counts
-
-    def on(count: int, step: CompiledStep) -> CompiledStep:
-        return step if count == (1 if step.is_small else limit) else compiled_for(step, count, made)
-
-    def give(count: int, indices: Sequence[int]) -> None:
-        for index in indices:
-            chosen[index], counts[index] = on(count, steps[index]), count if count < limit else 0
-
-    numbers = (*powers_of_two(limit), limit)
-    firsts = [steps[indices[0]] for indices in steps_by_kernel.values()]
-    short: list[tuple[list[int], float]] = []
-    for indices, alone in zip(steps_by_kernel.values(), measure(firsts, [1] * len(firsts)), strict=True):
-        if not alone or (steps[indices[0]].is_small and alone < QUICK_SECONDS):
+    groups = [*steps_by_kernel.values()]
+    firsts = [steps[indices[0]] for indices in groups]
+    key = key_of([notes[step.note] for step in firsts], limit)
+    found = find_counts(key, len(firsts), limit)
+    if found is None:
+        found, is_sure = measured(firsts, limit, measure, made)
+        if is_sure:
+            keep_counts(key, found)
+    for indices, count in zip(groups, found, strict=True):
+        if count is None:
             continue
-        if alone < LONG_SECONDS:
-            short.append((indices, alone))
-        else:
-            give(limit, indices)
-    tried = [on(count, steps[indices[0]]) for indices, _ in short for count in numbers]
-    taken = iter(measure(tried, [*numbers] * len(short)))
-    for indices, alone in short:
-        give(numbers[fastest([next(taken) for _ in numbers], alone)], indices)
-    for index in chain.from_iterable(steps_by_kernel.values()):
+        for index in indices:
+            chosen[index] = _on(count, steps[index], limit, made)
+            counts[index] = count if count < limit else 0
+    for index in chain.from_iterable(groups):
         if steps[index].again is not None:  # the first execution, in which constants are prepared, is to come
             chosen[index] = compiled_for(steps[index], counts[index] or limit, {})
     return chosen, counts
+
+
+def measured(steps: Sequence[CompiledStep], limit: int, measure: Measure, made: Made) -> tuple[Counts, bool]:
+    """The number of threads with which each step is fast, None where it cannot be measured, and whether that is sure.
+
+    Args:
+        steps, limit, measure: as for ``share_threads``.
+        made: gets what is compiled.
+    """
+    numbers, enough = (*powers_of_two(limit), limit), long_seconds(limit)
+    found: Counts = []
+    short: dict[int, float] = {}  # time on one thread, by index
+    for index, alone in enumerate(measure(steps, [1] * len(steps))):
+        found.append(None if not alone else 1 if alone < QUICK_SECONDS else limit)
+        if alone and QUICK_SECONDS <= alone < enough:
+            short[index] = alone
+    tried = [_on(count, steps[index], limit, made) for index in short for count in numbers]
+    times = measure(tried, [*numbers] * len(short))
+    taken = iter(times)
+    for index, alone in short.items():
+        found[index] = numbers[fastest([next(taken) for _ in numbers], alone)]
+    return found, None not in found and None not in times
+
+
+def _on(count: int, step: CompiledStep, limit: int, made: Made) -> CompiledStep:
+    """The step compiled for ``count`` threads."""
+    return step if count == (1 if step.is_small else limit) else compiled_for(step, count, made)
+
+
+def long_seconds(limit: int) -> float:
+    """The time on one thread from which a step gets all of ``limit`` threads without another measurement."""
+    return min(LONG_SECONDS, LONG_SECONDS_EACH * limit)
 
 
 def fastest(seconds: Sequence[float | None], alone: float) -> int:

@@ -1,8 +1,7 @@
-"""Measures the time of every partition of a program, and counts its floating-point operations."""
+"""Measures the time of every partition of a program."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -10,52 +9,12 @@ from time import perf_counter
 
 from ..builder.graph import DataGraph
 from ..capi.threads import get_num_threads
+from ..compiler.arithmetic import flops
 from ..compiler.report import PartitionReport
-from ..ir.op import Array, Op, schema_of
-from ..opset.editions.dialect import base_call
-from ..opset.editions.registry import base_of
-from ..opset.shapes import known_dims
+from ..ir.op import Array
 from .frame import Frame
 from .profile import Profile, ProfileRow, Spans
 from .program import Program
-
-# Names of two tensors of each op: each element of the first is multiplied with, and added to, all weights (the second)
-# of its channel. This holds for convolutions and their gradients; padding counts as data.
-CONVOLUTIONS = {
-    "Convolution": ("dst", "weights"),
-    "ConvolutionBackwardData": ("diff_dst", "weights"),
-    "ConvolutionBackwardWeights": ("diff_dst", "diff_weights"),
-    "ConvTranspose": ("src", "weights"),
-    "ConvTransposeBackwardData": ("diff_src", "weights"),
-    "ConvTransposeBackwardWeights": ("src", "diff_weights"),
-}
-
-
-def flops(op: Op) -> int | None:
-    """Number of floating-point operations of a convolution or MatMul; a multiply-add counts as two.
-
-    None for other ops, which spend their time moving data, and if a shape is unknown.
-    """
-    schema = schema_of(op)
-    base = base_of(schema)
-    types = [None if tensor is None else tensor.type for tensor in op.inputs]
-    call = base_call(schema, base, op.attrs, types, len(op.outputs))
-    shapes: dict[str, tuple[int, ...]] = {}
-    ports = (*zip(base.inputs, op.inputs, strict=False), *zip(base.outputs, op.outputs, strict=False))
-    for port, tensor in ports if not base.variadic else ():
-        if tensor is not None:
-            if tensor.shape is None or None in tensor.shape:
-                return None
-            shapes[port.name] = known_dims(tensor.shape)
-    if base.kind == "MatMul":
-        src = shapes["src"]
-        axis = -2 if call.attr("transpose_a") and len(src) > 1 else -1
-        return 2 * math.prod(shapes["dst"]) * src[axis]
-    if base.kind not in CONVOLUTIONS:
-        return None
-    data, weights = (shapes[name] for name in CONVOLUTIONS[base.kind])
-    channels = data[1 if call.attr("data_format") == "NCX" else -1]
-    return 2 * math.prod(data) * math.prod(weights) // max(channels, 1)
 
 
 def measure(

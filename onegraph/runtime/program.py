@@ -24,7 +24,7 @@ from ..compiler.report import PartitionReport
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
-from ..compiler.thread_tuning import LONG_SECONDS, share_threads
+from ..compiler.thread_tuning import long_seconds, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
@@ -111,7 +111,8 @@ class Program:
         if not every and limit > 1:
             chosen = threads if isinstance(threads, Mapping) else {}
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
-            in_c, counts = share_threads(in_c, chosen, limit, self._measure if is_measurable else None)
+            measure = self._measure if is_measurable else None
+            in_c, counts = share_threads(in_c, schedule.notes, chosen, limit, measure)
         self.source = self._source(in_c, every or self._most(), self.ending.n_steps)
         if not every:
             self.source.threads = counts
@@ -160,7 +161,7 @@ class Program:
                 # A signal handler forked: kernels would wait for threads that do not exist.
                 return [None] * len(steps)
             with frame.blank() as plan:
-                return plan.measure(LONG_SECONDS)  # the plan checks for a fork itself
+                return plan.measure(long_seconds(get_num_threads() or 1))  # the plan checks for a fork itself
 
     @contextmanager
     def _trial(self, source: PlanSource) -> Iterator[Frame]:

@@ -37,7 +37,10 @@ PACKAGES = {
 }
 NEEDS = re.compile(r"\A# .*\n\nNeeds: `pip install (.*)`\.$", flags=re.MULTILINE)
 
-FACTS = "hash|path|threads|version|dtypes|threading runtime|cpu isa|max cpu isa|cpu dtypes|constant tensor cache"
+FACTS = (
+    "hash|path|threads|version|dtypes|threading runtime|cpu isa|max cpu isa|cpu dtypes|constant tensor cache|"
+    "cache folder"
+)
 NUMBER = r"[\d,]+(?:\.\d+)?(?:e[-+]?\d+)?"
 TIME = rf"{NUMBER} (?:ns|us|ms|s)\b"
 # What differs between correct runs: how it looks, and what replaces it in the page and in the output of the test.

@@ -1,10 +1,14 @@
 // Whole graphs and partitions in one call. The C API needs a call for each op, attribute and tensor.
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "guard.h"
+#include "openmp.h"
 
 namespace {
 
@@ -53,10 +57,48 @@ dnnl_status_t compile_uncached(dnnl_graph_partition_t partition, dnnl_graph_comp
     return dnnl_graph_partition_compile(partition, compiled, n_inputs, inputs, n_outputs, outputs, engine);
 }
 
+// Restores the number of threads of the calling thread.
+class CallersThreads {
+public:
+    CallersThreads() : before_(onegraph::openmp().get ? onegraph::openmp().get() : 0) {}
+    ~CallersThreads() {
+        if (before_) onegraph_restore_threads(before_);
+    }
+    CallersThreads(const CallersThreads &) = delete;
+    CallersThreads &operator=(const CallersThreads &) = delete;
+
+private:
+    int before_;
+};
+
 } // namespace
 
 template <>
 inline constexpr bool onegraph::needs_threads<&compile_uncached> = true;
+
+namespace {
+
+dnnl_status_t compile(const onegraph_job_t &job) {
+    const auto ins = const_cast<const dnnl_graph_logical_tensor_t **>(job.inputs);
+    const auto outs = const_cast<const dnnl_graph_logical_tensor_t **>(job.outputs);
+    std::size_t made = 0;
+    dnnl_status_t status = dnnl_success;
+    while (!status && made < job.count) {
+        status = onegraph::guard<&dnnl_graph_compiled_partition_create>(&job.compiled[made], job.partition);
+        if (status) break;
+        const auto target = job.compiled[made++];
+        status = job.is_bound
+                ? onegraph::guard<&compile_uncached>(
+                          job.partition, target, job.n_inputs, ins, job.n_outputs, outs, job.engine)
+                : onegraph::guard<&dnnl_graph_partition_compile>(
+                          job.partition, target, job.n_inputs, ins, job.n_outputs, outs, job.engine);
+    }
+    while (status && made > 0)
+        onegraph::guard<&dnnl_graph_compiled_partition_destroy>(job.compiled[--made]);
+    return status;
+}
+
+} // namespace
 
 extern "C" {
 
@@ -103,24 +145,30 @@ int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size
     });
 }
 
-int onegraph_partition_compile(dnnl_graph_partition_t partition, size_t n_inputs, dnnl_graph_logical_tensor_t **inputs,
-        size_t n_outputs, dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine, int is_bound, size_t count,
-        dnnl_graph_compiled_partition_t *compiled, int *status) {
-    const auto ins = const_cast<const dnnl_graph_logical_tensor_t **>(inputs);
-    const auto outs = const_cast<const dnnl_graph_logical_tensor_t **>(outputs);
-    std::size_t made = 0;
-    *status = dnnl_success;
-    while (!*status && made < count) {
-        *status = onegraph::guard<&dnnl_graph_compiled_partition_create>(&compiled[made], partition);
-        if (*status) break;
-        const auto target = compiled[made++];
-        *status = is_bound
-                ? onegraph::guard<&compile_uncached>(partition, target, n_inputs, ins, n_outputs, outs, engine)
-                : onegraph::guard<&dnnl_graph_partition_compile>(
-                          partition, target, n_inputs, ins, n_outputs, outs, engine);
-    }
-    while (*status && made > 0)
-        onegraph::guard<&dnnl_graph_compiled_partition_destroy>(compiled[--made]);
+int onegraph_compile(size_t n_jobs, onegraph_job_t *jobs, int most) {
+    const onegraph::Inside inside;
+    std::atomic<std::size_t> next {0};
+    const auto work = [&] {
+        const CallersThreads restored;
+        for (std::size_t i; (i = next++) < n_jobs;) {
+            onegraph_restore_threads(jobs[i].threads);
+            jobs[i].status = compile(jobs[i]);
+        }
+    };
+    std::vector<std::thread> others;
+    const auto help = [&] {
+        onegraph::pass(); // a fork already waits for the calling thread, which waits for this thread
+        work();
+    };
+    const dnnl_status_t status = onegraph::guarded([&] {
+        while (others.size() + 1 < std::min(n_jobs, static_cast<std::size_t>(std::max(most, 1))))
+            others.emplace_back(help);
+        return dnnl_success;
+    });
+    (void)status; // if no further thread can be started, fewer do the work
+    work();
+    for (std::thread &other : others)
+        other.join();
     return dnnl_success;
 }
 }

@@ -276,7 +276,7 @@ struct onegraph_plan {
         }
         least = now() - begin;
         if (least > 100 * enough) return dnnl_success;
-        for (std::int64_t spent = 0, runs = 0; runs == 0 || (spent < 5 * enough && runs < 10); runs++) {
+        for (std::int64_t spent = 0, runs = 0; runs == 0 || (spent < 5 * enough && runs < 6); runs++) {
             const std::int64_t start = now();
             if (dnnl_status_t status = execute(step, threads)) return status;
             if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;

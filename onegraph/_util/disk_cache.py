@@ -1,0 +1,122 @@
+"""Keeps small results of measurements in files, for later processes.
+
+A file has the digest of its contents. A file that is damaged, of another program or too long is ignored, so nothing may
+depend on what is read: the reader checks it as it would check the input of a user, and computes it anew if it does not
+fit. Several processes may use the folder at once: a file is replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import ArgumentError
+from .interpreter_tricks import blake2b
+from .paths import path_of
+
+VARIABLE = "ONEGRAPH_CACHE"  # the folder; empty for none
+SUFFIX = ".onegraph"
+HEADER = b"onegraph cache 1\n"
+DIGEST = 32  # bytes, in hexadecimal digits
+MOST_BYTES = 1 << 16  # of a file
+MOST_FILES = 512
+_chosen: list[Path | None] = []  # what the program has set, otherwise empty
+
+
+def get_cache_folder() -> Path | None:
+    """The folder of the files that onegraph keeps for later processes; None if it keeps none.
+
+    ``set_cache_folder`` sets it; before, it is the environment variable ``ONEGRAPH_CACHE``, where an empty text stands
+    for None, or else ``onegraph`` in ``XDG_CACHE_HOME`` or ``~/.cache``.
+    """
+    if _chosen:
+        return _chosen[-1]
+    given = os.environ.get(VARIABLE)
+    if given is not None:
+        return Path(given).absolute() if given else None
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "onegraph"
+    except RuntimeError:  # no home
+        return None
+
+
+def set_cache_folder(folder: object) -> None:
+    """Set the folder of the files that onegraph keeps for later processes; it is made when the first file is written.
+
+    Args:
+        folder: a path; None to keep nothing and to read nothing.
+
+    Raises:
+        ArgumentError: ``folder`` is neither a path nor None.
+    """
+    path = None if folder is None else path_of("folder", folder, "the path of a folder, or None")
+    if path is not None and path.exists() and not path.is_dir():
+        raise ArgumentError(f"folder: {str(path)!r} is not a folder")
+    _chosen[:] = [None if path is None else path.absolute()]
+
+
+def find(key: str) -> bytes | None:
+    """The data that was kept under a key; None if there is none, or it cannot be read.
+
+    Args:
+        key: hexadecimal digits.
+    """
+    folder = get_cache_folder()
+    if folder is None:
+        return None
+    with suppress(OSError):
+        # Opening a pipe must not wait.
+        descriptor = os.open(_file(folder, key), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            found = file.read(MOST_BYTES + 1)
+        body = found[len(HEADER) + DIGEST :]
+        if len(found) <= MOST_BYTES and found == _framed(key, body):
+            return body
+    return None
+
+
+def keep(key: str, data: bytes) -> None:
+    """Keep data under a key. Does nothing if the file cannot be written, or would be too long."""
+    folder = get_cache_folder()
+    contents = _framed(key, data)
+    if folder is None or len(contents) > MOST_BYTES:
+        return
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = folder / f".{key}.{os.getpid()}.{threading.get_ident()}"
+        try:
+            # Not flushed to the disk, which may take long: what a crash damages is ignored.
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(contents)
+            draft.replace(_file(folder, key))
+        finally:
+            draft.unlink(missing_ok=True)
+        _limit(folder)
+
+
+def _file(folder: Path, key: str) -> Path:
+    return folder / f"{key}{SUFFIX}"
+
+
+def _framed(key: str, body: bytes) -> bytes:
+    """The contents of the file of a key."""
+    digest = blake2b(key.encode() + body, digest_size=DIGEST // 2).hexdigest()
+    return HEADER + digest.encode() + body
+
+
+def _limit(folder: Path) -> None:
+    """Remove the oldest quarter of the files if there are too many."""
+    with os.scandir(folder) as entries:
+        files = [entry for entry in entries if entry.name.endswith(SUFFIX)]
+    if len(files) <= MOST_FILES:
+        return
+    ages = sorted((entry.stat(follow_symlinks=False).st_mtime, entry.path) for entry in files)
+    for _, path in ages[: len(files) - MOST_FILES * 3 // 4]:
+        with suppress(OSError):
+            os.unlink(path)

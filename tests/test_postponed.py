@@ -1,0 +1,143 @@
+"""Tests of partitions that are compiled together, after the steps of a graph are known."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import onegraph as og
+
+pytestmark = pytest.mark.library
+
+
+def layers(count, seed=0):
+    """Layers with the same ops and weights of their own, in two sizes, and a sum that no product takes in."""
+    rng = np.random.default_rng(seed)
+    g = og.Graph()
+    x = y = g.input("x", og.f32, (32, 48))
+    for _ in range(count):
+        for size in (64, 48):
+            weights = rng.standard_normal((y.shape[1], size)).astype(np.float32) / 8
+            y = g.relu(y @ weights + rng.standard_normal(size).astype(np.float32))
+    g.output("y", g.softmax(y + x, axis=1))
+    g.output("z", g.exp(y))
+    return g
+
+
+def inputs(seed=1):
+    return np.random.default_rng(seed).standard_normal((32, 48)).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_results_do_not_depend_on_the_compiling_threads(monkeypatch, count):
+    from onegraph.compiler import compile as compiling
+
+    original, most, x = compiling.compile_postponed, [], inputs()
+
+    def compiled(groups, given):
+        most.append(given)
+        return original(groups, 1 if len(most) == 1 else given)
+
+    monkeypatch.setattr(compiling, "compile_postponed", compiled)
+    graph = layers(6)
+    alone, together = graph.compile(threads=count), graph.compile(threads=count)
+    assert most == [count, count]
+    assert [result.tobytes() for result in alone(x)] == [result.tobytes() for result in together(x)]
+    assert np.allclose(together(x).y, og.reference.run(graph, {"x": x})["y"], atol=1e-5)
+
+
+def test_threads_of_the_caller_stay():
+    before = og.get_num_threads()
+    with og.num_threads(3):
+        layers(2).compile()
+        assert og.get_num_threads() == 3
+    assert og.get_num_threads() == before
+
+
+@pytest.fixture
+def attempts(monkeypatch):
+    """For each attempt to compile a graph, whether partitions are postponed."""
+    from onegraph.compiler import compile as compiling
+
+    found: list[bool] = []
+    original = compiling._StepCompiler.__init__
+
+    def counted(self, *args, postpones, **options):
+        found.append(postpones)
+        original(self, *args, postpones=postpones, **options)
+
+    monkeypatch.setattr(compiling._StepCompiler, "__init__", counted)
+    return found
+
+
+def test_compiles_in_one_attempt(attempts):
+    layers(3).compile()
+    assert attempts == [True]
+
+
+def test_compiles_in_order_if_the_library_refuses_a_partition(monkeypatch, attempts):
+    from onegraph.compiler import compile as compiling
+    from onegraph.native.library import lib
+
+    original, x = compiling.compile_postponed, inputs()
+    expected = [result.tobytes() for result in layers(3).compile()(x)]
+    attempts.clear()
+
+    def refused(groups, most):
+        statuses = original(groups, most)
+        return [lib.dnnl_unimplemented, *statuses[1:]] if len(attempts) == 1 else statuses
+
+    monkeypatch.setattr(compiling, "compile_postponed", refused)
+    model = layers(3).compile()
+    assert attempts == [True, False]
+    assert [result.tobytes() for result in model(x)] == expected
+
+
+def test_compiles_in_order_if_the_library_infers_another_shape(monkeypatch, attempts):
+    from onegraph.compiler import partition_cache
+
+    original, x = partition_cache.Pattern.settle, inputs()
+    expected = [result.tobytes() for result in layers(2).compile()(x)]
+    attempts.clear()
+
+    def settle(self):
+        if len(attempts) == 1:
+            raise og.UnsupportedError("the library infers (1,) for y, not (2,)")
+        original(self)
+
+    monkeypatch.setattr(partition_cache.Pattern, "settle", settle)
+    model = layers(2).compile()
+    assert attempts == [True, False]
+    assert [result.tobytes() for result in model(x)] == expected
+
+
+def test_lack_of_memory_is_raised(monkeypatch, attempts):
+    from onegraph.compiler import compile as compiling
+    from onegraph.native.library import lib
+
+    def failed(groups, most):
+        return [lib.dnnl_out_of_memory for _ in groups]
+
+    monkeypatch.setattr(compiling, "compile_postponed", failed)
+    with pytest.raises(og.OutOfMemoryError):
+        layers(2).compile()
+    assert attempts == [True, False]
+
+
+def test_threads_compile_at_the_same_time():
+    x, wrong = inputs(), []
+    expected = [[result.tobytes() for result in layers(3, seed).compile()(x)] for seed in range(4)]
+
+    def work(seed):
+        for _ in range(5):
+            results = [result.tobytes() for result in layers(3, seed).compile()(x)]
+            wrong.extend([seed] * (results != expected[seed]))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
