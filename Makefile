@@ -4,7 +4,7 @@ PYTHONS ?= $(PYTHON)
 VENV := .venv
 BIN := $(VENV)/bin
 STUB := onegraph/builder/op_methods.pyi
-SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/*) build_ffi.py pyproject.toml
+SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/* onegraph/native/csrc/kernels/*/*) build_ffi.py pyproject.toml
 
 .PHONY: demo test test-pure test-newer test-onnx test-torch stress asan tsan lint bench fuzz docs wheel test-wheel clean
 
