@@ -102,10 +102,28 @@ def attention(
     """
     if past is not None:
         key, value = concat(emit, [past[0], key], 2), concat(emit, [past[1], value], 2)
-    batch, heads, tokens, size = _known(query, 4)
     masking = masking or Masking()
-    if softcap == 0 and stage is None and precision in (None, DataType.f32) and _is_tiled(query, key, masking):
+    if softcap == 0 and stage is None and precision in (None, DataType.f32) and is_tiled(query, key, masking):
         return Attention(in_tiles(emit, query, key, value, scale=scale, masking=masking)[0], key, value, None)
+    return in_fusions(
+        emit, query, key, value, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage
+    )
+
+
+def in_fusions(
+    emit: Emitter,
+    query: Value,
+    key: Value,
+    value: Value,
+    *,
+    masking: Masking,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    precision: DataType | None = None,
+    stage: int | None = None,
+) -> Attention:
+    """:func:`attention` by the ops that the library fuses, which keeps the scores in memory."""
+    batch, heads, tokens, size = _known(query, 4)
     kv_heads, keys = _known(key, 4)[1:3]
     group, dtype = heads // kv_heads, dtype_of(query)
     whole, parts = numbers(batch, heads, tokens, keys), numbers(batch, kv_heads, group * tokens, keys)
@@ -136,7 +154,7 @@ def attention(
     return Attention(found, key, value, None if stage is None else stages[stage])
 
 
-def _is_tiled(query: Value, key: Value, masking: Masking) -> bool:
+def is_tiled(query: Value, key: Value, masking: Masking) -> bool:
     """Whether the op Attention has this form, and its kernel is faster than the library's fusions."""
     is_causal = masking.causal or masking.right == 0
     fits = masking.lengths is None and masking.right <= 0 and (masking.left < 0 or is_causal)

@@ -16,6 +16,7 @@ from torch.fx.passes.infra.partitioner import Partition as Proposed
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from ...errors import UnsupportedError
+from ...reference.host import KERNELS
 from .lowering import array_of, is_call, lower_graph
 from .options import Options
 from .statistics import Left, Region, add, products_of
@@ -34,7 +35,7 @@ HEAVY = frozenset(
         *("native_layer_norm_backward", "gelu", "gelu_backward", "_log_softmax"),
     ]
 )
-PRODUCTS = frozenset(
+MULTIPLYING = KERNELS.union(
     f"{family}{part}"
     for family in ("MatMul", "Convolution", "ConvTranspose")
     for part in ("", "BackwardData", "BackwardWeights")
@@ -128,13 +129,15 @@ class Part:
         )
 
     def fallbacks(self) -> set[str]:
-        """The names of the calls that numpy runs."""
+        """The names of the calls whose products numpy or a kernel of the package runs."""
         if self.model is None:
             return set()
         found = set()
         for one in self.model.report().partitions:
             if one.executor != "oneDNN":
-                found |= {name.split("/")[0] for kind, name in zip(one.ops, one.names, strict=True) if kind in PRODUCTS}
+                found |= {
+                    name.split("/")[0] for kind, name in zip(one.ops, one.names, strict=True) if kind in MULTIPLYING
+                }
         return found
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ....lowering.attention import TILED_SCORES, Masking, attention, in_tiles
+from ....lowering.attention import Masking, in_fusions, in_tiles, is_tiled
 from ....lowering.elementwise import multiply
 from ....lowering.emitter import Value, dtype_of, is_known
 from ....lowering.movement import cast
@@ -31,13 +31,13 @@ def flash_attention(node: Node) -> list[Value | None]:
     """
     query, key, value = _operands(node)
     mask, factor = node["attn_mask"], None
-    causal = bool(node["is_causal"])
-    if 1 in node.read or math.prod(node.shape(name)[2] for name in ("query", "key")) >= TILED_SCORES[causal]:
-        return [*in_tiles(node.emit, query, key, value, scale=node["scale"], masking=Masking(mask, causal))]
+    masking = Masking(mask, bool(node["is_causal"]))
+    if 1 in node.read or is_tiled(query, key, masking):
+        return [*in_tiles(node.emit, query, key, value, scale=node["scale"], masking=masking)]
     if mask is not None and not is_known(mask):
         mask, factor = finite(node, cast(node.emit, mask, dtype_of(query)))
-    masking = Masking(mask=mask, causal=causal, open=factor is not None)
-    found = attention(node.emit, query, key, value, scale=node["scale"], masking=masking).output
+    masking = replace(masking, mask=mask, open=factor is not None)
+    found = in_fusions(node.emit, query, key, value, scale=node["scale"], masking=masking).output
     return [found if factor is None else multiply(node.emit, found, factor), None]
 
 
