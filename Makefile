@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER := .venv-cluster
 STUB := onegraph/builder/op_methods.pyi
-SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/*) build_ffi.py pyproject.toml
+SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/* onegraph/native/csrc/kernels/*/*) build_ffi.py pyproject.toml
 
 .PHONY: demo test test-pure test-newer test-onnx test-torch test-cluster stress asan tsan lint bench fuzz docs wheel test-wheel clean
 

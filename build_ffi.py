@@ -45,7 +45,7 @@ SOURCES = (
     "library.cpp",
     "partition.cpp",
     "openmp.cpp",
-    *sorted(str(path.relative_to(CSRC)) for path in CSRC.glob("kernels/*.cpp")),
+    *sorted(str(path.relative_to(CSRC)) for path in CSRC.glob("kernels/**/*.cpp")),
     "plan.cpp",
     "call.cpp",
 )

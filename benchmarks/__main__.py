@@ -18,6 +18,7 @@ NAMES = (
     "callers",
     "build",
     "fusion",
+    "attention",
     "blocks",
     "inference",
     "training",

@@ -123,6 +123,7 @@ enum {
     onegraph_add = 8, // the sum of two tensors, likewise
     onegraph_multiply = 9, // the product of two tensors, likewise
     onegraph_pointwise = 10, // f32, f16, bf16: several ops of the next list; a result may share memory with an input
+    onegraph_attention = 11, // f32, f16, bf16: attention or its gradient; see Attention in kernels.h
 };
 // kernels: the ops of onegraph_pointwise, computed in f32.
 enum onegraph_pointwise_op {
@@ -147,6 +148,16 @@ enum onegraph_scaling {
     onegraph_low,
     onegraph_high,
 };
+// kernels: the places of the numbers of onegraph_attention in the code of a step.
+enum onegraph_attention_number {
+    onegraph_attention_backward, // 1 for the gradient
+    onegraph_attention_mask, // 1 if there is a mask
+    onegraph_attention_causal, // 1 if query t sees no key behind t + past
+    onegraph_attention_past,
+    onegraph_attention_window, // the number of last keys that a query sees; 0 for all
+    onegraph_attention_scale, // the bits of an f32
+    onegraph_attention_level, // the highest instruction set: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products of bf16
+};
 // kernels: casts elements that lie one behind another, if `is_portable` without instructions that some CPUs lack.
 void onegraph_cast_elements(dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count,
         int is_portable);
@@ -162,7 +173,7 @@ typedef struct {
     int threads; // 0: all threads of the run
     int keeps; // whether the library keeps constants of the step that it finds by a hash
     int kernel; // 0 for a partition
-    const int *code; // of onegraph_pointwise: four numbers for each op; see kernels.h
+    const int *code; // of onegraph_pointwise four numbers for each op, of onegraph_attention its numbers; see kernels.h
     size_t n_code;
 } onegraph_step_t;
 

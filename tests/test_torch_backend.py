@@ -92,6 +92,37 @@ def test_attention(options, mask):
     assert not any("attention" in one.op for one in onegraph.torch.stats().left)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("options", "mask"), [({}, None), ({"is_causal": True, "scale": 0.3}, None), ({}, torch.randn(260, 260))]
+)
+def test_long_attention_runs_in_tiles(options, mask, dtype):
+    with torch.no_grad():
+        agree(Attention(**options).eval(), torch.randn(2, 260, 16), mask, dtype=dtype)
+    assert not any("attention" in one.op for one in onegraph.torch.stats().left)
+
+
+@pytest.mark.parametrize("tokens", [6, 260])
+@pytest.mark.parametrize(
+    ("options", "mask"),
+    [({}, None), ({"is_causal": True}, None), ({"scale": 0.3}, True)],
+)
+def test_training_attention_runs_here(options, mask, tokens):
+    module, x = Attention(**options), torch.randn(2, tokens, 16)
+    mask = None if mask is None else torch.randn(tokens, tokens)
+    results = []
+    for one, data in ((copy.deepcopy(module).double(), x.double()), (module, x)):
+        model = one if data is not x else compiled(one)
+        source = data.clone().requires_grad_()
+        given = None if mask is None else mask.to(data.dtype)
+        (model(source, given) * torch.arange(16, dtype=data.dtype)).sum().backward()
+        results.append([source.grad, one.project.weight.grad, one.project.bias.grad])
+    for wanted, found in zip(*results, strict=True):
+        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
+    assert not any("attention" in one.op for one in onegraph.torch.stats().left)
+    assert {one.kind for one in onegraph.torch.stats().regions} == {"forward", "backward"}
+
+
 def test_a_row_without_keys_is_zero():
     mask = torch.zeros(6, 6)
     mask[2] = -np.inf

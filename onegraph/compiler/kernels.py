@@ -1,11 +1,14 @@
-"""Finds the kernels of the package itself, which cast, copy and select elements, and compute on 8-bit codes."""
+"""Finds the kernels of the package itself: they cast, copy, select, compute on 8-bit codes, and compute attention."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 from ..native.library import ffi, lib
 from ..opset.dtypes import DataType
+from ..opset.host.attention import scale_of
+from ..opset.schema import Call
 from .lowered import Value
 from .to_capi import capi_tensor
 
@@ -23,6 +26,9 @@ KERNELS = {
     "multiply": lib.onegraph_multiply,
 }
 ON_CODES = frozenset(["look_up", "rescale", "add", "multiply"])  # the last input is a table, or a list of numbers
+MOST_TOKENS = 2**31 - 1  # of the kernel for attention
+# The highest instruction set that it may use: see ``onegraph_attention_level`` in ``include/onegraph.h``.
+ATTENTION_LEVEL = 3
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
 
 
@@ -64,6 +70,25 @@ class CompiledPointwise(CompiledKernel):
         self.number = lib.onegraph_pointwise
         self._tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
         self.code = ffi.new("int[]", list(code))
+        self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
+
+
+class CompiledAttention(CompiledKernel):
+    """The kernel for attention or its gradient.
+
+    Args:
+        call: the op.
+        inputs, outputs: the values at its ports, the mask behind query, key and value.
+    """
+
+    def __init__(self, call: Call, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+        self.number = lib.onegraph_attention
+        self._tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
+        (scale,) = struct.unpack("i", struct.pack("f", scale_of(call)))
+        is_backward, is_masked = call.schema.kind.endswith("Backward"), call.input("mask") is not None
+        limits = [min(call.s64(name), MOST_TOKENS) for name in ("past", "window")]
+        numbers = [is_backward, is_masked, call.flag("causal"), *limits, scale, ATTENTION_LEVEL]
+        self.code = ffi.new("int[]", [int(number) for number in numbers])
         self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from ..ir.op import schema_of
+from ..opset.editions.registry import HOST, base_of
+from ..opset.schema import Call
+from ..reference.host import KERNELS
 from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, is_scaling
-from .kernels import CompiledPointwise, has_kernel
+from .kernels import FLOATS, CompiledAttention, CompiledPointwise, has_kernel
 from .lowered import Lowered, Step, dense_of
 from .pointwise import code_of
 from .report import nbytes
@@ -31,6 +35,7 @@ class OwnKernels:
         self._lowered, self._schedule, self._values = lowered, schedule, schedule.values
         self._concats: set[int] = set()  # ids of the Concats whose result is complete
         self._pointwise: dict[object, CompiledPointwise] = {}
+        self._attention: dict[object, CompiledAttention] = {}
 
     def _has(self, kind: str, numbers: Sequence[int]) -> bool:
         return has_kernel(kind, [self._values[number] for number in numbers])
@@ -104,6 +109,25 @@ class OwnKernels:
         if step.kind not in BY_KIND or not self._has(BY_KIND[step.kind], numbers):
             return False
         self._schedule.add_kernel(BY_KIND[step.kind], numbers, self._schedule.note("copy", step, reason))
+        return True
+
+    def add_attention(self, step: Step) -> bool:
+        """Add attention or its gradient."""
+        op, schedule = step.op, self._schedule
+        values = [self._values[number] for number in (*step.inputs, *step.outputs)]
+        if op.edition != HOST or op.kind not in KERNELS or values[0].dtype not in FLOATS:
+            return False
+        if any(0 in value.shape for value in values):
+            return False
+        types = [None if tensor is None else tensor.type for tensor in op.inputs]
+        call = Call(base_of(schema_of(op)), op.attrs, types, len(op.outputs))
+        ins = [self._values[schedule.dense_copy(one)] if one.irregular else one for one in values[: len(step.inputs)]]
+        outs = values[len(step.inputs) :]
+        key = op.kind, *op.attrs.items(), *[(one.dtype, one.shape, one.strides) for one in (*ins, *outs)]
+        if key not in self._attention:
+            self._attention[key] = CompiledAttention(call, ins, outs)
+        note = schedule.note("kernel", step, "in tiles by onegraph: the library would write all scores to memory")
+        schedule.add_own(self._attention[key], ins, outs, (), note)
         return True
 
     def add_on_codes(self, step: Step) -> None:

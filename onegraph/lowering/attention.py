@@ -1,4 +1,8 @@
-"""Lowers scaled dot product attention to the ops that the library fuses: MatMul, Divide, Add, SoftMax, MatMul."""
+"""Lowers scaled dot product attention.
+
+Short sequences become the ops that the library fuses: MatMul, Divide, Add, SoftMax, MatMul. Long ones become the op
+Attention, which a kernel of the package computes without all scores in memory.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,10 @@ from .emitter import Array, Emitter, NotLowered, Value, dtype_of, numbers, rank_
 from .layers import matmul
 from .movement import NATIVE, cast, concat, reshape, transpose
 from .reduction import reduce
+
+# Number of scores of a head from which on the kernel for attention is faster than the fusions of the library: without
+# and with causality, for which it skips half of them. ``python -m benchmarks attention`` measures both.
+TILED_SCORES = 1 << 16, 1 << 12
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,27 @@ def attention(
     """
     if past is not None:
         key, value = concat(emit, [past[0], key], 2), concat(emit, [past[1], value], 2)
+    masking = masking or Masking()
+    if softcap == 0 and stage is None and precision in (None, DataType.f32) and is_tiled(query, key, masking):
+        return Attention(in_tiles(emit, query, key, value, scale=scale, masking=masking)[0], key, value, None)
+    return in_fusions(
+        emit, query, key, value, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage
+    )
+
+
+def in_fusions(
+    emit: Emitter,
+    query: Value,
+    key: Value,
+    value: Value,
+    *,
+    masking: Masking,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    precision: DataType | None = None,
+    stage: int | None = None,
+) -> Attention:
+    """:func:`attention` by the ops that the library fuses, which keeps the scores in memory."""
     batch, heads, tokens, size = _known(query, 4)
     kv_heads, keys = _known(key, 4)[1:3]
     group, dtype = heads // kv_heads, dtype_of(query)
@@ -109,7 +138,7 @@ def attention(
         stages.append(multiply(emit, capped, filled(softcap, query)))
     else:
         stages.append(stages[0])
-    bias, kept = _bias(emit, masking or Masking(), tokens, keys, dtype)
+    bias, kept = bias_of(emit, masking, tokens, keys, dtype)
     stages.append(stages[1] if bias is None else add(emit, stages[1], bias))
     wide = dtype if precision not in NATIVE or precision is None else precision
     shares = emit.op("SoftMax", [cast(emit, stages[2], wide)], {"axis": -1}, dtype=wide, outputs=[])
@@ -125,7 +154,30 @@ def attention(
     return Attention(found, key, value, None if stage is None else stages[stage])
 
 
-def _bias(
+def is_tiled(query: Value, key: Value, masking: Masking) -> bool:
+    """Whether the op Attention has this form, and its kernel is faster than the library's fusions."""
+    is_causal = masking.causal or masking.right == 0
+    fits = masking.lengths is None and masking.right <= 0 and (masking.left < 0 or is_causal)
+    scores = _known(query, 4)[2] * _known(key, 4)[2]
+    return fits and dtype_of(query) in NATIVE and scores >= TILED_SCORES[is_causal]
+
+
+def in_tiles(
+    emit: Emitter, query: Value, key: Value, value: Value, *, scale: float | None, masking: Masking
+) -> tuple[Value, Value]:
+    """The results of an Attention: the mixed values, and the logarithm of the sum of the exponentials of the scores."""
+    mask = masking.mask
+    if mask is not None:
+        mask = _widened(emit, mask, _known(key, 4)[2])
+        mask = mask if dtype_of(mask) is DataType.boolean else cast(emit, mask, dtype_of(query))
+    causal = masking.causal or masking.right == 0
+    attrs = {"causal": causal, "past": masking.past if causal else 0, "window": masking.left + 1}
+    given = attrs if scale is None else {**attrs, "scale": scale}
+    found: tuple[Value, Value] = emit.op("Attention", [query, key, value, mask], given, outputs=["dst", "logsumexp"])
+    return found
+
+
+def bias_of(
     emit: Emitter, masking: Masking, tokens: int, keys: int, dtype: DataType
 ) -> tuple[Value | None, Value | None]:
     """The numbers to add to the scores, and which rows see a key; None for nothing to add, and for all rows."""

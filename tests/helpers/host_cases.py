@@ -101,6 +101,7 @@ def cases() -> Iterator[HostCase]:
     yield from _movement(x)
     yield from _indexing(x)
     yield from _reductions(x)
+    yield from _attention()
 
 
 def _integers() -> Iterator[HostCase]:
@@ -209,6 +210,46 @@ def _reductions(x: Array) -> Iterator[HostCase]:
     numbers = np.arange(6).reshape(2, 3)
     yield HostCase("MatMul", [numbers, numbers], [numbers @ numbers.T], {"transpose_b": True})
     yield HostCase("MatMul", [numbers, numbers, _i(1, 2)], [numbers @ numbers.T + [1, 2]], {"transpose_b": True})
+
+
+def mixed(query: Array, key: Array, value: Array, scale: float, hidden: Array) -> tuple[Array, Array]:
+    """Attention of one query at a time, and its logsumexp; ``hidden`` is True for (batch, head, query, key)."""
+    batch, heads, queries, _ = query.shape
+    group = heads // key.shape[1]
+    dst, total = np.zeros((batch, heads, queries, value.shape[3])), np.full((batch, heads, queries), -np.inf)
+    for place in np.ndindex(batch, heads, queries):
+        at = place[0], place[1] // group
+        kept = np.flatnonzero(~hidden[place])
+        powers = np.exp(scale * (key[at][kept].astype(np.float64) @ query[place]))
+        if len(kept):
+            dst[place], total[place] = powers @ value[at][kept] / powers.sum(), np.log(powers.sum())
+    wide = np.float64 if query.dtype == np.float64 else np.float32
+    return dst.astype(query.dtype), total.astype(wide)
+
+
+def _attention() -> Iterator[HostCase]:
+    query, key, value = _f(2, 4, 3, 5), _f(2, 2, 6, 5)[::-1] * 0.5, _f(2, 2, 6, 7)
+    shown = np.zeros((2, 4, 3, 6), bool)
+    behind = np.arange(6) - np.arange(3)[:, None]
+    yield HostCase("Attention", [query, key, value], [mixed(query, key, value, 5**-0.5, shown)[0]])
+    causal = mixed(query, key, value, 0.5, shown | (behind > 2))[0]
+    yield HostCase("Attention", [query, key, value], [causal], {"scale": 0.5, "causal": True, "past": 2})
+    window = mixed(query, key, value, -1.0, shown | (behind > 3) | (behind <= 1))[0]
+    attrs = {"scale": -1.0, "causal": True, "past": 3, "window": 2}
+    yield HostCase("Attention", [query, key, value], [window], attrs)
+    mask = np.arange(18).reshape(3, 6) % 5 > 1
+    mask[1] = False  # this query sees no key
+    kept = mixed(query, key, value, 5**-0.5, shown | ~mask)[0]
+    yield HostCase("Attention", [query, key, value, mask], [kept])
+    wide = [array.astype(np.float64) for array in (query, key, value)]
+    bias = np.where(mask, 0, -np.inf)
+    yield HostCase("Attention", [*wide, bias], [mixed(*wide, 5**-0.5, shown | ~mask)[0]])
+    # One key: its share is 1 whatever query and key are, so grad_value is grad_dst, and the other gradients are 0.
+    one = [query[:, :2, :1], key[:, :, :1], value[:, :, :1]]
+    total = mixed(*one, 5**-0.5, np.zeros((2, 2, 1, 1), bool))[1]
+    diff = value[:, :, 1:2]
+    results = [np.zeros_like(one[0]), np.zeros_like(one[1]), diff]
+    yield HostCase("AttentionBackward", [*one, one[2], total, diff], results)
 
 
 def graph_of(case: HostCase) -> tuple[og.Graph, dict[str, Array]]:

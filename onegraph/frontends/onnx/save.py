@@ -21,7 +21,16 @@ from ...opset.editions.registry import BASE, base_of
 from ...opset.schema import Call, Fill, Schema, TensorType
 from ...serialize import with_constants
 from .own import TYPES
-from .saving import elementwise, host, interpolation, movement, normalization, quantization, reduction, windows
+from .saving import (
+    elementwise,
+    host,
+    interpolation,
+    movement,
+    normalization,
+    quantization,
+    reduction,
+    windows,
+)
 from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS

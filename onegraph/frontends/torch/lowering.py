@@ -62,7 +62,8 @@ def lower_call(call: FxNode, values: Mapping[FxNode, Any], metas: Metas, emit: E
     bound = {key: concrete(map_arg(one, values.__getitem__)) for key, one in given.items()}
     fakes = {key: map_arg(one, metas.__getitem__) for key, one in given.items()}
     emit.named(call.name)
-    return lowering(Node(call.target, bound, fakes, metas[call], emit))
+    read = frozenset([user.args[1] for user in call.users if user.target is operator.getitem])
+    return lowering(Node(call.target, bound, fakes, metas[call], read, emit))
 
 
 def lower_graph(

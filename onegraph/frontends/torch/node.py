@@ -28,11 +28,20 @@ class Node:
         name: the name of the op, such as ``aten.add.Tensor``.
         like: what the call returns, as fake tensors of known shapes.
         fakes: the arguments, by name, with fake tensors.
+        read: the places of the results that are read, if the call returns several.
     """
 
-    def __init__(self, target: Any, values: Mapping[str, Any], fakes: Mapping[str, Any], like: Any, emit: Emitter):
+    def __init__(
+        self,
+        target: Any,
+        values: Mapping[str, Any],
+        fakes: Mapping[str, Any],
+        like: Any,
+        read: frozenset[int],
+        emit: Emitter,
+    ) -> None:
         self.name, self.like, self.emit = str(target), like, emit
-        self.fakes = fakes
+        self.fakes, self.read = fakes, read
         self._values = values
 
     def __getitem__(self, name: str) -> Any:

@@ -16,6 +16,7 @@ from torch.fx.passes.infra.partitioner import Partition as Proposed
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from ...errors import UnsupportedError
+from ...reference.host import KERNELS
 from .lowering import array_of, is_call, lower_graph
 from .options import Options
 from .statistics import Left, Region, add, products_of
@@ -27,13 +28,14 @@ ALONE_REASON = "PyTorch runs so few ops as fast"
 HEAVY = frozenset(
     [
         *("convolution", "convolution_backward", "mm", "bmm", "addmm", "baddbmm", "linear"),
-        *("_scaled_dot_product_flash_attention_for_cpu", "native_layer_norm", "native_group_norm", "_softmax"),
+        *("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward"),
+        *("native_layer_norm", "native_group_norm", "_softmax"),
         *("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "native_batch_norm_backward"),
         *("_native_batch_norm_legit_no_training", "_native_batch_norm_legit_functional"),
         *("native_layer_norm_backward", "gelu", "gelu_backward", "_log_softmax"),
     ]
 )
-PRODUCTS = frozenset(
+MULTIPLYING = KERNELS.union(
     f"{family}{part}"
     for family in ("MatMul", "Convolution", "ConvTranspose")
     for part in ("", "BackwardData", "BackwardWeights")
@@ -127,13 +129,15 @@ class Part:
         )
 
     def fallbacks(self) -> set[str]:
-        """The names of the calls that numpy runs."""
+        """The names of the calls whose products numpy or a kernel of the package runs."""
         if self.model is None:
             return set()
         found = set()
         for one in self.model.report().partitions:
             if one.executor != "oneDNN":
-                found |= {name.split("/")[0] for kind, name in zip(one.ops, one.names, strict=True) if kind in PRODUCTS}
+                found |= {
+                    name.split("/")[0] for kind, name in zip(one.ops, one.names, strict=True) if kind in MULTIPLYING
+                }
         return found
 
 

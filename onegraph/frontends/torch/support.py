@@ -16,7 +16,7 @@ from ...errors import OneGraphError
 from ...ir.op import LogicalTensor
 from ...lowering.emitter import Emitter
 from ...opset.editions.registry import HOST
-from ...reference.host import VIEWS
+from ...reference.host import KERNELS, VIEWS
 from .lowering import concrete, is_call, lower_call, result_fits
 from .node import NotLowered
 from .types import DTYPES
@@ -139,7 +139,7 @@ def _tried(node: FxNode) -> Verdict:
         pairs = [(found, like)]
     if not all(result_fits(result, fake) for result, fake in pairs):
         return Verdict("the lowered ops have another shape or data type")
-    kinds = [op.kind for op in graph.ops if op.edition == HOST and op.kind not in VIEWS]
+    kinds = [op.kind for op in graph.ops if op.edition == HOST and op.kind not in VIEWS | KERNELS]
     moves = all(op.kind in ("StaticReshape", "StaticTranspose", *VIEWS) for op in graph.ops)
     if kinds:
         return Verdict(f"{HOST_REASON}: {', '.join(dict.fromkeys(kinds))}", host=True)

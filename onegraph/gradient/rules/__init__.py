@@ -2,6 +2,7 @@
 
 from . import (
     arithmetic,
+    attention,
     binary,
     convolution,
     elementwise,
@@ -25,6 +26,7 @@ __all__ = [
     "RULES",
     "Rule",
     "arithmetic",
+    "attention",
     "binary",
     "convolution",
     "described",

@@ -1,5 +1,5 @@
 // Kernels of the package itself: casts between float types, copies between layouts, Select, ReplaceNaN, arithmetic on
-// 8-bit codes, and several elementwise ops at once. Each family has a file in kernels/.
+// 8-bit codes, several elementwise ops at once, and attention. Each family has a file or a folder in kernels/.
 
 #pragma once
 
@@ -79,6 +79,33 @@ private:
     std::vector<Tensor> tensors_;
     std::vector<Instruction> instructions_;
     bool is_large_; // whether the results are written past the caches
+};
+
+struct AttentionMemory;
+struct AttentionProblem;
+struct AttentionTiles;
+
+// Scaled dot product attention, or its gradient, with memory that is linear in the numbers of queries and keys.
+//
+// Tensors, each (batch, heads, tokens, size) with any strides: query, key, value, and a mask that is broadcast to the
+// scores; dst, and its logsumexp without the last axis. The gradient takes query, key, value, dst, logsumexp, grad_dst and
+// the mask, and gives the gradients of query, key and value. A row that sees no key is 0, and its logsumexp minus infinity.
+class Attention : public Runnable {
+public:
+    // `code`: the numbers of onegraph_attention_number.
+    Attention(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+    ~Attention() override;
+
+    // The gradients are bit-equal for equal numbers of threads, dst for any number.
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    void forward(const AttentionMemory &memory, int threads) const;
+    void backward(const AttentionMemory &memory, int threads) const;
+
+    bool is_backward_;
+    const AttentionTiles *tiles_;
+    std::unique_ptr<AttentionProblem> problem_;
 };
 
 } // namespace onegraph

@@ -4,7 +4,7 @@ They are the edition ``host``. No other edition contains them, so checking a gra
 numpy functions are in :mod:`onegraph.reference.host`.
 """
 
-from . import arithmetic, collective, detection, foreign, indexing, logic, movement, reduction
+from . import arithmetic, attention, collective, detection, foreign, indexing, logic, movement, reduction
 
 CATEGORIES = (
     arithmetic.OPS,
@@ -12,6 +12,7 @@ CATEGORIES = (
     movement.OPS,
     indexing.OPS,
     detection.OPS,
+    attention.OPS,
     reduction.OPS,
     collective.OPS,
     foreign.OPS,

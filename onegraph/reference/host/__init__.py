@@ -9,10 +9,13 @@ import numpy as np
 from ...errors import ArgumentError, OutOfMemoryError
 from ...ir.op import Array, Op
 from ...opset.schema import Call, Schema
-from . import arithmetic, collective, detection, foreign, indexing, movement
+from . import arithmetic, attention, collective, detection, foreign, indexing, movement
 
 # Reshapes, slices and the like return a view where numpy can.
 VIEWS = frozenset(["Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand"])
+
+# Ops that kernels of the package compute.
+KERNELS = frozenset(["Attention", "AttentionBackward"])
 
 # Ops whose functions write into the array ``out``: those that change a few elements of a copy, so that the copy is made
 # once, and those that work on memory which others change.
@@ -22,7 +25,7 @@ INTO = frozenset(["ScatterElements", "ScatterND", "AllReduceStart", "AllReduceDo
 def host_function(schema: Schema) -> Callable[..., object]:
     """The numpy function of a host op; KeyError if there is none."""
     name = schema.name.removeprefix("host_")
-    for module in (arithmetic, movement, indexing, detection, collective, foreign):
+    for module in (arithmetic, movement, indexing, detection, attention, collective, foreign):
         function: Callable[..., object] | None = getattr(module, name, None) or getattr(module, f"{name}_", None)
         if function is not None:
             return function

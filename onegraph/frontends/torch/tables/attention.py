@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
-from ....lowering.attention import Masking, attention
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ....lowering.attention import Masking, in_fusions, in_tiles, is_tiled
 from ....lowering.elementwise import multiply
 from ....lowering.emitter import Value, dtype_of, is_known
 from ....lowering.movement import cast
+from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from .elementwise import native
 from .norms import finite
 
 
-@lowers("_scaled_dot_product_flash_attention_for_cpu.default")
-def flash_attention(node: Node) -> list[Value | None]:
-    """softmax(query @ key.T * scale + mask) @ value, as the pattern that the library fuses."""
+def _operands(node: Node) -> tuple[Value, Value, Value]:
+    """query, key and value."""
     if node["dropout_p"]:
         raise NotLowered("dropout draws random numbers")
     query, key, value = (native(node, name) for name in ("query", "key", "value"))
+    return query, key, value
+
+
+@lowers("_scaled_dot_product_flash_attention_for_cpu.default")
+def flash_attention(node: Node) -> list[Value | None]:
+    """softmax(query @ key.T * scale + mask) @ value, and the logarithm of the sum of the exponentials of the scores.
+
+    In inference, short sequences are the pattern that the library fuses.
+    """
+    query, key, value = _operands(node)
     mask, factor = node["attn_mask"], None
+    masking = Masking(mask, bool(node["is_causal"]))
+    if 1 in node.read or is_tiled(query, key, masking):
+        return [*in_tiles(node.emit, query, key, value, scale=node["scale"], masking=masking)]
     if mask is not None and not is_known(mask):
         mask, factor = finite(node, cast(node.emit, mask, dtype_of(query)))
-    masking = Masking(mask=mask, causal=bool(node["is_causal"]), open=factor is not None)
-    found = attention(node.emit, query, key, value, scale=node["scale"], masking=masking).output
+    masking = replace(masking, mask=mask, open=factor is not None)
+    found = in_fusions(node.emit, query, key, value, scale=node["scale"], masking=masking).output
     return [found if factor is None else multiply(node.emit, found, factor), None]
+
+
+@lowers("_scaled_dot_product_flash_attention_for_cpu_backward.default")
+def flash_attention_backward(node: Node) -> Sequence[Value]:
+    """The gradients of query, key and value."""
+    operands, emit = _operands(node), node.emit
+    dst, diff = native(node, "out"), native(node, "grad_out")
+    total = cast(emit, node.value("logsumexp"), DataType.f32)
+    mask = node["attn_mask"]
+    given = {"causal": bool(node["is_causal"])}
+    attrs = given if node["scale"] is None else {**given, "scale": node["scale"]}
+    found: Sequence[Value] = emit.op("AttentionBackward", [*operands, dst, total, diff, mask], attrs)
+    return found

@@ -1,0 +1,180 @@
+// Divides attention and its gradient into blocks of rows for threads.
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "problem.h"
+
+#include "../../kernels.h"
+#include "../shares.h"
+
+#include "../floats.h"
+
+namespace onegraph {
+namespace {
+
+constexpr std::size_t ALIGNMENT = 64;
+
+// Memory that is freed at the end of a run.
+class Scratch {
+public:
+    explicit Scratch(std::size_t size) : memory_(static_cast<char *>(onegraph_host_allocate(std::max<std::size_t>(size, 1), ALIGNMENT))) {}
+    ~Scratch() { onegraph_host_deallocate(memory_); }
+    Scratch(const Scratch &) = delete;
+    Scratch &operator=(const Scratch &) = delete;
+
+    char *at(std::size_t place) const { return memory_ + place; }
+
+private:
+    char *memory_;
+};
+
+#if defined(__x86_64__)
+bool has_bf16() {
+    static const bool found = has_avx512() && __builtin_cpu_supports("avx512bf16");
+    return found;
+}
+
+bool has_fma() {
+    static const bool found = has_avx2() && __builtin_cpu_supports("fma");
+    return found;
+}
+#endif
+
+// The tiles for a data type on this CPU.
+const AttentionTiles &tiles_for(dnnl_data_type_t type, int level) {
+#if defined(__x86_64__)
+    if (type == dnnl_bf16 && level > 2 && has_bf16()) return BF16_TILES;
+    if (level > 1 && has_avx512()) return AVX512_TILES;
+    if (level > 0 && has_fma()) return AVX2_TILES;
+#endif
+    return PORTABLE_TILES;
+}
+
+AttentionTensor described(const dnnl_graph_logical_tensor_t &tensor, std::size_t rank) {
+    std::ptrdiff_t strides[4] = {};
+    const auto size = static_cast<std::ptrdiff_t>(size_of(tensor.data_type));
+    const std::size_t first = rank - static_cast<std::size_t>(tensor.ndims);
+    for (int axis = 0; axis < tensor.ndims; axis++)
+        if (tensor.dims[axis] > 1) strides[first + static_cast<std::size_t>(axis)] = tensor.layout.strides[axis] * size;
+    return {tensor.data_type, strides[0], strides[1], strides[2], strides[3]};
+}
+
+// Calls `function` with the members and the rank of each tensor, in the order of the ports.
+template <typename Function>
+void for_each_port(bool is_backward, const AttentionProblem &p, const Function &function) {
+    using P = AttentionProblem;
+    using M = AttentionMemory;
+    function(&P::query, &M::query, 4), function(&P::key, &M::key, 4), function(&P::value, &M::value, 4);
+    if (!is_backward && p.has_mask) function(&P::mask, &M::mask, 4);
+    function(&P::dst, &M::dst, 4);
+    if (p.has_logsumexp) function(&P::logsumexp, &M::logsumexp, 3);
+    if (!is_backward) return;
+    function(&P::grad_dst, &M::grad_dst, 4);
+    if (p.has_mask) function(&P::mask, &M::mask, 4);
+    function(&P::grad_query, &M::grad_query, 4), function(&P::grad_key, &M::grad_key, 4);
+    function(&P::grad_value, &M::grad_value, 4);
+}
+
+} // namespace
+
+Attention::Attention(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code)
+    : is_backward_(code[onegraph_attention_backward] != 0), tiles_(nullptr), problem_(std::make_unique<AttentionProblem>()) {
+    AttentionProblem &p = *problem_;
+    p.has_mask = code[onegraph_attention_mask] != 0;
+    const std::size_t inputs = (is_backward_ ? 6u : 3u) + p.has_mask, outputs = count - n_inputs;
+    if (n_inputs != inputs || (is_backward_ ? outputs != 3 : outputs != 1 && outputs != 2))
+        throw std::invalid_argument("wrong number of tensors");
+    const auto &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
+    p.batches = query.dims[0], p.heads = key.dims[1], p.group = query.dims[1] / key.dims[1];
+    p.queries = query.dims[2], p.keys = key.dims[2], p.size = query.dims[3], p.value_size = value.dims[3];
+    std::memcpy(&p.scale, &code[onegraph_attention_scale], sizeof p.scale);
+    const bool is_causal = code[onegraph_attention_causal] != 0;
+    p.past = is_causal ? code[onegraph_attention_past] : p.keys;
+    p.window = code[onegraph_attention_window] > 0 ? code[onegraph_attention_window] : p.queries + p.past + p.keys;
+    p.has_logsumexp = is_backward_ || outputs == 2;
+    for_each_port(is_backward_, p, [&](AttentionTensor AttentionProblem::*tensor, char *AttentionMemory::*, std::size_t rank) {
+        p.*tensor = described(**tensors++, rank);
+    });
+    tiles_ = &tiles_for(query.data_type, code[onegraph_attention_level]);
+}
+
+Attention::~Attention() = default;
+
+void Attention::run(void *const *addresses, int threads) const {
+    AttentionMemory memory {};
+    for_each_port(is_backward_, *problem_, [&](AttentionTensor AttentionProblem::*, char *AttentionMemory::*address, std::size_t) {
+        memory.*address = static_cast<char *>(*addresses++);
+    });
+    if (is_backward_)
+        backward(memory, std::max(threads, 1));
+    else
+        forward(memory, std::max(threads, 1));
+}
+
+void Attention::forward(const AttentionMemory &memory, int threads) const {
+    const AttentionProblem &p = *problem_;
+    const long heads = p.batches * p.heads, blocks = (p.rows() + tiles_->block - 1) / tiles_->block;
+    const std::size_t size = tiles_->forward_memory(p);
+    const int used = static_cast<int>(std::min<long>(threads, heads * blocks));
+    const Scratch scratch(size * static_cast<std::size_t>(used));
+    std::atomic<long> taken {0};
+    together(used, [&](std::size_t thread) {
+        for (long i; (i = taken++) < heads * blocks;) {
+            const long head = i / blocks, begin = (blocks - 1 - i % blocks) * tiles_->block; // causal: the longest first
+            const AttentionBlock block {head / p.heads, head % p.heads, begin, std::min(begin + tiles_->block, p.rows())};
+            tiles_->forward(p, memory, block, scratch.at(size * thread));
+        }
+    });
+}
+
+namespace {
+
+// Into how many parts to divide the rows of each head, so that the threads have about equal work.
+long parts_for(long heads, long blocks, int threads) {
+    long parts = 1;
+    const auto is_balanced = [&] {
+        const long items = heads * parts, rounds = (items + threads - 1) / threads;
+        return items * 10 >= rounds * threads * 9;
+    };
+    while (parts < blocks && !is_balanced())
+        parts++;
+    return parts;
+}
+
+} // namespace
+
+void Attention::backward(const AttentionMemory &memory, int threads) const {
+    const AttentionProblem &p = *problem_;
+    const long heads = p.batches * p.heads, blocks = (p.rows() + tiles_->block - 1) / tiles_->block;
+    const long parts = parts_for(heads, blocks, threads);
+    const auto used = static_cast<std::size_t>(std::min<long>(threads, heads * parts));
+    const std::size_t size = tiles_->backward_memory(p), sums = tiles_->sums(p);
+    // A head in one part is finished by its thread, which uses the memory of the sums again.
+    const std::size_t kept = parts == 1 ? used : static_cast<std::size_t>(heads * parts);
+    const Scratch scratch(size * used), all_sums(kept * sums * sizeof(float));
+    std::atomic<long> taken {0}, finished {0};
+    const auto sums_of = [&](std::size_t place) { return reinterpret_cast<float *>(all_sums.at(place * sums * sizeof(float))); };
+    together(static_cast<int>(used), [&](std::size_t thread) {
+        for (long i; (i = taken++) < heads * parts;) {
+            const long head = i / parts;
+            float *const found = sums_of(parts == 1 ? thread : static_cast<std::size_t>(i));
+            std::fill_n(found, sums, 0.0f);
+            for (long begin = i % parts * tiles_->block; begin < p.rows(); begin += parts * tiles_->block) {
+                const AttentionBlock block {head / p.heads, head % p.heads, begin, std::min(begin + tiles_->block, p.rows())};
+                tiles_->backward(p, memory, block, found, scratch.at(size * thread));
+            }
+            if (parts == 1) tiles_->finish(p, memory, head / p.heads, head % p.heads, found, 1);
+        }
+    });
+    if (parts == 1) return;
+    together(static_cast<int>(used), [&](std::size_t) {
+        for (long head; (head = finished++) < heads;)
+            tiles_->finish(p, memory, head / p.heads, head % p.heads, sums_of(static_cast<std::size_t>(head * parts)), parts);
+    });
+}
+
+} // namespace onegraph

@@ -1,0 +1,27 @@
+// Attention of bf16 tensors with the dot products of AVX-512.
+
+#include "problem.h"
+
+#include "../floats.h"
+#pragma GCC optimize("fp-contract=fast")
+
+#if defined(__x86_64__)
+// gcc 12 warns of variables of its own intrinsics that are uninitialized on purpose.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,f16c,prefer-vector-width=512")
+#define ONEGRAPH_PAIRS
+
+namespace onegraph {
+namespace {
+
+constexpr long LANES = 16, VECTORS = 2, ROWS = 8;
+#include "vectors.inc"
+#include "tiles.inc"
+
+} // namespace
+
+const AttentionTiles BF16_TILES = TILES;
+
+} // namespace onegraph
+#endif

@@ -1,0 +1,19 @@
+// Attention on any CPU.
+
+#include "problem.h"
+
+#include "../floats.h"
+#pragma GCC optimize("fp-contract=fast")
+
+namespace onegraph {
+namespace {
+
+constexpr long LANES = 4, VECTORS = 2, ROWS = 4;
+#include "vectors.inc"
+#include "tiles.inc"
+
+} // namespace
+
+const AttentionTiles PORTABLE_TILES = TILES;
+
+} // namespace onegraph

@@ -1,0 +1,65 @@
+// Scaled dot product attention: what is computed, and the tiles that compute it, compiled once for each instruction set.
+
+#pragma once
+
+#include <cstddef>
+
+#include "guard.h"
+
+namespace onegraph {
+
+// The layout of a tensor (batch, heads, tokens, size). Strides are in bytes, and 0 along a broadcast axis.
+struct AttentionTensor {
+    dnnl_data_type_t type = dnnl_data_type_undef;
+    std::ptrdiff_t batch = 0, head = 0, token = 0, element = 0;
+};
+
+// softmax(scale * query @ key.T + mask) @ value. Each head of key and value serves `group` heads of the query.
+//
+// The rows of a group, its heads one after another, are computed together in blocks. Query t sees the keys from
+// t + past - window + 1 to t + past; `window` and `past` are so large that they hide nothing where nothing is hidden.
+struct AttentionProblem {
+    long batches, heads, group, queries, keys, size, value_size; // `heads`: of key and value
+    float scale;
+    long past, window;
+    bool has_mask, has_logsumexp;
+    AttentionTensor query, key, value, mask, dst, logsumexp, grad_dst, grad_query, grad_key, grad_value;
+
+    long rows() const { return group * queries; }
+};
+
+// The addresses of the tensors.
+struct AttentionMemory {
+    char *query, *key, *value, *mask;
+    char *dst, *logsumexp; // results of the forward, inputs of the backward
+    char *grad_dst, *grad_query, *grad_key, *grad_value;
+};
+
+// A block of rows of one group.
+struct AttentionBlock {
+    long batch, head, begin, end; // of key and value; from row `begin` to row `end`
+};
+
+// The functions for one instruction set.
+struct AttentionTiles {
+    long block; // the largest number of rows of a block
+
+    // Bytes of memory, aligned to 64, that a thread needs for a block.
+    std::size_t (*forward_memory)(const AttentionProblem &);
+    std::size_t (*backward_memory)(const AttentionProblem &);
+    // Number of f32 in which the gradients of one head of key and value are summed.
+    std::size_t (*sums)(const AttentionProblem &);
+
+    void (*forward)(const AttentionProblem &, const AttentionMemory &, const AttentionBlock &, char *memory);
+    // Writes the gradient of the query, and adds to the sums of the head.
+    void (*backward)(const AttentionProblem &, const AttentionMemory &, const AttentionBlock &, float *sums, char *memory);
+    // Writes the gradients of key and value: the sum of `count` sums, which lie one behind another.
+    void (*finish)(const AttentionProblem &, const AttentionMemory &, long batch, long head, float *sums, long count);
+};
+
+extern const AttentionTiles PORTABLE_TILES;
+#if defined(__x86_64__)
+extern const AttentionTiles AVX2_TILES, AVX512_TILES, BF16_TILES;
+#endif
+
+} // namespace onegraph
