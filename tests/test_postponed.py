@@ -141,3 +141,14 @@ def test_threads_compile_at_the_same_time():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_cached_partitions_of_equal_layers_are_all_compiled(attempts):
+    before = og.capi.get_compiled_partition_cache_capacity()
+    og.capi.set_compiled_partition_cache_capacity(1024)
+    try:
+        graph, x = layers(4), inputs()
+        assert np.allclose(graph.compile()(x).y, og.reference.run(graph, {"x": x})["y"], atol=1e-5)
+        assert attempts == [True]
+    finally:
+        og.capi.set_compiled_partition_cache_capacity(before)

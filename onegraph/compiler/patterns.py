@@ -56,11 +56,12 @@ class Patterns:
         self._lowered, self._schedule, self._fpmath_mode = lowered, schedule, fpmath_mode
         self._values = schedule.values
         self._patterns: dict[tuple[Wiring, tuple[bool, ...]], Pattern] = {}
+        self._made: list[Pattern] = []  # also those that another one with other constants has replaced
         self._keeps, self._unkept, self._postpones = keeps, unkept, postpones
         self._can_keep = HASHES_CONSTANTS and programs_keep_constants() and not lib.onegraph_can_prepare()
 
     def __iter__(self) -> Iterator[Pattern]:
-        return iter(self._patterns.values())
+        return iter(self._made)
 
     def find(
         self, steps: Sequence[Step], partition: Partition | None = None, results: Sequence[int] = ()
@@ -116,6 +117,7 @@ class Patterns:
         ends = inputs, results, numbers
         pattern = Pattern(partition, steps, *ends, size, keeps, self._postpones, reason, cut)
         self._patterns[key] = pattern
+        self._made.append(pattern)
         pattern.lifts = lifts
         pattern.flops = f32_flops(steps, [self._values[number] for number in inputs])
         pattern.marks = tuple(self._marks(steps, lifts))
