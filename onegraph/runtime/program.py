@@ -19,6 +19,7 @@ from ..compiler.lower import lower
 from ..compiler.pointwise import join_elementwise
 from ..compiler.repetition import repeat_for_readers
 from ..compiler.report import PartitionReport
+from ..compiler.reproducible import Choice, Reproducible
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
@@ -26,6 +27,7 @@ from ..compiler.thread_tuning import LONG_SECONDS, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
+from .equal_bits import agrees
 from .frame import Frame
 from .kept_constants import count_kept
 from .placement import place_values
@@ -44,7 +46,7 @@ class Program:
 
     Args:
         graph: a graph with known shapes.
-        policy, fallback, fpmath_mode, threads: as for :meth:`onegraph.Graph.compile`.
+        policy, fallback, fpmath_mode, threads, reproducible: as for :meth:`onegraph.Graph.compile`.
         shared: what other programs of the executable have computed from constants; nothing by default.
 
     Raises:
@@ -59,6 +61,7 @@ class Program:
         fallback: bool,
         fpmath_mode: str,
         threads: Threads = None,
+        reproducible: bool = False,
         shared: SharedConstants | None = None,
     ) -> None:
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
@@ -74,7 +77,9 @@ class Program:
                 _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
             self.placement = place_values(graph, schedule)
             self._spare_arenas: list[Array] = []  # of trials; the next frame takes over the memory
-            self._plan(schedule, threads)
+            self._plan(
+                schedule, threads, Reproducible(lowered, fpmath_mode, schedule, agrees) if reproducible else None
+            )
             taken = self._prepare()
             if not taken:
                 break
@@ -84,7 +89,7 @@ class Program:
             elif attempts > 1:  # the first time may be a collision, which partitions that are made again do not have
                 unkept |= {step.id for note in taken for step in schedule.notes[note].steps}
 
-    def _plan(self, schedule: Schedule, threads: Threads) -> None:
+    def _plan(self, schedule: Schedule, threads: Threads, reproducible: Reproducible | None) -> None:
         """Divide the steps between C and numpy, and choose the numbers of threads."""
         in_c = [step for step in schedule.steps if isinstance(step, CompiledStep)]
         self.parts = _parts(schedule.steps)
@@ -100,12 +105,28 @@ class Program:
             chosen = threads if isinstance(threads, Mapping) else {}
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             in_c, counts = share_threads(in_c, chosen, limit, self._measure if is_measurable else None)
+        if reproducible is not None:
+            in_c, counts = self._settle(schedule, reproducible.choose(in_c, counts, every or limit))
         self.source = self._source(in_c, every)
-        if not every:
+        if reproducible is not None or not every:
             self.source.threads = counts
         self._keeping = [step.note for step in in_c if step.again is not None]
         self._notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
+
+    def _settle(self, schedule: Schedule, choices: Sequence[Choice]) -> tuple[list[CompiledStep], list[int]]:
+        """Replace the compiled steps of a schedule by the chosen ones; returns them and their numbers of threads."""
+        remaining, steps = iter(choices), list[CompiledStep | NumpyStep]()
+        for step in schedule.steps:
+            steps += next(remaining).steps if isinstance(step, CompiledStep) else [step]
+        schedule.steps = steps
+        for choice in choices:
+            number = choice.steps[0].note
+            note = schedule.notes[number]
+            schedule.notes[number] = note._replace(reasons=tuple(dict.fromkeys([*note.reasons, choice.reason])))
+        self.parts = _parts(schedule.steps)
+        chosen = [(step, choice.threads) for choice in choices for step in choice.steps]
+        return [step for step, _ in chosen], [threads for _, threads in chosen]
 
     def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
         placed = self.placement
