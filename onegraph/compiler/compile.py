@@ -197,7 +197,9 @@ class _StepCompiler:
         if HASHES_CONSTANTS and made._compilation.keeps_constants:
             again = partial(self._patterns.partition_again, steps, ends[count:])
         schedule.steps.append(
-            CompiledStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, shifts, again)
+            CompiledStep(
+                made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, shifts, again, ends
+            )
         )
         schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target, why in copies:

@@ -61,8 +61,7 @@ def _matmul(step: Step, values: Values) -> Ports:
     """Matrices in front of the last two axes, or the rows of one matrix."""
     left, right, result = (values[number].shape for number in (*step.inputs[:2], step.outputs[0]))
     if len(result) > 2:
-        sides = [port for port, shape in ((0, left), (1, right)) if len(shape) == len(result) and shape[0] == result[0]]
-        return sides if result[0] > 1 else None
+        return [port for port, shape in ((0, left), (1, right)) if len(shape) == len(result) and shape[0] == result[0]]
     return (0,) if len(left) == len(right) == 2 and not step.attrs.get("transpose_a") else None
 
 
@@ -120,4 +119,4 @@ def independent_parts(steps: Sequence[Step], values: Values) -> Parts | None:
         shared |= others
         by_row |= rows | {*step.outputs}
     counts = [values[number].shape[:1] for number in by_row]
-    return Parts(by_row, gcd(*[count[0] for count in counts])) if counts and all(counts) else None
+    return Parts(by_row, gcd(*[count[0] for count in counts]) or 1) if all(counts) else None

@@ -107,15 +107,13 @@ class Reproducible:
     def _decided(self, step: CompiledStep, note: Note, most: int) -> tuple[int, str]:
         """The number of threads, 0 for the canonical form; and the reason."""
         tensors, form, reason = [*note.inputs, *note.outputs], None, AGREED
-        if len(tensors) != len(step.pieces):  # an elementwise op on fewer axes
+        if not step.ends:  # an elementwise op on fewer axes
             return most, AGREED
         try:
             form = _Part(step, note, self._lowered, self._fpmath_mode)
         except OneGraphError:
             reason = FIXED
-        if form is not None and form.count == 1:
-            form = None
-        divided = [form is not None and value.id in form.values for value in tensors]
+        divided = [form is not None and number in form.values for number in step.ends]
         for count in dict.fromkeys([most, *[one for one in reversed(powers_of_two(most)) if one < most], 1]):
             trial = compiled_for(step, count, self._made)
             if form is None and count == 1:
@@ -157,14 +155,14 @@ class _Part:
         if parts is None:
             raise UnsupportedError("rows depend on each other")
         self.values, self.count, self._whole = parts.values, parts.number, step
-        ends = [*note.inputs, *note.outputs]
-        if len(ends) != len(step.pieces):
-            raise UnsupportedError("the step has other ports than its ops")
-        self._ports = {value.id: port for port, value in enumerate(ends)}
+        ends = [
+            value._replace(id=number) for number, value in zip(step.ends, (*note.inputs, *note.outputs), strict=True)
+        ]
+        ports = {number: port for port, number in enumerate(step.ends)}
         strides = {value.id: value.strides for value in ends}
         values = {n: self._part_of(value, strides.get(n)) for n, value in lowered.values.items() if n in parts.values}
         divided = replace(lowered, values=lowered.values | {value.id: value for value in ends} | values)
-        results = [value.id for value in note.outputs]
+        results = step.ends[step.n_inputs :]
         graph, _ = capi_graph(divided, fpmath_mode, [_with_shape(one, values) for one in note.steps], results)
         found = graph.partitions("fusion" if len(note.steps) > 1 else "debug")
         partition = next((one for one in found if len(one.ops) == len(note.steps)), None)
@@ -174,9 +172,9 @@ class _Part:
         kinds = [tensor.property for tensor in step.compiled.inputs]
         inputs = [*dict.fromkeys(partition.input_ids)]
         outputs = [*partition.output_ids]
-        self._order = [self._ports[number] for number in (*inputs, *outputs)]
+        self._order = [ports[number] for number in (*inputs, *outputs)]
         self._bytes = [_first_axis(values[number]) if number in values else 0 for number in (*inputs, *outputs)]
-        ins = [capi_tensor(number, divided.values[number], kinds[self._ports[number]]) for number in inputs]
+        ins = [capi_tensor(number, divided.values[number], kinds[ports[number]]) for number in inputs]
         outs = [_with_strides(number, divided.values[number]) for number in outputs]
         threads = ThreadCount()
         try:

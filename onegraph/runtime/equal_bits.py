@@ -19,9 +19,10 @@ from .plan import Plan, PlanSource
 # Elements of results to compare. Few sums that differ in f32 still differ after rounding to 16 bits.
 ENOUGH = {2: 1 << 18}
 ENOUGH_OTHERS = 1 << 13
-MOST_DRAWS = 32
-# Parts at either end, where kernels handle remainders, and parts between them.
-MOST_PARTS = 16
+# The first draw is positive, because a variance or the source of a Log is; the second has numbers of both signs.
+LEAST_DRAWS, MOST_DRAWS = 2, 32
+# Every part is compared, because kernels handle the rows at the ends of the shares of threads in another way.
+MOST_PARTS = 1 << 12
 POOL = 65521  # numbers; a prime, so that no axis has a period
 
 
@@ -36,9 +37,9 @@ def agrees(case: Case) -> bool:
     runs = [_plan([whole], case.threads, memory), _plan(canonical, 1, memory)]
     compared, draw = 0, 0
     enough = max(ENOUGH.get(tensors[port].dtype.numpy.itemsize, ENOUGH_OTHERS) for port in outputs)
-    while compared < enough and draw < MOST_DRAWS:
+    while (compared < enough and draw < MOST_DRAWS) or draw < LEAST_DRAWS:
         for port in range(n_inputs):
-            _fill(memory[port], tensors[port], 16 * draw + port)
+            _fill(memory[port], tensors[port], len(tensors) * draw + port, is_positive=draw % 2 == 0)
         for block in memory[n_inputs:]:
             block.fill(0)
         for plan in runs:
@@ -73,9 +74,7 @@ def _chosen(parts: int) -> list[int]:
     """Some of the parts."""
     if parts <= MOST_PARTS:
         return [*range(parts)]
-    quarter = MOST_PARTS // 4
-    between = [parts * number // (quarter + 1) for number in range(1, quarter + 1)]
-    return sorted({*range(quarter), *between, *range(parts - 2 * quarter, parts)})
+    return sorted(np.random.default_rng(0).choice(parts, MOST_PARTS, replace=False).tolist())
 
 
 def _memory_of(value: Value) -> Array:
@@ -92,18 +91,19 @@ def _bits(block: Array, value: Value) -> Array:
     return _view(block, value, np.dtype(f"u{value.dtype.numpy.itemsize}"))
 
 
-def _fill(block: Array, value: Value, seed: int) -> None:
+def _fill(block: Array, value: Value, seed: int, *, is_positive: bool) -> None:
     """Write a constant, or random numbers."""
     view = _view(block, value, value.dtype.numpy)
-    view[...] = _numbers(value, seed) if value.constant is None else value.constant.reshape(value.shape)
+    view[...] = _numbers(value, seed, is_positive) if value.constant is None else value.constant.reshape(value.shape)
 
 
-def _numbers(value: Value, seed: int) -> Array:
+def _numbers(value: Value, seed: int, is_positive: bool) -> Array:
     random, dtype, count = np.random.default_rng(seed), value.dtype.numpy, min(POOL, prod(value.shape))
     if value.dtype is DataType.boolean:
         numbers: Array = random.integers(0, 2, count, np.uint8).astype(dtype)
     elif dtype.kind in "iu":
         numbers = random.integers(0, 256, count).astype(dtype)  # all codes of 8 bits
     else:
-        numbers = random.standard_normal(count, np.float32).astype(dtype)
+        drawn = random.standard_normal(count, np.float32)
+        numbers = (np.abs(drawn) if is_positive else drawn).astype(dtype)
     return np.resize(numbers, value.shape)

@@ -64,7 +64,9 @@ class Program:
         reproducible: bool = False,
         shared: SharedConstants | None = None,
     ) -> None:
-        lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
+        # Whether numpy is faster depends on the batch, and numpy adds in an order of its own.
+        lowered = lower(graph, fallback=fallback and not reproducible, shared=shared)
+        lowered = fold_constants(lowered, policy)
         if policy == "fusion":
             lowered = join_elementwise(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
