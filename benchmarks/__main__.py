@@ -20,6 +20,7 @@ NAMES = (
     "fusion",
     "blocks",
     "inference",
+    "reproducible",
     "training",
     "onnx",
     "peak",
