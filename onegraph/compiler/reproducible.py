@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..capi import CompiledPartition, LogicalTensor
 from ..capi.engine import default_engine
 from ..capi.threads import ThreadCount, restore_threads
-from ..errors import OneGraphError, UnsupportedError
+from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .independent_rows import independent_parts
 from .kernels import CompiledKernel
 from .lowered import Dims, Lowered, Step, Value, dense_of
@@ -111,6 +111,8 @@ class Reproducible:
             return most, AGREED
         try:
             form = _Part(step, note, self._lowered, self._fpmath_mode)
+        except OutOfMemoryError:
+            raise
         except OneGraphError:
             reason = FIXED
         divided = [form is not None and number in form.values for number in step.ends]
