@@ -7,7 +7,7 @@ CLUSTER := .venv-cluster
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/* onegraph/native/csrc/kernels/*/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-pure test-newer test-onnx test-torch test-cluster stress asan tsan lint bench fuzz docs wheel test-wheel clean
+.PHONY: demo test test-pure test-newer test-onnx test-torch test-cluster test-reproducible stress asan tsan lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	@$(BIN)/python examples/checking_attributes.py
@@ -45,6 +45,11 @@ test-pure: $(VENV)/.dev
 	$(BIN)/python tests/without_library.py -n 2
 
 # Tests threads, forks and signals for a long time, and checks memory over 100,000 executions and 10,000 compilations.
+# Compares hashes over threads, batches and processes, with the CPU's instructions and with AVX2 alone; an hour.
+test-reproducible: $(VENV)/.dev
+	$(BIN)/python -m tests.reproducible_models
+	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m tests.reproducible_models
+
 stress: $(VENV)/.dev
 	ONEGRAPH_STRESS=1 $(BIN)/python -m pytest -n 2 tests/test_stress.py
 

@@ -21,6 +21,7 @@ NAMES = (
     "attention",
     "blocks",
     "inference",
+    "reproducible",
     "training",
     "onnx",
     "peak",

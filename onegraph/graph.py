@@ -73,6 +73,7 @@ class Graph(DataGraph):
         fallback: bool = True,
         fpmath_mode: str | None = "strict",
         threads: int | Mapping[int, int] | None = None,
+        reproducible: bool = False,
     ) -> Executable:
         """Compile for the CPU engine.
 
@@ -85,6 +86,8 @@ class Graph(DataGraph):
             threads: number of threads to execute with. By default every partition gets the number that measured best,
                 up to the limit of the calling thread (``onegraph.set_num_threads``). A dictionary sets the number for
                 some partitions, by their index in ``report()``.
+            reproducible: True chooses kernels whose results have the same bits for any number of threads, any batch
+                size and any process on the same CPU. Compilation takes longer.
 
         Returns:
             The executable. The graph can be extended and compiled again; this executable does not change.
@@ -100,7 +103,12 @@ class Graph(DataGraph):
         from .runtime.executable import compile_graph
 
         return compile_graph(
-            Graph.copy(self), policy=policy, fallback=fallback, fpmath_mode=fpmath_mode, threads=threads
+            Graph.copy(self),
+            policy=policy,
+            fallback=fallback,
+            fpmath_mode=fpmath_mode,
+            threads=threads,
+            reproducible=reproducible,
         )
 
     def gradient(

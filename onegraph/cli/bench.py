@@ -56,6 +56,14 @@ class Several(click.ParamType[Any]):
     "--threads", type=Several(Integer(min=1)), metavar="N,...", help="Threads; by default the fastest number."
 )
 @click.option(
+    "--reproducible",
+    type=Several(click.Choice(["no", "yes"])),
+    default="no",
+    metavar="NAME,...",
+    show_default=True,
+    help="Whether bits are the same for any number of threads and any batch size: no or yes.",
+)
+@click.option(
     "--fill",
     type=Integer(min=-(2**63), max=2**63 - 1),
     metavar="N",
@@ -75,6 +83,7 @@ def command(
     policy: tuple[str, ...],
     fpmath_mode: tuple[str, ...] | None,
     threads: tuple[int, ...] | None,
+    reproducible: tuple[str, ...],
     fill: int | None,
     in_place: bool,
     fallback: bool,
@@ -85,8 +94,8 @@ def command(
 ) -> None:
     """Time the graph in FILE, and each of its partitions. - is standard input.
 
-    Several values of --policy, --fpmath-mode and --threads are measured in all combinations, round by round, and
-    compared with the first:
+    Several values of --policy, --fpmath-mode, --threads and --reproducible are measured in all combinations, round by
+    round, and compared with the first:
 
     \b
     onegraph bench graph.json --policy fusion,debug --threads 1,2
@@ -110,8 +119,8 @@ def command(
                 _fill(values, fill)
         from ..tools.bench import PROFILED, Variant, bench  # last, because it needs the library
 
-        options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))
-        variants = [Variant(*chosen, fallback) for chosen in options]
+        options = itertools.product(policy, fpmath_mode or (None,), threads or (None,), reproducible)
+        variants = [Variant(name, mode, count, fallback, bits == "yes") for name, mode, count, bits in options]
         untouched = {name: array.copy() for name, array in inputs.items()} if in_place else inputs
         found = bench(
             graph,
@@ -148,6 +157,7 @@ def _facts(one: Measurement, profile: Profile, load: Load) -> dict[str, object]:
         "policy": one.variant.policy,
         "fpmath_mode": one.model.report().fpmath_mode,
         "threads": one.variant.threads,
+        "reproducible": one.variant.reproducible,
         "min": one.min,
         "median": one.median,
         "avg": one.mean,

@@ -82,6 +82,7 @@ class Compiling(NamedTuple):
     fpmath_mode: str | None
     threads: int | None
     fallback: bool
+    reproducible: bool
 
 
 COMPILING = (
@@ -105,6 +106,7 @@ COMPILING = (
         flag_value=False,
         help="Fail if numpy would compute an op.",
     ),
+    click.option("--reproducible", is_flag=True, help="The same bits for any number of threads and any batch size."),
 )
 
 
@@ -112,8 +114,9 @@ def compiling(command: Command) -> Command:
     """Add the options of ``Graph.compile``; the function gets them as ``compiling: Compiling``."""
 
     @wraps(command)
-    def with_options(policy: str, fpmath_mode: str | None, threads: int | None, fallback: bool, **options: Any) -> Any:
-        return command(compiling=Compiling(policy, fpmath_mode, threads, fallback), **options)
+    def with_options(**options: Any) -> Any:
+        chosen = Compiling(*[options.pop(name) for name in Compiling._fields])
+        return command(compiling=chosen, **options)
 
     return _with(with_options, COMPILING)
 

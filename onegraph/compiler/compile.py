@@ -261,7 +261,7 @@ class _StepCompiler:
             again = partial(self._patterns.partition_again, steps, ends[count:])
         self._shared.append((len(schedule.steps), compiled, values))
         schedule.steps.append(
-            CompiledStep(made, like, pieces, count, (), index, *costs, is_small, is_quick, shifts, again)
+            CompiledStep(made, like, pieces, count, (), index, *costs, is_small, is_quick, shifts, again, ends)
         )
         schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target, why in copies:

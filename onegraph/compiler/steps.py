@@ -37,6 +37,7 @@ class CompiledStep(NamedTuple):
     is_quick: bool = False  # small, and known to take little time
     shifts: Sequence[int] = ()  # for each piece, bytes to its first element; empty if all are 0
     again: Callable[[], Partition] | None = None  # None if the library finds no constants of the step by a hash
+    ends: Sequence[int] = ()  # the values that its ops read and write; the pieces may have copies of the former
 
 
 def shifts_of(values: Sequence[Value]) -> Sequence[int]:

@@ -23,10 +23,16 @@ class Options(NamedTuple):
     fallback: bool
     fpmath_mode: str
     threads: Threads
+    reproducible: bool = False
 
 
 def compile_options(
-    graph: DataGraph, policy: str, fallback: bool, fpmath_mode: str | None, threads: Threads
+    graph: DataGraph,
+    policy: str,
+    fallback: bool,
+    fpmath_mode: str | None,
+    threads: Threads,
+    reproducible: bool,
 ) -> Options:
     """The checked options; an fpmath_mode of None is replaced by that of the graph's file.
 
@@ -37,7 +43,9 @@ def compile_options(
     if fpmath_mode is None:
         fpmath_mode = "strict" if graph._file is None else graph._file.fpmath_mode
     fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
-    return Options(policy, flag("fallback", fallback), fpmath_mode, _checked(threads))
+    return Options(
+        policy, flag("fallback", fallback), fpmath_mode, _checked(threads), flag("reproducible", reproducible)
+    )
 
 
 def _checked(threads: object) -> Threads:

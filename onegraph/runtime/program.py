@@ -21,6 +21,7 @@ from ..compiler.lower import lower
 from ..compiler.pointwise import join_elementwise
 from ..compiler.repetition import repeat_for_readers
 from ..compiler.report import PartitionReport
+from ..compiler.reproducible import Choice, Reproducible
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
@@ -29,6 +30,7 @@ from ..compiler.unsigned_codes import use_unsigned_codes
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
 from ..native.library import lib
+from .equal_bits import agrees
 from .frame import Frame
 from .kept_constants import count_kept
 from .placement import place_values
@@ -49,7 +51,7 @@ class Program:
 
     Args:
         graph: a graph with known shapes.
-        policy, fallback, fpmath_mode, threads: as for :meth:`onegraph.Graph.compile`.
+        policy, fallback, fpmath_mode, threads, reproducible: as for :meth:`onegraph.Graph.compile`.
         updates: by name of variable, the output that is its next value.
         shared: what other programs of the executable have computed from constants; nothing by default.
 
@@ -65,12 +67,15 @@ class Program:
         fallback: bool,
         fpmath_mode: str,
         threads: Threads = None,
+        reproducible: bool = False,
         updates: Mapping[str, str] = {},
         shared: SharedConstants | None = None,
     ) -> None:
         contents = [tensor.value for tensor in graph._tensors if tensor.value is not None]
         refuse_shortened(contents)
-        lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
+        # Whether numpy is faster depends on the batch, and numpy adds in an order of its own.
+        lowered = lower(graph, fallback=fallback and not reproducible, shared=shared)
+        lowered = fold_constants(lowered, policy)
         if policy == "fusion":
             lowered = repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered)))
             lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
@@ -85,7 +90,9 @@ class Program:
             self.ending = move_updates_last(schedule, graph, updates)
             self.placement = place_values(graph, schedule)
             self._spare_arenas: list[Array] = []  # of trials; the next frame takes over the memory
-            self._plan(schedule, threads)
+            self._plan(
+                schedule, threads, Reproducible(lowered, fpmath_mode, schedule, agrees) if reproducible else None
+            )
             taken = self._prepare()
             if not taken:
                 break
@@ -96,10 +103,10 @@ class Program:
                 unkept |= {step.id for note in taken for step in schedule.notes[note].steps}
         give_back(contents)
 
-    def _plan(self, schedule: Schedule, threads: Threads) -> None:
+    def _plan(self, schedule: Schedule, threads: Threads, reproducible: Reproducible | None) -> None:
         """Divide the steps between C and numpy, and choose the numbers of threads."""
         in_c = [step for step in schedule.steps if isinstance(step, CompiledStep)]
-        self.parts = _parts(schedule.steps[: len(schedule.steps) - self.ending.n_steps])
+        self.parts = self._divided(schedule)
         # Whether one call into C executes the whole program.
         self.in_c = len(in_c) == len(schedule.steps) > 0 and not self.placement.copied
         # The only thread that can run the program; None if every thread can. Of several, one that a fork left behind.
@@ -113,12 +120,32 @@ class Program:
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             measure = self._measure if is_measurable else None
             in_c, counts = share_threads(in_c, schedule.notes, chosen, limit, measure)
+        if reproducible is not None:
+            in_c, counts = self._settle(schedule, reproducible.choose(in_c, counts, every or limit))
         self.source = self._source(in_c, every or self._most(), self.ending.n_steps)
-        if not every:
+        if reproducible is not None or not every:
             self.source.threads = counts
         self._keeping = [step.note for step in in_c if step.again is not None]
         self._notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
+
+    def _settle(self, schedule: Schedule, choices: Sequence[Choice]) -> tuple[list[CompiledStep], list[int]]:
+        """Replace the compiled steps of a schedule by the chosen ones; returns them and their numbers of threads."""
+        remaining, steps = iter(choices), list[CompiledStep | NumpyStep]()
+        for step in schedule.steps:
+            steps += next(remaining).steps if isinstance(step, CompiledStep) else [step]
+        schedule.steps = steps
+        for choice in choices:
+            number = choice.steps[0].note
+            note = schedule.notes[number]
+            schedule.notes[number] = note._replace(reasons=tuple(dict.fromkeys([*note.reasons, choice.reason])))
+        self.parts = self._divided(schedule)
+        chosen = [(step, choice.threads) for choice in choices for step in choice.steps]
+        return [step for step, _ in chosen], [threads for _, threads in chosen]
+
+    def _divided(self, schedule: Schedule) -> list[range | NumpyStep]:
+        """The steps before the ending, divided between C and numpy."""
+        return _parts(schedule.steps[: len(schedule.steps) - self.ending.n_steps])
 
     def _most(self) -> int:
         """The share of the process, where OpenMP's setting of the calling thread exceeds it; otherwise 0."""

@@ -34,11 +34,13 @@ class Variant:
     fpmath_mode: str | None = None
     threads: int | None = None
     fallback: bool = True
+    reproducible: bool = False
 
     def __str__(self) -> str:
         threads = "" if self.threads is None else counted(self.threads, "thread")
         mode = "" if self.fpmath_mode is None else f"fpmath {self.fpmath_mode}"
-        return ", ".join(text for text in (self.policy, mode, threads) if text)
+        bits = "reproducible" if self.reproducible else ""
+        return ", ".join(text for text in (self.policy, mode, threads, bits) if text)
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def bench(
             fpmath_mode=variant.fpmath_mode,
             threads=variant.threads,
             fallback=variant.fallback,
+            reproducible=variant.reproducible,
         )
         took = (perf_counter_ns() - start) * 1e-9
         sampler = _sampler(model, inputs, in_place)

@@ -72,6 +72,7 @@ def verify(
     fpmath_mode: str | None = None,
     threads: int | None = None,
     fallback: bool = True,
+    reproducible: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Verification:
@@ -83,7 +84,7 @@ def verify(
     Args:
         graph: the graph.
         inputs: an array for each input, by name.
-        policy, fpmath_mode, threads, fallback: as for ``Graph.compile``.
+        policy, fpmath_mode, threads, fallback, reproducible: as for ``Graph.compile``.
         seed: seed of the disturbance that decides how large errors may be.
         progress: called with the current activity, the amount done and the total.
 
@@ -94,7 +95,9 @@ def verify(
     """
 
     def compiled(of: Graph, policy: str) -> Executable:
-        return of.compile(policy=policy, fpmath_mode=fpmath_mode, threads=threads, fallback=fallback)
+        return of.compile(
+            policy=policy, fpmath_mode=fpmath_mode, threads=threads, fallback=fallback, reproducible=reproducible
+        )
 
     tell = callback("progress", progress)
     start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")

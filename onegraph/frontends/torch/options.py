@@ -22,6 +22,7 @@ class Options(NamedTuple):
         fpmath_mode: the lowest precision that f32 arithmetic may use.
         smallest: number of cheap ops that are worth a graph of their own.
         cache_capacity: number of compiled graphs for combinations of sizes.
+        reproducible: whether the compiled graphs compute the same bits for any number of threads and any batch size.
     """
 
     fallback: str = "eager"
@@ -30,6 +31,7 @@ class Options(NamedTuple):
     fpmath_mode: str = "strict"
     smallest: int = 3
     cache_capacity: int = 16
+    reproducible: bool = False
 
 
 def options_of(given: object) -> Options:
@@ -55,4 +57,5 @@ def options_of(given: object) -> Options:
     string("fpmath_mode", found.fpmath_mode)
     integer("smallest", found.smallest, 1, 2**31 - 1)
     integer("cache_capacity", found.cache_capacity, 1, 2**31 - 1)
+    flag("reproducible", found.reproducible)
     return found

@@ -118,7 +118,10 @@ class Part:
         inputs = [node for node in self.inputs if node not in numbers]
         lowered = lower_graph(self.calls, inputs, self.outputs, known, whole)
         threads = self.options.threads or torch.get_num_threads()
-        model = lowered.graph.compile(threads=threads, fpmath_mode=self.options.fpmath_mode)
+        options = self.options
+        model = lowered.graph.compile(
+            threads=threads, fpmath_mode=options.fpmath_mode, reproducible=options.reproducible
+        )
         self.model = model
         places = [place for place, node in enumerate(self.inputs) if node not in numbers]
         return _function(
