@@ -175,7 +175,8 @@ class Schedule:
 
     def add_cast(self, step: Step, reason: str) -> None:
         """Add a TypeCast, hundreds of times as fast as the library's for data types that the CPU lacks."""
-        reason = reason or "by onegraph: the library's kernel for data types that the CPU has not is slower"
+        if not (reason or step.note):
+            reason = "by onegraph: the library's kernel for data types that the CPU has not is slower"
         self._cast(step.inputs, step.outputs, self.note("copy", step, step.note, reason))
 
     def _cast(self, inputs: tuple[int, ...], outputs: tuple[int, ...], note: int) -> None:

@@ -24,6 +24,7 @@ from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import LONG_SECONDS, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
+from ..compiler.weight_layouts import lay_out_weights
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
 from .frame import Frame
@@ -63,7 +64,8 @@ class Program:
     ) -> None:
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         if policy == "fusion":
-            lowered = join_elementwise(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
+            lowered = repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered)))
+            lowered = join_elementwise(lay_out_weights(lowered))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
