@@ -103,7 +103,7 @@ def test_casts_take_any_strides(order, target, source, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("shape", [(64, 48, 3, 3), (512, 33, 4, 4), (97, 101, 2, 2), (1, 40000, 1, 7), (128, 96, 16, 1)])
+@pytest.mark.parametrize("shape", [(64, 48, 3, 3), (512, 33, 4, 4), (97, 101, 2, 2), (1, 9000, 1, 7), (128, 96, 16, 1)])
 def test_casts_turn_windows_of_weights(shape, threads):
     given = RNG.standard_normal(shape).astype(np.float32)
     memory = np.full((shape[2], shape[3], shape[0], shape[1]), 7, BF16)

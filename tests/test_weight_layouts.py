@@ -14,7 +14,7 @@ needs_bf16 = pytest.mark.skipif(not is_native(og.bf16), reason="the library comp
 
 
 def graph(kind, attrs, shape, also=()):
-    """An op on bf16 images and on bf16 weights that are cast from f32; ``also`` names further readers of the weights."""
+    """An op on bf16 images and on weights that are cast to bf16; ``also`` names further readers of the weights."""
     g = og.Graph()
     x = g.type_cast(g.input("x", "f32", IMAGE), dtype="bf16")
     weights = g.type_cast(g.input("w", "f32", shape), dtype="bf16")

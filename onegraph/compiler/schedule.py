@@ -206,7 +206,7 @@ class Schedule:
         self.steps.append(numpy_step(step, self.values, self.note(executor, step, reason)))
 
     def _may_overwrite(self, step: Step) -> bool:
-        """Whether an op that changes a few elements of a copy may change those of its source, which nobody else reads."""
+        """Whether an op that changes some elements of a copy may change its source, which nobody else reads."""
         if step.op.edition != HOST or step.op.kind not in INTO:
             return False
         source, target = (self.values[number] for number in (step.inputs[0], step.outputs[0]))

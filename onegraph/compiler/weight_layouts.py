@@ -1,10 +1,10 @@
 """Lays the weights of convolutions out as the library's kernels copy them fastest, where a cast makes them anyway.
 
-The library copies variable weights into a blocked layout in every run: channels lie in blocks of 16 to 64 for each place
-of the window. From an array whose last axes are the window, this copy takes each element from another cache line, and
-takes up to ten times as long as the convolution of a small batch. With the window outside and the channels inside, as
-hwoi of OIX weights, the copy is 3 to 6 times as fast. A bf16 step casts its f32 weights, so the cast of the package
-writes the other order.
+The library copies variable weights into a blocked layout in every run: blocks of 16 to 64 channels for each place of
+the window. From an array whose last axes are the window, this copy takes each element from another cache line, and up
+to ten times as long as the convolution of a small batch. With the window outside and the channels inside, as hwoi of
+OIX weights, the copy is 3 to 6 times as fast. A bf16 step casts its f32 weights, so the cast of the package writes this
+order.
 """
 
 from __future__ import annotations
