@@ -7,7 +7,7 @@ import numpy as np
 from ...lowering.elementwise import binary, filled, multiply, negative, select, unary
 from ...lowering.emitter import Emitter, Value, rank_of
 from ...lowering.movement import transpose
-from ..use import Use, summed_to
+from ..use import Scattered, Use, summed_to
 from .arithmetic import DERIVATIVES
 from .elementwise import moved, scaled
 from .indexing import rows_taken_back
@@ -73,5 +73,5 @@ def transposed(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("Index-1", "input")
-def index(emit: Emitter, use: Use, diff: Value) -> Value:
+def index(emit: Emitter, use: Use, diff: Value) -> Scattered:
     return rows_taken_back(emit, use["indices"], diff)
