@@ -67,6 +67,17 @@ def test_other_casts_stay_dense(kind, attrs, shape, also):
     assert not compare(graph(kind, attrs, shape, also))
 
 
+@needs_bf16
+def test_cast_behind_a_dequantize_stays_in_its_fusion():
+    g, codes = og.Graph(), {"scales": [0.5], "zps": [0]}
+    wide = g.dequantize(g.input("w", "s8", (5, 8, 3, 3)), **codes)
+    weights = g.type_cast(wide, dtype="bf16")
+    image = g.type_cast(g.dequantize(g.input("x", "s8", IMAGE), **codes), dtype="bf16")
+    g.output("y", g.convolution(image, weights, weights_format="OIX", data_format="NXC", **WINDOW))
+    notes = [reason for part in g.compile().report().partitions for reason in part.reasons]
+    assert NOTE not in notes
+
+
 def test_strides_of_channels_inside():
     turned = np.empty((3, 4, 7, 5), np.uint8).transpose(2, 3, 0, 1)  # (O, I, height, width), stored with O and I last
     assert channels_inside(turned.shape) == turned.strides

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
+from ..faults.use import DEQUANTIZATIONS
 from ..opset.dtypes import DataType
 from .lowered import Dims, Lowered, Step, dense_of
 
@@ -29,10 +30,12 @@ def lay_out_weights(lowered: Lowered) -> Lowered:
         for number in step.inputs:
             readers.setdefault(number, []).append(step)
     returned = {tensor.id for tensor in lowered.graph.outputs.values()}
+    fused = {number for step in lowered.steps if step.kind in DEQUANTIZATIONS for number in step.outputs}
     values, steps = dict(lowered.values), []
     for step in lowered.steps:
         number = step.outputs[0] if step.outputs else -1
-        if _is_cast(lowered, step) and number not in returned and _are_weights(number, readers.get(number, ())):
+        is_cast = _is_cast(lowered, step) and fused.isdisjoint(step.inputs)  # int8 patterns take in a cast
+        if is_cast and number not in returned and _are_weights(number, readers.get(number, ())):
             value = values[number]
             values[number] = value._replace(strides=channels_inside(value.shape))
             steps.append(step._replace(executor="copy", note=NOTE))
@@ -48,12 +51,13 @@ def channels_inside(shape: Dims) -> Dims:
 
 
 def _is_cast(lowered: Lowered, step: Step) -> bool:
-    """Whether a step casts dense f32 numbers of several places of a window to bf16, and the library would run it."""
+    """Whether a step casts f32 variables of several places of a window to bf16, and the library would run it."""
     if step.kind != "TypeCast" or step.executor != "library":
         return False
     source, target = lowered.values[step.inputs[0]], lowered.values[step.outputs[0]]
     types = source.dtype, target.dtype
-    return types == (DataType.f32, DataType.bf16) and source.dense and prod(target.shape[2:]) > 1
+    is_plain = source.constant is None and source.dense
+    return types == (DataType.f32, DataType.bf16) and is_plain and prod(target.shape[2:]) > 1
 
 
 def _are_weights(number: int, readers: Iterable[Step]) -> bool:
