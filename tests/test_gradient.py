@@ -625,3 +625,43 @@ def test_gradient_of_maximum_runs_without_numpy():
     d_x, d_y = model(first, second)
     np.testing.assert_array_equal(d_x, [[0, 0, 0.5, 1, 1]] * 4)
     np.testing.assert_array_equal(d_y, [[1, 1, 0.5, 0, 0]] * 4)
+
+
+def tied() -> tuple[og.Graph, og.LogicalTensor, og.LogicalTensor]:
+    """A loss of an embedding whose table is the weight of the last layer too."""
+    graph = og.Graph()
+    table, places = graph.input("table", "f32", (7, 32)), graph.input("places", "s64", (5,))
+    rows = graph.op("Gather", [table, places], {"axis": 0}, edition="host")
+    return graph, table, graph.reduce_sum(graph.square(graph.matmul(rows, table, transpose_b=True)), axes=[0, 1])
+
+
+def test_rows_are_added_to_the_rest_of_a_gradient():
+    graph, table, loss = tied()
+    (found,) = graph.gradient(loss, [table])
+    scatters = [op for op in graph.ops if op.kind == "ScatterND"]
+    assert [op.outputs[0] for op in scatters] == [found]
+    assert scatters[0].inputs[0].value is None  # not zeros
+    contents, places = np.random.default_rng(0).standard_normal((7, 32)), np.array([6, 0, 3, 3, 6])
+    slope = 2 * contents[places] @ contents.T
+    expected = slope.T @ contents[places]
+    np.add.at(expected, places, slope @ contents)
+    given = {"table": contents.astype(np.float32), "places": places}
+    np.testing.assert_allclose(run_wide(graph, given, [found])[0], expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("also", [False, True], ids=["one reader", "two readers"])
+def test_rows_are_added_in_the_memory_of_the_rest(also):
+    graph, table, loss = tied()
+    (found,) = graph.gradient(loss, [table])
+    scatter = next(op for op in graph.ops if op.kind == "ScatterND")
+    graph.output("found", graph.relu(found))
+    if also:
+        graph.output("rest", graph.relu(scatter.inputs[0]))
+    contents, places = np.random.default_rng(0).standard_normal((7, 32)).astype(np.float32), np.array([6, 0, 3, 3, 6])
+    compiled = graph.compile()
+    wanted = run(graph, {"table": contents, "places": places})
+    for _ in range(2):  # the second run finds the memory of the first one
+        results = compiled(contents, places)
+        for one, name in zip(results if also else [results], wanted, strict=True):
+            np.testing.assert_allclose(one, wanted[name], rtol=1e-4, atol=1e-3)

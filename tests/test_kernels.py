@@ -11,6 +11,7 @@ from onegraph.native.library import DTYPES, RUNTIME, address_of, ffi, lib
 from onegraph.opset.dtypes import DataType
 
 BF16 = ml_dtypes.bfloat16
+RNG = np.random.default_rng(0)
 EVERY_HALF = np.arange(1 << 16, dtype=np.uint16)
 # Numbers on both sides of every f16 and of every middle between two, and of the limits of f32.
 STEPS = np.arange(0x33000000, 0x47900000, 0x1000, dtype=np.uint32)
@@ -99,6 +100,15 @@ def test_casts_take_any_strides(order, target, source, threads):
     back = np.empty(shape, source)
     run("cast", laid, back, threads=threads)
     assert (back == given).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(64, 48, 3, 3), (512, 33, 4, 4), (97, 101, 2, 2), (1, 9000, 1, 7), (128, 96, 16, 1)])
+def test_casts_turn_windows_of_weights(shape, threads):
+    given = RNG.standard_normal(shape).astype(np.float32)
+    memory = np.full((shape[2], shape[3], shape[0], shape[1]), 7, BF16)
+    run("cast", given, memory.transpose(2, 3, 0, 1), threads=threads)
+    assert (memory == given.astype(BF16).transpose(2, 3, 0, 1)).all()
 
 
 def test_casts_leave_gaps_alone():

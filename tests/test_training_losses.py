@@ -111,6 +111,26 @@ def test_loss_of_ignored_labels_alone_is_zero():
 
 
 @pytest.mark.library
+def test_labels_that_are_no_class_count_and_add_nothing():
+    labels = np.int32([-1, 5, 1, 2**31 - 1, -(2**31), 3])
+    loss, gradient = run(og.training.cross_entropy, LOGITS, labels)
+    kept = np.array([2, 5])
+    assert loss == pytest.approx(cross_entropies(LOGITS[kept], labels[kept]).sum() / 6, rel=1e-5)
+    assert not np.delete(gradient, kept, 0).any()
+
+
+@pytest.mark.library
+def test_no_numpy_step_of_a_loss_reads_all_classes_with_each_label():
+    g = og.Graph()
+    x, labels = g.input("x", "f32", (64, 1000)), g.input("labels", "s64", (64,))
+    loss = g.output("loss", og.training.cross_entropy(g, x, labels))
+    g.output("gradient", *g.gradient(loss, x))
+    parts = [part for part in g.compile().report().partitions if part.executor in ("host", "reference")]
+    large = [part.kinds for part in parts if any(len(one.shape) == 2 and one.shape[-1] > 1 for one in part.results)]
+    assert large == [("ScatterElements",)]
+
+
+@pytest.mark.library
 def test_cross_entropy_of_extreme_logits_is_finite():
     logits = np.float32([[1e4, -1e4, 0], [-1e30, 0, 1e30], [88, 89, 90]])
     labels = np.int32([1, 2, 2])

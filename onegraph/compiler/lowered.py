@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
+from .._util.fork_safety import cached_property
 from ..builder.graph import DataGraph
 from ..builder.signature_cache import MAX_SIGNATURES
 from ..ir.op import Array, Op
@@ -109,6 +111,16 @@ class Lowered:
     keys: dict[int, Key] = field(default_factory=dict)
     folded: tuple[Step, ...] = ()
     repeated: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def made(self) -> frozenset[int]:
+        """The values that a step writes."""
+        return frozenset(number for step in self.steps for number in step.outputs)
+
+    @cached_property
+    def readers(self) -> Counter[int]:
+        """How often steps read each value."""
+        return Counter(n for step in self.steps for n in (*step.inputs, *step.reads.difference(step.inputs)))
 
     def key(self, value: Value) -> Key:
         """The key of a constant."""

@@ -22,6 +22,7 @@ from ..ir.op import Array
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, HOST
 from ..opset.schema import Call, TensorType
+from ..reference.host import INTO
 from .growing_concats import growing, placed_in
 from .kernels import CompiledKernel, has_kernel
 from .lowered import Dims, Lowered, Step, Value, dense_of
@@ -179,7 +180,8 @@ class Schedule:
 
     def add_cast(self, step: Step, reason: str) -> None:
         """Add a TypeCast, hundreds of times as fast as the library's for data types that the CPU lacks."""
-        reason = reason or "by onegraph: the library's kernel for data types that the CPU has not is slower"
+        if not (reason or step.note):
+            reason = "by onegraph: the library's kernel for data types that the CPU has not is slower"
         self._cast(step.inputs, step.outputs, self.note("copy", step, step.note, reason))
 
     def _cast(self, inputs: tuple[int, ...], outputs: tuple[int, ...], note: int) -> None:
@@ -202,7 +204,19 @@ class Schedule:
     def add_numpy(self, step: Step, reason: str) -> None:
         """Add an op that numpy runs."""
         executor = "host" if step.op.edition == HOST else "reference"
+        if self._may_overwrite(step):
+            source, target = (self.values[number] for number in (step.inputs[0], step.outputs[0]))
+            self.values[target.id] = target.placed(source.storage, source.strides)
         self.steps.append(numpy_step(step, self.values, self.note(executor, step, reason)))
+
+    def _may_overwrite(self, step: Step) -> bool:
+        """Whether an op that changes some elements of a copy may change its source, which nobody else reads."""
+        if step.op.edition != HOST or step.op.kind not in INTO:
+            return False
+        source, target = (self.values[number] for number in (step.inputs[0], step.outputs[0]))
+        if not {source.id, target.id}.isdisjoint(self.viewed | self.returned) or source.storage != source.id:
+            return False
+        return source.dense and self._lowered.readers[source.id] == 1 and source.id in self._lowered.made
 
     def add_kernel(self, kind: str, numbers: Sequence[int], note: int) -> None:
         """Add a kernel of the package with the values ``numbers`` at its ports; ``has_kernel`` holds for them."""

@@ -12,9 +12,10 @@ from ..lowering.emitter import Emitter, Value
 from ..lowering.movement import cast
 from ..opset.editions.registry import base_of
 from .rules import COMPOSED, FLAT, rules_of
+from .rules.indexing import zeros_like
 from .rules.movement import joined
 from .rules.table import Found, entry
-from .use import Piece, Use, has_gradient, summed_to
+from .use import Piece, Scattered, Use, has_gradient, summed_to
 
 
 class Reverse:
@@ -27,14 +28,14 @@ class Reverse:
 
     def __init__(self, emit: Emitter, active: Iterable[int], label: str) -> None:
         self.emit, self.active, self.label = emit, {*active}, label
-        self._parts: dict[int, list[Value | Piece]] = {}
+        self._parts: dict[int, list[Value | Piece | Scattered]] = {}
 
-    def give(self, tensor: LogicalTensor | None, gradient: Value | Piece | None) -> None:
+    def give(self, tensor: LogicalTensor | None, gradient: Value | Piece | Scattered | None) -> None:
         """Add a part of the gradient with respect to a tensor."""
         if tensor is None or gradient is None or tensor.id not in self.active:
             return
-        if isinstance(gradient, Piece):
-            part: Value | Piece = replace(gradient, value=cast(self.emit, gradient.value, tensor.dtype))
+        if isinstance(gradient, Piece | Scattered):
+            part: Value | Piece | Scattered = replace(gradient, value=cast(self.emit, gradient.value, tensor.dtype))
         else:
             part = fitted(self.emit, gradient, tensor)
         self._parts.setdefault(tensor.id, []).append(part)
@@ -44,13 +45,17 @@ class Reverse:
         given = self._parts.get(tensor.id)
         if given is None:
             return None
-        parts = [part for part in given if not isinstance(part, Piece)]
+        parts = [part for part in given if not isinstance(part, Piece | Scattered)]
         pieces = [part for part in given if isinstance(part, Piece)]
         for axis in sorted({piece.axis for piece in pieces}):
             size = (tensor.shape or ())[axis] or 0
             parts += joined(self.emit, [piece for piece in pieces if piece.axis == axis], size)
         while len(parts) > 1:
             parts[:2] = [add(self.emit, parts[0], parts[1])]
+        for part in given:
+            if isinstance(part, Scattered):
+                whole = parts[0] if parts else zeros_like(self.emit, tensor, part.value)
+                parts = [self.emit.op(part.kind, [whole, part.indices, part.value], part.attrs)]
         self._parts[tensor.id] = [*parts]
         return parts[0]
 
@@ -77,7 +82,7 @@ class Reverse:
             for port, value in zip(rule.ports, found if isinstance(found, tuple) else (found,), strict=False):
                 for index in ports.get(port, ()):
                     part: Any = value[index] if isinstance(value, list) else value
-                    if part is not None and not isinstance(part, Piece):
+                    if part is not None and not isinstance(part, Piece | Scattered):
                         part = use.in_base_order(part, use.schema.input_port(index).name)
                     self.give(use.op.inputs[index], part)
 

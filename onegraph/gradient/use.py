@@ -36,6 +36,19 @@ class Piece:
         return self.begin + ((self.value.shape or ())[self.axis] or 0)
 
 
+@dataclass(frozen=True)
+class Scattered:
+    """The gradient of the elements at some indices; that of the others is zero.
+
+    An op of this kind adds ``value`` at the indices to what is known of the gradient already.
+    """
+
+    value: Value
+    kind: str
+    indices: Value
+    attrs: Mapping[str, object]
+
+
 class Use:
     """One op: its attributes and tensors in the base vocabulary, with the order of axes that it has there.
 

@@ -27,6 +27,7 @@ from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import long_seconds, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
+from ..compiler.weight_layouts import lay_out_weights
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
 from ..native.library import lib
@@ -78,7 +79,7 @@ class Program:
         lowered = fold_constants(lowered, policy)
         if policy == "fusion":
             lowered = repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered)))
-            lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
+            lowered = join_elementwise(lay_out_weights(lowered), [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph, self.share = graph, thread_share()
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse

@@ -95,10 +95,13 @@ def cross_entropy(
 
 
 def _chosen(emit: Emitter, log_p: Value, labels: Value, classes: int, ignored: int | None) -> Value:
-    """The elements of log_p at the labels, and 0 elsewhere: Select also holds where another element is infinite."""
-    numbers = np.arange(classes, dtype=np.int64)
-    hot = binary(emit, "Equal", unsqueeze(emit, labels, [-1]), np.where(numbers == ignored, LIMIT, numbers))
-    return select(emit, hot, log_p, filled(0, log_p))
+    """The element of each row of log_p at its label, and 0 where the label is no class."""
+    if ignored is not None:
+        labels = select(emit, binary(emit, "Equal", labels, np.array(ignored)), np.array(classes), labels)
+    places = binary(emit, "Minimum", binary(emit, "Maximum", labels, np.array(0)), np.array(classes - 1))
+    is_class, column = binary(emit, "Equal", places, labels), unsqueeze(emit, places, [-1])
+    found = emit.op("GatherElements", [log_p, column], {"axis": -1})
+    return select(emit, unsqueeze(emit, is_class, [-1]), found, filled(0, log_p))
 
 
 def _count(emit: Emitter, labels: Value, ignored: int) -> Value:

@@ -11,7 +11,7 @@ from ...lowering.emitter import Emitter, Value, dtype_of, rank_of
 from ...lowering.movement import as_s64, concat, dims_of, expand, transpose, unsqueeze
 from ...lowering.reduction import reduce
 from ...opset.shapes import known, known_dims, normalize_axis
-from ..use import Use
+from ..use import Scattered, Use
 from .elementwise import one_minus
 from .table import flat, gradient_of, refused
 
@@ -30,9 +30,16 @@ def zeros_like(emit: Emitter, like: Value, diff: Value) -> Value:
 
 
 @gradient_of("Gather", "src")
-def gather(emit: Emitter, use: Use, diff: Value) -> Value:
-    rank, axis = use.call.rank("src") or 0, use.call.s64("axis")
-    return taken_back(emit, use["src"], use["indices"], diff, normalize_axis(axis, rank) or 0)
+def gather(emit: Emitter, use: Use, diff: Value) -> Value | Scattered:
+    axis = normalize_axis(use.call.s64("axis"), use.call.rank("src") or 0) or 0
+    if axis:
+        return taken_back(emit, use["src"], use["indices"], diff, axis)
+    return rows_taken_back(emit, use["indices"], diff)
+
+
+def rows_taken_back(emit: Emitter, indices: Value, diff: Value) -> Scattered:
+    """The gradient of the slices at indices along the first axis."""
+    return Scattered(diff, "ScatterND", unsqueeze(emit, as_s64(emit, indices), [-1]), {"reduction": "add"})
 
 
 def taken_back(emit: Emitter, src: Value, indices: Value, diff: Value, axis: int) -> Value:
@@ -47,21 +54,18 @@ def taken_back(emit: Emitter, src: Value, indices: Value, diff: Value, axis: int
 
 
 @gradient_of("GatherElements", "src")
-def gather_elements(emit: Emitter, use: Use, diff: Value) -> Value:
-    attrs = {"axis": use.call.s64("axis"), "reduction": "add"}
-    found: Value = emit.op("ScatterElements", [zeros_like(emit, use["src"], diff), use["indices"], diff], attrs)
-    return found
+def gather_elements(emit: Emitter, use: Use, diff: Value) -> Scattered:
+    return Scattered(diff, "ScatterElements", use["indices"], {"axis": use.call.s64("axis"), "reduction": "add"})
 
 
 @gradient_of("GatherND", "src")
-def gather_nd(emit: Emitter, use: Use, diff: Value) -> Value:
+def gather_nd(emit: Emitter, use: Use, diff: Value) -> Scattered:
     indices, batch = as_s64(emit, use["indices"]), use.call.s64("batch_dims")
     if batch:
         dims = use.dims("indices")
         own = np.moveaxis(np.indices(dims[:-1], np.int64)[:batch], 0, -1)
         indices = concat(emit, [np.ascontiguousarray(own), indices], -1)
-    found: Value = emit.op("ScatterND", [zeros_like(emit, use["src"], diff), indices, diff], {"reduction": "add"})
-    return found
+    return Scattered(diff, "ScatterND", indices, {"reduction": "add"})
 
 
 @gradient_of("ScatterElements, ScatterND", "src")
@@ -134,12 +138,9 @@ def _kind(use: Use) -> str:
 
 
 @gradient_of("TopK", "src")
-def top_k(emit: Emitter, use: Use, diff: Value | None, _indices: None = None) -> Value | None:
-    if diff is None:
-        return None
-    zeros, attrs = zeros_like(emit, use["src"], diff), {"axis": use.call.s64("axis"), "reduction": "add"}
-    found: Value = emit.op("ScatterElements", [zeros, use.result("indices"), diff], attrs)
-    return found
+def top_k(emit: Emitter, use: Use, diff: Value | None, _indices: None = None) -> Scattered | None:
+    attrs = {"axis": use.call.s64("axis"), "reduction": "add"}
+    return None if diff is None else Scattered(diff, "ScatterElements", use.result("indices"), attrs)
 
 
 @gradient_of("CumSum", "src")

@@ -7,10 +7,10 @@ import numpy as np
 from ...lowering.elementwise import binary, filled, multiply, negative, select, unary
 from ...lowering.emitter import Emitter, Value, rank_of
 from ...lowering.movement import transpose
-from ..use import Use, summed_to
+from ..use import Scattered, Use, summed_to
 from .arithmetic import DERIVATIVES
 from .elementwise import moved, scaled
-from .indexing import taken_back
+from .indexing import rows_taken_back
 from .table import composed, flat, gradient_of
 
 LEGACY = "legacy-1"
@@ -73,5 +73,5 @@ def transposed(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("Index-1", "input")
-def index(emit: Emitter, use: Use, diff: Value) -> Value:
-    return taken_back(emit, use["input"], use["indices"], diff, 0)
+def index(emit: Emitter, use: Use, diff: Value) -> Scattered:
+    return rows_taken_back(emit, use["indices"], diff)

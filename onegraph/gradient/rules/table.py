@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from ...lowering.emitter import Value
 from ...opset.schema import Schema
-from ..use import Piece
+from ..use import Piece, Scattered
 
-Found = Value | Piece | None | tuple[Value | Piece | None, ...]
+Found = Value | Piece | Scattered | None | tuple[Value | Piece | Scattered | None, ...]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 

@@ -42,6 +42,7 @@ private:
     };
 
     void merge_axes();
+    void divide_last_axis();
     void compute(char *const *addresses, std::size_t begin, std::size_t end) const;
 
     std::size_t count_, total_ = 1; // numbers of tensors and of elements of the result

@@ -67,7 +67,8 @@ ROW = 16  # elements of a slice from which on slices are added as a whole
 
 def _scattered(call: Call, src: Array, places: tuple[Array, ...], updates: Array, out: Array | None) -> Array:
     found, how = np.empty_like(src) if out is None else out, call.string("reduction")
-    np.copyto(found, src)
+    if found.__array_interface__["data"] != src.__array_interface__["data"]:  # out may be the memory of src
+        np.copyto(found, src)
     if how == "none":
         found[places] = updates
     elif how == "add" and len(places) == 1 and math.prod(src.shape[1:]) >= ROW and places[0].size:

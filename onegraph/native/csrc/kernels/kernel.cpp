@@ -1,6 +1,7 @@
 // Runs the kernels of rows.h on tensors of any strides.
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace onegraph {
 namespace {
 
 constexpr std::size_t SHORT = 16; // elements of a row; a longer axis with strides takes less time
+constexpr std::size_t PIECE = 4096; // elements of a piece of rows; its cache lines stay in the first cache
 
 Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
     for (const auto find : {cast_row, select_row, replace_nan_row, scale_row, codes_row})
@@ -64,6 +66,30 @@ void Kernel::merge_axes() {
     const auto is_shorter = [](const Axis &a, const Axis &b) { return a.size < b.size; };
     const auto longest = std::max_element(axes_.begin(), axes_.end(), is_shorter);
     if (axes_.back().size < SHORT) std::rotate(longest, longest + 1, axes_.end());
+    divide_last_axis();
+}
+
+// Divides the last axis into pieces, and takes all places of the axis before it for each piece, where an input lies the
+// other way round: the cache lines of a piece are then read once.
+void Kernel::divide_last_axis() {
+    if (axes_.size() < 2) return;
+    const Axis &row = axes_.back(), &outer = axes_[axes_.size() - 2];
+    const auto is_turned = [&](std::size_t i) {
+        return outer.strides[i] != 0 && std::abs(outer.strides[i]) < std::abs(row.strides[i]);
+    };
+    std::size_t turned = 0;
+    for (std::size_t i = 0; i < count_; i++)
+        turned += is_turned(i);
+    std::size_t piece = std::min(row.size, std::max(SHORT, PIECE / outer.size));
+    while (row.size % piece)
+        piece--;
+    if (!turned || piece < SHORT || piece == row.size) return;
+    Axis pieces = row;
+    pieces.size = row.size / piece;
+    for (std::size_t i = 0; i < count_; i++)
+        pieces.strides[i] *= static_cast<Bytes>(piece);
+    axes_.back().size = piece;
+    axes_.insert(axes_.end() - 2, pieces);
 }
 
 void Kernel::compute(char *const *addresses, std::size_t begin, std::size_t end) const {

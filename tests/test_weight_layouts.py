@@ -1,0 +1,83 @@
+"""Weights of convolutions that a cast lays out as the library's kernels copy them fastest."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+from onegraph.capi.settings import is_native
+from onegraph.compiler.weight_layouts import NOTE, channels_inside
+
+RNG = np.random.default_rng(0)
+IMAGE, WINDOW = (2, 6, 6, 8), {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+needs_bf16 = pytest.mark.skipif(not is_native(og.bf16), reason="the library computes bf16 as f32 on this CPU")
+
+
+def graph(kind, attrs, shape, also=()):
+    """An op on bf16 images and on weights that are cast to bf16; ``also`` names further readers of the weights."""
+    g = og.Graph()
+    x = g.type_cast(g.input("x", "f32", IMAGE), dtype="bf16")
+    weights = g.type_cast(g.input("w", "f32", shape), dtype="bf16")
+    g.output("y", g.op(kind, [x, weights], {**WINDOW, "data_format": "NXC", **attrs}))
+    if "output" in also:
+        g.output("cast", weights)
+    if "relu" in also:
+        g.output("other", g.relu(weights))
+    return g
+
+
+def compare(g):
+    """Compare a run with the reference, and return the notes of the casts of weights."""
+    given = {name: RNG.standard_normal(one.shape).astype(np.float32) for name, one in g.inputs.items()}
+    model = g.compile()
+    found, wanted = model(**given), reference.run(g, given)
+    for one, other in zip(found if isinstance(found, tuple) else (found,), wanted.values(), strict=True):
+        np.testing.assert_allclose(one.astype(np.float32), np.asarray(other, np.float32), rtol=2e-2, atol=0.15)
+    parts = [part for part in model.report().partitions if part.executor == "copy"]
+    return [part for part in parts if NOTE in part.reasons]
+
+
+CASES = [
+    ("Convolution", {"weights_format": "OIX"}, (5, 8, 3, 3)),
+    ("Convolution", {"weights_format": "OIX"}, (48, 8, 3, 5)),
+    ("ConvolutionBackwardData", {"weights_format": "OIX", "dst_shape": [2, 6, 6, 4]}, (8, 4, 3, 3)),
+    ("ConvTranspose", {"weights_format": "IOX"}, (8, 7, 3, 3)),
+    ("ConvTransposeBackwardData", {"weights_format": "IOX"}, (7, 8, 3, 3)),
+]
+
+
+@needs_bf16
+@pytest.mark.parametrize(("kind", "attrs", "shape"), CASES)
+def test_cast_weights_lie_with_their_channels_inside(kind, attrs, shape):
+    assert len(compare(graph(kind, attrs, shape))) == 1
+
+
+OTHERS = [
+    ("Convolution", {"weights_format": "OIX", "groups": 2}, (6, 4, 3, 3), ()),
+    ("Convolution", {"weights_format": "XIO"}, (3, 3, 8, 5), ()),
+    ("Convolution", {"weights_format": "OIX", "pads_begin": [0, 0], "pads_end": [0, 0]}, (5, 8, 1, 1), ()),
+    ("Convolution", {"weights_format": "OIX"}, (5, 8, 3, 3), ("output",)),
+    ("Convolution", {"weights_format": "OIX"}, (5, 8, 3, 3), ("relu",)),
+]
+
+
+@needs_bf16
+@pytest.mark.parametrize(("kind", "attrs", "shape", "also"), OTHERS)
+def test_other_casts_stay_dense(kind, attrs, shape, also):
+    assert not compare(graph(kind, attrs, shape, also))
+
+
+@needs_bf16
+def test_cast_behind_a_dequantize_stays_in_its_fusion():
+    g, codes = og.Graph(), {"scales": [0.5], "zps": [0]}
+    wide = g.dequantize(g.input("w", "s8", (5, 8, 3, 3)), **codes)
+    weights = g.type_cast(wide, dtype="bf16")
+    image = g.type_cast(g.dequantize(g.input("x", "s8", IMAGE), **codes), dtype="bf16")
+    g.output("y", g.convolution(image, weights, weights_format="OIX", data_format="NXC", **WINDOW))
+    notes = [reason for part in g.compile().report().partitions for reason in part.reasons]
+    assert NOTE not in notes
+
+
+def test_strides_of_channels_inside():
+    turned = np.empty((3, 4, 7, 5), np.uint8).transpose(2, 3, 0, 1)  # (O, I, height, width), stored with O and I last
+    assert channels_inside(turned.shape) == turned.strides
