@@ -8,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from helpers.torch_backend import agree, compiled  # noqa: E402
+
 import onegraph.torch  # noqa: E402
 from onegraph.errors import ArgumentError, UnsupportedError  # noqa: E402
 from onegraph.reference import run  # noqa: E402
@@ -24,10 +26,6 @@ def _fresh():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def compiled(module, **options):
-    return torch.compile(module, backend=onegraph.torch.backend, options=options)
 
 
 class Small(nn.Module):
@@ -52,19 +50,6 @@ class Attention(nn.Module):
         split = [one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in parts]
         found = functional.scaled_dot_product_attention(*split, attn_mask=mask, **self.options)
         return found.transpose(1, 2).flatten(2)
-
-
-def agree(module, *args, dtype=torch.float32, **options):
-    """Compare with PyTorch in float64; a compiled result may be 4 times as far from it as eager's."""
-    wide = copy.deepcopy(module).double()
-    exact = wide(*[one.double() if torch.is_tensor(one) and one.is_floating_point() else one for one in args])
-    module = copy.deepcopy(module).to(dtype)
-    given = [one.to(dtype) if torch.is_tensor(one) and one.is_floating_point() else one for one in args]
-    eager, found = module(*given), compiled(module, **options)(*given)
-    assert found.dtype == eager.dtype
-    assert found.shape == eager.shape
-    limit = 4 * (eager.double() - exact).abs().max() + 1e-6 * exact.abs().max()
-    assert (found.double() - exact).abs().max() <= limit
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -284,26 +269,10 @@ def test_gradients(module):
         assert (one - right).abs().max() <= 8 * (other - right).abs().max() + 2e-6 * largest
 
 
-def test_training_follows_the_losses_of_eager():
-    first = Trained()
-    second, x, labels = copy.deepcopy(first), torch.randn(8, 3, 16, 16), torch.arange(8) % 4
-    losses = []
-    for module, model in ((first, first), (second, compiled(second))):
-        optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
-        losses.append([])
-        for _ in range(10):
-            optimizer.zero_grad()
-            loss = functional.nll_loss(model(x), labels)
-            loss.backward()
-            optimizer.step()
-            losses[-1].append(loss.item())
-    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-3)
-
-
-def test_random_numbers_are_left_to_pytorch():
-    module = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8)).train()
-    assert compiled(module)(torch.ones(4, 8)).shape == (4, 8)
-    assert any("bernoulli" in one.op or "dropout" in one.op or "rand" in one.op for one in onegraph.torch.stats().left)
+def test_logarithms_of_numbers_near_one():
+    x = 1 + torch.linspace(-1e-4, 1e-4, 64)
+    found = compiled(lambda x: torch.log(torch.sigmoid(x) / torch.sigmoid(x.detach().clone()) * x), smallest=1)(x)
+    torch.testing.assert_close(found, torch.log(x), rtol=1e-2, atol=2.5e-7)
 
 
 def test_statistics_name_what_is_left():

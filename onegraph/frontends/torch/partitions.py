@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -68,17 +69,18 @@ class Part:
         if self.is_static:
             return self._compiled({node: node.meta["val"] for node in (*self.inputs, *self.calls)}, {})
         cache: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
-        capacity = self.options.cache_capacity
+        capacity, lock = self.options.cache_capacity, threading.Lock()
 
         def run(*given: Any) -> Any:
             key = tuple([one if type(one) in (int, float, bool) else (one.shape, one.stride()) for one in given])
-            found = cache.get(key)
-            if found is None:
-                found = cache[key] = self._compiled(*self._measured(given))
-                while len(cache) > capacity:
-                    cache.popitem(last=False)
-            else:
-                cache.move_to_end(key)
+            with lock:
+                found = cache.get(key)
+                if found is None:
+                    found = cache[key] = self._compiled(*self._measured(given))
+                    while len(cache) > capacity:
+                        cache.popitem(last=False)
+                else:
+                    cache.move_to_end(key)
             return found(*given)
 
         return run
