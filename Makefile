@@ -28,7 +28,7 @@ test-onnx: $(VENV)/.dev
 # PyTorch's samples of ops; two hours. Writes docs/howto/torch-models.md.
 TORCH_DTYPES = float32 bfloat16
 test-torch: $(VENV)/.bench
-	$(BIN)/python -m pip install --quiet torchvision timm transformers expecttest
+	$(BIN)/python -m pip install --quiet torch==2.13.0 torchvision timm transformers expecttest
 	failed=0; for dtype in $(TORCH_DTYPES); do \
 		for family in classification segmentation detection timm transformers new; do $(BIN)/python \
 			-m tests.torch_backend.run_models $$family --dtype $$dtype --json build/torch_models.json || failed=1; done; \

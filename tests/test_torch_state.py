@@ -78,8 +78,17 @@ def test_saved_weights_and_modules():
         torch.testing.assert_close(again(X), before, rtol=1e-4, atol=1e-5)
 
 
+class Wrapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = small()
+
+    def forward(self, x):
+        return self.inner(x)
+
+
 def test_a_module_compiled_in_place():
-    module = small().eval()
+    module = Wrapped().eval()
     with torch.no_grad():
         before = module(X)
         module.compile(backend="onegraph")

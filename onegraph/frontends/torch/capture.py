@@ -34,8 +34,12 @@ def _dropout(source: Any, p: float, train: bool | None) -> Any:
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """The core decompositions, without the ops that are lowered as they are."""
-    found = {op: function for op, function in core_aten_decompositions().items() if str(op) not in LOWERINGS}
+    """The core decompositions, without the ops that are lowered as they are, and those that draw random numbers."""
+    found = {
+        op: function
+        for op, function in core_aten_decompositions().items()
+        if str(op) not in LOWERINGS and torch.Tag.nondeterministic_seeded not in op.tags
+    }
     return {**found, aten.native_dropout.default: _dropout}
 
 
