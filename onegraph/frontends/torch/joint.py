@@ -56,7 +56,7 @@ def _restate(node: FxNode, likes: list[Any]) -> None:
     node.meta["val"] = tuple(likes)
     for user in node.users:
         if user.target is operator.getitem:
-            user.meta["val"] = likes[user.args[1]]  # type: ignore[call-overload,index]
+            user.meta["val"] = likes[user.args[1]]
 
 
 def without_indices(joint: GraphModule) -> None:
