@@ -537,3 +537,16 @@ def test_an_executable_does_not_keep_first_contents_beside_the_values():
     executable = training_step().compile()
     assert all(array.base.nbytes <= 64 for array in executable._interface.graph._initial.values())
     assert (executable.variables["w"] == 1).all()
+
+
+@pytest.mark.library
+def test_report_lists_variables():
+    g = training_step()
+    g.variable("kept", np.zeros(7, np.float32))
+    report = g.compile().report()
+    assert "3 variables, 108 bytes; a call assigns 2" in str(report)
+    assert report.to_dict()["variables"] == [
+        {"name": "w", "dtype": "f32", "shape": (3, 5), "assigned": True},
+        {"name": "b", "dtype": "f32", "shape": (5,), "assigned": True},
+        {"name": "kept", "dtype": "f32", "shape": (7,), "assigned": False},
+    ]

@@ -130,3 +130,27 @@ def test_order_of_arrays_does_not_matter():
     g = network(depth=1)
     inputs = random_inputs(g)
     assert verify(g, dict(reversed(inputs.items()))).agrees
+
+
+def counting_step():
+    g = og.Graph()
+    w = g.variable("w", np.full(8, 2, np.float32))
+    g.assign(w, g.add(w, g.input("x", og.f32, (8,)), name="update"))
+    g.output("y", g.relu(w, name="forward"))
+    return g
+
+
+def test_next_values_of_variables_are_compared():
+    g = counting_step()
+    found = verify(g, {"x": np.full(8, 3, np.float32)})
+    assert found.proven
+    assert [one.name for one in found.outputs] == ["y", "w (next)"]
+    assert (found.results["w (next)"] == 5).all()
+    assert (g.compile().variables["w"] == 2).all()
+
+
+def test_a_wrong_update_of_a_variable_is_found(monkeypatch):
+    wrong_reference(monkeypatch, Off("update", 0.5))
+    found = verify(counting_step(), {"x": np.full(8, 3, np.float32)})
+    assert [one.agrees for one in found.outputs] == [True, False]
+    assert found.first.op == "Add 'update'"

@@ -31,7 +31,8 @@ def command(source: Source, data: InputData, compiling: Compiling, as_json: bool
 
     Results may differ by the effect of rounding, which is measured by a run of the reference with a rounding error in
     every tensor. If a result differs by more, bisection finds the first wrong tensor of the graph, the op that wrote it
-    and the ops that were fused with that op. Inputs that FILE marks as constant are constant here too.
+    and the ops that were fused with that op. Inputs that FILE marks as constant are constant here too. Variables have
+    their first contents, and their next values are compared too.
 
     Random inputs are scaled so that results stay finite and in range. If the results agree, each op is changed in the
     reference: an attribute, the order of its inputs, or an operand by 10 %. A change that the comparison would not

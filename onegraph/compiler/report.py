@@ -130,13 +130,38 @@ class PartitionReport:
         }
 
 
+@dataclass(frozen=True)
+class VariableReport:
+    """One variable of an executable.
+
+    Attributes:
+        name, dtype, shape: of the variable.
+        assigned: whether a call changes it.
+    """
+
+    name: str
+    dtype: DataType
+    shape: tuple[int, ...]
+    assigned: bool
+
+    @property
+    def bytes(self) -> int:
+        """Size of the elements in bytes."""
+        return _nbytes(self.dtype, self.shape)
+
+    def to_dict(self) -> dict[str, object]:
+        """The variable as a plain dictionary."""
+        return {"name": self.name, "dtype": str(self.dtype), "shape": self.shape, "assigned": self.assigned}
+
+
 @dataclass(frozen=True, repr=False)
 class Report:
     """The partitions of an executable in the order of execution, and the settings of its compilation.
 
     ``print`` shows it as text, notebooks as a table. ``copies`` counts the inputs that calls had to copy because their
-    layout differed from the declared one. ``cache`` has the counters of ``Executable.cache_info``. ``times`` has the
-    seconds of the last profile, by index of the partition.
+    layout differed from the declared one. ``cache`` has the counters of ``Executable.cache_info``. ``variables`` are
+    the tensors that the executable keeps between calls. ``times`` has the seconds of the last profile, by index of the
+    partition.
     """
 
     library: str
@@ -146,6 +171,7 @@ class Report:
     note: str = ""
     copies: int = 0
     cache: Mapping[str, int] = field(default_factory=dict)
+    variables: tuple[VariableReport, ...] = ()
     times: Mapping[int, float] = field(default_factory=dict, compare=False)
 
     def to_dict(self) -> dict[str, object]:
@@ -158,6 +184,7 @@ class Report:
             "note": self.note,
             "copies": self.copies,
             "cache": dict(self.cache),
+            "variables": [variable.to_dict() for variable in self.variables],
         }
 
     def __str__(self) -> str:
@@ -173,6 +200,10 @@ class Report:
         lines = [f"{self.library}, policy {self.policy}, fpmath mode {self.fpmath_mode}"]
         if self.note:
             lines.append(self.note)
+        if self.variables:
+            size = sum(variable.bytes for variable in self.variables)
+            assigned = sum(variable.assigned for variable in self.variables)
+            lines.append(f"{counted(len(self.variables), 'variable')}, {size:,} bytes; a call assigns {assigned}")
         if self.copies:
             lines.append(f"inputs copied because of their layout: {self.copies}")
         if self.cache.get("hits") or self.cache.get("misses", 0) > 1:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..arrays.ndarrays import Held
-from ..compiler.report import PartitionReport, Report
+from ..compiler.report import PartitionReport, Report, VariableReport
 from ..errors import StatusError
 from ..native.library import VERSION
+from ..opset.dtypes import DataType
 from .arguments import Arguments
 from .interface import Arrays, Interface
 from .program_cache import Entry
@@ -31,6 +32,7 @@ def report(interface: Interface, programs: ProgramFinder, implementations: bool)
         "" if entry else "not compiled yet: the next call compiles, for the shapes of its arrays",
         interface.arguments.copies,
         programs.cache.info()._asdict(),
+        _variables(interface),
         entry.times if entry else {},
     )
 
@@ -52,6 +54,14 @@ def profile(programs: ProgramFinder, given: Arrays, runs: int, implementations: 
             raise programs.recover(error) from None
     entry.times = dict(profile)
     return profile
+
+
+def _variables(interface: Interface) -> tuple[VariableReport, ...]:
+    assigned = interface.graph.assignments
+    return tuple(
+        VariableReport(name, DataType.of(array.dtype), array.shape, name in assigned)
+        for name, array in interface.present.items()
+    )
 
 
 def _partitions(programs: ProgramFinder, entry: Entry, implementations: bool) -> tuple[PartitionReport, ...]:

@@ -36,10 +36,10 @@ class Expected:
 
 
 class Oracle:
-    """The reference of one graph for one set of inputs.
+    """The reference of one graph without variables for one set of inputs.
 
     Attributes:
-        given: the inputs, variables and constants, by tensor; filled by ``expected``.
+        given: the inputs and constants, by tensor; filled by ``expected``.
     """
 
     def __init__(
@@ -56,8 +56,6 @@ class Oracle:
         values: dict[int, Expected] = {}
         for name, tensor in self.graph.inputs.items():
             values[tensor.id] = self._given_reference(self.inputs[name], tensor, rng)
-        for name, tensor in self.graph.variables.items():
-            values[tensor.id] = self._given_reference(self.graph._initial[name], tensor, rng)
         for known in (*(t for op in self.graph.ops for t in op.inputs), *self.graph.outputs.values()):
             if known is not None and known.value is not None and known.id not in values:
                 values[known.id] = self._given_reference(known.value, known, rng)

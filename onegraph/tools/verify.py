@@ -29,9 +29,9 @@ class Verification:
     """The result of ``verify``.
 
     Attributes:
-        outputs: each output compared with its reference, in the graph's order.
+        outputs: each output compared with its reference, in the graph's order, and the next values of variables.
         first: the first difference; None if there is none.
-        results: the results of the library, by name of output.
+        results: the results of the library, by name of output, and the next values of variables.
         report: the report of the executable.
         unnoticed: changes of ops that the comparison would not notice.
         changed: number of ops that were changed to find that out; fewer than all in large graphs.
@@ -78,6 +78,7 @@ def verify(
     """Run a graph on the library and in numpy, and find the first difference if the outputs differ.
 
     Inputs that the file of the graph marks as constant are constants here, because the library then runs other code.
+    Variables have their first contents, and their next values are compared like outputs.
 
     Args:
         graph: the graph.
@@ -99,16 +100,18 @@ def verify(
     start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
     graph, inputs = with_known(graph, inputs)
     model = compiled(graph, policy)
-    oracle = Oracle(graph, inputs, model.report().fpmath_mode, start, tell)
+    step = graph._as_step()
+    oracle = Oracle(step, {**inputs, **graph._initial}, model.report().fpmath_mode, start, tell)
     results = model._run_by_name(inputs)
-    wanted = {tensor.id for tensor in graph.outputs.values()}
+    results.update((output, model.variables[name]) for name, output in graph._next.items())
+    wanted = {tensor.id for tensor in step.outputs.values()}
     started = perf_counter()
     expected = oracle.expected(wanted)
     seconds = max(MUTATION_SECONDS, perf_counter() - started)
-    outputs = oracle.compare(graph, results, expected)
+    outputs = oracle.compare(step, results, expected)
     first, changed = None, 0
     unnoticed: list[Unnoticed] = []
-    ops = _ops_of_outputs(graph)
+    ops = _ops_of_outputs(step)
     if all(output.agrees for output in outputs):
         unnoticed, changed = unnoticed_changes(oracle, ops, expected, seconds)
     else:
