@@ -89,6 +89,13 @@ def test_marked_sizes():
     assert onegraph.torch.stats().graphs == 1
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_an_exported_graph_resizes(mode):
+    module, x = Resized(scale_factor=1.7, mode=mode), torch.randn(1, 2, 5, 6)
+    graph = onegraph.torch.export(module, (x,))
+    torch.testing.assert_close(torch.from_numpy(graph.compile()(x.numpy())), module(x), rtol=1e-5, atol=1e-5)
+
+
 def test_other_backends_decompose_as_before():
     kernels = dict(torch.ops.aten.upsample_bilinear2d.vec.py_kernels)
     compiled(Resized(scale_factor=2))(torch.ones(1, 1, 2, 2))

@@ -36,8 +36,8 @@ _library.impl("max_pool2d_backward", _max_pool_backward_like, "Meta")
 def with_true_types(gm: GraphModule) -> None:
     """State the data types that batch normalizations by the statistics of a batch have when PyTorch runs them.
 
-    PyTorch states those of its decomposition. In 16 bits, kernels for CPUs keep statistics in f32 beside weights in f32,
-    and return running statistics in their own data type.
+    PyTorch states those of its decomposition. In 16 bits, kernels for CPUs keep statistics in f32 beside weights in
+    f32, and return running statistics in their own data type.
     """
     for node in gm.graph.nodes:
         if node.target not in TRAINED_NORMS:
