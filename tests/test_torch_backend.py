@@ -287,6 +287,20 @@ def test_statistics_name_what_is_left():
     assert found.to_dict()["left"][0]["count"] == 1
 
 
+def test_products_of_parameters_alone_do_not_count():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = (nn.Parameter(torch.randn(4, 4)) for _ in range(2))
+
+        def forward(self, x):
+            return x @ (self.first @ self.second)
+
+    with torch.no_grad():
+        compiled(Twice().eval())(torch.ones(2, 4))
+    assert onegraph.torch.stats().regions[0].products == (2 * 4 * 4, 2 * 4 * 4)
+
+
 def test_an_unsupported_op_raises_on_request():
     with pytest.raises(Exception, match=r"linalg_inv_ex") as caught:
         compiled(torch.linalg.inv, fallback="error")(torch.eye(4))

@@ -204,7 +204,7 @@ def divided(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind
         else:
             refused.update((node, ALONE_REASON) for node in one.nodes if is_call(node) and not found[node].moves)
     taken_calls = [node for one in kept for node in one.nodes if is_call(node)]
-    multiplied = {node.name: products_of(node) for node in gm.graph.nodes}
+    multiplied = {node.name: products_of(node) for node in gm.graph.nodes if node not in known}
     names = [node.name for node in taken_calls]
     counts = Counter((str(node.target), reason) for node, reason in refused.items() if not _moves(node, found))
     named = {node.name: value for node, value in known.items()}
