@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from onegraph.errors import UnsupportedError
 from onegraph.frontends.torch.capture import decompositions, whole_ops
 from onegraph.frontends.torch.folding import folded, without_empty
+from onegraph.frontends.torch.joint import with_true_types
 from onegraph.frontends.torch.options import Options
 from onegraph.frontends.torch.partitions import divided
 
@@ -37,7 +38,9 @@ def is_dense(value: Any) -> bool:
 def traced(call: Any, given: list[Any]) -> Any:
     """The graph of a function."""
     with whole_ops():
-        return make_fx(torch.func.functionalize(call), decomposition_table=TABLE, tracing_mode="fake")(given)
+        gm = make_fx(torch.func.functionalize(call), decomposition_table=TABLE, tracing_mode="fake")(given)
+    with_true_types(gm)
+    return gm
 
 
 def outcome(op: Any, sample: Any, dtype: Any) -> str:

@@ -15,7 +15,7 @@ HEAD = """# Models of PyTorch
 `make test-torch` compiles these models with random weights, in f32 and bf16, and compares the results with eager's. The
 columns *error* have the distance of compiled results from those in float64, divided by the distance of eager's results.
 No model has a graph break unless the column *graphs* counts more than one. The last column has the ops that PyTorch
-runs, with counts.
+runs, with counts. An empty field was not run.
 
 {summary}
 
@@ -47,6 +47,7 @@ def main() -> None:
         f"{sum(is_right(runs[dtype]) for runs in models.values() if dtype in runs)} of "
         f"{sum(dtype in runs for runs in models.values())} models agree in {label}"
         for dtype, label in zip(DTYPES, ("f32", "bf16"), strict=True)
+        if any(dtype in runs for runs in models.values())
     ]
     rows = [row(name, runs) for name, runs in sorted(models.items())]
     PAGE.write_text(HEAD.format(summary=", ".join(agreeing) + ".") + "".join(rows))
