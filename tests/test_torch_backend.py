@@ -249,9 +249,15 @@ class Trained(nn.Module):
         return self.outer(self.layer(functional.gelu(self.inner(x)))).log_softmax(-1)
 
 
-@pytest.mark.parametrize("module", [Trained(), nn.Sequential(nn.Flatten(1, 2), nn.Linear(8, 16), Attention())])
-def test_gradients(module):
-    x = torch.randn(4, 3, 16, 16) if type(module) is Trained else torch.randn(4, 3, 2, 8)
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (Trained, (4, 3, 16, 16)),
+        (lambda: nn.Sequential(nn.Flatten(1, 2), nn.Linear(8, 16), Attention()), (4, 3, 2, 8)),
+    ],
+)
+def test_gradients(make, shape):
+    module, x = make(), torch.randn(shape)
 
     def gradients(module, function, x):
         module.zero_grad()
