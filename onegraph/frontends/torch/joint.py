@@ -36,20 +36,17 @@ _library.impl("max_pool2d_backward", _max_pool_backward_like, "Meta")
 def with_true_types(gm: GraphModule) -> None:
     """State the data types that batch normalizations by the statistics of a batch have when PyTorch runs them.
 
-    PyTorch states those of its decomposition. In 16 bits, kernels for CPUs keep statistics in f32 beside weights in
-    f32, and return running statistics in their own data type.
+    PyTorch states those of its decomposition. In 16 bits, kernels for CPUs keep statistics in f32 beside parameters
+    in f32, and return running statistics in their own data type.
     """
     for node in gm.graph.nodes:
         if node.target not in TRAINED_NORMS:
             continue
         given = [one.meta["val"] if hasattr(one, "meta") else one for one in node.args]
-        source, weight = given[0], given[1]
-        wide = hasattr(weight, "dtype") and weight.dtype is torch.float32
-        kept = torch.float32 if wide else source.dtype
-        running = [one.dtype for one in given[3:5] if hasattr(one, "dtype")]
-        likes = node.meta["val"]
-        dtypes = [source.dtype, kept, kept, *running]
-        _restate(node, [one.to(dtype) for one, dtype in zip(likes, dtypes, strict=True)])
+        source, *parameters = [one.dtype if hasattr(one, "dtype") else None for one in given[:5]]
+        kept = torch.float32 if torch.float32 in parameters else source
+        dtypes = [source, kept, kept, *parameters[2:]]
+        _restate(node, [one.to(dtype) for one, dtype in zip(node.meta["val"], dtypes, strict=False)])
 
 
 def _restate(node: FxNode, likes: list[Any]) -> None:
