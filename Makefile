@@ -7,7 +7,8 @@ CLUSTER := .venv-cluster
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/* onegraph/native/csrc/kernels/*/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-pure test-newer test-onnx test-torch test-cluster test-reproducible stress asan tsan lint bench fuzz docs wheel test-wheel clean
+.PHONY: demo test test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress asan tsan \
+	lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	@$(BIN)/python examples/checking_attributes.py
@@ -25,14 +26,21 @@ test-newer: $(VENV)/.dev
 test-onnx: $(VENV)/.dev
 	$(BIN)/python -m tests.onnx_backend
 
-# Compiles models of torchvision, timm and transformers with the backend of torch.compile, and compares PyTorch's samples
-# of ops; an hour. Writes docs/howto/torch-models.md.
+# Compiles models of torchvision, timm and transformers with the backend of torch.compile, in f32 and bf16, and compares
+# PyTorch's samples of ops; two hours. Writes docs/howto/torch-models.md.
+TORCH_DTYPES = float32 bfloat16
 test-torch: $(VENV)/.bench
-	$(BIN)/python -m pip install --quiet torchvision timm transformers expecttest
-	for family in classification segmentation detection timm transformers; do \
-		$(BIN)/python -m tests.torch_backend.run_models $$family --json build/torch_models.json || exit 1; done
-	$(BIN)/python -m tests.torch_backend.table build/torch_models.json
-	for dtype in float32 bfloat16; do $(BIN)/python -m tests.torch_backend.run_ops --dtype $$dtype || exit 1; done
+	$(BIN)/python -m pip install --quiet torch==2.13.0 torchvision timm transformers expecttest
+	failed=0; for dtype in $(TORCH_DTYPES); do \
+		for family in classification segmentation detection timm transformers new; do $(BIN)/python \
+			-m tests.torch_backend.run_models $$family --dtype $$dtype --json build/torch_models.json || failed=1; done; \
+		$(BIN)/python -m tests.torch_backend.run_ops --dtype $$dtype || failed=1; done; \
+	$(BIN)/python -m tests.torch_backend.table build/torch_models.json; exit $$failed
+
+# Runs the tests of the backend of torch.compile on the oldest and the newest supported PyTorch. The first run downloads
+# 5 GB with pip.
+test-torch-versions: $(VENV)/.created
+	$(BIN)/python -m tests.torch_backend.versions
 
 # Runs Ray, Dask and gloo on this machine, with workers that are killed; 10 minutes, and 6 GB of packages. The environment
 # is one of its own, because the engines bring many packages.

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..opset.dtypes import DataType
 from .elementwise import add, multiply
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, rank_of, shape_of
 from .layers import matmul
-from .movement import NATIVE, transpose
+from .movement import NATIVE, cast, transpose
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class Sampling:
     outside: float = 0.0
 
 
+# Coordinates of PyTorch's nearest neighbours, in single precision as there: what is added to an index.
+TORCH_OFFSETS = {"pytorch_nearest": 0.0, "pytorch_nearest_exact": 0.5}
+
+
 def places(axis: Axis, coordinates: str) -> Array:
     """The places in src of the elements of the result."""
     at: Array = np.arange(axis.count, dtype=np.float64)
@@ -55,6 +60,9 @@ def places(axis: Axis, coordinates: str) -> Array:
         return np.zeros(axis.count) if whole == 1 else at * (axis.size - 1) / (whole - 1)
     if coordinates == "asymmetric":
         return at / axis.scale
+    if coordinates in TORCH_OFFSETS:
+        single: Array = (at.astype(np.float32) + np.float32(TORCH_OFFSETS[coordinates])) * np.float32(1 / axis.scale)
+        return single.astype(np.float64)
     if coordinates == "tf_crop_and_resize":
         span = axis.end - axis.begin
         inner = np.full(axis.count, 0.5 * span * (axis.size - 1))
@@ -91,6 +99,9 @@ def _cubic(distance: Array, slope: float) -> Array:
 
 def matrix(axis: Axis, sampling: Sampling) -> Array:
     """The shares (count, size) of the elements of src in those of the result."""
+    if sampling.mode == "nearest":
+        chosen: Array = np.eye(axis.size)[nearest(axis, sampling)]
+        return chosen
     at = places(axis, sampling.coordinates)
     narrow = min(axis.scale, 1.0) if sampling.antialias else 1.0
     reach = {"linear": 1, "cubic": 2}[sampling.mode] / narrow
@@ -126,12 +137,20 @@ def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampli
     elif sampling.mode != "nearest":
         raise NotLowered(f"{dtype_of(src)} is no data type of a product")
     result = src
-    for place, axis in axes.items():
-        if sampling.mode == "nearest":
+    if sampling.mode == "nearest":
+        for place, axis in axes.items():
             result = emit.op("Gather", [result, nearest(axis, sampling)], {"axis": place})
-        else:
-            result = _product(emit, result, place, matrix(axis, sampling).astype(dtype_of(src).numpy))
+    else:
+        result = _products(emit, src, {place: matrix(axis, sampling) for place, axis in axes.items()})
     return _cropped(emit, result, axes, sampling) if sampling.coordinates == "tf_crop_and_resize" else result
+
+
+def resize_backward(emit: Emitter, diff: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
+    """The gradient of :func:`resize` with respect to src, of the gradient of the result."""
+    if dtype_of(diff) not in NATIVE:
+        raise NotLowered(f"{dtype_of(diff)} is no data type of a product")
+    moved = {place: axis for place, axis in axes.items() if not _is_same(axis, sampling)}
+    return _products(emit, diff, {place: matrix(axis, sampling).T for place, axis in moved.items()})
 
 
 def _is_same(axis: Axis, sampling: Sampling) -> bool:
@@ -166,6 +185,14 @@ def _alike(axis: Axis, wanted: Sampling, plain: Sampling) -> bool:
     if plain.mode == "nearest":
         return bool((nearest(axis, wanted) == nearest(stated, plain)).all())
     return bool(np.allclose(matrix(axis, wanted), matrix(stated, plain), rtol=0, atol=1e-6))
+
+
+def _products(emit: Emitter, src: Value, matrices: Mapping[int, Array]) -> Value:
+    """The product of a matrix with src along each axis; in f32, because 16-bit floats would round the shares."""
+    result = cast(emit, src, DataType.f32)
+    for place, shares in matrices.items():
+        result = _product(emit, result, place, shares.astype(np.float32))
+    return cast(emit, result, dtype_of(src))
 
 
 def _product(emit: Emitter, src: Value, place: int, shares: Array) -> Value:

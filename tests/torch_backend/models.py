@@ -49,12 +49,18 @@ def detection_backbone(name: str) -> Made:
     return model.backbone, (torch.randn(1, 3, size, size),), {}
 
 
-def image_model(name: str) -> Made:
-    """A model of timm."""
+def video_model(name: str) -> Made:
+    """A model of torchvision that classifies videos."""
+    model = imported("torchvision.models").get_model(name, weights=None)
+    return model, (torch.randn(1, 3, 16, 224, 224) if "mvit" in name else torch.randn(1, 3, 4, 64, 64),), {}
+
+
+def image_model(name: str, size: int = 96) -> Made:
+    """A model of timm, for images of this size where it takes them."""
     model = imported("timm").create_model(name, pretrained=False)
-    size = model.pretrained_cfg.get("input_size", (3, 224, 224))
+    wanted = model.pretrained_cfg.get("input_size", (3, 224, 224))
     fixed = model.pretrained_cfg.get("fixed_input_size", False)
-    return model, (torch.randn(1, 3, *(size[1:] if fixed else (96, 96))),), {}
+    return model, (torch.randn(1, 3, *(wanted[1:] if fixed else (size, size))),), {}
 
 
 TINY = {
@@ -90,6 +96,7 @@ def picture_model(name: str, config: str, **more: Any) -> Made:
     transformers = imported("transformers")
     settings = getattr(transformers, config)(**more)
     size = more.get("image_size", 32)
+    size = size if type(size) is int else size[0]
     return getattr(transformers, name)(settings), (torch.randn(1, 3, size, size),), {}
 
 
@@ -153,6 +160,40 @@ TRANSFORMERS: dict[str, Callable[[], Made]] = {
     "Segformer": partial(picture_model, "SegformerModel", "SegformerConfig", image_size=64),
     "ResNet": partial(picture_model, "ResNetModel", "ResNetConfig", image_size=64, depths=[1, 1, 1, 1]),
 }  # fmt: skip
+# Architectures that were first tried when the table of ops was finished.
+NEW: dict[str, Callable[[], Made]] = {
+    **{
+        name: partial(image_model, name, 224)
+        for name in ("davit_tiny", "focalnet_tiny_srf", "gcvit_xxtiny", "hiera_tiny_224", "nextvit_small")
+    },
+    **{
+        name: partial(image_model, name)
+        for name in ("ghostnetv2_100", "repghostnet_050", "efficientvit_b0", "hgnet_tiny", "skresnet18", "resnest14d")
+    },
+    **{
+        name: partial(image_model, name, 224)
+        for name in ("sequencer2d_s", "tiny_vit_5m_224", "mvitv2_tiny", "convit_tiny", "maxxvit_rmlp_nano_rw_256",
+                     "eva02_tiny_patch14_224", "nest_tiny", "efficientvit_m0", "mambaout_femto", "shvit_s1")
+    },
+    **{name: partial(video_model, name) for name in ("r3d_18", "r2plus1d_18", "s3d", "swin3d_t")},
+    "XLNet": partial(text_model, "XLNetModel", "XLNetConfig", d_model=64, n_layer=2, n_head=4, d_inner=128),
+    "GPTJ": partial(text_model, "GPTJForCausalLM", "GPTJConfig", n_embd=64, n_layer=2, n_head=4, rotary_dim=8),
+    "Phi3": partial(text_model, "Phi3ForCausalLM", "Phi3Config", **GROUPED),
+    "Granite": partial(text_model, "GraniteForCausalLM", "GraniteConfig", **GROUPED),
+    "Cohere": partial(text_model, "CohereForCausalLM", "CohereConfig", **GROUPED),
+    "Glm": partial(text_model, "GlmForCausalLM", "GlmConfig", head_dim=16, **GROUPED),
+    "Mamba": partial(text_model, "MambaForCausalLM", "MambaConfig"),
+    "RoFormer": partial(text_model, "RoFormerModel", "RoFormerConfig"),
+    "Nystromformer": partial(text_model, "NystromformerModel", "NystromformerConfig"),
+    "Swinv2": partial(picture_model, "Swinv2Model", "Swinv2Config", image_size=64, embed_dim=32, depths=[1, 1],
+                      num_heads=[2, 4], window_size=4),
+    "Cvt": partial(picture_model, "CvtModel", "CvtConfig", image_size=64),
+    "MobileViT": partial(picture_model, "MobileViTModel", "MobileViTConfig", image_size=64),
+    "Yolos": partial(picture_model, "YolosModel", "YolosConfig", **{**VISION, "image_size": [32, 32]}),
+    "Data2VecVision": partial(picture_model, "Data2VecVisionModel", "Data2VecVisionConfig", **VISION),
+    "RegNet": partial(picture_model, "RegNetModel", "RegNetConfig", image_size=64, depths=[1, 1, 1, 1]),
+}  # fmt: skip
+FAMILIES = ("classification", "segmentation", "detection", "timm", "transformers", "new")
 TIMM = (
     *("resnet18", "resnet26d", "resnetv2_50", "resnext50_32x4d", "seresnet18", "ecaresnet26t", "res2net50_26w_4s"),
     *("efficientnet_b0", "efficientnetv2_rw_t", "mobilenetv3_large_100", "mobilenetv4_conv_small", "mnasnet_100"),
@@ -169,7 +210,9 @@ TIMM = (
 
 
 def models(family: str) -> dict[str, Callable[[], Made]]:
-    """The models of ``classification``, ``segmentation``, ``detection``, ``timm`` or ``transformers``."""
+    """The models of one of ``FAMILIES``."""
+    if family == "new":
+        return NEW
     if family == "transformers":
         return TRANSFORMERS
     if family == "timm":

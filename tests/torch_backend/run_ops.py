@@ -1,10 +1,14 @@
-"""``python -m tests.torch_backend.run_ops [NAMES]``: PyTorch's own samples of ops, lowered, against eager."""
+"""``python -m tests.torch_backend.run_ops [NAMES]``: PyTorch's own samples of ops, lowered, against eager.
+
+The exit status is 1 if a result is wrong.
+"""
 
 from __future__ import annotations
 
 import argparse
 import itertools
 import re
+import sys
 import time
 import warnings
 from collections import Counter
@@ -16,8 +20,9 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from onegraph.errors import UnsupportedError
-from onegraph.frontends.torch.backend import decompositions
+from onegraph.frontends.torch.capture import decompositions, whole_ops
 from onegraph.frontends.torch.folding import folded, without_empty
+from onegraph.frontends.torch.joint import with_true_types
 from onegraph.frontends.torch.options import Options
 from onegraph.frontends.torch.partitions import divided
 
@@ -28,6 +33,14 @@ TABLE = decompositions()
 
 def is_dense(value: Any) -> bool:
     return not isinstance(value, torch.Tensor) or (value.layout is torch.strided and value.numel() > 0)
+
+
+def traced(call: Any, given: list[Any]) -> Any:
+    """The graph of a function."""
+    with whole_ops():
+        gm = make_fx(torch.func.functionalize(call), decomposition_table=TABLE, tracing_mode="fake")(given)
+    with_true_types(gm)
+    return gm
 
 
 def outcome(op: Any, sample: Any, dtype: Any) -> str:
@@ -51,14 +64,14 @@ def outcome(op: Any, sample: Any, dtype: Any) -> str:
         expected = tree_flatten(call([one.clone() for one in given]))[0]
         wide = [one.double() if one.is_floating_point() else one.clone() for one in given]
         exact = tree_flatten(call(wide))[0] if "dtype" not in sample.kwargs else expected
-        gm = make_fx(torch.func.functionalize(call), decomposition_table=TABLE, tracing_mode="fake")(given)
+        gm = traced(call, given)
     except Exception:  # not every op takes float64 or can be traced
         return "left"
     without_empty(gm)
     try:
         made, region = divided(gm, folded(gm, {}), Options(fallback="error"), "inference")
     except UnsupportedError:
-        gm = make_fx(torch.func.functionalize(call), decomposition_table=TABLE, tracing_mode="fake")(given)
+        gm = traced(call, given)
         made, region = divided(gm, folded(gm, {}), Options(smallest=1), "inference")
     if not region.taken:
         return "left"
@@ -116,6 +129,8 @@ def main() -> None:
             if text.startswith("wrong"):
                 print(op.name, op.variant_test_name, count, text, flush=True)
     print(dict(total))
+    if total["wrong"]:
+        sys.exit(f"{total['wrong']} samples are wrong")
 
 
 if __name__ == "__main__":

@@ -5,33 +5,52 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
+
+from .run_models import is_right
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "torch-models.md"
 HEAD = """# Models of PyTorch
 
-`make test-torch` compiles these models with random weights, in f32, and compares the results with eager's. The column
-*error* is the distance of compiled results from those in float64, divided by the distance of eager's results. The last
-column has the ops that PyTorch runs, with counts. No model has a graph break unless the column *graphs* counts more
-than one.
+`make test-torch` compiles these models with random weights, in f32 and bf16, and compares the results with eager's. The
+columns *error* have the distance of compiled results from those in float64, divided by the distance of eager's results.
+No model has a graph break unless the column *graphs* counts more than one. The last column has the ops that PyTorch
+runs, with counts. An empty field was not run.
 
-| model | error | graphs | partitions | ops here | multiply-adds in oneDNN | ops in PyTorch |
-| --- | --- | --- | --- | --- | --- | --- |
+{summary}
+
+| model | error f32 | error bf16 | graphs | partitions | ops here | multiply-adds in oneDNN | ops in PyTorch |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 """
+DTYPES = ("float32", "bfloat16")
 
 
-def row(key: str, one: dict[str, object]) -> str:
-    family, name, _ = key.split("/")
-    if "failed" in one:
-        return f"| {family}: {name} | {one['failed']} | | | | | |\n"
-    left = ", ".join(f"{call['count']} `{call['op'].removeprefix('aten.')}`" for call in one["left"])
-    numbers = f"{one['error']:.1f} | {one['graphs']} | {one['partitions']} | {one['taken']} | {one['share']:.1%}"
-    return f"| {family}: {name} | {numbers} | {left} |\n"
+def row(name: str, runs: dict[str, Any]) -> str:
+    """The row of one model; what ran where is that of f32."""
+    errors = " | ".join(
+        "" if (one := runs.get(dtype)) is None else one.get("failed") or f"{one['error']:.1f}" for dtype in DTYPES
+    )
+    first = runs.get("float32", {})
+    if "graphs" not in first:
+        return f"| {name} | {errors} | | | | | |\n"
+    left = ", ".join(f"{call['count']} `{call['op'].removeprefix('aten.')}`" for call in first["left"])
+    numbers = f"{first['graphs']} | {first['partitions']} | {first['taken']} | {first['share']:.1%}"
+    return f"| {name} | {errors} | {numbers} | {left} |\n"
 
 
 def main() -> None:
-    found = json.loads(Path(sys.argv[1]).read_text())
-    rows = [row(key, one) for key, one in sorted(found.items()) if key.endswith("float32")]
-    PAGE.write_text(HEAD + "".join(rows))
+    models: dict[str, dict[str, Any]] = {}
+    for key, one in json.loads(Path(sys.argv[1]).read_text()).items():
+        family, name, dtype = key.split("/")
+        models.setdefault(f"{family}: {name}", {})[dtype] = one
+    agreeing = [
+        f"{sum(is_right(runs[dtype]) for runs in models.values() if dtype in runs)} of "
+        f"{sum(dtype in runs for runs in models.values())} models agree in {label}"
+        for dtype, label in zip(DTYPES, ("f32", "bf16"), strict=True)
+        if any(dtype in runs for runs in models.values())
+    ]
+    rows = [row(name, runs) for name, runs in sorted(models.items())]
+    PAGE.write_text(HEAD.format(summary=", ".join(agreeing) + ".") + "".join(rows))
 
 
 if __name__ == "__main__":

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
-from . import tables as tables
+from .capture import decompositions, partitioned, whole_ops
 from .folding import folded, without_empty
-from .node import LOWERINGS
+from .joint import with_true_types
 from .options import Options, options_of
 from .partitions import divided
 from .statistics import log
 
 MOST_MODULES = 64  # that share a captured graph, each with its parameters as constants
 MOST_WRITES = 3  # of parameters that are constants
-
-
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """The core decompositions, without the ops that are lowered as they are."""
-    return {op: function for op, function in core_aten_decompositions().items() if str(op) not in LOWERINGS}
 
 
 def onegraph(gm: GraphModule, example_inputs: Sequence[Any], *, options: object = None, mode: object = None) -> Any:
@@ -36,13 +30,15 @@ def onegraph(gm: GraphModule, example_inputs: Sequence[Any], *, options: object 
     def compiler(kind: str) -> Callable[..., Any]:
         return lambda graph, inputs: _boxed(Region(graph, chosen, kind).run)
 
-    return aot_autograd(
+    captured = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
-    )(gm, example_inputs)
+        partition_fn=partitioned,
+    )
+    with whole_ops():
+        return captured(gm, example_inputs)
 
 
 def _boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
@@ -63,10 +59,12 @@ class Region:
     """
 
     def __init__(self, gm: GraphModule, options: Options, kind: str) -> None:
+        with_true_types(gm)
         self.gm, self.options, self.kind = gm, options, kind
         self.fixed = self._fixed() if kind == "inference" and options.freeze else []
         self.made: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
         self.writes = 0
+        self.lock = threading.Lock()
 
     def _fixed(self) -> list[int]:
         """The places of inputs that are parameters or buffers and are not written."""
@@ -79,28 +77,32 @@ class Region:
 
     def run(self, arguments: list[Any]) -> Any:
         """Run for these inputs."""
-        tensors = [arguments[place] for place in self.fixed]
+        found = self.made.get(self._key(arguments))
+        if found is None:
+            with self.lock:
+                key = self._key(arguments)
+                found = self.made.get(key) or self._add(key, arguments)
+        return found(*arguments)
+
+    def _key(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """What a compiled graph depends on: PyTorch's number of threads, and the parameters that are constants."""
         try:
-            key = tuple([(one.data_ptr(), one._version) for one in tensors])
+            tensors = [arguments[place] for place in self.fixed]
+            return torch.get_num_threads(), *[(one.data_ptr(), one._version) for one in tensors]
         except RuntimeError:  # tensors of torch.inference_mode do not count how often they are written
             self.fixed = [place for place in self.fixed if not arguments[place].is_inference()]
-            return self.run(arguments)
-        function = self.made.get(key)
-        if function is None:
-            function = self._add(key, tensors)
-        return function(*arguments)
+            return self._key(arguments)
 
-    def _add(self, key: Any, tensors: Sequence[Any]) -> Callable[..., Any]:
+    def _add(self, key: tuple[Any, ...], arguments: Sequence[Any]) -> Callable[..., Any]:
         """Compile for these parameters; after several writes, for parameters that are inputs."""
-        places = [place for place, _ in key]
-        older = [one for one in self.made if [place for place, _ in one] == places]
+        older = [one for one in self.made if _places(one) == _places(key)]
         for one in older:
             del self.made[one]
         self.writes += len(older)
         if self.writes > MOST_WRITES:
             log.info("the parameters were written %d times: from now on they are inputs", self.writes)
-            self.fixed, key, tensors = [], (), []
-        function = self._compile(dict(zip(self.fixed, tensors, strict=True)))
+            self.fixed, key = [], key[:1]
+        function = self._compile({place: arguments[place] for place in self.fixed})
         self.made[key] = function
         while len(self.made) > MOST_MODULES:
             self.made.popitem(last=False)
@@ -115,6 +117,11 @@ class Region:
         made, _ = divided(copied, known, self.options, self.kind)
         function: Callable[..., Any] = made.forward
         return function
+
+
+def _places(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key without the counts of writes."""
+    return key[0], *[place for place, _ in key[1:]]
 
 
 def _copied(gm: GraphModule) -> torch.fx.Graph:

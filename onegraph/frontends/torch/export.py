@@ -11,7 +11,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from ..._util.exact_types import elements, entries, has_type
 from ...errors import ArgumentError, OneGraphError, UnsupportedError, class_of
 from ...graph import Graph
-from .backend import decompositions
+from .capture import decompositions, whole_ops
 from .folding import folded, without_empty
 from .lowering import array_of, lower_graph
 from .node import NotLowered
@@ -27,7 +27,7 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
     if given is None or named is None:
         raise ArgumentError("export: the example inputs are a tuple, and those by name a dictionary")
     made: Any = module
-    with torch.no_grad():
+    with torch.no_grad(), whole_ops():
         program = torch.export.export(made, tuple(given), dict(named), strict=False)
         program = program.run_decompositions(decompositions())
     gm: Any = program.graph_module

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import Node as FxNode
 from torch.fx.node import map_arg
@@ -115,8 +116,6 @@ def array_of(tensor: Any) -> Array:
     array = view(tensor)
     found: Array = array.transpose(layout.inverse(one.order)) if one.order else array
     if one.repeated:
-        import numpy as np
-
         found = np.broadcast_to(found, one.shape)
     return found
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from ...lowering.emitter import Emitter, NotLowered, Value, dtype_of, shape_of
-from ...lowering.movement import cast
+from ...lowering.movement import cast, scalar
 from ...opset.dtypes import DataType
 from .types import DTYPES
 
@@ -59,8 +59,6 @@ class Node:
         """The tensor or number that argument ``name`` is, in a data type."""
         found = self._values[name]
         if not hasattr(found, "shape"):
-            from ...lowering.movement import scalar
-
             return scalar(found, dtype)
         return cast(self.emit, found, dtype)
 
@@ -97,10 +95,10 @@ def axes_of(axes: int | Sequence[int] | None, rank: int) -> list[int]:
 
 
 def lowers(*names: str) -> Callable[[Kept], Kept]:
-    """Enter a function into the table for these overloads, such as ``add.Tensor``."""
+    """Enter a function into the table for these overloads of ATen, such as ``add.Tensor``, or of this package."""
 
     def enter(function: Kept) -> Kept:
-        LOWERINGS.update({f"aten.{name}": function for name in names})
+        LOWERINGS.update({name if name.startswith("onegraph.") else f"aten.{name}": function for name in names})
         return function
 
     return enter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -70,17 +71,18 @@ class Part:
         if self.is_static:
             return self._compiled({node: node.meta["val"] for node in (*self.inputs, *self.calls)}, {})
         cache: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
-        capacity = self.options.cache_capacity
+        capacity, lock = self.options.cache_capacity, threading.Lock()
 
         def run(*given: Any) -> Any:
             key = tuple([one if type(one) in (int, float, bool) else (one.shape, one.stride()) for one in given])
-            found = cache.get(key)
-            if found is None:
-                found = cache[key] = self._compiled(*self._measured(given))
-                while len(cache) > capacity:
-                    cache.popitem(last=False)
-            else:
-                cache.move_to_end(key)
+            with lock:
+                found = cache.get(key)
+                if found is None:
+                    found = cache[key] = self._compiled(*self._measured(given))
+                    while len(cache) > capacity:
+                        cache.popitem(last=False)
+                else:
+                    cache.move_to_end(key)
             return found(*given)
 
         return run
@@ -209,7 +211,7 @@ def divided(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind
         else:
             refused.update((node, ALONE_REASON) for node in one.nodes if is_call(node) and not found[node].moves)
     taken_calls = [node for one in kept for node in one.nodes if is_call(node)]
-    multiplied = {node.name: products_of(node) for node in gm.graph.nodes}
+    multiplied = {node.name: products_of(node) for node in gm.graph.nodes if node not in known}
     names = [node.name for node in taken_calls]
     counts = Counter((str(node.target), reason) for node, reason in refused.items() if not _moves(node, found))
     named = {node.name: value for node, value in known.items()}

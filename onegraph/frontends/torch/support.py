@@ -107,6 +107,8 @@ def _refusal(value: Any) -> str:
 def _verdict(node: FxNode) -> Verdict:
     if node.meta.get("val") is None:
         return Verdict("it returns no tensor")
+    if not all("val" in source.meta for source in node.all_input_nodes):
+        return Verdict("PyTorch does not state the shape of an input")
     try:
         for one in (*[source.meta.get("val") for source in node.all_input_nodes], _used(node)):
             text = _refusal(one)

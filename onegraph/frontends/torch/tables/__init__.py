@@ -11,6 +11,7 @@ from . import (
     movement,
     norms,
     reduction,
+    resizing,
     windows,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "movement",
     "norms",
     "reduction",
+    "resizing",
     "windows",
 ]

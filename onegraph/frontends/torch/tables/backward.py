@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ....lowering.elementwise import binary, filled, multiply, select, unary
@@ -109,20 +111,43 @@ def layer_norm_backward(node: Node) -> list[Value | None]:
 
 @lowers("native_batch_norm_backward.default")
 def batch_norm_backward(node: Node) -> list[Value | None]:
-    """The gradients of a batch normalization by the statistics of the batch."""
+    """The gradients of a batch normalization."""
     emit, src, diff = node.emit, native(node, "input"), native(node, "grad_out")
-    shape = node.shape("input")
-    if not node["train"] or len(shape) < 3:
-        raise NotLowered("running statistics, or no spatial axes")
-    mean, root = (cast(emit, node.value(name), DataType.f32) for name in ("save_mean", "save_invstd"))
-    variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
-    gamma = np.ones(shape[1], np.float32) if node["weight"] is None else node.value("weight")
-    attrs = {"epsilon": 1e-12, "data_format": "NCX"}
-    inputs = [src, diff, mean, variance, cast(emit, gamma, DataType.f32)]
-    found = emit.op("BatchNormTrainingBackward", inputs, attrs)
+    gamma = np.ones(node.shape("input")[1], np.float32) if node["weight"] is None else node.value("weight")
+    gamma = cast(emit, gamma, DataType.f32)
+    found = (_by_batch if node["train"] else _by_running)(node, src, diff, gamma)
     return [
         None if like is None or not wanted else cast(emit, one, DTYPES[like.dtype])
         for one, like, wanted in zip(found, node.like, node["output_mask"], strict=True)
+    ]
+
+
+def _by_batch(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:
+    """The gradients where the statistics are those of the batch."""
+    emit = node.emit
+    if len(node.shape("input")) < 3:
+        raise NotLowered("no spatial axes")
+    mean, root = (cast(emit, node.value(name), DataType.f32) for name in ("save_mean", "save_invstd"))
+    variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
+    attrs = {"epsilon": 1e-12, "data_format": "NCX"}
+    found: Sequence[Value] = emit.op("BatchNormTrainingBackward", [src, diff, mean, variance, gamma], attrs)
+    return found
+
+
+def _by_running(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:
+    """The gradients where the running statistics are constants."""
+    emit, shape = node.emit, node.shape("input")
+    mean, variance = (cast(emit, node.value(name), DataType.f32) for name in ("running_mean", "running_var"))
+    root = unary(emit, "Reciprocal", unary(emit, "Sqrt", binary(emit, "Add", variance, filled(node["eps"], variance))))
+    wide, source = (cast(emit, one, DataType.f32) for one in (diff, src))
+    vector = [1, shape[1], *[1] * (len(shape) - 2)]
+    axes = [axis for axis in range(len(shape)) if axis != 1]
+    factor, center = (reshape(node, one, vector) for one in (multiply(emit, gamma, root), mean))
+    apart = multiply(emit, wide, binary(emit, "Subtract", source, center))
+    return [
+        multiply(emit, wide, factor),
+        multiply(emit, reduce(emit, "ReduceSum", apart, axes, False), root),
+        reduce(emit, "ReduceSum", wide, axes, False),
     ]
 
 
@@ -162,7 +187,7 @@ def convolution_backward(node: Node) -> list[Value | None]:
     return results
 
 
-@lowers("max_pool2d_with_indices_backward.default")
+@lowers("max_pool2d_with_indices_backward.default", "onegraph.max_pool2d_backward.default")
 def max_pool_backward(node: Node) -> Value:
     """The gradient of a pool; the op finds the largest elements again."""
     src, diff = native(node), native(node, "grad_output")

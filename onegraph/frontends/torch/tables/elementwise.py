@@ -36,6 +36,8 @@ UNARY = {
     "tan": "Tan",
     "tanh": "Tanh",
 }
+# The library's logarithm is up to 4e-6 from the exact one, which is more than the logarithm of a number near 1.
+INEXACT = frozenset([("Log", DataType.f32)])
 # Activations of the specification: the op, and its attributes by name of the argument.
 ACTIVATIONS: dict[str, tuple[str, dict[str, object]]] = {
     "hardswish": ("HardSwish", {}),
@@ -70,7 +72,11 @@ def base(node: Node) -> str:
 @lowers(*(f"{name}.default" for name in UNARY))
 def unary(node: Node) -> Value:
     """One op with the same meaning."""
-    return lowering.unary(node.emit, UNARY[base(node)], node.value_as("self", node.result_dtype))
+    src, kind = node.value_as("self", node.result_dtype), UNARY[base(node)]
+    if (kind, dtype_of(src)) in INEXACT:
+        found: Value = node.emit.op(kind, [src], edition="host")
+        return found
+    return lowering.unary(node.emit, kind, src)
 
 
 @lowers(*(f"{name}.default" for name in ACTIVATIONS))

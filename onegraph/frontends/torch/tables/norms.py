@@ -66,8 +66,9 @@ def batch_norm_training(node: Node) -> list[Value | None]:
     found = emit.op("BatchNormForwardTraining", [src, *running, gamma, beta], attrs)
     result, mean, variance = found[0], found[3], found[4]
     inverse = inverse_root(node, binary(emit, "Add", variance, filled(node["eps"], variance)))
+    statistics = [cast(emit, one, DTYPES[node.like[1].dtype]) for one in (mean, inverse)]
     if "functional" not in node.name:
-        return [result, mean, inverse]
+        return [result, *statistics]
     kept = DTYPES[node.like[3].dtype]
     # PyTorch keeps the unbiased variance; the op of the specification mixes in that of the batch as it is.
     updated = [
@@ -79,7 +80,7 @@ def batch_norm_training(node: Node) -> list[Value | None]:
         )
         for index, one in enumerate((mean, variance))
     ]
-    return [result, mean, inverse, *(cast(emit, one, kept) for one in updated)]
+    return [result, *statistics, *(cast(emit, one, kept) for one in updated)]
 
 
 @lowers("native_layer_norm.default")

@@ -1,4 +1,4 @@
-"""Lowers pools and the resizing of images."""
+"""Lowers pools."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....lowering import resize, windows
+from ....lowering import windows
 from ....lowering.emitter import Value, dtype_of
 from ....lowering.layers import matmul
-from ....lowering.movement import NATIVE
 from ....lowering.reduction import reduce
 from ..node import Node, NotLowered, lowers
 from .elementwise import native
@@ -99,48 +98,3 @@ def _along(node: Node, src: Value, place: int, shares: np.ndarray[tuple[int, int
     order[place], order[-1] = order[-1], order[place]
     turned = matmul(node.emit, transpose(node, src, order), np.ascontiguousarray(shares.T))
     return transpose(node, turned, order)
-
-
-def _resized(node: Node, sampling: resize.Sampling) -> Value:
-    shape, wanted = node.shape("self" if node["self"] is not None else "input"), node.result_shape
-    src = native(node, "self" if node["self"] is not None else "input")
-    given = [None] * (len(shape) - 2) if node["align_corners"] else _scales(node, len(shape) - 2)
-    axes = {
-        place: resize.Axis(shape[place], wanted[place], given[place - 2] or wanted[place] / shape[place])
-        for place in range(2, len(shape))
-    }
-    return resize.resize(node.emit, src, axes, sampling)
-
-
-def _scales(node: Node, count: int) -> list[float | None]:
-    """The stated scale of each axis."""
-    if node["scale_factors"] is not None:
-        return [*node["scale_factors"]]
-    names = ("scales_d", "scales_h", "scales_w")[-count:] if count > 1 else ("scales",)
-    return [node[name] for name in names]
-
-
-@lowers("upsample_nearest1d.default", "upsample_nearest2d.default", "upsample_nearest3d.default",
-        "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")  # fmt: skip
-def nearest(node: Node) -> Value:
-    """An image resized to the elements before."""
-    return _resized(node, resize.Sampling("nearest", "asymmetric", "floor"))
-
-
-@lowers("upsample_bilinear2d.default", "upsample_linear1d.default", "upsample_bilinear2d.vec", "upsample_linear1d.vec",
-        "upsample_trilinear3d.default", "upsample_trilinear3d.vec")  # fmt: skip
-def linear(node: Node) -> Value:
-    """An image resized by linear interpolation."""
-    return _resized(node, resize.Sampling("linear", _coordinates(node), "floor"))
-
-
-@lowers("upsample_bicubic2d.default", "upsample_bicubic2d.vec")
-def cubic(node: Node) -> Value:
-    """An image resized by cubic interpolation."""
-    if dtype_of(node.value("self" if node["self"] is not None else "input")) not in NATIVE:
-        raise NotLowered("no data type of a product")
-    return _resized(node, resize.Sampling("cubic", _coordinates(node), "floor", -0.75))
-
-
-def _coordinates(node: Node) -> str:
-    return "align_corners" if node["align_corners"] else "half_pixel"

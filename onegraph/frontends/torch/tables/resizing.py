@@ -1,0 +1,74 @@
+"""Lowers the resizing of images, and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ....lowering import resize
+from ....lowering.emitter import Value
+from ..node import Node, NotLowered, lowers
+from .elementwise import native
+
+
+@dataclass(frozen=True)
+class Family:
+    """Ops that resize in one way.
+
+    Attributes:
+        sampling: how elements between those of the source are found.
+        ranks: numbers of spatial axes, by which the names of the ops end.
+    """
+
+    sampling: resize.Sampling
+    ranks: tuple[int, ...]
+
+
+FAMILIES: Mapping[str, Family] = {
+    "upsample_nearest": Family(resize.Sampling("nearest", "pytorch_nearest", "floor"), (1, 2, 3)),
+    "_upsample_nearest_exact": Family(resize.Sampling("nearest", "pytorch_nearest_exact", "floor"), (1, 2, 3)),
+    "upsample_linear": Family(resize.Sampling("linear"), (1,)),
+    "upsample_bilinear": Family(resize.Sampling("linear"), (2,)),
+    "upsample_trilinear": Family(resize.Sampling("linear"), (3,)),
+    "upsample_bicubic": Family(resize.Sampling("cubic"), (2,)),
+    "_upsample_bilinear2d_aa": Family(resize.Sampling("linear", antialias=True, exclude_outside=True), (2,)),
+    "_upsample_bicubic2d_aa": Family(resize.Sampling("cubic", cubic=-0.5, antialias=True, exclude_outside=True), (2,)),
+}
+# The family of each op, and the number of its spatial axes, by the name of the op.
+RESIZING = {
+    family if family.endswith("_aa") else f"{family}{count}d": (one.sampling, count)
+    for family, one in FAMILIES.items()
+    for count in one.ranks
+}
+
+
+def _axes(node: Node, count: int, sizes: list[int], counts: list[int]) -> dict[int, resize.Axis]:
+    names = ["scales"] if count == 1 else ["scales_d", "scales_h", "scales_w"][-count:]
+    scales = [None if node["align_corners"] else node[name] for name in names]
+    return {
+        place: resize.Axis(size, wanted, scale or wanted / size)
+        for place, (size, wanted, scale) in enumerate(zip(sizes, counts, scales, strict=True), 2)
+    }
+
+
+def _sampling(node: Node, name: str) -> tuple[resize.Sampling, int]:
+    sampling, count = RESIZING[name]
+    if sampling.antialias and node["align_corners"]:
+        raise NotLowered("a filter between aligned corners")
+    return (replace(sampling, coordinates="align_corners") if node["align_corners"] else sampling), count
+
+
+@lowers(*(f"{name}.default" for name in RESIZING))
+def resized(node: Node) -> Value:
+    """An image resized."""
+    sampling, count = _sampling(node, node.name.split(".")[1])
+    axes = _axes(node, count, [*node.shape("self")[2:]], [*node["output_size"]])
+    return resize.resize(node.emit, native(node, "self"), axes, sampling)
+
+
+@lowers(*(f"{name}_backward.default" for name in RESIZING))
+def resized_backward(node: Node) -> Value:
+    """The gradient of a resized image."""
+    sampling, count = _sampling(node, node.name.split(".")[1].removesuffix("_backward"))
+    axes = _axes(node, count, [*node["input_size"][2:]], [*node["output_size"]])
+    return resize.resize_backward(node.emit, native(node, "grad_output"), axes, sampling)

@@ -1,0 +1,102 @@
+"""Resizing and its gradients in compiled models, against PyTorch in float64."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from helpers.torch_backend import agree, assert_as_exact, compiled, left  # noqa: E402
+
+import onegraph.torch  # noqa: E402
+
+pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
+interpolate = torch.nn.functional.interpolate
+FORMS = [
+    {"mode": "nearest", "scale_factor": 2},
+    {"mode": "nearest", "size": (4, 11)},
+    {"mode": "nearest", "scale_factor": (0.6, 1.7)},
+    {"mode": "nearest-exact", "size": (10, 3)},
+    {"mode": "bilinear", "scale_factor": 2},
+    {"mode": "bilinear", "size": (9, 4)},
+    {"mode": "bilinear", "size": (9, 4), "align_corners": True},
+    {"mode": "bilinear", "scale_factor": 1.7},
+    {"mode": "bilinear", "scale_factor": 1.7, "recompute_scale_factor": True},
+    {"mode": "bilinear", "size": (3, 4), "antialias": True},
+    {"mode": "bicubic", "size": (9, 4)},
+    {"mode": "bicubic", "scale_factor": 2, "align_corners": True},
+    {"mode": "bicubic", "size": (3, 4), "antialias": True},
+    {"mode": "bilinear", "size": (1, 1), "align_corners": True},
+]
+
+
+class Resized(torch.nn.Module):
+    def __init__(self, **form):
+        super().__init__()
+        self.form = form
+
+    def forward(self, x):
+        return interpolate(x, **self.form)
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_resized_images(form, dtype):
+    if form.get("antialias") and dtype is torch.bfloat16:
+        pytest.skip("PyTorch has no such filter in bf16 to compare with")
+    with torch.no_grad():
+        agree(Resized(**form), torch.randn(2, 3, 7, 6), dtype=dtype, fallback="error")
+    assert left() == set()
+
+
+@pytest.mark.parametrize(
+    ("mode", "shape"),
+    [("nearest", (2, 3, 5)), ("linear", (2, 3, 5)), ("nearest", (2, 3, 3, 4, 5)), ("trilinear", (1, 2, 3, 4, 5))],
+)
+def test_other_numbers_of_axes(mode, shape):
+    with torch.no_grad():
+        agree(Resized(mode=mode, scale_factor=1.7), torch.randn(shape), fallback="error")
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_gradients_of_resized_images(form):
+    module, x = Resized(**form), torch.randn(2, 3, 7, 6)
+
+    def gradient(function, x):
+        x = x.clone().requires_grad_()
+        result = function(x)
+        (result * torch.sin(torch.arange(result.numel(), dtype=x.dtype)).reshape(result.shape)).sum().backward()
+        return x.grad
+
+    found, eager = gradient(compiled(module, smallest=1), x), gradient(module, x)
+    assert_as_exact(found, eager, gradient(module, x.double()))
+    assert not any("backward" in one or "index" in one for one in left())
+
+
+def test_marked_sizes():
+    module = Resized(scale_factor=2, mode="bilinear")
+    model = compiled(module, smallest=1)
+    with torch.no_grad():
+        for size in (4, 6, 9):
+            x = torch.randn(1, 2, size, 5)
+            torch._dynamo.mark_dynamic(x, 2)
+            torch.testing.assert_close(model(x), module(x), rtol=1e-5, atol=1e-5)
+    assert onegraph.torch.stats().graphs == 1
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_an_exported_graph_resizes(mode):
+    module, x = Resized(scale_factor=1.7, mode=mode), torch.randn(1, 2, 5, 6)
+    graph = onegraph.torch.export(module, (x,))
+    torch.testing.assert_close(torch.from_numpy(graph.compile()(x.numpy())), module(x), rtol=1e-5, atol=1e-5)
+
+
+def test_other_backends_decompose_as_before():
+    kernels = dict(torch.ops.aten.upsample_bilinear2d.vec.py_kernels)
+    compiled(Resized(scale_factor=2))(torch.ones(1, 1, 2, 2))
+    assert torch.ops.aten.upsample_bilinear2d.vec.py_kernels == kernels

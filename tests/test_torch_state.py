@@ -1,0 +1,191 @@
+"""Compiled modules over time: modes, copies, threads, other devices and other layouts of tensors."""
+
+import copy
+import io
+import logging
+import pickle
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from helpers.torch_backend import compiled, left  # noqa: E402
+
+import onegraph.torch  # noqa: E402
+
+pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
+nn = torch.nn
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    torch.manual_seed(0)
+
+
+def small():
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 4))
+
+
+X = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(2))
+
+
+def test_modes_of_a_module_are_guarded():
+    module = small()
+    other, model = copy.deepcopy(module), compiled(module)
+    for mode in (False, True, False):
+        module.train(mode)
+        other.train(mode)
+        with torch.no_grad():
+            torch.testing.assert_close(model(X), other(X), rtol=1e-4, atol=1e-5)
+
+
+def test_inference_sees_the_steps_of_an_optimizer():
+    module = small().eval()
+    model, optimizer = compiled(module), torch.optim.SGD(module.parameters(), lr=1e-3)
+    for _ in range(6):
+        model(X).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            torch.testing.assert_close(model(X), module(X), rtol=1e-4, atol=1e-4)
+
+
+def test_a_copy_has_parameters_of_its_own():
+    model = compiled(small().eval())
+    with torch.no_grad():
+        before = model(X)
+        other = copy.deepcopy(model)
+        for one in other.parameters():
+            one.mul_(0.5)
+        torch.testing.assert_close(model(X), before)
+        torch.testing.assert_close(other(X), other._orig_mod(X))
+
+
+def test_saved_weights_and_modules():
+    model = torch.compile(small().eval(), backend="onegraph")
+    with torch.no_grad():
+        before = model(X)
+        file = io.BytesIO()
+        torch.save(model.state_dict(), file)
+        file.seek(0)
+        other = torch.compile(small().eval(), backend="onegraph")
+        other.load_state_dict(torch.load(file))
+        torch.testing.assert_close(other(X), before)
+        again = pickle.loads(pickle.dumps(model))
+        torch.testing.assert_close(again(X), before, rtol=1e-4, atol=1e-5)
+
+
+class Wrapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = small()
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_a_module_compiled_in_place():
+    module = Wrapped().eval()
+    with torch.no_grad():
+        before = module(X)
+        module.compile(backend="onegraph")
+        torch.testing.assert_close(module(X), before, rtol=1e-4, atol=1e-5)
+    assert onegraph.torch.stats().taken > 0
+
+
+@pytest.mark.parametrize("more", [{"fullgraph": True}, {"dynamic": True}, {"mode": "default"}])
+def test_arguments_of_compile(more):
+    module = small().eval()
+    model = torch.compile(module, backend="onegraph", **more)
+    with torch.no_grad():
+        torch.testing.assert_close(model(X), module(X), rtol=1e-4, atol=1e-5)
+
+
+def test_threads_share_a_model():
+    module = small().eval()
+    model, inputs = compiled(module), [torch.randn(4, 3, 8, 8) for _ in range(4)]
+    results = [[] for _ in inputs]
+
+    def run(x, found):
+        with torch.no_grad():
+            found.extend(model(x) for _ in range(20))
+
+    threads = [threading.Thread(target=run, args=pair) for pair in zip(inputs, results, strict=True)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    with torch.no_grad():
+        for x, found in zip(inputs, results, strict=True):
+            assert len(found) == 20
+            for one in found:
+                torch.testing.assert_close(one, module(x), rtol=1e-4, atol=1e-5)
+
+
+def test_the_number_of_threads_is_that_of_pytorch():
+    seen, before = [], torch.get_num_threads()
+    original = onegraph.Graph.compile
+
+    def recorded(graph, **options):
+        seen.append(options["threads"])
+        return original(graph, **options)
+
+    model = compiled(small().eval())
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(onegraph.Graph, "compile", recorded)
+        try:
+            for count in (1, 2, 1):
+                torch.set_num_threads(count)
+                model(X)
+                assert torch.get_num_threads() == count
+        finally:
+            torch.set_num_threads(before)
+    assert seen == [1, 2]
+
+
+def test_layouts_of_results():
+    model = compiled(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2)).eval())
+    x = X.contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        for one in (X, x, x[:, :, ::2], x[1:]):
+            found, eager = model(one), model._orig_mod(one)
+            torch.testing.assert_close(found, eager, rtol=1e-4, atol=1e-5)
+            assert found.stride() == eager.stride()
+
+
+def test_a_module_on_another_device():
+    module = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to("meta").eval()
+    with torch.no_grad():
+        assert compiled(module)(torch.ones(2, 8, device="meta")).device.type == "meta"
+    assert onegraph.torch.stats().taken == 0
+    assert all("the device meta" in one.reason for one in onegraph.torch.stats().left)
+
+
+OTHERS = {
+    "sparse_coo": (lambda: torch.eye(4).to_sparse(), lambda x: torch.sparse.mm(x, torch.ones(4, 2))),
+    "sparse_csr": (lambda: torch.eye(4).to_sparse_csr(), lambda x: x @ torch.ones(4, 2)),
+    "mkldnn": (lambda: torch.ones(2, 3, 4, 4).to_mkldnn(), lambda x: torch.relu(x)),
+    "quantized": (
+        lambda: torch.quantize_per_tensor(torch.ones(2, 3), 0.1, 0, torch.quint8),
+        lambda x: x.dequantize() * 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_kinds_of_tensors_run_in_pytorch(name):
+    make, function = OTHERS[name]
+    x = make()
+    found, eager = compiled(function)(x), function(x)
+    assert found.layout == eager.layout
+    torch.testing.assert_close(*[one.to_dense() if one.is_mkldnn else one for one in (found, eager)])
+
+
+def test_the_log_names_what_is_left(caplog):
+    with caplog.at_level(logging.INFO, "onegraph.torch"):
+        compiled(lambda x: torch.linalg.inv(x @ x))(torch.eye(4) + 0.1)
+    assert "PyTorch runs 1 aten.linalg_inv_ex.default" in caplog.text
+    assert left() == {"linalg_inv_ex", "mm"} or left() == {"linalg_inv_ex"}

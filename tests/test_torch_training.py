@@ -1,0 +1,260 @@
+"""Training of compiled models: gradients, losses, random numbers, and the ways to run a backward graph."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from helpers.torch_backend import compiled, left  # noqa: E402
+
+import onegraph.torch  # noqa: E402
+
+pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
+nn, functional = torch.nn, torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    torch.manual_seed(0)
+
+
+class Block(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList([nn.BatchNorm2d(channels) for _ in range(2)])
+
+    def forward(self, x):
+        return functional.relu(x + self.norms[1](self.second(functional.relu(self.norms[0](self.first(x))))))
+
+
+class Residual(nn.Sequential):
+    """A small ResNet."""
+
+    def __init__(self):
+        stem = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+        super().__init__(*stem, Block(8), Block(8), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
+
+
+class Encoder(nn.Module):
+    """Layers of attention over vectors, as in a GPT or a ViT."""
+
+    def __init__(self, causal):
+        super().__init__()
+        self.causal, self.project, self.mix = causal, nn.Linear(16, 48), nn.Linear(16, 16)
+        self.norms = nn.ModuleList([nn.LayerNorm(16) for _ in range(2)])
+        self.wide, self.narrow = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        query, key, value = (
+            one.unflatten(-1, (4, 4)).transpose(1, 2) for one in self.project(self.norms[0](x)).chunk(3, -1)
+        )
+        found = functional.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
+        x = x + self.mix(found.transpose(1, 2).flatten(2))
+        return x + self.narrow(functional.gelu(self.wide(self.norms[1](x))))
+
+
+class Patches(nn.Module):
+    """A small ViT."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.layer, self.head = nn.Conv2d(3, 16, 4, 4), Encoder(False), nn.Linear(16, 4)
+        self.position = nn.Parameter(0.1 * torch.randn(1, 4, 16))
+
+    def forward(self, x):
+        tokens = self.patches(x).flatten(2).transpose(1, 2) + self.position
+        return self.head(self.layer(tokens).mean(1))
+
+
+class Text(nn.Module):
+    """A small GPT whose head has the weights of the embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.layer, self.head = nn.Embedding(11, 16), Encoder(True), nn.Linear(16, 11, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        return self.head(self.layer(self.embedding(tokens))).flatten(0, 1)
+
+
+class Unet(nn.Module):
+    """A small U-Net."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.inner = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.norm, self.up, self.last = nn.GroupNorm(2, 8), nn.ConvTranspose2d(8, 8, 2, 2), nn.Conv2d(24, 4, 1)
+
+    def forward(self, x):
+        high = functional.silu(self.down(x))
+        low = functional.silu(self.norm(self.inner(functional.max_pool2d(high, 2))))
+        resized = functional.interpolate(low, scale_factor=2, mode="bilinear")
+        return self.last(torch.cat([high, self.up(low), resized], 1)).flatten(2).transpose(1, 2).flatten(0, 1)
+
+
+IMAGES = torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+TOKENS = torch.randint(0, 11, (4, 6), generator=torch.Generator().manual_seed(1))
+MODELS = {
+    "resnet": (Residual, IMAGES, torch.arange(8) % 4),
+    "vit": (Patches, IMAGES, torch.arange(8) % 4),
+    "gpt": (Text, TOKENS, TOKENS.roll(-1, 1).flatten()),
+    "unet": (Unet, IMAGES, (IMAGES[:, 0] > 0).long().flatten() + 2 * (IMAGES[:, 1] > 0).long().flatten()),
+}
+
+
+def losses(module, function, x, labels, steps=8):
+    """The losses of a few steps of Adam."""
+    optimizer, found = torch.optim.Adam(module.parameters(), lr=2e-3), []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(function(x), labels)
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return torch.tensor(found, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_follow_those_of_eager(name):
+    make, x, labels = MODELS[name]
+    module = make()
+    others = [copy.deepcopy(module) for _ in range(2)]
+    wide = others[0].double()
+    exact = losses(wide, wide, x.double() if x.is_floating_point() else x, labels)
+    eager = losses(others[1], others[1], x, labels)
+    found = losses(module, compiled(module), x, labels)
+    assert exact[-1] < exact[0]
+    assert (found - exact).abs().max() <= 4 * (eager - exact).abs().max() + 1e-5
+    assert [one.kind for one in onegraph.torch.stats().regions] == ["forward", "backward"]
+    assert not any("pool" in one or "upsample" in one or "convolution" in one for one in left())
+
+
+def gradients(module):
+    return [None if one.grad is None else one.grad.clone() for one in module.parameters()]
+
+
+def test_steps_with_bfloat16_parameters_follow_eager():
+    module = Residual()
+    other, wide = copy.deepcopy(module).bfloat16(), copy.deepcopy(module).double()
+    module, labels = module.bfloat16(), torch.arange(8) % 4
+    exact = losses(wide, wide, IMAGES.double(), labels)
+    eager = losses(other, other, IMAGES.bfloat16(), labels)
+    found = losses(module, compiled(module), IMAGES.bfloat16(), labels)
+    assert (found - exact).abs().max() <= 4 * (eager - exact).abs().max() + 1e-2
+
+
+def test_autocast_in_training():
+    module = Residual()
+    other, labels = copy.deepcopy(module), torch.arange(8) % 4
+    model = compiled(module)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = functional.cross_entropy(model(IMAGES).float(), labels)
+        eager = functional.cross_entropy(other(IMAGES).float(), labels)
+    found.backward()
+    eager.backward()
+    assert abs(found.item() - eager.item()) < 0.02
+    for one, right in zip(gradients(module), gradients(other), strict=True):
+        assert one.dtype == right.dtype == torch.float32
+        assert (one - right).abs().max() <= 0.1 * right.abs().max() + 1e-3
+
+
+def test_frozen_statistics_of_a_batch_norm():
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
+    module[1].running_mean.normal_()
+    module[1].running_var.uniform_(0.5, 2)
+    other = copy.deepcopy(module)
+    compiled(module)(IMAGES).square().sum().backward()
+    other(IMAGES).square().sum().backward()
+    for one, right in zip(gradients(module), gradients(other), strict=True):
+        torch.testing.assert_close(one, right, rtol=1e-4, atol=1e-4)
+    assert left() == set()
+
+
+def test_dropout_draws_the_numbers_of_eager():
+    module = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8), nn.Dropout(0.2), nn.ReLU()).train()
+    other, model, x = copy.deepcopy(module), compiled(module), torch.randn(16, 8)
+    for seed in range(3):
+        results = []
+        for one, function in ((module, model), (other, other)):
+            one.zero_grad()
+            torch.manual_seed(seed)
+            results.append(function(x))
+            results[-1].square().sum().backward()
+        torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+        for one, right in zip(gradients(module), gradients(other), strict=True):
+            torch.testing.assert_close(one, right, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_accumulate():
+    module = Residual()
+    other, model = copy.deepcopy(module), compiled(module)
+    for x in (IMAGES[:4], IMAGES[4:]):
+        model(x).square().sum().backward()
+        other(x).square().sum().backward()
+    largest = max(one.abs().max().item() for one in gradients(other))
+    for one, right in zip(gradients(module), gradients(other), strict=True):
+        torch.testing.assert_close(one, right, rtol=1e-3, atol=1e-5 * largest)
+
+
+def test_a_graph_that_is_retained_runs_backward_again():
+    x = torch.randn(4, 8, requires_grad=True)
+    module = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+    loss = compiled(module)(x).square().sum()
+    loss.backward(retain_graph=True)
+    first = x.grad.clone()
+    loss.backward()
+    torch.testing.assert_close(x.grad, 2 * first)
+    with pytest.raises(RuntimeError, match=r"second time"):
+        loss.backward()
+
+
+def test_a_second_derivative_is_refused_as_by_pytorch():
+    x = torch.randn(4, 8, requires_grad=True)
+    loss = compiled(nn.Sequential(nn.Linear(8, 8), nn.Tanh()))(x).square().sum()
+    (slope,) = torch.autograd.grad(loss, x, create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward"):
+        slope.sum().backward()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_checkpoints(inside):
+    from torch.utils.checkpoint import checkpoint
+
+    module = nn.Sequential(nn.Linear(8, 32), nn.Dropout(0.5), nn.GELU(), nn.Linear(32, 8)).train()
+    other, x = copy.deepcopy(module), torch.randn(4, 8)
+
+    def run(one, x):
+        return checkpoint(one, x, use_reentrant=False)
+
+    torch.manual_seed(3)
+    found = compiled(lambda x: run(module, x))(x) if inside else run(compiled(module), x)
+    found.square().sum().backward()
+    torch.manual_seed(3)
+    eager = run(other, x)
+    eager.square().sum().backward()
+    torch.testing.assert_close(found, eager, rtol=1e-4, atol=1e-5)
+    for one, right in zip(gradients(module), gradients(other), strict=True):
+        torch.testing.assert_close(one, right, rtol=1e-4, atol=1e-5)
+
+
+def test_hooks_of_parameters_run_once_for_each_step():
+    """Data parallel training reduces gradients in such hooks."""
+    module, x, seen = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)), torch.randn(4, 8), []
+    for name, one in module.named_parameters():
+        one.register_post_accumulate_grad_hook(lambda one, name=name: seen.append((name, one.grad.norm().item())))
+    model = compiled(module)
+    for _ in range(2):
+        model(x).square().sum().backward()
+    assert sorted(name for name, _ in seen) == sorted([*dict(module.named_parameters())] * 2)
+
+
+def test_a_parameter_without_a_gradient():
+    module, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)), torch.randn(4, 8)
+    module[0].requires_grad_(False)
+    compiled(module)(x).sum().backward()
+    assert [one is None for one in gradients(module)] == [True, True, False, False]
