@@ -80,6 +80,19 @@ PATTERNS = {
         "2,3,5",
         "s=Constant<value_float=0.5>() a=Mul(x,s) b=Mul(z,s) c=Transpose<perm=[0,2,1]>(b) y=MatMul(a,c)",
     ),
+    "attention with a mask": (
+        ["Attention"],
+        "float[1,2,256,4] q, float[1,2,256,4] k, float[1,2,256,3] v, float[256,256] m",
+        "1,2,256,3",
+        "t=Transpose<perm=[0,1,3,2]>(k) a=MatMul(q,t) s=Constant<value_float=0.5>() b=Mul(a,s) c=Add(b,m) "
+        "p=Softmax<axis=-1>(c) y=MatMul(p,v)",
+    ),
+    "attention without a scale": (
+        ["Attention"],
+        "float[1,2,256,4] q, float[1,2,4,256] k, float[1,2,256,3] v",
+        "1,2,256,3",
+        "a=MatMul(q,k) p=Softmax<axis=-1>(a) y=MatMul(p,v)",
+    ),
     "Expand before a division": (
         ["ReduceL2", "Divide"],
         X,
@@ -126,6 +139,24 @@ def test_similar_forms_stay_apart(body):
     (wanted,) = ReferenceEvaluator(model(([], X, "2,3,8", body))).run(None, {"x": array})
     np.testing.assert_allclose(graph.compile()(array), wanted, rtol=1e-5, atol=1e-5)
     assert graph.ops[-1].kind == "Multiply"
+
+
+def test_a_known_causal_mask_becomes_causality():
+    rows = 64
+    text = "float[1,2,64,4] q, float[1,2,4,64] k, float[1,2,64,3] v"
+    body = (
+        "n=Constant<value_ints=[64,64]>() l=Constant<value_float=-3.4e38>() f=Expand(l,n) m=Trilu<upper=1>(f,o) "
+        "a=MatMul(q,k) b=Add(a,m) p=Softmax<axis=-1>(b) y=MatMul(p,v)"
+    )
+    proto = model(([], text, "1,2,64,3", f"o=Constant<value=int64 {{1}}>() {body}"))
+    graph, rng = load(proto), np.random.default_rng(0)
+    (op,) = [op for op in graph.ops if op.kind == "Attention"]
+    assert op.attrs["causal"]
+    assert op.inputs[3:] == ()
+    feeds = {key: rng.standard_normal(tensor.shape).astype(np.float32) for key, tensor in graph.inputs.items()}
+    (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
+    assert wanted.shape[2] == rows
+    np.testing.assert_allclose(graph.compile()(*feeds.values()), wanted, rtol=1e-4, atol=2e-5)
 
 
 QDQ = (
