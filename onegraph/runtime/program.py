@@ -78,8 +78,8 @@ class Program:
         lowered = lower(graph, fallback=fallback and not reproducible, shared=shared)
         lowered = fold_constants(lowered, policy)
         if policy == "fusion":
-            lowered = repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered)))
-            lowered = join_elementwise(lay_out_weights(lowered), [graph.outputs[output].id for output in updates.values()])
+            lowered = lay_out_weights(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
+            lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph, self.share = graph, thread_share()
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
