@@ -4,8 +4,8 @@ The library's fusions have one result. An update of Adam has three results and f
 reads and writes memory several times. A step of executor ``pointwise`` is several ops that the kernel ``Pointwise`` of
 ``csrc/kernels/pointwise.cpp`` computes on blocks that stay in the cache.
 
-The same kernel computes SiLU and gates, x * Sigmoid(y). Behind a Convolution of few channels, the library's Sigmoid takes
-longer than the Convolution.
+The same kernel computes SiLU and gates, x * Sigmoid(y). Behind a Convolution of few channels, the library's Sigmoid
+takes longer than the Convolution.
 """
 
 from __future__ import annotations
