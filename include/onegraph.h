@@ -135,6 +135,7 @@ enum onegraph_pointwise_op {
     onegraph_op_square = 6,
     onegraph_op_sqrt = 7,
     onegraph_op_copy = 8,
+    onegraph_op_sigmoid = 9,
 };
 // kernels: the places of the f32 numbers in the last input of onegraph_rescale, onegraph_add and onegraph_multiply. An
 // element of input i is (code - zero_i) * scale_i; the result is rounded after * factor + zero, and kept in [low, high].

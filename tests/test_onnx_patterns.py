@@ -59,6 +59,19 @@ PATTERNS = {
         "t=Constant<value_float=2.0>() e=Constant<value_float=0.00001>() p=Pow(x,t) v=ReduceMean<axes=[-1]>(p) "
         "s=Add(v,e) r=Sqrt(s) i=Reciprocal(r) n=Mul(x,i) y=Mul(n,g)",
     ),
+    "GatherElements with known indices along the last axis": (
+        ["StaticReshape", "Gather"],
+        X,
+        "2,3,2",
+        "i=Constant<value=int64[2,3,2]{0,-1,7,-8,3,3,1,6,2,5,4,-4}>() y=GatherElements<axis=2>(x,i)",
+    ),
+    "GatherElements with known indices along the first axis": (
+        ["StaticReshape", "Gather"],
+        X,
+        "1,3,8",
+        "i=Constant<value=int64[1,3,8]{0,1,-1,-2,0,1,0,1,1,0,1,0,1,0,1,0,0,0,0,0,1,1,1,1}>() "
+        "y=GatherElements<axis=0>(x,i)",
+    ),
     "GroupNorm by InstanceNormalization": (
         ["GroupNorm"],
         "float[2,4,3,3] x",

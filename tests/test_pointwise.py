@@ -145,3 +145,55 @@ def test_joined_ops_honour_views_and_strides(place):
     found = g.compile()(*given)
     np.testing.assert_array_equal(found.total, wanted[0])
     np.testing.assert_array_equal(found.less, wanted[1])
+
+
+def silu(shape, **more):
+    """A graph with x * Sigmoid(x)."""
+    g = og.Graph()
+    x = g.input("x", "f32", shape, **more)
+    g.output("y", g.multiply(x, g.sigmoid(x)))
+    return g
+
+
+def kinds(model):
+    return [(part.executor, part.kinds) for part in model.report().partitions]
+
+
+@pytest.mark.parametrize("size", [1 << 15, (1 << 15) + 3, 100_001])
+def test_large_silu_is_one_kernel(size):
+    x = np.linspace(-95, 95, size).astype(np.float32)
+    model = silu((size,)).compile()
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(model(x), wide / (1 + np.exp(-wide)), rtol=4e-7, atol=2e-36)
+    assert kinds(model) == [("kernel", ("Sigmoid", "Multiply"))]
+
+
+def test_silu_of_special_numbers():
+    x = np.zeros(1 << 15, np.float32)
+    x[:7] = np.nan, np.inf, -np.inf, -3e38, 3e38, -0.0, 1e-45
+    found = silu(x.shape).compile()(x)
+    np.testing.assert_array_equal(found[:7], np.array([np.nan, np.inf, np.nan, -0.0, 3e38, -0.0, 0.0], np.float32))
+
+
+def test_small_silu_stays_in_the_library():
+    model = silu((100,)).compile()
+    model(RNG.standard_normal(100).astype(np.float32))
+    assert kinds(model) == [("oneDNN", ("Sigmoid", "Multiply"))]
+
+
+def test_gate_behind_a_product_reads_both_products_once():
+    g = og.Graph()
+    x = g.input("x", "f32", (64, 8))
+    left, right = (RNG.standard_normal((8, 512)).astype(np.float32) for _ in range(2))
+    g.output("y", g.multiply(g.matmul(x, g.constant(left)), g.sigmoid(g.matmul(x, g.constant(right)))))
+    model, given = g.compile(), RNG.standard_normal((64, 8)).astype(np.float32)
+    wide = given.astype(np.float64)
+    wanted = wide @ left / (1 + np.exp(-(wide @ right)))
+    np.testing.assert_allclose(model(given), wanted, rtol=1e-4, atol=1e-5)
+    assert ("kernel", ("Sigmoid", "Multiply")) in kinds(model)
+
+
+def test_lone_sigmoid_stays_in_the_library():
+    g = og.Graph()
+    g.output("y", g.sigmoid(g.input("x", "f32", (1 << 15,))))
+    assert joined(g) == []

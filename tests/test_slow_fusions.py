@@ -438,3 +438,14 @@ def test_small_strided_reductions_are_not_copied():
     strides = (64, 1, 16, 4)
     _, executable = compiled(lambda g: g.reduce_max(g.input("x", "f32", (2, 4, 4, 4), strides=strides), axes=(2, 3)))
     assert kinds_of(executable) == ["ReduceMax"]
+
+
+@pytest.mark.parametrize(
+    ("strides", "copied"),
+    [((480, 60, 1), True), ((1, 60, 2), True), ((160, 20, 1), False), ((1, 40, 2), False)],
+    ids=str,
+)
+def test_elementwise_ops_get_a_dense_copy_of_a_tensor_with_gaps(strides, copied):
+    graph, executable = compiled(lambda g: g.square(g.input("x", "f32", (2, 8, 20), strides=strides)))
+    assert kinds_of(executable) == [*["copy of"] * copied, "Square"]
+    assert_right(graph, executable)

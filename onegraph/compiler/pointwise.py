@@ -3,6 +3,9 @@
 The library's fusions have one result. An update of Adam has three results and four inputs of one size, so the library
 reads and writes memory several times. A step of executor ``pointwise`` is several ops that the kernel ``Pointwise`` of
 ``csrc/kernels/pointwise.cpp`` computes on blocks that stay in the cache.
+
+The same kernel computes SiLU and gates, x * Sigmoid(y). Behind a Convolution of few channels, the library's Sigmoid
+takes longer than the Convolution.
 """
 
 from __future__ import annotations
@@ -27,12 +30,15 @@ OPS = {
     "SquaredDifference": lib.onegraph_op_squared_difference,
     "Square": lib.onegraph_op_square,
     "Sqrt": lib.onegraph_op_sqrt,
+    "Sigmoid": lib.onegraph_op_sigmoid,
     "TypeCast": lib.onegraph_op_copy,
 }
 REGISTERS = 48  # of the kernel
 # The library fuses chains of ops with one result as well. It needs several steps for joined ops.
 MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
-UPDATED_BYTES = 1 << 18
+UPDATED_BYTES = 1 << 18  # of a variable, from which on its update is worth a step
+# Elements of a Sigmoid that is worth a step: fewer take less time than a step, and more do not stay in the last cache.
+MIN_SIGMOID, MAX_SIGMOID = 1 << 15, 1 << 22
 
 
 def join_elementwise(lowered: Lowered, updates: Iterable[int] = ()) -> Lowered:
@@ -156,6 +162,8 @@ class _Groups:
         ]
 
     def _is_worthwhile(self, group: Sequence[Step]) -> bool:
+        if len(group) > 1 and any(step.kind == "Sigmoid" for step in group):
+            return MIN_SIGMOID <= prod(self._values[group[0].outputs[0]].shape) <= MAX_SIGMOID
         made = {number for step in group for number in step.outputs}
         whole = {
             number

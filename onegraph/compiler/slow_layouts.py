@@ -8,7 +8,7 @@ from math import prod
 from ..capi.settings import core_cache, has_avx512
 from ..faults.layouts import wrong_layout
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
-from ..faults.performance import REDUCED, SLOW_STRIDES
+from ..faults.performance import REDUCED, SLOW_GAPS, SLOW_STRIDES
 from ..faults.use import ELEMENTWISE, Laid
 from ..native.library import VERSION
 from ..opset.schema import Call
@@ -21,6 +21,10 @@ def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
         return True
     is_slow = not value.dense and SLOW_STRIDES.affects(VERSION) and SLOW_STRIDES.when((value.shape, value.strides))
     if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):
+        return True
+    # Behind a product, an elementwise op has the strides of the product, whose kernels take any.
+    has_gaps = not value.dense and SLOW_GAPS.affects(VERSION) and SLOW_GAPS.when((value.shape, value.strides))
+    if has_gaps and steps[0].kind in SLOW_GAPS.ops and value.id in (*steps[0].inputs, *steps[-1].outputs):
         return True
     inside = frozenset([step.kind for step in steps])
     met = [

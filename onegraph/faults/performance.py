@@ -15,7 +15,7 @@ from ..opset.shapes import known_dims
 from .fault import SLOW, Faults, Release
 from .operands import is_fast, rows_together, varying
 from .ops.windows import IMAGE, POOL
-from .use import BINARY, Dims, Laid
+from .use import BINARY, ELEMENTWISE, Dims, Laid
 
 # Broadcast operands of single binary ops -----------------------------------------------------------------------------
 
@@ -99,6 +99,32 @@ SLOW_STRIDES = STRIDES.add(
 @SLOW_STRIDES.example({(3, 2): "right"})
 def sum_of_a_turned_matrix(g: DataGraph) -> LogicalTensor:
     return g.add(g.input("x", "f32", (30, 20), strides=(1, 30)), g.input("y", "f32", (30, 20)))
+
+
+# Strides of elementwise ops -------------------------------------------------------------------------------------------
+
+
+def has_gaps(tensor: tuple[Dims, Dims]) -> bool:
+    """Whether a tensor lies in memory with gaps, whatever the order of its axes."""
+    shape, strides = tensor
+    return not _lies_in(sorted(range(len(shape)), key=lambda axis: -strides[axis]), shape, strides)
+
+
+SLOW_GAPS = STRIDES.add(
+    "slow_gaps",
+    ELEMENTWISE,
+    "strides",
+    SLOW,
+    has_gaps,
+    {(3, 2): "slow"},
+    "An elementwise op has a reference kernel only for a tensor with gaps in memory",
+    "the same op on a dense copy",
+)
+
+
+@SLOW_GAPS.example({(3, 2): "right"})
+def square_of_some_columns(g: DataGraph) -> LogicalTensor:
+    return g.square(g.input("x", "f32", (30, 20), strides=(60, 1)))
 
 
 class Product(NamedTuple):

@@ -62,7 +62,7 @@ def _moved(step: CompiledStep, n_inputs: int, places: int) -> CompiledStep:
 
 
 def _plan(steps: Sequence[CompiledStep], threads: int, memory: Sequence[Array]) -> Plan:
-    source = PlanSource(steps, {piece: (piece + 1, 0) for piece in range(len(memory))}, len(memory) + 1, threads)
+    source = PlanSource(steps, {piece: (piece + 1, 0) for piece in range(len(memory))}, len(memory) + 1, threads, {})
     source.threads = [threads] * len(steps)
     plan = Plan(source)
     for piece, block in enumerate(memory):

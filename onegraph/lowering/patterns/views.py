@@ -68,6 +68,24 @@ def one_slice(emit: Emitter, op: Op) -> Value | None:
     return reshape(emit, part, numbers(*[dim or 0 for dim in dims]))
 
 
+@rewrites("GatherElements")
+def from_a_row(emit: Emitter, op: Op) -> Value | None:
+    """A GatherElements with known indices as a Gather from the elements in a row, whose places are computed once."""
+    src, indices = op.inputs[0], op.inputs[1]
+    if src is None or indices is None or indices.value is None or src.shape is None or None in src.shape:
+        return None
+    shape, axis = _dims(src.shape), int(str(op.attrs.get("axis", 0))) % len(src.shape)
+    known = indices.value.astype(np.int64)
+    known = np.where(known < 0, known + shape[axis], known)
+    if not known.size or known.min() < 0 or known.max() >= shape[axis]:
+        return None
+    axes = [*np.indices(known.shape, sparse=True)]
+    axes[axis] = known
+    places = np.ravel_multi_index(np.broadcast_arrays(*axes), shape)
+    found: Value = emit.op("Gather", [reshape(emit, src, numbers(-1)), places], {"axis": 0})
+    return found
+
+
 @rewrites("StaticReshape")
 def one_view(emit: Emitter, op: Op) -> Value | None:
     """A chain of reshapes and transposes as one reshape and then one transpose at most, if it needs no copy."""
