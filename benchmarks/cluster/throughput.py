@@ -63,7 +63,7 @@ def with_ray(folder: str, workers: int) -> Callable[[], np.ndarray]:
     """The function that maps all batches once, on a cluster of Ray that runs."""
     import ray
 
-    ray.init(num_cpus=workers, include_dashboard=False)
+    ray.init("local", num_cpus=workers, include_dashboard=False)
     # Actors that live as long as the measurement; Ray Data starts its own for each dataset.
     pool = [ray.remote(num_cpus=1)(BatchInference).remote(folder, batch_size=BATCH) for _ in range(workers)]
     given = [ray.put({"images": images}) for images in batches()]
