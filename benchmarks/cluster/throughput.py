@@ -19,7 +19,7 @@ import onegraph as og
 from onegraph.distributed import BatchInference
 
 SIZE, CHANNELS, LAYERS = 48, 96, 5
-BATCH, BATCHES, ROUNDS = 16, 32, 3
+BATCH, BATCHES, ROUNDS = 16, 24, 2
 WINDOW = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
 
 
