@@ -29,7 +29,7 @@ def save_model(path: Path, images: np.ndarray, labels: np.ndarray) -> None:
 def main() -> None:
     images, labels = load_digits(return_X_y=True)
     images = (images / 16).astype(np.float32)
-    ray.init(num_cpus=2, include_dashboard=False, ignore_reinit_error=True)
+    ray.init(ignore_reinit_error=True)
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "digits.onnx"  # on a cluster, a path that all machines have

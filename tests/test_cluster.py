@@ -52,7 +52,7 @@ def check(batches):
 @pytest.fixture
 def ray():
     module = pytest.importorskip("ray")
-    module.init(num_cpus=4, include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
+    module.init("local", num_cpus=4, include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
     yield module
     module.shutdown()
 

@@ -112,7 +112,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster.serving")
     parser.add_argument("--restart", action="store_true", help="replace the service while requests arrive")
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
         if parser.parse_args().restart:
             print("replaced while", restarted())

@@ -1,6 +1,6 @@
 """``python -m benchmarks.cluster.throughput ENGINE``: batch inference on two workers against one, with ray or dask.
 
-Each worker has one processor. The model is a convolutional network with 1.6 GFLOP for an image. Everything is
+Each worker has one processor. The model is a convolutional network with 0.7 GFLOP for an image. Everything is
 started and every model is compiled before the time begins.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import onegraph as og
 from onegraph.distributed import BatchInference
 
-SIZE, CHANNELS, LAYERS = 48, 96, 5
+SIZE, CHANNELS, LAYERS = 48, 64, 5
 BATCH, BATCHES, ROUNDS = 16, 32, 3
 WINDOW = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
 
@@ -63,7 +63,7 @@ def with_ray(folder: str, workers: int) -> Callable[[], np.ndarray]:
     """The function that maps all batches once, on a cluster of Ray that runs."""
     import ray
 
-    ray.init(num_cpus=workers, include_dashboard=False)
+    ray.init("local", num_cpus=workers, include_dashboard=False)
     # Actors that live as long as the measurement; Ray Data starts its own for each dataset.
     pool = [ray.remote(num_cpus=1)(BatchInference).remote(folder, batch_size=BATCH) for _ in range(workers)]
     given = [ray.put({"images": images}) for images in batches()]
