@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.op import LogicalTensor, Op
 from ...opset.schema import Shape
-from ..emitter import Emitter, Value, integers, numbers
+from ..emitter import Array, Emitter, Value, integers, numbers
 from ..layout import inverse
 from ..movement import reshape, slice_, transpose
 from .table import again, number, rewrites
@@ -79,9 +79,9 @@ def from_a_row(emit: Emitter, op: Op) -> Value | None:
     known = np.where(known < 0, known + shape[axis], known)
     if not known.size or known.min() < 0 or known.max() >= shape[axis]:
         return None
-    axes = [*np.indices(known.shape, sparse=True)]
+    axes: list[Array] = [*np.indices(known.shape, sparse=True)]
     axes[axis] = known
-    places = np.ravel_multi_index(np.broadcast_arrays(*axes), shape)
+    places: Array = np.asarray(np.ravel_multi_index(tuple(np.broadcast_arrays(*axes)), shape))
     found: Value = emit.op("Gather", [reshape(emit, src, numbers(-1)), places], {"axis": 0})
     return found
 
