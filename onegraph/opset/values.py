@@ -59,8 +59,13 @@ def convert(attribute: Attribute, value: object) -> AttrValue:
     """
     scalar = attribute.kind.removesuffix("[]")
     if attribute.kind.endswith("[]"):
-        elements = tuple(_scalar(scalar, element, attribute) for element in _elements(value, attribute))
-        _check_range(attribute, [float(element) for element in elements])
+        given = _elements(value, attribute)
+        if _are_stored(scalar, given):
+            elements = tuple(given)
+        else:
+            elements = tuple(_scalar(scalar, element, attribute) for element in given)
+        if attribute.range is not None:
+            _check_range(attribute, [float(element) for element in elements])  # type: ignore[arg-type]
         return elements  # type: ignore[return-value]
     converted = _scalar(scalar, value, attribute)
     if type(converted) is str:
@@ -95,6 +100,18 @@ def _elements(value: object, attribute: Attribute) -> list[object]:
     # A list of one number is never right for a shape, because it needs a batch, channel and spatial axis.
     is_element = takes(attribute, [value]) and not attribute.name.endswith("_shape")
     raise BadValueError("attribute_kind", describe(attribute), f"write [{shown(value)}]" if is_element else "")
+
+
+def _are_stored(scalar: str, elements: list[object]) -> bool:
+    """Whether all elements have their stored form, asked of the whole list: a quantized model has thousands of scales.
+
+    False for numbers that are rare, such as infinity.
+    """
+    kinds = {*map(type, elements)}
+    if scalar == "f32" and kinds == {float}:
+        sizes = np.abs(np.array(elements))
+        return bool(sizes.min() >= F32_TINY and sizes.max() <= F32_MAX)  # NaN is neither
+    return scalar == "s64" and kinds == {int} and S64_MIN < min(elements) and max(elements) <= S64_MAX  # type: ignore
 
 
 def _scalar(scalar: str, value: object, attribute: Attribute) -> float | int | bool | str:

@@ -88,7 +88,7 @@ WIDE_ZERO_POINT = FAULTS.add(
     _STATIC,
     "zps",
     UNSAFE,
-    lambda call: call.has("zps") and any(not -(2**31) <= zero < 2**31 for zero in call.s64s("zps")),
+    lambda call: call.has("zps") and bool(zps := call.s64s("zps")) and not -(2**31) <= min(zps) <= max(zps) < 2**31,
     {(3, 2): "wrong"},
     "a zero point is cut to 32 bits",
     "numpy",

@@ -144,13 +144,13 @@ def no_zero_points(call: Call) -> Iterable[Finding]:
 def sensible_parameters(call: Call) -> Iterable[Finding]:
     """A note if a scale is not positive and finite, or if the quantized type cannot hold a zero point."""
     scales = call.f32s("scales")
-    if not all(0 < scale < math.inf for scale in scales):
+    if scales and not 0 < min(scales) <= max(scales) < math.inf:
         yield Finding("scales", list(scales), "positive and finite scales, though the texts ask for none", note=True)
     src = call.input("src")
     dtype = call.output_type(0) if call.schema.kind == "Quantize" else None if src is None else src.dtype
     if dtype in (DataType.s8, DataType.u8) and call.has("zps"):
         low, zps = -128 if dtype is DataType.s8 else 0, call.s64s("zps")
-        if not all(low <= zero <= low + 255 for zero in zps):
+        if zps and not low <= min(zps) <= max(zps) <= low + 255:
             expected = f"zero points that {dtype} holds, {low} to {low + 255}, though the texts ask for none"
             yield Finding("zps", list(zps), expected, note=True)
 
