@@ -168,6 +168,21 @@ class OpAdding(GraphTensors):
         self._append(op)
         return op.outputs
 
+    def _repeat_op(self, op: Op, inputs: Sequence[LogicalTensor | None]) -> tuple[LogicalTensor, ...]:
+        """Add an op of another graph, with its names, and return its outputs.
+
+        Args:
+            op: the op, whose name must be free.
+            inputs: tensors of this graph, with the types of the op's inputs.
+        """
+        chosen, names = edition_named(op.edition), [tensor.name for tensor in op.outputs]
+        if op.signature is None:  # that of an op that breaks the specification depends on this graph
+            types = tuple(tensor.dtype for tensor in op.outputs)
+            return self._add_op(chosen, op.kind, dict(op.attrs), inputs, types, name=op.name, names=names)
+        repeated = self._new_op(next(self._op_ids), op.signature, inputs, op.name, chosen, names)
+        self._append(repeated)
+        return repeated.outputs
+
     def _append(self, op: Op) -> None:
         """Add an op whose name is free."""
         self._names[op.name] = op.id

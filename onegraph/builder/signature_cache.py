@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import SpecError
 from ..inference.infer import Inference, infer_op
 from ..inference.lenient import LenientInference
-from ..inference.op_inference import MAX_INPUTS
+from ..inference.op_inference import MAX_INPUTS, ErrorInference, OpInference
 from ..ir.op import Array, LogicalTensor, Signature, make_signature
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import Edition, edition
@@ -70,8 +70,9 @@ def signature(
             found = None
         if found is not None:
             return found
+    by: type[OpInference] = ErrorInference
     try:
-        checked = infer_op(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs)
+        checked = infer_op(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs, by=by)
         return _made_from(checked, chosen, dtype, n_outputs, dtypes)
     except SpecError:
         if not lenient:
@@ -112,7 +113,8 @@ def _remembered(
 ) -> Signature | None:
     chosen = edition(edition_name)
     inputs = [None if tensor is None else _tensor_type(*tensor) for tensor in tensors]
-    checked = infer_op(kind, read_attrs(attributes), inputs, edition=chosen, dtype=dtype, n_outputs=n_outputs)
+    given, by = read_attrs(attributes), ErrorInference
+    checked = infer_op(kind, given, inputs, edition=chosen, dtype=dtype, n_outputs=n_outputs, by=by)
     return None if checked.errors else _made_from(checked, chosen, dtype, n_outputs, dtypes)
 
 

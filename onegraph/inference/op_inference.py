@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from .._util.exact_types import entries, has_type, listed, plain
 from ..errors import NOTE, ArgumentError, shown
@@ -12,7 +13,6 @@ from ..ir.tensor_type import MAX_SIZE, tensor_type
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, output_shapes, unsettled_call
 from ..opset.editions.registry import Edition, base_of
-from ..opset.errata.correction import Correction
 from ..opset.schema import Attribute, AttrValue, Port, Row, Schema, Shape, TensorType
 from ..opset.shapes import MAX_RANK, compatible, show
 from ..opset.values import BadValueError, axes_of, convert, describe, is_none
@@ -20,6 +20,9 @@ from .rules import run_rules
 from .suggestions import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op
 from .type_table import TypedPort, mismatches, typed_ports, typing_of
 from .violations import Violations, shortened
+
+if TYPE_CHECKING:
+    from ..opset.errata.correction import Correction
 
 MAX_VIOLATIONS = 64  # checking an op stops after this many violations
 MAX_INPUTS = 64  # results for an op with more inputs are not cached
@@ -255,3 +258,10 @@ class OpInference(Violations):
             elif math.prod([dim for dim in shape if dim]) >= MAX_SIZE:
                 self.add("size_limit", port.name, show(shape), "fewer than 2**60 elements")
         return shapes
+
+
+class ErrorInference(OpInference):
+    """Checks like OpInference, for callers that ask for errors alone: no page is searched for its mistakes."""
+
+    def note_misprint(self, schema: Schema, attribute: Attribute, value: object) -> None:
+        """Adds no note."""

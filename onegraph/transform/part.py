@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from ..builder.graph import AnyGraph
 from ..ir.op import LogicalTensor, Op
-from ..opset.editions.registry import edition
 
 
 def part_of(
@@ -30,10 +29,7 @@ def part_of(
         renewed[tensor.id] = part._inputs[name] = part._tensor(tensor.dtype, tensor.shape, name, tensor.strides)
     for op in taken:
         sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
-        types, labels = tuple(tensor.dtype for tensor in op.outputs), [tensor.name for tensor in op.outputs]
-        chosen = edition(op.edition)
-        results = part._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
-        renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
+        renewed.update(zip((tensor.id for tensor in op.outputs), part._repeat_op(op, sources), strict=True))
     part._outputs = {name: renewed[number] for name, number in outputs.items()}
     return part
 
