@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from ..errors import UnsupportedError
+from .records import record
 
 
 def command(module: str) -> list[str]:
@@ -25,7 +25,7 @@ def command(module: str) -> list[str]:
     return [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; from {module} import main; main()"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Outcome:
     """The result of a task.
 

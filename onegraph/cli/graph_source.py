@@ -6,18 +6,19 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .._util.records import record
 from ..errors import ArgumentError, FormatError, SpecError
 from ..graph import Graph
 from ..serialize.json_text import MAX_BYTES, ONNX
 from . import note
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Source:
     """A graph file with options that rewrite it; ``-`` is standard input."""
 

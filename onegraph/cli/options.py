@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from .._util.atomic_write import write_atomically
+from .._util.records import record
 from ..errors import ArgumentError, UnsupportedError
 from ..graph import Graph
 from ..serialize.document import FPMATH_MODES
@@ -121,7 +121,7 @@ def compiling(command: Command) -> Command:
     return _with(with_options, COMPILING)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class InputData:
     """The source of inputs, and the file for results."""
 

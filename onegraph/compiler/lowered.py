@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from .._util.fork_safety import cached_property
+from .._util.records import record
 from ..builder.graph import DataGraph
 from ..builder.signature_cache import MAX_SIGNATURES
 from ..ir.op import Array, Op
@@ -93,7 +94,7 @@ class Step(NamedTuple):
         return self.op.kind if self.whole or self.kind == self.op.kind else f"{self.op.kind}: {self.kind}"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Lowered:
     """A graph lowered to steps; every shape is known.
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from .._util.html_table import RED, Cell, html_table
+from .._util.records import record
 from ..opset.dtypes import DataType
 from ..opset.shapes import counted
 
@@ -130,7 +131,7 @@ class PartitionReport:
         }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class VariableReport:
     """One variable of an executable.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
+from .._util.records import record
 from ..builder.graph import DataGraph
 from ..errors import LIBRARY, UNSAFE
 from ..ir.op import LogicalTensor
@@ -26,7 +27,7 @@ FINE = frozenset(["right", "absent"])
 CPUS = ("AMX", "no FP16", "no AVX-512", "no VNNI", "no AVX2")
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Example:
     """A graph that shows a fault.
 
@@ -61,7 +62,7 @@ class Refusal(NamedTuple):
     on: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Fault(Generic[Subject]):
     """One thing that the library gets wrong.
 

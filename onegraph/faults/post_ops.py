@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from .._util.records import record
 from ..opset.dtypes import DataType
 from ..opset.window import channel_axis
 from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, ELEMENTWISE, MOVES, NORMS, POOLS, Dims, Fused, Use
@@ -19,7 +19,7 @@ POST_OPS = ELEMENTWISE | (BINARY - {"BiasAdd"})
 WITHOUT_SUM = ELEMENTWISE | NORMS | POOLS | {"SoftMax", "LogSoftmax"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PostOp:
     """An elementwise or binary op behind another op in a partition.
 

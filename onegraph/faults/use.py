@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from .._util.fork_safety import cached_property
+from .._util.records import record
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE
 from ..opset.schema import Call
@@ -33,7 +34,7 @@ JOINED = CONVOLUTIONS | BINARY | POOLS | NORMS | ELEMENTWISE | {"Interpolate", "
 WILD_RANK = 6
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Use:
     """One op of a partition: what it computes, and the values that it reads and writes, by number."""
 
@@ -59,7 +60,7 @@ class Use:
         return known_dims(tensor.shape)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Operand:
     """What a binary op joins to the result of the main op of a partition: both shapes, and where a vector goes."""
 
@@ -105,7 +106,7 @@ class Operand:
         return not self.single and self.shape != self.result
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Fused:
     """The ops of a partition, in an order in which they can run, and what the CPU lets the library use for them.
 
@@ -175,7 +176,7 @@ def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
                 yield Operand(use, result, use.shape(index))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Laid:
     """A tensor that is not dense row-major, as an op meets it.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from .._util.records import record
 from ..errors import UnsupportedError
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..lowering.emitter import Emitter, Value, numbers
@@ -22,7 +22,7 @@ from ..opset.shapes import known, known_dims, show
 FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16, DataType.float64])
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Piece:
     """The gradient of some elements of a tensor along one axis, from ``begin`` on; that of the others is zero."""
 
@@ -36,7 +36,7 @@ class Piece:
         return self.begin + ((self.value.shape or ())[self.axis] or 0)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Scattered:
     """The gradient of the elements at some indices; that of the others is zero.
 

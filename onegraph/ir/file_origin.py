@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from .._util.records import record
 from ..errors import Violation
 
 Json = Mapping[str, object]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FileOrigin:
     """The file that a graph was loaded from; copies of the graph share it, and it stays valid after ops are added.
 

@@ -6,12 +6,12 @@ Attention, which a kernel of the package computes without all scores in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply, select, unary
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
@@ -24,7 +24,7 @@ from .reduction import reduce
 TILED_SCORES = 1 << 16, 1 << 12
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Attention:
     """The results of an attention: the output, the caches, and the scores at the wanted stage."""
 
@@ -34,7 +34,7 @@ class Attention:
     scores: Value | None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Masking:
     """Which keys a query sees.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, multiply, unary
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, is_known, numbers, rank_of, shape_of
@@ -22,7 +22,7 @@ F32 = DataType.f32
 EXACT = 2**24
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Scale:
     """How numbers stand for others: (number - zero) * scale.
 

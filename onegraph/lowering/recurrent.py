@@ -7,10 +7,10 @@ state, a sum and an activation, which the library fuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from .._util.records import record
 from .elementwise import add, binary, celu, clamp, filled, multiply, select, softsign, thresholded_relu, unary
 from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, shape_of
 from .layers import matmul
@@ -55,7 +55,7 @@ def activation(name: str, alpha: float | None, beta: float | None) -> Activation
     return found[name.lower()]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Direction:
     """What one direction of a network has.
 
@@ -78,7 +78,7 @@ class Direction:
     reverse: bool
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cell:
     """The kind of a cell, and its options."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, multiply
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, rank_of, shape_of
@@ -14,7 +14,7 @@ from .layers import matmul
 from .movement import NATIVE, cast, transpose
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Axis:
     """How an axis is resized: from ``size`` to ``count`` elements, by ``scale``, from ``begin`` to ``end`` of src."""
 
@@ -25,7 +25,7 @@ class Axis:
     end: float = 1.0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Sampling:
     """How elements between those of src are found.
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from .._util.records import record
 from ..opset.schema import Shape
 from .elementwise import filled, multiply, unary
 from .emitter import Array, Emitter, Value, dtype_of, shape_of
 from .movement import NATIVE
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Window:
     """The geometry of a window, with one number for each spatial axis.
 

@@ -7,9 +7,9 @@ read sizes and padding from :class:`ConvolutionGeometry`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from .._util.records import record
 from .schema import Call, Shape
 from .window import (
     SHAPE_SOURCE,
@@ -25,7 +25,7 @@ from .window import (
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ConvolutionGeometry:
     """The sizes and padding of one use of a convolution op; an unknown size is None.
 

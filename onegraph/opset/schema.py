@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .._util.fork_safety import cached_property
 from .._util.init_once import made_once
 from .._util.interpreter_tricks import record_maker
+from .._util.records import record
 from .dtypes import DataType
 
 Shape = tuple[int | None, ...] | None
@@ -37,7 +38,7 @@ UNIT = Range("between 0 and 1", lambda number: 0 <= number <= 1)
 
 
 @made_once
-@dataclass(frozen=True)
+@record(frozen=True)
 class Fill:
     """The default of a list with one element for each spatial axis: every element is ``value``."""
 
@@ -45,7 +46,7 @@ class Fill:
 
 
 @made_once
-@dataclass(frozen=True)
+@record(frozen=True)
 class Attribute:
     """One attribute of an op: required, optional with a default, or optional without a default.
 
@@ -75,7 +76,7 @@ class Attribute:
 
 
 @made_once
-@dataclass(frozen=True)
+@record(frozen=True)
 class Port:
     """One input or output. ``type`` is a type variable of the op's type table, or the name of a data type.
 
@@ -122,7 +123,7 @@ def _since(word: str) -> tuple[str, Version]:
 
 
 @made_once
-@dataclass(frozen=True)
+@record(frozen=True)
 class Row:
     """One line of a type table: the data types that each type variable may have in this combination."""
 
@@ -289,7 +290,7 @@ ShapeFunction = Callable[[Call], tuple[Shape, ...]]
 
 
 @made_once
-@dataclass(frozen=True)
+@record(frozen=True)
 class Dialect:
     """How to translate an op of another edition to the base vocabulary.
 
@@ -308,7 +309,7 @@ class Dialect:
 
 
 @made_once
-@dataclass(frozen=True)
+@record(frozen=True)
 class Schema:
     """The full description of one op in one edition.
 

@@ -111,7 +111,7 @@ def _are_stored(scalar: str, elements: list[object]) -> bool:
     if scalar == "f32" and kinds == {float}:
         sizes = np.abs(np.array(elements))
         return bool(sizes.min() >= F32_TINY and sizes.max() <= F32_MAX)  # NaN is neither
-    return scalar == "s64" and kinds == {int} and S64_MIN < min(elements) and max(elements) <= S64_MAX  # type: ignore
+    return scalar == "s64" and kinds == {int} and min(elements) > S64_MIN and max(elements) <= S64_MAX  # type: ignore
 
 
 def _scalar(scalar: str, value: object, attribute: Attribute) -> float | int | bool | str:

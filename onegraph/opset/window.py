@@ -6,8 +6,8 @@ An unknown size is None.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from .._util.records import record
 from .schema import Call, Finding, Shape
 from .shapes import MAX_RANK, counted, of_rank, show
 
@@ -30,7 +30,7 @@ def split_padding(total: int, auto_pad: str) -> tuple[int, int]:
     return (small, large) if auto_pad == "same_upper" else (large, small)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Window:
     """The window along one spatial axis: kernel size, stride, dilation, and padding at both ends."""
 

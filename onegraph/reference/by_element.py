@@ -7,17 +7,18 @@ arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.records import record
+
 Array = NDArray[np.generic]
 BLOCK = 1 << 13  # elements
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class ByElement:
     """A result that is not computed yet.
 

@@ -6,12 +6,12 @@ Sums and maxima of windows are computed along one spatial axis after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.records import record
 from ..opset.ops.pooling import PoolGeometry, pool_geometry
 from ..opset.schema import Call
 from ..opset.window import Window
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Place = tuple[slice, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Axis:
     """The windows along one axis of an array (N, C, X), with known sizes.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import NamedTuple
 
 from .._util.html_table import RED, Cell, html_table
+from .._util.records import record
 from ..compiler.report import names_reference_kernel
 from ..opset.shapes import counted
 
@@ -15,7 +16,7 @@ WIDTH = 24  # characters of the longest bar
 BARS = " ▏▎▍▌▋▊▉█"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ProfileRow:
     """The times of one partition.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from .._util.records import record
 from ..errors import FormatError, shown
 from ..ir.file_origin import Json
 from ..ir.tensor_type import MAX_SIZE
@@ -36,7 +36,7 @@ PROPERTIES = ("undef", "variable", "constant", "host_scalar")
 AttrForm = tuple[str, object]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TensorForm:
     """One use of a logical tensor by an op. ``where`` is its JSON path; ``dtype`` is None for ``undef``."""
 
@@ -50,7 +50,7 @@ class TensorForm:
     raw: Json
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OpForm:
     """One op. ``attrs`` maps each attribute to its type in the JSON form and its value."""
 
@@ -64,7 +64,7 @@ class OpForm:
     raw: Json
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Document:
     """A whole file. ``input_ports`` and ``output_ports`` are None if the file does not have them."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from .._util.records import record
 from ..errors import FormatError, shown
 from ..ir.file_origin import Json
 from ..opset.editions.registry import DEFAULT, EDITIONS, HOST
@@ -28,7 +29,7 @@ VERSION = 1
 NOT_FINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OpNames:
     """Name, edition and infinite attributes of one op; each is empty if the JSON form already holds it."""
 
@@ -37,7 +38,7 @@ class OpNames:
     attrs: Mapping[str, float | list[float]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Names:
     """The contents of the key ``onegraph``, for one graph.
 

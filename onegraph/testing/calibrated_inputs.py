@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf, log2
 
 import numpy as np
 
+from .._util.records import record
 from ..builder.graph import snapshot
 from ..graph import Graph
 from ..ir.op import Array, LogicalTensor, Op, schema_of
@@ -26,7 +26,7 @@ TRIES = 4  # for each op
 SPARSE = 0.35  # the least root mean square of integers; most of them are then 0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Range:
     """Sizes, as root mean square, that keep a tensor from overflow and saturation; ``wanted`` replaces others."""
 

@@ -7,10 +7,11 @@ that has no effect on the results of the op, such as the order of the inputs of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from .._util.records import record
 from ..errors import OneGraphError
 from ..inference.infer import infer_op
 from ..inference.lenient import LenientInference
@@ -24,7 +25,7 @@ LEAST = 0.01  # effect on the results of the op, as a fraction of them, from whi
 CLASSES = ("operand", "attribute", "order")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Mutation:
     """One change of an op.
 

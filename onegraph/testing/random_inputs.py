@@ -11,11 +11,11 @@ import math
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
+from .._util.records import record
 from .._util.validation import callback, integer
 from ..arrays.ndarrays import laid_empty
 from ..builder.graph import snapshot
@@ -27,7 +27,7 @@ from ..opset.editions.registry import base_of
 from ..opset.shapes import known_dims, show
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Domain:
     """Numbers from ``low`` to ``high`` that are at least ``gap`` away from zero; ``zero`` is the zero point."""
 

@@ -11,13 +11,13 @@ chains, 8-bit floats and int8 need no special rules.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf, prod, sqrt
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.records import record
 from ..ir.op import Array
 from ..opset.dtypes import OF_NUMPY, DataType
 from ..reference.run import integer_limits, narrow
@@ -73,7 +73,7 @@ FLIPS = 1 / 32  # fraction of the integers that a disturbance changes by one
 SEVERAL = 3  # integers may be off by one, however few there are
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Comparison:
     """A tensor compared with its reference.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, median
 from time import perf_counter_ns
 
+from .._util.records import record
 from .._util.validation import as_list, callback, flag, integer, number
 from ..capi.threads import get_num_threads
 from ..errors import ArgumentError
@@ -26,7 +26,7 @@ MAX_SECONDS = 10**6
 Sampler = Callable[[int, int], list[int]]  # (enough nanoseconds, most runs) -> time of each run in nanoseconds
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Variant:
     """One set of options of :meth:`onegraph.Graph.compile`."""
 
@@ -43,7 +43,7 @@ class Variant:
         return ", ".join(text for text in (self.policy, mode, threads, bits) if text)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Measurement:
     """The times of one variant.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
+from .._util.records import record
 from ..errors import OneGraphError
 from ..graph import Graph
 from ..ir.op import Array, Op
@@ -17,7 +17,7 @@ from ..testing.tolerance import Comparison
 from .expected_results import Expected, Oracle
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Unnoticed:
     """A change of an op that the comparison would not notice.
 

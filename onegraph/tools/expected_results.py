@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
+from .._util.records import record
 from ..graph import Graph
 from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
@@ -19,7 +19,7 @@ Progress = Callable[[str, int, int], None]
 ROUNDING = frozenset({"Quantize", "DynamicQuantize", "TypeCast"})  # to integers, in every edition
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Expected:
     """The reference of a tensor: exact, and disturbed by rounding errors.
 

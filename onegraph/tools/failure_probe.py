@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 
 from .._util.init_once import Made
+from .._util.records import record
 from .._util.worker_process import Worker
 from ..errors import ArgumentError
 from ..graph import Graph
@@ -25,7 +26,7 @@ TIME_LIMIT = 60.0  # seconds for one graph
 _PARTICULARS = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\d+")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Failure:
     """How a graph failed.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from .._util.records import record
 from ..errors import OneGraphError
 from ..graph import Graph
 from ..runtime.executable import Executable
@@ -12,7 +12,7 @@ from ..testing.tolerance import Comparison
 from .expected_results import Expected, Oracle
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Difference:
     """The first tensor that differs from the reference, in the order of the ops.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from .._util.paths import path_of
+from .._util.records import record
 from .._util.validation import integer, string
 from ..errors import ArgumentError, FormatError, shown
 from ..graph import Graph
@@ -114,7 +115,7 @@ def _rewritten(
     return work.graph()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class HarnessCase:
     """One graph of a harness file with its options.
 

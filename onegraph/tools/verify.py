@@ -7,9 +7,9 @@ changed results must differ by more than the comparison allows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import perf_counter
 
+from .._util.records import record
 from .._util.validation import callback, integer
 from ..compiler.report import Report
 from ..graph import Graph
@@ -24,7 +24,7 @@ from .first_difference import Difference, first_difference
 MUTATION_SECONDS = 1.0  # at least; for graphs whose reference takes longer, as long as the reference takes
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Verification:
     """The result of ``verify``.
 

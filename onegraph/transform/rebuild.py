@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic
 
 import numpy as np
 
+from .._util.records import record
 from ..builder.graph import AnyGraph
 from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType
@@ -24,7 +25,7 @@ def same(dtype: DataType) -> DataType:
     return dtype
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Change:
     """The changes to make to a graph.
 

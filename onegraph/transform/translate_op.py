@@ -6,10 +6,11 @@ The op is first translated to the base vocabulary, as in the checker, and then t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import zip_longest
 
 from .._util.exact_types import elements, has_type
+from .._util.records import record
 from ..errors import ArgumentError, SpecError, shown
 from ..inference.infer import infer_attrs, infer_op
 from ..inference.op_inference import OpInference
@@ -32,7 +33,7 @@ INSTEAD = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Translation:
     """One op in the vocabulary of the target edition.
 

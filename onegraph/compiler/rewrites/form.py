@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from ..._util.fork_safety import cached_property
+from ..._util.records import record
 from ...errors import OutOfMemoryError
 from ...ir.op import Array
 from ...opset.dtypes import DataType
@@ -21,7 +21,7 @@ Dims = tuple[int, ...]
 Source = int | Array
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Part:
     """One op of a form.
 
@@ -41,7 +41,7 @@ class Part:
         return Call(BASE[self.kind], self.attrs, self.types, len(self.outputs), [t.dtype for t in self.outputs])
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Form:
     """The parts that replace an op, in an order in which they can run.
 
@@ -78,7 +78,7 @@ class Form:
         return [source for part in self.parts for source in part.inputs if isinstance(source, np.ndarray)]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Rewrite:
     """A form of one part: another op, or the op with other attributes and inputs.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..._util.records import record
 from ...ir.op import Array
 from ...lowering.emitter import Emitter, Value, numbers
 from ...lowering.layout import inverse
@@ -16,7 +16,7 @@ from .types import DTYPES, from_numpy, to_numpy
 Call = Callable[[Any], Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Layout:
     """The memory of a tensor.
 

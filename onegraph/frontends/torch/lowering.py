@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 from torch.fx import Node as FxNode
 from torch.fx.node import map_arg
 
+from ..._util.records import record
 from ...graph import Graph
 from ...ir.op import Array
 from ...lowering import layout as layout
@@ -26,7 +26,7 @@ from .types import DTYPES
 Metas = Mapping[FxNode, Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Lowered:
     """A graph, and how the memory of its inputs and outputs lies in that of tensors."""
 

@@ -13,13 +13,14 @@ import torch
 from torch.fx import Node as FxNode
 from torch.utils.flop_counter import flop_registry
 
+from ..._util.records import record
 from ...opset.shapes import counted
 from .lowering import concrete, is_call
 
 log = logging.getLogger("onegraph.torch")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Left:
     """A kind of calls that PyTorch runs.
 
@@ -53,7 +54,7 @@ class Region:
     products: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Statistics:
     """What :func:`onegraph.torch.stats` returns; ``print`` shows it.
 

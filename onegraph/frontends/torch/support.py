@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import Graph as FxGraph
 from torch.fx import Node as FxNode
 
+from ..._util.records import record
 from ...builder.graph import DataGraph
 from ...errors import OneGraphError
 from ...ir.op import LogicalTensor
@@ -24,7 +24,7 @@ from .types import DTYPES
 HOST_REASON = "PyTorch runs it faster than numpy"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Verdict:
     """Whether a call runs here.
 

@@ -7,9 +7,9 @@ has no entry of its own, it has that of the base op of its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
+from ..._util.records import record
 from ...lowering.emitter import Value
 from ...opset.schema import Schema
 from ..use import Piece, Scattered
@@ -18,7 +18,7 @@ Found = Value | Piece | Scattered | None | tuple[Value | Piece | Scattered | Non
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Rule:
     """The gradients with respect to some inputs of an op.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..._util.exact_types import text
 from ..._util.fork_safety import cached_property
 from ..._util.init_once import made_once
+from ..._util.records import record
 from ...errors import ArgumentError, shown
 from ..host import CATEGORIES as HOST_CATEGORIES
 from ..ops import CATEGORIES
@@ -41,7 +42,7 @@ FORMER: Mapping[tuple[str, str], tuple[Version, Attribute]] = MappingProxyType(
 
 
 @made_once
-@dataclass(frozen=True)
+@record(frozen=True)
 class Edition:
     """One edition of the specification.
 

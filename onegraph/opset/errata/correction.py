@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..._util.init_once import made_once
+from ..._util.records import record
 from ..schema import Attribute, Port, Schema
 from ..values import BadValueError, convert
 
@@ -17,7 +18,7 @@ UNNAMED = "?"  # the data type stands in a column that names none of the ports
 
 
 @made_once
-@dataclass(frozen=True)
+@record(frozen=True)
 class Correction:
     """A mistake in the pages of some ops in some editions.
 

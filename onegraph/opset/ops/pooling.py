@@ -7,8 +7,9 @@ The rules, the shape functions, the numpy reference and the lowering to the libr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..._util.records import record
 from ..schema import FLOATS, POSITIVE, Attribute, Call, Fill, Finding, Schema, Shape, ports
 from ..shapes import compatible, counted
 from ..window import (
@@ -29,7 +30,7 @@ from ..window import (
 from .convolution import AUTO_PAD, DATA_FORMAT, DILATIONS, PADS_BEGIN, PADS_END, STRIDES, spatial_list
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PoolGeometry:
     """The windows of one use for each spatial axis; an unknown value is None.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._util.records import record
 from ...ir.op import Array
 from ...opset.dtypes import DataType
 
@@ -20,7 +21,7 @@ FLOATS = ("f32", "bf16", "f16")
 NP = {dtype.value: dtype.numpy for dtype in DataType}
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Case:
     """One valid use of an op.
 

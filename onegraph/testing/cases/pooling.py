@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ..._util.records import record
 from .case import FLOATS, Attrs, Case, Dims, Make, SeededData, Use, layout, normals, s32, typed
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Pool:
     """The size of the image and the attributes of the pool; empty attributes other than pads are omitted."""
 

@@ -6,8 +6,8 @@ Each claim makes, from a right use, the use that the page allows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..._util.records import record
 from ...opset.errata.correction import ATTRIBUTES, INPUTS, OUTPUTS
 from ...opset.schema import Schema
 from .uses import Use
@@ -16,7 +16,7 @@ NORMS = frozenset(["LayerNorm", "LayerNormBackward", "GroupNorm"])
 FORWARD_NORMS = frozenset(["LayerNorm", "GroupNorm"])
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Claim:
     """What a page allows.
 

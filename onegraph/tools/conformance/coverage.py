@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..._util.records import record
 from ...faults.catalogue import CATALOGUE
 from ...faults.fault import SLOW
 from .causes import GOOD
@@ -16,7 +16,7 @@ from .uses import SINGLE, uses_of_fault
 Item = tuple[str, str, str]  # the op, the subject, the value
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Coverage:
     """What a run tried.
 

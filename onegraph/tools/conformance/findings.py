@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from ..._util.records import record
 from ...capi.settings import ISA_OF_DTYPE
 from ...faults.capabilities import LIBRARY_VALUES
 from ...faults.fault import FINE, Fault
@@ -55,7 +55,7 @@ RULES = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Finding:
     """One cause of disagreements.
 

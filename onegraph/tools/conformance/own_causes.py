@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..._util.records import record
 from ...opset.errata.correction import ATTRIBUTES, INPUTS, TYPES
 from ...opset.ops.pooling import pool_geometry
 from .uses import Use
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cause:
     """What the library refuses.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 from ..._util.fork_safety import cached_property
+from ..._util.records import record
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import DEFAULT, Edition, base_of, edition
 from ...opset.errata.correction import NOWHERE, Correction
@@ -17,7 +17,7 @@ from .uses import Use
 LEGACY_RULES = "onednn-3.0"  # the first edition in the base vocabulary, for the rules of editions in another one
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PageOfOp:
     """An op of an edition."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..._util.records import record
 from ...opset.schema import Fill
 from .page_of_op import PageOfOp
 from .uses import SINGLE, Use, uses_of_cases, uses_of_fault
@@ -28,7 +28,7 @@ TIME_LIMIT = 20.0  # seconds for one probe; a healthy one takes milliseconds
 SHORT_LIMIT = 4.0  # where a hang is known
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Probe:
     """One run of an op.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..._util.records import record
 from ..._util.worker_process import Outcome
 from ...ir.op import Array
 from .probes import Probe
@@ -39,7 +39,7 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Result:
     """One probe, its outcome, what that means, and the causes if library and page disagree."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ..._util.fork_safety import cached_property
+from ..._util.records import record
 from ...opset.editions.registry import Edition
 from .coverage import Coverage, coverage_of
 from .findings import Finding, findings_of
@@ -13,7 +13,7 @@ from .page_of_op import PageOfOp
 from .results import Result
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Run:
     """The results of a run, in the order of the ops; it iterates over them.
 

@@ -7,12 +7,13 @@ from the caller of ``probe``. A use names the source and picks arrays of it, so 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from ..._util.records import record
 from ...builder.graph import DataGraph
 from ...errors import OneGraphError
 from ...faults.capabilities import CAPABILITIES, LIBRARY_VALUES
@@ -34,7 +35,7 @@ EXTRA = -1  # instead of the number of an array: the numbers of ``extra``
 SINGLE: dict[str, Fault[Any]] = {fault.name: fault for table in (OPS, CAPABILITIES, PRECISION) for fault in table}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Use:
     """One use of an op.
 

@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from ...._util.records import record
 from ....opset.dtypes import OF_NUMPY, DataType
 from ..own import DOMAIN
 from ..types import NUMBERS
@@ -47,7 +48,7 @@ class Node:
     is_helper: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Value:
     """A tensor in a body. Python's operators add nodes; a number stands for a scalar of the same data type."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...._util.records import record
 from ....lowering import resize
 from ....lowering.emitter import Value
 from ..node import Node, NotLowered, lowers
 from .elementwise import native
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Family:
     """Ops that resize in one way.
 
