@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ..arrays.mapped_files import file_of, give_back
 from ..arrays.ndarrays import aligned_empty
 from ..builder.graph import DataGraph
-from ..errors import ArgumentError
+from ..errors import ArgumentError, SpecError
 from ..inference.type_table import typing_of
-from ..ir.op import LogicalTensor, Op
+from ..ir.op import LogicalTensor, Op, make_op
 from ..opset.dtypes import OF_NUMPY, DataType
 from ..opset.editions.registry import DEFAULT, HOST, edition
 from ..opset.schema import Shape
@@ -31,6 +31,18 @@ KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout", "AllReduceStart"
 Rewrite = Callable[["Emitter", Op], Value | None]
 
 
+class Rewrites(NamedTuple):
+    """Functions that replace ops, by the kind of the op; each returns another result or None.
+
+    Attributes:
+        early: what replaces an op before it is examined and added; most ops of images are, and adding them takes time.
+        late: what replaces an op that was just added.
+    """
+
+    early: dict[str, list[Rewrite]]
+    late: dict[str, list[Rewrite]]
+
+
 class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
     """What no op of a graph computes; the text is the reason."""
 
@@ -40,12 +52,12 @@ class Emitter:
 
     Attributes:
         graph: the graph.
-        rewrites: functions that replace an op just added, by its kind; each returns another result or None.
+        rewrites: functions that replace ops.
         same_as: values that have the same numbers in another data type, by the id of a value, which is kept too.
     """
 
-    def __init__(self, graph: DataGraph, rewrites: Mapping[str, Sequence[Rewrite]] | None = None) -> None:
-        self.graph, self.rewrites = graph, rewrites or {}
+    def __init__(self, graph: DataGraph, rewrites: Rewrites | None = None) -> None:
+        self.graph, self.rewrites = graph, rewrites or Rewrites({}, {})
         self.same_as: dict[int, tuple[Value, Value]] = {}
         self._makers: dict[int, Op] = {}
         self._constants: dict[int, tuple[Array, LogicalTensor]] = {}
@@ -92,14 +104,33 @@ class Emitter:
         if kind not in KEPT and all(value is None or isinstance(value, np.ndarray) for value in inputs):
             return self._computed(kind, inputs, attrs, dtype, outputs, chosen)
         tensors = [None if value is None else self.tensor(value) for value in inputs]
+        if outputs is None and dtype is None and (other := self._replaced(kind, tensors, attrs, chosen)) is not None:
+            return other
         found = self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
         op = self.graph._ops[-1]
         self._makers.update(dict.fromkeys([tensor.id for tensor in op.outputs], op))
-        for rewrite in self.rewrites.get(kind, ()):
+        for rewrite in self.rewrites.late.get(kind, ()):
             other = rewrite(self, op)
             if other is not None:
                 return other if len(op.outputs) == 1 else (other, *op.outputs[1:])
         return found
+
+    def _replaced(
+        self,
+        kind: str,
+        inputs: Sequence[LogicalTensor | None],
+        attrs: Mapping[str, object] | None,
+        chosen: str,
+    ) -> Value | None:
+        """What replaces an op before it is added; None if nothing does."""
+        for rewrite in self.rewrites.early.get(kind, ()):
+            draft = make_op(-1, kind, tuple(inputs), (), attrs or {}, "", chosen, None)
+            try:
+                if (other := rewrite(self, draft)) is not None:
+                    return other
+            except SpecError:
+                return None  # adding the op raises an error in the terms of the model
+        return None
 
     def maker(self, value: Value | None) -> Op | None:
         """The op that makes a tensor; None for a known array, an input or a constant."""
@@ -159,8 +190,10 @@ class Emitter:
         if not self._prefix:
             return None
         count = self._taken.get(self._prefix, 0)
+        while (name := f"{self._prefix}/{count}" if count else self._prefix) in self.graph._names:
+            count += 1
         self._taken[self._prefix] = count + 1
-        return self._prefix if not count else f"{self._prefix}/{count}"
+        return name
 
 
 def refuse_large(shape: Shape, dtype: DataType) -> None:

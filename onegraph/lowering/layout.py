@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ..ir.op import LogicalTensor
 from .emitter import Emitter, Value, integers
 
@@ -22,4 +20,4 @@ def moved(emit: Emitter, value: Value | None) -> tuple[LogicalTensor, Order] | N
 
 def inverse(order: Sequence[int]) -> Order:
     """The order that undoes a transpose."""
-    return tuple(np.argsort(order).tolist())
+    return tuple(sorted(range(len(order)), key=order.__getitem__))

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ...ir.op import LogicalTensor, Op
-from ..emitter import Array, Emitter, Rewrite, Value
+from ..emitter import Array, Emitter, Rewrite, Rewrites, Value
 
 TYPED = ("TypeCast", "SoftMax", "LogSoftmax", "Quantize")  # ops whose result has a data type of its own
-REWRITES: dict[str, list[Rewrite]] = {}
+REWRITES = Rewrites({}, {})
 
 
-def rewrites(*kinds: str) -> Callable[[Rewrite], Rewrite]:
-    """Enter a pattern into the table, by the kinds of its last op."""
+def rewrites(*kinds: str, early: bool = False) -> Callable[[Rewrite], Rewrite]:
+    """Enter a pattern into the table, by the kinds of its last op.
+
+    Args:
+        kinds: the kinds, each with one result and a data type that follows from the inputs if ``early``.
+        early: whether the pattern gets the op before it is examined and added, without results; its attributes are
+            as the caller gave them and may be wrong.
+    """
+    table = REWRITES.early if early else REWRITES.late
 
     def enter(function: Rewrite) -> Rewrite:
         for kind in kinds:
-            REWRITES.setdefault(kind, []).append(function)
+            table.setdefault(kind, []).append(function)
         return function
 
     return enter

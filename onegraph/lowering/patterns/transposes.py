@@ -14,16 +14,17 @@ from ..layout import Order, inverse, moved
 from ..movement import reshape, transpose
 from .table import again, made, operand_of, rewrites
 
-WINDOWS = ("Convolution", "ConvTranspose", "MaxPool", "AvgPool", "BatchNormInference", "Interpolate", "GroupNorm")
+WINDOWS = ("Convolution", "ConvTranspose", "MaxPool", "AvgPool", "BatchNormInference", "Interpolate")
 UNARY = (
     *("Abs", "Clamp", "Elu", "Erf", "Exp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "Log", "Mish", "Pow"),
-    *("ReLU", "Reciprocal", "Round", "Sigmoid", "SoftPlus", "Sqrt", "Square", "Tanh", "TypeCast"),
+    *("ReLU", "Reciprocal", "Round", "Sigmoid", "SoftPlus", "Sqrt", "Square", "Tanh"),
 )
 BINARY = ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
 
 
-@rewrites(*WINDOWS)
+@rewrites(*WINDOWS, early=True)
+@rewrites("GroupNorm")
 def channels_last(emit: Emitter, op: Op) -> Value | None:
     """Run an op over (N, C, X) as the op over (N, X, C)."""
     src = op.inputs[0]
@@ -50,16 +51,17 @@ def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
     return found
 
 
-@rewrites("StaticTranspose", "Transpose")
+@rewrites("StaticTranspose", "Transpose", early=True)
 def joined(emit: Emitter, op: Op) -> Value | None:
     """Join two transposes to one, or to none."""
-    found = moved(emit, op.inputs[0])
-    if found is None:
+    found, order = moved(emit, op.inputs[0]), integers(op, "order")
+    if found is None or {*order} != {*found[1]}:
         return None
-    return transpose(emit, found[0], [found[1][axis] for axis in integers(op, "order")])
+    return transpose(emit, found[0], [found[1][axis] for axis in order])
 
 
-@rewrites(*UNARY)
+@rewrites(*UNARY, early=True)
+@rewrites("TypeCast")
 def behind_unary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on single elements."""
     found = moved(emit, op.inputs[0])
@@ -107,16 +109,17 @@ def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> V
     return None
 
 
-@rewrites("Concat")
+@rewrites("Concat", early=True)
 def behind_concat(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Concat whose inputs are all transposed in the same way."""
     found = [one for one in (moved(emit, one) for one in op.inputs) if one is not None]
     orders = {order for _, order in found}
     if len(found) < len(op.inputs) or len(orders) != 1:
         return None
-    (order,) = orders
-    axis = order[int(str(op.attrs["axis"]))]
-    return transpose(emit, again(emit, op, [inner for inner, _ in found], axis=axis), order)
+    (order,), axis = orders, int(str(op.attrs["axis"]))
+    if not -len(order) <= axis < len(order):
+        return None
+    return transpose(emit, again(emit, op, [inner for inner, _ in found], axis=order[axis]), order)
 
 
 @rewrites(*REDUCTIONS)
