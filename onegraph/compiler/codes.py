@@ -61,8 +61,10 @@ class Table(NamedTuple):
 
 def coding(step: Step) -> Coding | None:
     """The scale and zero point of a Quantize or Dequantize with one of each that the kernels take; None for others."""
+    if step.executor != "library" or step.attrs.get("qtype", "per_tensor") != "per_tensor":
+        return None
     scales, zeros = _listed(step.attrs.get("scales")), _listed(step.attrs.get("zps")) or [0]
-    if step.executor != "library" or step.attrs.get("qtype", "per_tensor") != "per_tensor" or len(scales) != 1:
+    if len(scales) != 1:
         return None
     scale = float(np.float32(scales[0]))
     if scale == 0 or not isfinite(1 / scale) or len(zeros) != 1 or abs(zeros[0]) > LARGEST_ZERO:

@@ -275,7 +275,7 @@ SLOW_CONCAT = NUMPY.add(
     "Concat",
     "",
     SLOW,
-    lambda call: call.output_type(0) is DataType.f16 and math.prod(known_dims(call.schema.shape(call)[0])) >= LEAST,
+    lambda call: call.output_type(0) is DataType.f16 and math.prod(known_dims(call.shapes[0])) >= LEAST,
     {(3, 2): "slow"},
     "Concat of f16 has a reference kernel only, which is slower than numpy",
     "numpy",

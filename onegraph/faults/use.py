@@ -51,7 +51,7 @@ class Use:
     @property
     def result(self) -> Dims:
         """Shape of the first output."""
-        return known_dims(self.call.schema.shape(self.call)[0])
+        return known_dims(self.call.shapes[0])
 
     def shape(self, index: int) -> Dims:
         """Shape of input ``index``."""

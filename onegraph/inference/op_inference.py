@@ -212,8 +212,11 @@ class OpInference(Violations):
 
     def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[TypedPort]) -> None:
         """Add violations for data types that no row of the type table allows, or that differ from a fixed type."""
+        found = [*mismatches(schema, rows, typed)]
+        if not found:
+            return
         misprints = {place: one for one in self.edition.corrections(schema) for place in one.printed_types.items()}
-        for port, expected, fix in mismatches(schema, rows, typed):
+        for port, expected, fix in found:
             misprint = misprints.get((port.name, str(port.dtype)))
             fix = misprint.remark if misprint is not None else fix
             self.add("data_type", port.name, port.dtype, expected, fix, says=" is")

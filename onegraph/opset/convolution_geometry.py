@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .._util.records import record
-from .schema import Call, Shape
+from .schema import Call, Shape, kept
 from .window import (
     SHAPE_SOURCE,
     Dim,
@@ -99,6 +99,7 @@ SIDES: dict[str, tuple[str | None, str | None, str | None]] = {
 }
 
 
+@kept
 def convolution_geometry(call: Call) -> ConvolutionGeometry | None:
     """The geometry of this use; None if no rank is known. The lists must already have the right lengths."""
     kind = call.schema.kind

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from functools import wraps
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from .dtypes import DataType
 Shape = tuple[int | None, ...] | None
 Version = tuple[int, int]
 AttrValue = float | int | bool | str | tuple[float, ...] | tuple[int, ...]
+Result = TypeVar("Result")
 OLDEST: Version = (3, 0)
 
 
@@ -208,6 +210,12 @@ class Call:
         self.inputs = tuple(inputs)
         self.n_outputs = n_outputs
         self.output_types = tuple(output_types)
+        self._kept: dict[Callable[..., object], object] = {}  # what was computed from this call, by function
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Shapes of all outputs."""
+        return _shapes(self)
 
     def output_type(self, index: int) -> DataType | None:
         """Data type of output ``index``; None if unknown."""
@@ -283,6 +291,24 @@ class Call:
         if tensor is None or tensor.value is None:
             return None
         return tuple(int(element) for element in tensor.value.ravel())
+
+
+def kept(compute: Callable[[Call], Result]) -> Callable[[Call], Result]:
+    """A decorator: the result is kept with the call, because several rules and faults ask for it."""
+
+    @wraps(compute)
+    def computed_once(call: Call) -> Result:
+        known = call._kept
+        if compute not in known:
+            known[compute] = compute(call)
+        return cast("Result", known[compute])
+
+    return computed_once
+
+
+@kept
+def _shapes(call: Call) -> tuple[Shape, ...]:
+    return call.schema.shape(call)
 
 
 Rule = Callable[[Call], Iterable[Finding]]

@@ -69,7 +69,7 @@ def library_form(schema: Schema, call: Call, *, joins: bool = False) -> tuple[Fo
             return None, f"data type {dtype} needs oneDNN {_dotted(dtype.since)}"
         if dtype in (DataType.s4, DataType.u4):
             return None, f"the library has two {dtype} in a byte, arrays have one"
-    if any(0 in (shape or ()) for shape in (*(t.shape for t in types), *call.schema.shape(call))):
+    if any(0 in (shape or ()) for shape in (*(t.shape for t in types), *call.shapes)):
         return (
             None,
             newer or "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten",

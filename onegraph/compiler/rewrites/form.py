@@ -201,7 +201,7 @@ def filled(call: Call, shape: Dims, value: float, dtype: DataType = DataType.f32
 
 def result_types(call: Call) -> tuple[TensorType, ...]:
     """The types of the outputs of a call."""
-    shapes = call.schema.shape(call)
+    shapes = call.shapes
     return tuple(TensorType(dtype, shape) for dtype, shape in zip(call.output_types, shapes, strict=False))
 
 

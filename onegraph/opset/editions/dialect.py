@@ -128,7 +128,7 @@ def _swap_value(value: NDArray[np.generic] | None, weights_format: str) -> NDArr
 
 def output_shapes(schema: Schema, call: Call, attrs: Mapping[str, AttrValue]) -> tuple[Shape, ...]:
     """The inferred output shapes of ``call``, in the edition's axis order."""
-    shapes = call.schema.shape(call)
+    shapes = call.shapes
     if schema.dialect is None:
         return shapes[: len(schema.outputs)]
     return tuple(
