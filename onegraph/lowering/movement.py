@@ -9,6 +9,7 @@ import numpy as np
 
 from ..opset.dtypes import DataType
 from .emitter import Array, Emitter, Value, dtype_of, is_known, numbers, rank_of, shape_of
+from .layout import moved
 
 # The data types that the specification's movement ops take.
 NATIVE = frozenset([DataType.f32, DataType.bf16, DataType.f16])
@@ -29,12 +30,15 @@ def reshape(emit: Emitter, src: Value, shape: Value) -> Value:
 
 
 def transpose(emit: Emitter, src: Value, order: Sequence[int]) -> Value:
-    """src with its axes in another order."""
+    """src with its axes in another order; a transpose of a transpose is one transpose or none."""
     if [*order] == [*range(len(order))]:
         return src
+    found = moved(emit, src)
+    if found is not None and {*order} == {*found[1]}:
+        return transpose(emit, found[0], [found[1][axis] for axis in order])
     kind = "StaticTranspose" if dtype_of(src) in NATIVE and not is_known(src) else "Transpose"
-    found: Value = emit.op(kind, [src], {"order": [*order]})
-    return found
+    result: Value = emit.op(kind, [src], {"order": [*order]})
+    return result
 
 
 def unsqueeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:

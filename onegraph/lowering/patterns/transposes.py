@@ -51,15 +51,6 @@ def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
     return found
 
 
-@rewrites("StaticTranspose", "Transpose", early=True)
-def joined(emit: Emitter, op: Op) -> Value | None:
-    """Join two transposes to one, or to none."""
-    found, order = moved(emit, op.inputs[0]), integers(op, "order")
-    if found is None or {*order} != {*found[1]}:
-        return None
-    return transpose(emit, found[0], [found[1][axis] for axis in order])
-
-
 @rewrites(*UNARY, early=True)
 @rewrites("TypeCast")
 def behind_unary(emit: Emitter, op: Op) -> Value | None:
@@ -68,7 +59,8 @@ def behind_unary(emit: Emitter, op: Op) -> Value | None:
     return None if found is None else transpose(emit, again(emit, op, [found[0]]), found[1])
 
 
-@rewrites("Quantize", "Dequantize")
+@rewrites("Dequantize", early=True)
+@rewrites("Quantize")
 def behind_quantize(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Quantize or Dequantize, unless it transposes an input of the model."""
     found = moved(emit, op.inputs[0])
@@ -76,7 +68,10 @@ def behind_quantize(emit: Emitter, op: Op) -> Value | None:
         return None
     attrs: dict[str, object] = {}
     if op.attrs.get("qtype") == "per_channel":
-        attrs["axis"] = found[1][int(str(op.attrs.get("axis", 1)))]
+        axis = int(str(op.attrs.get("axis", 1)))
+        if not -len(found[1]) <= axis < len(found[1]):
+            return None
+        attrs["axis"] = found[1][axis]
     return transpose(emit, again(emit, op, [found[0]], **attrs), found[1])
 
 
