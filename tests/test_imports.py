@@ -38,9 +38,13 @@ def loaded(code, *arguments):
 
 
 def saved(path):
-    """A model with a MatMul and an Add, whose constants are in fields for single elements."""
+    """A model with an attribute, and with constants that are in fields for single elements."""
     helper, dtype = onnx.helper, onnx.TensorProto.FLOAT
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Add", ["h", "b"], ["y"])]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Add", ["h", "b"], ["s"]),
+        helper.make_node("LeakyRelu", ["s"], ["y"], alpha=0.5),
+    ]
     weights = helper.make_tensor("w", dtype, (3, 4), [1.0] * 12), helper.make_tensor("b", dtype, (4,), [3.0] * 4)
     ends = [[helper.make_tensor_value_info(name, dtype, shape)] for name, shape in (("x", (2, 3)), ("y", (2, 4)))]
     graph = helper.make_graph(nodes, "g", *ends, weights)

@@ -27,7 +27,7 @@ def record_maker(frozen: type[Record]) -> Callable[..., Record]:
     the frozen class.
     """
     names = [field.name for field in fields(frozen)]  # type: ignore[arg-type]
-    thawed = make_dataclass(frozen.__name__, names, bases=frozen.__bases__, eq=False, slots=True)
+    thawed = make_dataclass(frozen.__name__, names, bases=frozen.__bases__, repr=False, eq=False, slots=True)
 
     def make(*values: object) -> Record:
         record: Record = thawed(*values)

@@ -155,7 +155,7 @@ class VariableReport:
         return {"name": self.name, "dtype": str(self.dtype), "shape": self.shape, "assigned": self.assigned}
 
 
-@dataclass(frozen=True, repr=False)
+@record(frozen=True)
 class Report:
     """The partitions of an executable in the order of execution, and the settings of its compilation.
 
