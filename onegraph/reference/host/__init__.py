@@ -20,8 +20,8 @@ KERNELS = frozenset(["Attention", "AttentionBackward"])
 # Ops that change a few elements of a copy of their first input.
 CHANGES = frozenset(["ScatterElements", "ScatterND"])
 
-# Ops whose functions write into the array ``out``: those that change a copy, so that it is made once, and those that work
-# on memory which other processes change.
+# Ops whose functions write into the array ``out``: those that change a copy, so that it is made once, and those that
+# work on memory which other processes change.
 INTO = CHANGES | {"AllReduceStart", "AllReduceDone"}
 
 
