@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.arrays.ndarrays import is_mapped
+from onegraph.arrays.mapped_files import file_of
 from onegraph.runtime import executable
 from tests.conftest import SANITIZED
 
@@ -47,7 +47,7 @@ def test_loaded_model_computes_the_same(tmp_path):
 def test_constants_lie_aligned_in_the_file(tmp_path, dtype):
     graph(dtype).compile().save(tmp_path)
     (array,) = constants(og.load(tmp_path))
-    assert is_mapped(array)
+    assert file_of(array) is not None
     assert array.ctypes.data % 64 == 0
     assert not array.flags.writeable
     np.testing.assert_array_equal(array, W.astype(dtype.numpy))

@@ -6,7 +6,7 @@ import ctypes
 import math
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -24,8 +24,8 @@ BYTE = np.dtype(np.uint8)
 FORMATS = frozenset("?bBhHiIlLqQefd")
 
 
-def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], make: Callable[..., Array] = np.empty) -> Array:
-    """An uninitialised C-contiguous array whose data starts at a multiple of 64 bytes; ``make`` allocates its bytes.
+def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], *, zeroed: bool = False) -> Array:
+    """A C-contiguous array whose data starts at a multiple of 64 bytes; its elements are 0 if it is ``zeroed``.
 
     Raises:
         OutOfMemoryError: there is not enough memory.
@@ -33,7 +33,8 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], make: Callable[...
     dims = tuple(map(int, shape))
     size = math.prod(dims) * dtype.itemsize
     try:
-        memory: Any = make(size + ALIGNMENT - 1, BYTE)  # Any: no buffer for type checkers before Python 3.12
+        allocated = (np.zeros if zeroed else np.empty)(size + ALIGNMENT - 1, BYTE)
+        memory: Any = allocated  # Any: no buffer for type checkers before Python 3.12
         # The fastest way to get the address of an array without C code.
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         array: Array = np.ndarray(dims, dtype, memory, -address % ALIGNMENT)
@@ -51,7 +52,7 @@ def aligned_copy(array: Array) -> Array:
         OutOfMemoryError: there is not enough memory.
     """
     if array.nbytes >= LARGE and _is_zeros(array):
-        return aligned_empty(array.shape, array.dtype, np.zeros)
+        return aligned_empty(array.shape, array.dtype, zeroed=True)
     copied = aligned_empty(array.shape, array.dtype)
     copied[...] = array
     return copied

@@ -174,7 +174,8 @@ class _Groups:
         ends = {number for step in group for number in (*step.inputs, *step.outputs)}
         results = self.results(group)
         is_large = len(whole) >= MIN_SOURCES and len(results) >= MIN_RESULTS and len(group) >= MIN_OPS
-        updates = self._updates.issuperset(results) and nbytes(self._values[results[0]]) >= UPDATED_BYTES
+        sizes = [nbytes(self._values[number]) for number in results]
+        updates = self._updates.issuperset(results) and max(sizes, default=0) >= UPDATED_BYTES
         return (is_large or updates) and len(ends) <= REGISTERS
 
 

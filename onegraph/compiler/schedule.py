@@ -22,7 +22,7 @@ from ..ir.op import Array
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, HOST
 from ..opset.schema import Call, TensorType
-from ..reference.host import INTO
+from ..reference.host import CHANGES
 from .growing_concats import growing, placed_in
 from .kernels import CompiledKernel, has_kernel
 from .lowered import Dims, Lowered, Step, Value, dense_of
@@ -211,7 +211,7 @@ class Schedule:
 
     def _may_overwrite(self, step: Step) -> bool:
         """Whether an op that changes some elements of a copy may change its source, which nobody else reads."""
-        if step.op.edition != HOST or step.op.kind not in INTO:
+        if step.op.edition != HOST or step.op.kind not in CHANGES:
             return False
         source, target = (self.values[number] for number in (step.inputs[0], step.outputs[0]))
         if not {source.id, target.id}.isdisjoint(self.viewed | self.returned) or source.storage != source.id:

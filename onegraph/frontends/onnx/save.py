@@ -22,6 +22,7 @@ from ...opset.schema import Call, Fill, Schema, TensorType
 from ...serialize import with_constants
 from .own import TYPES
 from .saving import (
+    attention,
     elementwise,
     host,
     interpolation,
@@ -35,7 +36,7 @@ from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS
 
-MODULES = (elementwise, reduction, movement, quantization, windows, normalization, interpolation, host)
+MODULES = (elementwise, reduction, movement, quantization, windows, normalization, interpolation, attention, host)
 # The oldest op set whose nodes take bf16 in every place; ONNX Runtime has it since 1.21.
 OPSET, IR = 22, 10
 # Data types that only newer op sets have: the op set, and the version of the format.

@@ -17,9 +17,12 @@ VIEWS = frozenset(["Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Exp
 # Ops that kernels of the package compute.
 KERNELS = frozenset(["Attention", "AttentionBackward"])
 
-# Ops whose functions write into the array ``out``: those that change a few elements of a copy, so that the copy is made
-# once, and those that work on memory which others change.
-INTO = frozenset(["ScatterElements", "ScatterND", "AllReduceStart", "AllReduceDone"])
+# Ops that change a few elements of a copy of their first input.
+CHANGES = frozenset(["ScatterElements", "ScatterND"])
+
+# Ops whose functions write into the array ``out``: those that change a copy, so that it is made once, and those that
+# work on memory which other processes change.
+INTO = CHANGES | {"AllReduceStart", "AllReduceDone"}
 
 
 def host_function(schema: Schema) -> Callable[..., object]:

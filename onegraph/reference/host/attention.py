@@ -40,7 +40,8 @@ def attention(call: Call, query: Array, key: Array, value: Array, mask: Array | 
     total = shares.sum(-1, keepdims=True)
     mixed = shares / np.where(total == 0, 1, total) @ _grouped(value, key.shape[1])
     shape = query.shape[:3]
-    logsumexp = (largest + np.log(total)).reshape(shape)
+    with np.errstate(divide="ignore"):  # the logarithm of 0 is that of a query which sees no key
+        logsumexp = (largest + np.log(total)).reshape(shape)
     wide = np.float64 if query.dtype == np.float64 else np.float32
     return mixed.reshape(*shape, value.shape[3]).astype(query.dtype), logsumexp.astype(wide)
 
