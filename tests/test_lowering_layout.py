@@ -13,6 +13,10 @@ from onnx import helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from onegraph import onnx as front  # noqa: E402
+from onegraph.builder.graph import DataGraph  # noqa: E402
+from onegraph.errors import SpecError  # noqa: E402
+from onegraph.lowering.emitter import Emitter  # noqa: E402
+from onegraph.lowering.patterns import REWRITES  # noqa: E402
 
 RNG = np.random.default_rng(0)
 
@@ -44,6 +48,31 @@ def kinds(graph):
 
 def weights(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
+
+
+def channels_first():
+    """A graph whose ops are rewritten, an input of channels first, and the attributes of a convolution over it."""
+    graph, zeros, ones = DataGraph(), [0, 0], [1, 1]
+    attrs = {"strides": ones, "dilations": ones, "pads_begin": zeros, "pads_end": zeros}
+    attrs |= {"data_format": "NCX", "weights_format": "OIX"}
+    return graph, Emitter(graph, REWRITES), graph.input("x", "f32", (1, 3, 6, 5)), attrs
+
+
+def test_replaced_ops_are_never_added():
+    graph, emit, x, attrs = channels_first()
+    found = emit.op("ReLU", [emit.op("Convolution", [x, weights(4, 3, 1, 1)], attrs)])
+    assert found.shape == (1, 4, 6, 5)
+    assert kinds(graph) == ["StaticTranspose", "Convolution", "StaticTranspose", "ReLU", "StaticTranspose"]
+    assert [op.attrs["data_format"] for op in graph.ops if op.kind == "Convolution"] == ["NXC"]
+
+
+def test_mistakes_are_named_in_the_layout_of_the_model():
+    _, emit, x, attrs = channels_first()
+    with pytest.raises(SpecError, match="expected 3, as src has; with data_format='NXC' they agree"):
+        emit.op("Convolution", [x, weights(4, 5, 1, 1)], attrs)
+    made = emit.op("Convolution", [x, weights(4, 3, 1, 1)], attrs)
+    with pytest.raises(SpecError, match="axis: 4; expected an axis of a rank 4 tensor"):
+        emit.op("Concat", [made, made], {"axis": 4})
 
 
 def test_transposes_between_convolutions_cancel():
