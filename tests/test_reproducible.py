@@ -139,6 +139,21 @@ def test_training_step_has_same_bits_for_any_number_of_threads():
 # The choice of a form ------------------------------------------------------------------------------------------------
 
 
+def test_gradient_of_attention_has_same_bits_for_any_number_of_threads():
+    g = og.Graph()
+    query = g.input("query", og.f32, (1, 4, 300, 16))
+    key, value = (g.input(name, og.f32, (1, 2, 300, 16)) for name in ("key", "value"))
+    dst, _ = g.op("Attention", [query, key, value], edition="host", outputs=["dst", "logsumexp"])
+    for name, tensor in zip(("dst", "dq", "dk", "dv"), (dst, *g.gradient(dst, [query, key, value])), strict=True):
+        g.output(name, tensor)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(tensor.shape, np.float32) for tensor in g.inputs.values()]
+    models = [g.compile(reproducible=True, threads=threads) for threads in (1, 2, 3)]
+    assert len({tuple(array.tobytes() for array in model(*arrays)) for model in models}) == 1
+    (reason,) = (one.reason for one in models[2].report().partitions if one.kinds == ("AttentionBackward",))
+    assert reason.endswith("; reproducible, on 1 of 3 threads, because on more the kernel adds in another order")
+
+
 def test_fewer_threads_are_used_where_bits_differ(monkeypatch):
     monkeypatch.setattr(program, "agrees", lambda case: case.threads == 1)
     model = product(3).compile(reproducible=True, threads=4)

@@ -27,6 +27,8 @@ from .steps import CompiledStep, Note
 from .thread_tuning import Made, compiled_for, powers_of_two
 from .to_capi import capi_graph, capi_tensor
 
+# Ops whose kernel of the package adds up what its threads have computed.
+SHARED = frozenset(["AttentionBackward"])
 # Ops that only move or round elements, one by one.
 EXACT = frozenset(["Concat", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
 
@@ -92,7 +94,10 @@ class Reproducible:
 
     def _chosen(self, step: CompiledStep, count: int, limit: int) -> Choice:
         note, compiled = self._notes[step.note], step.compiled
-        if isinstance(compiled, CompiledKernel) or {one.kind for one in note.steps} <= EXACT:
+        kinds = {one.kind for one in note.steps}
+        if kinds <= SHARED:
+            return Choice([step], 1, _joined(AGREED, 1, count or limit))
+        if isinstance(compiled, CompiledKernel) or kinds <= EXACT:
             return Choice([step], count, "")
         key = step.like, count
         if key not in self._known:
