@@ -13,11 +13,14 @@ from onegraph import reference
 from onegraph.compiler import kernels
 from onegraph.lowering import attention as lowering
 from onegraph.lowering.emitter import Emitter
+from onegraph.reference.run import run_op
 
 pytestmark = pytest.mark.library
 LEVELS = {"any CPU": 0, "AVX2": 1, "AVX-512": 2, "AVX-512 bf16": 3}
 # Largest error, as a part of the largest number, of results that are rounded once.
 TOLERANCE = {"f32": 4e-6, "bf16": 1.2e-2, "f16": 2e-3}
+# Of gradients, which are sums of differences of sums: with one key, sums of up to 40 products of normal numbers cancel.
+CANCELLED = {"f32": 2e-5, "bf16": 2.5e-2, "f16": 2e-3}
 
 
 def attention(g, *inputs, outputs=("dst", "logsumexp"), **attrs):
@@ -38,13 +41,13 @@ def arrays_of(g, seed=0):
     }
 
 
-def agree(found, wanted, dtype):
+def agree(found, wanted, dtype, tolerance=TOLERANCE):
     """Whether numbers agree up to rounding; infinities must be the same."""
     found, wanted = found.astype(np.float64), wanted.astype(np.float64)
     finite = np.isfinite(wanted)
     np.testing.assert_array_equal(found[~finite], wanted[~finite])
     largest = np.abs(wanted[finite]).max(initial=1.0)
-    np.testing.assert_allclose(found[finite], wanted[finite], rtol=0, atol=TOLERANCE[dtype] * largest)
+    np.testing.assert_allclose(found[finite], wanted[finite], rtol=0, atol=tolerance[dtype] * largest)
 
 
 def with_gradients(dtype, query, key, value, mask=None, mask_dtype="f32", layout=(0, 1, 2, 3), **attrs):
@@ -68,8 +71,24 @@ def check(g, dtype, seed=0):
     arrays = arrays_of(g, seed)
     model = g.compile()
     assert {part.executor for part in model.report().partitions} <= {"kernel", "view", "copy"}
-    for found, wanted in zip(model(**arrays), reference.run(g, arrays).values(), strict=True):
-        agree(found, wanted, dtype)
+    found = model(**arrays)._asdict()
+    for name, wanted in references(g, arrays, found).items():
+        agree(found[name], wanted, dtype, TOLERANCE if name in ("dst", "total") else CANCELLED)
+
+
+def references(g, arrays, found):
+    """The reference of each output. The gradient reads dst as the kernel has rounded it, because its sums cancel."""
+    values = {tensor.id: arrays[name] for name, tensor in g.inputs.items()}
+    names = {tensor.id: name for name, tensor in g.outputs.items()}
+    wanted = {}
+    for op in g.ops:
+        results = run_op(op, [None if tensor is None else values[tensor.id] for tensor in op.inputs])
+        for tensor, result in zip(op.outputs, results, strict=True):
+            values[tensor.id] = result
+            if tensor.id in names:
+                name = names[tensor.id]
+                wanted[name], values[tensor.id] = result, found[name]
+    return wanted
 
 
 FORMS = {
