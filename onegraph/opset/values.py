@@ -111,7 +111,10 @@ def _are_stored(scalar: str, elements: list[object]) -> bool:
     if scalar == "f32" and kinds == {float}:
         sizes = np.abs(np.array(elements))
         return bool(sizes.min() >= F32_TINY and sizes.max() <= F32_MAX)  # NaN is neither
-    return scalar == "s64" and kinds == {int} and min(elements) > S64_MIN and max(elements) <= S64_MAX  # type: ignore
+    if scalar != "s64" or kinds != {int}:
+        return False
+    numbers = [element for element in elements if isinstance(element, int)]  # all of them, for the type checker
+    return min(numbers) > S64_MIN and max(numbers) <= S64_MAX
 
 
 def _scalar(scalar: str, value: object, attribute: Attribute) -> float | int | bool | str:
