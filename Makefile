@@ -52,12 +52,12 @@ test-cluster: $(CLUSTER)/.ready
 test-pure: $(VENV)/.dev
 	$(BIN)/python tests/without_library.py -n 2
 
-# Tests threads, forks and signals for a long time, and checks memory over 100,000 executions and 10,000 compilations.
 # Compares hashes over threads, batches and processes, with the CPU's instructions and with AVX2 alone; an hour.
 test-reproducible: $(VENV)/.dev
 	$(BIN)/python -m tests.reproducible_models
 	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m tests.reproducible_models
 
+# Tests threads, forks and signals for a long time, and checks memory over 100,000 executions and 10,000 compilations.
 stress: $(VENV)/.dev
 	ONEGRAPH_STRESS=1 $(BIN)/python -m pytest -n 2 tests/test_stress.py
 

@@ -210,6 +210,9 @@ def test_uncertain_measurements_are_not_kept(monkeypatch, folder):
 def test_processes_share_the_folder(folder):
     script = (
         "import numpy as np, onegraph as og\n"
+        "from onegraph.runtime.program import Program\n"
+        # A real measurement is not kept where the machine is busy.
+        "Program._measure = lambda _, steps, counts: [2e-5 / count for count in counts]\n"
         "g = og.Graph()\n"
         "x = g.input('x', og.f32, (64, 64))\n"
         "g.output('y', g.softmax(g.relu(x), axis=1))\n"
@@ -224,4 +227,5 @@ def test_processes_share_the_folder(folder):
     results = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * 3
     assert [round(float(result)) for result in results] == [64] * 3
-    assert all(disk_cache.find(file.name.removesuffix(".onegraph")) for file in folder.iterdir())
+    (file,) = folder.iterdir()
+    assert disk_cache.find(file.name.removesuffix(".onegraph"))
