@@ -174,7 +174,7 @@ typedef struct {
     int threads; // 0: all threads of the run
     int keeps; // whether the library keeps constants of the step that it finds by a hash
     int kernel; // 0 for a partition
-    const int *code; // of onegraph_pointwise four numbers for each op, of onegraph_attention its numbers; see kernels.h
+    const int *code; // of onegraph_pointwise and onegraph_attention; see kernels.h
     size_t n_code;
 } onegraph_step_t;
 

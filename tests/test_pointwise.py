@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.compiler import kernels
 from onegraph.compiler.lower import lower
 from onegraph.compiler.pointwise import join_elementwise
 
@@ -38,8 +39,10 @@ def expected(p, m, v, slope):
 
 
 @pytest.mark.parametrize("gradient", ["f32", "bf16"])
-@pytest.mark.parametrize("shape", [(2,), (7,), (511,), (512,), (513,), (40, 1001), (1100, 1001)])
-def test_joined_update_is_rounded_op_by_op(shape, gradient):
+@pytest.mark.parametrize("shape", [(2,), (7,), (255,), (256,), (264,), (513,), (40, 1001), (1100, 1001)])
+@pytest.mark.parametrize("level", [0, 1, 2], ids=["any CPU", "AVX2", "AVX-512"])
+def test_joined_update_is_rounded_op_by_op(shape, gradient, level, monkeypatch):
+    monkeypatch.setattr(kernels, "LEVEL", level)
     g = adam(shape, gradient)
     given = {name: np.abs(RNG.standard_normal(shape)).astype(np.float32) for name in "pmv"}
     given["slope"] = RNG.standard_normal(shape).astype(np.float32).astype(og.DataType(gradient).numpy)

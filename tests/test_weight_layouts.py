@@ -81,3 +81,17 @@ def test_cast_behind_a_dequantize_stays_in_its_fusion():
 def test_strides_of_channels_inside():
     turned = np.empty((3, 4, 7, 5), np.uint8).transpose(2, 3, 0, 1)  # (O, I, height, width), stored with O and I last
     assert channels_inside(turned.shape) == turned.strides
+
+
+@needs_bf16
+def test_results_keep_their_layout_beside_such_weights():
+    """The library would choose an order of axes for the images that BatchNorm has a reference kernel for."""
+    g = og.Graph()
+    x = g.type_cast(g.input("x", "f32", (2, 1, 1, 100)), dtype="bf16")
+    weights = g.type_cast(g.input("w", "f32", (100, 32, 4, 4)), dtype="bf16")
+    inside = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    y = g.conv_transpose(x, weights, weights_format="IOX", data_format="NXC", **inside)
+    vectors = [g.constant(np.ones(32, np.float32)) for _ in range(4)]
+    g.output("y", g.batch_norm_forward_training(y, *vectors, epsilon=1e-5, momentum=0.9).dst)
+    parts = [part for part in g.compile().report().partitions if "ConvTranspose" in part.kinds]
+    assert [value.dense for part in parts for value in part.results] == [True]

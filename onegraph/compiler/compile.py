@@ -211,6 +211,9 @@ class _StepCompiler:
         if step.executor == "pointwise":
             kernels.add_pointwise(step)
             return
+        if step.executor == "windows":
+            kernels.add_windows(step)
+            return
         if schedule.add_repeated(step):
             return
         if step.executor == "kernel":

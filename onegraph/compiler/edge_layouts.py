@@ -19,6 +19,7 @@ from .partition_cache import Layout, Pattern
 from .schedule import Schedule
 from .single_ops import ARITHMETIC, slow_operand
 from .slow_layouts import channels_last, is_slow_pool, mixed, needs_dense
+from .weight_layouts import READERS as WEIGHTED
 
 
 class EdgeLayouts:
@@ -75,7 +76,9 @@ class EdgeLayouts:
                     copies.append((values[index], value, SLOW_CHANNELS_FIRST.reason))
         # Convolutions of channels-first data are fastest with channels-last strides, as are the ops between them.
         is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
-        is_open = is_open or not all(value.dense for value in values[:count])
+        # Weights that lie in an order of their own say nothing about the data.
+        weights = {step.inputs[1] for step in steps if step.kind in WEIGHTED}
+        is_open = is_open or not all(value.dense for value in values[:count] if value.id not in weights)
         return pattern.layouts.setdefault(tuple([value.strides for value in values]), Layout(is_open, {})), copies
 
     def has_slow_operand(self, step: Step) -> bool:

@@ -27,8 +27,8 @@ KERNELS = {
 }
 ON_CODES = frozenset(["look_up", "rescale", "add", "multiply"])  # the last input is a table, or a list of numbers
 MOST_TOKENS = 2**31 - 1  # of the kernel for attention
-# The highest instruction set that it may use: see ``onegraph_attention_level`` in ``include/onegraph.h``.
-ATTENTION_LEVEL = 3
+# The highest instruction set of attention and elementwise ops: see ``onegraph_attention_level`` in ``include/onegraph.h``.
+LEVEL = 3
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
 
 
@@ -69,7 +69,7 @@ class CompiledPointwise(CompiledKernel):
     def __init__(self, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> None:
         self.number = lib.onegraph_pointwise
         self._tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
-        self.code = ffi.new("int[]", list(code))
+        self.code = ffi.new("int[]", [LEVEL, *code])
         self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
 
 
@@ -87,7 +87,7 @@ class CompiledAttention(CompiledKernel):
         (scale,) = struct.unpack("i", struct.pack("f", scale_of(call)))
         is_backward, is_masked = call.schema.kind.endswith("Backward"), call.input("mask") is not None
         limits = [min(call.s64(name), MOST_TOKENS) for name in ("past", "window")]
-        numbers = [is_backward, is_masked, call.flag("causal"), *limits, scale, ATTENTION_LEVEL]
+        numbers = [is_backward, is_masked, call.flag("causal"), *limits, scale, LEVEL]
         self.code = ffi.new("int[]", [int(number) for number in numbers])
         self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
 

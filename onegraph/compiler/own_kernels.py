@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import gt, mul, sub
+
+import numpy as np
 
 from ..ir.op import schema_of
 from ..opset.editions.registry import HOST, base_of
@@ -12,12 +15,13 @@ from ..reference.host import KERNELS
 from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, is_scaling
 from .kernels import FLOATS, CompiledAttention, CompiledPointwise, has_kernel
-from .lowered import Lowered, Step, dense_of
+from .lowered import Dims, Lowered, Step, Value, dense_of
 from .pointwise import code_of
 from .report import nbytes
 from .schedule import Schedule
 from .shared_constants import derived
 from .steps import Note
+from .window_products import Windows, windows_of
 
 BY_KIND = {"Select": "select", "ReplaceNaN": "replace_nan"}  # kernels that compute an op as it is
 LARGE_CONCAT = 1 << 15  # bytes
@@ -60,9 +64,7 @@ class OwnKernels:
             start += source.shape[axis]
             if index < known:
                 continue
-            part = target._replace(id=len(self._values), shape=source.shape, name=f"{target.name} (part)")
-            self._values[part.id] = part.placed(target.storage, target.strides, offset)
-            schedule.add_kernel("cast", (source.id, part.id), note)
+            schedule.add_kernel("cast", (source.id, self._part(target, source.shape, target.strides, offset)), note)
         return True
 
     def add_scaling(self, steps: Sequence[Step]) -> bool:
@@ -129,6 +131,42 @@ class OwnKernels:
         note = schedule.note("kernel", step, "in tiles by onegraph: the library would write all scores to memory")
         schedule.add_own(self._attention[key], ins, outs, (), note)
         return True
+
+    def add_windows(self, step: Step) -> None:
+        """Add a copy of the elements under each window, as rows of a matrix. The channels of the source lie last."""
+        schedule, source, target = self._schedule, self._values[step.inputs[0]], self._values[step.outputs[0]]
+        taken, is_first = windows_of(step), step.attrs["channels_first"]
+        note = schedule.note("copy", step, "the elements under each window, side by side")
+        if any(taken.pads_begin) or any(map(gt, taken.reach, source.shape[1:-1])):
+            source = self._padded(source, taken, note)
+        batch, *between, inner = source.strides
+        inside = [*map(mul, between, taken.dilations)]
+        (*_, channels), kernel = source.shape, taken.kernel
+        shape = (source.shape[0], *taken.places, *((channels, *kernel) if is_first else (*kernel, channels)))
+        row = (inner, *inside) if is_first else (*inside, inner)
+        windows = self._part(source, shape, (batch, *map(mul, between, taken.strides), *row), source.offset)
+        schedule.add_kernel("cast", (windows, self._part(target, shape, dense_of(shape), 0)), note)
+
+    def _padded(self, source: Value, taken: Windows, note: int) -> Value:
+        """A copy of what windows reach of images, with zeros around it."""
+        schedule, (batch, *places, channels) = self._schedule, source.shape
+        shape = (batch, *taken.reach, channels)
+        target = schedule.new_value(source._replace(shape=shape, constant=None), dense_of(shape))
+        zero = schedule.new_constant(np.zeros((1,) * len(shape), source.dtype.numpy), "zero")
+        schedule.add_kernel("cast", (zero, target.id), note)
+        room = [*map(sub, taken.reach, taken.pads_begin)]
+        if min(room) > 0:
+            shape = (batch, *map(min, places, room), channels)
+            offset = sum(map(mul, taken.pads_begin, target.strides[1:]))
+            parts = (source, source.offset), (target, offset)
+            schedule.add_kernel("cast", [self._part(one, shape, one.strides, start) for one, start in parts], note)
+        return target
+
+    def _part(self, whole: Value, shape: Dims, strides: Dims, offset: int) -> int:
+        """A new value that lies in the memory of another one; returns its id."""
+        part = whole._replace(id=len(self._values), shape=shape, name=f"{whole.name} (part)")
+        self._values[part.id] = part.placed(whole.storage, strides, offset)
+        return part.id
 
     def add_on_codes(self, step: Step) -> None:
         """Add a step that a kernel for 8-bit codes runs."""

@@ -28,6 +28,7 @@ from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import long_seconds, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
 from ..compiler.weight_layouts import lay_out_weights
+from ..compiler.window_products import multiply_windows
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
 from ..native.library import lib
@@ -78,7 +79,8 @@ class Program:
         lowered = lower(graph, fallback=fallback and not reproducible, shared=shared)
         lowered = fold_constants(lowered, policy)
         if policy == "fusion":
-            lowered = lay_out_weights(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
+            lowered = multiply_windows(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
+            lowered = lay_out_weights(lowered)
             lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph, self.share = graph, thread_share()

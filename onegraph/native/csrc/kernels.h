@@ -53,8 +53,9 @@ private:
 
 // Several elementwise ops on dense tensors of one size and on single numbers, which reads and writes memory once.
 //
-// The ops are computed in f32 on blocks that stay in the first cache. An op is four numbers: its kind, the register of its
-// result, and those of its operands; an op with one operand repeats it. The first registers are the tensors, inputs first.
+// The ops are computed in f32 on blocks that stay in the first cache. The code begins with the highest instruction set, as
+// that of attention. An op is four numbers: its kind, the register of its result, and those of its operands; an op with one
+// operand repeats it. The first registers are the tensors, inputs first.
 // A result may share memory with an input at the same elements.
 class Pointwise : public Runnable {
 public:
@@ -79,6 +80,7 @@ private:
     std::size_t n_inputs_, n_registers_, total_ = 1;
     std::vector<Tensor> tensors_;
     std::vector<Instruction> instructions_;
+    int level_;
     bool is_large_; // whether the results are written past the caches
 };
 

@@ -69,21 +69,23 @@ void Kernel::merge_axes() {
     divide_last_axis();
 }
 
-// Divides the last axis into pieces, and takes all places of the axis before it for each piece, where an input lies the
-// other way round: the cache lines of a piece are then read once.
+// Takes an axis along which an input lies the other way round next to the last axis, and divides the last axis into
+// pieces: the cache lines of a piece are then read once.
 void Kernel::divide_last_axis() {
     if (axes_.size() < 2) return;
-    const Axis &row = axes_.back(), &outer = axes_[axes_.size() - 2];
-    const auto is_turned = [&](std::size_t i) {
-        return outer.strides[i] != 0 && std::abs(outer.strides[i]) < std::abs(row.strides[i]);
+    const auto is_turned = [&](const Axis &axis) {
+        for (std::size_t i = 0; i < count_; i++)
+            if (axis.strides[i] != 0 && std::abs(axis.strides[i]) < std::abs(axes_.back().strides[i])) return true;
+        return false;
     };
-    std::size_t turned = 0;
-    for (std::size_t i = 0; i < count_; i++)
-        turned += is_turned(i);
+    const auto turned = std::find_if(axes_.rbegin() + 1, axes_.rend(), is_turned);
+    if (turned == axes_.rend()) return;
+    std::rotate(turned.base() - 1, turned.base(), axes_.end() - 1);
+    const Axis &row = axes_.back(), &outer = axes_[axes_.size() - 2];
     std::size_t piece = std::min(row.size, std::max(SHORT, PIECE / outer.size));
     while (row.size % piece)
         piece--;
-    if (!turned || piece < SHORT || piece == row.size) return;
+    if (piece < SHORT || piece == row.size) return;
     Axis pieces = row;
     pieces.size = row.size / piece;
     for (std::size_t i = 0; i < count_; i++)

@@ -10,19 +10,23 @@
 
 #include "floats.h"
 
+// GCC 12 takes the undefined operand of its own AVX-512 functions for a mistake.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
 namespace onegraph {
 namespace {
 
-constexpr std::size_t PIECE = 512; // elements of a block: those of 16 registers fit into the first cache
+constexpr std::size_t PIECE = 256; // elements of a block: those of 32 registers fit into the first cache
 constexpr std::size_t REGISTERS = 48;
 constexpr std::size_t LARGE = 1u << 22; // bytes of all tensors; results of more are not read again from a cache
 
-constexpr std::size_t LANES = 8; // a single number lies so often in its register
+constexpr std::size_t LANES = 16; // a single number lies so often in its register
 
 // An operand of an op: elements that lie one behind another, or `LANES` times the same number.
 struct Operand {
     const float *elements;
-    std::size_t step; // LANES or 0
+    std::size_t step; // 1 or 0
 };
 
 ONEGRAPH_INLINE Word bits_of(float number) {
@@ -71,7 +75,7 @@ ONEGRAPH_AVX512 void sigmoid_avx512(float *result, const float *source, std::siz
 // Computes one op; writes up to LANES - 1 elements more than `count`. Each op is rounded by itself.
 void apply_portable(int kind, float *result, Operand a, Operand b, std::size_t count) {
     const auto on = [&](auto function) {
-        for (std::size_t i = 0; i < count; i += LANES, a.elements += a.step, b.elements += b.step)
+        for (std::size_t i = 0; i < count; i += LANES, a.elements += LANES * a.step, b.elements += LANES * b.step)
             for (std::size_t j = 0; j < std::min(LANES, count - i); j++)
                 result[i + j] = function(a.elements[j], b.elements[j]);
     };
@@ -89,30 +93,39 @@ void apply_portable(int kind, float *result, Operand a, Operand b, std::size_t c
 }
 
 #if defined(__x86_64__)
-// The same for whole vectors.
-ONEGRAPH_AVX2 void apply_avx2(int kind, float *result, Operand a, Operand b, std::size_t count) {
-#define ONEGRAPH_EACH(computed) \
-    for (std::size_t i = 0; i < count; i += LANES, a.elements += a.step, b.elements += b.step) { \
-        const __m256 x = _mm256_loadu_ps(a.elements), y = _mm256_loadu_ps(b.elements); \
+// The same for whole vectors of `WIDTH` elements, by the functions that begin with `PREFIX`.
+#define ONEGRAPH_EACH(PREFIX, WIDTH, COMPUTED) \
+    for (std::size_t i = 0; i < count; i += WIDTH, a.elements += WIDTH * a.step, b.elements += WIDTH * b.step) { \
+        const auto x = PREFIX##_loadu_ps(a.elements), y = PREFIX##_loadu_ps(b.elements); \
         static_cast<void>(y); \
-        _mm256_storeu_ps(result + i, computed); \
+        PREFIX##_storeu_ps(result + i, COMPUTED); \
     } \
     return
-    switch (kind) {
-        case onegraph_op_add: ONEGRAPH_EACH(_mm256_add_ps(x, y));
-        case onegraph_op_subtract: ONEGRAPH_EACH(_mm256_sub_ps(x, y));
-        case onegraph_op_multiply: ONEGRAPH_EACH(_mm256_mul_ps(x, y));
-        case onegraph_op_divide: ONEGRAPH_EACH(_mm256_div_ps(x, y));
-        case onegraph_op_squared_difference: ONEGRAPH_EACH(_mm256_mul_ps(_mm256_sub_ps(x, y), _mm256_sub_ps(x, y)));
-        case onegraph_op_square: ONEGRAPH_EACH(_mm256_mul_ps(x, x));
-        case onegraph_op_sqrt: ONEGRAPH_EACH(_mm256_sqrt_ps(x));
-        case onegraph_op_sigmoid: return (has_avx512() ? sigmoid_avx512 : sigmoid_avx2)(result, a.elements, count);
-        default: ONEGRAPH_EACH(x);
+#define ONEGRAPH_APPLY(PREFIX, WIDTH, SIGMOID) \
+    switch (kind) { \
+        case onegraph_op_add: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_add_ps(x, y)); \
+        case onegraph_op_subtract: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_sub_ps(x, y)); \
+        case onegraph_op_multiply: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_mul_ps(x, y)); \
+        case onegraph_op_divide: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_div_ps(x, y)); \
+        case onegraph_op_squared_difference: \
+            ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_mul_ps(PREFIX##_sub_ps(x, y), PREFIX##_sub_ps(x, y))); \
+        case onegraph_op_square: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_mul_ps(x, x)); \
+        case onegraph_op_sqrt: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_sqrt_ps(x)); \
+        case onegraph_op_sigmoid: return SIGMOID(result, a.elements, count); \
+        default: ONEGRAPH_EACH(PREFIX, WIDTH, x); \
     }
-#undef ONEGRAPH_EACH
+
+ONEGRAPH_AVX2 void apply_avx2(int kind, float *result, Operand a, Operand b, std::size_t count) {
+    ONEGRAPH_APPLY(_mm256, 8, sigmoid_avx2)
 }
+
+ONEGRAPH_AVX512 void apply_avx512(int kind, float *result, Operand a, Operand b, std::size_t count) {
+    ONEGRAPH_APPLY(_mm512, 16, sigmoid_avx512)
+}
+#undef ONEGRAPH_APPLY
+#undef ONEGRAPH_EACH
 #else
-const auto apply_avx2 = apply_portable;
+const auto apply_avx2 = apply_portable, apply_avx512 = apply_portable;
 #endif
 
 using Apply = void (*)(int, float *, Operand, Operand, std::size_t);
@@ -155,7 +168,9 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
         tensors_.push_back({tensors[i]->data_type, size == 1});
         bytes += size * size_of(tensors[i]->data_type);
     }
-    for (std::size_t i = 0; i < n_code; i += 4) {
+    if (n_code % 4 != 1) throw std::invalid_argument("no level and ops");
+    level_ = code[0];
+    for (std::size_t i = 1; i < n_code; i += 4) {
         const Instruction made {code[i], static_cast<std::size_t>(code[i + 1]), static_cast<std::size_t>(code[i + 2]),
                 static_cast<std::size_t>(code[i + 3])};
         n_registers_ = std::max(n_registers_, made.result + 1);
@@ -171,10 +186,10 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
 void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t end) const {
     alignas(64) float memory[REGISTERS][PIECE + 16]; // a distance of a power of two makes cache lines collide
     Operand registers[REGISTERS];
-    const bool is_fast = has_avx2();
-    const Apply function = is_fast ? apply_avx2 : apply_portable;
+    const bool is_fast = level_ > 0 && has_avx2();
+    const Apply function = level_ > 1 && has_avx512() ? apply_avx512 : is_fast ? apply_avx2 : apply_portable;
     for (std::size_t i = 0; i < n_registers_; i++)
-        registers[i] = {memory[i], LANES};
+        registers[i] = {memory[i], 1};
     const auto at = [&](std::size_t i, std::size_t place) {
         return static_cast<char *>(addresses[i]) + place * size_of(tensors_[i].type);
     };
@@ -190,9 +205,13 @@ void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t e
                 && std::find(addresses, addresses + n_inputs_, addresses[i]) == addresses + n_inputs_;
     };
     for (; begin < end; begin += PIECE) {
-        const std::size_t count = std::min(PIECE, end - begin);
+        const std::size_t count = std::min(PIECE, end - begin), ahead = std::min(PIECE, end - begin - count);
         for (std::size_t i = 0; i < n_inputs_; i++) {
             if (tensors_[i].is_single) continue;
+            // Memory works while this block is computed.
+            const char *const next = at(i, begin + count);
+            for (std::size_t byte = 0; byte < ahead * size_of(tensors_[i].type); byte += 64)
+                __builtin_prefetch(next + byte, 0, 2);
             // Whole vectors are read, also of the last elements.
             if (tensors_[i].type == dnnl_f32 && count % LANES == 0)
                 registers[i].elements = reinterpret_cast<const float *>(at(i, begin));
