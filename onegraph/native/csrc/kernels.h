@@ -51,7 +51,8 @@ private:
     Row row_;
 };
 
-// Several elementwise ops on dense tensors of one size and on single numbers, which reads and writes memory once.
+// Several elementwise ops on dense tensors of one size, on single numbers and on rows along the last axis, which reads and
+// writes memory once.
 //
 // The ops are computed in f32 on blocks that stay in the first cache. An op is four numbers: its kind, the register of its
 // result, and those of its operands; an op with one operand repeats it. The first registers are the tensors, inputs first.
@@ -71,12 +72,13 @@ private:
     };
     struct Tensor {
         dnnl_data_type_t type;
-        bool is_single;
+        bool is_single, is_row;
     };
 
     void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
 
     std::size_t n_inputs_, n_registers_, total_ = 1;
+    std::size_t row_ = 0, piece_; // elements of the inputs that are rows, and of a block
     std::vector<Tensor> tensors_;
     std::vector<Instruction> instructions_;
     bool is_large_; // whether the results are written past the caches
