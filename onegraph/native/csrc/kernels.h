@@ -111,4 +111,31 @@ private:
     std::unique_ptr<AttentionProblem> problem_;
 };
 
+// A transform of Winograd's convolution F(2x2, 3x3), for some of the tiles of a batch of images.
+//
+// A tile is 2x2 places of dst and the 4x4 places of src that they depend on. The first transform takes src
+// (N, height, width, channels) and gives 16 planes (16, tiles, channels), which the caller multiplies by the transformed
+// weights (16, channels of src, channels of dst). The second one takes these products and a bias, and writes the places of
+// its tiles in dst. Channels are a multiple of 16, and all tensors are dense.
+class Winograd : public Runnable {
+public:
+    // `code`: the numbers of onegraph_winograd_number.
+    Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    struct Tile {
+        std::ptrdiff_t image, row, column;
+    };
+
+    Tile tile(std::size_t index) const;
+    void src(void *const *addresses, std::size_t begin, std::size_t end) const;
+    void dst(void *const *addresses, std::size_t begin, std::size_t end) const;
+
+    bool is_dst_, relu_;
+    std::ptrdiff_t height_, width_, rows_, columns_, first_, top_, left_;
+    std::size_t channels_, tiles_;
+};
+
 } // namespace onegraph
