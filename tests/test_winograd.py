@@ -10,7 +10,6 @@ RNG = np.random.default_rng(0)
 # Relative to the largest number. The transforms add up to 16 products before the signs cancel.
 TOLERANCE = 4e-6
 SAME = {"pads_begin": (1, 1), "pads_end": (1, 1), "data_format": "NXC", "weights_format": "OIX"}
-pytestmark = pytest.mark.library
 
 
 def network(shape, results, *, begin=(1, 1), end=(1, 1), bias=True, relu=False, layout="OIX", window=3, **attrs):
