@@ -124,6 +124,17 @@ enum {
     onegraph_multiply = 9, // the product of two tensors, likewise
     onegraph_pointwise = 10, // f32, f16, bf16: several ops of the next list; a result may share memory with an input
     onegraph_attention = 11, // f32, f16, bf16: attention or its gradient; see Attention in kernels.h
+    onegraph_winograd = 12, // f32: a transform of a convolution; see Winograd in kernels.h
+};
+// kernels: the places of the numbers of onegraph_winograd.
+enum onegraph_winograd_number {
+    onegraph_winograd_is_dst = 0, // 1 for the transform of the result
+    onegraph_winograd_relu = 1, // 1 to replace negative results by 0
+    onegraph_winograd_rows = 2, // of the tiles of an image
+    onegraph_winograd_columns = 3,
+    onegraph_winograd_first = 4, // the number of the first tile, counted over images, rows and columns
+    onegraph_winograd_top = 5, // padding before src
+    onegraph_winograd_left = 6,
 };
 // kernels: the ops of onegraph_pointwise, computed in f32.
 enum onegraph_pointwise_op {
@@ -136,6 +147,7 @@ enum onegraph_pointwise_op {
     onegraph_op_sqrt = 7,
     onegraph_op_copy = 8,
     onegraph_op_sigmoid = 9,
+    onegraph_op_gate = 10, // the first operand times the sigmoid of the second
 };
 // kernels: the places of the f32 numbers in the last input of onegraph_rescale, onegraph_add and onegraph_multiply. An
 // element of input i is (code - zero_i) * scale_i; the result is rounded after * factor + zero, and kept in [low, high].

@@ -200,3 +200,45 @@ def test_lone_sigmoid_stays_in_the_library():
     g = og.Graph()
     g.output("y", g.sigmoid(g.input("x", "f32", (1 << 15,))))
     assert joined(g) == []
+
+
+@pytest.mark.parametrize("channels", [2, 3, 8, 96, 513, 1000])
+def test_factor_of_each_channel_is_exact(channels):
+    """The factors are computed, as in a squeeze-and-excitation block, and another op reads the image too."""
+    shape, row = (1, 7, 20_000 // channels // 7 + 1, channels), (1, 1, 1, channels)
+    g = og.Graph()
+    x, y = g.input("x", "f32", shape), g.input("y", "f32", row)
+    g.output("scaled", g.multiply(g.square(y), x))
+    g.output("root", g.sqrt(x))
+    model = g.compile()
+    given = [RNG.uniform(0, 2, one).astype(np.float32) for one in (shape, row)]
+    np.testing.assert_array_equal(model(*given).scaled, given[1] * given[1] * given[0])
+    assert ("kernel", ("Multiply",)) in kinds(model)
+
+
+def test_factor_of_each_row_stays_in_the_library():
+    g = og.Graph()
+    x, y = g.input("x", "f32", (1, 100, 100, 8)), g.input("y", "f32", (1, 100, 1, 1))
+    g.output("scaled", g.multiply(g.square(y), x))
+    g.output("root", g.sqrt(x))
+    assert joined(g) == []
+
+
+def test_product_of_two_sigmoids_has_one_gate():
+    g = og.Graph()
+    x, y = (g.input(name, "f32", (1 << 15,)) for name in "xy")
+    g.output("z", g.multiply(g.sigmoid(x), g.sigmoid(y)))
+    model, given = g.compile(), [RNG.standard_normal(1 << 15).astype(np.float32) for _ in "xy"]
+    wanted = 1 / (1 + np.exp(-given[0].astype(np.float64))) / (1 + np.exp(-given[1].astype(np.float64)))
+    np.testing.assert_allclose(model(*given), wanted, rtol=1e-6)
+    assert kinds(model) == [("kernel", ("Sigmoid", "Sigmoid", "Multiply"))]
+
+
+@pytest.mark.parametrize("number", [0.0, 80.0, -80.0, -100.0, np.inf, -np.inf, np.nan])
+def test_gate_of_special_numbers(number):
+    """A gate is 0 below the least number that the kernel has, and NaN stays NaN."""
+    g = og.Graph()
+    x, y = (g.input(name, "f32", (1 << 15,)) for name in "xy")
+    g.output("z", g.multiply(x, g.sigmoid(y)))
+    found = g.compile()(np.full(1 << 15, 3, np.float32), np.full(1 << 15, number, np.float32))
+    np.testing.assert_allclose(found, 3 / (1 + np.exp(-np.float64(number))), rtol=1e-6, atol=1e-37)

@@ -217,7 +217,7 @@ class _StepCompiler:
         if schedule.add_repeated(step):
             return
         if step.executor == "kernel":
-            kernels.add_on_codes(step)
+            (kernels.add_transform if "code" in step.attrs else kernels.add_on_codes)(step)
             return
         if step.executor == "library":
             if (step.kind in VIEWS and add_view(schedule, step)) or kernels.add_concat(step):

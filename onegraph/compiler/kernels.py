@@ -1,4 +1,4 @@
-"""Finds the kernels of the package itself: they cast, copy, select, compute on 8-bit codes, and compute attention."""
+"""Finds the kernels of the package itself: they cast, copy, select, transform, and compute attention."""
 
 from __future__ import annotations
 
@@ -89,6 +89,21 @@ class CompiledAttention(CompiledKernel):
         limits = [min(call.s64(name), MOST_TOKENS) for name in ("past", "window")]
         numbers = [is_backward, is_masked, call.flag("causal"), *limits, scale, LEVEL]
         self.code = ffi.new("int[]", [int(number) for number in numbers])
+        self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
+
+
+class CompiledWinograd(CompiledKernel):
+    """The kernel for a transform of Winograd's convolution.
+
+    Args:
+        inputs, outputs: the values at its ports.
+        code: the numbers of the transform; see ``onegraph_winograd_number`` in ``include/onegraph.h``.
+    """
+
+    def __init__(self, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> None:
+        self.number = lib.onegraph_winograd
+        self._tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
+        self.code = ffi.new("int[]", list(code))
         self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
 
 

@@ -14,7 +14,7 @@ from ..opset.schema import Call
 from ..reference.host import KERNELS
 from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, is_scaling
-from .kernels import FLOATS, CompiledAttention, CompiledPointwise, has_kernel
+from .kernels import FLOATS, CompiledAttention, CompiledPointwise, CompiledWinograd, has_kernel
 from .lowered import Dims, Lowered, Step, Value, dense_of
 from .pointwise import code_of
 from .report import nbytes
@@ -176,6 +176,17 @@ class OwnKernels:
         note = schedule.note("kernel", step, step.note)
         if self._has(kind, numbers):  # not for empty tensors
             schedule.add_kernel(kind, numbers, note)
+
+    def add_transform(self, step: Step) -> None:
+        """Add a transform of Winograd's convolution. An input behind its second one only orders the steps."""
+        schedule = self._schedule
+        given = [self._values[number] for number in step.inputs[: 2 if len(step.inputs) > 1 else 1]]
+        ins = [value if value.dense else self._values[schedule.dense_copy(value)] for value in given]
+        outs = [self._values[number] for number in step.outputs]
+        code = step.attrs["code"]
+        assert isinstance(code, tuple)
+        note = schedule.note("kernel", step, step.note)
+        schedule.add_own(CompiledWinograd(ins, outs, [int(number) for number in code]), ins, outs, (), note)
 
     def add_pointwise(self, step: Step) -> None:
         """Add several elementwise ops that one kernel computes together."""

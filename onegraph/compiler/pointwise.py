@@ -5,20 +5,23 @@ reads and writes memory several times. A step of executor ``pointwise`` is sever
 ``csrc/kernels/pointwise.cpp`` computes on blocks that stay in the cache.
 
 The same kernel computes SiLU and gates, x * Sigmoid(y). Behind a Convolution of few channels, the library's Sigmoid
-takes longer than the Convolution.
+takes longer than the Convolution. And it multiplies each channel of an image by a number, as a squeeze-and-excitation
+block does: the library reads such a factor again for each place.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from math import prod
 
+from ..capi.settings import has_avx2
 from ..native.library import lib
 from ..opset.dtypes import DataType
 from .kernels import FLOATS
-from .lowered import Lowered, Step
+from .lowered import Dims, Lowered, Step
 from .report import nbytes
 
 # The kernel's ops, by kind.
@@ -39,6 +42,7 @@ MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
 UPDATED_BYTES = 1 << 18  # of a variable, from which on its update is worth a step
 # Elements of a Sigmoid that is worth a step: fewer take less time than a step, and more do not stay in the last cache.
 MIN_SIGMOID, MAX_SIGMOID = 1 << 15, 1 << 22
+MIN_SCALED = 1 << 13  # elements that are multiplied by a factor for each channel
 
 
 def join_elementwise(lowered: Lowered, updates: Iterable[int] = ()) -> Lowered:
@@ -136,7 +140,7 @@ class _Groups:
             value = self._values[number]
             if value.dtype not in FLOATS or not value.dense or not (is_cast or value.dtype is DataType.f32):
                 return False
-            if value.shape != result.shape and prod(value.shape) != 1:
+            if value.shape != result.shape and prod(value.shape) != 1 and not _is_row(value.shape, result.shape):
                 return False
         return is_cast or result.dtype is DataType.f32
 
@@ -162,8 +166,11 @@ class _Groups:
         ]
 
     def _is_worthwhile(self, group: Sequence[Step]) -> bool:
+        size = prod(self._values[group[0].outputs[0]].shape)
         if len(group) > 1 and any(step.kind == "Sigmoid" for step in group):
-            return MIN_SIGMOID <= prod(self._values[group[0].outputs[0]].shape) <= MAX_SIGMOID
+            return has_avx2() and MIN_SIGMOID <= size <= MAX_SIGMOID
+        if len(group) == 1 and self._scales_channels(group[0]):
+            return MIN_SCALED <= size <= MAX_SIGMOID
         made = {number for step in group for number in step.outputs}
         whole = {
             number
@@ -177,6 +184,23 @@ class _Groups:
         sizes = [nbytes(self._values[number]) for number in results]
         updates = self._updates.issuperset(results) and max(sizes, default=0) >= UPDATED_BYTES
         return (is_large or updates) and len(ends) <= REGISTERS
+
+    def _scales_channels(self, step: Step) -> bool:
+        """Whether a step multiplies each channel of a tensor, which other steps read too, by a computed factor."""
+        shape = self._values[step.outputs[0]].shape
+        factors = [number for number in step.inputs if _is_row(self._values[number].shape, shape)]
+        others = [number for number in step.inputs if self._values[number].shape == shape]
+        return (
+            step.kind == "Multiply"
+            and len(factors) == len(others) == 1
+            and factors[0] in self._maker
+            and len(self._readers[others[0]]) > 1
+        )
+
+
+def _is_row(shape: Dims, whole: Dims) -> bool:
+    """Whether a tensor has one number for each place of the last axis of another one."""
+    return bool(shape) and shape[-1] == whole[-1] > 1 and prod(shape) == shape[-1] < prod(whole)
 
 
 def _in_order(lowered: Lowered, steps: Sequence[Step]) -> list[Step] | None:
@@ -233,8 +257,23 @@ def code_of(step: Step) -> list[int]:
 
 
 def _instructions(step: Step, register: dict[int, int]) -> Iterator[int]:
+    gates = _gates(step)
     for member in step.members:
         (result,) = member.outputs
+        if result in gates:
+            continue
+        code, first, second = OPS[member.kind], member.inputs[0], member.inputs[-1]
+        if member.kind == "Multiply" and not gates.keys().isdisjoint(member.inputs):
+            first, second = (second, first) if first in gates else (first, second)
+            code, second = lib.onegraph_op_gate, gates[second]
         register.setdefault(result, len(register))
-        first, second = member.inputs[0], member.inputs[-1]
-        yield from (OPS[member.kind], register[result], register[first], register[second])
+        yield from (code, register[result], register[first], register[second])
+
+
+def _gates(step: Step) -> dict[int, int]:
+    """The results of Sigmoids that one product alone reads, one for each product, with the inputs of the Sigmoids."""
+    reads = Counter(number for member in step.members for number in member.inputs)
+    sources = {member.outputs[0]: member.inputs[0] for member in step.members if member.kind == "Sigmoid"}
+    products = [member.inputs for member in step.members if member.kind == "Multiply"]
+    alone = [[one for one in inputs if one in sources and reads[one] == 1] for inputs in products]
+    return {found[0]: sources[found[0]] for found in alone if found and found[0] not in step.outputs}

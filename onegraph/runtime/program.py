@@ -29,6 +29,7 @@ from ..compiler.thread_tuning import long_seconds, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
 from ..compiler.weight_layouts import lay_out_weights
 from ..compiler.window_products import multiply_windows
+from ..compiler.winograd import transform_convolutions
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
 from ..native.library import lib
@@ -81,6 +82,9 @@ class Program:
         if policy == "fusion":
             lowered = multiply_windows(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
             lowered = lay_out_weights(lowered)
+            # Which convolutions have fewer products depends on the batch, and so do their bits.
+            if fpmath_mode == "strict" and not reproducible:
+                lowered = transform_convolutions(lowered)
             lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph, self.share = graph, thread_share()

@@ -51,7 +51,8 @@ private:
     Row row_;
 };
 
-// Several elementwise ops on dense tensors of one size and on single numbers, which reads and writes memory once.
+// Several elementwise ops on dense tensors of one size, on single numbers and on rows along the last axis, which reads and
+// writes memory once.
 //
 // The ops are computed in f32 on blocks that stay in the first cache. The code begins with the highest instruction set, as
 // that of attention. An op is four numbers: its kind, the register of its result, and those of its operands; an op with one
@@ -72,12 +73,13 @@ private:
     };
     struct Tensor {
         dnnl_data_type_t type;
-        bool is_single;
+        bool is_single, is_row;
     };
 
     void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
 
     std::size_t n_inputs_, n_registers_, total_ = 1;
+    std::size_t row_ = 0, piece_; // elements of the inputs that are rows, and of a block
     std::vector<Tensor> tensors_;
     std::vector<Instruction> instructions_;
     int level_;
@@ -109,6 +111,33 @@ private:
     bool is_backward_;
     const AttentionTiles *tiles_;
     std::unique_ptr<AttentionProblem> problem_;
+};
+
+// A transform of Winograd's convolution F(2x2, 3x3), for some of the tiles of a batch of images.
+//
+// A tile is 2x2 places of dst and the 4x4 places of src that they depend on. The first transform takes src
+// (N, height, width, channels) and gives 16 planes (16, tiles, channels), which the caller multiplies by the transformed
+// weights (16, channels of src, channels of dst). The second one takes these products and a bias, and writes the places of
+// its tiles in dst. Channels are a multiple of 16, and all tensors are dense.
+class Winograd : public Runnable {
+public:
+    // `code`: the numbers of onegraph_winograd_number.
+    Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    struct Tile {
+        std::ptrdiff_t image, row, column;
+    };
+
+    Tile tile(std::size_t index) const;
+    void src(void *const *addresses, std::size_t begin, std::size_t end) const;
+    void dst(void *const *addresses, std::size_t begin, std::size_t end) const;
+
+    bool is_dst_, relu_;
+    std::ptrdiff_t height_, width_, rows_, columns_, first_, top_, left_;
+    std::size_t channels_, tiles_;
 };
 
 } // namespace onegraph

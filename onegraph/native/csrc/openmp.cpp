@@ -31,7 +31,9 @@ OpenMP::OpenMP() {
     get = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads"));
     set = reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"));
     if (!get || !set) get = nullptr, set = nullptr;
+    number = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_thread_num"));
     parallel = reinterpret_cast<decltype(parallel)>(dlsym(library, "GOMP_parallel"));
+    if (!number) parallel = nullptr;
 }
 
 const OpenMP &openmp() {

@@ -10,6 +10,7 @@ namespace onegraph {
 struct OpenMP {
     int (*get)() = nullptr;
     void (*set)(int) = nullptr;
+    int (*number)() = nullptr; // of the calling thread in its team, from 0 on
     // Runs a function on a number of threads. Some runtimes lack it.
     void (*parallel)(void (*body)(void *), void *argument, unsigned threads, unsigned flags) = nullptr;
 

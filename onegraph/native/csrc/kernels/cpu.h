@@ -8,7 +8,8 @@
 #endif
 
 // -O2 leaves loops as they are whose length is not known to be a multiple of a vector.
-#pragma GCC optimize("O3", "no-math-errno")
+// No comparison needs its exception, so that both sides of a choice can be computed.
+#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
 // A product and a sum are rounded one after the other on every CPU.
 #pragma GCC optimize("fp-contract=off")
 
@@ -17,12 +18,13 @@
 namespace onegraph {
 
 #if defined(__x86_64__)
-#define ONEGRAPH_AVX2 __attribute__((target("avx2,f16c")))
-#define ONEGRAPH_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+#define ONEGRAPH_AVX2 __attribute__((target("avx2,f16c,fma")))
+#define ONEGRAPH_AVX512 __attribute__((target("fma,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
 
 inline bool has_avx2() {
     unsigned a, b, c = 0, d;
-    static const bool found = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+            && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
     return found;
 }
 

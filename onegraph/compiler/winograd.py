@@ -1,0 +1,258 @@
+"""Computes convolutions with windows of 3x3 by Winograd's F(2x2, 3x3), which needs 16 multiplications in place of 36.
+
+The library has no such kernel. A tile of 4x4 places of src gives 2x2 places of dst: src and weights are transformed,
+multiplied place by place, which is 16 products of matrices over the channels, and transformed back. A kernel of the
+package transforms, and the library multiplies. The transforms add and subtract at most four f32 numbers, so the errors
+are a few times those of a direct convolution.
+
+The transformed tensors are four times as large as src and dst. So a large image is computed in strips that stay in the
+caches, one after the other in the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays.mapped_files import give_back
+from ..faults.use import VIEWS
+from ..ir.op import Array
+from ..native.library import lib
+from ..opset.dtypes import DataType
+from ..opset.schema import AttrValue, TensorType
+from .lazy_constants import placed
+from .lowered import Lowered, Step, Value, dense_of
+from .rewrites import Part
+from .shared_constants import derived
+
+# A transform takes 16 channels at once. With fewer channels than these, it takes as long as it saves.
+LANES, LEAST_CHANNELS = 16, 32
+LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which on three steps are worth their start
+# Tiles from which on reading the larger weights pays; and the largest share of the multiplications that are left, as
+# tiles at the ends of small images are computed in part for nothing.
+LEAST_TILES, MOST_LEFT = 40, 0.65
+STRIP_BYTES = 3 << 20  # of the transformed tensors, which stay in the caches
+# The transform of weights, G w G^T.
+G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
+F32 = DataType.f32
+
+
+class Geometry(NamedTuple):
+    """Sizes of a convolution: images, rows and columns of tiles, channels of src and dst, padding before src."""
+
+    images: int
+    rows: int
+    columns: int
+    channels: int
+    results: int
+    top: int
+    left: int
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles of 2x2 places of dst."""
+        return self.images * self.rows * self.columns
+
+    def strips(self) -> Iterator[tuple[int, int]]:
+        """The first tile of each strip, and the number of its tiles."""
+        size = 4 * 16 * self.columns * (self.channels + self.results)
+        total = self.images * self.rows
+        count = min(total, -(-total * size // STRIP_BYTES))
+        rows = -(-total // count)
+        for first in range(0, total, rows):
+            yield first * self.columns, min(rows, total - first) * self.columns
+
+
+def transform_convolutions(lowered: Lowered) -> Lowered:
+    """The graph with two transforms and products in the place of each large convolution with a window of 3x3."""
+    if not any(step.kind == "Convolution" for step in lowered.steps):
+        return lowered
+    return _Transforms(lowered).run()
+
+
+class _Transforms:
+    def __init__(self, lowered: Lowered) -> None:
+        self._lowered, self._values, self._keys = lowered, dict(lowered.values), dict(lowered.keys)
+        self._readers: dict[int, list[Step]] = {}
+        for step in lowered.steps:
+            for number in step.reads:
+                self._readers.setdefault(number, []).append(step)
+        self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
+        self._parts: dict[tuple[int, int, int], Part] = {}  # equal products share one
+
+    def run(self) -> Lowered:
+        """The graph; called once."""
+        steps, taken = list[Step](), set[int]()
+        for step in self._lowered.steps:
+            if step.id in taken:
+                continue
+            geometry = self._geometry(step)
+            last = step if geometry is None else self._last(step)
+            if geometry is None or not self._is_own(last.outputs[0]):
+                steps.append(step)
+                continue
+            taken.add(last.id)
+            steps += self._transformed(step, last, geometry)
+        if len(steps) == len(self._lowered.steps):
+            return self._lowered
+        numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
+        return replace(self._lowered, values=self._values, steps=numbered, keys=self._keys)
+
+    def _geometry(self, step: Step) -> Geometry | None:
+        """The sizes of a convolution that is faster with transforms; None for other steps."""
+        part = step.part
+        if step.kind != "Convolution" or step.executor != "library" or part is None:
+            return None
+        src, weights, *_ = (self._values[number] for number in step.inputs)
+        dst, call = self._values[step.outputs[0]], part.call
+        if len(src.shape) != 4 or any(self._values[n].dtype is not F32 for n in (*step.inputs, dst.id)):
+            return None
+        if any(self._values[number].constant is None for number in step.inputs[1:]) or src.constant is not None:
+            return None
+        if (
+            call.attr("data_format") != "NXC"
+            or str(call.attr("auto_pad")).lower() != "none"
+            or call.attr("groups") != 1
+        ):
+            return None
+        if tuple(call.s64s("strides", 2)) != (1, 1) or tuple(call.s64s("dilations", 2)) != (1, 1):
+            return None
+        window = weights.shape[2:] if call.attr("weights_format") == "OIX" else weights.shape[:2]
+        (top, left), (images, height, width, results), channels = call.s64s("pads_begin", 2), dst.shape, src.shape[3]
+        geometry = Geometry(images, -(-height // 2), -(-width // 2), channels, results, top, left)
+        direct, left_over = 9 * prod(dst.shape) * channels, 16 * geometry.tiles * channels * results
+        is_worthwhile = (
+            window == (3, 3)
+            and channels % LANES == results % LANES == 0
+            and min(channels, results) >= LEAST_CHANNELS
+            and direct >= LEAST_PRODUCTS
+            and geometry.tiles >= LEAST_TILES
+            and left_over <= MOST_LEFT * direct
+        )
+        return geometry if is_worthwhile else None
+
+    def _last(self, step: Step) -> Step:
+        """The ReLU that alone reads the result of a convolution; without one, the convolution."""
+        number = step.outputs[0]
+        following = self._readers.get(number, [])
+        if number in self._returned or len(following) != 1 or following[0].executor != "library":
+            return step
+        return following[0] if following[0].kind == "ReLU" else step
+
+    def _is_own(self, number: int) -> bool:
+        """Whether a result has dense memory that is neither the caller's nor seen in another shape."""
+        value = self._values[number]
+        is_seen = any(step.executor == "view" or step.kind in VIEWS for step in self._readers.get(number, ()))
+        return value.dense and value.storage == number and number not in self._returned and not is_seen
+
+    def _transformed(self, step: Step, last: Step, geometry: Geometry) -> Iterator[Step]:
+        """The steps in the place of a convolution and the ReLU behind it."""
+        source, target = step.inputs[0], last.outputs[0]
+        weights, bias = self._weights(step), self._bias(step, geometry)
+        folded = (*step.folded, last.op, *last.folded) if last is not step else step.folded
+        strips, before = [*geometry.strips()], tuple[int, ...]()
+        for first, count in strips:
+            planes = self._new(TensorType(F32, (16, count, geometry.channels)), f"{step.op.name} (tiles)")
+            products = self._new(TensorType(F32, (16, count, geometry.results)), f"{step.op.name} (products)")
+            result = target if (first, count) == strips[-1] else self._strip_of(target)
+            yield self._kernel(step, (source,), planes, geometry, first, is_dst=False, relu=False)
+            yield step._replace(
+                kind="MatMul",
+                inputs=(planes, weights),
+                outputs=(products,),
+                attrs={},
+                note="",
+                part=self._product(count, geometry),
+                whole=False,
+                folded=(),
+            )
+            inputs = (products, bias, *before)
+            end = self._kernel(step, inputs, result, geometry, first, is_dst=True, relu=last is not step)
+            yield end._replace(folded=folded)
+            before = (result,)  # the strips are written one after the other
+
+    def _kernel(
+        self,
+        step: Step,
+        inputs: tuple[int, ...],
+        output: int,
+        geometry: Geometry,
+        first: int,
+        *,
+        is_dst: bool,
+        relu: bool,
+    ) -> Step:
+        numbers = {
+            lib.onegraph_winograd_is_dst: int(is_dst),
+            lib.onegraph_winograd_relu: int(relu),
+            lib.onegraph_winograd_rows: geometry.rows,
+            lib.onegraph_winograd_columns: geometry.columns,
+            lib.onegraph_winograd_first: first,
+            lib.onegraph_winograd_top: geometry.top,
+            lib.onegraph_winograd_left: geometry.left,
+        }
+        attrs: Mapping[str, AttrValue] = {"code": tuple([numbers[place] for place in sorted(numbers)])}
+        return step._replace(
+            executor="kernel",
+            kind="Transform",
+            inputs=inputs,
+            outputs=(output,),
+            attrs=attrs,
+            note=NOTE,
+            part=None,
+            whole=False,
+            folded=(),
+        )
+
+    def _product(self, count: int, geometry: Geometry) -> Part:
+        sizes = count, geometry.channels, geometry.results
+        if sizes not in self._parts:
+            tiles, channels, results = sizes
+            types = TensorType(F32, (16, tiles, channels)), TensorType(F32, (16, channels, results))
+            self._parts[sizes] = Part("MatMul", {}, (0, 1), types, (TensorType(F32, (16, tiles, results)),))
+        return self._parts[sizes]
+
+    def _new(self, tensor: TensorType, name: str, contents: Array | None = None) -> int:
+        number, shape = len(self._values), tuple([dim or 0 for dim in tensor.shape or ()])
+        self._values[number] = Value(number, F32, shape, dense_of(shape), number, name, contents)
+        return number
+
+    def _strip_of(self, target: int) -> int:
+        """The result of a convolution of which the last strips are not written yet."""
+        number, value = len(self._values), self._values[target]
+        self._values[number] = value._replace(id=number, name=f"{value.name} (strip)")
+        return number
+
+    def _weights(self, step: Step) -> int:
+        """The transformed weights of a convolution, (16, channels of src, channels of dst)."""
+        assert step.part is not None
+        value, layout = self._values[step.inputs[1]], step.part.call.attr("weights_format")
+        known = value.constant
+        assert known is not None
+        key = derived(("winograd", layout), self._lowered.key(value))
+        array = self._lowered.shared.once(key, lambda: transformed_weights(known, str(layout)))
+        give_back([known])
+        number = self._new(TensorType(F32, array.shape), f"{value.name} (transformed)", array)
+        self._keys[number] = key
+        return number
+
+    def _bias(self, step: Step, geometry: Geometry) -> int:
+        if len(step.inputs) > 2:
+            return step.inputs[2]
+        zeros = placed(np.zeros(geometry.results, np.float32))
+        return self._new(TensorType(F32, zeros.shape), f"{step.op.name} (no bias)", zeros)
+
+
+def transformed_weights(weights: Array, layout: str) -> Array:
+    """The weights of ``layout`` OIX or XIO as 16 matrices (I, O), rounded once."""
+    window = np.moveaxis(weights, (0, 1), (3, 2)) if layout == "OIX" else weights
+    found = np.empty((4, 4, *window.shape[2:]), np.float32)
+    for row, column in np.ndindex(4, 4):
+        pairs = [(G[row, y] * G[column, x], window[y, x]) for y, x in np.ndindex(3, 3) if G[row, y] * G[column, x]]
+        found[row, column] = sum(factor * part.astype(np.float64) for factor, part in pairs)
+    return placed(found.reshape(16, *window.shape[2:]))

@@ -1,0 +1,174 @@
+// The transforms of Winograd's convolution F(2x2, 3x3): between them are 16 products of matrices.
+
+#include <stdexcept>
+
+#include "shares.h"
+
+#include "floats.h"
+
+namespace onegraph {
+namespace {
+
+constexpr std::size_t LANES = 16, TILE = 4, PLANES = TILE * TILE;
+
+// 16 channels. The compiler divides it into the vectors that a CPU has.
+typedef float Vector __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+ONEGRAPH_INLINE const Vector &load(const float *source) {
+    return *reinterpret_cast<const Vector *>(source);
+}
+
+ONEGRAPH_INLINE void store(float *target, const Vector &vector) {
+    *reinterpret_cast<Vector *>(target) = vector;
+}
+
+// One place of a tile: its channels, and the distance of the next block of them; 0 if the place is padding.
+struct Place {
+    const float *channels;
+    std::size_t step;
+};
+
+// The transform of the 4x4 places of a tile, B^T d B. The planes of the result lie `plane` elements apart.
+ONEGRAPH_INLINE void transform_src(const Place *places, float *result, std::size_t plane, std::size_t channels) {
+    for (std::size_t block = 0; block < channels / LANES; block++) {
+        Vector half[TILE][TILE];
+        for (std::size_t j = 0; j < TILE; j++) {
+            Vector d[TILE];
+            for (std::size_t i = 0; i < TILE; i++) {
+                const Place &place = places[i * TILE + j];
+                d[i] = load(place.channels + block * place.step);
+            }
+            half[0][j] = d[0] - d[2], half[1][j] = d[1] + d[2], half[2][j] = d[2] - d[1], half[3][j] = d[1] - d[3];
+        }
+        for (std::size_t i = 0; i < TILE; i++) {
+            const Vector *d = half[i];
+            float *row = result + i * TILE * plane + block * LANES;
+            store(row, d[0] - d[2]), store(row + plane, d[1] + d[2]);
+            store(row + 2 * plane, d[2] - d[1]), store(row + 3 * plane, d[1] - d[3]);
+        }
+    }
+}
+
+// The 2x2 places of the result, A^T m A, plus a bias; nothing is written to a place without address.
+ONEGRAPH_INLINE void transform_dst(
+        const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels, bool relu) {
+    for (std::size_t block = 0; block < channels / LANES; block++) {
+        Vector half[2][TILE];
+        for (std::size_t j = 0; j < TILE; j++) {
+            Vector m[TILE];
+            for (std::size_t i = 0; i < TILE; i++)
+                m[i] = load(products + (i * TILE + j) * plane + block * LANES);
+            half[0][j] = m[0] + m[1] + m[2], half[1][j] = m[1] - m[2] - m[3];
+        }
+        const Vector added = load(bias + block * LANES);
+        for (std::size_t i = 0; i < 2; i++) {
+            const Vector *m = half[i];
+            Vector found[2] = {m[0] + m[1] + m[2] + added, m[1] - m[2] - m[3] + added};
+            for (std::size_t j = 0; j < 2; j++) {
+                if (!places[2 * i + j]) continue;
+                if (relu) found[j] = found[j] < 0 ? Vector {} : found[j];
+                store(places[2 * i + j] + block * LANES, found[j]);
+            }
+        }
+    }
+}
+
+using Src = void (*)(const Place *, float *, std::size_t, std::size_t);
+using Dst = void (*)(const float *, std::size_t, const float *, float *const *, std::size_t, bool);
+
+void src_portable(const Place *places, float *result, std::size_t plane, std::size_t channels) {
+    transform_src(places, result, plane, channels);
+}
+
+ONEGRAPH_AVX2 void src_avx2(const Place *places, float *result, std::size_t plane, std::size_t channels) {
+    transform_src(places, result, plane, channels);
+}
+
+ONEGRAPH_AVX512 void src_avx512(const Place *places, float *result, std::size_t plane, std::size_t channels) {
+    transform_src(places, result, plane, channels);
+}
+
+void dst_portable(const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels,
+        bool relu) {
+    transform_dst(products, plane, bias, places, channels, relu);
+}
+
+ONEGRAPH_AVX2 void dst_avx2(const float *products, std::size_t plane, const float *bias, float *const *places,
+        std::size_t channels, bool relu) {
+    transform_dst(products, plane, bias, places, channels, relu);
+}
+
+ONEGRAPH_AVX512 void dst_avx512(const float *products, std::size_t plane, const float *bias, float *const *places,
+        std::size_t channels, bool relu) {
+    transform_dst(products, plane, bias, places, channels, relu);
+}
+
+} // namespace
+
+Winograd::Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
+    const auto number = [&](int place) { return static_cast<std::ptrdiff_t>(code[place]); };
+    is_dst_ = code[onegraph_winograd_is_dst] != 0, relu_ = code[onegraph_winograd_relu] != 0;
+    if (count != (is_dst_ ? 3u : 2u)) throw std::invalid_argument("other tensors than those of a transform");
+    const dnnl_graph_logical_tensor_t &image = *tensors[is_dst_ ? 2 : 0], &planes = *tensors[is_dst_ ? 0 : 1];
+    height_ = image.dims[1], width_ = image.dims[2];
+    channels_ = static_cast<std::size_t>(image.dims[3]), tiles_ = static_cast<std::size_t>(planes.dims[1]);
+    rows_ = number(onegraph_winograd_rows), columns_ = number(onegraph_winograd_columns);
+    first_ = number(onegraph_winograd_first);
+    top_ = number(onegraph_winograd_top), left_ = number(onegraph_winograd_left);
+    if (channels_ % LANES || image.data_type != dnnl_f32) throw std::invalid_argument("no such transform");
+}
+
+void Winograd::run(void *const *addresses, int threads) const {
+    share(tiles_ * channels_, threads, channels_, [&](std::size_t begin, std::size_t end) {
+        if (is_dst_)
+            dst(addresses, begin / channels_, end / channels_);
+        else
+            src(addresses, begin / channels_, end / channels_);
+    });
+}
+
+// The image, row and column of a tile.
+Winograd::Tile Winograd::tile(std::size_t index) const {
+    const std::ptrdiff_t whole = first_ + static_cast<std::ptrdiff_t>(index), row = whole / columns_;
+    return {row / rows_, row % rows_, whole % columns_};
+}
+
+void Winograd::src(void *const *addresses, std::size_t begin, std::size_t end) const {
+    static const float zeros[LANES] = {};
+    const auto *image = static_cast<const float *>(addresses[0]);
+    auto *planes = static_cast<float *>(addresses[1]);
+    const Src transform = has_avx512() ? src_avx512 : has_avx2() ? src_avx2 : src_portable;
+    for (std::size_t index = begin; index < end; index++) {
+        const Tile at = tile(index);
+        Place places[PLANES];
+        for (std::size_t place = 0; place < PLANES; place++) {
+            const std::ptrdiff_t y = 2 * at.row - top_ + static_cast<std::ptrdiff_t>(place / TILE);
+            const std::ptrdiff_t x = 2 * at.column - left_ + static_cast<std::ptrdiff_t>(place % TILE);
+            const bool is_inside = y >= 0 && y < height_ && x >= 0 && x < width_;
+            const std::ptrdiff_t pixel = (at.image * height_ + y) * width_ + x;
+            if (is_inside)
+                places[place] = {image + static_cast<std::size_t>(pixel) * channels_, LANES};
+            else
+                places[place] = {zeros, 0};
+        }
+        transform(places, planes + index * channels_, tiles_ * channels_, channels_);
+    }
+}
+
+void Winograd::dst(void *const *addresses, std::size_t begin, std::size_t end) const {
+    const auto *planes = static_cast<const float *>(addresses[0]), *bias = static_cast<const float *>(addresses[1]);
+    auto *image = static_cast<float *>(addresses[2]);
+    const Dst transform = has_avx512() ? dst_avx512 : has_avx2() ? dst_avx2 : dst_portable;
+    for (std::size_t index = begin; index < end; index++) {
+        const Tile at = tile(index);
+        float *places[4];
+        for (std::ptrdiff_t place = 0; place < 4; place++) {
+            const std::ptrdiff_t y = 2 * at.row + place / 2, x = 2 * at.column + place % 2;
+            const std::ptrdiff_t pixel = (at.image * height_ + y) * width_ + x;
+            places[place] = y < height_ && x < width_ ? image + static_cast<std::size_t>(pixel) * channels_ : nullptr;
+        }
+        transform(planes + index * channels_, tiles_ * channels_, bias, places, channels_, relu_);
+    }
+}
+
+} // namespace onegraph

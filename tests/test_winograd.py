@@ -1,0 +1,137 @@
+"""Convolutions that Winograd's transforms compute: their numbers against plain loops, and which ones they are."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.compiler import winograd
+
+RNG = np.random.default_rng(0)
+# Relative to the largest number. The transforms add up to 16 products before the signs cancel.
+TOLERANCE = 4e-6
+SAME = {"pads_begin": (1, 1), "pads_end": (1, 1), "data_format": "NXC", "weights_format": "OIX"}
+
+
+def network(shape, results, *, begin=(1, 1), end=(1, 1), bias=True, relu=False, layout="OIX", window=3, **attrs):
+    """A graph of a convolution and an Abs, its weights and its bias."""
+    channels = shape[-1] // attrs.get("groups", 1)
+    weights = RNG.standard_normal((results, channels, window, window)).astype(np.float32)
+    added = RNG.standard_normal(results).astype(np.float32) if bias else np.zeros(results, np.float32)
+    g = og.Graph()
+    given = weights if layout == "OIX" else np.ascontiguousarray(weights.transpose(2, 3, 1, 0))
+    inputs = [g.input("x", "f32", shape), g.constant(given), *([g.constant(added)] if bias else [])]
+    pads = {"pads_begin": begin, "pads_end": end, "data_format": "NXC", "weights_format": layout}
+    y = g.convolution(*inputs, **pads, **attrs)
+    g.output("y", g.abs(g.relu(y) if relu else y))
+    return g, weights, added
+
+
+def convolved(x, weights, bias, begin, end):
+    """The convolution in float64, one place of the window after the other."""
+    padded = np.pad(x.astype(np.float64), ((0, 0), *zip(begin, end, strict=True), (0, 0)))
+    height, width = padded.shape[1] - 2, padded.shape[2] - 2
+    total = np.zeros((*x.shape[:1], height, width, len(weights))) + bias
+    for row, column in np.ndindex(3, 3):
+        total += padded[:, row : row + height, column : column + width] @ weights[:, :, row, column].T.astype(
+            np.float64
+        )
+    return total
+
+
+def kinds(model):
+    return {kind for part in model.report().partitions for kind in part.kinds}
+
+
+@pytest.mark.parametrize(
+    ("shape", "results", "more"),
+    [
+        ((1, 32, 32, 64), 64, {}),
+        ((1, 31, 29, 64), 80, {"relu": True}),
+        ((3, 17, 16, 48), 96, {"layout": "XIO"}),
+        ((1, 33, 40, 96), 32, {"begin": (0, 1), "end": (1, 0), "bias": False}),
+        ((2, 30, 30, 32), 64, {"begin": (2, 0), "end": (0, 2), "relu": True}),
+    ],
+)
+@pytest.mark.parametrize("strips", ["one strip", "strips of one row"])
+def test_transforms_agree_with_plain_sums(monkeypatch, shape, results, more, strips):
+    if strips != "one strip":
+        monkeypatch.setattr(winograd, "STRIP_BYTES", 1)
+    g, weights, bias = network(shape, results, **more)
+    x = RNG.standard_normal(shape).astype(np.float32)
+    model = g.compile()
+    wanted = convolved(x, weights, bias, more.get("begin", (1, 1)), more.get("end", (1, 1)))
+    wanted = np.maximum(wanted, 0) if more.get("relu") else np.abs(wanted)
+    np.testing.assert_allclose(model(x), wanted, rtol=0, atol=TOLERANCE * wanted.max())
+    assert {"Convolution: Transform", "Convolution: MatMul"} < kinds(model)
+    rows = shape[0] * -(-wanted.shape[1] // 2)
+    products = [part for part in model.report().partitions if "Convolution: MatMul" in part.kinds]
+    assert len(products) == (1 if strips == "one strip" else rows)
+
+
+def test_whole_numbers_are_exact():
+    """Sums of small integers have no rounding; the halves of the transformed weights are exact too."""
+    weights = RNG.integers(-2, 3, (64, 64, 3, 3)).astype(np.float32)
+    g = og.Graph()
+    src = g.input("x", "f32", (1, 32, 32, 64))
+    g.output("y", g.abs(g.convolution(src, g.constant(weights), **SAME)))
+    x = RNG.integers(-4, 5, (1, 32, 32, 64)).astype(np.float32)
+    model = g.compile()
+    np.testing.assert_array_equal(model(x), np.abs(convolved(x, weights, 0, (1, 1), (1, 1))))
+    assert "Convolution: Transform" in kinds(model)
+
+
+@pytest.mark.parametrize(
+    ("shape", "results", "more"),
+    [
+        ((1, 32, 32, 64), 64, {"window": 5, "begin": (2, 2), "end": (2, 2)}),
+        ((1, 64, 64, 64), 64, {"strides": (2, 2)}),
+        ((1, 64, 64, 64), 64, {"dilations": (2, 2)}),
+        ((1, 64, 64, 128), 128, {"groups": 2}),
+        ((1, 128, 128, 16), 64, {}),  # few channels
+        ((1, 32, 32, 72), 64, {}),  # channels that fill no vectors
+        ((1, 8, 8, 64), 64, {}),  # a small image
+        ((1, 7, 7, 512), 512, {}),  # few tiles for large weights
+    ],
+)
+def test_other_convolutions_are_direct(shape, results, more):
+    model = network(shape, results, **more)[0].compile()
+    assert "Convolution" in kinds(model)
+
+
+@pytest.mark.parametrize("options", [{"policy": "debug"}, {"reproducible": True}, {"fpmath_mode": "bf16"}])
+def test_options_keep_convolutions_direct(options):
+    assert "Convolution" in kinds(network((1, 32, 32, 64), 64)[0].compile(**options))
+
+
+def test_returned_result_is_direct():
+    g = og.Graph()
+    x, weights = g.input("x", "f32", (1, 32, 32, 64)), g.constant(np.ones((64, 64, 3, 3), np.float32))
+    g.output("y", g.convolution(x, weights, **SAME))
+    assert kinds(g.compile()) == {"Convolution"}
+
+
+def test_convolution_of_variable_weights_is_direct():
+    g = og.Graph()
+    x, weights = g.input("x", "f32", (1, 32, 32, 64)), g.input("w", "f32", (64, 64, 3, 3))
+    g.output("y", g.abs(g.convolution(x, weights, **SAME)))
+    assert "Convolution" in kinds(g.compile())
+
+
+def test_chain_of_convolutions_with_residual_sum():
+    """The results of transforms are read by other ops, and memory is used again."""
+    g, shape = og.Graph(), (1, 30, 34, 64)
+    weights = [RNG.standard_normal((64, 64, 3, 3)).astype(np.float32) / 24 for _ in range(3)]
+    x = y = g.input("x", "f32", shape)
+    for one in weights:
+        y = g.add(g.relu(g.convolution(y, g.constant(one), **SAME)), y)
+    g.output("y", g.multiply(y, x))
+    given = RNG.standard_normal(shape).astype(np.float32)
+    wanted = given.astype(np.float64)
+    for one in weights:
+        wanted = np.maximum(convolved(wanted, one, 0, (1, 1), (1, 1)), 0) + wanted
+    model = g.compile()
+    for _ in range(2):
+        np.testing.assert_allclose(
+            model(given), wanted * given, rtol=0, atol=2 * TOLERANCE * np.abs(wanted * given).max()
+        )
+    assert "Convolution: Transform" in kinds(model)
