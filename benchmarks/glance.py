@@ -14,15 +14,17 @@ PEERS = {
     "OpenVINO": "OpenVINO",
     "torch eager": "PyTorch eager",
     "torch compiled": "PyTorch compiled",
+    "Inductor": "Inductor",
+    "Inductor, freezing": "Inductor, frozen weights",
 }
 # What the environment of a benchmark calls the packages of the peers.
 PACKAGES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
 MISSING = "-"
 NOTE = (
     "Each number is the peer's time divided by the time of onegraph: more than 1 means that onegraph is faster. It is "
-    "the median over rounds in which all contenders take turns in one process. A number for two batches is the "
+    "the median over rounds in which all contenders take turns. A number for two batches is the "
     "geometric mean of theirs, and the last row is the mean of all models, data types and batches that the peer ran. "
-    f"`{MISSING}` means that the peer is not measured: ONNX Runtime has few bf16 kernels for CPUs, and PyTorch "
+    f"`{MISSING}` means that the peer cannot run the model or is not measured: ONNX Runtime has few bf16 kernels for CPUs, and PyTorch "
     "quantizes with another package."
 )
 MARK = " \\*"
@@ -40,7 +42,7 @@ class Line(NamedTuple):
 
 
 def lines(rows: Iterable[Mapping[str, Any]]) -> list[Line]:
-    """A line for each row of the benchmark ``inference`` or ``training``, in their order."""
+    """A line for each row of a benchmark of models, in their order."""
     found = []
     for row in rows:
         *model, dtype, batch = row["case"].split(", ")
@@ -64,6 +66,14 @@ def over_batches(parts: Iterable[Line]) -> list[Line]:
         Line(*name, " and ".join(line.batch for line in group), means(group), any(line.disturbed for line in group))
         for name, group in groups.items()
     ]
+
+
+def by_precision(parts: Iterable[Line]) -> list[list[Line]]:
+    """The lines of each data type, those of training steps apart."""
+    groups: dict[tuple[bool, str], list[Line]] = {}
+    for line in parts:
+        groups.setdefault((line.model.endswith("training step"), line.dtype), []).append(line)
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0], key[1] != "f32"))]
 
 
 def label(ratio: float | None) -> str:
