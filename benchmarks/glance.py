@@ -14,9 +14,10 @@ PEERS = {
     "OpenVINO": "OpenVINO",
     "torch eager": "PyTorch eager",
     "torch compiled": "PyTorch compiled",
-    "Inductor": "Inductor",
-    "Inductor, freezing": "Inductor, frozen weights",
 }
+# Those that only the benchmark of torch.compile has; the chart leaves them out.
+COMPILERS = {"Inductor": "Inductor", "Inductor, freezing": "Inductor, frozen weights"}
+TITLES = PEERS | COMPILERS
 # What the environment of a benchmark calls the packages of the peers.
 PACKAGES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
 MISSING = "-"
@@ -24,8 +25,8 @@ NOTE = (
     "Each number is the peer's time divided by the time of onegraph: more than 1 means that onegraph is faster. It is "
     "the median over rounds in which all contenders take turns. A number for two batches is the "
     "geometric mean of theirs, and the last row is the mean of all models, data types and batches that the peer ran. "
-    f"`{MISSING}` means that the peer cannot run the model or is not measured: ONNX Runtime has few bf16 kernels for CPUs, and PyTorch "
-    "quantizes with another package."
+    f"`{MISSING}` means that the peer cannot run the model or is not measured: ONNX Runtime has few bf16 kernels for "
+    "CPUs, and PyTorch quantizes with another package."
 )
 MARK = " \\*"
 DISTURBED = "\\* Something else ran on the machine during this row."
@@ -46,14 +47,14 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> list[Line]:
     found = []
     for row in rows:
         *model, dtype, batch = row["case"].split(", ")
-        ratios = {peer: 1 / row["speed"][peer] for peer in PEERS if peer in row["speed"]}
+        ratios = {peer: 1 / row["speed"][peer] for peer in TITLES if peer in row["speed"]}
         found.append(Line(", ".join(model), dtype, batch.removeprefix("batch "), ratios, not is_idle(row["load"])))
     return found
 
 
 def means(parts: Sequence[Line]) -> dict[str, float]:
     """For each peer, the geometric mean of the lines that have it."""
-    given = {peer: [line.ratios[peer] for line in parts if peer in line.ratios] for peer in PEERS}
+    given = {peer: [line.ratios[peer] for line in parts if peer in line.ratios] for peer in TITLES}
     return {peer: exp(fsum(map(log, ratios)) / len(ratios)) for peer, ratios in given.items() if ratios}
 
 
@@ -86,7 +87,7 @@ def label(ratio: float | None) -> str:
 def table(parts: Sequence[Line], whole: Sequence[Line]) -> Iterator[str]:
     """The lines of a markdown table, with a last row for the means over ``whole``."""
     mean = means(whole)
-    yield f"| model | data type | batch | {' | '.join(PEERS[peer] for peer in mean)} |"
+    yield f"| model | data type | batch | {' | '.join(TITLES[peer] for peer in mean)} |"
     yield f"| --- | --- | --- | {' | '.join('---:' for _ in mean)} |"
     for model, dtype, batch, ratios, disturbed in parts:
         numbers = " | ".join(label(ratios.get(peer)) for peer in mean)

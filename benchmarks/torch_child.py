@@ -73,6 +73,9 @@ def prepared(setup: TorchSetup) -> tuple[Callable[[], Any], dict[str, Any]]:
     torch.manual_seed(0)
     dtype = torch.bfloat16 if setup.dtype == "bf16" else torch.float32
     module, given = MODELS[setup.model](setup.batch)
+    for one in module.parameters():
+        if not one.any():  # a result of zeros would hide mistakes
+            torch.nn.init.normal_(one, std=0.02)
     module = module.to(dtype).train(setup.training)
     args = [one.to(dtype) if one.is_floating_point() else one for one in given]
     model = RUNNERS[setup.runner](module)

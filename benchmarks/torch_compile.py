@@ -1,7 +1,7 @@
 """torch.compile with onegraph against PyTorch eager, Inductor and OpenVINO's backend: whole models.
 
-Every contender has a child process of its own with its defaults. Inductor starts without kept kernels in each row, unless
-the environment names their folder (TORCHINDUCTOR_CACHE_DIR): its first call is then left out.
+Every contender has a child process of its own with its defaults. Inductor starts without kept kernels in each row,
+unless the environment names their folder (TORCHINDUCTOR_CACHE_DIR): its first call is then left out.
 """
 
 from __future__ import annotations
