@@ -24,12 +24,13 @@ NAMES = (
     "reproducible",
     "training",
     "onnx",
+    "torch",
     "peak",
     "busy",
     "libraries",
 )
-# A module named onnx would hide the package from scripts in its folder.
-MODULES = {"onnx": "onnx_models"}
+# A module named as a package would hide the package from scripts in its folder.
+MODULES = {"onnx": "onnx_models", "torch": "torch_compile"}
 
 
 def main() -> int:

@@ -15,15 +15,18 @@ PEERS = {
     "torch eager": "PyTorch eager",
     "torch compiled": "PyTorch compiled",
 }
+# Those that only the benchmark of torch.compile has; the chart leaves them out.
+COMPILERS = {"Inductor": "Inductor", "Inductor, freezing": "Inductor, frozen weights"}
+TITLES = PEERS | COMPILERS
 # What the environment of a benchmark calls the packages of the peers.
 PACKAGES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
 MISSING = "-"
 NOTE = (
     "Each number is the peer's time divided by the time of onegraph: more than 1 means that onegraph is faster. It is "
-    "the median over rounds in which all contenders take turns in one process. A number for two batches is the "
+    "the median over rounds in which all contenders take turns. A number for two batches is the "
     "geometric mean of theirs, and the last row is the mean of all models, data types and batches that the peer ran. "
-    f"`{MISSING}` means that the peer is not measured: ONNX Runtime has few bf16 kernels for CPUs, and PyTorch "
-    "quantizes with another package."
+    f"`{MISSING}` means that the peer cannot run the model or is not measured: ONNX Runtime has few bf16 kernels for "
+    "CPUs, and PyTorch quantizes with another package."
 )
 MARK = " \\*"
 DISTURBED = "\\* Something else ran on the machine during this row."
@@ -40,18 +43,18 @@ class Line(NamedTuple):
 
 
 def lines(rows: Iterable[Mapping[str, Any]]) -> list[Line]:
-    """A line for each row of the benchmark ``inference`` or ``training``, in their order."""
+    """A line for each row of a benchmark of models, in their order."""
     found = []
     for row in rows:
         *model, dtype, batch = row["case"].split(", ")
-        ratios = {peer: 1 / row["speed"][peer] for peer in PEERS if peer in row["speed"]}
+        ratios = {peer: 1 / row["speed"][peer] for peer in TITLES if peer in row["speed"]}
         found.append(Line(", ".join(model), dtype, batch.removeprefix("batch "), ratios, not is_idle(row["load"])))
     return found
 
 
 def means(parts: Sequence[Line]) -> dict[str, float]:
     """For each peer, the geometric mean of the lines that have it."""
-    given = {peer: [line.ratios[peer] for line in parts if peer in line.ratios] for peer in PEERS}
+    given = {peer: [line.ratios[peer] for line in parts if peer in line.ratios] for peer in TITLES}
     return {peer: exp(fsum(map(log, ratios)) / len(ratios)) for peer, ratios in given.items() if ratios}
 
 
@@ -66,6 +69,14 @@ def over_batches(parts: Iterable[Line]) -> list[Line]:
     ]
 
 
+def by_precision(parts: Iterable[Line]) -> list[list[Line]]:
+    """The lines of each data type, those of training steps apart."""
+    groups: dict[tuple[bool, str], list[Line]] = {}
+    for line in parts:
+        groups.setdefault((line.model.endswith("training step"), line.dtype), []).append(line)
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0], key[1] != "f32"))]
+
+
 def label(ratio: float | None) -> str:
     """A ratio with two significant digits."""
     if ratio is None:
@@ -76,7 +87,7 @@ def label(ratio: float | None) -> str:
 def table(parts: Sequence[Line], whole: Sequence[Line]) -> Iterator[str]:
     """The lines of a markdown table, with a last row for the means over ``whole``."""
     mean = means(whole)
-    yield f"| model | data type | batch | {' | '.join(PEERS[peer] for peer in mean)} |"
+    yield f"| model | data type | batch | {' | '.join(TITLES[peer] for peer in mean)} |"
     yield f"| --- | --- | --- | {' | '.join('---:' for _ in mean)} |"
     for model, dtype, batch, ratios, disturbed in parts:
         numbers = " | ".join(label(ratios.get(peer)) for peer in mean)

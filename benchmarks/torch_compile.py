@@ -1,132 +1,113 @@
-"""``python -m benchmarks.torch_compile [models]``: torch.compile with onegraph, Inductor and OpenVINO, against eager.
+"""torch.compile with onegraph against PyTorch eager, Inductor and OpenVINO's backend: whole models.
 
-Prints milliseconds of a call, the smallest of several rounds in turn, and the seconds of the first call.
+Every contender has a child process of its own with its defaults. Inductor starts without kept kernels in each row,
+unless the environment names their folder (TORCHINDUCTOR_CACHE_DIR): its first call is then left out.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import logging
-import sys
-import time
-import types
-import warnings
-from collections.abc import Callable
-from pathlib import Path
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from statistics import median
 from typing import Any
 
-import torch
+import numpy as np
 
-BACKENDS = ("eager", "onegraph", "inductor", "freezing", "openvino")
+from . import peers
+from .child import Child, ratios, together
+from .machine import undisturbed
+from .timing import QUICK, Effort, Row
+from .torch_child import RUNNERS, TorchSetup
 
-
-def _imported(name: str) -> Any:
-    # torchvision's compiled ops do not load beside a build of PyTorch that they do not fit; its models do.
-    sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
-    return __import__(name, fromlist=["_"])
-
-
-def _image(name: str, size: int = 224) -> tuple[Any, tuple[Any, ...]]:
-    return _imported("torchvision.models").get_model(name, weights=None), (torch.randn(1, 3, size, size),)
-
-
-def _text(name: str, config: str, tokens: int, **more: Any) -> tuple[Any, tuple[Any, ...]]:
-    transformers = _imported("transformers")
-    model = getattr(transformers, name)(getattr(transformers, config)(**more))
-    return model, (torch.randint(3, 1000, (1, tokens)),)
-
-
-MODELS: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
-    "tiny": lambda: (torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU()), (torch.randn(1, 16),)),
-    "resnet18": lambda: _image("resnet18"),
-    "resnet50": lambda: _image("resnet50"),
-    "mobilenet_v3_large": lambda: _image("mobilenet_v3_large"),
-    "efficientnet_b0": lambda: _image("efficientnet_b0"),
-    "densenet121": lambda: _image("densenet121"),
-    "vit_b_16": lambda: _image("vit_b_16"),
-    "swin_t": lambda: _image("swin_t"),
-    "convnext_tiny": lambda: _image("convnext_tiny"),
-    "bert": lambda: _text("BertModel", "BertConfig", 128),
-    "gpt2": lambda: _text("GPT2LMHeadModel", "GPT2Config", 64, n_layer=6, vocab_size=2000),
-    "llama": lambda: _text(
-        "LlamaForCausalLM", "LlamaConfig", 64, hidden_size=512, num_hidden_layers=6, num_attention_heads=8,
-        num_key_value_heads=4, intermediate_size=1536, vocab_size=2000,
-    ),
-}  # fmt: skip
+MODULE = f"{__package__}.torch_child"
+KEPT = "TORCHINDUCTOR_CACHE_DIR"
+FOR_INFERENCE = ("Inductor, freezing", "OpenVINO")
+INFERENCE = (
+    *("ResNet-18", "ResNet-50", "MobileNetV3", "EfficientNet-b0", "DenseNet-121", "ConvNeXt-tiny", "ViT-B/16"),
+    *("Swin-T", "DeepLabV3", "BERT-base", "GPT-2", "T5 encoder", "Llama", "Whisper encoder"),
+)
+TRAINING = {"ResNet-18": 8, "ResNet-50": 4, "MobileNetV3": 8, "ViT-B/16": 2, "BERT-base": 4, "GPT-2": 4}  # batches
+# The largest allowed difference from the result of eager, relative to its largest number.
+TOLERANCE = {"f32": 1e-3, "bf16": 0.1}
 
 
-def compiled(module: Any, backend: str) -> Any:
-    """The module, compiled by one of BACKENDS."""
-    if backend == "eager":
-        return module
-    if backend == "onegraph":
-        import onegraph.torch
-
-        return torch.compile(module, backend=onegraph.torch.backend)
-    if backend == "openvino":
-        import openvino.torch  # noqa: F401
-
-        return torch.compile(module, backend="openvino", options={"aot_autograd": True})
-    return torch.compile(module, options={"freezing": backend == "freezing"})
+def rows(quick: bool = False) -> Iterator[Row]:
+    effort = QUICK if quick else Effort(rounds=7, turn=0.3)
+    for setup in setups(quick):
+        yield row(setup, effort)
 
 
-def measured(name: str, dtype: Any, backends: list[str], rounds: int, seconds: float) -> dict[str, dict[str, float]]:
-    """Milliseconds and seconds of compilation, by backend."""
-    found: dict[str, dict[str, float]] = {}
-    calls: dict[str, Callable[[], Any]] = {}
-    for backend in backends:
-        torch.manual_seed(0)
-        torch._dynamo.reset()
-        module, args = MODELS[name]()
-        module = module.eval().to(dtype)
-        given = tuple(one.to(dtype) if one.is_floating_point() else one for one in args)
-        try:
-            model = compiled(module, backend)
-            start = time.perf_counter()
-            model(*given)
-            found[backend] = {"compile": time.perf_counter() - start}
-        except Exception as error:
-            print(name, backend, f"{type(error).__name__}: {error}"[:200], file=sys.stderr)
-            continue
-        calls[backend] = lambda model=model, given=given: model(*given)
-    best = dict.fromkeys(calls, float("inf"))
-    for _ in range(rounds):
-        for backend, call in calls.items():
-            call()
-            end = time.perf_counter() + seconds
-            while time.perf_counter() < end:
-                start = time.perf_counter()
-                call()
-                best[backend] = min(best[backend], time.perf_counter() - start)
-    for backend, value in best.items():
-        found[backend]["ms"] = 1e3 * value
-    return found
+def setups(quick: bool = False) -> Iterator[TorchSetup]:
+    """What is measured: models for inference, and training steps."""
+    for dtype in ("f32",) if quick else ("f32", "bf16"):
+        for name in ("tiny",) if quick else INFERENCE:
+            yield TorchSetup("", name, dtype, 1, training=False)
+        for name, batch in ({"tiny": 2} if quick else TRAINING).items():
+            yield TorchSetup("", name, dtype, batch, training=True)
 
 
-def main() -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--backends", default=",".join(BACKENDS))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each round and backend")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
-    results: dict[str, Any] = {}
-    with torch.no_grad():
-        for name in options.models or MODELS:
-            backends = options.backends.split(",")
-            one = measured(name, getattr(torch, options.dtype), backends, options.rounds, options.seconds)
-            results[f"{name}/{options.dtype}"] = one
-            text = "  ".join(f"{key} {value['ms']:.3f} ms ({value['compile']:.1f} s)" for key, value in one.items())
-            print(f"{name:20} {options.dtype}  {text}", flush=True)
-            if options.json:
-                options.json.write_text(json.dumps(results, indent=1) + "\n")
+def case_of(setup: TorchSetup) -> str:
+    kind = ", training step" if setup.training else ""
+    return f"{setup.model}{kind}, {setup.dtype}, batch {setup.batch}"
 
 
-if __name__ == "__main__":
-    main()
+def contenders(setup: TorchSetup) -> list[str]:
+    """The names of those that take part, onegraph first."""
+    if not peers.installed("torch"):
+        return ["onegraph"]
+    absent = {*(FOR_INFERENCE if setup.training else ()), *(() if peers.installed("openvino") else ("OpenVINO",))}
+    return [runner for runner in RUNNERS if runner not in absent]
+
+
+def row(setup: TorchSetup, effort: Effort) -> Row:
+    """Measure the contenders in turns."""
+    case = case_of(setup)
+    with ExitStack() as stack:
+        children, about, failed = {}, {}, {}
+        for runner in contenders(setup):
+            kept = os.environ.get(KEPT) or stack.enter_context(tempfile.TemporaryDirectory())
+            child = stack.enter_context(Child(setup._replace(runner=runner), {KEPT: kept}, MODULE))
+            told = child.ready()
+            if "failed" in told:  # a peer that cannot run the model is left out
+                if runner == "onegraph":
+                    raise RuntimeError(f"{case}: {told['failed']}")
+                failed[runner] = told["failed"]
+            else:
+                children[runner], about[runner] = child, told
+        difference = compared(about, case, TOLERANCE[setup.dtype])
+
+        def rounds() -> dict[str, list[float]]:
+            taken: dict[str, list[float]] = {runner: [] for runner in children}
+            for _ in range(effort.rounds):
+                for runner, child in children.items():
+                    taken[runner].append(median(together([child], effort.turn)[0]))
+            return taken
+
+        taken, load = undisturbed(rounds)
+    stats = about["onegraph"]["stats"]
+    numbers = {"multiply-adds in oneDNN, %": 100 * stats["share"]}
+    for runner, told in about.items():
+        numbers[f"{runner}, peak memory, MB"] = told["peak"] / 1e6
+        if KEPT not in os.environ or not runner.startswith("Inductor"):
+            numbers[f"{runner}, first call, s"] = told["first"]
+    speed = {runner: 1 / ratio for runner, ratio in ratios(taken, "onegraph").items()}
+    seconds = {runner: median(found) for runner, found in taken.items()}
+    left = ", ".join(f"{one['count']} {one['op']}" for one in stats["left"])
+    notes = [f"graphs: {stats['graphs']}, partitions: {stats['partitions']}"]
+    notes += [f"ops in PyTorch: {left}"] if left else []
+    notes += [f"differs by {difference:.1e}"] if difference is not None else []
+    notes += [f"{runner} failed: {reason}" for runner, reason in failed.items()]
+    return Row(case, seconds, speed, numbers, "; ".join(notes), load)
+
+
+def compared(about: Mapping[str, Any], case: str, tolerance: float) -> float | None:
+    """The largest difference of onegraph from eager, relative to eager's largest number; None without eager."""
+    if "torch eager" not in about:
+        return None
+    ours, theirs = (np.array(about[runner]["result"]) for runner in ("onegraph", "torch eager"))
+    difference = float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+    if not difference <= tolerance:
+        raise AssertionError(f"{case}: the result differs from that of eager by {difference:.1e}")
+    return difference

@@ -42,6 +42,13 @@ def test_training_is_part_of_the_name():
     assert line[:3] == ("BERT, training step", "bf16", "16")
 
 
+def test_precisions_have_tables_of_their_own():
+    cases = ("A, bf16, batch 1", "A, training step, f32, batch 4", "A, f32, batch 1", "B, f32, batch 1")
+    lines = glance.lines(asdict(Row(case, load=IDLE)) for case in cases)
+    tables = [[(line.model, line.dtype) for line in part] for part in glance.by_precision(lines)]
+    assert tables == [[("A", "f32"), ("B", "f32")], [("A", "bf16")], [("A, training step", "f32")]]
+
+
 def test_means_are_geometric():
     assert glance.means(LINES) == pytest.approx({"ONNX Runtime": 4.0, "torch eager": 2 ** (1 / 3)})
     assert glance.means([]) == {}

@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from helpers.torch_backend import agree, compiled  # noqa: E402
+from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count  # noqa: E402
 
 import onegraph.torch  # noqa: E402
 from onegraph.errors import ArgumentError, UnsupportedError  # noqa: E402
@@ -336,6 +337,24 @@ def test_products_of_parameters_alone_do_not_count():
     with torch.no_grad():
         compiled(Twice().eval())(torch.ones(2, 4))
     assert onegraph.torch.stats().regions[0].products == (2 * 4 * 4, 2 * 4 * 4)
+
+
+@pytest.mark.parametrize("keys", [7, 300])
+def test_products_of_attention_are_those_of_pytorch(keys):
+    shapes = (2, 4, 300, 16), (2, 4, keys, 16), (2, 4, keys, 16)
+    query, key, value = (torch.randn(shape, requires_grad=True) for shape in shapes)
+    compiled(functional.scaled_dot_product_attention)(query, key, value).sum().backward()
+    counted = {one.kind: one.products[0] for one in onegraph.torch.stats().regions}
+    forward = sdpa_flop_count(*shapes) // 2
+    backward = sdpa_backward_flop_count(shapes[0], *shapes) // 2
+    assert counted == {"forward": forward, "backward": backward}
+
+
+def test_products_of_grouped_queries_count_each_head():
+    query, key = torch.randn(1, 8, 5, 16), torch.randn(1, 2, 6, 16)
+    with torch.no_grad():
+        compiled(lambda *given: functional.scaled_dot_product_attention(*given, enable_gqa=True))(query, key, key)
+    assert onegraph.torch.stats().regions[0].products[0] == 8 * 5 * 6 * (16 + 16)
 
 
 def test_an_unsupported_op_raises_on_request():

@@ -184,6 +184,29 @@ def test_other_kinds_of_tensors_run_in_pytorch(name):
     torch.testing.assert_close(*[one.to_dense() if one.is_mkldnn else one for one in (found, eager)])
 
 
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: torch.eye(4).to_sparse(), "sparse"),
+        (lambda: torch.eye(4).to_sparse_csr(), "sparse"),
+        (lambda: torch.quantize_per_tensor(torch.ones(4, 4), 0.1, 0, torch.quint8), "quantized"),
+        (lambda: torch.ones(4, 4, device="meta"), "aten.relu.default: a tensor on the device meta"),
+        (lambda: torch.ones(4, 4, dtype=torch.complex64), "aten.mul.Tensor: data type torch.complex64"),
+        (lambda: torch.ones(4, 4, dtype=torch.float64), "aten.relu.default: float64 is no data type of the op"),
+    ],
+)
+def test_other_kinds_of_tensors_raise_on_request(make, text):
+    def function(x):
+        return x * x if x.is_complex() else torch.relu(x)
+
+    x = make()
+    strict = torch.compile(function, backend="onegraph", fullgraph=True, options={"fallback": "error"})
+    with pytest.raises(Exception, match=text):
+        strict(x)
+    torch._dynamo.reset()
+    assert compiled(function)(x).shape == x.shape
+
+
 def test_the_log_names_what_is_left(caplog):
     with caplog.at_level(logging.INFO, "onegraph.torch"):
         compiled(lambda x: torch.linalg.inv(x @ x))(torch.eye(4) + 0.1)

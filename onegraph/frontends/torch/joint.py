@@ -10,7 +10,11 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 aten = torch.ops.aten
-TRAINED_NORMS = (aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.no_stats)
+TRAINED_NORMS = (
+    aten._native_batch_norm_legit_functional.default,
+    aten._native_batch_norm_legit.no_stats,
+    aten._batch_norm_with_update_functional.default,
+)
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # data types of the op
 _library = torch.library.Library("onegraph", "DEF")
 _library.define(
@@ -45,8 +49,10 @@ def with_true_types(gm: GraphModule) -> None:
         given = [one.meta["val"] if hasattr(one, "meta") else one for one in node.args]
         source, *parameters = [one.dtype if hasattr(one, "dtype") else None for one in given[:5]]
         kept = torch.float32 if torch.float32 in parameters else source
-        dtypes = [source, kept, kept, *parameters[2:]]
-        _restate(node, [one.to(dtype) for one, dtype in zip(node.meta["val"], dtypes, strict=False)])
+        results = node.meta["val"]
+        reserved = [one.dtype for one in results[3:-2]]  # memory for the backward pass
+        dtypes = [source, kept, kept, *reserved, *parameters[2:]]
+        _restate(node, [one.to(dtype) for one, dtype in zip(results, dtypes, strict=False)])
 
 
 def _restate(node: FxNode, likes: list[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,11 +143,31 @@ def reset() -> None:
         _regions.clear()
 
 
+def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
+    """Floating-point operations of the scores, and of the sums of values."""
+    batch, heads, tokens, size = query.shape
+    return 2 * batch * heads * tokens * key.shape[2] * (size + value.shape[3])
+
+
+def _attention_backward(diff: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
+    """Floating-point operations of the scores anew, and of the gradients of weights, value, query and key."""
+    batch, heads, tokens, size = query.shape
+    return 2 * batch * heads * tokens * key.shape[2] * (3 * size + 2 * value.shape[3])
+
+
+# Floating-point operations of the calls that PyTorch's own table lacks.
+FORMULAS: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+}
+
+
 def products_of(node: FxNode) -> int:
     """The multiply-adds of a call."""
     if not is_call(node):
         return 0
-    formula = flop_registry.get(node.target._overloadpacket)
+    packet = node.target._overloadpacket
+    formula = FORMULAS.get(packet) or flop_registry.get(packet)
     if formula is None:
         return 0
 
