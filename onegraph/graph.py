@@ -17,6 +17,7 @@ from .opset.schema import Shape
 if TYPE_CHECKING:
     from .capi.partition import Partition
     from .runtime.executable import Executable
+    from .runtime.warm_start import Origin
 
 RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
 
@@ -62,6 +63,11 @@ class Graph(DataGraph):
         ArgumentError: the edition is unknown, or ``strict`` is neither True nor False.
     """
 
+    _origin: Origin | None = None  # the files that the graph was read from
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_origin"}
+
     @staticmethod
     def _kind() -> type[Graph]:
         return Graph
@@ -101,15 +107,20 @@ class Graph(DataGraph):
             with CollectorPause():
                 import_module(RUNTIME)
         from .runtime.executable import compile_graph
+        from .runtime.warm_start import keep
 
-        return compile_graph(
-            Graph.copy(self),
+        graph, origin = Graph.copy(self), self._origin
+        executable = compile_graph(
+            graph,
             policy=policy,
             fallback=fallback,
             fpmath_mode=fpmath_mode,
             threads=threads,
             reproducible=reproducible,
         )
+        if origin is not None and origin.fits(graph):
+            keep(origin, executable)
+        return executable
 
     def gradient(
         self,

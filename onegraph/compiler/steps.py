@@ -54,6 +54,18 @@ class NumpyStep(NamedTuple):
     note: int
 
 
+class Ending(NamedTuple):
+    """The end of a program.
+
+    Attributes:
+        n_steps: the number of steps that run last, together.
+        variables: the names of the variables whose next values may take the place of the present ones.
+    """
+
+    n_steps: int
+    variables: frozenset[str]
+
+
 class Note(NamedTuple):
     """The executor of some steps, and the reasons. Without steps, the note is about a copy of the input."""
 

@@ -27,21 +27,21 @@ class Options(NamedTuple):
 
 
 def compile_options(
-    graph: DataGraph,
+    graph: DataGraph | None,
     policy: str,
     fallback: bool,
     fpmath_mode: str | None,
     threads: Threads,
     reproducible: bool,
 ) -> Options:
-    """The checked options; an fpmath_mode of None is replaced by that of the graph's file.
+    """The checked options; an fpmath_mode of None is replaced by that of the graph's file, if there is one.
 
     Raises:
         ArgumentError: an option is wrong.
     """
     policy = choice("policy", policy, POLICIES)
     if fpmath_mode is None:
-        fpmath_mode = "strict" if graph._file is None else graph._file.fpmath_mode
+        fpmath_mode = "strict" if graph is None or graph._file is None else graph._file.fpmath_mode
     fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
     return Options(
         policy, flag("fallback", fallback), fpmath_mode, _checked(threads), flag("reproducible", reproducible)

@@ -23,7 +23,7 @@ from .bind_arrays import bind_arrays
 from .bound_run import BoundRun, signature
 from .compile_options import Options, compile_options
 from .interface import Arrays, Interface
-from .program import Threads
+from .program import Program, Threads
 from .program_cache import CacheInfo
 from .program_finder import ProgramFinder
 from .slow_call import slow_call
@@ -73,9 +73,20 @@ class Executable(Made):
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
         options = compile_options(graph, policy, fallback, fpmath_mode, threads, reproducible)
-        self._programs = ProgramFinder(graph, interface, options, Executable)
+        self._programs = ProgramFinder(lambda: graph, interface, options, Executable)
+        self._graph: Callable[[], DataGraph] = lambda: interface.graph
         self._names = tuple(interface.graph.inputs)
         self._interface = interface
+
+    @classmethod
+    def _of_program(cls, program: Program, options: Options, read: Callable[[], DataGraph]) -> Executable:
+        """The executable of a program; ``read`` reads its graph when it is needed."""
+        made = cls.__new__(cls)
+        interface = Interface(program.graph)
+        made._programs = ProgramFinder(lambda: read()._as_step(), interface, options, Executable, program)
+        made._graph, made._names = read, tuple(interface.graph.inputs)
+        made._interface = interface
+        return made
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -250,7 +261,7 @@ class Executable(Made):
 
     def _whole_graph(self) -> DataGraph:
         """The graph, with the present values of the variables."""
-        graph, state = self._interface.graph, self._interface.state
+        graph, state = self._graph(), self._interface.state
         if state is not None:
             graph = graph.copy()
             graph._initial = {name: state.read(name) for name in graph._initial}

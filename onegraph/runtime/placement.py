@@ -113,7 +113,7 @@ def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
     constants = {
         number: constant
         if is_aligned(constant) or (bears_any_address and number not in elsewhere)
-        else _copied(constant)
+        else copy_of(constant)
         for number in last
         if (constant := values[number].constant) is not None
     }
@@ -203,9 +203,9 @@ def _lies_inside(value: Value, whole: Value, sizes: Mapping[int, int]) -> bool:
     return first >= 0 and (last + 1) * value.dtype.numpy.itemsize <= size
 
 
-def _copied(constant: Array) -> Array:
+def copy_of(constant: Array) -> Array:
     """A copy of a constant with the same strides."""
     strides = [step // constant.itemsize for step in constant.strides]
-    copied = laid_empty(constant.shape, strides, constant.dtype)
-    copied[...] = constant
-    return copied
+    made = laid_empty(constant.shape, strides, constant.dtype)
+    made[...] = constant
+    return made
