@@ -38,11 +38,9 @@ def load(path: str | PathLike[str]) -> Graph | Executable:
     source = path_of("path", path, "the path of a graph file, or of the folder of a saved executable")
     if not source.is_dir():
         return Graph.load(source)
-    from .runtime.executable import loaded
-    from .serialize import load_model
+    from .runtime.saved_executable import load_executable
 
-    graph, settings = load_model(Graph, source)
-    return loaded(graph, settings)
+    return load_executable(Graph, source)
 
 
 class Graph(DataGraph):

@@ -150,6 +150,23 @@ def test_kept_executables_are_saved_and_pickled(folder, path, tmp_path):
     assert pickle.loads(pickle.dumps(model))(IDS).y.tobytes() == wanted
 
 
+def test_saved_executables_start_from_kept_programs(folder, path, tmp_path):
+    saved = tmp_path / "saved"
+    model, _ = compiled(path, policy="debug")
+    model.cache_capacity = 3
+    model.save(saved)
+    wanted = model(IDS).y.tobytes()
+    first, second = og.load(saved), og.load(saved)
+    assert [program_of(one) for one in (first, second)] == ["CompiledProgram", "KeptProgram"]
+    for one in (first, second):
+        assert one(IDS).y.tobytes() == wanted
+        assert (one.report().policy, one.cache_capacity) == ("debug", 3)
+    assert pickle.loads(pickle.dumps(second))(IDS).y.tobytes() == wanted
+    compiled(path)[0].save(saved)  # the same folder with other options
+    assert og.load(saved).report().policy == "fusion"
+    assert program_of(og.load(saved)) == "KeptProgram"
+
+
 def test_other_threads_run_kept_programs(folder, path):
     compiled(path)
     model, _ = compiled(path)

@@ -302,26 +302,6 @@ def _unpickled(_version: str, graph: DataGraph, options: Options, capacity: int)
     return executable
 
 
-def loaded(graph: DataGraph, settings: Mapping[str, object]) -> Executable:
-    """The executable of a graph, with the settings in a file that ``Executable.save`` wrote.
-
-    Raises:
-        FormatError: a setting is unknown or wrong.
-    """
-    options = {name: settings.get(name) for name in (*Options._fields, "cache_capacity")}
-    capacity = options.pop("cache_capacity")
-    if isinstance(given := options["threads"], dict):  # JSON has the indices of partitions as text
-        options["threads"] = {int(index) if index.isdecimal() else index: count for index, count in given.items()}
-    try:
-        integer("cache_capacity", capacity, 1, 2**31 - 1)
-        compile_options(graph, **options)  # type: ignore[arg-type]
-    except ArgumentError as error:
-        raise FormatError("model.json: settings", str(error), "the settings of an executable") from None
-    executable = compile_graph(graph, **options)
-    executable.cache_capacity = capacity  # type: ignore[assignment]
-    return executable
-
-
 def _specs(tensors: Mapping[str, LogicalTensor]) -> tuple[TensorSpec, ...]:
     return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items())
 
