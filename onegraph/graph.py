@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from ._util.collector_pause import CollectorPause
 from ._util.paths import path_of
 from .builder.graph import DataGraph
+from .builder.origin import Origin
 from .ir.op import Array, LogicalTensor
 from .opset.schema import Shape
 
 if TYPE_CHECKING:
     from .capi.partition import Partition
     from .runtime.executable import Executable
-    from .runtime.warm_start import Origin
 
 RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
 

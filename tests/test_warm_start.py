@@ -13,6 +13,7 @@ import pytest
 
 import onegraph as og
 from onegraph._util import disk_cache
+from onegraph.builder import origin
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 pytestmark = pytest.mark.library
@@ -62,9 +63,7 @@ def expected(weights=WEIGHTS):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    from onegraph.runtime import warm_start
-
-    monkeypatch.setattr(warm_start, "SETTLED", -1)  # the tests write their models right before they read them
+    monkeypatch.setattr(origin, "SETTLED", -1)  # the tests write their models right before they read them
     monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / "cache"])
     return tmp_path / "cache"
 
@@ -196,7 +195,7 @@ def test_programs_belong_to_the_arguments_of_load(folder, path):
             assert program_of(onegraph.onnx.load(path, **arguments).compile()) == wanted
 
 
-@pytest.mark.parametrize(("module", "name"), [("runtime.warm_start", "__version__"), ("capi.machine", "_cpu_model")])
+@pytest.mark.parametrize(("module", "name"), [("builder.origin", "__version__"), ("capi.machine", "_cpu_model")])
 def test_another_version_or_processor_compiles(folder, path, monkeypatch, module, name):
     compiled(path)
     module = sys.modules[f"onegraph.{module}"]
@@ -240,7 +239,7 @@ def test_a_file_that_changes_after_load_is_named(folder, path):
 
 
 def test_models_that_were_just_written_are_not_kept(folder, path, monkeypatch):
-    monkeypatch.setattr(sys.modules["onegraph.runtime.warm_start"], "SETTLED", 3600.0)
+    monkeypatch.setattr(origin, "SETTLED", 3600.0)
     compiled(path)
     assert not folder.exists() or not any(file.stat().st_size > 1000 for file in folder.iterdir())
 
@@ -370,8 +369,8 @@ def test_processes_share_the_programs(folder, path):
     script = (
         "import sys, numpy as np, onegraph as og\n"
         "from onegraph import onnx\n"
-        "from onegraph.runtime import warm_start\n"
-        "warm_start.SETTLED = -1\n"
+        "from onegraph.builder import origin\n"
+        "origin.SETTLED = -1\n"
         "model = onnx.load(sys.argv[1]).compile()\n"
         "print(type(model._programs.find({}).program).__name__, 'onegraph.compiler.lower' in sys.modules,\n"
         "      model(np.load(sys.argv[2])).y.tobytes().hex())\n"

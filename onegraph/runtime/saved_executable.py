@@ -10,11 +10,12 @@ from typing import NamedTuple
 from .._util.validation import integer
 from ..arrays.mapped_files import file_of, identity_of
 from ..builder.graph import DataGraph
+from ..builder.origin import is_known, key_of, origin_of
 from ..errors import ArgumentError, FormatError
 from ..serialize.model_folder import CONSTANTS, GRAPH, MODEL, read_settings
 from .compile_options import Options, compile_options
 from .executable import Executable, compile_graph
-from .warm_start import find, is_known, keep, key_of, origin_of
+from .warm_start import find, keep
 
 
 class _Settings(NamedTuple):

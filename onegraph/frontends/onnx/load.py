@@ -12,13 +12,13 @@ from ..._util.exact_types import elements, has_type, whole
 from ..._util.paths import path_of
 from ..._util.validation import as_dict
 from ...arrays.ndarrays import array_of
+from ...builder.origin import is_known, key_of, origin_of
 from ...errors import ArgumentError, FormatError, shown
 from ...graph import Graph
 from ...ir.op import Array
 from ...ir.tensor_type import as_shape
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
-from ...runtime.warm_start import is_known, key_of, origin_of
 from .unread import UnreadGraph
 
 

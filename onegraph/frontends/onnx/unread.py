@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..._util.fork_safety import new_rlock
 from ..._util.init_once import refuse_unmade
 from ...graph import Graph
-from ...runtime.compile_options import compile_options
-from ...runtime.executable import Executable
-from ...runtime.warm_start import find
+
+if TYPE_CHECKING:
+    from ...runtime.executable import Executable
 
 
 class UnreadGraph(Graph):
@@ -37,6 +37,9 @@ class UnreadGraph(Graph):
     ) -> Executable:
         """Compile for the CPU engine; see :meth:`onegraph.Graph.compile`."""
         if "_ops" not in vars(self):
+            from ...runtime.compile_options import compile_options
+            from ...runtime.warm_start import find
+
             options = compile_options(None, policy, fallback, fpmath_mode, threads, reproducible)
             if (found := find(self._key, options, self._read)) is not None:
                 return found
