@@ -162,7 +162,7 @@ class Graph(DataGraph):
                 graph input.
             LibraryError: there is no usable oneDNN library.
         """
-        from .compiler.to_capi import library_partitions
+        from .compiler.library_partitions import library_partitions
 
         return library_partitions(self._as_step(), policy)
 

@@ -358,9 +358,9 @@ def test_the_files_together_are_limited(folder, path, monkeypatch, tmp_path):
 
 
 def test_large_computed_constants_are_not_kept(folder, path, monkeypatch):
-    from onegraph.runtime import kept_program
+    from onegraph.runtime import program_writer
 
-    monkeypatch.setattr(kept_program, "MOST_BYTES", 64)
+    monkeypatch.setattr(program_writer, "MOST_BYTES", 64)
     compiled(path)
     assert not compiled(path)[1]
 

@@ -13,7 +13,7 @@ from .._util.interpreter_tricks import blake2b
 from ..capi.machine import machine
 from ..capi.threads import MAX_THREADS
 from .lowered import Value
-from .steps import Note
+from .notes import Note
 
 Counts = list[int | None]
 # How numbers of threads are written: b"0" stands for None.

@@ -13,11 +13,11 @@ from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, is_scaling
 from .kernels import FLOATS, CompiledAttention, CompiledPointwise, has_kernel
 from .lowered import Lowered, Step, dense_of
+from .notes import Note
 from .pointwise import code_of
 from .report import nbytes
 from .schedule import Schedule
 from .shared_constants import derived
-from .steps import Note
 
 BY_KIND = {"Select": "select", "ReplaceNaN": "replace_nan"}  # kernels that compute an op as it is
 LARGE_CONCAT = 1 << 15  # bytes

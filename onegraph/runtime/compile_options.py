@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._util.exact_types import entries
 from .._util.validation import choice, flag, integer
@@ -11,9 +11,12 @@ from ..builder.graph import DataGraph
 from ..capi.graph import POLICIES
 from ..capi.settings import FPMATH_MODES
 from ..capi.threads import check_threads
-from ..compiler.report import PartitionReport
 from ..errors import ArgumentError
-from .program import Threads
+
+if TYPE_CHECKING:
+    from ..compiler.report import PartitionReport
+
+Threads = int | Mapping[int, int] | None
 
 
 class Options(NamedTuple):

@@ -28,12 +28,13 @@ from ..compiler.thread_tuning import long_seconds, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
 from ..compiler.weight_layouts import lay_out_weights
 from ..errors import OutOfMemoryError, UnsupportedError
+from .compile_options import Threads
 from .equal_bits import agrees
 from .frame import Frame
 from .kept_constants import count_kept
-from .placement import place_values
+from .placing import place_values
 from .plan import PlanSource
-from .program import Program, Threads
+from .program import Program
 
 # A program that needs more bytes than this is not measured; its steps get all threads.
 HUGE = 2**30

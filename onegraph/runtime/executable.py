@@ -12,24 +12,23 @@ from .._util.paths import path_of
 from .._util.validation import flag, integer
 from .._version import __version__
 from ..builder.graph import DataGraph, expect_graph
-from ..compiler.lower import refuse_wildcards
-from ..compiler.report import Report
+from ..compiler.runnable import refuse_wildcards
 from ..errors import ArgumentError, FormatError, StatusError
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.schema import Shape
-from . import inspection
 from .bind_arrays import bind_arrays
 from .bound_run import BoundRun, signature
-from .compile_options import Options, compile_options
+from .compile_options import Options, Threads, compile_options
 from .interface import Arrays, Interface
-from .program import Program, Threads
+from .program import Program
 from .program_cache import CacheInfo
 from .program_finder import ProgramFinder
 from .slow_call import slow_call
 from .state import State, Variables
 
 if TYPE_CHECKING:
+    from ..compiler.report import Report
     from .profile import Profile
 
 
@@ -222,6 +221,8 @@ class Executable(Made):
         Raises:
             UnsupportedError: the separate process failed.
         """
+        from . import inspection
+
         return inspection.report(self._interface, self._programs, flag("implementations", implementations))
 
     def profile(self, /, *arrays: object, runs: int = 20, implementations: bool = False, **named: object) -> Profile:
@@ -239,6 +240,8 @@ class Executable(Made):
             ArgumentError: an array does not fit, or ``runs`` is not a positive integer.
             UnsupportedError: the process that finds the implementations failed.
         """
+        from . import inspection
+
         count, finds_names = integer("runs", runs, 1, 10**6), flag("implementations", implementations)
         given = {**self._interface.arguments.arrays(arrays, named), **self._interface.present}
         return inspection.profile(self._programs, given, count, finds_names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._util.fork_safety import cached_property
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 # Before a program that needs more bytes than this gets memory, freed memory is given back to the system.
 LARGE = 2**26
-
-Threads = int | Mapping[int, int] | None
 
 
 class Program(ABC):

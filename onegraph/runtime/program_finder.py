@@ -13,9 +13,8 @@ from ..compiler.shared_constants import SharedConstants
 from ..errors import OutOfMemoryError, StatusError, UnsupportedError
 from ..native.gc_pause import without_collector
 from ..opset.editions.registry import HOST
+from ..opset.schema import Shape
 from ..opset.shapes import known
-from ..transform.specialise import specialise
-from ..transform.stages import stages
 from .arguments import value_inputs
 from .compile_options import Options, refuse_unknown_partitions
 from .interface import Arrays, Interface
@@ -97,7 +96,12 @@ class ProgramFinder:
         values = {name: given[name].copy() for name in self.value_inputs}
         shapes = {name: array.shape for name, array in given.items()}
         key = (*shapes.values(), *(value.tobytes() for value in values.values()))
-        return self._entry(key, lambda: specialise(self.graph, shapes, values))
+        return self._entry(key, lambda: self._specialised(shapes, values))
+
+    def _specialised(self, shapes: Mapping[str, Shape], values: Arrays) -> DataGraph:
+        from ..transform.specialise import specialise
+
+        return specialise(self.graph, shapes, values)
 
     def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
         """The entry of a key; if another thread owns its program, an entry for this thread alone."""
@@ -122,6 +126,10 @@ class ProgramFinder:
         return error.with_traceback(None)  # the traceback would keep the program alive
 
     def _compile(self, graph: DataGraph) -> Entry:
+        from ..transform.specialise import specialise  # a kept program does not wait for the import of the compiler
+        from ..transform.stages import stages
+        from .compiled_program import CompiledProgram
+
         options = self.options
         if self._is_static and any(op.edition == HOST for op in graph.ops):
             graph = specialise(graph, {})  # computes what follows from the shapes
@@ -132,8 +140,6 @@ class ProgramFinder:
             threads = None if isinstance(options.threads, Mapping) else options.threads
             compiled = partial(self._executable, **options._replace(threads=threads)._asdict())
             return Entry(Staged(graph, parts, compiled), decline)
-        from .compiled_program import CompiledProgram  # a kept program does not wait for the import of the compiler
-
         updates = {} if self._interface.state is None else self._interface.state.updates
         program = without_collector(
             lambda: CompiledProgram(graph, **options._asdict(), updates=updates, shared=self._shared)

@@ -49,7 +49,7 @@ def find(key: str, options: Options, read: Callable[[], DataGraph]) -> Executabl
 def keep(origin: Origin, executable: Executable) -> None:
     """Keep the program of an executable for later processes, if it has one."""
     from .compiled_program import CompiledProgram
-    from .kept_program import written
+    from .program_writer import written
 
     program, options = executable._programs.only_program(), executable._programs.options
     if not isinstance(program, CompiledProgram) or not _is_usable():
