@@ -28,6 +28,7 @@ class OnnxSetup(NamedTuple):
         results: the ``.npz`` file to write the results to; empty for none.
         precision: ``f32``, or ``bf16`` for matrix products and convolutions in bf16.
         callers: threads that call at once. With several callers, each call runs on one thread.
+        kept: the folder of what the contender keeps for later processes; empty for none.
     """
 
     runner: str
@@ -36,6 +37,7 @@ class OnnxSetup(NamedTuple):
     results: str
     precision: str
     callers: int
+    kept: str = ""
 
 
 def prepared(setup: OnnxSetup) -> tuple[Run, dict[str, Any]]:
@@ -80,6 +82,7 @@ def onegraph(setup: OnnxSetup) -> Make:
     import onegraph
     from onegraph import onnx
 
+    onegraph.set_cache_folder(setup.kept or None)
     graph = onnx.load(setup.file, dtype=setup.precision)
     model = graph.compile(threads=1 if setup.callers > 1 else None)
 
@@ -104,7 +107,16 @@ def onnxruntime(setup: OnnxSetup) -> Make:
     options.log_severity_level = 3
     if setup.callers > 1:
         options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(setup.file, options, providers=["CPUExecutionProvider"])
+    file = setup.file
+    if setup.kept:
+        optimized = Path(setup.kept) / "optimized.ort"
+        if optimized.exists():
+            file = str(optimized)
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        else:
+            options.add_session_config_entry("session.save_model_format", "ORT")
+            options.optimized_model_filepath = str(optimized)
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
     def make(given: dict[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
         return lambda: session.run(None, given), {"version": onnxruntime.__version__}
@@ -119,7 +131,10 @@ def openvino(setup: OnnxSetup) -> Make:
     if setup.callers > 1:
         hints |= {"PERFORMANCE_HINT": "THROUGHPUT", "NUM_STREAMS": setup.callers}
     core = openvino.Core()
-    compiled = core.compile_model(core.read_model(setup.file), "CPU", hints)
+    if setup.kept:
+        core.set_property({"CACHE_DIR": setup.kept})
+    # With a path, a cached model is found before the file is read.
+    compiled = core.compile_model(setup.file, "CPU", hints)
 
     def make(given: dict[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
         request, arrays = compiled.create_infer_request(), [given[port.any_name] for port in compiled.inputs]

@@ -36,11 +36,7 @@ LEAST = ("light_squeezenet",)
 
 def rows(quick: bool = False) -> Iterator[Row]:
     effort = QUICK if quick else Effort(rounds=5, turn=0.5)
-    # Packages have their bytecode where Python may write it when they are installed or first used.
-    for package in ("onegraph", "numpy", "onnx", "google.protobuf", "ml_dtypes", *OTHERS.values()):
-        found = find_spec(package) if peers.installed(package.partition(".")[0]) else None
-        for folder in (found and found.submodule_search_locations) or ():
-            compileall.compile_dir(folder, quiet=1)
+    write_bytecode()
     for name in LEAST if quick else exported_models.names():
         try:
             file = exported_models.file_of(name)
@@ -49,6 +45,17 @@ def rows(quick: bool = False) -> Iterator[Row]:
             continue
         for precision in ("f32",) if quick or name.endswith(("_int8", "_dynamic")) else ("f32", "bf16"):
             yield row(name, file, precision, effort)
+
+
+def write_bytecode() -> None:
+    """Compile the modules of all contenders.
+
+    Packages have their bytecode where Python may write it when they are installed or first used.
+    """
+    for package in ("onegraph", "numpy", "onnx", "google.protobuf", "ml_dtypes", *OTHERS.values()):
+        found = find_spec(package) if peers.installed(package.partition(".")[0]) else None
+        for folder in (found and found.submodule_search_locations) or ():
+            compileall.compile_dir(folder, quiet=1)
 
 
 def row(name: str, file: Path, precision: str, effort: Effort) -> Row:

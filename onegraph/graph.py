@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ._util.collector_pause import CollectorPause
 from ._util.paths import path_of
 from .builder.graph import DataGraph
+from .builder.origin import Origin
 from .ir.op import Array, LogicalTensor
 from .opset.schema import Shape
 
@@ -37,11 +38,9 @@ def load(path: str | PathLike[str]) -> Graph | Executable:
     source = path_of("path", path, "the path of a graph file, or of the folder of a saved executable")
     if not source.is_dir():
         return Graph.load(source)
-    from .runtime.executable import loaded
-    from .serialize import load_model
+    from .runtime.saved_executable import load_executable
 
-    graph, settings = load_model(Graph, source)
-    return loaded(graph, settings)
+    return load_executable(Graph, source)
 
 
 class Graph(DataGraph):
@@ -61,6 +60,11 @@ class Graph(DataGraph):
     Raises:
         ArgumentError: the edition is unknown, or ``strict`` is neither True nor False.
     """
+
+    _origin: Origin | None = None  # the files that the graph was read from
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_origin"}
 
     @staticmethod
     def _kind() -> type[Graph]:
@@ -101,15 +105,20 @@ class Graph(DataGraph):
             with CollectorPause():
                 import_module(RUNTIME)
         from .runtime.executable import compile_graph
+        from .runtime.warm_start import keep
 
-        return compile_graph(
-            Graph.copy(self),
+        graph, origin = Graph.copy(self), self._origin
+        executable = compile_graph(
+            graph,
             policy=policy,
             fallback=fallback,
             fpmath_mode=fpmath_mode,
             threads=threads,
             reproducible=reproducible,
         )
+        if origin is not None and origin.fits(graph):
+            keep(origin, executable)
+        return executable
 
     def gradient(
         self,
@@ -153,7 +162,7 @@ class Graph(DataGraph):
                 graph input.
             LibraryError: there is no usable oneDNN library.
         """
-        from .compiler.to_capi import library_partitions
+        from .compiler.library_partitions import library_partitions
 
         return library_partitions(self._as_step(), policy)
 

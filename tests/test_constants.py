@@ -17,7 +17,7 @@ from onegraph.compiler.lower import lower
 from onegraph.compiler.normalized_weights import scaled
 from onegraph.compiler.shared_constants import SharedConstants
 from onegraph.reference import run_op
-from onegraph.runtime.program import Program
+from onegraph.runtime.compiled_program import CompiledProgram as Program
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.verify import verify
 

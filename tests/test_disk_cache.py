@@ -150,7 +150,7 @@ def products(threads=None):
 @pytest.fixture
 def measured(monkeypatch):
     """How many steps were measured, for each measurement."""
-    from onegraph.runtime import program
+    from onegraph.runtime import compiled_program as program
 
     counts: list[int] = []
 
@@ -158,7 +158,7 @@ def measured(monkeypatch):
         counts.append(len(steps))
         return [2e-5 / number for number in numbers]
 
-    monkeypatch.setattr(program.Program, "_measure", measure)
+    monkeypatch.setattr(program.CompiledProgram, "_measure", measure)
     return counts
 
 
@@ -199,9 +199,9 @@ def test_numbers_of_threads_that_do_not_fit_are_ignored(measured, folder, kept):
 
 @pytest.mark.library
 def test_uncertain_measurements_are_not_kept(monkeypatch, folder):
-    from onegraph.runtime import program
+    from onegraph.runtime import compiled_program as program
 
-    monkeypatch.setattr(program.Program, "_measure", lambda _, steps, counts: [None] * len(steps))
+    monkeypatch.setattr(program.CompiledProgram, "_measure", lambda _, steps, counts: [None] * len(steps))
     products()
     assert not folder.exists()
 
@@ -210,7 +210,7 @@ def test_uncertain_measurements_are_not_kept(monkeypatch, folder):
 def test_processes_share_the_folder(folder):
     script = (
         "import numpy as np, onegraph as og\n"
-        "from onegraph.runtime.program import Program\n"
+        "from onegraph.runtime.compiled_program import CompiledProgram as Program\n"
         # A real measurement is not kept where the machine is busy.
         "Program._measure = lambda _, steps, counts: [2e-5 / count for count in counts]\n"
         "g = og.Graph()\n"

@@ -12,7 +12,7 @@ import onegraph as og
 from onegraph import capi
 from onegraph.compiler import compile as compiler
 from onegraph.native.library import HASHES_CONSTANTS, VERSION, call, ffi, lib
-from onegraph.runtime import plan, program
+from onegraph.runtime import compiled_program, plan
 
 hashed = pytest.mark.skipif(not HASHES_CONSTANTS, reason="the library knows constants by more than a hash")
 X = np.arange(-32, 32, dtype=np.float32).reshape(2, 32) / 8
@@ -47,14 +47,14 @@ def prepared():
 @pytest.fixture
 def attempts(monkeypatch):
     """The steps that each attempt to prepare a program finds with constants of another partition."""
-    found, prepare = [], program.Program._prepare
+    found, prepare = [], compiled_program.CompiledProgram._prepare
 
     def noted(self):
         taken = prepare(self)
         found.append(len(taken))
         return taken
 
-    monkeypatch.setattr(program.Program, "_prepare", noted)
+    monkeypatch.setattr(compiled_program.CompiledProgram, "_prepare", noted)
     return found
 
 

@@ -11,7 +11,7 @@ from helpers.executables import at_once, filled, rows_summed
 from helpers.interrupts import interrupted
 
 import onegraph as og
-from onegraph.runtime import program_finder
+from onegraph.runtime import compiled_program
 from onegraph.runtime.program_cache import Cache, Counter, Entry
 
 F32 = np.float32
@@ -22,12 +22,12 @@ def compilations(monkeypatch):
     """The shapes of ``x`` for which programs were made."""
     made = []
 
-    class Counted(program_finder.Program):
+    class Counted(compiled_program.CompiledProgram):
         def __init__(self, graph, **options):
             made.append(graph.inputs["x"].shape)
             super().__init__(graph, **options)
 
-    monkeypatch.setattr(program_finder, "Program", Counted)
+    monkeypatch.setattr(compiled_program, "CompiledProgram", Counted)
     return made
 
 
@@ -233,14 +233,14 @@ def test_threads_compile_a_new_shape_once(call, compilations):
 
 def test_every_thread_retries_a_failed_shape(monkeypatch):
     model = rows_summed(threads=1)
-    make, failures = program_finder.Program, iter([True, True])
+    make, failures = compiled_program.CompiledProgram, iter([True, True])
 
     def failing(graph, **options):
         if next(failures, False):
             raise og.OutOfMemoryError("compile", "out_of_memory")
         return make(graph, **options)
 
-    monkeypatch.setattr(program_finder, "Program", failing)
+    monkeypatch.setattr(compiled_program, "CompiledProgram", failing)
 
     def work(index):
         try:

@@ -11,7 +11,7 @@ from benchmarks.models import gpt2
 from benchmarks.models.network import Network
 from onegraph.compiler.independent_rows import independent_parts
 from onegraph.compiler.lower import lower
-from onegraph.runtime import equal_bits, program
+from onegraph.runtime import compiled_program, equal_bits
 from tests.helpers.command_line import onegraph
 
 LARGEST = 16
@@ -155,7 +155,7 @@ def test_gradient_of_attention_has_same_bits_for_any_number_of_threads():
 
 
 def test_fewer_threads_are_used_where_bits_differ(monkeypatch):
-    monkeypatch.setattr(program, "agrees", lambda case: case.threads == 1)
+    monkeypatch.setattr(compiled_program, "agrees", lambda case: case.threads == 1)
     model = product(3).compile(reproducible=True, threads=4)
     (report,) = model.report().partitions
     assert report.threads == 1
@@ -163,7 +163,7 @@ def test_fewer_threads_are_used_where_bits_differ(monkeypatch):
 
 
 def test_parts_of_the_batch_run_one_by_one_where_bits_differ(monkeypatch):
-    monkeypatch.setattr(program, "agrees", lambda case: False)
+    monkeypatch.setattr(compiled_program, "agrees", lambda case: False)
     model = product(3).compile(reproducible=True, threads=2)
     (report,) = model.report().partitions
     assert (report.threads, "in 3 parts of the batch" in report.reason) == (1, True)
@@ -181,7 +181,7 @@ def test_comparison_notices_another_result(monkeypatch):
         cases.append(case)
         return equal_bits.agrees(case)
 
-    monkeypatch.setattr(program, "agrees", recorded)
+    monkeypatch.setattr(compiled_program, "agrees", recorded)
     product(3).compile(reproducible=True, threads=1)
     (case,) = cases
     assert (case.parts, case.threads, equal_bits.agrees(case)) == (3, 1, True)
@@ -190,13 +190,13 @@ def test_comparison_notices_another_result(monkeypatch):
 
 def test_one_image_is_compared_with_one_thread(monkeypatch):
     seen = []
-    monkeypatch.setattr(program, "agrees", lambda case: seen.append((case.threads, case.parts)) or False)
+    monkeypatch.setattr(compiled_program, "agrees", lambda case: seen.append((case.threads, case.parts)) or False)
     (report,) = product(1).compile(reproducible=True, threads=4).report().partitions
     assert (seen, report.threads) == ([(4, 1), (2, 1), (1, 1)], 1)
 
 
 def test_ordinary_programs_are_not_compared(monkeypatch):
-    monkeypatch.setattr(program, "agrees", lambda case: pytest.fail("compared"))
+    monkeypatch.setattr(compiled_program, "agrees", lambda case: pytest.fail("compared"))
     report = product(3).compile().report()
     assert "reproducible" not in str(report)
 

@@ -13,7 +13,7 @@ from helpers.executables import at_once, filled, in_a_process, rows_summed
 
 import onegraph as og
 from onegraph.native import library
-from onegraph.runtime import frame, program
+from onegraph.runtime import compiled_program, frame
 
 F32 = np.float32
 
@@ -129,7 +129,7 @@ def test_step_gets_its_best_thread_count(monkeypatch, alone, by_number, expected
     def measure(_, steps, counts):
         return [answer[count] for answer in [next(answers)] for count in counts] if steps else []
 
-    monkeypatch.setattr(program.Program, "_measure", measure)
+    monkeypatch.setattr(compiled_program.CompiledProgram, "_measure", measure)
     with og.num_threads(4):
         model = products(policy="debug", threads={1: 3})  # the second partition has a given number
         x = np.random.default_rng(0).standard_normal((64, 64)).astype(F32)
@@ -156,7 +156,7 @@ def test_measures_each_kind_of_small_step_once(monkeypatch, alone, by_number, ex
         measured.append(len(steps))
         return [answer[count] for answer in [next(answers)] for count in counts] if steps else []
 
-    monkeypatch.setattr(program.Program, "_measure", measure)
+    monkeypatch.setattr(compiled_program.CompiledProgram, "_measure", measure)
     g = og.Graph()
     y = g.input("x", og.f32, (8, 4))
     for _ in range(3):

@@ -1,8 +1,8 @@
-"""Keeps small results of measurements in files, for later processes.
+"""Keeps what was measured and compiled in files, for later processes.
 
-A file has the digest of its contents. A file that is damaged, of another program or too long is ignored, so nothing may
-depend on what is read: the reader checks it as it would check the input of a user, and computes it anew if it does not
-fit. Several processes may use the folder at once: a file is replaced as a whole.
+A file has the digest of its contents. A file that is damaged, of another program or too long is ignored, and so is a
+file that another user owns or may write to. The reader checks what it gets against the program that it belongs to, and
+computes it anew if it does not fit. Several processes may use the folder at once: a file is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ VARIABLE = "ONEGRAPH_CACHE"  # the folder; empty for none
 SUFFIX = ".onegraph"
 HEADER = b"onegraph cache 1\n"
 DIGEST = 32  # bytes, in hexadecimal digits
-MOST_BYTES = 1 << 16  # of a file
+MOST_BYTES = 1 << 25  # of a file
 MOST_FILES = 512
+MOST_BYTES_TOGETHER = 1 << 28  # of all files
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _chosen: list[Path | None] = []  # what the program has set, otherwise empty
 
 
@@ -71,21 +73,23 @@ def find(key: str) -> bytes | None:
     with suppress(OSError):
         # Opening a pipe must not wait.
         descriptor = os.open(_file(folder, key), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        with open(descriptor, "rb", buffering=0) as file:
+            status = os.fstat(descriptor)
+            is_own = status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS
+            if not stat.S_ISREG(status.st_mode) or not is_own or status.st_size > MOST_BYTES:
                 return None
-            found = file.read(MOST_BYTES + 1)
-        body = found[len(HEADER) + DIGEST :]
-        if len(found) <= MOST_BYTES and found == _framed(key, body):
-            return body
+            found = file.read()
+            body = found[len(HEADER) + DIGEST :]
+            if found.startswith(_head(key, body)):
+                os.utime(descriptor)  # the files that were not used for longest are removed first
+                return body
     return None
 
 
 def keep(key: str, data: bytes) -> None:
     """Keep data under a key. Does nothing if the file cannot be written, or would be too long."""
     folder = get_cache_folder()
-    contents = _framed(key, data)
-    if folder is None or len(contents) > MOST_BYTES:
+    if folder is None or len(HEADER) + DIGEST + len(data) > MOST_BYTES:
         return
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +97,8 @@ def keep(key: str, data: bytes) -> None:
         try:
             # Not flushed to the disk, which may take long: what a crash damages is ignored.
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(contents)
+                file.write(_head(key, data))
+                file.write(data)
             draft.replace(_file(folder, key))
         finally:
             draft.unlink(missing_ok=True)
@@ -104,19 +109,24 @@ def _file(folder: Path, key: str) -> Path:
     return folder / f"{key}{SUFFIX}"
 
 
-def _framed(key: str, body: bytes) -> bytes:
-    """The contents of the file of a key."""
-    digest = blake2b(key.encode() + body, digest_size=DIGEST // 2).hexdigest()
-    return HEADER + digest.encode() + body
+def _head(key: str, body: bytes) -> bytes:
+    """What stands before the data in the file of a key."""
+    digest = blake2b(key.encode(), digest_size=DIGEST // 2)
+    digest.update(body)
+    return HEADER + digest.hexdigest().encode()
 
 
 def _limit(folder: Path) -> None:
-    """Remove the oldest quarter of the files if there are too many."""
+    """Remove files until a quarter of the limits is free, if there are too many; those that were used last stay."""
     with os.scandir(folder) as entries:
-        files = [entry for entry in entries if entry.name.endswith(SUFFIX)]
-    if len(files) <= MOST_FILES:
+        found = [(entry.stat(follow_symlinks=False), entry.path) for entry in entries if entry.name.endswith(SUFFIX)]
+    files = sorted((status.st_mtime, path, status.st_size) for status, path in found)
+    count, size = len(files), sum(size for _, _, size in files)
+    if count <= MOST_FILES and size <= MOST_BYTES_TOGETHER:
         return
-    ages = sorted((entry.stat(follow_symlinks=False).st_mtime, entry.path) for entry in files)
-    for _, path in ages[: len(files) - MOST_FILES * 3 // 4]:
+    for _, path, own in files:
+        if count <= MOST_FILES * 3 // 4 and size <= MOST_BYTES_TOGETHER * 3 // 4:
+            break
+        count, size = count - 1, size - own
         with suppress(OSError):
             os.unlink(path)

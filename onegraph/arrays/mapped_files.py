@@ -6,6 +6,7 @@ Pages that are given back cost nothing but time: the system reads them from the 
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -18,16 +19,26 @@ from ..ir.op import Array
 LEAST_BYTES = 1 << 16
 
 
+Identity = tuple[int, ...]
+
+
+def identity_of(status: os.stat_result) -> Identity:
+    """The identity of a file and of its contents: whoever writes to the file changes the last number."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 class MappedFile(mmap.mmap):
     """The contents of a regular file, which cannot be written through it.
 
     Attributes:
         path: the path of the file, for messages.
         address: of the first byte.
+        identity: of the file, and of its contents when it was mapped.
     """
 
     path: str
     address: int
+    identity: Identity
 
     @classmethod
     def of(cls, descriptor: int, path: object) -> MappedFile:
@@ -35,6 +46,7 @@ class MappedFile(mmap.mmap):
         made = cls(descriptor, 0, access=mmap.ACCESS_READ)
         made.path = str(path)
         made.address = _address(np.frombuffer(made, np.uint8))
+        made.identity = identity_of(os.fstat(descriptor))
         return made
 
     def array(self, offset: int, shape: Iterable[int], dtype: np.dtype[Any]) -> Array:

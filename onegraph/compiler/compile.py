@@ -27,13 +27,14 @@ from ..faults.use import VIEWS
 from ..native.library import HASHES_CONSTANTS, status_error
 from .edge_layouts import EdgeLayouts
 from .lowered import Lowered, Step, Value
+from .notes import Note
 from .own_kernels import OwnKernels
 from .partition_cache import Compiled, Pattern, wiring
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .schedule import Schedule
 from .single_ops import collapsed_binary
-from .steps import CompiledStep, Note, shifts_of
+from .steps import CompiledStep, shifts_of
 from .thread_tuning import SMALL_BYTES
 from .views import add_view
 

@@ -7,25 +7,12 @@ compute run last, in one call into C, when all that may fail has succeeded. Such
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from ..builder.graph import DataGraph
 from .kernels import CompiledPointwise
 from .lowered import Value
 from .schedule import Schedule
-from .steps import CompiledStep, NumpyStep
-
-
-class Ending(NamedTuple):
-    """The end of a program.
-
-    Attributes:
-        n_steps: the number of steps that run last, together.
-        variables: the names of the variables whose next values may take the place of the present ones.
-    """
-
-    n_steps: int
-    variables: frozenset[str]
+from .steps import CompiledStep, Ending, NumpyStep
 
 
 def move_updates_last(schedule: Schedule, graph: DataGraph, updates: Mapping[str, str]) -> Ending:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from ..capi.logical_tensor import LogicalTensor
 from ..native.library import ffi, lib
 from ..opset.dtypes import DataType
 from ..opset.host.attention import scale_of
@@ -56,6 +57,15 @@ class CompiledKernel:
             ends[-2] = ends[-2]._replace(shape=(1,), strides=(1,))
         self._tensors = [capi_tensor(value.id, value, "variable") for value in ends]
         self.ports = len(values) - 1, 1, ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
+
+    @classmethod
+    def of(cls, number: int, tensors: Sequence[LogicalTensor], n_inputs: int, code: Sequence[int]) -> CompiledKernel:
+        """The kernel of a number, for tensors with the inputs first; see the attributes."""
+        kernel = cls.__new__(cls)
+        kernel.number, kernel._tensors, kernel.code = number, [*tensors], ffi.new("int[]", [*code])
+        structs = ffi.new(_TENSORS, [tensor._struct for tensor in tensors])
+        kernel.ports = n_inputs, len(tensors) - n_inputs, structs
+        return kernel
 
 
 class CompiledPointwise(CompiledKernel):

@@ -6,23 +6,18 @@ therefore do no harm, and only numbers in the right range are used.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 
 from .._util import disk_cache
 from .._util.interpreter_tricks import blake2b
-from .._version import __version__
-from ..capi.settings import get_cpu_isa
+from ..capi.machine import machine
 from ..capi.threads import MAX_THREADS
-from ..native.library import HASH, VERSION
 from .lowered import Value
-from .steps import Note
+from .notes import Note
 
 Counts = list[int | None]
 # How numbers of threads are written: b"0" stands for None.
 _TEXTS = [str(number).encode() for number in range(MAX_THREADS + 1)]
-_cpu: list[str] = []
 
 
 def key_of(notes: Sequence[Note], limit: int) -> str:
@@ -32,7 +27,6 @@ def key_of(notes: Sequence[Note], limit: int) -> str:
         notes: those of the steps that would be measured.
         limit: the most threads.
     """
-    machine = __version__, VERSION, HASH, get_cpu_isa(), _cpu_model(), limit, sorted(os.sched_getaffinity(0))
     steps = [
         (
             note.executor,
@@ -42,7 +36,7 @@ def key_of(notes: Sequence[Note], limit: int) -> str:
         )
         for note in notes
     ]
-    return blake2b(repr((machine, steps)).encode(), digest_size=16).hexdigest()
+    return blake2b(repr((machine(), limit, steps)).encode(), digest_size=16).hexdigest()
 
 
 def find_counts(key: str, count: int, limit: int) -> Counts | None:
@@ -67,14 +61,3 @@ def keep_counts(key: str, counts: Counts) -> None:
 
 def _described(value: Value) -> tuple[object, ...]:
     return value.dtype.value, value.shape, value.strides, value.constant is not None
-
-
-def _cpu_model() -> str:
-    """The name of the first processor, as Linux gives it; empty if it gives none."""
-    if not _cpu:
-        text = b""
-        with suppress(OSError), open("/proc/cpuinfo", "rb", buffering=0) as file:
-            text = file.read(2048)  # of machines with many processors, the whole file takes long
-        names = [line for line in text.decode(errors="replace").splitlines() if line.startswith("model name")]
-        _cpu.append(names[0].partition(":")[2].strip() if names else "")
-    return _cpu[0]

@@ -9,7 +9,7 @@ them nor makes a partition that depends on its own result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
 
@@ -32,6 +32,7 @@ from .integer_bounds import IntegerBounds
 from .lowered import NO_ATTRS, Dims, Lowered, Step, Value, dense_of
 from .rewrites import Form, Part, library_form, signature_form
 from .rewrites.precision import rounded
+from .runnable import shape_tensors
 from .shared_constants import Key, SharedConstants, derived
 
 
@@ -54,29 +55,6 @@ def lower(graph: DataGraph, *, fallback: bool = True, shared: SharedConstants | 
     for op in graph.ops:
         lowering.add(op)
     return Lowered(graph, lowering.values, tuple(lowering.steps), lowering.shared, lowering.keys)
-
-
-def shape_tensors(graph: DataGraph) -> Iterator[LogicalTensor]:
-    """The tensors that set a shape or axes; their contents must be known before compilation."""
-    for op in graph.ops:
-        for index in base_of(schema_of(op) if op.signature is None else op.signature.schema).shape_inputs:
-            tensor = op.inputs[index] if index < len(op.inputs) else None
-            if tensor is not None:
-                yield tensor
-
-
-def refuse_wildcards(graph: DataGraph) -> None:
-    """Refuse a graph that cannot run at all.
-
-    Raises:
-        UnsupportedError: a Wildcard has an output, and its computation is unknown.
-    """
-    for op in graph.ops:
-        if op.kind == "Wildcard" and op.outputs:
-            hint = "Graph.without_wildcards() makes what it writes an input"
-            raise UnsupportedError(
-                f"{op.name!r} is a Wildcard, which has no meaning of its own and cannot be run; {hint}"
-            )
 
 
 # Ops whose first output does not depend on the optional outputs, which an older library lacks.

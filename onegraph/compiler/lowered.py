@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._util.fork_safety import cached_property
 from .._util.records import record
@@ -17,8 +17,10 @@ from ..ir.op import Array, Op
 from ..opset.dtypes import DataType
 from ..opset.schema import AttrValue
 from ..opset.shapes import dense_strides
-from .rewrites import Part
-from .shared_constants import Key, SharedConstants
+
+if TYPE_CHECKING:
+    from .rewrites import Part
+    from .shared_constants import Key, SharedConstants
 
 Dims = tuple[int, ...]
 dense_of = lru_cache(maxsize=MAX_SIGNATURES)(dense_strides)

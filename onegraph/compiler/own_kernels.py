@@ -16,11 +16,11 @@ from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, is_scaling
 from .kernels import FLOATS, CompiledAttention, CompiledPointwise, CompiledWinograd, has_kernel
 from .lowered import Dims, Lowered, Step, Value, dense_of
+from .notes import Note
 from .pointwise import code_of
 from .report import nbytes
 from .schedule import Schedule
 from .shared_constants import derived
-from .steps import Note
 from .window_products import Windows, windows_of
 
 BY_KIND = {"Select": "select", "ReplaceNaN": "replace_nan"}  # kernels that compute an op as it is

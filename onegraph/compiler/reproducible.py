@@ -22,8 +22,9 @@ from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .independent_rows import independent_parts
 from .kernels import CompiledKernel
 from .lowered import Dims, Lowered, Step, Value, dense_of
+from .notes import Note
 from .schedule import Schedule
-from .steps import CompiledStep, Note
+from .steps import CompiledStep
 from .thread_tuning import Made, compiled_for, powers_of_two
 from .to_capi import capi_graph, capi_tensor
 

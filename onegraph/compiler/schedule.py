@@ -26,11 +26,12 @@ from ..reference.host import CHANGES
 from .growing_concats import growing, placed_in
 from .kernels import CompiledKernel, has_kernel
 from .lowered import Dims, Lowered, Step, Value, dense_of
+from .notes import Note
 from .numpy_steps import numpy_step, store
 from .report import nbytes
 from .shared_constants import derived
 from .single_ops import compile_reorder
-from .steps import CompiledStep, Note, NumpyStep, shifts_of
+from .steps import CompiledStep, NumpyStep, shifts_of
 from .thread_tuning import SMALL_BYTES
 from .view_places import sources_in_outputs
 

@@ -1,16 +1,16 @@
-"""The steps of a program, and the notes about them."""
+"""The steps of a program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..capi import CompiledPartition, Partition
-from ..ir.op import Array, Op
-from .arithmetic import arithmetic_of
-from .kernels import CompiledKernel
-from .lowered import Step, Value
-from .report import PartitionReport
+from ..ir.op import Array
+from .lowered import Value
+
+if TYPE_CHECKING:
+    from ..capi import CompiledPartition, Partition
+    from .kernels import CompiledKernel
 
 # Writes the results of the first arrays into the second.
 Run = Callable[[Sequence[Array | None], Sequence[Array]], None]
@@ -54,27 +54,13 @@ class NumpyStep(NamedTuple):
     note: int
 
 
-class Note(NamedTuple):
-    """The executor of some steps, and the reasons. Without steps, the note is about a copy of the input."""
+class Ending(NamedTuple):
+    """The end of a program.
 
-    executor: str
-    steps: Sequence[Step]
-    reasons: tuple[str, ...]
-    inputs: Sequence[Value]
-    outputs: Sequence[Value]
+    Attributes:
+        n_steps: the number of steps that run last, together.
+        variables: the names of the variables whose next values may take the place of the present ones.
+    """
 
-    def report(self, index: int, threads: int | None) -> PartitionReport:
-        """The report of partition ``index`` of a program, which runs with this number of threads."""
-        reasons = self.reasons
-        if self.executor == "oneDNN":
-            reasons = (*reasons, *[step.note for step in self.steps])
-        ops = [named for step in self.steps for named in ((step.label, step.op.name), *_names(step.folded))]
-        kinds, names = zip(*ops, strict=True) if ops else (("copy of",), (self.inputs[0].name,))
-        ends = tuple(self.inputs), tuple(self.outputs)
-        computes = self.executor in ("oneDNN", "kernel", "reference", "host") and bool(self.steps)
-        arithmetic = arithmetic_of(self.steps, self.inputs) if computes else ""
-        return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads, arithmetic)
-
-
-def _names(ops: Sequence[Op]) -> list[tuple[str, str]]:
-    return [(op.kind, op.name) for op in ops]
+    n_steps: int
+    variables: frozenset[str]

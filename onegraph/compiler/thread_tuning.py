@@ -14,7 +14,8 @@ from ..capi.threads import ThreadCount, restore_threads
 from ..errors import OneGraphError
 from .kernels import CompiledKernel
 from .known_threads import Counts, find_counts, keep_counts, key_of
-from .steps import CompiledStep, Note
+from .notes import Note
+from .steps import CompiledStep
 
 # A step with at most this many bytes of inputs and outputs is compiled for one thread first, and keeps it if quick.
 SMALL_BYTES = 1 << 15

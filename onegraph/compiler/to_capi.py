@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from ..builder.graph import DataGraph
 from ..capi import Graph as LibraryGraph
-from ..capi import Partition
 from ..capi.logical_tensor import LogicalTensor as LibraryTensor
 from ..capi.op_template import LazyOps, OpTemplate
 from ..errors import OneGraphError, UnsupportedError
@@ -17,9 +16,10 @@ from ..ir.op import Op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.shapes import beyond_single_axes
-from .lower import lower, refuse_wildcards
 from .lowered import NO_ATTRS, Lowered, Step, Value
-from .rewrites import Part
+
+if TYPE_CHECKING:
+    from .rewrites import Part
 
 END_TYPES = (DataType.f32, DataType.bf16, DataType.f16)  # data types that an End op takes
 
@@ -149,9 +149,3 @@ def _template(part: Part, op: Op) -> OpTemplate:
     if op.signature is None:
         return OpTemplate.checked(part.kind, part.attrs, part.types, part.outputs, op.name)
     return OpTemplate(part.kind, part.attrs)
-
-
-def library_partitions(graph: DataGraph, policy: str) -> list[Partition]:
-    """The partitions that the library makes of a graph; views and reference ops are unsupported partitions."""
-    refuse_wildcards(graph)
-    return capi_graph(lower(graph), "strict")[0].partitions(policy)

@@ -12,7 +12,7 @@ from .._util.fork_safety import new_rlock
 from ..arrays.ndarrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
 from ..builder.graph import DataGraph
 from ..capi.settings import alignment_of, is_aligned
-from ..compiler.lower import shape_tensors
+from ..compiler.runnable import shape_tensors
 from ..errors import ArgumentError, shown
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType

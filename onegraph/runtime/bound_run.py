@@ -13,7 +13,6 @@ from .._util.init_once import Made
 from .._util.interpreter_tricks import is_held
 from ..arrays.ndarrays import Held, owners
 from ..capi.thread_affinity import OwnerThread, calling_thread
-from ..compiler.report import partition_lines, partition_table
 from ..errors import ArgumentError, StateError, StatusError
 from ..ir.op import Array
 from ..native import library
@@ -105,10 +104,14 @@ class BoundRun(Made):
         return self.run()
 
     def __repr__(self) -> str:
+        from ..compiler.report import partition_lines
+
         return "\n".join([self._signature(), *partition_lines(self._owner[0].reports)])
 
     def _repr_html_(self) -> str:
         """The bound run as HTML for a notebook: inputs, outputs and partitions."""
+        from ..compiler.report import partition_table
+
         return partition_table(self._signature(), self._owner[0].reports, {})
 
     def _signature(self) -> str:

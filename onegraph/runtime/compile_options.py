@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._util.exact_types import entries
 from .._util.validation import choice, flag, integer
@@ -11,9 +11,12 @@ from ..builder.graph import DataGraph
 from ..capi.graph import POLICIES
 from ..capi.settings import FPMATH_MODES
 from ..capi.threads import check_threads
-from ..compiler.report import PartitionReport
 from ..errors import ArgumentError
-from .program import Threads
+
+if TYPE_CHECKING:
+    from ..compiler.report import PartitionReport
+
+Threads = int | Mapping[int, int] | None
 
 
 class Options(NamedTuple):
@@ -27,21 +30,21 @@ class Options(NamedTuple):
 
 
 def compile_options(
-    graph: DataGraph,
+    graph: DataGraph | None,
     policy: str,
     fallback: bool,
     fpmath_mode: str | None,
     threads: Threads,
     reproducible: bool,
 ) -> Options:
-    """The checked options; an fpmath_mode of None is replaced by that of the graph's file.
+    """The checked options; an fpmath_mode of None is replaced by that of the graph's file, if there is one.
 
     Raises:
         ArgumentError: an option is wrong.
     """
     policy = choice("policy", policy, POLICIES)
     if fpmath_mode is None:
-        fpmath_mode = "strict" if graph._file is None else graph._file.fpmath_mode
+        fpmath_mode = "strict" if graph is None or graph._file is None else graph._file.fpmath_mode
     fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
     return Options(
         policy, flag("fallback", fallback), fpmath_mode, _checked(threads), flag("reproducible", reproducible)

@@ -12,24 +12,23 @@ from .._util.paths import path_of
 from .._util.validation import flag, integer
 from .._version import __version__
 from ..builder.graph import DataGraph, expect_graph
-from ..compiler.lower import refuse_wildcards
-from ..compiler.report import Report
+from ..compiler.runnable import refuse_wildcards
 from ..errors import ArgumentError, FormatError, StatusError
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.schema import Shape
-from . import inspection
 from .bind_arrays import bind_arrays
 from .bound_run import BoundRun, signature
-from .compile_options import Options, compile_options
+from .compile_options import Options, Threads, compile_options
 from .interface import Arrays, Interface
-from .program import Threads
+from .program import Program
 from .program_cache import CacheInfo
 from .program_finder import ProgramFinder
 from .slow_call import slow_call
 from .state import State, Variables
 
 if TYPE_CHECKING:
+    from ..compiler.report import Report
     from .profile import Profile
 
 
@@ -73,9 +72,20 @@ class Executable(Made):
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
         options = compile_options(graph, policy, fallback, fpmath_mode, threads, reproducible)
-        self._programs = ProgramFinder(graph, interface, options, Executable)
+        self._programs = ProgramFinder(lambda: graph, interface, options, Executable)
+        self._graph: Callable[[], DataGraph] = lambda: interface.graph
         self._names = tuple(interface.graph.inputs)
         self._interface = interface
+
+    @classmethod
+    def _of_program(cls, program: Program, options: Options, read: Callable[[], DataGraph]) -> Executable:
+        """The executable of a program; ``read`` reads its graph when it is needed."""
+        made = cls.__new__(cls)
+        interface = Interface(program.graph)
+        made._programs = ProgramFinder(lambda: read()._as_step(), interface, options, Executable, program)
+        made._graph, made._names = read, tuple(interface.graph.inputs)
+        made._interface = interface
+        return made
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -211,6 +221,8 @@ class Executable(Made):
         Raises:
             UnsupportedError: the separate process failed.
         """
+        from . import inspection
+
         return inspection.report(self._interface, self._programs, flag("implementations", implementations))
 
     def profile(self, /, *arrays: object, runs: int = 20, implementations: bool = False, **named: object) -> Profile:
@@ -228,6 +240,8 @@ class Executable(Made):
             ArgumentError: an array does not fit, or ``runs`` is not a positive integer.
             UnsupportedError: the process that finds the implementations failed.
         """
+        from . import inspection
+
         count, finds_names = integer("runs", runs, 1, 10**6), flag("implementations", implementations)
         given = {**self._interface.arguments.arrays(arrays, named), **self._interface.present}
         return inspection.profile(self._programs, given, count, finds_names)
@@ -250,7 +264,7 @@ class Executable(Made):
 
     def _whole_graph(self) -> DataGraph:
         """The graph, with the present values of the variables."""
-        graph, state = self._interface.graph, self._interface.state
+        graph, state = self._graph(), self._interface.state
         if state is not None:
             graph = graph.copy()
             graph._initial = {name: state.read(name) for name in graph._initial}
@@ -288,26 +302,6 @@ def _same_version(writer: str) -> str:
 def _unpickled(_version: str, graph: DataGraph, options: Options, capacity: int) -> Executable:
     executable = compile_graph(graph, **options._asdict())
     executable.cache_capacity = capacity
-    return executable
-
-
-def loaded(graph: DataGraph, settings: Mapping[str, object]) -> Executable:
-    """The executable of a graph, with the settings in a file that ``Executable.save`` wrote.
-
-    Raises:
-        FormatError: a setting is unknown or wrong.
-    """
-    options = {name: settings.get(name) for name in (*Options._fields, "cache_capacity")}
-    capacity = options.pop("cache_capacity")
-    if isinstance(given := options["threads"], dict):  # JSON has the indices of partitions as text
-        options["threads"] = {int(index) if index.isdecimal() else index: count for index, count in given.items()}
-    try:
-        integer("cache_capacity", capacity, 1, 2**31 - 1)
-        compile_options(graph, **options)  # type: ignore[arg-type]
-    except ArgumentError as error:
-        raise FormatError("model.json: settings", str(error), "the settings of an executable") from None
-    executable = compile_graph(graph, **options)
-    executable.cache_capacity = capacity  # type: ignore[assignment]
     return executable
 
 

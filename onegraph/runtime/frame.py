@@ -11,9 +11,8 @@ from itertools import accumulate
 import numpy as np
 
 from ..arrays.ndarrays import aligned_empty, owners, strided
-from ..compiler.final_updates import Ending
 from ..compiler.memory_planner import aligned
-from ..compiler.steps import NumpyStep
+from ..compiler.steps import Ending, NumpyStep
 from ..ir.op import Array
 from ..native.library import address_of, ffi, lib
 from .placement import ARENA, Placement, span

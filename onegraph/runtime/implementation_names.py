@@ -19,6 +19,7 @@ from .._util.worker_process import command
 from ..capi.settings import get_cpu_isa, set_max_cpu_isa
 from ..capi.threads import get_num_threads
 from ..errors import ArgumentError, StateError, UnsupportedError, shown
+from .compiled_program import CompiledProgram
 from .program import Program
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def implementation_names(program: Program, policy: str, fpmath_mode: str) -> dic
     """
     every = get_num_threads() or 1
     threads = {report.index: report.threads or every for report in program.reports if report.threads is not None}
-    task = pickle.dumps((program.graph, policy, fpmath_mode, threads, get_cpu_isa()))
+    task = pickle.dumps((program.whole_graph(), policy, fpmath_mode, threads, get_cpu_isa()))
     settings = {name: value for name, value in os.environ.items() if "DNNL_VERBOSE" not in name}
     settings.update(ONEDNN_VERBOSE="profile_exec", OMP_NUM_THREADS=str(max([every, *threads.values()])))
     try:
@@ -84,7 +85,7 @@ def main() -> None:
 
 def run(graph: DataGraph, policy: str, fpmath_mode: str, threads: Mapping[int, int]) -> None:
     """Compile the graph, run its partitions on zeroed arrays, and print marks around each second execution."""
-    program = Program(graph, policy=policy, fallback=True, fpmath_mode=fpmath_mode, threads=threads)
+    program = CompiledProgram(graph, policy=policy, fallback=True, fpmath_mode=fpmath_mode, threads=threads)
     owners = [report.index for report in program.reports if report.threads is not None]
     with program.check_out().blank() as plan:
         for step, index in enumerate(owners):

@@ -62,7 +62,7 @@ def profile(programs: ProgramFinder, given: Arrays, runs: int, implementations: 
     if isinstance(program, Staged):
         profile = program.profile(given, runs)
     else:
-        results = Arguments(programs.graph).results(program.placement.outputs(), Held({}))
+        results = Arguments(program.graph).results(program.placement.outputs(), Held({}))
         external = program.placement.external_arrays(given, results)
         try:
             profile = measure(program, partitions, external, results, runs)

@@ -41,7 +41,7 @@ def measure(
     finally:
         program.give_back(frame)
     executed = [partitions[note] for note in dict.fromkeys(program.step_notes)]
-    return _profile(program.graph, executed, spans, runs)
+    return _profile(program.whole_graph(), executed, spans, runs)
 
 
 def _joined(notes: Sequence[int], spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

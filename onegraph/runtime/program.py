@@ -1,222 +1,65 @@
-"""Compiles a graph for inputs of known shapes to a program: steps, the memory of values, and threads of steps."""
+"""Defines programs: the compiled steps of a graph for inputs of known shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from itertools import groupby
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .._util.fork_safety import cached_property
-from ..arrays.mapped_files import give_back, refuse_shortened
+from .._util.processor_share import Share
 from ..builder.graph import DataGraph
-from ..capi.caches import give_up_constants
-from ..capi.thread_affinity import calling_thread
-from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
-from ..compiler.codes import compute_on_codes
-from ..compiler.compile import compile_steps
-from ..compiler.constants import fold_constants
-from ..compiler.final_updates import move_updates_last
-from ..compiler.lower import lower
-from ..compiler.pointwise import join_elementwise
-from ..compiler.repetition import repeat_for_readers
-from ..compiler.report import PartitionReport
-from ..compiler.reproducible import Choice, Reproducible
-from ..compiler.schedule import Schedule
-from ..compiler.shared_constants import SharedConstants
-from ..compiler.steps import CompiledStep, NumpyStep
-from ..compiler.thread_tuning import long_seconds, share_threads
-from ..compiler.unsigned_codes import use_unsigned_codes
-from ..compiler.weight_layouts import lay_out_weights
-from ..compiler.window_products import multiply_windows
-from ..compiler.winograd import transform_convolutions
-from ..errors import OutOfMemoryError, UnsupportedError
+from ..capi.thread_affinity import OwnerThread
+from ..compiler.steps import Ending, NumpyStep
 from ..ir.op import Array
 from ..native.library import lib
-from .equal_bits import agrees
 from .frame import Frame
-from .kept_constants import count_kept
-from .placement import place_values
+from .placement import Placement
 from .plan import PlanSource
+
+if TYPE_CHECKING:
+    from ..compiler.report import PartitionReport
 
 # Before a program that needs more bytes than this gets memory, freed memory is given back to the system.
 LARGE = 2**26
-# A program that needs more bytes than this is not measured; its steps get all threads.
-HUGE = 2**30
-# After so many compilations, the constants of all steps are prepared in every run.
-ATTEMPTS = 4
-
-Threads = int | Mapping[int, int] | None
 
 
-class Program:
+class Program(ABC):
     """Compiled steps of a graph with known shapes. It is immutable; a :class:`Frame` holds the memory of one run.
 
     Args:
-        graph: a graph with known shapes.
-        policy, fallback, fpmath_mode, threads, reproducible: as for :meth:`onegraph.Graph.compile`.
-        updates: by name of variable, the output that is its next value.
-        shared: what other programs of the executable have computed from constants; nothing by default.
+        graph: has the inputs and outputs, and maybe no ops.
+        share: the processors that the program is compiled for.
 
-    Raises:
-        UnsupportedError: ``fallback`` is False, and the library does not support some ops; the text has the reasons.
+    Attributes:
+        placement: where the values lie.
+        parts: the steps before the ending, divided between C and numpy.
+        ending: the steps at the end.
+        source: the source of the plans.
+        in_c: whether one call into C executes the whole program.
+        owner_thread: the only thread that can run the program; None if every thread can. Of several, one that a fork
+            left behind.
+        step_notes: for each step the index of its report.
+        free_frames: frames of finished runs, for reuse.
     """
 
-    def __init__(
-        self,
-        graph: DataGraph,
-        *,
-        policy: str,
-        fallback: bool,
-        fpmath_mode: str,
-        threads: Threads = None,
-        reproducible: bool = False,
-        updates: Mapping[str, str] = {},
-        shared: SharedConstants | None = None,
-    ) -> None:
-        contents = [tensor.value for tensor in graph._tensors if tensor.value is not None]
-        refuse_shortened(contents)
-        # Whether numpy is faster depends on the batch, and numpy adds in an order of its own.
-        lowered = lower(graph, fallback=fallback and not reproducible, shared=shared)
-        lowered = fold_constants(lowered, policy)
-        if policy == "fusion":
-            lowered = multiply_windows(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
-            lowered = lay_out_weights(lowered)
-            # Which convolutions have fewer products depends on the batch, and so do their bits.
-            if fpmath_mode == "strict" and not reproducible:
-                lowered = transform_convolutions(lowered)
-            lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
-        compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
-        self.graph, self.share = graph, thread_share()
-        self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
-        unkept, attempts = frozenset[int](), 0
-        while True:
-            schedule = _compiled(compiled, threads, self.share.threads, unkept)
-            if not fallback:
-                _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
-            self.ending = move_updates_last(schedule, graph, updates)
-            self.placement = place_values(graph, schedule)
-            self._spare_arenas: list[Array] = []  # of trials; the next frame takes over the memory
-            self._plan(
-                schedule, threads, Reproducible(lowered, fpmath_mode, schedule, agrees) if reproducible else None
-            )
-            taken = self._prepare()
-            if not taken:
-                break
-            attempts += 1
-            if attempts == ATTEMPTS:
-                unkept = frozenset(step.id for step in lowered.steps)
-            elif attempts > 1:  # the first time may be a collision, which partitions that are made again do not have
-                unkept |= {step.id for note in taken for step in schedule.notes[note].steps}
-        give_back(contents)
+    def __init__(self, graph: DataGraph, share: Share) -> None:
+        self.graph, self.share = graph, share
+        self.free_frames: list[Frame] = []
+        self._spare_arenas: list[Array] = []  # of trials; the next frame takes over the memory
 
-    def _plan(self, schedule: Schedule, threads: Threads, reproducible: Reproducible | None) -> None:
-        """Divide the steps between C and numpy, and choose the numbers of threads."""
-        in_c = [step for step in schedule.steps if isinstance(step, CompiledStep)]
-        self.parts = self._divided(schedule)
-        # Whether one call into C executes the whole program.
-        self.in_c = len(in_c) == len(schedule.steps) > 0 and not self.placement.copied
-        # The only thread that can run the program; None if every thread can. Of several, one that a fork left behind.
-        owners = {owner for step in in_c if (owner := step.compiled.owner_thread) is not None}
-        self.owner_thread = next(iter(owners - {calling_thread()} or owners), None)
-        every = threads if isinstance(threads, int) else 0
-        counts = [every] * len(in_c)
-        limit = min(get_num_threads() or 1, self.share.threads)
-        if not every and limit > 1:
-            chosen = threads if isinstance(threads, Mapping) else {}
-            is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
-            measure = self._measure if is_measurable else None
-            in_c, counts = share_threads(in_c, schedule.notes, chosen, limit, measure)
-        if reproducible is not None:
-            in_c, counts = self._settle(schedule, reproducible.choose(in_c, counts, every or limit))
-        self.source = self._source(in_c, every or self._most(), self.ending.n_steps)
-        if reproducible is not None or not every:
-            self.source.threads = counts
-        self._keeping = [step.note for step in in_c if step.again is not None]
-        self._notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
-        self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
+    @abstractmethod
+    def whole_graph(self) -> DataGraph:
+        """The graph with its ops, for the shapes of the program."""
 
-    def _settle(self, schedule: Schedule, choices: Sequence[Choice]) -> tuple[list[CompiledStep], list[int]]:
-        """Replace the compiled steps of a schedule by the chosen ones; returns them and their numbers of threads."""
-        remaining, steps = iter(choices), list[CompiledStep | NumpyStep]()
-        for step in schedule.steps:
-            steps += next(remaining).steps if isinstance(step, CompiledStep) else [step]
-        schedule.steps = steps
-        for choice in choices:
-            number = choice.steps[0].note
-            note = schedule.notes[number]
-            schedule.notes[number] = note._replace(reasons=tuple(dict.fromkeys([*note.reasons, choice.reason])))
-        self.parts = self._divided(schedule)
-        chosen = [(step, choice.threads) for choice in choices for step in choice.steps]
-        return [step for step, _ in chosen], [threads for _, threads in chosen]
-
-    def _divided(self, schedule: Schedule) -> list[range | NumpyStep]:
-        """The steps before the ending, divided between C and numpy."""
-        return _parts(schedule.steps[: len(schedule.steps) - self.ending.n_steps])
-
-    def _most(self) -> int:
-        """The share of the process, where OpenMP's setting of the calling thread exceeds it; otherwise 0."""
-        return self.share.threads if self.share.threads < (get_num_threads() or 1) else 0
-
-    def _source(self, steps: Sequence[CompiledStep], limit: int, n_last: int = 0) -> PlanSource:
-        placed = self.placement
-        bound, pages = self.owner_thread is not None, placed.file_pages()
-        return PlanSource(steps, placed.places(), placed.n_slots, limit, pages, n_last=n_last, bound=bound)
-
-    def _prepare(self) -> list[int]:
-        """Let the library prepare constants that it finds by a hash.
-
-        Returns:
-            the notes of the steps that would run with the constants of another partition.
-        """
-        if not self._keeping:
-            return []
-        with self._trial(self.source) as frame:
-            try:
-                with frame.blank() as plan:
-                    kept = plan.prepare()
-            except OutOfMemoryError:
-                give_up_constants()
-                return self._keeping
-        found = [size for size, keeps in zip(kept, self.source.keeps, strict=True) if keeps]
-        taken = [note for note, size in zip(self._keeping, found, strict=True) if size < 0]
-        if not taken:
-            count_kept(self, found)
-        return taken
-
-    def _measure(self, steps: Sequence[CompiledStep], counts: Sequence[int]) -> list[float | None]:
-        """The time of each step in seconds with these numbers of threads, on zeroed memory."""
-        if not steps:
-            return []
-        source = self._source(steps, self._most())
-        source.threads = list(counts)
-        with self._trial(source) as frame:
-            if self.owner_thread not in (None, calling_thread()):
-                # A signal handler forked: kernels would wait for threads that do not exist.
-                return [None] * len(steps)
-            with frame.blank() as plan:
-                return plan.measure(long_seconds(get_num_threads() or 1))  # the plan checks for a fork itself
-
-    @contextmanager
-    def _trial(self, source: PlanSource) -> Iterator[Frame]:
-        """A frame for measurements. The next frame takes over its arena, whose pages the system has filled."""
-        frame = self._frame(source)
-        try:
-            yield frame
-        finally:
-            self._spare_arenas.append(frame.arena)
-
-    def _frame(self, source: PlanSource) -> Frame:
-        try:
-            arena = self._spare_arenas.pop()
-        except IndexError:
-            arena = None
-        return Frame(self.placement, self.parts, self.ending, source, arena)
+    @abstractmethod
+    def _reports(self) -> tuple[PartitionReport, ...]:
+        """The reports of the partitions, which are made when they are first read."""
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:
         """The reports of the partitions."""
-        return tuple(note.report(index, self._threads.get(index)) for index, note in enumerate(self._notes))
+        return self._reports()
 
     def check_out(self) -> Frame:
         """A frame for one run; ``give_back`` returns it afterwards."""
@@ -232,34 +75,9 @@ class Program:
         frame.release()
         self.free_frames.append(frame)
 
-
-def _compiled(compiled: Callable[..., Schedule], threads: Threads, most: int, unkept: frozenset[int]) -> Schedule:
-    """The schedule, compiled for these threads, or at most for ``most``.
-
-    The constants of the steps ``unkept`` are prepared in every run.
-    """
-    count, share = ThreadCount(), not isinstance(threads, int)
-    try:
-        count.use(threads if isinstance(threads, int) else min(most, count.before))
-        return compiled(share=share, unkept=unkept)
-    finally:
-        restore_threads(count.before)
-
-
-def _parts(steps: Sequence[CompiledStep | NumpyStep]) -> list[range | NumpyStep]:
-    """The steps in order: ranges of successive library steps, which are counted by themselves, and numpy steps."""
-    parts: list[range | NumpyStep] = []
-    count = 0
-    for is_numpy, group in groupby(steps, lambda step: isinstance(step, NumpyStep)):
-        if is_numpy:
-            parts += [step for step in group if isinstance(step, NumpyStep)]
-        else:
-            first, count = count, count + sum(1 for _ in group)
-            parts.append(range(first, count))
-    return parts
-
-
-def _refuse_fallback(reports: Sequence[PartitionReport]) -> None:
-    lines = [f"{', '.join(report.ops)}: {report.reason}" for report in reports]
-    if lines:
-        raise UnsupportedError("the library does not run all of the graph:\n  " + "\n  ".join(lines))
+    def _frame(self, source: PlanSource) -> Frame:
+        try:
+            arena = self._spare_arenas.pop()
+        except IndexError:
+            arena = None
+        return Frame(self.placement, self.parts, self.ending, source, arena)

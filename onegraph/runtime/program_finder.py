@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from .._util.fork_safety import cached_property
 from ..builder.graph import DataGraph
 from ..capi.caches import give_up_constants
 from ..capi.thread_affinity import calling_thread
@@ -12,9 +13,8 @@ from ..compiler.shared_constants import SharedConstants
 from ..errors import OutOfMemoryError, StatusError, UnsupportedError
 from ..native.gc_pause import without_collector
 from ..opset.editions.registry import HOST
+from ..opset.schema import Shape
 from ..opset.shapes import known
-from ..transform.specialise import specialise
-from ..transform.stages import stages
 from .arguments import value_inputs
 from .compile_options import Options, refuse_unknown_partitions
 from .interface import Arrays, Interface
@@ -31,10 +31,11 @@ class ProgramFinder:
     """The programs of an executable, for several threads. It compiles a graph with known shapes at once.
 
     Args:
-        graph: the graph of one call, in which variables are inputs and outputs.
+        graph: the graph of one call, in which variables are inputs and outputs; what reads it, if there is a program.
         interface: the inputs, outputs and variables of the executable.
         options: the options of the compilation.
         executable: makes the executables of stages, from a graph and options by name.
+        program: the program of a graph with known shapes, if it is known already.
 
     Attributes:
         quick: runs a call with one call into C, or returns None and does nothing.
@@ -43,20 +44,46 @@ class ProgramFinder:
     """
 
     def __init__(
-        self, graph: DataGraph, interface: Interface, options: Options, executable: Callable[..., Runnable]
+        self,
+        graph: Callable[[], DataGraph],
+        interface: Interface,
+        options: Options,
+        executable: Callable[..., Runnable],
+        program: Program | None = None,
     ) -> None:
-        self.graph, self.options = graph, options
+        self._read, self.options = graph, options
         self._interface, self._executable = interface, executable
-        self.cache, self._shared = Cache(CAPACITY), SharedConstants(graph)
-        self.value_inputs = value_inputs(graph)
+        self.cache = Cache(CAPACITY)
         self.quick: QuickCall = decline
         self._static: Entry | None = None
-        self._is_static = not self.value_inputs and all(known(tensor.shape) for tensor in graph.inputs.values())
+        if program is not None:
+            self.value_inputs: Sequence[str] = ()
+            self._is_static = True
+            self.cache.find((), lambda: self._entry_of(program))
+            self.find({})
+            return
+        inputs = self.graph.inputs
+        self.value_inputs = value_inputs(self.graph)
+        self._is_static = not self.value_inputs and all(known(tensor.shape) for tensor in inputs.values())
         if self._is_static:
             self.find({})
         elif interface.state is None:
-            names = [*graph.inputs]
+            names = [*inputs]
             self.quick = dispatch(self.cache, len(names), [*map(names.index, self.value_inputs)])
+
+    @cached_property
+    def graph(self) -> DataGraph:
+        """The graph of one call."""
+        return self._read()
+
+    @cached_property
+    def _shared(self) -> SharedConstants:
+        return SharedConstants(self.graph)
+
+    def only_program(self) -> Program | None:
+        """The program of a graph with known shapes; None for other graphs."""
+        program = self.find({}).program if self._is_static else None
+        return program if isinstance(program, Program) else None
 
     def find(self, given: Arrays) -> Entry:
         """The entry for the shapes of these arrays."""
@@ -69,7 +96,12 @@ class ProgramFinder:
         values = {name: given[name].copy() for name in self.value_inputs}
         shapes = {name: array.shape for name, array in given.items()}
         key = (*shapes.values(), *(value.tobytes() for value in values.values()))
-        return self._entry(key, lambda: specialise(self.graph, shapes, values))
+        return self._entry(key, lambda: self._specialised(shapes, values))
+
+    def _specialised(self, shapes: Mapping[str, Shape], values: Arrays) -> DataGraph:
+        from ..transform.specialise import specialise
+
+        return specialise(self.graph, shapes, values)
 
     def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
         """The entry of a key; if another thread owns its program, an entry for this thread alone."""
@@ -94,6 +126,10 @@ class ProgramFinder:
         return error.with_traceback(None)  # the traceback would keep the program alive
 
     def _compile(self, graph: DataGraph) -> Entry:
+        from ..transform.specialise import specialise  # a kept program does not wait for the import of the compiler
+        from ..transform.stages import stages
+        from .compiled_program import CompiledProgram
+
         options = self.options
         if self._is_static and any(op.edition == HOST for op in graph.ops):
             graph = specialise(graph, {})  # computes what follows from the shapes
@@ -105,8 +141,13 @@ class ProgramFinder:
             compiled = partial(self._executable, **options._replace(threads=threads)._asdict())
             return Entry(Staged(graph, parts, compiled), decline)
         updates = {} if self._interface.state is None else self._interface.state.updates
-        program = without_collector(lambda: Program(graph, **options._asdict(), updates=updates, shared=self._shared))
+        program = without_collector(
+            lambda: CompiledProgram(graph, **options._asdict(), updates=updates, shared=self._shared)
+        )
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
+        return self._entry_of(program)
+
+    def _entry_of(self, program: Program) -> Entry:
         quick = None if self._interface.state is not None else quick_call(program, self._interface.result)
         return Entry(program, quick or decline)

@@ -8,12 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ..builder.graph import DataGraph
-from ..compiler.report import PartitionReport, Report
 from ..ir.op import Array
-from ..reference import run_op
-from ..transform.stages import Stages
 
 if TYPE_CHECKING:
+    from ..compiler.report import PartitionReport, Report
+    from ..transform.stages import Stages
     from .profile import Profile
 
 OPEN_SHAPE = "the shape of a result depends on contents, so numpy runs the op and the rest is compiled for its result"
@@ -52,6 +51,8 @@ class Staged:
 
     def _needed(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs of the last stage, by name."""
+        from ..reference import run_op  # few executables have stages
+
         graph, stages, found = self._graph, self._stages, dict[str, Array]()
         if self._first is not None:
             found.update(self._first._run_by_name(given))
@@ -81,6 +82,8 @@ class Staged:
         return joined(first, self._rest.profile(*needed.values(), runs=runs), len(self._first_reports()))
 
     def _first_reports(self) -> tuple[PartitionReport, ...]:
+        from ..compiler.report import PartitionReport
+
         if self._first is not None:
             return self._first.report().partitions
         kinds, names = (tuple([getattr(op, what) for op in self._stages.heads]) for what in ("kind", "name"))

@@ -56,11 +56,11 @@ def write_model(folder: Path, text: str, arrays: Mapping[str, Array], settings: 
     )
 
 
-def read_model(folder: Path) -> tuple[Mapping[str, object], bytes]:
-    """The settings of a model, and the contents of ``graph.json``; the checksums of both files fit.
+def read_settings(folder: Path) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """The settings of a model, and the checksums of its other files.
 
     Raises:
-        FormatError: a file is missing or broken, was changed, or was written by a newer onegraph.
+        FormatError: the file is missing or broken, or was written by a newer onegraph.
     """
     place = folder / MODEL
     try:
@@ -70,11 +70,20 @@ def read_model(folder: Path) -> tuple[Mapping[str, object], bytes]:
         sums = json_object(raw.get("checksums"), "checksums")
         for name in (GRAPH, CONSTANTS):
             json_integer(sums.get(name), f"checksums.{name}", 0, CHECKSUM, "a checksum")
-        settings = json_object(raw.get("settings"), "settings")
+        return json_object(raw.get("settings"), "settings"), sums
     except FormatError as error:
         if error.where == str(place):
             raise
         raise FormatError(f"{place}: {error.where}", error.given, error.expected) from None
+
+
+def read_model(folder: Path) -> tuple[Mapping[str, object], bytes]:
+    """The settings of a model, and the contents of ``graph.json``; the checksums of both files fit.
+
+    Raises:
+        FormatError: a file is missing or broken, was changed, or was written by a newer onegraph.
+    """
+    settings, sums = read_settings(folder)
     graph = read_file(folder / GRAPH)
     if zlib.crc32(graph) != sums[GRAPH]:
         raise FormatError(str(folder / GRAPH), "other contents", SAVED)

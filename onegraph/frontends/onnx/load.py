@@ -1,30 +1,25 @@
-"""Reads a model: a path, bytes, or a proto of the package onnx."""
+"""Checks the arguments of ``load``; ``read`` reads the model."""
 
 from __future__ import annotations
 
 import os
-import stat
-import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..._util.collector_pause import CollectorPause
 from ..._util.exact_types import elements, has_type, whole
 from ..._util.paths import path_of
 from ..._util.validation import as_dict
-from ...arrays.mapped_files import MappedFile
 from ...arrays.ndarrays import array_of
+from ...builder.origin import is_known, key_of, origin_of
 from ...errors import ArgumentError, FormatError, shown
 from ...graph import Graph
 from ...ir.op import Array
 from ...ir.tensor_type import as_shape
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
-from .importer import Importer
-from .precision import narrowed
-from .protos import ModelProto
-from .storage import Storage
-from .wire import Pieces, cut
+from .unread import UnreadGraph
 
 
 def load(
@@ -80,59 +75,36 @@ def load(
     wanted = DataType.f32 if dtype is None else DataType.of(dtype)
     if wanted not in (DataType.f32, DataType.bf16):
         raise ArgumentError(f"dtype: {shown(dtype)}; expected f32, bf16 or None")
-    with CollectorPause():
-        graph = _loaded(model, shapes, values)
-        return narrowed(graph) if wanted is DataType.bf16 else graph
-
-
-def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[str, object] | None) -> Graph:
-    given = {name: _shape(name, one) for name, one in _named("shapes", shapes).items()}
+    sizes = {name: _shape(name, one) for name, one in _named("shapes", shapes).items()}
     known = {name: _value(name, one) for name, one in _named("values", values).items()}
-    if has_type(model, _model_classes()):
-        return Importer(model, Storage(None, Pieces(), None), given, known).graph()
-    if has_type(model, (bytes, bytearray, memoryview)):
-        with _bytes(model) as data:
-            pieces = cut(data)
-            return Importer(_parsed(pieces, "model"), Storage(data, pieces, None), given, known).graph()
-    path = path_of("model", model, "a path, the bytes of a model, or an ModelProto")
-    try:
-        # O_NONBLOCK: opening a pipe must not wait.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or not status.st_size:
-                raise FormatError(str(path), "an empty file, or none", "a file with a model in the ONNX format")
-            mapped = MappedFile.of(file.fileno(), path)
-    except OSError as error:
-        raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
-    with memoryview(mapped) as data:
-        pieces = cut(data)
-    graph = Importer(_parsed(pieces, str(path)), Storage(mapped, pieces, path.parent), given, known).graph()
-    mapped.give_back()
-    return graph
+    with CollectorPause():
+        if not has_type(model, (str, os.PathLike)):
+            from .read import read_contents
+
+            return read_contents(model, sizes, known, wanted)
+        return _of_file(path_of("model", model, "the path of a model"), sizes, known, wanted)
 
 
-def _model_classes() -> tuple[type, ...]:
-    """The class of models, and that of the package onnx if it is imported, which protobuf may make anew."""
-    return ModelProto, getattr(sys.modules.get("onnx"), "ModelProto", ModelProto)
+def _of_file(path: Path, shapes: Mapping[str, Any], values: Mapping[str, Array], dtype: DataType) -> Graph:
+    """The graph of a model, which is read when it is needed if a program of it was kept."""
+    contents = [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in sorted(values.items())]
+    arguments = sorted(shapes.items()), contents, dtype
+    key = key_of(path, *arguments)
 
+    def read() -> Graph:
+        from .read import read_file
 
-def _bytes(model: bytes | bytearray | memoryview) -> memoryview:
-    try:
-        return memoryview(model).cast("B")
-    except TypeError:  # a memoryview with steps
-        raise ArgumentError("model: a view with gaps between its bytes; expected contiguous bytes") from None
+        with CollectorPause():
+            graph, files = read_file(path, shapes, values, dtype)
+        graph._origin = origin_of(key, files, graph)
+        return graph
 
+    def read_again() -> Graph:
+        if key_of(path, *arguments) != key:
+            raise FormatError(str(path), "a file that has changed since it was loaded", "the same file; load it again")
+        return read()
 
-def _parsed(pieces: Pieces, where: str) -> ModelProto:
-    model = ModelProto()
-    try:
-        model.ParseFromString(pieces.structure)
-    except Exception as error:  # protobuf raises errors of many classes
-        raise FormatError(where, str(error), "a model in the ONNX format") from None
-    if not model.HasField("graph"):
-        raise FormatError(where, "no graph", "a model in the ONNX format")
-    pieces.structure = b""
-    return model
+    return UnreadGraph(key, read_again) if key is not None and is_known(key) else read()
 
 
 def _named(what: str, given: object) -> Mapping[str, Any]:

@@ -55,6 +55,11 @@ class Storage:
         self.directory = None if directory is None else Path(os.path.realpath(directory))
         self._maps: dict[Path, MappedFile | None] = {}
 
+    def files(self) -> list[MappedFile]:
+        """The files that were read so far."""
+        found = [self.source, *self._maps.values()]
+        return [file for file in found if isinstance(file, MappedFile)]
+
     def array(self, tensor: TensorProto, where: str) -> Array:
         """The contents of a tensor.
 

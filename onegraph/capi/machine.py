@@ -1,0 +1,31 @@
+"""Names all that decides how the library compiles and how fast it runs: versions, processor, threads, settings."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from .._version import __version__
+from ..native.library import HASH, VERSION
+from .settings import get_cpu_isa, get_default_fpmath_mode
+
+PREFIXES = ("ONEDNN_", "DNNL_", "OMP_", "GOMP_")  # of variables that the library or its runtime reads
+_cpu: list[str] = []
+
+
+def machine() -> tuple[object, ...]:
+    """Plain data that is equal in processes for which the library compiles the same."""
+    variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(PREFIXES))
+    settings = get_cpu_isa(), get_default_fpmath_mode(), variables
+    return __version__, VERSION, HASH, *settings, _cpu_model(), sorted(os.sched_getaffinity(0))
+
+
+def _cpu_model() -> str:
+    """The name of the first processor, as Linux gives it; empty if it gives none."""
+    if not _cpu:
+        text = b""
+        with suppress(OSError), open("/proc/cpuinfo", "rb", buffering=0) as file:
+            text = file.read(2048)  # of machines with many processors, the whole file takes long
+        names = [line for line in text.decode(errors="replace").splitlines() if line.startswith("model name")]
+        _cpu.append(names[0].partition(":")[2].strip() if names else "")
+    return _cpu[0]

@@ -1,0 +1,90 @@
+"""Reads a model whose arguments were checked: a file, bytes, or a proto of the package onnx."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..._util.exact_types import has_type
+from ..._util.paths import path_of
+from ...arrays.mapped_files import MappedFile
+from ...errors import ArgumentError, FormatError
+from ...graph import Graph
+from ...ir.op import Array
+from ...opset.dtypes import DataType
+from ...opset.schema import Shape
+from .importer import Importer
+from .precision import narrowed
+from .protos import ModelProto
+from .storage import Storage
+from .wire import Pieces, cut
+
+Shapes = Mapping[str, int | Shape | list[Shape]]  # of inputs by name, and sizes of dims
+
+
+def read_contents(model: object, shapes: Shapes, values: Mapping[str, Array], dtype: DataType) -> Graph:
+    """The graph of the bytes of a model, or of a proto; see :func:`onegraph.onnx.load`.
+
+    Args:
+        model: whatever the caller gave instead of a path.
+        shapes, values: as plain data.
+        dtype: f32 or bf16.
+    """
+    if has_type(model, _model_classes()):
+        graph = Importer(model, Storage(None, Pieces(), None), shapes, values).graph()
+    elif has_type(model, (bytes, bytearray, memoryview)):
+        with _bytes(model) as data:
+            pieces = cut(data)
+            graph = Importer(_parsed(pieces, "model"), Storage(data, pieces, None), shapes, values).graph()
+    else:
+        path_of("model", model, "a path, the bytes of a model, or an ModelProto")
+        raise AssertionError
+    return narrowed(graph) if dtype is DataType.bf16 else graph
+
+
+def read_file(
+    path: Path, shapes: Shapes, values: Mapping[str, Array], dtype: DataType
+) -> tuple[Graph, Sequence[MappedFile]]:
+    """The graph of a model, and the files that it was read from."""
+    try:
+        # O_NONBLOCK: opening a pipe must not wait.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or not status.st_size:
+                raise FormatError(str(path), "an empty file, or none", "a file with a model in the ONNX format")
+            mapped = MappedFile.of(file.fileno(), path)
+    except OSError as error:
+        raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
+    with memoryview(mapped) as data:
+        pieces = cut(data)
+    storage = Storage(mapped, pieces, path.parent)
+    graph = Importer(_parsed(pieces, str(path)), storage, shapes, values).graph()
+    mapped.give_back()
+    return narrowed(graph) if dtype is DataType.bf16 else graph, storage.files()
+
+
+def _model_classes() -> tuple[type, ...]:
+    """The class of models, and that of the package onnx if it is imported, which protobuf may make anew."""
+    return ModelProto, getattr(sys.modules.get("onnx"), "ModelProto", ModelProto)
+
+
+def _bytes(model: bytes | bytearray | memoryview) -> memoryview:
+    try:
+        return memoryview(model).cast("B")
+    except TypeError:  # a memoryview with steps
+        raise ArgumentError("model: a view with gaps between its bytes; expected contiguous bytes") from None
+
+
+def _parsed(pieces: Pieces, where: str) -> ModelProto:
+    model = ModelProto()
+    try:
+        model.ParseFromString(pieces.structure)
+    except Exception as error:  # protobuf raises errors of many classes
+        raise FormatError(where, str(error), "a model in the ONNX format") from None
+    if not model.HasField("graph"):
+        raise FormatError(where, "no graph", "a model in the ONNX format")
+    pieces.structure = b""
+    return model

@@ -1,0 +1,204 @@
+"""Makes a program in a later process of what ``program_writer`` has written of it.
+
+The process neither reads and lowers the graph nor searches and measures. It only lets the library compile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._util.processor_share import Share
+from .._util.validation import integer
+from ..arrays.mapped_files import MappedFile
+from ..arrays.ndarrays import aligned_empty
+from ..builder.graph import DataGraph
+from ..capi.thread_affinity import calling_thread
+from ..capi.threads import MAX_THREADS
+from ..compiler.lowered import Step, Value
+from ..compiler.steps import CompiledStep, Ending, NumpyStep
+from ..errors import OneGraphError
+from ..ir.op import Array, LogicalTensor, Op, make_tensor
+from ..native.library import DTYPE_NAMES, ffi
+from ..opset.dtypes import DataType
+from .compile_options import Options
+from .kept_partitions import Json, NotKeptError, restored
+from .placement import Placement, copy_of, span
+from .plan import PlanSource
+from .program import Program
+
+if TYPE_CHECKING:
+    from ..compiler.report import PartitionReport
+
+
+class KeptProgram(Program):
+    """A program that an earlier process has compiled.
+
+    Args:
+        data: what ``written`` returned.
+        files: the mapped files, in the same order.
+        options: the options of the compilation.
+        read: reads the graph.
+
+    Raises:
+        NotKeptError: it does not fit this process.
+    """
+
+    def __init__(
+        self, data: bytes, files: Sequence[MappedFile], options: Options, read: Callable[[], DataGraph]
+    ) -> None:
+        self._read = read
+        try:
+            self._restore(data, files, options)
+        except (OneGraphError, LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise NotKeptError(str(error)) from error
+
+    def _restore(self, data: bytes, files: Sequence[MappedFile], options: Options) -> None:
+        whole, self._described, own = _sections(data)
+        kept = json.loads(whole)
+        super().__init__(_interface(kept), Share(*kept["share"]))
+        self.placement = _placement(self.graph, kept, [*files, own])
+        compiled = restored(kept, options.fpmath_mode, options.policy, self.share.threads)
+        self.step_notes, self.in_c, self.ending = kept["step_notes"], kept["in_c"], Ending(0, frozenset())
+        self.parts = [*map(_kept_part, kept["parts"])]
+        steps = [
+            CompiledStep(compiled[number], compiled[number], pieces, n_inputs, (), note, 0, shifts=shifts)
+            for number, pieces, n_inputs, shifts, note in kept["steps"]
+        ]
+        owners = {owner for step in steps if (owner := step.compiled.owner_thread) is not None}
+        self.owner_thread = calling_thread() if owners else None
+        placed = self.placement
+        places, pages = placed.places(), placed.file_pages()
+        limit, *threads = [integer("threads", count, 0, MAX_THREADS) for count in (kept["limit"], *kept["threads"])]
+        self.source = PlanSource(steps, places, placed.n_slots, limit, pages, bound=kept["bound"])
+        self.source.threads = threads
+        _refuse_outside(self.source, placed)
+
+    def whole_graph(self) -> DataGraph:
+        """The graph of the model, which is read now."""
+        from ..transform.specialise import specialise
+
+        return specialise(self._read()._as_step(), {})
+
+    def _reports(self) -> tuple[PartitionReport, ...]:
+        return tuple(_kept_report(index, one) for index, one in enumerate(json.loads(self._described)))
+
+
+def _sections(data: bytes) -> Iterator[Any]:
+    """The program and the reports as JSON, and the constants at an address that the library bears."""
+    sizes = [int.from_bytes(data[at : at + 8], "little") for at in (0, 8, 16)]
+    at = 24
+    if at + sum(sizes) != len(data):
+        raise NotKeptError("another size")
+    for size in sizes[:2]:
+        yield data[at : at + size]
+        at += size
+    own = aligned_empty((sizes[2],), np.dtype(np.uint8))
+    own[...] = np.frombuffer(data, np.uint8, sizes[2], at)
+    own.flags.writeable = False
+    yield own
+
+
+def _interface(kept: Json) -> DataGraph:
+    """A graph without ops, with the inputs and outputs of the program."""
+    graph = DataGraph()
+    for side, named in (("inputs", graph._inputs), ("outputs", graph._outputs)):
+        for name, number, dtype, shape, strides in kept[side]:
+            tensor = make_tensor(number, DataType(dtype), tuple(shape), _dims(strides), name, None, (), None)
+            named[name] = graph._by_id.setdefault(number, tensor)
+    return graph
+
+
+def _dims(given: Json) -> tuple[int, ...] | None:
+    return None if given is None else tuple(given)
+
+
+def _placement(graph: DataGraph, kept: Json, memory: Sequence[MappedFile | Array]) -> Placement:
+    values = {
+        number: Value(number, DataType(dtype), tuple(shape), tuple(strides), storage, name, None, offset)
+        for number, dtype, shape, strides, storage, name, offset in kept["values"]
+    }
+    constants = {number: _array(memory, place, is_copy) for number, is_copy, place in kept["constants"]}
+    external = tuple(kept["external"])
+    return Placement(
+        graph,
+        values,
+        tuple([(name, number) for name, number in kept["direct"]]),
+        tuple([(name, number) for name, number in kept["copied"]]),
+        external,
+        constants,
+        {number: slot for slot, number in enumerate((*external, *constants), 1)},
+        dict(kept["offsets"]),
+        kept["arena_size"],
+        dict(kept["residents"]),
+        dict(kept["in_place"]),
+    )
+
+
+def _array(memory: Sequence[MappedFile | Array], place: Json, is_copy: bool) -> Array:
+    """A constant: a part of a file or of the bytes, which numpy refuses if it does not lie inside."""
+    index, offset, dtype, shape, strides = place
+    whole: Any = memory[index]
+    array: Array = np.ndarray(tuple(shape), DataType(dtype).numpy, whole, offset, tuple(strides))
+    array.flags.writeable = False
+    return copy_of(array) if is_copy else array
+
+
+def _kept_part(kept: Json) -> range | NumpyStep:
+    if isinstance(kept, list):
+        return range(*kept)
+    from ..compiler.numpy_steps import numpy_step, store  # imports the reference of every op
+
+    if "kind" not in kept:
+        return NumpyStep(store, tuple(kept["inputs"]), tuple(kept["outputs"]), kept["note"])
+    ins, outs = ([None if one is None else _kept_tensor(*one) for one in kept[side]] for side in ("inputs", "outputs"))
+    attrs = {name: tuple(value) if isinstance(value, list) else value for name, value in kept["attrs"].items()}
+    op = Op(0, kept["kind"], tuple(ins), tuple(outs), attrs, kept["name"], kept["edition"])  # type: ignore[arg-type]
+    inputs, outputs = kept["step"]
+    return numpy_step(Step(0, "reference", op.kind, tuple(inputs), tuple(outputs), op), {}, kept["note"])
+
+
+def _kept_tensor(number: int, dtype: str, shape: Json, name: str, contents: Json) -> LogicalTensor:
+    kind = DataType(dtype)
+    value = None if contents is None else np.array(contents, kind.numpy)
+    return make_tensor(number, kind, tuple(shape), None, name, value, (), None)
+
+
+def _kept_report(index: int, kept: Json) -> PartitionReport:
+    from ..compiler.report import PartitionReport
+
+    executor, kinds, names, reasons, sources, results, threads, arithmetic = kept
+    named = index, executor, tuple(kinds), tuple(names), tuple(reasons)
+    return PartitionReport(*named, _kept_ends(sources), _kept_ends(results), threads, arithmetic)
+
+
+def _kept_ends(kept: Json) -> tuple[Value, ...]:
+    return tuple(
+        [Value(0, DataType(dtype), tuple(shape), tuple(strides), 0, name) for name, dtype, shape, strides in kept]
+    )
+
+
+def _refuse_outside(source: PlanSource, placed: Placement) -> None:
+    """Refuse a program in which a step would leave the memory of a slot."""
+    sizes = [placed.arena_size, *[span(placed.values[number]) for number in placed.external]]
+    sizes += [_reach(constant) for constant in placed.constants.values()]
+    place = 0
+    for step in source.steps:
+        for index in range(step.n_inputs + step.n_outputs):
+            tensor, at = step.tensors[index], source.offsets[place]
+            dims = ffi.unpack(tensor.dims, tensor.ndims)
+            steps = ffi.unpack(tensor.layout.strides, tensor.ndims)
+            reach = 0 if 0 in dims else 1 + sum((dim - 1) * step for dim, step in zip(dims, steps, strict=True))
+            end = at + reach * DTYPE_NAMES[tensor.data_type].numpy.itemsize
+            if end > sizes[source.slots[place]] or min((at, *dims, *steps)) < 0:
+                raise NotKeptError("a step would leave its memory")
+            place += 1
+
+
+def _reach(array: Array) -> int:
+    """Bytes from the first element of an array to the end of the last one."""
+    steps = [(dim - 1) * step for dim, step in zip(array.shape, array.strides, strict=True)]
+    return sum(steps) + array.itemsize if array.size else 0

@@ -1,0 +1,123 @@
+"""Places the values of a program in memory: slots, offsets in the arena, and the caller's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..builder.graph import DataGraph
+from ..capi.settings import is_aligned, least_alignment
+from ..compiler.kernels import CompiledKernel
+from ..compiler.lowered import Value
+from ..compiler.memory_planner import Lifetime, aligned, plan_memory
+from ..compiler.report import nbytes
+from ..compiler.schedule import Schedule
+from ..compiler.steps import CompiledStep, NumpyStep
+from ..errors import StateError
+from .placement import ARENA, Placement, copy_of, span
+
+Steps = Sequence[CompiledStep | NumpyStep]
+
+
+def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
+    """Assign a slot to every piece of memory, and an offset in the arena to every intermediate."""
+    values, sizes, steps = schedule.values, schedule.sizes, schedule.steps
+    for value in values.values():
+        if value.storage != value.id and not _lies_inside(value, values[value.storage], sizes):
+            raise StateError(f"{value.name!r} would lie outside of its memory; this is a mistake in onegraph")
+    written, last = _liveness(values, steps)
+    inputs = [tensor.id for tensor in graph.inputs.values()]
+    names = {
+        tensor.id: name
+        for name, tensor in graph.outputs.items()
+        if tensor.id in written and tensor.id not in inputs and values[tensor.id].storage == tensor.id
+    }
+    copied = tuple((name, tensor.id) for name, tensor in graph.outputs.items() if names.get(tensor.id) != name)
+    last.update((values[number].storage, len(steps)) for _, number in copied)
+    external = (*inputs, *names)
+    bears_any_address = least_alignment() == 1
+    elsewhere = _read_outside_of_library(values, steps) | {values[number].storage for _, number in copied}
+    constants = {
+        number: constant
+        if is_aligned(constant) or (bears_any_address and number not in elsewhere)
+        else copy_of(constant)
+        for number in last
+        if (constant := values[number].constant) is not None
+    }
+    slots = {number: slot for slot, number in enumerate((*external, *constants), ARENA + 1)}
+    in_place = _in_place(steps)
+    lifetimes = [
+        Lifetime(number, aligned(sizes.get(number) or nbytes(values[number])), start, last[number])
+        for number, start in written.items()
+        if number not in slots
+    ]
+    offsets, arena_size = plan_memory(lifetimes, in_place)
+    residents: dict[int, list[int]] = {}
+    for number in {*_numpy_values(steps), *(number for _, number in copied)}:
+        residents.setdefault(values[number].storage, []).append(number)
+    over_inputs = {
+        target: source
+        for target, source in in_place.items()
+        if target in names and source in inputs and last[source] == written[target]
+    }
+    direct = tuple((name, number) for number, name in names.items())
+    return Placement(
+        graph, values, direct, copied, external, constants, slots, offsets, arena_size, residents, over_inputs
+    )
+
+
+def _liveness(values: Mapping[int, Value], steps: Steps) -> tuple[dict[int, int], dict[int, int]]:
+    """Two dictionaries by piece of memory: the step that first writes it, and the step that last uses it."""
+    written: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for index, step in enumerate(steps):
+        if isinstance(step, CompiledStep):
+            outputs, used = step.pieces[step.n_inputs :], step.pieces
+        else:
+            outputs = [values[number].storage for number in step.outputs]
+            used = [*outputs, *[values[number].storage for number in step.inputs if number is not None]]
+        for piece in outputs:
+            written.setdefault(piece, index)
+        for piece in used:
+            last[piece] = index
+    return written, last
+
+
+def _read_outside_of_library(values: Mapping[int, Value], steps: Steps) -> set[int]:
+    """The pieces of memory that numpy or a kernel of the package reads. Both want numbers at aligned addresses."""
+    found = {values[number].storage for number in _numpy_values(steps)}
+    for step in steps:
+        if isinstance(step, CompiledStep) and isinstance(step.compiled, CompiledKernel):
+            found.update(step.pieces)
+    return found
+
+
+def _in_place(steps: Steps) -> dict[int, int]:
+    """Outputs of library steps, each with the input whose memory it may reuse.
+
+    An input that the step reads as two values is excluded.
+    """
+    return {
+        target: source
+        for step in steps
+        if isinstance(step, CompiledStep)
+        for target, source in step.in_place
+        if step.pieces[: step.n_inputs].count(source) == 1
+    }
+
+
+def _numpy_values(steps: Steps) -> Iterator[int]:
+    """The values that numpy steps read or write."""
+    for step in steps:
+        if isinstance(step, NumpyStep):
+            yield from (number for number in (*step.inputs, *step.outputs) if number is not None)
+
+
+def _lies_inside(value: Value, whole: Value, sizes: Mapping[int, int]) -> bool:
+    """Whether every element of a view lies in the memory of ``whole``."""
+    if 0 in value.shape:
+        return True
+    steps = [(dim - 1) * step for dim, step in zip(value.shape, value.strides, strict=True)]
+    first = value.offset + sum(step for step in steps if step < 0)
+    last = value.offset + sum(step for step in steps if step > 0)
+    size = max(span(whole), sizes.get(whole.id, 0))
+    return first >= 0 and (last + 1) * value.dtype.numpy.itemsize <= size

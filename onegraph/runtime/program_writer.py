@@ -1,0 +1,182 @@
+"""Writes a compiled program as bytes, of which ``KeptProgram`` makes the program in a later process.
+
+The bytes have all that compiling has decided: the partitions and the tensors that they are compiled for, the place of
+every value, the numbers of threads, the report. Constants that lie in mapped files stay there; others are in the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..arrays.mapped_files import MappedFile, file_of
+from ..compiler.lowered import Value
+from ..compiler.memory_planner import aligned
+from ..compiler.numpy_steps import store
+from ..compiler.report import PartitionReport
+from ..compiler.steps import NumpyStep
+from ..ir.op import Array, LogicalTensor, schema_of
+from ..native.library import address_of
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import base_of
+from .compiled_program import CompiledProgram
+from .kept_partitions import Json, NotKeptError, described
+
+MOST_BYTES = 1 << 24  # of constants that are no part of a file
+SMALL_BYTES = 1 << 10  # of the contents of an input that decides a shape
+
+
+class _Constants:
+    """The places of arrays: in mapped files, or in bytes that are written too."""
+
+    def __init__(self, files: Sequence[MappedFile]) -> None:
+        self._files = files
+        self.own: list[Array] = []
+        self.size = 0
+
+    def place(self, array: Array, dtype: DataType) -> Json:
+        """Where an array lies: the index of the file, or -1 for the bytes; offset; data type; shape; strides."""
+        file = file_of(array)
+        if file is None:
+            at, self.size = self.size, aligned(self.size + array.nbytes)
+            if self.size > MOST_BYTES:
+                raise NotKeptError("too many bytes of constants")
+            array = np.ascontiguousarray(array)
+            self.own.append(array)
+            where = -1, at
+        else:
+            found = [index for index, one in enumerate(self._files) if one is file]
+            if not found:
+                raise NotKeptError("a constant lies in a file of another graph")
+            where = found[0], address_of(array) - file.address
+        return [*where, dtype.value, array.shape, array.strides]
+
+    def contents(self) -> bytes:
+        """The bytes."""
+        whole = bytearray(self.size)
+        at = 0
+        for array in self.own:
+            whole[at : at + array.nbytes] = array.tobytes()
+            at = aligned(at + array.nbytes)
+        return bytes(whole)
+
+
+def written(program: CompiledProgram, files: Sequence[MappedFile]) -> bytes:
+    """A program as bytes.
+
+    Args:
+        program: the program.
+        files: in which its constants may lie.
+
+    Raises:
+        NotKeptError: the program has variables, or something that is no plain data.
+    """
+    placed, graph, source = program.placement, program.graph, program.source
+    if any(source.keeps) or program.ending.n_steps:
+        raise NotKeptError("constants are found by a hash, or variables are updated")
+    constants = _Constants(files)
+    found = described(dict.fromkeys(source.compiled))
+    numbers = {one: index for index, one in enumerate(dict.fromkeys(source.compiled))}
+    used = {
+        *[tensor.id for tensor in (*graph.inputs.values(), *graph.outputs.values())],
+        *placed.external,
+        *[number for ids in placed.residents.values() for number in ids],
+    }
+    whole = {
+        "inputs": [*map(_end, graph.inputs.items())],
+        "outputs": [*map(_end, graph.outputs.items())],
+        "values": [_value(placed.values[number]) for number in sorted(used)],
+        "direct": placed.direct,
+        "copied": placed.copied,
+        "external": placed.external,
+        "constants": [[number, *_constant(program, number, constants)] for number in placed.constants],
+        "offsets": [*placed.offsets.items()],
+        "arena_size": placed.arena_size,
+        "residents": [*placed.residents.items()],
+        "in_place": [*placed.in_place.items()],
+        **found._asdict(),
+        "steps": [
+            [numbers[step.compiled], step.pieces, step.n_inputs, step.shifts, step.note] for step in program.steps
+        ],
+        "threads": source.threads,
+        "limit": source.limit,
+        "bound": source.bound,
+        "parts": [_part(program, part) for part in program.parts],
+        "in_c": program.in_c,
+        "step_notes": program.step_notes,
+        "share": program.share,
+    }
+    reports = [_report(report) for report in program._reports()]
+    try:
+        sections = [json.dumps(one, separators=(",", ":")).encode() for one in (whole, reports)]
+    except (TypeError, ValueError):
+        raise NotKeptError("an attribute is no plain data") from None
+    sections.append(constants.contents())
+    head = b"".join([len(one).to_bytes(8, "little") for one in sections])
+    return head + b"".join(sections)
+
+
+def _end(named: tuple[str, LogicalTensor]) -> Json:
+    name, tensor = named
+    return [name, tensor.id, tensor.dtype.value, tensor.shape, tensor.strides]
+
+
+def _value(value: Value) -> Json:
+    return [value.id, value.dtype.value, value.shape, value.strides, value.storage, value.name, value.offset]
+
+
+def _constant(program: CompiledProgram, number: int, constants: _Constants) -> Json:
+    """Whether a constant is a copy of a part of a file, at an address that its readers bear, and its place."""
+    array, value = program.placement.constants[number], program.placement.values[number]
+    given = value.constant
+    is_copy = given is not None and given is not array and file_of(given) is not None
+    return is_copy, constants.place(given if is_copy and given is not None else array, value.dtype)
+
+
+def _part(program: CompiledProgram, part: range | NumpyStep) -> Json:
+    if isinstance(part, range):
+        return [part.start, part.stop]
+    if part.run is store:
+        return {"inputs": part.inputs, "outputs": part.outputs, "note": part.note}
+    (step,) = program.notes[part.note].steps
+    op = step.op
+    if not step.whole:
+        raise NotKeptError("numpy runs a part of an op")
+    shaping = base_of(schema_of(op)).shape_inputs
+    tensors = [None if one is None else _typed(one, index in shaping) for index, one in enumerate(op.inputs)]
+    return {
+        "kind": op.kind,
+        "edition": op.edition,
+        "name": op.name,
+        "attrs": {name: _plain_attribute(value) for name, value in op.attrs.items()},
+        "inputs": tensors,
+        "outputs": [_typed(one, False) for one in op.outputs],
+        "step": [step.inputs, step.outputs],
+        "note": part.note,
+    }
+
+
+def _plain_attribute(value: object) -> Json:
+    if not isinstance(value, (bool, int, float, str, tuple)):
+        raise NotKeptError("an attribute is no plain data")
+    return value
+
+
+def _typed(tensor: LogicalTensor, with_contents: bool) -> Json:
+    contents = None
+    if with_contents and tensor.value is not None:
+        if tensor.value.nbytes > SMALL_BYTES or tensor.value.dtype.kind not in "if":
+            raise NotKeptError("large contents decide a shape")
+        contents = tensor.value.tolist()
+    return [tensor.id, tensor.dtype.value, tensor.shape, tensor.name, contents]
+
+
+def _report(report: PartitionReport) -> Json:
+    sources, results = (
+        [[one.name, one.dtype.value, one.shape, one.strides] for one in side]
+        for side in (report.sources, report.results)
+    )
+    named = report.executor, report.kinds, report.names, report.reasons
+    return [*named, sources, results, report.threads, report.arithmetic]
