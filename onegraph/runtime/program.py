@@ -43,6 +43,14 @@ class Program(ABC):
         free_frames: frames of finished runs, for reuse.
     """
 
+    placement: Placement
+    parts: Sequence[range | NumpyStep]
+    ending: Ending
+    source: PlanSource
+    in_c: bool
+    owner_thread: OwnerThread | None
+    step_notes: Sequence[int]
+
     def __init__(self, graph: DataGraph, share: Share) -> None:
         self.graph, self.share = graph, share
         self.free_frames: list[Frame] = []
