@@ -15,7 +15,9 @@ _cpu: list[str] = []
 
 def machine() -> tuple[object, ...]:
     """Plain data that is equal in processes for which the library compiles the same."""
-    variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(PREFIXES))
+    variables = sorted(
+        (name, value) for name, value in os.environ.items() if name.startswith(PREFIXES) and "VERBOSE" not in name
+    )
     settings = get_cpu_isa(), get_default_fpmath_mode(), variables
     return __version__, VERSION, HASH, *settings, _cpu_model(), sorted(os.sched_getaffinity(0))
 
