@@ -37,27 +37,29 @@ class TorchSetup(NamedTuple):
     training: bool
 
 
-def eager(module: Any) -> Any:
+def eager(module: Any, dtype: str) -> Any:
     return module
 
 
-def onegraph(module: Any) -> Any:
+def onegraph(module: Any, dtype: str) -> Any:
     import onegraph.torch
 
     return torch.compile(module, backend=onegraph.torch.backend)
 
 
-def inductor(freezing: bool) -> Callable[[Any], Any]:
-    return lambda module: torch.compile(module, options={"freezing": freezing})
+def inductor(freezing: bool) -> Callable[[Any, str], Any]:
+    return lambda module, dtype: torch.compile(module, options={"freezing": freezing})
 
 
-def openvino(module: Any) -> Any:
+def openvino(module: Any, dtype: str) -> Any:
+    """OpenVINO by default runs models in f32 in bf16 where the processor has it."""
     import openvino.torch  # noqa: F401
 
-    return torch.compile(module, backend="openvino", options={"aot_autograd": True})
+    config = {"INFERENCE_PRECISION_HINT": dtype}
+    return torch.compile(module, backend="openvino", options={"aot_autograd": True, "config": config})
 
 
-RUNNERS: dict[str, Callable[[Any], Any]] = {
+RUNNERS: dict[str, Callable[[Any, str], Any]] = {
     "onegraph": onegraph,
     "torch eager": eager,
     "Inductor": inductor(freezing=False),
@@ -78,7 +80,7 @@ def prepared(setup: TorchSetup) -> tuple[Callable[[], Any], dict[str, Any]]:
             torch.nn.init.normal_(one, std=0.02)
     module = module.to(dtype).train(setup.training)
     args = [one.to(dtype) if one.is_floating_point() else one for one in given]
-    model = RUNNERS[setup.runner](module)
+    model = RUNNERS[setup.runner](module, setup.dtype)
     run = training(model, module, args) if setup.training else inference(model, args)
     start = time.perf_counter()
     try:

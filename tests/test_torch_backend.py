@@ -313,6 +313,29 @@ def test_logarithms_of_numbers_near_one():
     torch.testing.assert_close(found, torch.log(x), rtol=1e-2, atol=2.5e-7)
 
 
+def test_results_of_one_call_are_read_by_several_parts():
+    def function(x):
+        first, second, third = torch.tanh(x @ x).split(4, 1)
+        return torch.linalg.inv(first @ second.T + torch.eye(12)) @ third
+
+    x = torch.eye(12) + 0.1 * torch.randn(12, 12)
+    torch.testing.assert_close(compiled(function)(x), function(x), rtol=1e-4, atol=1e-5)
+    assert onegraph.torch.stats().partitions == 2
+
+
+def test_a_mask_that_starts_from_zeros_is_a_constant():
+    def function(x):
+        y = torch.tanh(x @ x)
+        mask = y.new_zeros(4, 4)
+        mask[1:, :2] = 3
+        return torch.sigmoid(y + mask.masked_fill(mask != 0, -1.0) + torch.full_like(y, 2) @ y)
+
+    x = torch.randn(4, 4)
+    torch.testing.assert_close(compiled(function)(x), function(x))
+    found = onegraph.torch.stats()
+    assert (found.partitions, found.left) == (1, ())
+
+
 def test_statistics_name_what_is_left():
     def function(x):
         return torch.linalg.inv(x @ x) @ x

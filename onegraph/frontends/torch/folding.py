@@ -15,6 +15,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .lowering import is_call
 
 LARGEST = 2**26  # bytes of a tensor that is made of numbers alone
+# Ops that read the shape and the data type of their first input alone.
+FILLS = frozenset(
+    f"aten.{name}.default" for name in ("new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like")
+)
 
 
 def folded(gm: GraphModule, frozen: Mapping[FxNode, Any]) -> dict[FxNode, Any]:
@@ -32,7 +36,11 @@ def folded(gm: GraphModule, frozen: Mapping[FxNode, Any]) -> dict[FxNode, Any]:
             elif node.target is operator.getitem and node.args[0] in found:
                 found[node] = found[node.args[0]][node.args[1]]
             elif is_call(node) and _is_foldable(node, found):
-                args, kwargs = (map_arg(one, found.__getitem__) for one in (node.args, node.kwargs))
+                given = node.args
+                if str(node.target) in FILLS:
+                    given = _stand_in(node), *given[1:]
+                    node.args = ()  # reads no part that computes the input
+                args, kwargs = (map_arg(one, found.__getitem__) for one in (given, node.kwargs))
                 found[node] = node.target(*args, **kwargs)
     return found
 
@@ -55,12 +63,19 @@ def _attribute(gm: GraphModule, path: str) -> Any:
     return found
 
 
+def _stand_in(node: FxNode) -> Any:
+    """A tensor whose data type is that of the first input of a fill, and whose shape is that of the result."""
+    like, (source, *_) = node.meta["val"], node.all_input_nodes
+    return torch.empty_strided(like.shape, like.stride(), dtype=source.meta["val"].dtype)
+
+
 def _is_foldable(node: FxNode, found: Mapping[FxNode, Any]) -> bool:
     """Whether a call gives the same in every run, and no more than memory for parameters."""
     target: Any = node.target
     if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable:
         return False
-    if not all(one in found for one in node.all_input_nodes):
+    read = node.all_input_nodes[1:] if str(target) in FILLS else node.all_input_nodes
+    if not all(one in found for one in read):
         return False
     like = node.meta.get("val")
     likes = like if type(like) in (tuple, list) else [like]
@@ -72,5 +87,5 @@ def _is_foldable(node: FxNode, found: Mapping[FxNode, Any]) -> bool:
         if any(type(dim) is not int for dim in dims):
             return False
         size += like.numel() * like.element_size()
-    given = sum(found[one].nbytes for one in node.all_input_nodes if hasattr(found[one], "nbytes"))
+    given = sum(found[one].nbytes for one in read if hasattr(found[one], "nbytes"))
     return bool(size <= max(LARGEST, 2 * given))

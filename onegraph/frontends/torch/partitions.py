@@ -201,9 +201,10 @@ def divided(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind
         lines = [f"{node.target}: {reason}" for node, reason in refused.items()]
         raise UnsupportedError(f"ops of the {kind} graph that do not run here:\n  " + "\n  ".join(dict.fromkeys(lines)))
     partitioner = CapabilityBasedPartitioner(gm, _Supported(taken), allows_single_node_partition=True)
-    proposed = partitioner.propose_partitions()
+    proposed = _whole(gm, known, taken) or partitioner.propose_partitions()
     for one in proposed:
         _trim(one, found)
+        _with_results(one)
     kept = []
     for one in proposed:
         if _is_worth(one, found, options.smallest) or (strict and one.nodes):
@@ -230,6 +231,12 @@ def divided(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind
     return gm, region
 
 
+def _whole(gm: GraphModule, known: Mapping[FxNode, Any], taken: Mapping[FxNode, bool]) -> list[Proposed]:
+    """One part with all calls, if all run here: PyTorch's search takes seconds for a thousand calls."""
+    calls = [node for node in gm.graph.nodes if node.op == "call_function" and node not in known]
+    return [Proposed(0, calls)] if calls and all(taken.get(node) for node in calls) else []
+
+
 def _moves(node: FxNode, found: Mapping[FxNode, Verdict]) -> bool:
     return node in found and not found[node].reason and found[node].moves
 
@@ -246,6 +253,16 @@ def _trim(part: Proposed, found: Mapping[FxNode, Verdict]) -> None:
             last = all(one not in part.nodes for one in node.users)
             if first or last:
                 part.remove_node(node)
+
+
+def _with_results(part: Proposed) -> None:
+    """Put the results of a call into the part of the call, because no part takes or returns a list of tensors."""
+    for node in [*part.nodes]:
+        if node.target is operator.getitem and node.args[0] not in part.nodes:
+            part.remove_node(node)
+        for user in node.users:
+            if user.target is operator.getitem and user not in part.nodes:
+                part.add_node(user)
 
 
 VIEWS = frozenset(
