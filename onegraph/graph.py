@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from ._util.collector_pause import CollectorPause
+from ._util.late_imports import import_late
 from ._util.paths import path_of
 from .builder.graph import DataGraph
 from .builder.origin import Origin
@@ -101,9 +99,7 @@ class Graph(DataGraph):
             ArgumentError: an option is wrong, or the graph has no output.
             LibraryError: there is no usable oneDNN library.
         """
-        if RUNTIME not in sys.modules:
-            with CollectorPause():
-                import_module(RUNTIME)
+        import_late(RUNTIME)
         from .runtime.executable import compile_graph
         from .runtime.warm_start import keep
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ._util.collector_pause import CollectorPause
+
+if find_spec("onnx") is None:
+    raise ModuleNotFoundError("onegraph.onnx needs the package onnx; run: pip install onegraph[onnx]", name="onnx")
 
 with CollectorPause():
     from .frontends.onnx import load

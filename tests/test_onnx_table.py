@@ -16,7 +16,7 @@ onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
 ReferenceEvaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
 load = pytest.importorskip("onegraph.onnx").load
-LOWERINGS = pytest.importorskip("onegraph.frontends.onnx.node").LOWERINGS
+LOWERINGS = pytest.importorskip("onegraph.frontends.onnx.importer").LOWERINGS
 
 OPSET, IR = 23, 10
 

@@ -42,6 +42,8 @@ CASES = {
     "padding that reaches the end": ((1, 3, 3, 60), (1, 5, 5, 80), (80, 60, 3, 3), WIDE),
     "windows in the padding alone": ((1, 1, 1, 60), (1, 2, 2, 80), (80, 60, 2, 2), {**WIDE, "pads_end": [0, 0]}),
     "elements behind the last window": ((1, 6, 6, 60), (1, 2, 2, 80), (80, 60, 2, 2), {"strides": [3, 3]}),
+    "single elements": ((1, 3, 4, 160), (1, 3, 4, 120), (120, 160, 1, 1), {}),
+    "every other element": ((1, 5, 7, 160), (1, 3, 4, 120), (120, 160, 1, 1), {"strides": [2, 2]}),
     "one axis": ((3, 9, 80), (3, 4, 90), (90, 80, 3), {"strides": [2]}),
     "three axes": ((1, 3, 4, 3, 40), (1, 2, 3, 2, 60), (60, 40, 2, 2, 2), {}),
 }  # fmt: skip
@@ -75,6 +77,53 @@ def test_gradient_of_a_convolution_by_hand():
     model, ones = g.compile(), np.ones((1, 2, 2, 64), np.float32)
     found = model(x=ones, dy=ones)
     assert (found == np.array([[1, 2, 1], [2, 4, 2], [1, 2, 1]], np.float32)).all()
+
+
+def single(kind, data, weights, *, dtype="f32", weights_format="OIX", constant=False, then=None):
+    """A graph with a convolution of single elements, or its gradient by the data."""
+    axes = len(data) - 2
+    window = {"strides": [1] * axes, "dilations": [1] * axes, "pads_begin": [0] * axes, "pads_end": [0] * axes}
+    g = og.Graph()
+    x = g.input("x", dtype, data)
+    w = g.constant(RNG.standard_normal(weights).astype(np.float32)) if constant else g.input("w", dtype, weights)
+    attrs = {**window, "data_format": "NXC", "weights_format": weights_format}
+    if kind.endswith("Data"):
+        attrs["dst_shape"] = [*data[:-1], weights[1 if weights_format == "OIX" else -2]]
+    y = g.op(kind, [x, w], attrs)
+    g.output("y", y if then is None else g.op(then, [y]))
+    return g
+
+
+SINGLES = [
+    ("Convolution", (2, 7, 5, 96), (200, 96, 1, 1), "OIX"),
+    ("Convolution", (2, 7, 5, 96), (1, 1, 96, 200), "XIO"),
+    ("ConvolutionBackwardData", (2, 7, 5, 200), (200, 96, 1, 1), "OIX"),
+    ("ConvolutionBackwardData", (2, 7, 5, 200), (1, 1, 96, 200), "XIO"),
+    ("Convolution", (3, 9, 128), (128, 128, 1), "OIX"),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "weights", "weights_format"), SINGLES)
+def test_convolution_of_single_elements_is_one_product(kind, data, weights, weights_format):
+    assert compare(single(kind, data, weights, weights_format=weights_format))
+
+
+@needs_bf16
+@pytest.mark.parametrize(("kind", "data", "weights", "weights_format"), SINGLES)
+def test_low_precision_convolution_of_single_elements(kind, data, weights, weights_format):
+    assert compare(single(kind, data, weights, dtype="bf16", weights_format=weights_format), 2**-8)
+
+
+def test_convolution_that_the_library_fuses_stays():
+    assert not compare(single("Convolution", (2, 7, 5, 96), (200, 96, 1, 1), then="ReLU"))
+
+
+def test_convolution_with_constant_weights_stays():
+    assert not compare(single("Convolution", (2, 7, 5, 96), (200, 96, 1, 1), constant=True))
+
+
+def test_convolution_of_many_elements_stays():
+    assert not compare(single("Convolution", (1, 32, 32, 96), (200, 96, 1, 1)))
 
 
 OTHERS = {

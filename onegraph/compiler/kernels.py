@@ -28,7 +28,8 @@ KERNELS = {
 }
 ON_CODES = frozenset(["look_up", "rescale", "add", "multiply"])  # the last input is a table, or a list of numbers
 MOST_TOKENS = 2**31 - 1  # of the kernel for attention
-# The highest instruction set of attention and elementwise ops: ``onegraph_attention_level`` in ``include/onegraph.h``.
+# The highest instruction set of kernels with code of their own: see ``onegraph_attention_level`` in
+# ``include/onegraph.h``.
 LEVEL = 3
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
 

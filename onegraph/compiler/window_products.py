@@ -1,9 +1,13 @@
-"""Computes the gradient of a convolution by its weights as one product, where there are few windows.
+"""Computes convolutions of few windows, and their gradients, as products of matrices, which have plain layouts.
 
-The library's kernels write such a gradient in blocks, add the parts of the threads, and copy the blocks into the plain
-layout. With few windows, as of small images in a small batch, that takes several times as long as the arithmetic. With
-the elements under each window as a row of a matrix, the gradient is a product of two small matrices, which is written
-once. A kernel of the package copies the rows.
+The library copies weights that are no constants into blocks in every run, and writes their gradient in blocks, which it
+copies into the plain layout. With few windows, as of small images in a small batch, that takes several times as long as
+the arithmetic.
+
+With the elements under each window as a row of a matrix, the gradient by the weights is a product of two small
+matrices, which is written once. A kernel of the package copies the rows. Where windows are single elements, the data
+are such a matrix already, and the weights are the other one: the convolution and its gradient by the data are products,
+too.
 """
 
 from __future__ import annotations
@@ -15,18 +19,21 @@ from typing import NamedTuple
 
 from ..capi.settings import is_native
 from ..faults.ops.windows import WEIGHT_GRADIENTS
+from ..faults.use import BINARY, ELEMENTWISE, FOLDED
 from ..opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
 from ..opset.schema import AttrValue, TensorType
 from ..opset.shapes import known_dims
 from .lowered import Dims, Lowered, Step, dense_of
 from .rewrites import Part
 
-KINDS = frozenset(WEIGHT_GRADIENTS.split())
+GRADIENTS = frozenset(WEIGHT_GRADIENTS.split())
 CHANNELS_FIRST = frozenset(["OIX", "IOX"])  # formats of weights
+SINGLE = frozenset(["Convolution", "ConvolutionBackwardData"])  # with windows of single elements
 NOTE = "as a product of two matrices, because there are few windows"
-LEAST = 1 << 14  # elements of a gradient; fewer take no time
-# Windows for each channel of the result of the convolution, up to which the rows are small beside the gradient.
+LEAST = 1 << 14  # elements of weights; fewer take no time
+# Windows for each row and column of a gradient by weights, up to which the other matrices are small beside it.
 MOST_WINDOWS = 0.5
+MOST_ROWS = 512  # of data, up to which the copy of the weights takes long beside the product
 
 
 class Windows(NamedTuple):
@@ -51,22 +58,40 @@ def windows_of(step: Step) -> Windows:
 
 
 def multiply_windows(lowered: Lowered) -> Lowered:
-    """The graph with products in place of the gradients by weights that have few windows."""
+    """The graph with products in place of convolutions of few windows, and of their gradients."""
     found = {step.id: geometry for step in lowered.steps if (geometry := _suited(lowered, step)) is not None}
     return _Products(lowered).run(found) if found else lowered
 
 
 def _suited(lowered: Lowered, step: Step) -> ConvolutionGeometry | None:
     """The geometry of a step that is faster as a product; None for other steps."""
-    if step.kind not in KINDS or step.executor != "library" or step.part is None:
+    if step.kind not in GRADIENTS | SINGLE or step.executor != "library" or step.part is None:
         return None
-    found, gradient = convolution_geometry(step.part.call), lowered.values[step.outputs[0]]
-    if found is None or found.groups > 1 or found.data_format != "NXC" or prod(gradient.shape) < LEAST:
+    found, values = convolution_geometry(step.part.call), lowered.values
+    if found is None or found.groups > 1 or found.data_format != "NXC":
         return None
     if found.pads_begin is None or min(found.pads_begin, default=0) < 0:
         return None
-    *places, channels = lowered.values[_sides(step)[1]].shape
-    return found if prod(places) <= MOST_WINDOWS * channels else None
+    if step.kind in SINGLE:
+        weights, rows = values[step.inputs[1]], prod(values[step.inputs[0]].shape[:-1])
+        is_plain = len(step.inputs) == 2 and weights.constant is None and weights.dense
+        is_suited = is_plain and _has_single_elements(found) and rows <= MOST_ROWS
+        return found if is_suited and prod(weights.shape) >= LEAST and not _is_fused(lowered, step) else None
+    gradient, (*places, channels) = values[step.outputs[0]], values[_sides(step)[1]].shape
+    size = prod(gradient.shape)
+    return found if size >= LEAST and prod(places) <= MOST_WINDOWS * min(channels, size // channels) else None
+
+
+def _has_single_elements(found: ConvolutionGeometry) -> bool:
+    """Whether each element of the data is a window of its own."""
+    ends = [*(found.kernel or ()), *found.strides]
+    return all(size == 1 for size in ends) and not any((*(found.pads_begin or ()), *(found.pads_end or ())))
+
+
+def _is_fused(lowered: Lowered, step: Step) -> bool:
+    """Whether the library may compute an op behind a convolution together with it."""
+    behind = {other.kind for other in lowered.steps if step.outputs[0] in other.inputs}
+    return step.kind == "Convolution" and not behind.isdisjoint(BINARY | ELEMENTWISE | FOLDED)
 
 
 def _sides(step: Step) -> tuple[int, int]:
@@ -91,7 +116,8 @@ class _Products:
         """The graph with products in place of these steps; called once."""
         for step in self._lowered.steps:
             if step.id in found:
-                self._add_product(step, found[step.id])
+                add = self._add_single if step.kind in SINGLE else self._add_gradient
+                add(step, found[step.id])
             elif self._made.isdisjoint(step.outputs):
                 self._steps.append(step)
         read = self._returned | {number for step in self._steps for number in step.reads}
@@ -100,25 +126,45 @@ class _Products:
         numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
         return replace(self._lowered, values=self._values, steps=numbered)
 
-    def _add_product(self, step: Step, found: ConvolutionGeometry) -> None:
+    def _add_single(self, step: Step, found: ConvolutionGeometry) -> None:
+        """Add a convolution of single elements, or its gradient by the data."""
+        (data, weights), (result,) = step.inputs, step.outputs
+        values, is_first = self._values, found.weights_format in CHANNELS_FIRST
+        *places, channels = values[data].shape
+        rows, columns = prod(places), values[result].shape[-1]
+        is_turned = is_first == (step.kind == "Convolution")
+        left = self._matrix(step, data, (rows, channels))
+        right = self._matrix(step, weights, (columns, channels) if is_turned else (channels, columns))
+        product = self._new(result, (rows, columns), "matrix")
+        self._add(step, "MatMul", (left, right), product, {"transpose_b": is_turned})
+        self._reshape(step, product, result)
+
+    def _add_gradient(self, step: Step, found: ConvolutionGeometry) -> None:
+        """Add a gradient by the weights."""
         (wide, narrow), gradient = self._in_own_type(step)
         values, is_first = self._values, found.weights_format in CHANNELS_FIRST
         *places, channels = values[narrow].shape
         rows, size = prod(places), prod(values[gradient].shape) // channels
-        windows = self._new(wide, (rows, size), "windows")
-        taken = Windows(
-            tuple(places[1:]), known_dims(found.kernel), found.strides, found.dilations, found.pads_begin or ()
-        )
-        attrs: dict[str, AttrValue] = {**taken._asdict(), "channels_first": is_first}
-        self._steps.append(
-            step._replace(executor="windows", inputs=(wide,), outputs=(windows,), attrs=attrs, part=None, whole=False)
-        )
-        matrix = self._new(narrow, (rows, channels), "matrix")
+        if _has_single_elements(found):
+            windows = self._matrix(step, wide, (rows, size))
+        else:
+            windows = self._new(wide, (rows, size), "windows")
+            taken = Windows(
+                tuple(places[1:]), known_dims(found.kernel), found.strides, found.dilations, found.pads_begin or ()
+            )
+            attrs: dict[str, AttrValue] = {**taken._asdict(), "channels_first": is_first}
+            made = step._replace(executor="windows", inputs=(wide,), outputs=(windows,), attrs=attrs, part=None)
+            self._steps.append(made._replace(whole=False))
+        matrix = self._matrix(step, narrow, (rows, channels))
         product = self._new(gradient, (channels, size) if is_first else (size, channels), "matrix")
-        self._reshape(step, narrow, matrix)
-        ends = (matrix, windows) if is_first else (windows, matrix)
-        self._add(step, "MatMul", ends, product, {"transpose_a": True})
+        self._add(step, "MatMul", (matrix, windows) if is_first else (windows, matrix), product, {"transpose_a": True})
         self._reshape(step, product, gradient)
+
+    def _matrix(self, step: Step, source: int, shape: Dims) -> int:
+        """The number of a value as a matrix."""
+        matrix = self._new(source, shape, "matrix")
+        self._reshape(step, source, matrix)
+        return matrix
 
     def _in_own_type(self, step: Step) -> tuple[tuple[int, int], int]:
         """The two sides of a step and its gradient; those of 16 bits, if a gradient of them is computed in f32.

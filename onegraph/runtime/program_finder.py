@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from .._util.fork_safety import cached_property
+from .._util.late_imports import import_late
 from ..builder.graph import DataGraph
 from ..capi.caches import give_up_constants
 from ..capi.thread_affinity import calling_thread
@@ -24,6 +25,8 @@ from .program_cache import CAPACITY, Cache, Entry, dispatch
 from .quick_call import QuickCall, decline, quick_call
 from .staged import Runnable, Staged
 
+# They take 60 ms to import, for which a kept program does not wait.
+COMPILER = "onegraph.runtime.compiled_program", "onegraph.transform.specialise", "onegraph.transform.stages"
 COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
 
 
@@ -126,7 +129,8 @@ class ProgramFinder:
         return error.with_traceback(None)  # the traceback would keep the program alive
 
     def _compile(self, graph: DataGraph) -> Entry:
-        from ..transform.specialise import specialise  # a kept program does not wait for the import of the compiler
+        import_late(*COMPILER)
+        from ..transform.specialise import specialise
         from ..transform.stages import stages
         from .compiled_program import CompiledProgram
 

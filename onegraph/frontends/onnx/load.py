@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._util.collector_pause import CollectorPause
 from ..._util.exact_types import elements, has_type, whole
+from ..._util.late_imports import import_late
 from ..._util.paths import path_of
 from ..._util.validation import as_dict
 from ...arrays.ndarrays import array_of
@@ -20,6 +21,8 @@ from ...ir.tensor_type import as_shape
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from .unread import UnreadGraph
+
+READER = "onegraph.frontends.onnx.read"  # a kept program does not wait for its import
 
 
 def load(
@@ -79,6 +82,7 @@ def load(
     known = {name: _value(name, one) for name, one in _named("values", values).items()}
     with CollectorPause():
         if not has_type(model, (str, os.PathLike)):
+            import_late(READER)
             from .read import read_contents
 
             return read_contents(model, sizes, known, wanted)
@@ -92,6 +96,7 @@ def _of_file(path: Path, shapes: Mapping[str, Any], values: Mapping[str, Array],
     key = key_of(path, *arguments)
 
     def read() -> Graph:
+        import_late(READER)
         from .read import read_file
 
         with CollectorPause():
