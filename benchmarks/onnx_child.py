@@ -45,10 +45,10 @@ def prepared(setup: OnnxSetup) -> tuple[Run, dict[str, Any]]:
     with np.load(setup.inputs) as file:
         given = dict(file)
     make = RUNNERS[setup.runner](setup)
-    run, about = make(given)
+    run, describe = make(given)
     results = run()
-    about["at"] = time.monotonic()  # the same clock in all processes
-    about["peak"] = peak_memory()
+    at, peak = time.monotonic(), peak_memory()  # the same clock in all processes
+    about = {**describe(), "at": at, "peak": peak}
     if setup.results:
         np.savez(setup.results, *results)
     if setup.callers > 1:
@@ -75,7 +75,8 @@ def peak_memory() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
-Make = Callable[[dict[str, np.ndarray]], tuple[Run, dict[str, Any]]]
+# Makes a run, and a function that describes it, which is called after the first result.
+Make = Callable[[dict[str, np.ndarray]], tuple[Run, Callable[[], dict[str, Any]]]]
 
 
 def onegraph(setup: OnnxSetup) -> Make:
@@ -86,16 +87,19 @@ def onegraph(setup: OnnxSetup) -> Make:
     graph = onnx.load(setup.file, dtype=setup.precision)
     model = graph.compile(threads=1 if setup.callers > 1 else None)
 
-    def make(given: dict[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
-        run = model.bind(**given).run
+    def describe() -> dict[str, Any]:
         executors = [part.executor for part in model.report().partitions]
         counts = {name: executors.count(name) for name in sorted({*executors})}
+        return {"version": onegraph.__version__, "partitions": counts}
+
+    def make(given: dict[str, np.ndarray]) -> tuple[Run, Callable[[], dict[str, Any]]]:
+        run = model.bind(**given).run
 
         def results() -> Any:
             found = run()
             return found if isinstance(found, tuple) else (found,)
 
-        return results, {"version": onegraph.__version__, "partitions": counts}
+        return results, describe
 
     return make
 
@@ -118,8 +122,8 @@ def onnxruntime(setup: OnnxSetup) -> Make:
             options.optimized_model_filepath = str(optimized)
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
-    def make(given: dict[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
-        return lambda: session.run(None, given), {"version": onnxruntime.__version__}
+    def make(given: dict[str, np.ndarray]) -> tuple[Run, Callable[[], dict[str, Any]]]:
+        return lambda: session.run(None, given), lambda: {"version": onnxruntime.__version__}
 
     return make
 
@@ -136,13 +140,13 @@ def openvino(setup: OnnxSetup) -> Make:
     # With a path, a cached model is found before the file is read.
     compiled = core.compile_model(setup.file, "CPU", hints)
 
-    def make(given: dict[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
+    def make(given: dict[str, np.ndarray]) -> tuple[Run, Callable[[], dict[str, Any]]]:
         request, arrays = compiled.create_infer_request(), [given[port.any_name] for port in compiled.inputs]
 
         def run() -> Any:
             return request.infer(arrays, share_inputs=True, share_outputs=True).to_tuple()
 
-        return run, {"version": openvino.__version__}
+        return run, lambda: {"version": openvino.__version__}
 
     return make
 
