@@ -416,6 +416,13 @@ def test_export_runs_without_pytorch():
     np.testing.assert_allclose(run(graph, {"x": x.numpy()})["output"], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_export_warns_of_no_deprecated_call():
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        onegraph.torch.export(nn.Linear(4, 3), (torch.ones(2, 4),))
+    assert [str(one.message) for one in found if one.category is FutureWarning] == []
+
+
 def test_export_shares_the_memory_of_parameters():
     module = nn.Linear(4, 3)
     graph = onegraph.torch.export(module, (torch.ones(2, 4),))

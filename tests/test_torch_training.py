@@ -258,3 +258,24 @@ def test_a_parameter_without_a_gradient():
     module[0].requires_grad_(False)
     compiled(module)(x).sum().backward()
     assert [one is None for one in gradients(module)] == [True, True, False, False]
+
+
+def test_pictures_for_the_backward_graph_have_channels_last():
+    layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU()]
+    module = nn.Sequential(*layers, nn.Flatten(), nn.Linear(128, 2))
+    eager, exact = copy.deepcopy(module), copy.deepcopy(module).double()
+    x, kept = torch.randn(2, 3, 8, 8), []
+
+    def packed(tensor):
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(packed, lambda tensor: tensor):
+        results = compiled(module)(x), eager(x), exact(x.double())
+    pictures = [one for one in kept if one.dtype is torch.float32 and one.dim() == 4 and not one.is_contiguous()]
+    assert any(one.is_contiguous(memory_format=torch.channels_last) for one in pictures)
+    for one in results:
+        one.square().mean().backward()
+    for own, other, right in zip(module.parameters(), eager.parameters(), exact.parameters(), strict=True):
+        limit = 4 * (other.grad - right.grad).abs().max() + 1e-6 * right.grad.abs().max()
+        assert (own.grad - right.grad).abs().max() <= limit

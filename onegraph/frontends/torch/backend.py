@@ -11,12 +11,14 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 from torch.fx import GraphModule
+from torch.fx import Node as FxNode
 
 from .capture import decompositions, partitioned, whole_ops
 from .folding import folded, without_empty
 from .joint import with_true_types
 from .options import Options, options_of
 from .partitions import divided
+from .saved import saved_nodes, with_true_strides
 from .statistics import log
 
 MOST_MODULES = 64  # that share a captured graph, each with its parameters as constants
@@ -62,6 +64,7 @@ class Region:
         with_true_types(gm)
         self.gm, self.options, self.kind = gm, options, kind
         self.fixed = self._fixed() if kind == "inference" and options.freeze else []
+        self.saved = saved_nodes(gm) if kind == "forward" else frozenset()
         self.made: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
         self.writes = 0
         self.lock = threading.Lock()
@@ -102,19 +105,23 @@ class Region:
         if self.writes > MOST_WRITES:
             log.info("the parameters were written %d times: from now on they are inputs", self.writes)
             self.fixed, key = [], key[:1]
-        function = self._compile({place: arguments[place] for place in self.fixed})
+        function = self._compile(arguments)
         self.made[key] = function
         while len(self.made) > MOST_MODULES:
             self.made.popitem(last=False)
         return function
 
-    def _compile(self, fixed: dict[int, Any]) -> Callable[..., Any]:
-        copied = GraphModule(self.gm, _copied(self.gm))
+    def _compile(self, arguments: Sequence[Any]) -> Callable[..., Any]:
+        graph, copies = _copied(self.gm)
+        copied = GraphModule(self.gm, graph)
         inputs = [node for node in copied.graph.nodes if node.op == "placeholder"]
-        frozen = {inputs[place]: tensor.detach() for place, tensor in fixed.items()}
+        frozen = {inputs[place]: arguments[place].detach() for place in self.fixed}
+        if self.kind == "backward":
+            with_true_strides(copied, arguments)
         without_empty(copied)
         known = folded(copied, frozen)
-        made, _ = divided(copied, known, self.options, self.kind)
+        saved = frozenset(copies[node] for node in self.saved)
+        made, _ = divided(copied, known, self.options, self.kind, saved)
         function: Callable[..., Any] = made.forward
         return function
 
@@ -124,12 +131,13 @@ def _places(key: tuple[Any, ...]) -> tuple[Any, ...]:
     return key[0], *[place for place, _ in key[1:]]
 
 
-def _copied(gm: GraphModule) -> torch.fx.Graph:
+def _copied(gm: GraphModule) -> tuple[torch.fx.Graph, dict[FxNode, FxNode]]:
+    """A copy of a graph, and the copy of each node."""
     graph = torch.fx.Graph()
-    values: dict[Any, Any] = {}
-    result = graph.graph_copy(gm.graph, values)
+    copies: dict[FxNode, FxNode] = {}
+    result = graph.graph_copy(gm.graph, copies)
     graph.output(result)
-    return graph
+    return graph, copies
 
 
 __all__ = ["onegraph"]

@@ -40,7 +40,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for op, function in core_aten_decompositions().items()
         if str(op) not in LOWERINGS and torch.Tag.nondeterministic_seeded not in op.tags
     }
-    return {**found, aten.native_dropout.default: _dropout}
+    sized = {getattr(aten, name).vec: _sized(getattr(aten, name).default) for name in RESIZING}
+    return {**found, **sized, aten.native_dropout.default: _dropout}
 
 
 def _sized(op: Any) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,8 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
     if given is None or named is None:
         raise ArgumentError("export: the example inputs are a tuple, and those by name a dictionary")
     made: Any = module
-    with torch.no_grad(), whole_ops():
+    with torch.no_grad(), whole_ops(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`isinstance.treespec", FutureWarning)  # PyTorch warns of a call of its own
         program = torch.export.export(made, tuple(given), dict(named), strict=False)
         program = program.run_decompositions(decompositions())
     gm: Any = program.graph_module

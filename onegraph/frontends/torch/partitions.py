@@ -20,6 +20,7 @@ from ...errors import UnsupportedError
 from ...reference.host import KERNELS
 from .lowering import array_of, is_call, lower_graph
 from .options import Options
+from .saved import with_channels_last
 from .statistics import Left, Region, add, products_of
 from .support import Verdict, verdicts
 
@@ -187,8 +188,21 @@ class _Supported(OperatorSupportBase):
         return self.taken.get(node, False)
 
 
-def divided(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind: str) -> tuple[GraphModule, Region]:
+def divided(
+    gm: GraphModule,
+    known: Mapping[FxNode, Any],
+    options: Options,
+    kind: str,
+    saved: frozenset[FxNode] = frozenset(),
+) -> tuple[GraphModule, Region]:
     """The graph with parts that run here in the place of the calls of each part.
+
+    Args:
+        gm: a graph without mutations.
+        known: the results that are the same in every call.
+        options: the options of the backend.
+        kind: what the graph is, for the statistics.
+        saved: the results that only the backward graph reads.
 
     Raises:
         UnsupportedError: PyTorch would have to run a call, and the options forbid it.
@@ -211,6 +225,7 @@ def divided(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, kind
             kept.append(one)
         else:
             refused.update((node, ALONE_REASON) for node in one.nodes if is_call(node) and not found[node].moves)
+    with_channels_last(kept, saved)
     taken_calls = [node for one in kept for node in one.nodes if is_call(node)]
     multiplied = {node.name: products_of(node) for node in gm.graph.nodes if node not in known}
     names = [node.name for node in taken_calls]
