@@ -137,7 +137,10 @@ def test_navigation_lists_every_edition(name):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site as ``make docs`` builds it, but most editions have a few ops only, because their pages are alike."""
+    """The site as ``make docs`` builds it, but without pages of source code.
+
+    Most editions have a few ops only, because their pages are alike.
+    """
     root = tmp_path_factory.mktemp("checkout")
     for path in ROOT.iterdir():
         if path != DOCS:
@@ -146,6 +149,7 @@ def site(tmp_path_factory):
     target = root / "site"
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", str(root / "docs"), str(target)]
     command += ["-D", f"whole_editions={DEFAULT},legacy-1"]
+    command += ["-D", "extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon,sphinx_click"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return target
