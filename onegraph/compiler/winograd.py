@@ -32,9 +32,9 @@ from .shared_constants import derived
 # A transform takes 16 channels at once. With fewer channels than these, it takes as long as it saves.
 LANES, LEAST_CHANNELS = 16, 32
 LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which on three steps are worth their start
-# Tiles from which on reading the larger weights pays; and the largest share of the multiplications that are left, as
-# tiles at the ends of small images are computed in part for nothing.
-LEAST_TILES, MOST_LEFT = 40, 0.65
+# Pairs of channels for each tile, up to which the larger weights are worth their memory and the time to read them; and
+# the largest share of the multiplications that are left, as tiles at the ends of images are computed in part for nothing.
+MOST_PAIRS, MOST_LEFT = 1536, 0.65
 STRIP_BYTES = 3 << 20  # of the transformed tensors, which stay in the caches
 # The transform of weights, G w G^T.
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
@@ -131,7 +131,7 @@ class _Transforms:
             and channels % LANES == results % LANES == 0
             and min(channels, results) >= LEAST_CHANNELS
             and direct >= LEAST_PRODUCTS
-            and geometry.tiles >= LEAST_TILES
+            and channels * results <= MOST_PAIRS * geometry.tiles
             and left_over <= MOST_LEFT * direct
         )
         return geometry if is_worthwhile else None
