@@ -33,7 +33,7 @@ from .shared_constants import derived
 LANES, LEAST_CHANNELS = 16, 32
 LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which on three steps are worth their start
 # Pairs of channels for each tile, up to which the larger weights are worth their memory and the time to read them; and
-# the largest share of the multiplications that are left, as tiles at the ends of images are computed in part for nothing.
+# the largest share of the multiplications that are left, as tiles at the ends are computed for nothing.
 MOST_PAIRS, MOST_LEFT = 1536, 0.65
 STRIP_BYTES = 3 << 20  # of the transformed tensors, which stay in the caches
 # The transform of weights, G w G^T.
