@@ -35,7 +35,7 @@ LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which 
 # Pairs of channels for each tile, up to which the larger weights are worth their memory and the time to read them; and
 # the largest share of the multiplications that are left, as tiles at the ends are computed for nothing.
 MOST_PAIRS, MOST_LEFT = 1536, 0.65
-STRIP_BYTES = 3 << 20  # of the transformed tensors, which stay in the caches
+STRIP_BYTES = 12 << 20  # of the transformed tensors, which stay in the last cache; each strip has packed weights
 # The transform of weights, G w G^T.
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
