@@ -31,6 +31,8 @@ NAMES = (
 )
 # A module named as a package would hide the package from scripts in its folder.
 MODULES = {"onnx": "onnx_models", "torch": "torch_compile"}
+# Benchmarks whose results on machines with AMX stand beside those on other machines.
+BY_MACHINE, AMX = ("peak",), " with AMX"
 
 
 def main() -> int:
@@ -50,15 +52,23 @@ def main() -> int:
     results: dict[str, object] = {}
     try:
         for name in names:
-            results |= {name: measured(name, given)} if len(names) == 1 else in_process(name, given)
+            results |= {kept_as(name): measured(name, given)} if len(names) == 1 else in_process(name, given)
     except subprocess.CalledProcessError as error:
         return error.returncode  # the benchmark has said why
     finally:
         if given.json and results:
             kept = json.loads(given.json.read_text()) if given.json.exists() else {}
-            ordered = {name: (kept | results)[name] for name in NAMES if name in kept | results}
+            places = [place for name in NAMES for place in (name, f"{name}{AMX}")]
+            ordered = {place: (kept | results)[place] for place in places if place in kept | results}
             given.json.write_text(json.dumps(ordered, indent=2) + "\n")
     return 0
+
+
+def kept_as(name: str) -> str:
+    """The name under which the results of a benchmark are kept."""
+    from .results import cpu_flags
+
+    return f"{name}{AMX}" if name in BY_MACHINE and "amx_tile" in cpu_flags() else name
 
 
 def measured(name: str, given: argparse.Namespace) -> dict[str, object]:

@@ -1,8 +1,11 @@
-"""Share of the machine's peak: large MatMuls and convolutions against instructions on registers only."""
+"""Share of the machine's peak: products against multiply-adds on registers only, elementwise ops against a copy.
+
+A convolution counts the operations of its definition. One that needs fewer of them can exceed the peak.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from math import prod
@@ -14,7 +17,7 @@ import onegraph as og
 from onegraph import capi
 
 from .compiled import compiled
-from .fusion import arrays, convolution, int8_convolution, random, rng
+from .fusion import arrays, attention, convolution, int8_convolution, random, rng
 from .kernels import notes
 from .results import cpu_flags
 from .timing import QUICK, Contender, Effort, Row, alternate, calls
@@ -128,14 +131,60 @@ def int8_matmul(size: int) -> og.Graph:
     return g
 
 
+def elementwise(size: int, dtype: og.DataType) -> og.Graph:
+    """The sum of two tensors: two are read, and one is written."""
+    g = og.Graph()
+    g.output("dst", g.add(*(g.input(name, dtype, (size, 1024)) for name in ("first", "second"))))
+    return g
+
+
+def copies(nbytes: int, threads: int, pool: ThreadPoolExecutor) -> Contender:
+    """A contender that reads and writes so many bytes in all, divided among threads."""
+    pairs = [
+        (np.ones(nbytes // threads // 2, np.uint8), np.empty(nbytes // threads // 2, np.uint8)) for _ in range(threads)
+    ]
+
+    def several(pair: tuple[np.ndarray, np.ndarray], count: int) -> None:
+        for _ in range(count):
+            np.copyto(pair[1], pair[0])
+
+    def contender(count: int) -> None:
+        list(pool.map(several, pairs, [count] * threads))
+
+    return contender
+
+
+def bandwidth_rows(quick: bool, effort: Effort, counts: Sequence[int]) -> Iterator[Row]:
+    """Elementwise ops on tensors that no cache holds, against copies of as many bytes."""
+    size = 64 if quick else 32768
+    for dtype in (og.f32, og.bf16):
+        graph, nbytes = elementwise(size, dtype), 3 * size * 1024 * dtype.numpy.itemsize
+        for threads in counts:
+            run = graph.compile(threads=threads).bind(**arrays(graph))
+            with ThreadPoolExecutor(threads) as pool:
+                contenders = {"copy": copies(nbytes, threads, pool), "onegraph": calls(run.run)}
+                seconds, speed, load = alternate(contenders, effort)
+            numbers = {f"{name}, GB/s": nbytes / taken / 1e9 for name, taken in seconds.items()}
+            yield Row(f"Add {size}x1024, {dtype}, threads {threads}", seconds, speed, numbers, load=load)
+
+
 def cases(quick: bool) -> Iterator[tuple[str, str, og.Graph, float]]:
     """The name, kind of arithmetic, graph and number of operations of each case."""
     size, width, channels = (64, 8, 16) if quick else (2048, 28, 256)
+    tokens = 64 if quick else 2048
     graphs = {
         "f32": (matmul(size, og.f32), convolution(width, channels, og.f32)),
         "bf16": (matmul(size, og.bf16), convolution(width, channels, og.bf16)),
         "int8": (int8_matmul(size), int8_convolution(width, channels)),
     }
+    for dtype in (og.f32, og.bf16):
+        # batch 4, 2 heads of size 64: two products, each of all queries and keys
+        yield (
+            f"attention, {tokens} tokens, {dtype}",
+            str(dtype),
+            attention(tokens, 2, dtype),
+            4.0 * 4 * 2 * 64 * tokens**2,
+        )
     for kind, (product, convolved) in graphs.items():
         yield f"MatMul {size}x{size}x{size}, {kind}", kind, product, 2.0 * size**3
         outputs = prod(dim or 0 for dim in convolved.outputs["dst"].shape or ())
@@ -162,3 +211,4 @@ def rows(quick: bool = False) -> Iterator[Row]:
                 seconds, speed, load = alternate({instruction.name: peak, "onegraph": calls(run.run)}, effort)
             numbers = {f"{name}, billion a second": operations / taken / 1e9 for name, taken in seconds.items()}
             yield Row(f"{case}, threads {threads}", seconds, speed, numbers, notes(model.report(), run.run), load)
+    yield from bandwidth_rows(quick, effort, sorted({1, default}))

@@ -242,3 +242,25 @@ def test_gate_of_special_numbers(number):
     g.output("z", g.multiply(x, g.sigmoid(y)))
     found = g.compile()(np.full(1 << 15, 3, np.float32), np.full(1 << 15, number, np.float32))
     np.testing.assert_allclose(found, 3 / (1 + np.exp(-np.float64(number))), rtol=1e-6, atol=1e-37)
+
+
+def test_gate_of_bf16_is_rounded_once():
+    size = (1 << 15) + 3
+    g = og.Graph()
+    x, y = (g.input(name, "bf16", (size,)) for name in "xy")
+    g.output("z", g.multiply(x, g.sigmoid(y)))
+    model, given = g.compile(), [RNG.standard_normal(size).astype(og.bf16.numpy) for _ in "xy"]
+    wide = [one.astype(np.float64) for one in given]
+    wanted = wide[0] / (1 + np.exp(-wide[1]))
+    error = np.abs(model(*given).astype(np.float64) - wanted)
+    assert (error <= 1.001 * 2.0**-8 * np.exp2(np.floor(np.log2(np.abs(wanted) + 2.0**-126)))).all()
+    assert kinds(model) == [("kernel", ("Sigmoid", "Multiply"))]
+
+
+def test_other_ops_of_16_bits_are_rounded_one_by_one():
+    g = og.Graph()
+    x, y, z = (g.input(name, "bf16", (64, 64)) for name in "xyz")
+    product = g.multiply(x, y)
+    g.output("more", g.multiply(g.multiply(product, z), x))
+    g.output("less", g.multiply(product, y))
+    assert joined(g) == []

@@ -103,6 +103,17 @@ def test_options_keep_convolutions_direct(options):
     assert "Convolution" in kinds(network((1, 32, 32, 64), 64)[0].compile(**options))
 
 
+def test_bias_and_activation_behind_a_convolution_are_part_of_it():
+    g, shape = og.Graph(), (1, 32, 32, 64)
+    weights, bias = RNG.standard_normal((64, 64, 3, 3)).astype(np.float32), RNG.standard_normal(64).astype(np.float32)
+    y = g.convolution(g.input("x", "f32", shape), g.constant(weights), **SAME)
+    g.output("y", g.abs(g.relu(g.bias_add(y, g.constant(bias)))))
+    model, x = g.compile(), RNG.standard_normal(shape).astype(np.float32)
+    wanted = np.maximum(convolved(x, weights, bias, (1, 1), (1, 1)), 0)
+    np.testing.assert_allclose(model(x), wanted, rtol=0, atol=TOLERANCE * wanted.max())
+    assert [part.kinds for part in model.report().partitions][2:3] == [("Convolution: Transform", "BiasAdd", "ReLU")]
+
+
 def test_returned_result_is_direct():
     g = og.Graph()
     x, weights = g.input("x", "f32", (1, 32, 32, 64)), g.constant(np.ones((64, 64, 3, 3), np.float32))

@@ -36,6 +36,7 @@ OPS = {
     "Sigmoid": lib.onegraph_op_sigmoid,
     "TypeCast": lib.onegraph_op_copy,
 }
+GATES = frozenset(["Sigmoid", "Multiply"])  # 16-bit results between them are not rounded, as in the library's fusions
 REGISTERS = 48  # of the kernel
 # The library fuses chains of ops with one result as well. It needs several steps for joined ops.
 MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
@@ -125,9 +126,9 @@ class _Groups:
         return [group for group in ordered if self._is_worthwhile(group)]
 
     def _takes(self, maker: Step, step: Step) -> bool:
-        """Whether a step can be in the group of a maker: it reads f32, on tensors of one size."""
-        value = self._values[maker.outputs[0]]
-        return value.dtype is DataType.f32 and value.shape == self._values[step.outputs[0]].shape
+        """Whether a step can be in the group of a maker: they compute in f32, on tensors of one size."""
+        value, is_gate = self._values[maker.outputs[0]], {maker.kind, step.kind} <= GATES
+        return (value.dtype is DataType.f32 or is_gate) and value.shape == self._values[step.outputs[0]].shape
 
     def _is_eligible(self, step: Step) -> bool:
         if step.kind not in OPS or step.executor not in ("library", "copy") or len(step.outputs) != 1:
@@ -138,11 +139,11 @@ class _Groups:
         is_cast = step.kind == "TypeCast"
         for number in step.inputs:
             value = self._values[number]
-            if value.dtype not in FLOATS or not value.dense or not (is_cast or value.dtype is DataType.f32):
+            if value.dtype not in FLOATS or not value.dense or not (is_cast or value.dtype is result.dtype):
                 return False
             if value.shape != result.shape and prod(value.shape) != 1 and not _is_row(value.shape, result.shape):
                 return False
-        return is_cast or result.dtype is DataType.f32
+        return is_cast or result.dtype is DataType.f32 or step.kind in GATES
 
     def _is_convex(self, group: set[int], before: Sequence[int]) -> bool:
         """Whether no step outside of the group depends on it and is needed by it."""
@@ -171,6 +172,12 @@ class _Groups:
             return has_avx2() and MIN_SIGMOID <= size <= MAX_SIGMOID
         if len(group) == 1 and self._scales_channels(group[0]):
             return MIN_SCALED <= size <= MAX_SIGMOID
+        if any(
+            self._values[number].dtype is not DataType.f32 and step.kind != "TypeCast"
+            for step in group
+            for number in step.outputs
+        ):
+            return False  # the library rounds the result of each op
         made = {number for step in group for number in step.outputs}
         whole = {
             number

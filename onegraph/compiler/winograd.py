@@ -11,7 +11,7 @@ caches, one after the other in the same memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -32,10 +32,10 @@ from .shared_constants import derived
 # A transform takes 16 channels at once. With fewer channels than these, it takes as long as it saves.
 LANES, LEAST_CHANNELS = 16, 32
 LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which on three steps are worth their start
-# Tiles from which on reading the larger weights pays; and the largest share of the multiplications that are left, as
-# tiles at the ends of small images are computed in part for nothing.
-LEAST_TILES, MOST_LEFT = 40, 0.65
-STRIP_BYTES = 3 << 20  # of the transformed tensors, which stay in the caches
+# Pairs of channels for each tile, up to which the larger weights are worth their memory and the time to read them; and
+# the largest share of the multiplications that are left, as tiles at the ends are computed for nothing.
+MOST_PAIRS, MOST_LEFT = 1536, 0.65
+STRIP_BYTES = 12 << 20  # of the transformed tensors, which stay in the last cache; each strip has packed weights
 # The transform of weights, G w G^T.
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
@@ -92,13 +92,13 @@ class _Transforms:
             if step.id in taken:
                 continue
             geometry = self._geometry(step)
-            last = step if geometry is None else self._last(step)
-            if geometry is None or not self._is_own(last.outputs[0]):
+            chain = [step] if geometry is None else self._chain(step)
+            if geometry is None or not self._is_own(chain[-1].outputs[0]):
                 steps.append(step)
                 continue
-            taken.add(last.id)
-            steps += self._transformed(step, last, geometry)
-        if len(steps) == len(self._lowered.steps):
+            taken.update(one.id for one in chain)
+            steps += self._transformed(chain, geometry)
+        if not taken:
             return self._lowered
         numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
         return replace(self._lowered, values=self._values, steps=numbered, keys=self._keys)
@@ -131,18 +131,27 @@ class _Transforms:
             and channels % LANES == results % LANES == 0
             and min(channels, results) >= LEAST_CHANNELS
             and direct >= LEAST_PRODUCTS
-            and geometry.tiles >= LEAST_TILES
+            and channels * results <= MOST_PAIRS * geometry.tiles
             and left_over <= MOST_LEFT * direct
         )
         return geometry if is_worthwhile else None
 
-    def _last(self, step: Step) -> Step:
-        """The ReLU that alone reads the result of a convolution; without one, the convolution."""
-        number = step.outputs[0]
-        following = self._readers.get(number, [])
-        if number in self._returned or len(following) != 1 or following[0].executor != "library":
-            return step
-        return following[0] if following[0].kind == "ReLU" else step
+    def _chain(self, step: Step) -> list[Step]:
+        """A convolution, and the BiasAdd and the ReLU behind it that its second transform computes too."""
+        chain = [step]
+        for kind in ("BiasAdd", "ReLU") if len(step.inputs) == 2 else ("ReLU",):
+            number = chain[-1].outputs[0]
+            following = self._readers.get(number, [])
+            if number in self._returned or len(following) != 1:
+                break
+            (one,) = following
+            is_known = kind == "ReLU" or self._values[one.inputs[-1]].constant is not None
+            if one.kind == kind and one.executor == "library" and is_known and self._has_channels_last(one):
+                chain.append(one)
+        return chain
+
+    def _has_channels_last(self, step: Step) -> bool:
+        return step.part is not None and (step.kind == "ReLU" or step.part.call.attr("data_format") == "NXC")
 
     def _is_own(self, number: int) -> bool:
         """Whether a result has dense memory that is neither the caller's nor seen in another shape."""
@@ -150,11 +159,12 @@ class _Transforms:
         is_seen = any(step.executor == "view" or step.kind in VIEWS for step in self._readers.get(number, ()))
         return value.dense and value.storage == number and number not in self._returned and not is_seen
 
-    def _transformed(self, step: Step, last: Step, geometry: Geometry) -> Iterator[Step]:
-        """The steps in the place of a convolution and the ReLU behind it."""
-        source, target = step.inputs[0], last.outputs[0]
-        weights, bias = self._weights(step), self._bias(step, geometry)
-        folded = (*step.folded, last.op, *last.folded) if last is not step else step.folded
+    def _transformed(self, chain: Sequence[Step], geometry: Geometry) -> Iterator[Step]:
+        """The steps in the place of a convolution and the ops behind it."""
+        step, *others = chain
+        source, target, relu = step.inputs[0], chain[-1].outputs[0], chain[-1].kind == "ReLU"
+        weights, bias = self._weights(step), self._bias(chain, geometry)
+        folded = (*step.folded, *[op for one in others for op in (one.op, *one.folded)])
         strips, before = [*geometry.strips()], tuple[int, ...]()
         for first, count in strips:
             planes = self._new(TensorType(F32, (16, count, geometry.channels)), f"{step.op.name} (tiles)")
@@ -172,7 +182,7 @@ class _Transforms:
                 folded=(),
             )
             inputs = (products, bias, *before)
-            end = self._kernel(step, inputs, result, geometry, first, is_dst=True, relu=last is not step)
+            end = self._kernel(step, inputs, result, geometry, first, is_dst=True, relu=relu)
             yield end._replace(folded=folded)
             before = (result,)  # the strips are written one after the other
 
@@ -241,11 +251,12 @@ class _Transforms:
         self._keys[number] = key
         return number
 
-    def _bias(self, step: Step, geometry: Geometry) -> int:
-        if len(step.inputs) > 2:
-            return step.inputs[2]
+    def _bias(self, chain: Sequence[Step], geometry: Geometry) -> int:
+        for step, place in zip(chain[:2], (2, 1), strict=False):
+            if step.kind in ("Convolution", "BiasAdd") and len(step.inputs) > place:
+                return step.inputs[place]
         zeros = placed(np.zeros(geometry.results, np.float32))
-        return self._new(TensorType(F32, zeros.shape), f"{step.op.name} (no bias)", zeros)
+        return self._new(TensorType(F32, zeros.shape), f"{chain[0].op.name} (no bias)", zeros)
 
 
 def transformed_weights(weights: Array, layout: str) -> Array:

@@ -87,9 +87,33 @@ ONEGRAPH_AVX2 void narrow_bf16(const float *source, Half *target, std::size_t co
     narrow<f32_to_bf16>(source, target, count);
 }
 
+ONEGRAPH_AVX512 void widen_bf16_by_16(const Half *source, float *target, std::size_t count) {
+    widen<bf16_to_f32>(source, target, count);
+}
+
+ONEGRAPH_AVX512 void narrow_bf16_by_16(const float *source, Half *target, std::size_t count) {
+    narrow<f32_to_bf16>(source, target, count);
+}
+
+// The instruction takes subnormal numbers for 0 and keeps the bits of NaN, so blocks with either are cast one by one.
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))) void narrow_bf16_at_once(
+        const float *source, Half *target, std::size_t count) {
+    constexpr int others = 0x80 | 0x20 | 0x01; // signaling NaN, subnormal, quiet NaN
+    for (; count >= 16; count -= 16, source += 16, target += 16) {
+        const __m512 numbers = _mm512_loadu_ps(source);
+        if (_mm512_fpclass_ps_mask(numbers, others))
+            narrow_bf16_by_16(source, target, 16);
+        else
+            _mm256_storeu_si256(reinterpret_cast<__m256i *>(target), (__m256i)_mm512_cvtneps_pbh(numbers));
+    }
+    narrow<f32_to_bf16>(source, target, count);
+}
+
+const Casts WITH_BF16[] = {{widen_f16, narrow_f16}, {widen_bf16_by_16, narrow_bf16_at_once}};
 const Casts WITH_AVX2[] = {{widen_f16, narrow_f16}, {widen_bf16, narrow_bf16}};
+const Casts WITH_AVX512[] = {{widen_f16, narrow_f16}, {widen_bf16_by_16, narrow_bf16_by_16}};
 #else
-const Casts *const WITH_AVX2 = PORTABLE;
+const Casts *const WITH_AVX2 = PORTABLE, *const WITH_AVX512 = PORTABLE, *const WITH_BF16 = PORTABLE;
 #endif
 
 template <typename T>
@@ -125,7 +149,7 @@ void cast_elements(char *const *pointers, const Bytes *strides, std::size_t coun
 } // namespace
 
 void cast(dnnl_data_type_t from, const char *source, dnnl_data_type_t to, char *target, std::size_t count, bool is_fast) {
-    const Casts *casts = is_fast ? WITH_AVX2 : PORTABLE;
+    const Casts *casts = !is_fast ? PORTABLE : has_bf16() ? WITH_BF16 : has_avx512() ? WITH_AVX512 : WITH_AVX2;
     const auto of = [&](dnnl_data_type_t type) -> const Casts & { return casts[type == dnnl_bf16]; };
     if (from == to) {
         std::memcpy(target, source, count * size_of(from));

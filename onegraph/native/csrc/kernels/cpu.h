@@ -33,6 +33,11 @@ inline bool has_avx512() {
             && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     return found;
 }
+
+inline bool has_bf16() {
+    static const bool found = has_avx512() && __builtin_cpu_supports("avx512bf16");
+    return found;
+}
 #else
 #define ONEGRAPH_AVX2
 #define ONEGRAPH_AVX512
@@ -42,6 +47,10 @@ inline bool has_avx2() {
 }
 
 inline bool has_avx512() {
+    return false;
+}
+
+inline bool has_bf16() {
     return false;
 }
 #endif

@@ -33,11 +33,6 @@ private:
 };
 
 #if defined(__x86_64__)
-bool has_bf16() {
-    static const bool found = has_avx512() && __builtin_cpu_supports("avx512bf16");
-    return found;
-}
-
 bool has_fma() {
     static const bool found = has_avx2() && __builtin_cpu_supports("fma");
     return found;
