@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..builder.graph import DataGraph
-from .kernels import CompiledPointwise
+from .kernels import CompiledKernel
 from .lowered import Value
 from .schedule import Schedule
 from .steps import CompiledStep, Ending, NumpyStep
@@ -30,7 +30,8 @@ def move_updates_last(schedule: Schedule, graph: DataGraph, updates: Mapping[str
     for step in reversed(schedule.steps):
         if (
             isinstance(step, CompiledStep)
-            and isinstance(step.compiled, CompiledPointwise)
+            and isinstance(step.compiled, CompiledKernel)
+            and step.compiled.cannot_fail
             and needed.isdisjoint(written := step.pieces[step.n_inputs :])
             and old.keys() >= {*written}
         ):

@@ -26,6 +26,7 @@ KERNELS = {
     "add": lib.onegraph_add,
     "multiply": lib.onegraph_multiply,
 }
+POINTWISE: int = lib.onegraph_pointwise
 ON_CODES = frozenset(["look_up", "rescale", "add", "multiply"])  # the last input is a table, or a list of numbers
 MOST_TOKENS = 2**31 - 1  # of the kernel for attention
 # The highest instruction set of kernels with code of their own: see ``onegraph_attention_level`` in
@@ -38,84 +39,64 @@ class CompiledKernel:
     """A kernel of ``csrc/kernels/`` for fixed layouts, which a step has instead of a compiled partition.
 
     Args:
-        kind: a name in ``KERNELS``.
-        values: the inputs, then the output; ``has_kernel`` holds.
+        number: of the kernel in C.
+        tensors: the inputs, then the outputs.
+        n_inputs: number of inputs.
+        code: what else the kernel is made for; see its class in ``csrc/kernels.h``.
 
     Attributes:
-        number: number of the kernel in C.
         ports: number of inputs, number of outputs, and the C tensors of both.
-        code: the ops of a kernel that joins several.
         owner_thread: None, because every thread can run it.
     """
 
     owner_thread = None
-    code = ffi.new("int[]", 0)
 
-    def __init__(self, kind: str, values: Sequence[Value]) -> None:
-        self.number: int = KERNELS[kind]
-        ends = [*values]
-        if kind in ON_CODES:  # the kernel finds the others behind the first element
-            ends[-2] = ends[-2]._replace(shape=(1,), strides=(1,))
-        self._tensors = [capi_tensor(value.id, value, "variable") for value in ends]
-        self.ports = len(values) - 1, 1, ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
-
-    @classmethod
-    def of(cls, number: int, tensors: Sequence[LogicalTensor], n_inputs: int, code: Sequence[int]) -> CompiledKernel:
-        """The kernel of a number, for tensors with the inputs first; see the attributes."""
-        kernel = cls.__new__(cls)
-        kernel.number, kernel._tensors, kernel.code = number, [*tensors], ffi.new("int[]", [*code])
+    def __init__(self, number: int, tensors: Sequence[LogicalTensor], n_inputs: int, code: Sequence[int] = ()) -> None:
+        self.number, self._tensors, self.code = number, [*tensors], ffi.new("int[]", [*code])
         structs = ffi.new(_TENSORS, [tensor._struct for tensor in tensors])
-        kernel.ports = n_inputs, len(tensors) - n_inputs, structs
-        return kernel
+        self.ports = n_inputs, len(tensors) - n_inputs, structs
+
+    @property
+    def cannot_fail(self) -> bool:
+        """Whether a run of the kernel always succeeds, and writes each element once it has read it."""
+        return self.number == POINTWISE
 
 
-class CompiledPointwise(CompiledKernel):
-    """The kernel for several elementwise ops.
-
-    Args:
-        inputs, outputs: the values at its ports.
-        code: the ops; see ``Pointwise`` in ``csrc/kernels.h``.
-    """
-
-    def __init__(self, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> None:
-        self.number = lib.onegraph_pointwise
-        self._tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
-        self.code = ffi.new("int[]", [LEVEL, *code])
-        self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
+def _compiled(number: int, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> CompiledKernel:
+    tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
+    return CompiledKernel(number, tensors, len(inputs), code)
 
 
-class CompiledAttention(CompiledKernel):
-    """The kernel for attention or its gradient.
+def compiled_kernel(kind: str, values: Sequence[Value]) -> CompiledKernel:
+    """The kernel of one op.
 
     Args:
-        call: the op.
-        inputs, outputs: the values at its ports, the mask behind query, key and value.
+        kind: a name in ``KERNELS``.
+        values: the inputs, then the output; ``has_kernel`` holds.
     """
-
-    def __init__(self, call: Call, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
-        self.number = lib.onegraph_attention
-        self._tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
-        (scale,) = struct.unpack("i", struct.pack("f", scale_of(call)))
-        is_backward, is_masked = call.schema.kind.endswith("Backward"), call.input("mask") is not None
-        limits = [min(call.s64(name), MOST_TOKENS) for name in ("past", "window")]
-        numbers = [is_backward, is_masked, call.flag("causal"), *limits, scale, LEVEL]
-        self.code = ffi.new("int[]", [int(number) for number in numbers])
-        self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
+    *inputs, output = values
+    if kind in ON_CODES:  # the kernel finds the others behind the first element
+        inputs[-1] = inputs[-1]._replace(shape=(1,), strides=(1,))
+    return _compiled(KERNELS[kind], inputs, [output], ())
 
 
-class CompiledWinograd(CompiledKernel):
-    """The kernel for a transform of Winograd's convolution.
+def compiled_pointwise(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> CompiledKernel:
+    """The kernel for several elementwise ops, whose code ``Pointwise`` in ``csrc/kernels.h`` describes."""
+    return _compiled(POINTWISE, inputs, outputs, [LEVEL, *code])
 
-    Args:
-        inputs, outputs: the values at its ports.
-        code: the numbers of the transform; see ``onegraph_winograd_number`` in ``include/onegraph.h``.
-    """
 
-    def __init__(self, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> None:
-        self.number = lib.onegraph_winograd
-        self._tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
-        self.code = ffi.new("int[]", list(code))
-        self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
+def compiled_attention(call: Call, inputs: Sequence[Value], outputs: Sequence[Value]) -> CompiledKernel:
+    """The kernel for attention or its gradient, with the mask behind query, key and value."""
+    (scale,) = struct.unpack("i", struct.pack("f", scale_of(call)))
+    is_backward, is_masked = call.schema.kind.endswith("Backward"), call.input("mask") is not None
+    limits = [min(call.s64(name), MOST_TOKENS) for name in ("past", "window")]
+    numbers = [is_backward, is_masked, call.flag("causal"), *limits, scale, LEVEL]
+    return _compiled(lib.onegraph_attention, inputs, outputs, [int(number) for number in numbers])
+
+
+def compiled_winograd(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> CompiledKernel:
+    """The kernel for a transform of Winograd's convolution, by ``onegraph_winograd_number`` in ``onegraph.h``."""
+    return _compiled(lib.onegraph_winograd, inputs, outputs, code)
 
 
 def has_kernel(kind: str, values: Sequence[Value]) -> bool:

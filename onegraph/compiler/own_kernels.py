@@ -14,7 +14,14 @@ from ..opset.schema import Call
 from ..reference.host import KERNELS
 from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, is_scaling
-from .kernels import FLOATS, CompiledAttention, CompiledPointwise, CompiledWinograd, has_kernel
+from .kernels import (
+    FLOATS,
+    CompiledKernel,
+    compiled_attention,
+    compiled_pointwise,
+    compiled_winograd,
+    has_kernel,
+)
 from .lowered import Dims, Lowered, Step, Value, dense_of
 from .notes import Note
 from .pointwise import code_of
@@ -38,8 +45,8 @@ class OwnKernels:
     def __init__(self, lowered: Lowered, schedule: Schedule) -> None:
         self._lowered, self._schedule, self._values = lowered, schedule, schedule.values
         self._concats: set[int] = set()  # ids of the Concats whose result is complete
-        self._pointwise: dict[object, CompiledPointwise] = {}
-        self._attention: dict[object, CompiledAttention] = {}
+        self._pointwise: dict[object, CompiledKernel] = {}
+        self._attention: dict[object, CompiledKernel] = {}
 
     def _has(self, kind: str, numbers: Sequence[int]) -> bool:
         return has_kernel(kind, [self._values[number] for number in numbers])
@@ -127,7 +134,7 @@ class OwnKernels:
         outs = values[len(step.inputs) :]
         key = op.kind, *op.attrs.items(), *[(one.dtype, one.shape, one.strides) for one in (*ins, *outs)]
         if key not in self._attention:
-            self._attention[key] = CompiledAttention(call, ins, outs)
+            self._attention[key] = compiled_attention(call, ins, outs)
         note = schedule.note("kernel", step, "in tiles by onegraph: the library would write all scores to memory")
         schedule.add_own(self._attention[key], ins, outs, (), note)
         return True
@@ -186,7 +193,7 @@ class OwnKernels:
         code = step.attrs["code"]
         assert isinstance(code, tuple)
         note = schedule.note("kernel", step, step.note)
-        schedule.add_own(CompiledWinograd(ins, outs, [int(number) for number in code]), ins, outs, (), note)
+        schedule.add_own(compiled_winograd(ins, outs, [int(number) for number in code]), ins, outs, (), note)
 
     def add_pointwise(self, step: Step) -> None:
         """Add several elementwise ops that one kernel computes together."""
@@ -199,7 +206,7 @@ class OwnKernels:
         code = code_of(step)
         key = *[(value.dtype, value.shape) for value in (*ins, *outs)], *code
         if key not in self._pointwise:
-            self._pointwise[key] = CompiledPointwise(ins, outs, code)
+            self._pointwise[key] = compiled_pointwise(ins, outs, code)
         reason = "together by onegraph: the library would read and write memory for each result"
         schedule.notes.append(Note("kernel", step.members, (reason,), ins, outs))
         in_place = [

@@ -24,7 +24,7 @@ from ..opset.editions.registry import BASE, HOST
 from ..opset.schema import Call, TensorType
 from ..reference.host import CHANGES
 from .growing_concats import growing, placed_in
-from .kernels import CompiledKernel, has_kernel
+from .kernels import CompiledKernel, compiled_kernel, has_kernel
 from .lowered import Dims, Lowered, Step, Value, dense_of
 from .notes import Note
 from .numpy_steps import numpy_step, store
@@ -224,7 +224,7 @@ class Schedule:
         values = [self.values[number] for number in numbers]
         key = kind, *[(value.dtype, value.shape, value.strides) for value in values]
         if key not in self._kernels:
-            self._kernels[key] = CompiledKernel(kind, values)
+            self._kernels[key] = compiled_kernel(kind, values)
         self.add_own(self._kernels[key], values[:-1], values[-1:], (), note)
 
     def add_own(

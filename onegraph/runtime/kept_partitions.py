@@ -131,7 +131,7 @@ def restored(
     for one in kept["compiled"]:
         if "kernel" in one:
             tensors = [_logical(number, *kind) for number, kind in enumerate(one["tensors"])]
-            found.append(CompiledKernel.of(one["kernel"], tensors, one["inputs"], one["code"]))
+            found.append(CompiledKernel(one["kernel"], tensors, one["inputs"], one["code"]))
             continue
         compiled = CompiledPartition.__new__(CompiledPartition)
         compiled._compilation = made[one["compilation"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onegraph.compiler.kernels import CompiledKernel, has_kernel
+from onegraph.compiler.kernels import compiled_kernel, has_kernel
 from onegraph.compiler.lowered import Value
 from onegraph.compiler.steps import CompiledStep
 from onegraph.native.library import address_of
@@ -19,7 +19,7 @@ def run(kind: str, *arrays: np.ndarray, threads: int = 1) -> None:
         for place, a in enumerate(arrays)
     ]
     assert has_kernel(kind, values)
-    kernel, places = CompiledKernel(kind, values), range(len(arrays))
+    kernel, places = compiled_kernel(kind, values), range(len(arrays))
     step = CompiledStep(kernel, kernel, places, len(arrays) - 1, (), 0, 0)
     plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads, {}))
     for place, array in enumerate(arrays):
