@@ -55,7 +55,7 @@ def _read(lines: list[glance.Line], results: Results) -> str:
     places: dict[str, list[str]] = {}
     for name, result in results.items():
         places.setdefault(glance.measured_on(result["environment"]), []).append(f"`{name}`")
-    ran = (f"{' and '.join(names)} ran on {place}." for place, names in places.items())
+    ran = (f"The rows of {' and '.join(names)} were measured on {place}." for place, names in places.items())
     return "\n\n".join(fill(text, 120) for text in (glance.notes(lines), *ran))
 
 
