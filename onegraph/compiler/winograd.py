@@ -2,8 +2,8 @@
 
 The library has no such kernel. A tile of 4x4 places of src gives 2x2 places of dst: src and weights are transformed,
 multiplied place by place, which is 16 products of matrices over the channels, and transformed back. A kernel of the
-package transforms, and the library multiplies. The transforms add and subtract at most four f32 numbers, so the errors
-are a few times those of a direct convolution.
+package transforms, and the library multiplies. The transforms add and subtract a few f32 numbers, so the errors are of
+the size of those of a direct convolution.
 
 The transformed tensors are four times as large as src and dst. So a large image is computed in strips that stay in the
 caches, one after the other in the same memory.
@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays.mapped_files import give_back
+from ..arrays.ndarrays import aligned_empty
 from ..faults.use import VIEWS
 from ..ir.op import Array
 from ..native.library import lib
@@ -36,8 +37,7 @@ LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which 
 # the largest share of the multiplications that are left, as tiles at the ends are computed for nothing.
 MOST_PAIRS, MOST_LEFT = 1536, 0.65
 STRIP_BYTES = 12 << 20  # of the transformed tensors, which stay in the last cache; each strip has packed weights
-# The transform of weights, G w G^T.
-G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+HALF = np.float32(0.5)
 NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
 F32 = DataType.f32
 
@@ -260,10 +260,19 @@ class _Transforms:
 
 
 def transformed_weights(weights: Array, layout: str) -> Array:
-    """The weights of ``layout`` OIX or XIO as 16 matrices (I, O), rounded once."""
-    window = np.moveaxis(weights, (0, 1), (3, 2)) if layout == "OIX" else weights
-    found = np.empty((4, 4, *window.shape[2:]), np.float32)
-    for row, column in np.ndindex(4, 4):
-        pairs = [(G[row, y] * G[column, x], window[y, x]) for y, x in np.ndindex(3, 3) if G[row, y] * G[column, x]]
-        found[row, column] = sum(factor * part.astype(np.float64) for factor, part in pairs)
-    return placed(found.reshape(16, *window.shape[2:]))
+    """The weights of ``layout`` OIX or XIO as 16 matrices (I, O)."""
+    if layout == "OIX":  # two copies, because one that turns all axes at once takes twice as long
+        results, channels = weights.shape[:2]
+        planes = np.ascontiguousarray(weights.reshape(results * channels, 9).T)
+        weights = np.ascontiguousarray(planes.reshape(3, 3, results, channels).swapaxes(2, 3))
+    found = aligned_empty((4, 4, *weights.shape[2:]), np.dtype(np.float32))
+    for row, half in enumerate(_four(*weights)):
+        for column, matrix in enumerate(_four(*half)):
+            found[row, column] = matrix
+    return placed(found.reshape(16, *weights.shape[2:]))
+
+
+def _four(first: Array, second: Array, third: Array) -> tuple[Array, Array, Array, Array]:
+    """The transform of the weights of a row or column: G w for the matrix G of F(2, 3)."""
+    outer, inner = (first + third) * HALF, second * HALF
+    return first, outer + inner, outer - inner, third
