@@ -17,6 +17,7 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays.mapped_files import give_back
 from ..arrays.ndarrays import aligned_empty
@@ -38,6 +39,7 @@ LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which 
 MOST_PAIRS, MOST_LEFT = 1536, 0.65
 STRIP_BYTES = 12 << 20  # of the transformed tensors, which stay in the last cache; each strip has packed weights
 HALF = np.float32(0.5)
+Floats = NDArray[np.float32]
 NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
 F32 = DataType.f32
 
@@ -260,19 +262,20 @@ class _Transforms:
 
 
 def transformed_weights(weights: Array, layout: str) -> Array:
-    """The weights of ``layout`` OIX or XIO as 16 matrices (I, O)."""
+    """The f32 weights of ``layout`` OIX or XIO as 16 matrices (I, O)."""
+    window = weights.view(np.float32)
     if layout == "OIX":  # two copies, because one that turns all axes at once takes twice as long
-        results, channels = weights.shape[:2]
-        planes = np.ascontiguousarray(weights.reshape(results * channels, 9).T)
-        weights = np.ascontiguousarray(planes.reshape(3, 3, results, channels).swapaxes(2, 3))
-    found = aligned_empty((4, 4, *weights.shape[2:]), np.dtype(np.float32))
-    for row, half in enumerate(_four(*weights)):
+        results, channels = window.shape[:2]
+        planes = np.ascontiguousarray(window.reshape(results * channels, 9).T)
+        window = np.ascontiguousarray(planes.reshape(3, 3, results, channels).swapaxes(2, 3))
+    found = aligned_empty((4, 4, *window.shape[2:]), np.dtype(np.float32))
+    for row, half in enumerate(_four(*window)):
         for column, matrix in enumerate(_four(*half)):
             found[row, column] = matrix
-    return placed(found.reshape(16, *weights.shape[2:]))
+    return placed(found.reshape(16, *window.shape[2:]))
 
 
-def _four(first: Array, second: Array, third: Array) -> tuple[Array, Array, Array, Array]:
+def _four(first: Floats, second: Floats, third: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """The transform of the weights of a row or column: G w for the matrix G of F(2, 3)."""
     outer, inner = (first + third) * HALF, second * HALF
     return first, outer + inner, outer - inner, third
