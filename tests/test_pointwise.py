@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.capi.settings import has_avx512
 from onegraph.compiler import kernels
 from onegraph.compiler.lower import lower
 from onegraph.compiler.pointwise import join_elementwise
@@ -244,6 +245,7 @@ def test_gate_of_special_numbers(number):
     np.testing.assert_allclose(found, 3 / (1 + np.exp(-np.float64(number))), rtol=1e-6, atol=1e-37)
 
 
+@pytest.mark.skipif(not has_avx512(), reason="the library computes bf16 in f32 there, with a cast behind each op")
 def test_gate_of_bf16_is_rounded_once():
     size = (1 << 15) + 3
     g = og.Graph()
@@ -257,6 +259,7 @@ def test_gate_of_bf16_is_rounded_once():
     assert kinds(model) == [("kernel", ("Sigmoid", "Multiply"))]
 
 
+@pytest.mark.skipif(not has_avx512(), reason="the library computes bf16 in f32 there, with a cast behind each op")
 def test_other_ops_of_16_bits_are_rounded_one_by_one():
     g = og.Graph()
     x, y, z = (g.input(name, "bf16", (64, 64)) for name in "xyz")
