@@ -140,9 +140,9 @@ assert history == [[1.5, 5], [1.5, 4], [1.5, 3], [1.5, 2], [1.5, 3], [1.5, 4], [
 
 @pytest.mark.library
 def test_interrupted_training_leaves_a_checkpoint(tmp_path):
-    path = FOLDER / "autoencoder.py"
+    path = FOLDER / "digits_resnet.py"  # whose epochs are long: it cannot end by itself before the signal
     assert run(path, tmp_path, "--epochs", "1").returncode == 0
-    (tmp_path / "autoencoder.txt").unlink()
+    (tmp_path / "digits_resnet.txt").unlink()
     process = subprocess.Popen(
         [sys.executable, path, "--epochs", "100000"],
         cwd=tmp_path,
@@ -150,7 +150,7 @@ def test_interrupted_training_leaves_a_checkpoint(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not (tmp_path / "autoencoder.txt").exists() and process.poll() is None:
+    while not (tmp_path / "digits_resnet.txt").exists() and process.poll() is None:
         time.sleep(0.01)
     time.sleep(0.2)
     errors = None
@@ -160,8 +160,8 @@ def test_interrupted_training_leaves_a_checkpoint(tmp_path):
             _, errors = process.communicate(timeout=10)
             break
     assert process.returncode == 1, errors
-    assert "stopped; --resume goes on from autoencoder.npz" in errors
-    epochs = len((tmp_path / "autoencoder.txt").read_text().splitlines())
+    assert "stopped; --resume goes on from digits_resnet.npz" in errors
+    epochs = len((tmp_path / "digits_resnet.txt").read_text().splitlines())
     done = run(path, tmp_path, "--resume", "--epochs", str(epochs + 1))
     assert done.returncode == 0, done.stderr
     assert f"in the last of {epochs + 1}" in done.stdout

@@ -17,8 +17,10 @@ from ..opset.schema import Shape
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation, compile_all, empty_caches, refusal
 from .engine import ENGINE_KIND_NAMES, Engine, Stream, available_kind, engine_or_default
+from .execution import execute, given_tensors, refuse_other_threads
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
+from .partition_checks import check_tensors, matched, with_one_stride
 from .tensor import Execution, Tensor
 from .thread_affinity import OwnerThread
 
@@ -186,8 +188,6 @@ class CompiledPartition(Handle):
         outputs: Sequence[LogicalTensor] | None = None,
         engine: Engine | None = None,
     ) -> None:
-        from .partition_checks import check_tensors, matched, with_one_stride  # programs need no checks
-
         expect("partition", partition, Partition)
         engine = engine_or_default(engine)
         ins = matched("inputs", partition.input_ports, inputs)
@@ -344,8 +344,6 @@ class CompiledPartition(Handle):
             StateError: another thread compiled it, or it needs threads that this process lost in a fork.
             StatusError: the library failed.
         """
-        from .execution import execute, given_tensors, refuse_other_threads
-
         expect("stream", stream, Stream)
         refuse_other_threads(self.partition, self._compilation)
         if stream.engine is not self.engine:
