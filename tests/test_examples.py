@@ -149,6 +149,7 @@ def test_interrupted_training_leaves_a_checkpoint(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     while not (tmp_path / "digits_resnet.txt").exists() and process.poll() is None:
         time.sleep(0.01)
