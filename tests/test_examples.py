@@ -143,14 +143,15 @@ def test_interrupted_training_leaves_a_checkpoint(tmp_path):
     path = FOLDER / "digits_resnet.py"  # whose epochs are long: it cannot end by itself before the signal
     assert run(path, tmp_path, "--epochs", "1").returncode == 0
     (tmp_path / "digits_resnet.txt").unlink()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore interrupts
     process = subprocess.Popen(
         [sys.executable, path, "--epochs", "100000"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
+    signal.signal(signal.SIGINT, before)
     while not (tmp_path / "digits_resnet.txt").exists() and process.poll() is None:
         time.sleep(0.01)
     time.sleep(0.2)
