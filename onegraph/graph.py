@@ -11,7 +11,7 @@ from ._util.paths import path_of
 from .builder.graph import DataGraph
 from .builder.origin import Origin
 from .ir.op import Array, LogicalTensor
-from .opset.schema import Shape
+from .opset.signature import Shape
 
 if TYPE_CHECKING:
     from .capi.partition import Partition

@@ -28,8 +28,9 @@ from onegraph.ir.op import LogicalTensor
 from onegraph.native.library import VERSION, create, enum_value, ffi, lib
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, DEFAULT, edition
-from onegraph.opset.schema import Attribute, Schema, TensorType
+from onegraph.opset.schema import Schema, TensorType
 from onegraph.opset.shapes import compatible
+from onegraph.opset.signature import Attribute
 from onegraph.testing.cases import CASES, Case
 
 LIBRARY = (3, 2)

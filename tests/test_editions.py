@@ -15,7 +15,8 @@ from onegraph.opset.editions.dialect import edition_words
 from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
 from onegraph.opset.errata.catalogue import corrections
 from onegraph.opset.errata.correction import UNNAMED, as_printed, printed_types
-from onegraph.opset.schema import Fill, Finding
+from onegraph.opset.schema import Finding
+from onegraph.opset.signature import Fill
 from onegraph.opset.values import takes
 
 COUNTS = {

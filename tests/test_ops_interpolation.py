@@ -14,7 +14,8 @@ import onegraph
 from onegraph import Graph, SpecError
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, EDITIONS
-from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
+from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.signature import AttrValue, Shape
 from onegraph.reference.run import reference_function
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,8 @@ from onegraph.errors import UnsupportedError
 from onegraph.inference.infer import infer_op
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, edition
-from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
+from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.signature import AttrValue, Shape
 from onegraph.reference.misc import philox, random_words
 from onegraph.reference.run import reference_function
 

@@ -10,7 +10,8 @@ from helpers.specification import check_op, shape_of
 from numpy.typing import NDArray
 
 from onegraph.opset.editions.registry import BASE
-from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
+from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.signature import AttrValue, Shape
 from onegraph.reference.run import reference_function
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,8 @@ import onegraph as og
 from onegraph.inference.infer import infer_op
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, edition
-from onegraph.opset.schema import AttrValue, Call, TensorType
+from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.signature import AttrValue
 from onegraph.reference.by_element import BLOCK
 from onegraph.reference.run import narrow, reference_function
 

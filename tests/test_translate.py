@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import onegraph as og
 from onegraph.opset.editions.dialect import base_call
 from onegraph.opset.editions.registry import EDITIONS, base_of, edition
-from onegraph.opset.schema import Fill
+from onegraph.opset.signature import Fill
 from onegraph.reference import run
 from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs

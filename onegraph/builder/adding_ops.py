@@ -13,7 +13,8 @@ from ..ir.op import LogicalTensor, Op, Signature, make_op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, Edition
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import AttrValue, Schema
+from ..opset.schema import Schema
+from ..opset.signature import AttrValue
 from .op_outputs import count_outputs, result_type
 from .operators import OPS, contents_like
 from .signature_cache import signature

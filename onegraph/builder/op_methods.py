@@ -15,7 +15,8 @@ from typing import Any
 from .._util.init_once import refuse_unmade
 from ..ir.op import LogicalTensor
 from ..opset.editions.registry import BASE, DEFAULT, edition
-from ..opset.schema import AttrValue, Fill, Schema
+from ..opset.schema import Schema
+from ..opset.signature import AttrValue, Fill
 from ..opset.values import nearest
 
 

@@ -13,7 +13,8 @@ from ..inference.violations import Violations
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call
 from ..opset.editions.registry import Edition, base_of
-from ..opset.schema import AttrValue, Schema, TensorType
+from ..opset.schema import Schema, TensorType
+from ..opset.signature import AttrValue
 
 
 def count_outputs(schema: Schema, wanted: object) -> int:

@@ -10,7 +10,8 @@ from ..opset.editions.registry import DEFAULT, HOST, Edition, base_of, edition
 from ..opset.errata.correction import Correction
 from ..opset.errata.page import escaped
 from ..opset.errata.page import to_dict as correction_dict
-from ..opset.schema import Attribute, Port, Rule, Schema, Version
+from ..opset.schema import Rule, Schema
+from ..opset.signature import Attribute, Port, Version
 from .op_signatures import OPTIONS, attribute_default, python_signature
 
 # Makes Python code that builds an op, or no text: ``onegraph.tools.op_examples.example``.

@@ -6,7 +6,8 @@ import inspect
 import textwrap
 
 from ..opset.editions.registry import DEFAULT, edition
-from ..opset.schema import Attribute, AttrValue, Fill, Port, Schema
+from ..opset.schema import Schema
+from ..opset.signature import Attribute, AttrValue, Fill, Port
 
 WIDTH = 108
 OPTIONS = ("name", "dtype", "outputs")

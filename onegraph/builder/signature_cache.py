@@ -21,8 +21,9 @@ from ..inference.op_inference import MAX_INPUTS, ErrorInference, OpInference
 from ..ir.op import Array, LogicalTensor, Signature, make_signature
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import Edition, edition
-from ..opset.schema import Schema, Shape, TensorType, make_type
+from ..opset.schema import Schema, TensorType, make_type
 from ..opset.shapes import known_dims
+from ..opset.signature import Shape
 from .op_outputs import implied_outputs, output_dtypes
 
 MAX_SIGNATURES = 4096

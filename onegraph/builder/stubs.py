@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..opset.editions.registry import BASE
-from ..opset.schema import Attribute, Schema, required_outputs
+from ..opset.schema import Schema, required_outputs
+from ..opset.signature import Attribute
 from .op_signatures import docstring, method_default
 
 PATH = Path(__file__).with_name("op_methods.pyi")

@@ -16,8 +16,8 @@ from ..ir.tensor_type import as_shape, as_strides
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import Shape
 from ..opset.shapes import compatible, is_dense, known_dims, show
+from ..opset.signature import Shape
 from .constants import contents_of, first_contents_of
 from .op_methods import OpMethods
 

@@ -8,7 +8,7 @@ from typing import Any
 from .._util.validation import as_list
 from ..errors import ArgumentError, StateError
 from ..native.library import Handle, call, ffi, lib
-from ..opset.schema import Shape
+from ..opset.signature import Shape
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation
 from .engine import Engine, Stream

@@ -12,8 +12,8 @@ from ..errors import ArgumentError, shown
 from ..ir.tensor_type import as_shape
 from ..native.library import DTYPE_NAMES, DTYPES, Final, Function, call, dtype_value, enum_names, ffi, lib, read
 from ..opset.dtypes import DataType
-from ..opset.schema import Shape
 from ..opset.shapes import is_dense as is_row_major
+from ..opset.signature import Shape
 
 LAYOUTS = ("undef", "any", "strided", "opaque")
 PROPERTIES = ("undef", "variable", "constant")

@@ -17,7 +17,8 @@ from ..inference.op_inference import OpInference
 from ..inference.suggestions import unknown_op
 from ..native.library import Function, Handle, call, enum_names, enum_value, ffi, lib, read
 from ..opset.editions.registry import BASE, DEFAULT, edition
-from ..opset.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
+from ..opset.schema import Call, Schema, TensorType
+from ..opset.signature import Attribute, AttrValue, Shape
 from ..opset.values import BadValueError, convert, is_none
 from .logical_tensor import LogicalTensor
 from .op_checks import EDITION, check_use, refuse_newer

@@ -16,7 +16,8 @@ from ..inference.op_inference import MAX_INPUTS, OpInference
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, DEFAULT, NEWEST, edition
-from ..opset.schema import AttrValue, Call, Schema, Shape, TensorType
+from ..opset.schema import Call, Schema, TensorType
+from ..opset.signature import AttrValue, Shape
 
 _LOADED = f"the loaded library is {VERSION[0]}.{VERSION[1]}"
 EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..inference.lenient import LenientInference
 from ..native.library import call, ffi, lib, status_error
 from ..opset.editions.registry import BASE
-from ..opset.schema import AttrValue, TensorType
+from ..opset.schema import TensorType
+from ..opset.signature import AttrValue
 from .logical_tensor import LogicalTensor
 from .op import CODES, SETTERS, Op, c_name, setting_of
 from .op_checks import check_use, checked_shapes, refuse_newer

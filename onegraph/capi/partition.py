@@ -13,7 +13,7 @@ from .._util.init_once import once
 from .._util.validation import expect, identifier
 from ..errors import ArgumentError, OutOfMemoryError, StatusError, UnsupportedError, shown
 from ..native.library import Handle, call, create, ffi, lib, read
-from ..opset.schema import Shape
+from ..opset.signature import Shape
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation, compile_all, empty_caches, refusal
 from .engine import ENGINE_KIND_NAMES, Engine, Stream, available_kind, engine_or_default

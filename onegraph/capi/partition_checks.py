@@ -12,8 +12,9 @@ from ..faults.fusions import wrong_fusion, wrong_strides
 from ..faults.layouts import wrong_layout
 from ..faults.use import Fused, Laid, Use
 from ..native.library import VERSION
-from ..opset.schema import Shape, TensorType
+from ..opset.schema import TensorType
 from ..opset.shapes import beyond_single_axes, compatible, dense_strides, overlaps
+from ..opset.signature import Shape
 from .logical_tensor import LogicalTensor, has_dense_layout
 from .op import Op, check_types
 from .settings import has_avx2, has_vnni, least_alignment

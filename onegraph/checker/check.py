@@ -20,8 +20,9 @@ from ..ir.tensor_type import tensor_type
 from ..opset.editions.dialect import base_call, edition_words
 from ..opset.editions.registry import BASE, DEFAULT, base_of
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import Finding, Schema, Version
+from ..opset.schema import Finding, Schema
 from ..opset.shapes import counted, show
+from ..opset.signature import Version
 from .violation_list import ViolationList
 
 

@@ -11,7 +11,7 @@ from ..errors import ArgumentError
 from ..inference.suggestions import unknown_op
 from ..opset.editions.registry import DEFAULT, NEWEST, base_of, edition
 from ..opset.newer import newer_than as find_newer
-from ..opset.schema import Version
+from ..opset.signature import Version
 from .options import json_option
 from .terminal import emit
 from .value_types import EditionName

@@ -10,7 +10,7 @@ import click
 
 from ..errors import LibraryError, UnsupportedError
 from ..ir.op import schema_of
-from ..opset.schema import Fill
+from ..opset.signature import Fill
 from ..serialize.writer import op_ids, tensor_ids
 from . import note
 from .graph_source import Source

@@ -26,8 +26,9 @@ from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
 from ..opset.editions.registry import base_of
 from ..opset.ops.quantization import misplaced_scales, scale_axis
-from ..opset.schema import AttrValue, Call, Schema, Shape, TensorType
+from ..opset.schema import Call, Schema, TensorType
 from ..opset.shapes import known_dims
+from ..opset.signature import AttrValue, Shape
 from .integer_bounds import IntegerBounds
 from .lowered import NO_ATTRS, Dims, Lowered, Step, Value, dense_of
 from .rewrites import Form, Part, library_form, signature_form

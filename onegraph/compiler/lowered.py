@@ -15,8 +15,8 @@ from ..builder.graph import DataGraph
 from ..builder.signature_cache import MAX_SIGNATURES
 from ..ir.op import Array, Op
 from ..opset.dtypes import DataType
-from ..opset.schema import AttrValue
 from ..opset.shapes import dense_strides
+from ..opset.signature import AttrValue
 
 if TYPE_CHECKING:
     from .rewrites import Part

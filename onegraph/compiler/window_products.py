@@ -21,8 +21,9 @@ from ..capi.settings import is_native
 from ..faults.ops.windows import WEIGHT_GRADIENTS
 from ..faults.use import BINARY, ELEMENTWISE, FOLDED
 from ..opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
-from ..opset.schema import AttrValue, TensorType
+from ..opset.schema import TensorType
 from ..opset.shapes import known_dims
+from ..opset.signature import AttrValue
 from .lowered import Dims, Lowered, Step, dense_of
 from .rewrites import Part
 

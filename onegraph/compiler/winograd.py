@@ -25,7 +25,8 @@ from ..faults.use import VIEWS
 from ..ir.op import Array
 from ..native.library import lib
 from ..opset.dtypes import DataType
-from ..opset.schema import AttrValue, TensorType
+from ..opset.schema import TensorType
+from ..opset.signature import AttrValue
 from .lazy_constants import placed
 from .lowered import Lowered, Step, Value, dense_of
 from .rewrites import Part

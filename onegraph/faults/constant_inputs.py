@@ -13,7 +13,7 @@ import numpy as np
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.editions.registry import BASE
-from ..opset.schema import Shape
+from ..opset.signature import Shape
 from .fault import UNSAFE, Faults
 
 EVERY = frozenset(BASE)

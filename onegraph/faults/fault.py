@@ -11,7 +11,7 @@ from .._util.records import record
 from ..builder.graph import DataGraph
 from ..errors import LIBRARY, UNSAFE
 from ..ir.op import LogicalTensor
-from ..opset.schema import Version
+from ..opset.signature import Version
 
 Release = tuple[int, int, int]
 Subject = TypeVar("Subject")

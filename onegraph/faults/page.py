@@ -9,7 +9,7 @@ from itertools import groupby
 from types import ModuleType
 from typing import Any
 
-from ..opset.schema import Version
+from ..opset.signature import Version
 from .api import API, GROUPS
 from .catalogue import CATALOGUE, MODULES
 from .fault import CPUS, LACKS, LIBRARY, SLOW, UNSAFE, Example, Fault

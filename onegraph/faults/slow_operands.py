@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
-from ..opset.schema import Version
+from ..opset.signature import Version
 from .fault import SLOW, Fault, Faults
 from .operands import is_fast, varying
 from .ops.windows import IMAGE

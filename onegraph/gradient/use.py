@@ -15,8 +15,9 @@ from ..lowering.reduction import reduce
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
 from ..opset.editions.registry import DEFAULT, base_of, edition
-from ..opset.schema import AttrValue, Schema, Shape
+from ..opset.schema import Schema
 from ..opset.shapes import known, known_dims, show
+from ..opset.signature import AttrValue, Shape
 
 # The data types of tensors that have gradients.
 FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16, DataType.float64])

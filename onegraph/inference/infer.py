@@ -14,7 +14,8 @@ from typing import NamedTuple
 from ..errors import ERROR, Violation
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import Edition
-from ..opset.schema import AttrValue, Row, Schema, Shape, TensorType
+from ..opset.schema import Schema, TensorType
+from ..opset.signature import AttrValue, Row, Shape
 from .op_inference import MAX_VIOLATIONS, OpInference
 from .violations import shortened
 

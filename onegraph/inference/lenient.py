@@ -8,7 +8,8 @@ from dataclasses import replace
 from ..errors import ERROR, NOTE
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of
-from ..opset.schema import Attribute, AttrValue, Row, Schema, Shape, TensorType
+from ..opset.schema import Schema, TensorType
+from ..opset.signature import Attribute, AttrValue, Row, Shape
 from .op_inference import OpInference
 from .type_table import TypedPort
 

@@ -13,8 +13,9 @@ from ..ir.tensor_type import MAX_SIZE, tensor_type
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, output_shapes, unsettled_call
 from ..opset.editions.registry import Edition, base_of
-from ..opset.schema import Attribute, AttrValue, Port, Row, Schema, Shape, TensorType
+from ..opset.schema import Schema, TensorType
 from ..opset.shapes import MAX_RANK, compatible, show
+from ..opset.signature import Attribute, AttrValue, Port, Row, Shape
 from ..opset.values import BadValueError, axes_of, convert, describe, is_none
 from .rules import run_rules
 from .suggestions import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op

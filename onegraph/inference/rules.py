@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..opset.editions.dialect import edition_words
-from ..opset.schema import AttrValue, Call, Finding, Rule, Schema, Shape, TensorType
+from ..opset.schema import Call, Finding, Rule, Schema, TensorType
 from ..opset.shapes import show
+from ..opset.signature import AttrValue, Shape
 from ..opset.unsettled import UnsettledError
 from .violations import Violations
 

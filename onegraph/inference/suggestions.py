@@ -15,7 +15,8 @@ from ..opset.dtypes import DataType
 from ..opset.editions.dialect import vocabulary
 from ..opset.editions.registry import DEFAULT, EDITIONS, Edition, base_of
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import Attribute, Port, Schema
+from ..opset.schema import Schema
+from ..opset.signature import Attribute, Port
 from ..opset.values import axes_of, format_letters, nearest, takes
 from .violations import shortened
 

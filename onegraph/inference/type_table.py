@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import Row, Schema
+from ..opset.schema import Schema
 from ..opset.shapes import counted
+from ..opset.signature import Row
 
 DTYPES = DataType.__members__
 DTypes = tuple[DataType | None, ...]

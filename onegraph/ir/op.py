@@ -15,7 +15,8 @@ from .._util.validation import as_dict, expect
 from ..errors import StateError
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition
-from ..opset.schema import AttrValue, Schema, Shape, TensorType, make_type
+from ..opset.schema import Schema, TensorType, make_type
+from ..opset.signature import AttrValue, Shape
 from .operators import OperatorGraph, Operators
 
 Array = NDArray[np.generic]

@@ -10,8 +10,9 @@ from .._util.exact_types import elements, has_type, listed, whole
 from .._util.validation import integer
 from ..errors import ArgumentError, shown
 from ..opset.dtypes import DataType
-from ..opset.schema import Shape, TensorType
+from ..opset.schema import TensorType
 from ..opset.shapes import MAX_RANK, known_dims, overlaps, show
+from ..opset.signature import Shape
 from .op import LogicalTensor
 
 MAX_SIZE = 2**60  # elements; the size in bytes always fits in 64 bits

@@ -17,8 +17,8 @@ from ..inference.type_table import typing_of
 from ..ir.op import LogicalTensor, Op, make_op
 from ..opset.dtypes import OF_NUMPY, DataType
 from ..opset.editions.registry import DEFAULT, HOST, edition
-from ..opset.schema import Shape
 from ..opset.shapes import show
+from ..opset.signature import Shape
 from ..reference import run_op
 
 Array = NDArray[Any]

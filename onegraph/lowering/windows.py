@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._util.records import record
-from ..opset.schema import Shape
+from ..opset.signature import Shape
 from .elementwise import filled, multiply, unary
 from .emitter import Array, Emitter, Value, dtype_of, shape_of
 from .movement import NATIVE

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .._util.records import record
-from .schema import Call, Shape, kept
+from .schema import Call, kept
+from .signature import Shape
 from .window import (
     SHAPE_SOURCE,
     Dim,

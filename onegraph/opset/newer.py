@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from .dtypes import SPECIFIED, DataType
 from .editions.registry import BASE, FORMER
-from .schema import Row, Schema, Version
+from .schema import Schema
+from .signature import Row, Version
 
 Part = tuple[Version, str, str]
 

@@ -1,4 +1,4 @@
-"""Defines the records that describe an op: attributes, ports, data types, rules and shape inference.
+"""Defines the description of an op, and a use of an op, which its rules and its shape function read.
 
 An op is one :class:`Schema`. Its shape function and its rules are plain functions of a :class:`Call`, which holds the
 attributes and input types of one use of the op. They use the names of the base vocabulary (oneDNN 3.13).
@@ -19,137 +19,9 @@ from .._util.init_once import made_once
 from .._util.interpreter_tricks import record_maker
 from .._util.records import record
 from .dtypes import DataType
+from .signature import OLDEST, Attribute, AttrValue, Fill, Port, Row, Shape, Version
 
-Shape = tuple[int | None, ...] | None
-Version = tuple[int, int]
-AttrValue = float | int | bool | str | tuple[float, ...] | tuple[int, ...]
 Result = TypeVar("Result")
-OLDEST: Version = (3, 0)
-
-
-class Range(NamedTuple):
-    """A named set of numbers. The value of an attribute, or each element of a list, must be in it."""
-
-    name: str
-    holds: Callable[[float], bool]
-
-
-POSITIVE = Range("positive", lambda number: number > 0)
-NON_NEGATIVE = Range("non-negative", lambda number: number >= 0)
-UNIT = Range("between 0 and 1", lambda number: 0 <= number <= 1)
-
-
-@made_once
-@record(frozen=True)
-class Fill:
-    """The default of a list with one element for each spatial axis: every element is ``value``."""
-
-    value: int
-
-
-@made_once
-@record(frozen=True)
-class Attribute:
-    """One attribute of an op: required, optional with a default, or optional without a default.
-
-    ``kind`` is f32, f32[], s64, s64[], bool or str. ``values`` are the allowed strings and ``aliases`` maps other
-    accepted spellings to them. ``disputed`` aliases are accepted with a note, because one page of the specification
-    prints them and another one contradicts it. ``implied`` is the value of a required attribute that the op's method
-    writes if the caller leaves it out. ``spatial`` lists have one element for each spatial axis; the method takes one
-    number for all of them.
-    ``none_is_default`` says that the page prints none as the default. ``ignored_beside`` is another attribute; if it is
-    given, this one has no effect.
-    """
-
-    name: str
-    kind: str
-    doc: str
-    required: bool = False
-    default: AttrValue | Fill | None = None
-    values: tuple[str, ...] = ()
-    range: Range | None = None
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    disputed: frozenset[str] = frozenset()
-    implied: AttrValue | Fill | None = None
-    spatial: bool = False
-    since: Version = OLDEST
-    none_is_default: bool = False
-    ignored_beside: str = ""
-
-
-@made_once
-@record(frozen=True)
-class Port:
-    """One input or output. ``type`` is a type variable of the op's type table, or the name of a data type.
-
-    ``decides`` marks an input of a host op whose contents decide the output shapes.
-    """
-
-    name: str
-    type: str
-    optional: bool = False
-    variadic: bool = False
-    since: Version = OLDEST
-    decides: bool = False
-
-    @property
-    def gives_shape(self) -> bool:
-        """Whether the output shapes depend on the contents of the input, not only on its shape."""
-        return self.decides or (self.type == "s32" and self.name.endswith(("shape", "axes", "sizes", "order")))
-
-    @property
-    def is_read(self) -> bool:
-        """Whether a rule or a shape function reads the contents of the input if they are known."""
-        return self.gives_shape or self.name in ("indices", "probability")
-
-
-def ports(text: str) -> tuple[Port, ...]:
-    """Parse ports such as ``"src:T bias:T? stats:f32?@3.9"``.
-
-    ``?`` is optional, ``*`` variadic, ``!`` decides the output shapes, and ``@`` is the first version.
-    """
-    found = []
-    for word in text.split():
-        word, since = _since(word)
-        name, _, type_ = word.partition(":")
-        found.append(Port(name, type_.rstrip("?*!"), "?" in type_, "*" in type_, since, "!" in type_))
-    return tuple(found)
-
-
-def _since(word: str) -> tuple[str, Version]:
-    text, _, version = word.partition("@")
-    if not version:
-        return text, OLDEST
-    major, minor = version.split(".")
-    return text, (int(major), int(minor))
-
-
-@made_once
-@record(frozen=True)
-class Row:
-    """One line of a type table: the data types that each type variable may have in this combination."""
-
-    types: Mapping[str, frozenset[DataType]]
-    since: Version = OLDEST
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name}={'|'.join(sorted(map(str, types)))}" for name, types in self.types.items())
-
-
-def rows(variables: str, *lines: str) -> tuple[Row, ...]:
-    """Parse a type table, written as in the specification: ``rows("T1 T2", "f32 f32", "bf16 f32|bf16 @3.8")``.
-
-    ``|`` separates alternatives; ``@3.8`` is the first version that has the row.
-    """
-    table = []
-    for line in lines:
-        line, since = _since(line)
-        cells = [frozenset(DataType[name] for name in cell.split("|")) for cell in line.split()]
-        table.append(Row(dict(zip(variables.split(), cells, strict=True)), since))
-    return tuple(table)
-
-
-FLOATS = rows("T", "f32", "bf16", "f16")
 
 
 @made_once

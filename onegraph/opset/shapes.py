@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .schema import Call, Finding, Shape
+from .schema import Call, Finding
+from .signature import Shape
 
 Dim = int | None
 MAX_RANK = 12  # the library's limit

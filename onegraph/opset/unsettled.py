@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .schema import AttrValue, Call, Fill
+from .schema import Call
+from .signature import AttrValue, Fill
 
 
 class UnsettledError(Exception):

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from ..errors import shown
-from .schema import Attribute, AttrValue
+from .signature import Attribute, AttrValue
 
 S64_MIN, S64_MAX = -(2**63), 2**63 - 1
 MAX_ELEMENTS = 2**20  # of a list

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from .._util.records import record
-from .schema import Call, Finding, Shape
+from .schema import Call, Finding
 from .shapes import MAX_RANK, counted, of_rank, show
+from .signature import Shape
 
 Dim = int | None
 

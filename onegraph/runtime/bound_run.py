@@ -18,8 +18,8 @@ from ..ir.op import Array
 from ..native import library
 from ..native.library import lib
 from ..opset.dtypes import DataType
-from ..opset.schema import Shape
 from ..opset.shapes import show
+from ..opset.signature import Shape
 from .frame import Frame
 from .plan import plan_error
 from .program import Program

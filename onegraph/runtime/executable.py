@@ -16,7 +16,7 @@ from ..compiler.runnable import refuse_wildcards
 from ..errors import ArgumentError, FormatError, StatusError
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType
-from ..opset.schema import Shape
+from ..opset.signature import Shape
 from .bind_arrays import bind_arrays
 from .bound_run import BoundRun, signature
 from .compile_options import Options, Threads, compile_options

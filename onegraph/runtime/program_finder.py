@@ -14,8 +14,8 @@ from ..compiler.shared_constants import SharedConstants
 from ..errors import OutOfMemoryError, StatusError, UnsupportedError
 from ..native.gc_pause import without_collector
 from ..opset.editions.registry import HOST
-from ..opset.schema import Shape
 from ..opset.shapes import known
+from ..opset.signature import Shape
 from .arguments import value_inputs
 from .compile_options import Options, refuse_unknown_partitions
 from .interface import Arrays, Interface

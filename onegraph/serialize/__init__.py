@@ -20,8 +20,8 @@ from ..builder.graph import AnyGraph, DataGraph, snapshot
 from ..errors import ArgumentError, FormatError, class_of, shown
 from ..ir.op import Array, LogicalTensor
 from ..opset.editions.registry import NEWEST
-from ..opset.schema import Version
 from ..opset.shapes import compatible, show
+from ..opset.signature import Version
 from .document import document, parse_json
 from .files import as_path, read_constants, read_file, write_files
 from .model_folder import GRAPH, read_model, write_model

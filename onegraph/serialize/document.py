@@ -15,8 +15,8 @@ from ..errors import FormatError, shown
 from ..ir.file_origin import Json
 from ..ir.tensor_type import MAX_SIZE
 from ..opset.dtypes import DataType
-from ..opset.schema import Shape
 from ..opset.shapes import MAX_RANK
+from ..opset.signature import Shape
 from ..opset.values import S64_MAX, S64_MIN
 from .json_text import Twice, decode, json_word
 

@@ -9,7 +9,7 @@ from ..inference.infer import infer_op
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import EDITIONS, base_of, edition
-from ..opset.schema import Attribute, AttrValue, Fill, Version
+from ..opset.signature import Attribute, AttrValue, Fill, Version
 
 INTEGERS = frozenset({DataType.s8, DataType.u8})
 

@@ -9,7 +9,7 @@ from .._util.records import record
 from ..errors import FormatError, shown
 from ..ir.file_origin import Json
 from ..opset.editions.registry import DEFAULT, EDITIONS, HOST
-from ..opset.schema import Shape
+from ..opset.signature import Shape
 from .document import (
     TensorForm,
     json_array,

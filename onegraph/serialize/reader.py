@@ -20,8 +20,9 @@ from ..ir.file_origin import FileOrigin
 from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, DEFAULT, Edition, base_of, edition
-from ..opset.schema import AttrValue, Schema, Shape, TensorType
+from ..opset.schema import Schema, TensorType
 from ..opset.shapes import compatible, has_gaps, known_dims, merge, show
+from ..opset.signature import AttrValue, Shape
 from .document import Document, OpForm, TensorForm, of_shape
 from .names import Names
 from .structure import agreed_shape, agreed_type, declared_strides, ordered, producers, useful_strides

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from ..errors import FormatError
-from ..opset.schema import Shape
 from ..opset.shapes import compatible, is_dense, known_dims, merge, overlaps, show
+from ..opset.signature import Shape
 from .document import OpForm, TensorForm
 
 MAX_STRIDE = 2**48  # as for the inputs of the builder

@@ -18,7 +18,7 @@ from ..faults.capabilities import LIBRARY_VALUES
 from ..ir.file_origin import FileOrigin, Json
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import NEWEST, base_of
-from ..opset.schema import Attribute, AttrValue, Version
+from ..opset.signature import Attribute, AttrValue, Version
 from .document import ATTR_TYPES, MAX_ID
 from .for_version import ForVersion
 from .names import KEY, VERSION

@@ -17,7 +17,7 @@ from ..inference.infer import infer_op
 from ..inference.lenient import LenientInference
 from ..ir.op import Array, Op, schema_of
 from ..opset.editions.registry import edition
-from ..opset.schema import AttrValue, Fill
+from ..opset.signature import AttrValue, Fill
 from ..reference.run import narrow, run_op
 
 FACTOR = 1.1

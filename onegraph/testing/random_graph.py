@@ -24,8 +24,9 @@ from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, DEFAULT, Edition, base_of
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import AttrValue, Schema
+from ..opset.schema import Schema
 from ..opset.shapes import known_dims
+from ..opset.signature import AttrValue
 from ..transform.translate_op import translate
 from .recipes import Draw, recipe
 from .recipes.draw import Dims

@@ -28,7 +28,8 @@ from ..graph import Graph
 from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, edition
-from ..opset.schema import AttrValue, Schema
+from ..opset.schema import Schema
+from ..opset.signature import AttrValue
 from ..serialize.files import write_files
 from ..serialize.names import KEY
 from ..serialize.writer import tensor_ids

@@ -20,8 +20,8 @@ from ..errors import ArgumentError, OneGraphError
 from ..graph import Graph
 from ..ir.op import Array, Op, schema_of
 from ..opset.dtypes import DataType
-from ..opset.schema import AttrValue, Shape
 from ..opset.shapes import known_dims
+from ..opset.signature import AttrValue, Shape
 from ..transform.rebuild import Change, rebuild
 
 MAX_TESTS = 2000

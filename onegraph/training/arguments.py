@@ -10,8 +10,8 @@ from ..builder.graph import DataGraph, expect_graph
 from ..errors import ArgumentError, shown
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
-from ..opset.schema import Shape
 from ..opset.shapes import compatible, show
+from ..opset.signature import Shape
 
 FLOATS = (DataType.f32, DataType.bf16, DataType.f16)
 INTEGERS = (DataType.s32, DataType.s64, DataType.s8, DataType.u8)

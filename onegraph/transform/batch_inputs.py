@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import base_of
-from ..opset.schema import Schema, Shape
+from ..opset.schema import Schema
+from ..opset.signature import Shape
 
 # Attributes and inputs that give the shape of a result, and with it the batch.
 SHAPES = ("dst_shape", "src_shape", "output_shape", "input_shape")

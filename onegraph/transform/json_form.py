@@ -15,8 +15,9 @@ from ..ir.op import Array
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition
 from ..opset.ops.quantization import fit_channels
-from ..opset.schema import Schema, Shape
+from ..opset.schema import Schema
 from ..opset.shapes import dense_strides, dim_at, known_dims
+from ..opset.signature import Shape
 from ..opset.values import nearest
 from ..serialize import write
 from ..serialize.document import UNKNOWN, document, parse_json

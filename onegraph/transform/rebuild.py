@@ -14,8 +14,8 @@ from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition
 from ..opset.ops.quantization import fit_channels
-from ..opset.schema import AttrValue, Shape
 from ..opset.shapes import dim_at, known_dims
+from ..opset.signature import AttrValue, Shape
 
 Attrs = Mapping[str, AttrValue]
 

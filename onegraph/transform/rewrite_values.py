@@ -10,8 +10,8 @@ import numpy as np
 
 from .._util.exact_types import entries, has_type, listed, text, whole
 from ..errors import ArgumentError, shown
-from ..opset.schema import Attribute
 from ..opset.shapes import overlaps, show
+from ..opset.signature import Attribute
 
 Values = str | Mapping[Any, Any]
 LETTERS = "abcdefghijkl"

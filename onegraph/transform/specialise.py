@@ -17,8 +17,8 @@ from ..ir.op import Array, LogicalTensor, Op
 from ..ir.tensor_type import as_shape
 from ..opset.editions.registry import HOST
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import Shape
 from ..opset.shapes import compatible, show
+from ..opset.signature import Shape
 from ..reference import run_op
 
 MAX_ELEMENTS = 2**16  # of the results that are computed here

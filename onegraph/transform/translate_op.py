@@ -18,8 +18,9 @@ from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, in_words, is_swapped, swap_channels
 from ..opset.editions.registry import Edition, base_of, edition
-from ..opset.schema import Attribute, AttrValue, Call, Fill, Port, Schema, Shape, TensorType
+from ..opset.schema import Call, Schema, TensorType
 from ..opset.shapes import MAX_RANK, dense_strides, known_dims
+from ..opset.signature import Attribute, AttrValue, Fill, Port, Shape
 from ..opset.values import BadValueError, convert
 
 Pair = tuple[DataType | None, Shape]

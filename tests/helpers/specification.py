@@ -6,7 +6,8 @@ import onegraph as og
 from onegraph.checker import check
 from onegraph.errors import ERROR, NOTE, Violation
 from onegraph.opset.editions.registry import BASE
-from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
+from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.signature import AttrValue, Shape
 
 
 def check_op(

@@ -16,8 +16,9 @@ from ...faults.performance import SLOW_TRANSPOSED_BIAS
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
-from ...opset.schema import AttrValue, Call, TensorType
+from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
+from ...opset.signature import AttrValue
 from .broadcasts import binary, divide, matmul_bias
 from .form import Form, Parts, Source, filled, result_types, scalar
 from .norms import batch_norm_inference, group_norm, layer_norm, layer_norm_backward, rms_norm

@@ -13,8 +13,9 @@ from ...errors import OutOfMemoryError
 from ...ir.op import Array
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import BASE
-from ...opset.schema import AttrValue, Call, TensorType
+from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, show
+from ...opset.signature import AttrValue
 
 Dims = tuple[int, ...]
 # The number of a value of a form, or a constant.

@@ -7,7 +7,8 @@ import math
 from ...faults.operands import rows_together
 from ...opset.dtypes import DataType
 from ...opset.ops.normalization import begin_axis
-from ...opset.schema import AttrValue, Call, TensorType
+from ...opset.schema import Call, TensorType
+from ...opset.signature import AttrValue
 from .form import Dims, Form, Parts, Source, scalar
 from .reductions import add_sum
 

@@ -20,7 +20,8 @@ from ...ir.op import Array
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import BASE
-from ...opset.schema import Call, Port, TensorType
+from ...opset.schema import Call, TensorType
+from ...opset.signature import Port
 from .form import Form, Part, Parts, Source
 
 LOW = frozenset([DataType.f16, DataType.bf16])

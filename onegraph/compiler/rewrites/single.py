@@ -11,8 +11,9 @@ from ...opset.dtypes import DataType
 from ...opset.ops import interpolation, pooling
 from ...opset.ops.binary import axes_but_channels
 from ...opset.ops.reduction import reduced_axes
-from ...opset.schema import AttrValue, Call, TensorType
+from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
+from ...opset.signature import AttrValue
 from ...opset.window import SHAPE_SOURCE, given_shape, spatial
 from .form import Rewrite, Source, filled
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ...opset.schema import Version
+from ...opset.signature import Version
 from ..fault import UNSAFE, Fault, Faults, Refusal, always
 
 Errors = type[Exception] | tuple[type[Exception], ...]

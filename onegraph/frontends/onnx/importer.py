@@ -11,8 +11,8 @@ from ...graph import Graph
 from ...lowering.emitter import Array, Emitter
 from ...lowering.patterns import REWRITES
 from ...opset.dtypes import DataType
-from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
+from ...opset.signature import Shape
 from ...transform.part import without_unread
 from . import tables as tables
 from .foreign import CONVERTED, DOMAINS, converted, expanded, newest_op_set, run_elsewhere

@@ -19,7 +19,7 @@ from ...graph import Graph
 from ...ir.op import Array
 from ...ir.tensor_type import as_shape
 from ...opset.dtypes import DataType
-from ...opset.schema import Shape
+from ...opset.signature import Shape
 from .unread import UnreadGraph
 
 READER = "onegraph.frontends.onnx.read"  # a kept program does not wait for its import

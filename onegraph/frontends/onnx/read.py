@@ -15,7 +15,7 @@ from ...errors import ArgumentError, FormatError
 from ...graph import Graph
 from ...ir.op import Array
 from ...opset.dtypes import DataType
-from ...opset.schema import Shape
+from ...opset.signature import Shape
 from .importer import Importer
 from .precision import narrowed
 from .protos import ModelProto

@@ -18,7 +18,8 @@ from ...ir.op import LogicalTensor, Op, schema_of
 from ...opset.dtypes import DataType
 from ...opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
 from ...opset.editions.registry import BASE, base_of
-from ...opset.schema import Call, Fill, Schema, TensorType
+from ...opset.schema import Call, Schema, TensorType
+from ...opset.signature import Fill
 from ...serialize import with_constants
 from .own import TYPES
 from .saving import (

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ...ir.op import LogicalTensor, Op
-from ...opset.schema import Shape
+from ...opset.signature import Shape
 from ..emitter import Array, Emitter, Value, integers, numbers
 from ..layout import inverse
 from ..movement import reshape, slice_, transpose

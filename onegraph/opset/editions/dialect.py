@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dtypes import DataType
-from ..schema import AttrValue, Call, Finding, Schema, Shape, TensorType
+from ..schema import Call, Finding, Schema, TensorType
+from ..signature import AttrValue, Shape
 from ..unsettled import UnsettledCall
 
 

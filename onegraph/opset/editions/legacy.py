@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from ..dtypes import DataType
 from ..ops.interpolation import one_size_source
-from ..schema import FLOATS, Attribute, Dialect, Fill, Port, Row, Schema
+from ..schema import Dialect, Schema
+from ..signature import FLOATS, Attribute, Fill, Port, Row
 from .dialect import in_words, vocabulary
 
 RENAMED = {"Backward": "Backprop", "BackwardData": "BackpropData", "BackwardWeights": "BackpropFilters"}

@@ -20,8 +20,9 @@ from ..ops.movement import (
     transpose_shape,
     zero_has_source,
 )
-from ..schema import FLOATS, Attribute, Call, Finding, Row, Rule, Schema, Shape, ports, rows, same_shape
+from ..schema import Call, Finding, Rule, Schema, same_shape
 from ..shapes import broadcast, compatible, counted, of_rank, show
+from ..signature import FLOATS, Attribute, Row, Shape, ports, rows
 from .dialect import in_words
 
 BASES = {schema.kind: schema for schema in (*BINARY, *MOVEMENT)}

@@ -17,7 +17,8 @@ from ...errors import ArgumentError, shown
 from ..host import CATEGORIES as HOST_CATEGORIES
 from ..ops import CATEGORIES
 from ..ops.quantization import QTYPE, ZPS
-from ..schema import Attribute, Schema, Version
+from ..schema import Schema
+from ..signature import Attribute, Version
 from ..values import nearest
 from .legacy import legacy
 from .legacy_ops import OPS as LEGACY_OPS

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ..._util.init_once import made_once
 from ..._util.records import record
-from ..schema import Attribute, Port, Schema
+from ..schema import Schema
+from ..signature import Attribute, Port
 from ..values import BadValueError, convert
 
 # The parts of a page.

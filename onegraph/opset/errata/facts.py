@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..schema import Attribute, Port
+from ..signature import Attribute, Port
 from .correction import (
     ATTRIBUTES,
     FIRST,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..ops.binary import binary_shape
-from ..schema import Attribute, Schema, ports, rows, same_shape
+from ..schema import Schema, same_shape
+from ..signature import Attribute, ports, rows
 from .types import ALL_NAMES, FLOAT_NAMES, FLOATS, INTEGER_NAMES, INTEGERS, NUMBERS, binary, sources_broadcast, unary
 
 TRUNCATE = Attribute("truncate", "bool", "True: dst has the sign of src_0, else that of src_1.", default=False)

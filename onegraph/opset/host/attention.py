@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import NON_NEGATIVE, Attribute, Call, Finding, Schema, Shape, ports, required_outputs, rows
+from ..schema import Call, Finding, Schema, required_outputs
 from ..shapes import compatible, show
+from ..signature import NON_NEGATIVE, Attribute, Shape, ports, rows
 
 ATTRIBUTES = (
     Attribute("scale", "f32", "Factor of the products of query and key; 1 / sqrt(size) if it is not given."),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ..schema import Attribute, Call, Schema, Shape, ports, rows, same_shape
+from ..schema import Call, Schema, same_shape
+from ..signature import Attribute, Shape, ports, rows
 
 F32 = rows("T", "f32")
 AFTER = Attribute("after", "bool", "Whether the first source is an earlier result, which starts first.", default=False)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Attribute, Call, Finding, Schema, Shape, ports, rows
+from ..schema import Call, Finding, Schema
 from ..shapes import show
+from ..signature import Attribute, Shape, ports, rows
 from .types import FLOAT_NAMES
 
 

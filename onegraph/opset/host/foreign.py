@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ..schema import Attribute, Call, Schema, Shape, ports, rows
+from ..schema import Call, Schema
+from ..signature import Attribute, Shape, ports, rows
 from .types import ALL_NAMES
 
 MAX_OUTPUTS = 16

@@ -8,8 +8,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..schema import NON_NEGATIVE, Attribute, Call, Finding, Row, Rule, Schema, Shape, ShapeFunction, ports, rows
+from ..schema import Call, Finding, Rule, Schema, ShapeFunction
 from ..shapes import axis_in_range, axis_of, compatible, normalize_axis, of_rank, show
+from ..signature import NON_NEGATIVE, Attribute, Row, Shape, ports, rows
 from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES, not_negative, shapes_are_numbers
 
 ALL_INDICES = rows("T I", f"{ALL_NAMES} s32|s64")

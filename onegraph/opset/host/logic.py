@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
+from ..schema import Call, Finding, Schema, same_shape
 from ..shapes import broadcast, compatible, show
+from ..signature import Attribute, Shape, ports, rows
 from .types import ALL_NAMES, BOOLEANS, FLOATS, NUMBERS, binary, unary
 
 NEGATIVE = Attribute("detect_negative", "bool", "Whether negative infinity counts.", default=True)

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from math import prod
 
 from ..ops.movement import concat_shape, dims_alike, order_permutes, ranks_alike, transpose_shape
-from ..schema import Attribute, Call, Finding, Rule, Schema, Shape, ShapeFunction, ports, rows
+from ..schema import Call, Finding, Rule, Schema, ShapeFunction
 from ..shapes import Dim, axis_in_range, axis_of, broadcast, normalize_axis, of_rank, show
+from ..signature import Attribute, Shape, ports, rows
 from .types import ALL_NAMES, not_negative, shapes_are_vectors
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..ops.matmul import OPS as MATMUL
 from ..ops.reduction import AXES, KEEP_DIMS, axes_valid, reduced_shape
-from ..schema import Row, Schema, ports, rows
+from ..schema import Schema
+from ..signature import Row, ports, rows
 from .types import FLOAT_NAMES, INTEGER_NAMES, NUMBERS
 
 ORDERED = rows("T", f"{FLOAT_NAMES}|{INTEGER_NAMES}|boolean")

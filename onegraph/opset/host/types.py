@@ -7,8 +7,9 @@ from math import prod
 
 from ..dtypes import DataType
 from ..ops.binary import binary_shape
-from ..schema import Attribute, Call, Finding, Row, Rule, Schema, ports, rows, same_shape
+from ..schema import Call, Finding, Rule, Schema, same_shape
 from ..shapes import broadcast, show
+from ..signature import Attribute, Row, ports, rows
 
 FLOAT_NAMES = "f32|f16|bf16|float64"
 INTEGER_NAMES = "s8|u8|int16|uint16|s32|uint32|s64|uint64"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import FLOATS, Attribute, Call, Finding, Schema, Shape, ports, rows
+from ..schema import Call, Finding, Schema
 from ..shapes import broadcast, compatible, show
+from ..signature import FLOATS, Attribute, Shape, ports, rows
 from ..window import channel_axis, channels
 
 AUTO_BROADCAST = Attribute(

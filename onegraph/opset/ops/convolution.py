@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..convolution_geometry import SIDES, convolution_geometry
-from ..schema import FLOATS, NON_NEGATIVE, POSITIVE, Attribute, Call, Fill, Finding, Range, Schema, Shape, ports
+from ..schema import Call, Finding, Schema
 from ..shapes import compatible, counted, show
+from ..signature import FLOATS, NON_NEGATIVE, POSITIVE, Attribute, Fill, Range, Shape, ports
 from ..window import (
     SHAPE_SOURCE,
     Dim,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..schema import FLOATS, NON_NEGATIVE, Attribute, Call, Finding, Schema, ports, same_shape
+from ..schema import Call, Finding, Schema, same_shape
 from ..shapes import inputs_alike
+from ..signature import FLOATS, NON_NEGATIVE, Attribute, ports
 
 ALPHA = Attribute("alpha", "f32", "", required=True)
 BETA = Attribute("beta", "f32", "", required=True)

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..schema import FLOATS, POSITIVE, Attribute, Call, Finding, Range, Schema, Shape, ports
+from ..schema import Call, Finding, Schema
 from ..shapes import Dim, compatible, counted, merge, of_rank, show
+from ..signature import FLOATS, POSITIVE, Attribute, Range, Shape, ports
 from ..window import activation, channels, spatial, spatial_rank
 
 FINITE = Range("positive and finite", lambda number: 0 < number < math.inf)

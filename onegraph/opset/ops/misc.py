@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..dtypes import SPECIFIED
-from ..schema import FLOATS, UNIT, Attribute, Call, Finding, Schema, Shape, ports, required_outputs, rows, same_shape
+from ..schema import Call, Finding, Schema, required_outputs, same_shape
 from ..shapes import axis_in_range, show
+from ..signature import FLOATS, UNIT, Attribute, Shape, ports, rows
 
 
 def single_elements(call: Call) -> Iterable[Finding]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import FLOATS, Attribute, Call, Finding, Range, Schema, Shape, ports, same_shape
+from ..schema import Call, Finding, Schema, same_shape
 from ..shapes import Dim, axis_in_range, compatible, counted, merge, normalize_axis, show
+from ..signature import FLOATS, Attribute, Range, Shape, ports
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
 SHAPE = Attribute(

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..schema import (
-    FLOATS,
-    POSITIVE,
-    Attribute,
-    Call,
-    Finding,
-    Schema,
-    Shape,
-    ports,
-    required_outputs,
-    rows,
-    same_shape,
-)
+from ..schema import Call, Finding, Schema, required_outputs, same_shape
 from ..shapes import axis_in_range, axis_of, broadcast, compatible, counted, inputs_alike, normalize_axis, show
+from ..signature import FLOATS, POSITIVE, Attribute, Shape, ports, rows
 from ..window import Dim, channels
 from .binary import gradient_alike
 from .convolution import DATA_FORMAT

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..._util.records import record
-from ..schema import FLOATS, POSITIVE, Attribute, Call, Fill, Finding, Schema, Shape, ports
+from ..schema import Call, Finding, Schema
 from ..shapes import compatible, counted
+from ..signature import FLOATS, POSITIVE, Attribute, Fill, Shape, ports
 from ..window import (
     SHAPE_SOURCE,
     Dim,

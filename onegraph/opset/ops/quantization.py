@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ..dtypes import DataType
-from ..schema import POSITIVE, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
+from ..schema import Call, Finding, Schema, same_shape
 from ..shapes import Dim, axis_of, compatible, counted, dim_at, normalize_axis, show
+from ..signature import POSITIVE, Attribute, Shape, ports, rows
 from .movement import elements
 
 QTYPE = Attribute(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Attribute, Call, Finding, Schema, Shape, ports, rows
+from ..schema import Call, Finding, Schema
 from ..shapes import axis_of, normalize_axis
+from ..signature import Attribute, Shape, ports, rows
 
 AXES = Attribute(
     "axes",

@@ -11,7 +11,8 @@ import numpy as np
 
 from ...ir.op import Array
 from ...opset.dtypes import DataType
-from ...opset.schema import Attribute, AttrValue, Schema, TensorType
+from ...opset.schema import Schema, TensorType
+from ...opset.signature import Attribute, AttrValue
 from ...opset.window import channels
 
 Dims = tuple[int, ...]

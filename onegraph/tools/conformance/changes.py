@@ -9,7 +9,7 @@ from ...faults.capabilities import LIBRARY_VALUES
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import BASE
 from ...opset.errata.correction import INPUTS, NOWHERE, Correction
-from ...opset.schema import Attribute, Fill, Port
+from ...opset.signature import Attribute, Fill, Port
 from ...opset.values import BadValueError, convert
 from .claims import CLAIMS
 from .page_of_op import PageOfOp

@@ -13,7 +13,7 @@ from ...faults.capabilities import LIBRARY_VALUES
 from ...faults.fault import FINE, Fault
 from ...opset.dtypes import DataType
 from ...opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES, as_printed
-from ...opset.schema import Attribute, Fill, Port
+from ...opset.signature import Attribute, Fill, Port
 from .causes import NO_KERNEL, NOTED
 from .claims import CLAIMS
 from .own_causes import OWN

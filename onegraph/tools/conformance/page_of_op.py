@@ -10,7 +10,8 @@ from ..._util.records import record
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import DEFAULT, Edition, base_of, edition
 from ...opset.errata.correction import NOWHERE, Correction
-from ...opset.schema import Port, Schema
+from ...opset.schema import Schema
+from ...opset.signature import Port
 from .claims import UNSPOKEN
 from .uses import Use
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._util.records import record
-from ...opset.schema import Fill
+from ...opset.signature import Fill
 from .page_of_op import PageOfOp
 from .uses import SINGLE, Use, uses_of_cases, uses_of_fault
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
-from ....opset.schema import Call, Shape
+from ....opset.schema import Call
+from ....opset.signature import Shape
 from ..own import DOMAIN
 from .body import Body, Value
 

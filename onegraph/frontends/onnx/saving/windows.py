@@ -9,7 +9,8 @@ from typing import Any
 from ....opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
 from ....opset.dtypes import DataType
 from ....opset.ops.pooling import PoolGeometry, pool_geometry
-from ....opset.schema import Call, Shape
+from ....opset.schema import Call
+from ....opset.signature import Shape
 from ....opset.window import channels, given_shape, spatial
 from .body import Value
 from .table import channels_back, channels_first, composes, known_dims_of, writes
