@@ -21,6 +21,8 @@ from statistics import median
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from .timing import Effort
+
 ROOT = Path(__file__).resolve().parents[1]
 # The children get the defaults of a user who has tuned nothing.
 TUNING = ("GOMP_SPINCOUNT", "OMP_NUM_THREADS", "OMP_WAIT_POLICY")
@@ -107,6 +109,15 @@ def together(children: Sequence[Child], seconds: float) -> list[list[float]]:
         if len(inside) < 2:
             inside = times
         found.append([after - before for before, after in pairwise(inside)])
+    return found
+
+
+def in_turns(children: Mapping[str, Child], effort: Effort) -> dict[str, list[float]]:
+    """Run the children one after the other in each round; returns the median time of a run of each, by round."""
+    found: dict[str, list[float]] = {name: [] for name in children}
+    for _ in range(effort.rounds):
+        for name, child in children.items():
+            found[name].append(median(together([child], effort.turn)[0]))
     return found
 
 

@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from . import newer_libraries
-from .child import Child, Setup, ratios, together
+from .child import Child, Setup, in_turns, ratios
 from .inference import BATCHES, Model, agree, attentions, models
 from .machine import undisturbed
 from .timing import QUICK, Effort, Row
@@ -45,14 +45,7 @@ def row(model: Model, kind: str, batch: int, environments: list[dict[str, str]],
         for name in others:
             agree(np.array(about[name]["result"]), np.array(about[first]["result"]), TOLERANCE[kind], f"{case}, {name}")
 
-        def rounds() -> dict[str, list[float]]:
-            times: dict[str, list[float]] = {name: [] for name in children}
-            for _ in range(effort.rounds):
-                for name, child in children.items():
-                    times[name].append(median(together([child], effort.turn)[0]))
-            return times
-
-        times, load = undisturbed(rounds)
+        times, load = undisturbed(lambda: in_turns(children, effort))
     seconds, longer = {name: median(taken) for name, taken in times.items()}, ratios(times, first)
     numbers = {f"{name} / {first}": ratio for name, ratio in longer.items()}
     numbers |= {f"partitions, {name}": float(told["partitions"]) for name, told in about.items()}

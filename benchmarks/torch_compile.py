@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import peers
-from .child import Child, ratios, together
+from .child import Child, in_turns, ratios
 from .machine import undisturbed
 from .timing import QUICK, Effort, Row
 from .torch_child import RUNNERS, TorchSetup
@@ -78,14 +78,7 @@ def row(setup: TorchSetup, effort: Effort) -> Row:
                 children[runner], about[runner] = child, told
         difference = compared(about, case, TOLERANCE[setup.dtype])
 
-        def rounds() -> dict[str, list[float]]:
-            taken: dict[str, list[float]] = {runner: [] for runner in children}
-            for _ in range(effort.rounds):
-                for runner, child in children.items():
-                    taken[runner].append(median(together([child], effort.turn)[0]))
-            return taken
-
-        taken, load = undisturbed(rounds)
+        taken, load = undisturbed(lambda: in_turns(children, effort))
     stats = about["onegraph"]["stats"]
     numbers = {"multiply-adds in oneDNN, %": 100 * stats["share"]}
     for runner, told in about.items():

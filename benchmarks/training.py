@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from . import peers
-from .child import Child, ratios, together
+from .child import Child, in_turns, ratios
 from .machine import undisturbed
 from .models.tasks import Task, tasks
 from .timing import QUICK, Effort, Row
@@ -45,14 +45,7 @@ def row(task: Task, kind: str, batch: int, effort: Effort) -> Row:
             about[runner] = children[runner].ready()
         compare({runner: told["losses"] for runner, told in about.items()}, TOLERANCE[kind], case)
 
-        def rounds() -> dict[str, list[float]]:
-            taken: dict[str, list[float]] = {runner: [] for runner in runners}
-            for _ in range(effort.rounds):
-                for runner in runners:
-                    taken[runner].append(median(together([children[runner]], effort.turn)[0]))
-            return taken
-
-        taken, load = undisturbed(rounds)
+        taken, load = undisturbed(lambda: in_turns(children, effort))
     numbers: dict[str, float] = {}
     for runner in runners:
         numbers[f"{runner}, peak memory, MB"] = about[runner]["peak"] / 1e6

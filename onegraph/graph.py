@@ -15,6 +15,7 @@ from .opset.signature import Shape
 
 if TYPE_CHECKING:
     from .capi.partition import Partition
+    from .runtime.compile_options import GivenOptions
     from .runtime.executable import Executable
 
 RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
@@ -103,6 +104,9 @@ class Graph(DataGraph):
         from .runtime.executable import compile_graph
         from .runtime.warm_start import keep
 
+        known = self._compiled_before((policy, fallback, fpmath_mode, threads, reproducible))
+        if known is not None:
+            return known
         graph, origin = Graph.copy(self), self._origin
         executable = compile_graph(
             graph,
@@ -115,6 +119,10 @@ class Graph(DataGraph):
         if origin is not None and origin.fits(graph):
             keep(origin, executable)
         return executable
+
+    def _compiled_before(self, _options: GivenOptions) -> Executable | None:
+        """The executable with these options of a program that an earlier process has compiled; None without one."""
+        return None
 
     def gradient(
         self,

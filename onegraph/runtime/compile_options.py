@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..compiler.report import PartitionReport
 
 Threads = int | Mapping[int, int] | None
+GivenOptions = tuple[str, bool, str | None, Threads, bool]  # as a caller gives them, not checked
 
 
 class Options(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..._util.fork_safety import new_rlock
@@ -10,6 +10,7 @@ from ..._util.init_once import refuse_unmade
 from ...graph import Graph
 
 if TYPE_CHECKING:
+    from ...runtime.compile_options import GivenOptions
     from ...runtime.executable import Executable
 
 
@@ -26,26 +27,13 @@ class UnreadGraph(Graph):
     def __init__(self, key: str, read: Callable[[], Graph]) -> None:
         self._key, self._read, self._reading = key, read, new_rlock()
 
-    def compile(
-        self,
-        *,
-        policy: str = "fusion",
-        fallback: bool = True,
-        fpmath_mode: str | None = "strict",
-        threads: int | Mapping[int, int] | None = None,
-        reproducible: bool = False,
-    ) -> Executable:
-        """Compile for the CPU engine; see :meth:`onegraph.Graph.compile`."""
-        if "_ops" not in vars(self):
-            from ...runtime.compile_options import compile_options
-            from ...runtime.warm_start import find
+    def _compiled_before(self, options: GivenOptions) -> Executable | None:
+        if "_ops" in vars(self):
+            return None
+        from ...runtime.compile_options import compile_options
+        from ...runtime.warm_start import find
 
-            options = compile_options(None, policy, fallback, fpmath_mode, threads, reproducible)
-            if (found := find(self._key, options, self._read)) is not None:
-                return found
-        return super().compile(
-            policy=policy, fallback=fallback, fpmath_mode=fpmath_mode, threads=threads, reproducible=reproducible
-        )
+        return find(self._key, compile_options(None, *options), self._read)
 
     if not TYPE_CHECKING:
 
