@@ -5,6 +5,7 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
+from onegraph.capi.settings import has_avx512
 from onegraph.reference.host.collective import set_group
 
 pytestmark = pytest.mark.library
@@ -62,6 +63,7 @@ def step(bucket_bytes=None, averaged=True):
     return g
 
 
+@pytest.mark.skipif(not has_avx512(), reason="the bits of an f32 product depend on where its operands lie")
 def test_group_of_one_takes_the_same_steps():
     alone, averaged = step(averaged=False).compile(threads=1), step().compile(threads=1)
     with og.distributed.join(size=1) as group:
