@@ -62,6 +62,13 @@ def test_codes_are_rescaled(source, result, stride):
     assert (found == (wide if result == "f32" else coded(wide, 0.5, 7, result))).all()
 
 
+def test_a_number_without_a_code_gets_an_end_of_the_range():
+    given = np.tile(np.array([np.nan, -np.inf, np.inf, 0], np.float32), 5)  # a whole vector, and a rest
+    numbers, found = np.array([0, 1, 0, 1, 1, 0, -100, 127], np.float32), np.empty(20, np.int8)
+    run("rescale", given, numbers, found)
+    assert found.reshape(5, 4).tolist() == [[-100, -100, 127, 0]] * 5
+
+
 @pytest.mark.parametrize("kind", ["add", "multiply"])
 @pytest.mark.parametrize("second", ["f32", "s8", "u8"])
 def test_codes_are_combined_with_broadcasts(kind, second):
