@@ -10,6 +10,7 @@ from benchmarks import inference
 from benchmarks.models import gpt2
 from benchmarks.models.network import Network
 from onegraph.capi.settings import has_avx512
+from onegraph.compiler import winograd
 from onegraph.compiler.independent_rows import independent_parts
 from onegraph.compiler.lower import lower
 from onegraph.runtime import compiled_program, equal_bits
@@ -89,6 +90,26 @@ def images(batch):
 
 def test_transposed_convolution_has_same_bits():
     assert_same_bits(deconvolution, images)
+
+
+def test_transformed_convolution_has_same_bits(monkeypatch):
+    """Images are divided into two strips each, so strips never have tiles of two images."""
+    monkeypatch.setattr(winograd, "STRIP_BYTES", 1 << 20)
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((64, 64, 3, 3)).astype(np.float32)
+    rows = rng.standard_normal((LARGEST, 32, 32, 64)).astype(np.float32)
+
+    def graph_of(batch):
+        g, window = og.Graph(), {"pads_begin": (1, 1), "pads_end": (1, 1), "data_format": "NXC"}
+        x = g.input("x", "f32", (batch, 32, 32, 64))
+        g.output("y", g.abs(g.convolution(x, g.constant(weights), weights_format="OIX", **window)))
+        return g
+
+    assert_same_bits(graph_of, lambda batch: rows[:batch], RUNS[:4] + RUNS[5:8])
+    report = graph_of(3).compile(reproducible=True).report()
+    products = [part for part in report.partitions if part.kinds == ("Convolution: MatMul",)]
+    assert len(products) == 6
+    assert {part.reason for part in products} == {"reproducible; products for tiles of one image"}
 
 
 def product(batch, kind="f32"):

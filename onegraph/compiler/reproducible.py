@@ -27,6 +27,7 @@ from .schedule import Schedule
 from .steps import CompiledStep
 from .thread_tuning import Made, compiled_for, powers_of_two
 from .to_capi import capi_graph, capi_tensor
+from .winograd import OF_ONE_IMAGE
 
 # Ops whose kernel of the package adds up what its threads have computed.
 SHARED = frozenset(["AttentionBackward"])
@@ -120,7 +121,7 @@ class Reproducible:
         except OutOfMemoryError:
             raise
         except OneGraphError:
-            reason = FIXED
+            reason = AGREED if note.steps[0].note == OF_ONE_IMAGE else FIXED
         divided = [form is not None and number in form.values for number in step.ends]
         for count in dict.fromkeys([most, *[one for one in reversed(powers_of_two(most)) if one < most], 1]):
             trial = compiled_for(step, count, self._made)

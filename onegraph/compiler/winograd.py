@@ -6,14 +6,14 @@ package transforms, and the library multiplies. The transforms add and subtract 
 the size of those of a direct convolution.
 
 The transformed tensors are four times as large as src and dst. So a large image is computed in strips that stay in the
-caches, one after the other in the same memory.
+caches, one after the other in the same memory. A strip has tiles of several images, or, for results that are the same
+in every batch, of one image: then neither the choice of a form nor a product depends on the batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -42,11 +42,12 @@ STRIP_BYTES = 12 << 20  # of the transformed tensors, which stay in the last cac
 HALF = np.float32(0.5)
 Floats = NDArray[np.float32]
 NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
+OF_ONE_IMAGE = "products for tiles of one image"
 F32 = DataType.f32
 
 
 class Geometry(NamedTuple):
-    """Sizes of a convolution: images, rows and columns of tiles, channels of src and dst, padding before src."""
+    """Sizes of a convolution: images that share a strip, rows and columns of tiles in an image, channels, padding."""
 
     images: int
     rows: int
@@ -71,16 +72,20 @@ class Geometry(NamedTuple):
             yield first * self.columns, min(rows, total - first) * self.columns
 
 
-def transform_convolutions(lowered: Lowered) -> Lowered:
-    """The graph with two transforms and products in the place of each large convolution with a window of 3x3."""
+def transform_convolutions(lowered: Lowered, *, by_image: bool = False) -> Lowered:
+    """The graph with two transforms and products in the place of each large convolution with a window of 3x3.
+
+    ``by_image``: whether each image is computed as if it were alone.
+    """
     if not any(step.kind == "Convolution" for step in lowered.steps):
         return lowered
-    return _Transforms(lowered).run()
+    return _Transforms(lowered, by_image).run()
 
 
 class _Transforms:
-    def __init__(self, lowered: Lowered) -> None:
+    def __init__(self, lowered: Lowered, by_image: bool) -> None:
         self._lowered, self._values, self._keys = lowered, dict(lowered.values), dict(lowered.keys)
+        self._by_image = by_image
         self._readers: dict[int, list[Step]] = {}
         for step in lowered.steps:
             for number in step.reads:
@@ -127,8 +132,10 @@ class _Transforms:
             return None
         window = weights.shape[2:] if call.attr("weights_format") == "OIX" else weights.shape[:2]
         (top, left), (images, height, width, results), channels = call.s64s("pads_begin", 2), dst.shape, src.shape[3]
-        geometry = Geometry(images, -(-height // 2), -(-width // 2), channels, results, top, left)
-        direct, left_over = 9 * prod(dst.shape) * channels, 16 * geometry.tiles * channels * results
+        together = 1 if self._by_image else images
+        geometry = Geometry(together, -(-height // 2), -(-width // 2), channels, results, top, left)
+        direct = 9 * together * height * width * channels * results
+        left_over = 16 * geometry.tiles * channels * results
         is_worthwhile = (
             window == (3, 3)
             and channels % LANES == results % LANES == 0
@@ -168,7 +175,9 @@ class _Transforms:
         source, target, relu = step.inputs[0], chain[-1].outputs[0], chain[-1].kind == "ReLU"
         weights, bias = self._weights(step), self._bias(chain, geometry)
         folded = (*step.folded, *[op for one in others for op in (one.op, *one.folded)])
-        strips, before = [*geometry.strips()], tuple[int, ...]()
+        together, before = [*geometry.strips()], tuple[int, ...]()
+        parts = self._values[source].shape[0] // geometry.images
+        strips = [(part * geometry.tiles + first, count) for part in range(parts) for first, count in together]
         for first, count in strips:
             planes = self._new(TensorType(F32, (16, count, geometry.channels)), f"{step.op.name} (tiles)")
             products = self._new(TensorType(F32, (16, count, geometry.results)), f"{step.op.name} (products)")
@@ -179,7 +188,7 @@ class _Transforms:
                 inputs=(planes, weights),
                 outputs=(products,),
                 attrs={},
-                note="",
+                note=OF_ONE_IMAGE if self._by_image else "",
                 part=self._product(count, geometry),
                 whole=False,
                 folded=(),

@@ -81,9 +81,8 @@ class CompiledProgram(Program):
         if policy == "fusion":
             lowered = multiply_windows(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
             lowered = lay_out_weights(lowered)
-            # Which convolutions have fewer products depends on the batch, and so do their bits.
-            if fpmath_mode == "strict" and not reproducible:
-                lowered = transform_convolutions(lowered)
+            if fpmath_mode == "strict":
+                lowered = transform_convolutions(lowered, by_image=reproducible)
             lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())
