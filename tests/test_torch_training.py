@@ -188,6 +188,27 @@ def test_dropout_draws_the_numbers_of_eager():
         torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
         for one, right in zip(gradients(module), gradients(other), strict=True):
             torch.testing.assert_close(one, right, rtol=1e-4, atol=1e-4)
+    forward, backward = onegraph.torch.stats().regions
+    assert (forward.partitions, backward.partitions) == (1, 1)
+
+
+def test_draws_keep_their_order():
+    """Some wait for products, and draws behind them wait too, whatever reads their numbers first."""
+
+    def drawn(x, w):
+        product = x @ w
+        late = torch.bernoulli(torch.sigmoid(product))
+        first, second = torch.rand_like(product.t()), torch.rand(5, 4)
+        normal = torch.randn(5, 4) @ w + functional.dropout(product.relu(), 0.5)
+        return product + second, late, first, normal, torch.randint(9, (3,)), product.new_empty(5, 4).uniform_(2, 3)
+
+    x, w, model = torch.randn(5, 4), torch.randn(4, 4), compiled(drawn)
+    results = []
+    for function in (model, drawn):
+        torch.manual_seed(3)
+        results.append([*function(x, w), torch.rand(1)])
+    for one, right in zip(*results, strict=True):
+        torch.testing.assert_close(one, right)
 
 
 def test_gradients_accumulate():

@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from .capture import decompositions, partitioned, whole_ops
+from .draws import order_draws
 from .folding import folded, without_empty
 from .joint import with_true_types
 from .options import Options, options_of
@@ -119,6 +120,7 @@ class Region:
         if self.kind == "backward":
             with_true_strides(copied, arguments)
         without_empty(copied)
+        order_draws(copied)
         known = folded(copied, frozen)
         saved = frozenset(copies[node] for node in self.saved)
         made, _ = divided(copied, known, self.options, self.kind, saved)
