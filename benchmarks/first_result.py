@@ -58,7 +58,7 @@ def first_results(name: str, runners: tuple[str, ...], rounds: int) -> dict[tupl
                 for keeps in (False, True):
                     kept = Path(folder) / runner
                     kept.mkdir(exist_ok=True)
-                    setup = OnnxSetup(runner, str(file), str(inputs), "", "f32", 1, str(kept) if keeps else "")
+                    setup = OnnxSetup(runner, str(file), str(inputs), "", "f32", kept=str(kept) if keeps else "")
                     with Child(setup, {}, MODULE) as child:
                         found.setdefault((runner, keeps), []).append(child.ready()["at"] - child.started)
     return {contender: 1e3 * median(times[1:]) for contender, times in found.items()}

@@ -43,7 +43,7 @@ def inference(name: str, kind: str) -> Iterator[tuple[str, int]]:
         inputs = Path(folder) / "inputs.npz"
         np.savez(inputs, **exported_models.inputs_of(name))
         for runner in ("onegraph", *(one for one, package in OTHERS.items() if peers.installed(package))):
-            setup = OnnxSetup(runner, str(file), str(inputs), "", kind, 1)
+            setup = OnnxSetup(runner, str(file), str(inputs), "", kind)
             yield runner, peak(setup, MODULE)
 
 

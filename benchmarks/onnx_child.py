@@ -27,7 +27,8 @@ class OnnxSetup(NamedTuple):
         inputs: an ``.npz`` file with the inputs by name.
         results: the ``.npz`` file to write the results to; empty for none.
         precision: ``f32``, or ``bf16`` for matrix products and convolutions in bf16.
-        callers: threads that call at once. With several callers, each call runs on one thread.
+        callers: threads that call at once.
+        threads: threads that each call runs on; 0 for the default of the contender.
         kept: the folder of what the contender keeps for later processes; empty for none.
     """
 
@@ -36,7 +37,8 @@ class OnnxSetup(NamedTuple):
     inputs: str
     results: str
     precision: str
-    callers: int
+    callers: int = 1
+    threads: int = 0
     kept: str = ""
 
 
@@ -85,7 +87,7 @@ def onegraph(setup: OnnxSetup) -> Make:
 
     onegraph.set_cache_folder(setup.kept or None)
     graph = onnx.load(setup.file, dtype=setup.precision)
-    model = graph.compile(threads=1 if setup.callers > 1 else None)
+    model = graph.compile(threads=setup.threads or None)
 
     def describe() -> dict[str, Any]:
         executors = [part.executor for part in model.report().partitions]
@@ -109,8 +111,8 @@ def onnxruntime(setup: OnnxSetup) -> Make:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    if setup.callers > 1:
-        options.intra_op_num_threads = 1
+    if setup.threads:
+        options.intra_op_num_threads = setup.threads
     file = setup.file
     if setup.kept:
         optimized = Path(setup.kept) / "optimized.ort"

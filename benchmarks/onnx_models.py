@@ -2,7 +2,8 @@
 
 Every contender has child processes of its own with its defaults. A first result counts from the start of the process;
 onegraph has two, one without and one with the files that an earlier process has kept.
-Two callers run on one thread each, in a child that is compiled for that. The models have random weights.
+Two callers run on one thread each, in a child that is compiled for that; onegraph also has a child with one caller on
+one thread. The models have random weights.
 """
 
 from __future__ import annotations
@@ -67,41 +68,48 @@ def row(name: str, file: Path, precision: str, effort: Effort) -> Row:
         inputs = Path(folder) / "inputs.npz"
         np.savez(inputs, **exported_models.inputs_of(name))
 
-        def setup(runner: str, callers: int, results: str = "", kept: str = "") -> OnnxSetup:
+        def setup(runner: str, callers: int = 1, threads: int = 0, results: str = "", kept: str = "") -> OnnxSetup:
             # ONNX Runtime has few bf16 kernels for CPUs, so it runs in f32.
             precise = "f32" if runner == "ONNX Runtime" else precision
-            return OnnxSetup(runner, str(file), str(inputs), results, precise, callers, kept)
+            return OnnxSetup(runner, str(file), str(inputs), results, precise, callers, threads, kept)
+
+        def ready(one: OnnxSetup) -> Child:
+            child = stack.enter_context(Child(one, {}, MODULE))
+            child.ready()
+            return child
 
         firsts: dict[str, list[Any]] = {runner: [] for runner in runners}
         for _ in range(1 if effort is QUICK else 3):
             for runner in runners:
                 results = str(Path(folder) / f"{runner}.npz")
-                with Child(setup(runner, 1, results), {}, MODULE) as child:
+                with Child(setup(runner, results=results), {}, MODULE) as child:
                     about = child.ready()
                     firsts[runner].append((about["at"] - child.started, about["peak"], about))
         kept: list[float] = []
         for _ in range(1 + len(firsts["onegraph"])):
-            with Child(setup("onegraph", 1, kept=str(Path(folder) / "cache")), {}, MODULE) as child:
+            with Child(setup("onegraph", kept=str(Path(folder) / "cache")), {}, MODULE) as child:
                 kept.append(child.ready()["at"] - child.started)
         difference = compared(folder, runners, case, TOLERANCE[kind])
-        alone, shared = {}, {}
-        for runner in runners:
-            alone[runner] = stack.enter_context(Child(setup(runner, 1), {}, MODULE))
-            alone[runner].ready()
-            shared[runner] = stack.enter_context(Child(setup(runner, CALLERS), {}, MODULE))
-            shared[runner].ready()
+        alone = {runner: ready(setup(runner)) for runner in runners}
+        shared = {runner: ready(setup(runner, CALLERS, 1)) for runner in runners}
+        single = ready(setup("onegraph", threads=1))
 
-        def rounds() -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+        def rounds() -> tuple[dict[str, list[float]], dict[str, list[float]], list[float]]:
             latency: dict[str, list[float]] = {runner: [] for runner in runners}
             both: dict[str, list[float]] = {runner: [] for runner in runners}
+            one: list[float] = []
             for _ in range(effort.rounds):
                 for runner in runners:
                     latency[runner].append(median(together([alone[runner]], effort.turn)[0]))
                     both[runner].append(median(together([shared[runner]], effort.turn)[0]))
-            return latency, both
+                one.append(median(together([single], effort.turn)[0]))
+            return latency, both, one
 
-        (latency, both), load = undisturbed(rounds)
-    numbers = {"onegraph, first result with kept files, ms": 1e3 * median(kept[1:])}
+        (latency, both, one), load = undisturbed(rounds)
+    numbers = {
+        "onegraph, first result with kept files, ms": 1e3 * median(kept[1:]),
+        "onegraph, 1 caller on 1 thread, runs/s": 1 / median(one),
+    }
     for runner in runners:
         numbers[f"{runner}, {CALLERS} callers, runs/s"] = CALLERS * CALLS / median(both[runner])
         numbers[f"{runner}, first result, ms"] = 1e3 * median(first for first, _, _ in firsts[runner])
