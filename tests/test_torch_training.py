@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 from helpers.torch_backend import compiled, left  # noqa: E402
 
 import onegraph.torch  # noqa: E402
+from onegraph.frontends.torch.joint import without_aliases  # noqa: E402
 
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
 nn, functional = torch.nn, torch.nn.functional
@@ -209,6 +210,19 @@ def test_draws_keep_their_order():
         results.append([*function(x, w), torch.rand(1)])
     for one, right in zip(*results, strict=True):
         torch.testing.assert_close(one, right)
+
+
+def test_detached_tensors_are_read_where_they_lie():
+    """A second name of a picture has the strides of eager, so reading it would copy a picture with the channels last."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    first = graph.call_function(torch.ops.aten.detach.default, (x,))
+    second = graph.call_function(torch.ops.aten.detach.default, (first,))
+    read = graph.call_function(torch.ops.aten.relu.default, (second,))
+    end = graph.output((read, second))
+    without_aliases(torch.fx.GraphModule({}, graph))
+    assert read.args == (x,)
+    assert end.args == ((read, second),)
 
 
 def test_gradients_accumulate():

@@ -15,7 +15,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from . import tables as tables
-from .joint import with_true_types, without_indices, without_statistics
+from .joint import with_true_types, without_aliases, without_indices, without_statistics
 from .node import LOWERINGS
 from .tables.resizing import RESIZING
 
@@ -81,6 +81,7 @@ def whole_ops() -> Iterator[None]:
 def partitioned(joint: GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
     """The forward and the backward graph of a joint one."""
     with_true_types(joint)
+    without_aliases(joint)
     without_indices(joint)
     without_statistics(joint)
     return min_cut_rematerialization_partition(joint, inputs, **options)

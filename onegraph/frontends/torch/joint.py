@@ -75,6 +75,13 @@ def without_indices(joint: GraphModule) -> None:
         node.args = (gradient, source, *window)
 
 
+def without_aliases(joint: GraphModule) -> None:
+    """Let calls read the tensor that a detach names again, which would be saved twice for the backward graph."""
+    for node in joint.graph.nodes:
+        if node.target in (aten.detach.default, aten.alias.default):
+            node.replace_all_uses_with(node.args[0], lambda user: user.op != "output")
+
+
 def without_statistics(joint: GraphModule) -> None:
     """Take the statistics of the batch, which are empty, from gradients by running statistics."""
     for node in joint.graph.nodes:
