@@ -128,13 +128,20 @@ enum {
 };
 // kernels: the places of the numbers of onegraph_winograd.
 enum onegraph_winograd_number {
-    onegraph_winograd_is_dst = 0, // 1 for the transform of the result
+    onegraph_winograd_of = 0, // what is transformed: one of onegraph_winograd_operand
     onegraph_winograd_relu = 1, // 1 to replace negative results by 0
     onegraph_winograd_rows = 2, // of the tiles of an image
     onegraph_winograd_columns = 3,
     onegraph_winograd_first = 4, // the number of the first tile, counted over images, rows and columns
     onegraph_winograd_top = 5, // padding before src
     onegraph_winograd_left = 6,
+    onegraph_winograd_turned = 7, // 1 for weights of the gradient by src: turned around, with channels swapped
+};
+enum onegraph_winograd_operand {
+    onegraph_winograd_src = 0,
+    onegraph_winograd_dst = 1,
+    onegraph_winograd_oix = 2, // weights of this layout
+    onegraph_winograd_xio = 3,
 };
 // kernels: the ops of onegraph_pointwise, computed in f32.
 enum onegraph_pointwise_op {

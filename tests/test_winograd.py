@@ -111,19 +111,75 @@ def test_bias_and_activation_behind_a_convolution_are_part_of_it():
     model, x = g.compile(), RNG.standard_normal(shape).astype(np.float32)
     wanted = np.maximum(convolved(x, weights, bias, (1, 1), (1, 1)), 0)
     np.testing.assert_allclose(model(x), wanted, rtol=0, atol=TOLERANCE * wanted.max())
-    assert [part.kinds for part in model.report().partitions][2:3] == [("Convolution: Transform", "BiasAdd", "ReLU")]
+    assert [part.kinds for part in model.report().partitions][3:4] == [("Convolution: Transform", "BiasAdd", "ReLU")]
 
 
-def test_returned_result_is_direct():
+@pytest.mark.parametrize("strips", ["one strip", "strips of one row"])
+def test_results_are_returned_and_seen_in_other_shapes(monkeypatch, strips):
+    if strips != "one strip":
+        monkeypatch.setattr(winograd, "STRIP_BYTES", 1)
+    g, weights = og.Graph(), RNG.standard_normal((64, 64, 3, 3)).astype(np.float32)
+    y = g.convolution(g.input("x", "f32", (1, 32, 32, 64)), g.constant(weights), **SAME)
+    turned = g.op("StaticTranspose", [y], {"order": (0, 3, 1, 2)})
+    for name, one in (("y", y), ("rows", g.op("StaticReshape", [y], {"shape": (1024, 64), "special_zero": False}))):
+        g.output(name, one)
+    g.output("turned", turned)
+    g.output("relu", g.relu(turned))
+    model, x = g.compile(), RNG.standard_normal((1, 32, 32, 64)).astype(np.float32)
+    assert "Convolution: Transform" in kinds(model)
+    wanted = convolved(x, weights, 0, (1, 1), (1, 1))
+    results = (
+        wanted,
+        wanted.reshape(1024, 64),
+        wanted.transpose(0, 3, 1, 2),
+        np.maximum(wanted, 0).transpose(0, 3, 1, 2),
+    )
+    for found, exact in zip(model(x), results, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=0, atol=TOLERANCE * abs(wanted).max())
+
+
+VARYING = [
+    ((2, 32, 32, 64), 48, (1, 1), (1, 1)),
+    ((3, 29, 31, 48), 64, (0, 1), (1, 0)),
+    ((2, 30, 30, 32), 64, (2, 0), (0, 2)),
+]
+
+
+@pytest.mark.parametrize(("shape", "results", "begin", "end"), VARYING)
+@pytest.mark.parametrize("layout", ["OIX", "XIO"])
+def test_weights_that_are_inputs_are_transformed_in_each_run(shape, results, begin, end, layout):
+    g, window = og.Graph(), {"pads_begin": begin, "pads_end": end, "data_format": "NXC", "weights_format": layout}
+    plain = RNG.standard_normal((results, shape[3], 3, 3)).astype(np.float32)
+    weights = plain if layout == "OIX" else np.ascontiguousarray(plain.transpose(2, 3, 1, 0))
+    g.output("y", g.convolution(g.input("x", "f32", shape), g.input("w", "f32", weights.shape), **window))
+    model, x = g.compile(), RNG.standard_normal(shape).astype(np.float32)
+    assert "Convolution: Transform" in kinds(model)
+    for factor in (1, 2):
+        wanted = convolved(x, factor * plain, 0, begin, end)
+        np.testing.assert_allclose(model(x, factor * weights), wanted, rtol=0, atol=TOLERANCE * abs(wanted).max())
+
+
+@pytest.mark.parametrize(("shape", "results", "begin", "end"), VARYING)
+@pytest.mark.parametrize("layout", ["OIX", "XIO"])
+def test_gradients_by_src_are_transformed(shape, results, begin, end, layout):
+    """They are convolutions with the window turned around, and channels swapped."""
+    g, window = og.Graph(), {"pads_begin": begin, "pads_end": end, "data_format": "NXC", "weights_format": layout}
+    plain = RNG.standard_normal((results, shape[3], 3, 3)).astype(np.float32)
+    weights = plain if layout == "OIX" else np.ascontiguousarray(plain.transpose(2, 3, 1, 0))
+    rows, columns = (size + b + e - 2 for size, b, e in zip(shape[1:3], begin, end, strict=True))
+    diff = RNG.standard_normal((shape[0], rows, columns, results)).astype(np.float32)
+    given = g.input("diff", "f32", diff.shape), g.input("w", "f32", weights.shape)
+    g.output("y", g.convolution_backward_data(*given, dst_shape=shape, **window))
+    model = g.compile()
+    assert "ConvolutionBackwardData: Transform" in kinds(model)
+    turned = plain[:, :, ::-1, ::-1].transpose(1, 0, 2, 3)
+    wanted = convolved(diff, turned, 0, [2 - pad for pad in begin], [2 - pad for pad in end])
+    np.testing.assert_allclose(model(diff, weights), wanted, rtol=0, atol=TOLERANCE * abs(wanted).max())
+
+
+def test_variable_weights_of_few_tiles_are_direct():
     g = og.Graph()
-    x, weights = g.input("x", "f32", (1, 32, 32, 64)), g.constant(np.ones((64, 64, 3, 3), np.float32))
-    g.output("y", g.convolution(x, weights, **SAME))
-    assert kinds(g.compile()) == {"Convolution"}
-
-
-def test_convolution_of_variable_weights_is_direct():
-    g = og.Graph()
-    x, weights = g.input("x", "f32", (1, 32, 32, 64)), g.input("w", "f32", (64, 64, 3, 3))
+    x, weights = g.input("x", "f32", (1, 14, 14, 256)), g.input("w", "f32", (256, 256, 3, 3))
     g.output("y", g.abs(g.convolution(x, weights, **SAME)))
     assert "Convolution" in kinds(g.compile())
 

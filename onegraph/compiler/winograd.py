@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from ..arrays.mapped_files import give_back
 from ..arrays.ndarrays import aligned_empty
-from ..faults.use import VIEWS
 from ..ir.op import Array
 from ..native.library import lib
 from ..opset.dtypes import DataType
@@ -38,12 +37,17 @@ LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which 
 # Pairs of channels for each tile, up to which the larger weights are worth their memory and the time to read them; and
 # the largest share of the multiplications that are left, as tiles at the ends are computed for nothing.
 MOST_PAIRS, MOST_LEFT = 1536, 0.65
-STRIP_BYTES = 12 << 20  # of the transformed tensors, which stay in the last cache; each strip has packed weights
+STRIP_BYTES = 12 << 20  # of the transformed tensors, which stay in the last cache
 HALF = np.float32(0.5)
 Floats = NDArray[np.float32]
 NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
 OF_ONE_IMAGE = "products for tiles of one image"
 F32 = DataType.f32
+# Tiles, from which on the weights are transformed in each run: that takes a small part of the time, and no memory. For
+# fewer tiles, the transformed weights are constants.
+LEAST_TILES = 64
+KINDS = frozenset(["Convolution", "ConvolutionBackwardData"])
+OPERANDS: dict[str, int] = {"OIX": lib.onegraph_winograd_oix, "XIO": lib.onegraph_winograd_xio}
 
 
 class Geometry(NamedTuple):
@@ -77,7 +81,7 @@ def transform_convolutions(lowered: Lowered, *, by_image: bool = False) -> Lower
 
     ``by_image``: whether each image is computed as if it were alone.
     """
-    if not any(step.kind == "Convolution" for step in lowered.steps):
+    if not any(step.kind in KINDS for step in lowered.steps):
         return lowered
     return _Transforms(lowered, by_image).run()
 
@@ -114,13 +118,13 @@ class _Transforms:
     def _geometry(self, step: Step) -> Geometry | None:
         """The sizes of a convolution that is faster with transforms; None for other steps."""
         part = step.part
-        if step.kind != "Convolution" or step.executor != "library" or part is None:
+        if step.kind not in KINDS or step.executor != "library" or part is None:
             return None
         src, weights, *_ = (self._values[number] for number in step.inputs)
         dst, call = self._values[step.outputs[0]], part.call
         if len(src.shape) != 4 or any(self._values[n].dtype is not F32 for n in (*step.inputs, dst.id)):
             return None
-        if any(self._values[number].constant is None for number in step.inputs[1:]) or src.constant is not None:
+        if src.constant is not None or (weights.constant is not None and _is_turned(step)):
             return None
         if (
             call.attr("data_format") != "NXC"
@@ -131,7 +135,8 @@ class _Transforms:
         if tuple(call.s64s("strides", 2)) != (1, 1) or tuple(call.s64s("dilations", 2)) != (1, 1):
             return None
         window = weights.shape[2:] if call.attr("weights_format") == "OIX" else weights.shape[:2]
-        (top, left), (images, height, width, results), channels = call.s64s("pads_begin", 2), dst.shape, src.shape[3]
+        (images, height, width, results), channels = dst.shape, src.shape[3]
+        top, left = (2 - pad if _is_turned(step) else pad for pad in call.s64s("pads_begin", 2))
         together = 1 if self._by_image else images
         geometry = Geometry(together, -(-height // 2), -(-width // 2), channels, results, top, left)
         direct = 9 * together * height * width * channels * results
@@ -143,12 +148,15 @@ class _Transforms:
             and direct >= LEAST_PRODUCTS
             and channels * results <= MOST_PAIRS * geometry.tiles
             and left_over <= MOST_LEFT * direct
+            and (weights.constant is not None or geometry.tiles >= LEAST_TILES)
         )
         return geometry if is_worthwhile else None
 
     def _chain(self, step: Step) -> list[Step]:
         """A convolution, and the BiasAdd and the ReLU behind it that its second transform computes too."""
         chain = [step]
+        if _is_turned(step):
+            return chain
         for kind in ("BiasAdd", "ReLU") if len(step.inputs) == 2 else ("ReLU",):
             number = chain[-1].outputs[0]
             following = self._readers.get(number, [])
@@ -164,16 +172,20 @@ class _Transforms:
         return step.part is not None and (step.kind == "ReLU" or step.part.call.attr("data_format") == "NXC")
 
     def _is_own(self, number: int) -> bool:
-        """Whether a result has dense memory that is neither the caller's nor seen in another shape."""
+        """Whether a result has dense memory of its own."""
         value = self._values[number]
-        is_seen = any(step.executor == "view" or step.kind in VIEWS for step in self._readers.get(number, ()))
-        return value.dense and value.storage == number and number not in self._returned and not is_seen
+        return value.dense and value.storage == number
 
     def _transformed(self, chain: Sequence[Step], geometry: Geometry) -> Iterator[Step]:
         """The steps in the place of a convolution and the ops behind it."""
         step, *others = chain
         source, target, relu = step.inputs[0], chain[-1].outputs[0], chain[-1].kind == "ReLU"
-        weights, bias = self._weights(step), self._bias(chain, geometry)
+        if geometry.tiles < LEAST_TILES:
+            weights = self._constant_weights(step)
+        else:
+            weights = self._new(TensorType(F32, (16, geometry.channels, geometry.results)), f"{step.op.name} (weights)")
+            yield self._kernel(step, (step.inputs[1],), weights, geometry, _operand(step))
+        bias = self._bias(chain, geometry)
         folded = (*step.folded, *[op for one in others for op in (one.op, *one.folded)])
         together, before = [*geometry.strips()], tuple[int, ...]()
         parts = self._values[source].shape[0] // geometry.images
@@ -182,7 +194,7 @@ class _Transforms:
             planes = self._new(TensorType(F32, (16, count, geometry.channels)), f"{step.op.name} (tiles)")
             products = self._new(TensorType(F32, (16, count, geometry.results)), f"{step.op.name} (products)")
             result = target if (first, count) == strips[-1] else self._strip_of(target)
-            yield self._kernel(step, (source,), planes, geometry, first, is_dst=False, relu=False)
+            yield self._kernel(step, (source,), planes, geometry, lib.onegraph_winograd_src, first)
             yield step._replace(
                 kind="MatMul",
                 inputs=(planes, weights),
@@ -194,7 +206,7 @@ class _Transforms:
                 folded=(),
             )
             inputs = (products, bias, *before)
-            end = self._kernel(step, inputs, result, geometry, first, is_dst=True, relu=relu)
+            end = self._kernel(step, inputs, result, geometry, lib.onegraph_winograd_dst, first, relu=relu)
             yield end._replace(folded=folded)
             before = (result,)  # the strips are written one after the other
 
@@ -204,19 +216,20 @@ class _Transforms:
         inputs: tuple[int, ...],
         output: int,
         geometry: Geometry,
-        first: int,
+        operand: int,
+        first: int = 0,
         *,
-        is_dst: bool,
-        relu: bool,
+        relu: bool = False,
     ) -> Step:
         numbers = {
-            lib.onegraph_winograd_is_dst: int(is_dst),
+            lib.onegraph_winograd_of: operand,
             lib.onegraph_winograd_relu: int(relu),
             lib.onegraph_winograd_rows: geometry.rows,
             lib.onegraph_winograd_columns: geometry.columns,
             lib.onegraph_winograd_first: first,
             lib.onegraph_winograd_top: geometry.top,
             lib.onegraph_winograd_left: geometry.left,
+            lib.onegraph_winograd_turned: int(_is_turned(step)),
         }
         attrs: Mapping[str, AttrValue] = {"code": tuple([numbers[place] for place in sorted(numbers)])}
         return step._replace(
@@ -250,7 +263,7 @@ class _Transforms:
         self._values[number] = value._replace(id=number, name=f"{value.name} (strip)")
         return number
 
-    def _weights(self, step: Step) -> int:
+    def _constant_weights(self, step: Step) -> int:
         """The transformed weights of a convolution, (16, channels of src, channels of dst)."""
         assert step.part is not None
         value, layout = self._values[step.inputs[1]], step.part.call.attr("weights_format")
@@ -269,6 +282,17 @@ class _Transforms:
                 return step.inputs[place]
         zeros = placed(np.zeros(geometry.results, np.float32))
         return self._new(TensorType(F32, zeros.shape), f"{chain[0].op.name} (no bias)", zeros)
+
+
+def _is_turned(step: Step) -> bool:
+    """Whether a step is the gradient by src: a convolution with the window turned around, and channels swapped."""
+    return step.kind == "ConvolutionBackwardData"
+
+
+def _operand(step: Step) -> int:
+    """What the kernel calls the weights of a step."""
+    assert step.part is not None
+    return OPERANDS[str(step.part.call.attr("weights_format"))]
 
 
 def transformed_weights(weights: Array, layout: str) -> Array:

@@ -15,6 +15,7 @@ from ..movement import reshape, transpose
 from .table import again, made, operand_of, rewrites
 
 WINDOWS = ("Convolution", "ConvTranspose", "MaxPool", "AvgPool", "BatchNormInference", "Interpolate")
+GRADIENTS = ("ConvolutionBackwardData",)
 UNARY = (
     *("Abs", "Clamp", "Elu", "Erf", "Exp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "Log", "Mish", "Pow"),
     *("ReLU", "Reciprocal", "Round", "Sigmoid", "SoftPlus", "Sqrt", "Square", "Tanh"),
@@ -23,7 +24,7 @@ BINARY = ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
 
 
-@rewrites(*WINDOWS, early=True)
+@rewrites(*WINDOWS, *GRADIENTS, early=True)
 @rewrites("GroupNorm")
 def channels_last(emit: Emitter, op: Op) -> Value | None:
     """Run an op over (N, C, X) as the op over (N, X, C)."""
@@ -33,7 +34,11 @@ def channels_last(emit: Emitter, op: Op) -> Value | None:
         return None
     order = (0, *range(2, rank), 1)
     assert src is not None
-    inner = again(emit, op, [_codes_first(emit, src, order), *op.inputs[1:]], data_format="NXC")
+    attrs: dict[str, object] = {"data_format": "NXC"}
+    if "dst_shape" in op.attrs:
+        shape = integers(op, "dst_shape")
+        attrs["dst_shape"] = [shape[axis] for axis in order]
+    inner = again(emit, op, [_codes_first(emit, src, order), *op.inputs[1:]], **attrs)
     return transpose(emit, inner, inverse(order))
 
 

@@ -113,12 +113,13 @@ private:
     std::unique_ptr<AttentionProblem> problem_;
 };
 
-// A transform of Winograd's convolution F(2x2, 3x3), for some of the tiles of a batch of images.
+// A transform of Winograd's convolution F(2x2, 3x3): of its weights, or of some of the tiles of a batch of images.
 //
 // A tile is 2x2 places of dst and the 4x4 places of src that they depend on. The first transform takes src
 // (N, height, width, channels) and gives 16 planes (16, tiles, channels), which the caller multiplies by the transformed
 // weights (16, channels of src, channels of dst). The second one takes these products and a bias, and writes the places of
-// its tiles in dst. Channels are a multiple of 16, and all tensors are dense.
+// its tiles in dst. The transform of weights takes (O, I, 3, 3) or (3, 3, I, O). Channels are a multiple of 16, and all
+// tensors are dense.
 class Winograd : public Runnable {
 public:
     // `code`: the numbers of onegraph_winograd_number.
@@ -134,10 +135,12 @@ private:
     Tile tile(std::size_t index) const;
     void src(void *const *addresses, std::size_t begin, std::size_t end) const;
     void dst(void *const *addresses, std::size_t begin, std::size_t end) const;
+    void weights(void *const *addresses, std::size_t begin, std::size_t end) const;
 
-    bool is_dst_, relu_;
+    int operand_;
+    bool relu_, turned_;
     std::ptrdiff_t height_, width_, rows_, columns_, first_, top_, left_;
-    std::size_t channels_, tiles_;
+    std::size_t channels_, tiles_; // of the image; the rows and columns of a plane of weights
 };
 
 } // namespace onegraph

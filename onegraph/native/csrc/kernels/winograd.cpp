@@ -9,7 +9,7 @@
 namespace onegraph {
 namespace {
 
-constexpr std::size_t LANES = 16, TILE = 4, PLANES = TILE * TILE;
+constexpr std::size_t LANES = 16, WINDOW = 3, TILE = 4, PLANES = TILE * TILE;
 
 // 16 channels. The compiler divides it into the vectors that a CPU has.
 typedef float Vector __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
@@ -73,6 +73,57 @@ ONEGRAPH_INLINE void transform_dst(
     }
 }
 
+// Distances in weights, in elements: of rows and columns of a plane, and of rows and columns of the window.
+struct Steps {
+    std::ptrdiff_t row, column, window[2];
+};
+
+// The transform of 16 windows, which lie in neighbouring columns of a plane: G w G^T.
+ONEGRAPH_INLINE void transform_weights(const float *weights, const Steps &steps, float *result, std::size_t plane) {
+    const Vector none = {}, half = none + 0.5f;
+    const auto four = [&](const Vector &first, const Vector &second, const Vector &third, Vector *found) {
+        const Vector outer = (first + third) * half, inner = second * half;
+        found[0] = first, found[1] = outer + inner, found[2] = outer - inner, found[3] = third;
+    };
+    // All are gathered before the first is read as a vector: it would wait for the stores of its elements.
+    float gathered[WINDOW * WINDOW][LANES];
+    const float *sources[WINDOW * WINDOW];
+    const auto at = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
+    for (std::size_t i = 0; i < WINDOW * WINDOW; i++)
+        sources[i] = weights + at(i / WINDOW) * steps.window[0] + at(i % WINDOW) * steps.window[1];
+    const bool is_row = steps.column == 1;
+    for (std::size_t lane = 0; !is_row && lane < LANES; lane++)
+        for (std::size_t i = 0; i < WINDOW * WINDOW; i++)
+            gathered[i][lane] = sources[i][at(lane) * steps.column];
+    Vector rows[WINDOW][TILE];
+    for (std::size_t j = 0; j < WINDOW; j++) {
+        const auto found = [&](std::size_t i) -> const Vector & {
+            return load(is_row ? sources[i * WINDOW + j] : gathered[i * WINDOW + j]);
+        };
+        four(found(0), found(1), found(2), rows[j]);
+    }
+    for (std::size_t i = 0; i < TILE; i++) {
+        Vector found[TILE];
+        four(rows[0][i], rows[1][i], rows[2][i], found);
+        for (std::size_t j = 0; j < TILE; j++)
+            store(result + (i * TILE + j) * plane, found[j]);
+    }
+}
+
+using Weights = void (*)(const float *, const Steps &, float *, std::size_t);
+
+void weights_portable(const float *weights, const Steps &steps, float *result, std::size_t plane) {
+    transform_weights(weights, steps, result, plane);
+}
+
+ONEGRAPH_AVX2 void weights_avx2(const float *weights, const Steps &steps, float *result, std::size_t plane) {
+    transform_weights(weights, steps, result, plane);
+}
+
+ONEGRAPH_AVX512 void weights_avx512(const float *weights, const Steps &steps, float *result, std::size_t plane) {
+    transform_weights(weights, steps, result, plane);
+}
+
 using Src = void (*)(const Place *, float *, std::size_t, std::size_t);
 using Dst = void (*)(const float *, std::size_t, const float *, float *const *, std::size_t, bool);
 
@@ -107,11 +158,15 @@ ONEGRAPH_AVX512 void dst_avx512(const float *products, std::size_t plane, const 
 
 Winograd::Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
     const auto number = [&](int place) { return static_cast<std::ptrdiff_t>(code[place]); };
-    is_dst_ = code[onegraph_winograd_is_dst] != 0, relu_ = code[onegraph_winograd_relu] != 0;
-    if (count != (is_dst_ ? 3u : 2u)) throw std::invalid_argument("other tensors than those of a transform");
-    const dnnl_graph_logical_tensor_t &image = *tensors[is_dst_ ? 2 : 0], &planes = *tensors[is_dst_ ? 0 : 1];
+    operand_ = code[onegraph_winograd_of];
+    relu_ = code[onegraph_winograd_relu] != 0, turned_ = code[onegraph_winograd_turned] != 0;
+    const bool is_dst = operand_ == onegraph_winograd_dst;
+    if (count != (is_dst ? 3u : 2u)) throw std::invalid_argument("other tensors than those of a transform");
+    const dnnl_graph_logical_tensor_t &image = *tensors[is_dst ? 2 : 0], &planes = *tensors[is_dst ? 0 : 1];
     height_ = image.dims[1], width_ = image.dims[2];
-    channels_ = static_cast<std::size_t>(image.dims[3]), tiles_ = static_cast<std::size_t>(planes.dims[1]);
+    const bool is_weights = operand_ == onegraph_winograd_oix || operand_ == onegraph_winograd_xio;
+    channels_ = static_cast<std::size_t>(is_weights ? planes.dims[2] : image.dims[3]);
+    tiles_ = static_cast<std::size_t>(planes.dims[1]);
     rows_ = number(onegraph_winograd_rows), columns_ = number(onegraph_winograd_columns);
     first_ = number(onegraph_winograd_first);
     top_ = number(onegraph_winograd_top), left_ = number(onegraph_winograd_left);
@@ -120,11 +175,33 @@ Winograd::Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensor
 
 void Winograd::run(void *const *addresses, int threads) const {
     share(tiles_ * channels_, threads, channels_, [&](std::size_t begin, std::size_t end) {
-        if (is_dst_)
+        if (operand_ == onegraph_winograd_dst)
             dst(addresses, begin / channels_, end / channels_);
-        else
+        else if (operand_ == onegraph_winograd_src)
             src(addresses, begin / channels_, end / channels_);
+        else
+            weights(addresses, begin / channels_, end / channels_);
     });
+}
+
+// Some of the rows of the planes of weights.
+void Winograd::weights(void *const *addresses, std::size_t begin, std::size_t end) const {
+    const auto rows = static_cast<std::ptrdiff_t>(tiles_), columns = static_cast<std::ptrdiff_t>(channels_);
+    const std::ptrdiff_t results = turned_ ? rows : columns, channels = turned_ ? columns : rows;
+    const bool is_oix = operand_ == onegraph_winograd_oix;
+    const std::ptrdiff_t result = is_oix ? 9 * channels : 1, channel = is_oix ? 9 : results;
+    const std::ptrdiff_t place = is_oix ? 1 : channels * results;
+    Steps steps {channel, result, {3 * place, place}};
+    const auto *first = static_cast<const float *>(addresses[0]);
+    auto *planes = static_cast<float *>(addresses[1]);
+    if (turned_) steps = {result, channel, {-3 * place, -place}}, first += 8 * place;
+    const Weights transform = has_avx512() ? weights_avx512 : has_avx2() ? weights_avx2 : weights_portable;
+    for (std::size_t row = begin; row < end; row++)
+        for (std::size_t column = 0; column < channels_; column += LANES) {
+            const float *const source = first + static_cast<std::ptrdiff_t>(row) * steps.row
+                    + static_cast<std::ptrdiff_t>(column) * steps.column;
+            transform(source, steps, planes + row * channels_ + column, tiles_ * channels_);
+        }
 }
 
 // The image, row and column of a tile.
