@@ -213,7 +213,7 @@ def test_draws_keep_their_order():
 
 
 def test_detached_tensors_are_read_where_they_lie():
-    """A second name of a picture has the strides of eager, so reading it would copy a picture with the channels last."""
+    """A second name of a picture has the strides of eager, so reading it would copy one with the channels last."""
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     first = graph.call_function(torch.ops.aten.detach.default, (x,))
