@@ -365,6 +365,24 @@ def test_large_computed_constants_are_not_kept(folder, path, monkeypatch):
     assert not compiled(path)[1]
 
 
+def test_transformed_weights_are_made_of_the_weights_in_the_file(folder, tmp_path):
+    weights = RNG.standard_normal((96, 64, 3, 3), np.float32) / 24
+    nodes = [
+        helper.make_node("Conv", ["x", "weights"], ["sum"], pads=[1, 1, 1, 1]),
+        helper.make_node("Abs", ["sum"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, c, 14, 14)) for n, c in (("x", 64), ("y", 96))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(weights, "weights")])
+    path = tmp_path / "conv.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    (first, was_kept), (second, is_kept) = compiled(path), compiled(path)
+    assert (was_kept, is_kept) == (False, True)
+    assert any("Convolution: Transform" in part.kinds for part in second.report().partitions)
+    x = RNG.standard_normal((1, 64, 14, 14), np.float32)
+    np.testing.assert_array_equal(first(x), second(x))
+    assert program_file(folder).stat().st_size < weights.nbytes // 4
+
+
 def test_processes_share_the_programs(folder, path):
     script = (
         "import sys, numpy as np, onegraph as og\n"

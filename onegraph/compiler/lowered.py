@@ -105,6 +105,7 @@ class Lowered:
         keys: the keys in ``shared`` of the constants that were computed.
         folded: the steps that were computed at compilation.
         repeated: the results that repeat another one for their only reader, each with the other one.
+        transformed: the constants that are transformed weights, each with the weights and their layout.
     """
 
     graph: DataGraph
@@ -114,6 +115,7 @@ class Lowered:
     keys: dict[int, Key] = field(default_factory=dict)
     folded: tuple[Step, ...] = ()
     repeated: Mapping[int, int] = field(default_factory=dict)
+    transformed: Mapping[int, tuple[Array, str]] = field(default_factory=dict)
 
     @cached_property
     def made(self) -> frozenset[int]:

@@ -17,10 +17,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..arrays.mapped_files import give_back
-from ..arrays.ndarrays import aligned_empty
 from ..ir.op import Array
 from ..native.library import lib
 from ..opset.dtypes import DataType
@@ -30,6 +28,7 @@ from .lazy_constants import placed
 from .lowered import Lowered, Step, Value, dense_of
 from .rewrites import Part
 from .shared_constants import derived
+from .transformed_weights import transformed_weights
 
 # A transform takes 16 channels at once. With fewer channels than these, it takes as long as it saves.
 LANES, LEAST_CHANNELS = 16, 32
@@ -37,9 +36,7 @@ LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which 
 # Pairs of channels for each tile, up to which the larger weights are worth their memory and the time to read them; and
 # the largest share of the multiplications that are left, as tiles at the ends are computed for nothing.
 MOST_PAIRS, MOST_LEFT = 1536, 0.65
-STRIP_BYTES = 12 << 20  # of the transformed tensors, which stay in the last cache
-HALF = np.float32(0.5)
-Floats = NDArray[np.float32]
+STRIP_BYTES = 6 << 20  # of the transformed tensors, which stay in the last cache
 NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
 OF_ONE_IMAGE = "products for tiles of one image"
 F32 = DataType.f32
@@ -89,7 +86,7 @@ def transform_convolutions(lowered: Lowered, *, by_image: bool = False) -> Lower
 class _Transforms:
     def __init__(self, lowered: Lowered, by_image: bool) -> None:
         self._lowered, self._values, self._keys = lowered, dict(lowered.values), dict(lowered.keys)
-        self._by_image = by_image
+        self._by_image, self._sources = by_image, dict[int, tuple[Array, str]]()
         self._readers: dict[int, list[Step]] = {}
         for step in lowered.steps:
             for number in step.reads:
@@ -113,7 +110,7 @@ class _Transforms:
         if not taken:
             return self._lowered
         numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
-        return replace(self._lowered, values=self._values, steps=numbered, keys=self._keys)
+        return replace(self._lowered, values=self._values, steps=numbered, keys=self._keys, transformed=self._sources)
 
     def _geometry(self, step: Step) -> Geometry | None:
         """The sizes of a convolution that is faster with transforms; None for other steps."""
@@ -273,7 +270,7 @@ class _Transforms:
         array = self._lowered.shared.once(key, lambda: transformed_weights(known, str(layout)))
         give_back([known])
         number = self._new(TensorType(F32, array.shape), f"{value.name} (transformed)", array)
-        self._keys[number] = key
+        self._keys[number], self._sources[number] = key, (known, str(layout))
         return number
 
     def _bias(self, chain: Sequence[Step], geometry: Geometry) -> int:
@@ -293,23 +290,3 @@ def _operand(step: Step) -> int:
     """What the kernel calls the weights of a step."""
     assert step.part is not None
     return OPERANDS[str(step.part.call.attr("weights_format"))]
-
-
-def transformed_weights(weights: Array, layout: str) -> Array:
-    """The f32 weights of ``layout`` OIX or XIO as 16 matrices (I, O)."""
-    window = weights.view(np.float32)
-    if layout == "OIX":  # two copies, because one that turns all axes at once takes twice as long
-        results, channels = window.shape[:2]
-        planes = np.ascontiguousarray(window.reshape(results * channels, 9).T)
-        window = np.ascontiguousarray(planes.reshape(3, 3, results, channels).swapaxes(2, 3))
-    found = aligned_empty((4, 4, *window.shape[2:]), np.dtype(np.float32))
-    for row, half in enumerate(_four(*window)):
-        for column, matrix in enumerate(_four(*half)):
-            found[row, column] = matrix
-    return placed(found.reshape(16, *window.shape[2:]))
-
-
-def _four(first: Floats, second: Floats, third: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """The transform of the weights of a row or column: G w for the matrix G of F(2, 3)."""
-    outer, inner = (first + third) * HALF, second * HALF
-    return first, outer + inner, outer - inner, third

@@ -86,6 +86,7 @@ class CompiledProgram(Program):
             lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())
+        self.transformed = lowered.transformed
         unkept, attempts = frozenset[int](), 0
         while True:
             schedule = _compiled(compiled, threads, self.share.threads, unkept)

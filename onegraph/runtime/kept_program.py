@@ -20,6 +20,7 @@ from ..capi.thread_affinity import calling_thread
 from ..capi.threads import MAX_THREADS
 from ..compiler.lowered import Step, Value
 from ..compiler.steps import CompiledStep, Ending, NumpyStep
+from ..compiler.transformed_weights import LAYOUTS, transformed_weights
 from ..errors import OneGraphError
 from ..ir.op import Array, LogicalTensor, Op, make_tensor
 from ..native.library import DTYPE_NAMES, ffi
@@ -121,7 +122,7 @@ def _placement(graph: DataGraph, kept: Json, memory: Sequence[MappedFile | Array
         number: Value(number, DataType(dtype), tuple(shape), tuple(strides), storage, name, None, offset)
         for number, dtype, shape, strides, storage, name, offset in kept["values"]
     }
-    constants = {number: _array(memory, place, is_copy) for number, is_copy, place in kept["constants"]}
+    constants = {number: _array(memory, place, made) for number, made, place in kept["constants"]}
     external = tuple(kept["external"])
     return Placement(
         graph,
@@ -138,13 +139,15 @@ def _placement(graph: DataGraph, kept: Json, memory: Sequence[MappedFile | Array
     )
 
 
-def _array(memory: Sequence[MappedFile | Array], place: Json, is_copy: bool) -> Array:
-    """A constant: a part of a file or of the bytes, which numpy refuses if it does not lie inside."""
+def _array(memory: Sequence[MappedFile | Array], place: Json, made: str) -> Array:
+    """A constant, made of a part of a file or of the bytes, which numpy refuses if it does not lie inside."""
     index, offset, dtype, shape, strides = place
     whole: Any = memory[index]
     array: Array = np.ndarray(tuple(shape), DataType(dtype).numpy, whole, offset, tuple(strides))
     array.flags.writeable = False
-    return copy_of(array) if is_copy else array
+    if made in LAYOUTS:
+        return transformed_weights(array, made)
+    return copy_of(array) if made else array
 
 
 def _kept_part(kept: Json) -> range | NumpyStep:

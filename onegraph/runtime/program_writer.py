@@ -24,6 +24,7 @@ from ..opset.editions.registry import base_of
 from .compiled_program import CompiledProgram
 from .kept_partitions import Json, NotKeptError, described
 
+PLAIN, COPY = "", "copy"  # how constants are made
 MOST_BYTES = 1 << 24  # of constants that are no part of a file
 SMALL_BYTES = 1 << 10  # of the contents of an input that decides a shape
 
@@ -128,11 +129,18 @@ def _value(value: Value) -> Json:
 
 
 def _constant(program: CompiledProgram, number: int, constants: _Constants) -> Json:
-    """Whether a constant is a copy of a part of a file, at an address that its readers bear, and its place."""
+    """How a constant is made, and the place of what it is made from.
+
+    It is the contents of its place, or a copy of a part of a file, at an address that its readers bear, or transformed
+    weights of which a file has the weights in a layout.
+    """
     array, value = program.placement.constants[number], program.placement.values[number]
+    weights, layout = program.transformed.get(number, (None, ""))
+    if weights is not None and file_of(weights) is not None:
+        return layout, constants.place(weights, value.dtype)
     given = value.constant
     is_copy = given is not None and given is not array and file_of(given) is not None
-    return is_copy, constants.place(given if is_copy and given is not None else array, value.dtype)
+    return COPY if is_copy else PLAIN, constants.place(given if is_copy and given is not None else array, value.dtype)
 
 
 def _part(program: CompiledProgram, part: range | NumpyStep) -> Json:
