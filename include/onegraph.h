@@ -143,6 +143,9 @@ enum onegraph_winograd_operand {
     onegraph_winograd_oix = 2, // weights of this layout
     onegraph_winograd_xio = 3,
 };
+// kernels: transforms dense f32 weights of layout `of` to 16 planes of `channels` rows and `results` columns, which are a
+// multiple of 16.
+void onegraph_transform_weights(int of, const float *weights, float *planes, size_t channels, size_t results);
 // kernels: the ops of onegraph_pointwise, computed in f32.
 enum onegraph_pointwise_op {
     onegraph_op_add = 1,

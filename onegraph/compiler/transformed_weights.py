@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..arrays.ndarrays import aligned_empty
 from ..ir.op import Array
+from ..native.library import ffi, lib
 
-LAYOUTS = frozenset(["OIX", "XIO"])
-HALF = np.float32(0.5)
-Floats = NDArray[np.float32]
+LAYOUTS: dict[str, int] = {"OIX": lib.onegraph_winograd_oix, "XIO": lib.onegraph_winograd_xio}
 
 
 def transformed_weights(weights: Array, layout: str) -> Array:
-    """The f32 weights of ``layout`` OIX or XIO as 16 matrices (I, O)."""
-    window = weights.view(np.float32)
-    if layout == "OIX":  # two copies, because one that turns all axes at once takes twice as long
-        results, channels = window.shape[:2]
-        planes = np.ascontiguousarray(window.reshape(results * channels, 9).T)
-        window = np.ascontiguousarray(planes.reshape(3, 3, results, channels).swapaxes(2, 3))
-    found = aligned_empty((4, 4, *window.shape[2:]), np.dtype(np.float32))
-    for row, half in enumerate(_four(*window)):
-        for column, matrix in enumerate(_four(*half)):
-            found[row, column] = matrix
-    found.flags.writeable = False
-    return found.reshape(16, *window.shape[2:])
+    """The f32 weights of ``layout`` OIX or XIO as 16 matrices (I, O).
 
-
-def _four(first: Floats, second: Floats, third: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """The transform of the weights of a row or column: G w for the matrix G of F(2, 3)."""
-    outer, inner = (first + third) * HALF, second * HALF
-    return first, outer + inner, outer - inner, third
+    Raises:
+        ValueError: the weights have no window of 3x3, or O is no multiple of 16.
+    """
+    dense = np.ascontiguousarray(weights, np.float32)
+    window = dense.shape[2:] if layout == "OIX" else dense.shape[:2]
+    results, channels = dense.shape[:2] if layout == "OIX" else dense.shape[:1:-1]
+    if dense.ndim != 4 or window != (3, 3) or results % 16:
+        raise ValueError(f"weights of shape {dense.shape} in {layout} have no transform")
+    planes = aligned_empty((16, channels, results), np.dtype(np.float32))
+    source, target = (ffi.from_buffer("float *", one) for one in (dense, planes))
+    lib.onegraph_transform_weights(LAYOUTS[layout], source, target, channels, results)
+    planes.flags.writeable = False
+    return planes

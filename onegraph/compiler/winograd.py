@@ -28,7 +28,7 @@ from .lazy_constants import placed
 from .lowered import Lowered, Step, Value, dense_of
 from .rewrites import Part
 from .shared_constants import derived
-from .transformed_weights import transformed_weights
+from .transformed_weights import LAYOUTS, transformed_weights
 
 # A transform takes 16 channels at once. With fewer channels than these, it takes as long as it saves.
 LANES, LEAST_CHANNELS = 16, 32
@@ -44,7 +44,6 @@ F32 = DataType.f32
 # fewer tiles, the transformed weights are constants.
 LEAST_TILES = 64
 KINDS = frozenset(["Convolution", "ConvolutionBackwardData"])
-OPERANDS: dict[str, int] = {"OIX": lib.onegraph_winograd_oix, "XIO": lib.onegraph_winograd_xio}
 
 
 class Geometry(NamedTuple):
@@ -121,7 +120,7 @@ class _Transforms:
         dst, call = self._values[step.outputs[0]], part.call
         if len(src.shape) != 4 or any(self._values[n].dtype is not F32 for n in (*step.inputs, dst.id)):
             return None
-        if src.constant is not None or (weights.constant is not None and _is_turned(step)):
+        if src.constant is not None:
             return None
         if (
             call.attr("data_format") != "NXC"
@@ -145,7 +144,7 @@ class _Transforms:
             and direct >= LEAST_PRODUCTS
             and channels * results <= MOST_PAIRS * geometry.tiles
             and left_over <= MOST_LEFT * direct
-            and (weights.constant is not None or geometry.tiles >= LEAST_TILES)
+            and (geometry.tiles >= LEAST_TILES or (weights.constant is not None and not _is_turned(step)))
         )
         return geometry if is_worthwhile else None
 
@@ -289,4 +288,4 @@ def _is_turned(step: Step) -> bool:
 def _operand(step: Step) -> int:
     """What the kernel calls the weights of a step."""
     assert step.part is not None
-    return OPERANDS[str(step.part.call.attr("weights_format"))]
+    return LAYOUTS[str(step.part.call.attr("weights_format"))]

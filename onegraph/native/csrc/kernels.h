@@ -135,12 +135,11 @@ private:
     Tile tile(std::size_t index) const;
     void src(void *const *addresses, std::size_t begin, std::size_t end) const;
     void dst(void *const *addresses, std::size_t begin, std::size_t end) const;
-    void weights(void *const *addresses, std::size_t begin, std::size_t end) const;
 
     int operand_;
     bool relu_, turned_;
     std::ptrdiff_t height_, width_, rows_, columns_, first_, top_, left_;
-    std::size_t channels_, tiles_; // of the image; the rows and columns of a plane of weights
+    std::size_t channels_, tiles_; // of the image; the columns and rows of a plane of weights
 };
 
 } // namespace onegraph

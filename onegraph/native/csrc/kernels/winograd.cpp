@@ -124,6 +124,25 @@ ONEGRAPH_AVX512 void weights_avx512(const float *weights, const Steps &steps, fl
     transform_weights(weights, steps, result, plane);
 }
 
+// Transforms weights of layout `of` to 16 planes of `rows` and `columns`; see onegraph_winograd_turned.
+void weights_to_planes(int of, bool turned, const float *weights, float *planes, std::size_t rows, std::size_t columns,
+        int threads) {
+    const auto high = static_cast<std::ptrdiff_t>(rows), wide = static_cast<std::ptrdiff_t>(columns);
+    const std::ptrdiff_t results = turned ? high : wide, channels = turned ? wide : high;
+    const bool is_oix = of == onegraph_winograd_oix;
+    const std::ptrdiff_t result = is_oix ? 9 * channels : 1, channel = is_oix ? 9 : results;
+    const std::ptrdiff_t place = is_oix ? 1 : channels * results;
+    Steps steps {channel, result, {3 * place, place}};
+    if (turned) steps = {result, channel, {-3 * place, -place}}, weights += 8 * place;
+    const Weights transform = has_avx512() ? weights_avx512 : has_avx2() ? weights_avx2 : weights_portable;
+    share(rows * columns, threads, columns, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t at = begin; at < end; at += LANES) {
+            const auto row = static_cast<std::ptrdiff_t>(at / columns), column = static_cast<std::ptrdiff_t>(at % columns);
+            transform(weights + row * steps.row + column * steps.column, steps, planes + at, rows * columns);
+        }
+    });
+}
+
 using Src = void (*)(const Place *, float *, std::size_t, std::size_t);
 using Dst = void (*)(const float *, std::size_t, const float *, float *const *, std::size_t, bool);
 
@@ -174,34 +193,15 @@ Winograd::Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensor
 }
 
 void Winograd::run(void *const *addresses, int threads) const {
+    if (operand_ == onegraph_winograd_oix || operand_ == onegraph_winograd_xio)
+        return weights_to_planes(operand_, turned_, static_cast<const float *>(addresses[0]),
+                static_cast<float *>(addresses[1]), tiles_, channels_, threads);
     share(tiles_ * channels_, threads, channels_, [&](std::size_t begin, std::size_t end) {
         if (operand_ == onegraph_winograd_dst)
             dst(addresses, begin / channels_, end / channels_);
-        else if (operand_ == onegraph_winograd_src)
-            src(addresses, begin / channels_, end / channels_);
         else
-            weights(addresses, begin / channels_, end / channels_);
+            src(addresses, begin / channels_, end / channels_);
     });
-}
-
-// Some of the rows of the planes of weights.
-void Winograd::weights(void *const *addresses, std::size_t begin, std::size_t end) const {
-    const auto rows = static_cast<std::ptrdiff_t>(tiles_), columns = static_cast<std::ptrdiff_t>(channels_);
-    const std::ptrdiff_t results = turned_ ? rows : columns, channels = turned_ ? columns : rows;
-    const bool is_oix = operand_ == onegraph_winograd_oix;
-    const std::ptrdiff_t result = is_oix ? 9 * channels : 1, channel = is_oix ? 9 : results;
-    const std::ptrdiff_t place = is_oix ? 1 : channels * results;
-    Steps steps {channel, result, {3 * place, place}};
-    const auto *first = static_cast<const float *>(addresses[0]);
-    auto *planes = static_cast<float *>(addresses[1]);
-    if (turned_) steps = {result, channel, {-3 * place, -place}}, first += 8 * place;
-    const Weights transform = has_avx512() ? weights_avx512 : has_avx2() ? weights_avx2 : weights_portable;
-    for (std::size_t row = begin; row < end; row++)
-        for (std::size_t column = 0; column < channels_; column += LANES) {
-            const float *const source = first + static_cast<std::ptrdiff_t>(row) * steps.row
-                    + static_cast<std::ptrdiff_t>(column) * steps.column;
-            transform(source, steps, planes + row * channels_ + column, tiles_ * channels_);
-        }
 }
 
 // The image, row and column of a tile.
@@ -249,3 +249,8 @@ void Winograd::dst(void *const *addresses, std::size_t begin, std::size_t end) c
 }
 
 } // namespace onegraph
+
+extern "C" void onegraph_transform_weights(
+        int of, const float *weights, float *planes, std::size_t channels, std::size_t results) {
+    onegraph::weights_to_planes(of, false, weights, planes, channels, results, 1);
+}
