@@ -239,6 +239,39 @@ def sum_of_short_rows_and_gelu(g: DataGraph) -> LogicalTensor:
     return g.gelu(g.reduce_sum(g.input("x", "f32", (8, 6, 4)), axes=[2], keep_dims=True))
 
 
+def _widens(fused: Fused) -> str:
+    """A binary op that spreads the result before it over the shape of its operand, for which it is slow."""
+    for post in post_ops(fused):
+        narrow, wide = post.main.result, post.use.result
+        if (
+            post.use.kind in BINARY
+            and len(narrow) == len(wide)
+            and narrow != wide
+            and not is_fast(varying(wide, narrow))
+        ):
+            return f"oneDNN has a reference kernel only for {post.use.kind} with a result of shape {list(narrow)}"
+    return ""
+
+
+SLOW_WIDENING = FAULTS.add(
+    "slow_widening",
+    BINARY,
+    "",
+    SLOW,
+    _widens,
+    {(3, 2): "slow"},
+    "A binary op that spreads the result of the op before it along the last of more than three axes takes a reference"
+    " kernel",
+    "the binary op alone, on fewer axes",
+)
+
+
+@SLOW_WIDENING.example({(3, 2): "right"})
+def product_of_rows_and_their_largest_numbers(g: DataGraph) -> LogicalTensor:
+    largest = g.op("ReduceMax", [g.input("x", "f32", (2, 3, 4, 6))], {"axes": [-1], "keep_dims": True})
+    return g.multiply(g.input("y", "f32", (2, 3, 4, 6)), largest)
+
+
 KEPT = 2**28  # bytes of scratch that a thread keeps between runs: kept_bytes in native/csrc/allocator.cpp
 
 
