@@ -93,6 +93,28 @@ PATTERNS = {
         "2,3,5",
         "s=Constant<value_float=0.5>() a=Mul(x,s) b=Mul(z,s) c=Transpose<perm=[0,2,1]>(b) y=MatMul(a,c)",
     ),
+    "heads that a reshape joined with the batches": (
+        ["MatMul", "Divide"],
+        "float[2,3,4,5] x, float[2,3,5,6] z",
+        "2,3,4,6",
+        "s=Constant<value_float=0.5>() a=Mul(x,s) j=Constant<value_ints=[6,4,5]>() b=Reshape(a,j) "
+        "k=Constant<value_ints=[6,5,6]>() c=Reshape(z,k) d=MatMul(b,c) "
+        "l=Constant<value_ints=[2,3,4,6]>() y=Reshape(d,l)",
+    ),
+    "zeros around an image": (
+        ["Convolution"],
+        "float[1,2,5,6] x, float[3,2,3,3] w",
+        "1,3,5,5",
+        "p=Constant<value_ints=[0,0,0,1,0,0,1,0]>() a=Pad(x,p) y=Conv<pads=[0,0,1,0]>(a,w)",
+    ),
+    "minus infinities around an image, in two steps": (
+        ["MaxPool"],
+        "float[1,2,5,6] x",
+        "1,2,3,3",
+        "p=Constant<value_ints=[0,0,0,1,0,0,0,1]>() q=Constant<value_ints=[0,0,1,0,0,0,0,0]>() "
+        "i=Constant<value=float {-inf}>() a=Pad(x,p,i) b=Pad(a,q,i) "
+        "y=MaxPool<kernel_shape=[3,3],strides=[2,2],pads=[0,0,1,0]>(b)",
+    ),
     "attention with a mask": (
         ["Attention"],
         "float[1,2,256,4] q, float[1,2,256,4] k, float[1,2,256,3] v, float[256,256] m",
@@ -152,6 +174,26 @@ def test_similar_forms_stay_apart(body):
     (wanted,) = ReferenceEvaluator(model(([], X, "2,3,8", body))).run(None, {"x": array})
     np.testing.assert_allclose(graph.compile()(array), wanted, rtol=1e-5, atol=1e-5)
     assert graph.ops[-1].kind == "Multiply"
+
+
+@pytest.mark.parametrize(
+    ("pads", "number", "shape", "node"),
+    [
+        ("0,0,1,1,0,0,1,1", "0.5", "1,2,5,6", "y=Conv(a,w)"),
+        ("0,1,0,0,0,0,0,0", "0.0", "1,2,3,4", "y=Conv(a,v)"),
+        ("0,0,3,0,0,0,0,0", "0.0", "1,2,6,4", "y=Conv(a,w)"),
+        ("0,0,1,1,0,0,1,1", "0.0", "1,2,5,6", "y=MaxPool<kernel_shape=[3,3]>(a)"),
+    ],
+    ids=["another number", "another channel", "a window on zeros alone", "zeros for a pool"],
+)
+def test_other_padding_stays_apart(pads, number, shape, node):
+    body = f"p=Constant<value_ints=[{pads}]>() n=Constant<value_float={number}>() a=Pad(x,p,n) {node}"
+    proto = model(([], "float[1,2,5,6] x, float[2,2,3,3] w, float[2,3,3,3] v", shape, body))
+    graph, rng = load(proto), np.random.default_rng(0)
+    feeds = {key: rng.standard_normal(tensor.shape).astype(np.float32) for key, tensor in graph.inputs.items()}
+    (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
+    np.testing.assert_allclose(graph.compile()(**feeds), wanted, rtol=1e-5, atol=1e-5)
+    assert "Pad" in [op.kind for op in graph.ops]
 
 
 def test_a_known_causal_mask_becomes_causality():

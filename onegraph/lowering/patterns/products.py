@@ -1,4 +1,4 @@
-"""Recognizes the scale of attention, broadcasts, and what exporters write around a masked SoftMax."""
+"""Recognizes the scale and the heads of attention, broadcasts, and what exporters write around a masked SoftMax."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from ...ir.op import LogicalTensor, Op
 from ..elementwise import binary
-from ..emitter import Emitter, Value
-from ..movement import NATIVE, transpose
-from .table import either, listed, made, number, operand_of, rewrites
+from ..emitter import Emitter, Value, numbers
+from ..movement import NATIVE, reshape, transpose
+from .table import again, either, listed, made, number, operand_of, rewrites
 
 
 @rewrites("MatMul")
@@ -37,6 +37,26 @@ def scaled_product(emit: Emitter, op: Op) -> Value | None:
         return None
     product = emit.op("MatMul", plain, op.attrs)
     return binary(emit, "Divide", product, np.full(1, 1 / factor, op.outputs[0].dtype.numpy))
+
+
+@rewrites("MatMul")
+def two_axes_of_batches(emit: Emitter, op: Op) -> Value | None:
+    """Products of which a reshape joined the batches and the heads, on both axes, as the library fuses attention."""
+    apart = [made(emit, operand, "StaticReshape") for operand in op.inputs]
+    shape = op.outputs[0].shape
+    if len(apart) != 2 or shape is None or None in shape:
+        return None
+    heads = set[tuple[int | None, ...]]()
+    for joined in apart:
+        if joined is None or (wide := operand_of(joined).shape) is None or (narrow := joined.outputs[0].shape) is None:
+            return None
+        if len(wide) != 4 or len(narrow) != 3 or None in wide or wide[2:] != narrow[1:]:
+            return None
+        heads.add(wide[:2])
+    if len(heads) > 1:
+        return None
+    product = again(emit, op, [joined.inputs[0] for joined in apart if joined is not None])
+    return reshape(emit, product, numbers(*[dim or 0 for dim in shape]))
 
 
 @rewrites("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
