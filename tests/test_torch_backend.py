@@ -416,6 +416,64 @@ def test_export_runs_without_pytorch():
     np.testing.assert_allclose(run(graph, {"x": x.numpy()})["output"], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("options", "mask"),
+    [
+        ({}, None),
+        ({"is_causal": True}, None),
+        ({"scale": 0.3}, torch.randn(6, 6)),
+        ({}, torch.tensor([[True] * 6, [False] * 6] * 3)),
+    ],
+)
+def test_attention_is_exported(options, mask):
+    module, x = Attention(**options).eval(), torch.randn(2, 6, 16)
+    found = onegraph.torch.export(module, (x, mask)).compile()
+    given = {"x": x.numpy()} if mask is None else {"x": x.numpy(), "mask": mask.numpy()}
+    np.testing.assert_allclose(found(**given), module(x, mask).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_attention_with_a_trained_mask_is_exported():
+    class Biased(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = nn.Parameter(torch.randn(1, 2, 5, 5))
+
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=self.bias)
+
+    module, x = Biased(), torch.randn(3, 2, 5, 4)
+    found = onegraph.torch.export(module, (x,)).compile()
+    np.testing.assert_allclose(found(x.numpy()), module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_trained_mask_is_fused_with_attention():
+    """PyTorch spells attention out if the mask has three axes or a gradient."""
+    module, x = Attention(heads=2).eval(), torch.randn(2, 6, 16)
+    mask = torch.randn(2, 6, 6)
+    mask[0, 1, 2:] = -torch.inf
+
+    class Biased(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention, self.mask = module, nn.Parameter(mask)
+
+        def forward(self, x):
+            return self.attention(x, self.mask)
+
+    graph = onegraph.torch.export(Biased(), (x,))
+    kinds = [op.kind for op in graph.ops if op.kind not in ("StaticReshape", "StaticTranspose", "Slice")]
+    assert kinds == ["MatMul", "MatMul", "Divide", "Add", "SoftMax", "MatMul"]
+    np.testing.assert_allclose(graph.compile()(x.numpy()), module(x, mask).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_rows_without_keys_of_a_trained_mask_are_zero():
+    mask = torch.randn(4, 6, 6)
+    mask[1, 3], mask[2, 5, 1] = -torch.inf, -torch.inf
+    module, x = Attention().eval(), torch.randn(2, 6, 16)
+    with torch.no_grad():
+        agree(module, x, mask)
+
+
 def test_export_warns_of_no_deprecated_call():
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")

@@ -18,6 +18,9 @@ from .lowering import array_of, lower_graph
 from .node import NotLowered
 from .support import verdicts
 
+# A program keeps these ops whole unless a decomposition is given, unlike torch.compile.
+ATTENTION = (torch.ops.aten.scaled_dot_product_attention, torch.ops.aten._scaled_dot_product_attention_math)
+
 
 def export(module: object, args: object, kwargs: object = None) -> Graph:
     """The graph of a module; see :func:`onegraph.torch.export`."""
@@ -31,7 +34,9 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
     with torch.no_grad(), whole_ops(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`isinstance.treespec", FutureWarning)  # PyTorch warns of a call of its own
         program = torch.export.export(made, tuple(given), dict(named), strict=False)
-        program = program.run_decompositions(decompositions())
+        usual = torch.export.default_decompositions()
+        attention = {packet.default: usual[packet.default] for packet in ATTENTION}
+        program = program.run_decompositions({**decompositions(), **attention})
     gm: Any = program.graph_module
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     frozen: dict[Any, Any] = {}

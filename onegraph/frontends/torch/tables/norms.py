@@ -8,6 +8,7 @@ from ....lowering import norms as lowering
 from ....lowering.elementwise import binary, filled, multiply, unary
 from ....lowering.emitter import Value, dtype_of
 from ....lowering.movement import NATIVE, cast
+from ....lowering.patterns.table import contents, either, made
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from ..types import DTYPES
@@ -125,23 +126,40 @@ def softmax(node: Node) -> Value:
     src = cast(node.emit, src, wanted)
     axis = node["dim"] % len(node.shape("self"))
     factor = None
-    if "safe" in node.name:
-        src, factor = finite(node, src, axis)
+    if "safe" in node.name and not _sees_a_key(node, src, axis):
+        # A row that is minus infinity alone is equal after the clamp; the factor makes its elements 0.
+        factor = _is_finite(node, src)
+        src = unary(node.emit, "Clamp", src, {"min": LEAST[dtype_of(src)], "max": np.inf})
     if "log" in node.name:
         return unary(node.emit, "LogSoftmax", src, {"axis": axis})
     found: Value = node.emit.op("SoftMax", [src], {"axis": axis}, dtype=wanted, outputs=[])
     return found if factor is None else multiply(node.emit, found, factor)
 
 
-def finite(node: Node, scores: Value, axis: int = -1) -> tuple[Value, Value]:
-    """Scores with a finite number for minus infinity; and 0 for each row that is minus infinity alone, else 1."""
-    emit, dtype = node.emit, dtype_of(scores)
-    least = LEAST[dtype]
+def _is_finite(node: Node, src: Value) -> Value:
+    """0 for minus infinity, else 1."""
     # The exponential of a small multiple is 0 for minus infinity alone.
-    seen = unary(emit, "Exp", multiply(emit, scores, filled(-1 / least, scores)))
-    most = emit.op("ReduceMax", [seen], {"axes": [axis], "keep_dims": True})
-    factor = unary(emit, "Clamp", multiply(emit, most, filled(1e3, most)), {"min": 0.0, "max": 1.0})
-    return unary(emit, "Clamp", scores, {"min": least, "max": np.inf}), factor
+    seen = unary(node.emit, "Exp", multiply(node.emit, src, filled(-1 / LEAST[dtype_of(src)], src)))
+    found: Value = unary(node.emit, "Clamp", multiply(node.emit, seen, filled(1e3, seen)), {"min": 0.0, "max": 1.0})
+    return found
+
+
+def _sees_a_key(node: Node, scores: Value, axis: int) -> bool:
+    """Whether scores are products plus a known mask that is finite for a key of each query."""
+    added = made(node.emit, scores, "Add")
+    for product, mask in () if added is None else either(added):
+        known = contents(mask)
+        if made(node.emit, product, "MatMul", "Multiply", "Divide") is None or known is None or not known.ndim:
+            continue
+        if axis == len(scores.shape or ()) - 1 and np.isfinite(known.astype(np.float32)).any(-1).all():
+            return True
+    return False
+
+
+def finite(node: Node, mask: Value) -> tuple[Value, Value]:
+    """A mask with a finite number for minus infinity; and 0 for each row that is minus infinity alone, else 1."""
+    factor = node.emit.op("ReduceMax", [_is_finite(node, mask)], {"axes": [-1], "keep_dims": True})
+    return unary(node.emit, "Clamp", mask, {"min": LEAST[dtype_of(mask)], "max": np.inf}), factor
 
 
 @lowers("_fused_rms_norm.default")
