@@ -39,11 +39,36 @@ def gelu_tanh(call: Call) -> Form | None:
         return None
     parts = Parts(call)
     (x,) = parts.wide()
+    share, _ = _gelu_share(parts, x)
+    return parts.form(parts.add("Multiply", x, share), note="by Sigmoid: no GELU by tanh")
+
+
+def gelu_tanh_backward(call: Call) -> Form | None:
+    """The gradient of x * s with s = sigmoid(2 u): diff_dst * (s + x * (s - s ** 2) * 2 u')."""
+    if call.string("mode") != "gelu_tanh":
+        return None
+    parts = Parts(call)
+    x, diff = parts.wide()
+    share, square = _gelu_share(parts, x)
     rank = len(parts.shape(x))
-    slope = 2 * math.sqrt(2 / math.pi)
-    cubic = parts.add("Multiply", parts.add("Square", x), scalar(0.044715 * slope, rank))
-    twice = parts.add("Multiply", x, parts.add("Add", cubic, scalar(slope, rank)))
-    return parts.form(parts.add("Multiply", x, parts.add("Sigmoid", twice)), note="by Sigmoid: no GELU by tanh")
+    slope = parts.add("Multiply", square, scalar(3 * GELU_CUBE * GELU_SLOPE, rank))
+    steep = parts.add("Multiply", x, parts.add("Add", slope, scalar(GELU_SLOPE, rank)))
+    change = parts.add("Multiply", parts.add("Subtract", share, parts.add("Square", share)), steep)
+    return parts.form(
+        parts.add("Multiply", diff, parts.add("Add", share, change)), note="by Sigmoid: no GELUBackward by tanh"
+    )
+
+
+# 2 u of GELU by tanh is GELU_SLOPE * (x + GELU_CUBE * x ** 3).
+GELU_SLOPE, GELU_CUBE = 2 * math.sqrt(2 / math.pi), 0.044715
+
+
+def _gelu_share(parts: Parts, x: Source) -> tuple[int, int]:
+    """sigmoid(2 u), and the square of x."""
+    rank, square = len(parts.shape(x)), parts.add("Square", x)
+    cubic = parts.add("Multiply", square, scalar(GELU_CUBE * GELU_SLOPE, rank))
+    twice = parts.add("Multiply", x, parts.add("Add", cubic, scalar(GELU_SLOPE, rank)))
+    return parts.add("Sigmoid", twice), square
 
 
 _POWERS: dict[float, tuple[str, ...]] = {
@@ -316,6 +341,7 @@ COMPOSITIONS: dict[str, Composition] = {
     **dict.fromkeys(("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"), batch_norm),
     "ReduceProd": reduction,
     "GELU": gelu_tanh,
+    "GELUBackward": gelu_tanh_backward,
     "MatMul": matmul,
     **dict.fromkeys(("PReLU", "PReLUBackward"), prelu),
     "Concat": concat,

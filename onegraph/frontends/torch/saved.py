@@ -6,6 +6,7 @@ at the start of the backward graph. Nobody else sees these tensors, so their str
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,8 +16,14 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 from torch.fx.passes.infra.partitioner import Partition
 
+aten = torch.ops.aten
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
-RESHAPES = ("aten.view.default", "aten._unsafe_view.default")
+RESHAPES = ("aten._unsafe_view.default",)
+ON_IMAGES = (
+    *(aten.convolution, aten.convolution_backward, aten.max_pool2d_with_indices, aten.avg_pool2d),
+    *(aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional, aten._batch_norm_with_update_functional),
+    *(aten._native_batch_norm_legit_no_training, aten.native_batch_norm_backward),
+)
 
 
 def saved_nodes(gm: GraphModule) -> frozenset[FxNode]:
@@ -36,7 +43,8 @@ def with_channels_last(parts: Iterable[Partition], saved: frozenset[FxNode]) -> 
     for part in parts:
         for node in saved.intersection(part.nodes):
             like = node.meta["val"]
-            if not _is_picture(like) or any(user.op != "output" and user not in part.nodes for user in node.users):
+            is_read_outside = any(user.op != "output" and user not in part.nodes for user in node.users)
+            if is_read_outside or not _is_picture(like) or not _is_of_images(node):
                 continue
             node.meta["val"] = like.contiguous(memory_format=torch.channels_last)
 
@@ -45,6 +53,22 @@ def _is_picture(like: Any) -> bool:
     if not hasattr(like, "stride") or like.dim() != 4 or like.dtype not in FLOATS:
         return False
     return all(type(dim) is int for dim in like.shape) and like.is_contiguous()
+
+
+def _is_of_images(node: FxNode) -> bool:
+    """Whether ops on single elements make a tensor of the result of an op on images."""
+    left, seen = [node], {node}
+    while left:
+        one = left.pop()
+        if getattr(one.target, "overloadpacket", None) in ON_IMAGES:
+            return True
+        shape = getattr(one.meta.get("val"), "shape", None)
+        for source in one.all_input_nodes:
+            is_alike = one.target is operator.getitem or getattr(source.meta.get("val"), "shape", None) == shape
+            if is_alike and source not in seen:
+                seen.add(source)
+                left.append(source)
+    return False
 
 
 def with_true_strides(gm: GraphModule, arguments: Sequence[Any]) -> None:
@@ -56,12 +80,12 @@ def with_true_strides(gm: GraphModule, arguments: Sequence[Any]) -> None:
             continue
         node.meta["val"] = like.new_empty_strided(given.shape, given.stride())
         for user in [*node.users]:
-            if str(user.target) in RESHAPES:
+            if str(user.target) in RESHAPES or getattr(user.target, "is_view", False):
                 _insert_dense(gm, node, user, like)
 
 
 def _insert_dense(gm: GraphModule, node: FxNode, user: FxNode, like: Any) -> None:
-    """Copy a tensor for a call that only takes rows behind each other."""
+    """Copy a tensor for a call whose result depends on the strides, or that only takes rows behind each other."""
     with gm.graph.inserting_before(user):
         made = gm.graph.call_function(torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
     made.meta["val"] = like
