@@ -47,6 +47,7 @@ SOURCES = (
     "openmp.cpp",
     *sorted(str(path.relative_to(CSRC)) for path in CSRC.glob("kernels/**/*.cpp")),
     "plan.cpp",
+    "results.cpp",
     "call.cpp",
 )
 HEADER_WHEEL = "onednn-devel-cpu-gomp"

@@ -54,7 +54,7 @@ int onegraph_call_newer(uintptr_t function, dnnl_engine_kind_t kind, size_t argu
 void *onegraph_host_allocate(size_t size, size_t alignment);
 void onegraph_host_deallocate(void *pointer);
 size_t onegraph_host_allocations(void);
-// Gives memory that was freed, and that the C library keeps, back to the system.
+// Gives memory that was freed, and that the C library or this one keeps, back to the system.
 void onegraph_trim(void);
 int onegraph_allocator_create(dnnl_graph_allocator_t *allocator);
 // allocator: empties the library's cache of constants, which also has those of destroyed partitions. Runs prepare their

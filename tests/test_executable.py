@@ -2,6 +2,8 @@
 
 import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 
 import ml_dtypes
 import numpy as np
@@ -369,3 +371,45 @@ def test_report_describes_the_last_used_program():
         model(filled(rows))
         assert f"x: f32 [{rows}, 4]" in model.report().partitions[0].inputs[0]
     assert "x: f32 [?, 4]" in repr(model)
+
+
+def doubled(size):
+    """An executable with one large result, which has whole pages and a part of one."""
+    g = og.Graph()
+    x = g.input("x", "f32", (size,))
+    g.output("y", g.add(x, x))
+    return g.compile()
+
+
+@pytest.mark.parametrize("size", [(1 << 19) - 16, 1 << 19, (1 << 20) + 1000])
+def test_large_results_have_memory_of_their_own(size):
+    model = doubled(size)
+    given = [np.full(size, number, np.float32) for number in range(4)]
+    for _ in range(3):  # later calls get the memory of results that were freed
+        found = [model(x) for x in given]
+        assert [(y[0], y[-1]) for y in found] == [(2 * number, 2 * number) for number in range(4)]
+        assert not any(np.shares_memory(*pair) for pair in combinations(found, 2))
+        assert all(y.flags.writeable and y.ctypes.data % 64 == 0 for y in found)
+        view = found[2][1:]
+        del found
+        model(given[3])
+        assert view[0] == view[-1] == 4
+    assert pickle.loads(pickle.dumps(view)).tolist() == [4] * (size - 1)
+
+
+def test_large_results_are_freed_by_any_thread():
+    size, model = 1 << 20, doubled(1 << 20)
+
+    def sums(number):
+        x = np.full(size, number, np.float32)
+        return [float(model(x).sum()) / size for _ in range(8)]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(sums, range(8))] == [[2.0 * number] * 8 for number in range(8)]
+
+
+def test_large_results_that_were_freed_are_used_again():
+    size, model = 5 << 20, doubled(5 << 20)
+    x = np.ones(size, np.float32)
+    model(x)  # Python runs the first call
+    assert len({model(x).ctypes.data for _ in range(5)}) == 1

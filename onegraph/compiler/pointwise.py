@@ -42,7 +42,8 @@ REGISTERS = 48  # of the kernel
 MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
 UPDATED_BYTES = 1 << 18  # of a variable, from which on its update is worth a step
 # Elements of a Sigmoid that is worth a step: fewer take less time than a step, and more do not stay in the last cache.
-MIN_SIGMOID, MAX_SIGMOID = 1 << 15, 1 << 22
+# The library reads and writes memory several times for a GELU by tanh, which has more ops than a gate.
+MIN_SIGMOID, MAX_SIGMOID, GATE_OPS = 1 << 15, 1 << 22, 4
 MIN_SCALED = 1 << 13  # elements that are multiplied by a factor for each channel
 
 
@@ -169,7 +170,7 @@ class _Groups:
     def _is_worthwhile(self, group: Sequence[Step]) -> bool:
         size = prod(self._values[group[0].outputs[0]].shape)
         if len(group) > 1 and any(step.kind == "Sigmoid" for step in group):
-            return has_avx2() and MIN_SIGMOID <= size <= MAX_SIGMOID
+            return has_avx2() and size >= MIN_SIGMOID and (size <= MAX_SIGMOID or len(group) > GATE_OPS)
         if len(group) == 1 and self._scales_channels(group[0]):
             return MIN_SCALED <= size <= MAX_SIGMOID
         if any(

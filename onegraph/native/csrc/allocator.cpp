@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "results.h"
+
 namespace {
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t kept_blocks = 16;
@@ -224,6 +226,7 @@ void onegraph_host_deallocate(void *pointer) {
 }
 
 void onegraph_trim(void) {
+    onegraph::drop_results();
 #if defined(__GLIBC__)
     malloc_trim(0);
 #endif

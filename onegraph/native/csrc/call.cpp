@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "guard.h"
+#include "results.h"
 
 namespace {
 
@@ -70,6 +71,26 @@ PyObject *owner_of(PyObject *array) {
     return array;
 }
 
+// An array of bytes. Without memory: no reference, and numpy's exception is set.
+Owned new_memory(npy_intp size) {
+    const auto room = static_cast<std::size_t>(size);
+    void *block = room < onegraph::LARGE_RESULT ? nullptr : onegraph::take_result(room);
+    if (!block) return Owned(PyArray_SimpleNew(1, &size, NPY_UINT8));
+    const auto give = [](PyObject *capsule) {
+        const auto given = reinterpret_cast<std::size_t>(PyCapsule_GetContext(capsule));
+        onegraph::give_result(PyCapsule_GetPointer(capsule, nullptr), given);
+    };
+    Owned owner(PyCapsule_New(block, nullptr, give));
+    if (!owner) {
+        onegraph::give_result(block, room);
+        return owner;
+    }
+    PyCapsule_SetContext(owner.get(), reinterpret_cast<void *>(room));
+    Owned made(PyArray_SimpleNewFromData(1, &size, NPY_UINT8, block));
+    if (made && PyArray_SetBaseObject(made.array(), owner.release()) < 0) return Owned();
+    return made;
+}
+
 // The array of a graph input or output: of one shape, layout and data type.
 struct Port {
     Owned dtype;
@@ -94,8 +115,7 @@ struct Port {
     // A new array whose data starts at a multiple of 64 bytes. Without memory: no reference, and numpy's exception is
     // set.
     Owned empty() const {
-        npy_intp room = size + static_cast<npy_intp>(ALIGNMENT) - 1;
-        Owned memory(PyArray_SimpleNew(1, &room, NPY_UINT8));
+        Owned memory = new_memory(size + static_cast<npy_intp>(ALIGNMENT) - 1);
         if (!memory) return memory;
         const auto start = reinterpret_cast<std::uintptr_t>(PyArray_DATA(memory.array()));
         auto *data = reinterpret_cast<void *>((start + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
