@@ -314,3 +314,75 @@ def test_pictures_for_the_backward_graph_have_channels_last():
     for own, other, right in zip(module.parameters(), eager.parameters(), exact.parameters(), strict=True):
         limit = 4 * (other.grad - right.grad).abs().max() + 1e-6 * right.grad.abs().max()
         assert (own.grad - right.grad).abs().max() <= limit
+
+
+class Words(nn.Module):
+    """Reads a table of words several times, also as the weight of the last layer if it is ``tied``."""
+
+    def __init__(self, tied, reads=1, **options):
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 8, **options), nn.Embedding(9, 8)
+        self.reads, self.last = reads, nn.Linear(8, 50, bias=False)
+        if tied:
+            self.last.weight = self.words.weight
+
+    def forward(self, indices):
+        x = self.places(torch.arange(indices.shape[1]))
+        for _ in range(self.reads):
+            x = torch.tanh(x + self.words(indices))
+        return self.last(x)
+
+
+TABLES = [
+    (True, {}),
+    (True, {"reads": 3}),
+    (False, {"reads": 2}),
+    (True, {"padding_idx": 4}),
+    (False, {"padding_idx": 0}),
+]
+
+
+@pytest.mark.parametrize(("tied", "options"), TABLES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_tables(tied, options, dtype):
+    indices = torch.tensor([[3, 4, 3, 0, 49], [4, 4, 0, 7, 3]])
+    model = Words(tied, **options).to(dtype)
+    exact = copy.deepcopy(model).double()
+    exact(indices).sin().sum().backward()
+    run = compiled(model)
+    found = []
+    for _ in range(2):
+        model.zero_grad(set_to_none=True)
+        run(indices).sin().sum().backward()
+        found.append([one.grad.clone() for one in model.parameters()])
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+    wanted = [one.grad for one in exact.parameters()]
+    tolerance = 1e-5 if dtype is torch.float32 else 0.05
+    for one, other in zip(found[0], wanted, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=0, atol=tolerance * float(other.abs().max()))
+    assert left() == {"embedding", "embedding_gradient", *["add_rows_"] * (tied or "reads" in options)}
+
+
+def test_rows_counted_by_frequency_stay_with_pytorch():
+    indices = torch.tensor([[3, 4, 3, 0, 49]])
+    model = Words(False, scale_grad_by_freq=True)
+    exact = copy.deepcopy(model).double()
+    exact(indices).sin().sum().backward()
+    compiled(model)(indices).sin().sum().backward()
+    torch.testing.assert_close(model.words.weight.grad.double(), exact.words.weight.grad, rtol=0, atol=1e-5)
+
+
+def test_a_gradient_that_is_returned_too_is_not_changed():
+    """The other gradient is a result of its own, so the rows go to new memory."""
+    table = torch.randn(6, 4, requires_grad=True)
+    given = torch.randn(6, 4, requires_grad=True)
+
+    def rows(table, given):
+        return functional.embedding(torch.tensor([1, 1, 5]), table).sum() * 2 + (table * given).sum()
+
+    compiled(rows)(table, given).backward()
+    wanted = given.detach().clone()
+    wanted[1] += 4
+    wanted[5] += 2
+    torch.testing.assert_close(table.grad, wanted)
+    torch.testing.assert_close(given.grad, table.detach())

@@ -15,6 +15,7 @@ from torch.fx import Node as FxNode
 
 from .capture import decompositions, partitioned, whole_ops
 from .draws import order_draws
+from .embeddings import add_rows_in_place
 from .folding import folded, without_empty
 from .joint import with_true_types
 from .options import Options, options_of
@@ -119,6 +120,7 @@ class Region:
         frozen = {inputs[place]: arguments[place].detach() for place in self.fixed}
         if self.kind == "backward":
             with_true_strides(copied, arguments)
+            add_rows_in_place(copied)
         without_empty(copied)
         order_draws(copied)
         known = folded(copied, frozen)

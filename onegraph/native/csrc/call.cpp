@@ -463,12 +463,24 @@ PyObject *address_of(PyObject *, PyObject *array) noexcept {
     return nullptr;
 }
 
+// An array of so many bytes, which large results of calls have too.
+PyObject *new_bytes(PyObject *, PyObject *size) noexcept {
+    if (!PyArray_API && _import_array() < 0) return nullptr;
+    const Py_ssize_t count = PyLong_AsSsize_t(size);
+    if (count < 0) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "new_bytes takes a number from 0 on");
+        return nullptr;
+    }
+    return new_memory(count).release();
+}
+
 PyMethodDef FUNCTIONS[] = {
         {"quick_call", quick_call, METH_VARARGS, nullptr},
         {"bound_run", bound_run, METH_VARARGS, nullptr},
         {"hidden", hidden, METH_O, nullptr},
         {"resume_collector", resume_collector, METH_NOARGS, nullptr},
         {"address_of", address_of, METH_O, nullptr},
+        {"new_bytes", new_bytes, METH_O, nullptr},
 };
 
 } // namespace

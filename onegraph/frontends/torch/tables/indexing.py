@@ -46,6 +46,12 @@ def index(node: Node) -> Value:
     return found
 
 
+@lowers("embedding_dense_backward.default", "onegraph.add_rows_.default", "onegraph.embedding_gradient.default")
+def rows_of_gradients(node: Node) -> Value:
+    """Rows that are added to those that indices name. Without this entry, PyTorch's loop would become twelve ops."""
+    raise NotLowered("PyTorch adds rows faster than numpy")
+
+
 @lowers("topk.default")
 def top_k(node: Node) -> list[Value]:
     """The largest or smallest elements along an axis, and their places."""
