@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import types
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from .partitions import divided
 from .saved import saved_nodes, with_true_strides
 from .statistics import log
 
+FRAME_WORDS = 2048  # as many as a block for frames of Python has
 MOST_MODULES = 64  # that share a captured graph, each with its parameters as constants
 MOST_WRITES = 3  # of parameters that are constants
 
@@ -126,8 +128,19 @@ class Region:
         known = folded(copied, frozen)
         saved = frozenset(copies[node] for node in self.saved)
         made, _ = divided(copied, known, self.options, self.kind, saved)
-        function: Callable[..., Any] = made.forward
-        return function
+        return _with_room(made)
+
+
+def _with_room(made: GraphModule) -> Callable[..., Any]:
+    """The function of a module, with so large a frame that Python takes new memory for it, with room behind it.
+
+    Python 3.11 and later keep frames in blocks of 16 KB. If the frame with all tensors of a graph ended close to the
+    end of a block, each of its thousands of calls would take a new block from the system and give it back.
+    """
+    forward: Any = type(made).forward
+    code = forward.__code__
+    wide = code.replace(co_stacksize=max(code.co_stacksize, FRAME_WORDS))
+    return types.MethodType(types.FunctionType(wide, forward.__globals__, forward.__name__), made)
 
 
 def _places(key: tuple[Any, ...]) -> tuple[Any, ...]:
