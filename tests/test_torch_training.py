@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 from helpers.torch_backend import compiled, left  # noqa: E402
 
 import onegraph.torch  # noqa: E402
+from onegraph.frontends.torch import partitions  # noqa: E402
 from onegraph.frontends.torch.joint import without_aliases  # noqa: E402
 
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
@@ -386,3 +387,49 @@ def test_a_gradient_that_is_returned_too_is_not_changed():
     wanted[5] += 2
     torch.testing.assert_close(table.grad, wanted)
     torch.testing.assert_close(given.grad, table.detach())
+
+
+def shapes_saved(monkeypatch, module, x):
+    """The shapes of the arrays with four axes that the forward graph returns."""
+    lowered, lower = [], partitions.lower_graph
+
+    def recorded(*args, **options):
+        lowered.append(lower(*args, **options))
+        return lowered[-1]
+
+    monkeypatch.setattr(partitions, "lower_graph", recorded)
+    compiled(module)(x).sum().backward()
+    return {tensor.shape for tensor in lowered[0].graph.outputs.values() if len(tensor.shape) == 4}
+
+
+class Dense(nn.Module):
+    """Joins two images, as a DenseNet does."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+        self.norm, self.last = nn.BatchNorm2d(8), nn.Conv2d(8, 5, 1)
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        return self.last(torch.relu(self.norm(torch.cat([x, torch.relu(self.second(x))], 1))))
+
+
+def test_joined_images_are_saved_with_the_channels_last(monkeypatch):
+    shapes = shapes_saved(monkeypatch, Dense(), torch.randn(2, 3, 6, 7))
+    assert (2, 6, 7, 8) in shapes
+    assert all(shape[:3] == (2, 6, 7) for shape in shapes - {(2, 5, 6, 7)})
+
+
+def test_scores_are_saved_as_they_are(monkeypatch):
+    class Biased(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = nn.Parameter(torch.randn(3, 5, 5))
+
+        def forward(self, x):
+            query, key, value = (one.transpose(1, 2) for one in x.view(2, 5, 9, 4).split(3, 2))
+            return functional.scaled_dot_product_attention(query, key, value, attn_mask=self.bias)
+
+    x = torch.randn(2, 5, 36, requires_grad=True)
+    assert (2, 5, 5, 3) not in shapes_saved(monkeypatch, Biased(), x)

@@ -56,19 +56,23 @@ def _is_picture(like: Any) -> bool:
 
 
 def _is_of_images(node: FxNode) -> bool:
-    """Whether ops on single elements make a tensor of the result of an op on images."""
+    """Whether ops that keep four axes make a tensor of the result of an op on images."""
     left, seen = [node], {node}
     while left:
         one = left.pop()
-        if getattr(one.target, "overloadpacket", None) in ON_IMAGES:
+        target: Any = one.target
+        if getattr(target, "overloadpacket", None) in ON_IMAGES:
             return True
-        shape = getattr(one.meta.get("val"), "shape", None)
-        for source in one.all_input_nodes:
-            is_alike = one.target is operator.getitem or getattr(source.meta.get("val"), "shape", None) == shape
-            if is_alike and source not in seen:
-                seen.add(source)
-                left.append(source)
-    return False
+        if str(target) in RESHAPES or getattr(target, "is_view", False):
+            continue
+        new = [source for source in one.all_input_nodes if source not in seen]
+        seen.update(new)
+        left += [source for source in new if target is operator.getitem or _rank(source) == 4]
+
+
+def _rank(node: FxNode) -> int:
+    like = node.meta.get("val")
+    return like.dim() if hasattr(like, "dim") else -1
 
 
 def with_true_strides(gm: GraphModule, arguments: Sequence[Any]) -> None:
