@@ -68,6 +68,7 @@ def _is_of_images(node: FxNode) -> bool:
         new = [source for source in one.all_input_nodes if source not in seen]
         seen.update(new)
         left += [source for source in new if target is operator.getitem or _rank(source) == 4]
+    return False
 
 
 def _rank(node: FxNode) -> int:
