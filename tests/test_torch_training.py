@@ -389,6 +389,20 @@ def test_a_gradient_that_is_returned_too_is_not_changed():
     torch.testing.assert_close(given.grad, table.detach())
 
 
+@pytest.mark.parametrize("axes", [(0, 1), (0,)])
+def test_rows_are_not_added_to_an_expanded_gradient(axes):
+    """Its elements share memory."""
+    table = torch.randn(6, 4, requires_grad=True)
+
+    def loss(table):
+        return functional.embedding(torch.tensor([1, 1, 5]), table).sum() + table.sum(axes).tanh().sum()
+
+    compiled(loss)(table).backward()
+    wanted = table.detach().double().requires_grad_()
+    loss(wanted).backward()
+    torch.testing.assert_close(table.grad.double(), wanted.grad, rtol=0, atol=1e-5)
+
+
 def shapes_saved(monkeypatch, module, x):
     """The shapes of the arrays with four axes that the forward graph returns."""
     lowered, lower = [], partitions.lower_graph

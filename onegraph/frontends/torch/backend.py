@@ -140,7 +140,7 @@ def _with_room(made: GraphModule) -> Callable[..., Any]:
     forward: Any = type(made).forward
     code = forward.__code__
     wide = code.replace(co_stacksize=max(code.co_stacksize, FRAME_WORDS))
-    return types.MethodType(types.FunctionType(wide, forward.__globals__, forward.__name__), made)
+    return types.MethodType(types.FunctionType(wide, forward.__globals__, forward.__name__, forward.__defaults__), made)
 
 
 def _places(key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from ...native import library
+from .layouts import Layout
 from .lowering import is_call
 
 aten = torch.ops.aten
@@ -48,7 +49,7 @@ def add_rows_in_place(gm: GraphModule) -> None:
     for node in [*gm.graph.nodes]:
         if node.target is aten.add.Tensor and not node.kwargs:
             for total, gradient in (node.args, node.args[::-1]):
-                if _is_gradient(gradient) and [*gradient.users] == [node] and _is_new(total, node):
+                if _is_gradient(gradient) and [*gradient.users] == [node] and _can_take(total, gradient, node):
                     rows, indices, _, padding_idx, _ = gradient.args
                     _replace(gm, node, torch.ops.onegraph.add_rows_.default, (total, rows, indices, padding_idx))
                     gm.graph.erase_node(gradient)
@@ -67,13 +68,22 @@ def _replace(gm: GraphModule, node: FxNode, target: Any, args: tuple[Any, ...]) 
 
 
 def _is_gradient(value: Any) -> bool:
-    """Whether a value is the gradient of an embedding that counts each row once."""
-    return type(value) is FxNode and value.target is aten.embedding_dense_backward.default and not value.args[4]
+    """Whether a value is the gradient of an embedding on the CPU that counts each row once."""
+    if type(value) is not FxNode or value.target is not aten.embedding_dense_backward.default or value.args[4]:
+        return False
+    return bool(value.meta["val"].device.type == "cpu")
 
 
-def _is_new(value: Any, reader: FxNode) -> bool:
-    """Whether a value has the shape of the sum and is memory that a call wrote and that nothing else reads."""
-    if type(value) is not FxNode or not _alike(value, reader):
+def _can_take(value: Any, gradient: FxNode, reader: FxNode) -> bool:
+    """Whether rows may be added to a value: memory that a call wrote, of one place for each element, and read once."""
+    if type(value) is not FxNode:
+        return False
+    like, other = value.meta.get("val"), gradient.meta["val"]
+    is_alike = hasattr(like, "stride") and (like.shape, like.dtype) == (other.shape, other.dtype)
+    if not is_alike or not all(type(dim) is int for dim in (*like.shape, *like.stride())):
+        return False
+    layout = Layout.of(like)
+    if layout.repeated or layout.overlaps:  # such as the gradient of a sum
         return False
     return all(is_call(one) and [*one.users] == [user] for one, user in _views(value, reader))
 
@@ -86,12 +96,3 @@ def _views(value: FxNode, reader: FxNode) -> Iterator[tuple[FxNode, FxNode]]:
         if not getattr(target, "is_view", False):
             return
         value, reader = value.all_input_nodes[0], value
-
-
-def _alike(one: FxNode, other: FxNode) -> bool:
-    first, second = one.meta.get("val"), other.meta.get("val")
-    return (
-        hasattr(first, "stride")
-        and hasattr(second, "stride")
-        and (first.shape, first.dtype) == (second.shape, second.dtype)
-    )
