@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t LARGE_PAGE = std::size_t {2} << 20;
 constexpr std::size_t KEPT_BYTES = std::size_t {1} << 30;
+constexpr std::size_t HELD_BYTES = std::size_t {64} << 20; // of them, whatever else needs memory
 using Clock = std::chrono::steady_clock;
 constexpr auto KEPT_TIME = std::chrono::seconds {10}; // until the next result is freed after that
 
@@ -69,6 +70,7 @@ public:
         const auto now = Clock::now();
         blocks_.push_back({memory, capacity, now});
         bytes_ += capacity;
+        if (bytes_ > HELD_BYTES) madvise(memory, capacity, MADV_FREE); // the system takes the pages if memory is short
         while (bytes_ > KEPT_BYTES || now - blocks_.front().freed > KEPT_TIME)
             drop_oldest();
         return true;
