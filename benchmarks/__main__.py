@@ -1,17 +1,21 @@
-"""``python -m benchmarks [names] [--quick] [--busy-ok] [--json FILE]``: run benchmarks, each in its own process."""
+"""``python -m benchmarks``: run benchmarks, each in its own process."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
-import tempfile
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import machine
+
+if TYPE_CHECKING:
+    from .timing import Row
 
 NAMES = (
     "overhead",
@@ -31,6 +35,8 @@ NAMES = (
 )
 # A module named as a package would hide the package from scripts in its folder.
 MODULES = {"onnx": "onnx_models", "torch": "torch_compile"}
+# Benchmarks whose rows can be measured alone.
+BY_ROW = ("training", "onnx", "torch")
 # Benchmarks whose results on machines with AMX stand beside those on other machines.
 BY_MACHINE, AMX = ("peak",), " with AMX"
 
@@ -41,26 +47,29 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: whether it works, no timings")
     parser.add_argument("--busy-ok", action="store_true", help="measure although something else runs on the machine")
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write the results there; other benchmarks keep theirs"
+        "--json", type=Path, metavar="FILE", help="write each row there at once; other benchmarks keep theirs"
+    )
+    parser.add_argument(
+        "--rows",
+        metavar="PATTERN",
+        help=f"of {', '.join(BY_ROW)}: only the rows with names such as '*ResNet*f32*'; the file keeps the others",
     )
     given = parser.parse_args()
     names = given.names or list(NAMES)
     if unknown := [name for name in names if name not in NAMES]:
         parser.error(f"{unknown[0]!r} is no benchmark; they are {', '.join(NAMES)}")
+    if given.rows and (whole := [name for name in names if name not in BY_ROW]):
+        parser.error(f"--rows: {whole[0]!r} is measured as a whole; name some of {', '.join(BY_ROW)}")
     if given.quick or given.busy_ok:
         machine.attempts = 1
-    results: dict[str, object] = {}
+    if len(names) == 1:
+        measure(names[0], given)
+        return 0
     try:
         for name in names:
-            results |= {kept_as(name): measured(name, given)} if len(names) == 1 else in_process(name, given)
+            measure_in_process(name, given)
     except subprocess.CalledProcessError as error:
         return error.returncode  # the benchmark has said why
-    finally:
-        if given.json and results:
-            kept = json.loads(given.json.read_text()) if given.json.exists() else {}
-            places = [place for name in NAMES for place in (name, f"{name}{AMX}")]
-            ordered = {place: (kept | results)[place] for place in places if place in kept | results}
-            given.json.write_text(json.dumps(ordered, indent=2) + "\n")
     return 0
 
 
@@ -71,35 +80,49 @@ def kept_as(name: str) -> str:
     return f"{name}{AMX}" if name in BY_MACHINE and "amx_tile" in cpu_flags() else name
 
 
-def measured(name: str, given: argparse.Namespace) -> dict[str, object]:
-    """Run one benchmark in this process and print each row when it is ready."""
+def measure(name: str, given: argparse.Namespace) -> None:
+    """Run one benchmark in this process; print each row and write it to the file when it is ready."""
     load = machine.load_at_rest()
     if not (machine.is_idle(load) or given.quick or given.busy_ok):
         sys.exit(
             f"{name}: the machine is not idle: something else uses {machine.described(load)}; expected less than "
             f"{machine.IDLE:g} %. End it, or measure anyway with --busy-ok."
         )
+    from .kept import Kept
     from .results import environment, table
 
     noted = environment(load)
+    rows = import_module(f".{MODULES.get(name, name)}", __package__).rows
+    chosen = {"chosen": partial(fnmatchcase, pat=given.rows)} if given.rows else {}
+    places = [place for one in NAMES for place in (one, f"{one}{AMX}")]
+    kept = Kept(given.json, places, kept_as(name), noted, all_cases(rows, given.quick) if given.rows else None)
     print(name, *(f"{key} {value}" for key, value in noted.items()), sep="\n  ", end="\n\n")
-    rows = []
-    for row in import_module(f".{MODULES.get(name, name)}", __package__).rows(given.quick):
-        rows.append(asdict(row))
+    for row in rows(given.quick, **chosen):
+        kept.add(row)
         print(table(row), flush=True)
     print()
-    return {"environment": noted, "rows": rows}
 
 
-def in_process(name: str, given: argparse.Namespace) -> dict[str, object]:
-    """Run a benchmark in its own process, so that memory, caches and thread pools start empty."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "results.json"
-        command = [sys.executable, "-m", __package__, name, "--json", str(file)]
-        options = [f"--{option}" for option in ("quick", "busy-ok") if vars(given)[option.replace("-", "_")]]
-        subprocess.run([*command, *options], check=True)
-        found: dict[str, object] = json.loads(file.read_text())
+def all_cases(rows: Callable[..., Iterator[Row]], quick: bool) -> list[str]:
+    """The names of all rows of a benchmark, in order."""
+    found: list[str] = []
+
+    def none_chosen(case: str) -> bool:
+        found.append(case)
+        return False
+
+    for row in rows(quick, chosen=none_chosen):
+        raise AssertionError(f"{row.case} was measured without being chosen")
     return found
+
+
+def measure_in_process(name: str, given: argparse.Namespace) -> None:
+    """Run a benchmark in its own process, so that memory, caches and thread pools start empty."""
+    options = [f"--{option}" for option in ("quick", "busy-ok") if vars(given)[option.replace("-", "_")]]
+    options += [
+        text for option in ("json", "rows") if (value := vars(given)[option]) for text in (f"--{option}", value)
+    ]
+    subprocess.run([sys.executable, "-m", __package__, name, *options], check=True)
 
 
 if __name__ == "__main__":

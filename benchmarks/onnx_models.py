@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -24,7 +25,7 @@ from . import exported_models, peers
 from .child import Child, ratios, together
 from .machine import undisturbed
 from .onnx_child import CALLS, OnnxSetup
-from .timing import QUICK, Effort, Row
+from .timing import QUICK, Chosen, Effort, Row, every
 
 MODULE = f"{__package__}.onnx_child"
 # The contenders besides onegraph, and their packages.
@@ -35,19 +36,24 @@ TOLERANCE = {"f32": 1e-3, "bf16": 0.3, "int8": 0.3}
 LEAST = ("light_squeezenet",)
 
 
-def rows(quick: bool = False) -> Iterator[Row]:
+def rows(quick: bool = False, chosen: Chosen = every) -> Iterator[Row]:
     effort = QUICK if quick else Effort(rounds=5, turn=0.5)
-    write_bytecode()
     for name in LEAST if quick else exported_models.names():
+        precisions = ("f32",) if quick or name.endswith(("_int8", "_dynamic")) else ("f32", "bf16")
+        cases = {f"{name}, {'int8' if name.endswith('_int8') else one}": one for one in precisions}
+        if not (cases := {case: one for case, one in cases.items() if chosen(case)}):
+            continue
+        write_bytecode()
         try:
             file = exported_models.file_of(name)
         except ImportError as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
             continue
-        for precision in ("f32",) if quick or name.endswith(("_int8", "_dynamic")) else ("f32", "bf16"):
-            yield row(name, file, precision, effort)
+        for case, precision in cases.items():
+            yield row(case, name, file, precision, effort)
 
 
+@cache
 def write_bytecode() -> None:
     """Compile the modules of all contenders.
 
@@ -59,10 +65,8 @@ def write_bytecode() -> None:
             compileall.compile_dir(folder, quiet=1)
 
 
-def row(name: str, file: Path, precision: str, effort: Effort) -> Row:
+def row(case: str, name: str, file: Path, precision: str, effort: Effort) -> Row:
     """Measure the contenders in turns."""
-    kind = "int8" if name.endswith("_int8") else precision
-    case = f"{name}, {kind}"
     runners = ["onegraph", *(one for one, package in OTHERS.items() if peers.installed(package))]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         inputs = Path(folder) / "inputs.npz"
@@ -89,7 +93,7 @@ def row(name: str, file: Path, precision: str, effort: Effort) -> Row:
         for _ in range(1 + len(firsts["onegraph"])):
             with Child(setup("onegraph", kept=str(Path(folder) / "cache")), {}, MODULE) as child:
                 kept.append(child.ready()["at"] - child.started)
-        difference = compared(folder, runners, case, TOLERANCE[kind])
+        difference = compared(folder, runners, case, TOLERANCE[case.rsplit(", ")[-1]])
         alone = {runner: ready(setup(runner)) for runner in runners}
         shared = {runner: ready(setup(runner, CALLERS, 1)) for runner in runners}
         single = ready(setup("onegraph", threads=1))

@@ -80,7 +80,7 @@ def _lines(results: Results) -> Iterator[str]:
         yield _read([line for lines in tables for line in lines], shown)
     for name, result in results.items():
         noted = ", ".join(f"{key} {value}" for key, value in result["environment"].items())
-        rows = (table(Row(**row)) for row in result["rows"])
+        rows = (table(Row(**row), result["environment"]["onegraph"]) for row in result["rows"])
         yield f"\n## {name}\n\n{noted}\n\n```none\n" + "\n".join(rows) + "\n```"
 
 

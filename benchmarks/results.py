@@ -66,8 +66,11 @@ def version() -> str:
     return f"{onegraph.__version__} (commit {commit}{' and changes' * bool(git('status', '--porcelain'))})"
 
 
-def table(row: Row) -> str:
-    """A row as text: one line for each contender, with its speed relative to the first contender."""
+def table(row: Row, version: str = "") -> str:
+    """A row as text: one line for each contender, with its speed relative to the first contender.
+
+    The version of onegraph is named where it is another than ``version``.
+    """
     lines = [row.case]
     for contender, seconds in row.seconds.items():
         speed = f"{row.speed[contender]:.2f} x" if contender in row.speed else ""
@@ -75,6 +78,8 @@ def table(row: Row) -> str:
     lines += [f"  {name:36}{value:12,.2f}" for name, value in row.numbers.items()]
     if row.note:
         lines.append(f"  {row.note}")
+    if row.version not in ("", version):
+        lines.append(f"  measured with onegraph {row.version}")
     if not is_idle(row.load):
         lines.append(f"  DISTURBED: something else used {described(row.load)}")
     return "\n".join(lines)

@@ -13,6 +13,8 @@ from .machine import Load, undisturbed
 
 # A contender runs ``count`` times in its turn.
 Contender = Callable[[int], object]
+# Whether the row with this name is measured.
+Chosen = Callable[[str], bool]
 # Seconds to wait between turns: the workers of a thread pool spin for a while after a run and hold processors.
 SETTLE = 0.005
 
@@ -39,6 +41,7 @@ class Row:
         numbers: other figures by name, with the unit in the name.
         note: a remark for the reader of this row.
         load: what else ran on the machine meanwhile, as :mod:`benchmarks.machine` describes it.
+        version: the version of onegraph, in a file of results.
     """
 
     case: str
@@ -47,6 +50,12 @@ class Row:
     numbers: dict[str, float] = field(default_factory=dict)
     note: str = ""
     load: Load = field(default_factory=dict)
+    version: str = ""
+
+
+def every(case: str) -> bool:
+    """Choose all rows."""
+    return True
 
 
 class Timing(NamedTuple):

@@ -18,7 +18,7 @@ import numpy as np
 from . import peers
 from .child import Child, in_turns, ratios
 from .machine import undisturbed
-from .timing import QUICK, Effort, Row
+from .timing import QUICK, Chosen, Effort, Row, every
 from .torch_child import RUNNERS, TorchSetup
 
 MODULE = f"{__package__}.torch_child"
@@ -33,10 +33,11 @@ TRAINING = {"ResNet-18": 8, "ResNet-50": 4, "MobileNetV3": 8, "ViT-B/16": 2, "BE
 TOLERANCE = {"f32": 1e-3, "bf16": 0.1}
 
 
-def rows(quick: bool = False) -> Iterator[Row]:
+def rows(quick: bool = False, chosen: Chosen = every) -> Iterator[Row]:
     effort = QUICK if quick else Effort(rounds=7, turn=0.3)
     for setup in setups(quick):
-        yield row(setup, effort)
+        if chosen(case_of(setup)):
+            yield row(setup, effort)
 
 
 def setups(quick: bool = False) -> Iterator[TorchSetup]:

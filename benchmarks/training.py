@@ -15,7 +15,7 @@ from . import peers
 from .child import Child, in_turns, ratios
 from .machine import undisturbed
 from .models.tasks import Task, tasks
-from .timing import QUICK, Effort, Row
+from .timing import QUICK, Chosen, Effort, Row, every
 from .training_child import TrainingSetup
 
 MODULE = f"{__package__}.training_child"
@@ -26,17 +26,18 @@ TOLERANCE = {"f32": 2e-3, "bf16": 5e-2}
 ROUNDING = 1e-6  # of the largest loss: one near 0 is what is left of sums of larger numbers
 
 
-def rows(quick: bool = False) -> Iterator[Row]:
+def rows(quick: bool = False, chosen: Chosen = every) -> Iterator[Row]:
     effort = QUICK if quick else Effort(rounds=5, turn=1.0)
     for task in tasks(quick):
         for kind in ("f32", "bf16"):
             for batch in (2,) if quick else BATCHES:
-                yield row(task, kind, batch, effort)
+                case = f"{task.name}, training step, {kind}, batch {batch}"
+                if chosen(case):
+                    yield row(case, task, kind, batch, effort)
 
 
-def row(task: Task, kind: str, batch: int, effort: Effort) -> Row:
+def row(case: str, task: Task, kind: str, batch: int, effort: Effort) -> Row:
     """Measure the contenders in turns."""
-    case = f"{task.name}, training step, {kind}, batch {batch}"
     runners = ["onegraph", *(OTHERS if peers.installed("torch") else ())]
     with ExitStack() as stack:
         children, about = {}, {}

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks import child, machine, peers
-from benchmarks.__main__ import MODULES, NAMES, main
+from benchmarks.__main__ import BY_ROW, MODULES, NAMES, all_cases, main
 from benchmarks.blocks import NUMPY, ONE_BY_ONE, TORCH, random_cases
 from benchmarks.known_blocks import KNOWN, known
 from benchmarks.random_blocks import FAMILIES
-from benchmarks.results import table
-from benchmarks.timing import Effort, Row, alternate, calls
+from benchmarks.results import environment, table
+from benchmarks.timing import Effort, Row, alternate, calls, every
 from onegraph import reference
 from onegraph.capi import get_num_threads
 
@@ -134,22 +134,72 @@ def test_results_before_a_stop_are_kept(monkeypatch, tmp_path):
     def in_process(name, given):
         if name == "build":
             raise subprocess.CalledProcessError(1, "python -m benchmarks build")
-        return {name: {"rows": []}}
+        measured.append(name)
 
-    monkeypatch.setattr("benchmarks.__main__.in_process", in_process)
-    file = tmp_path / "results.json"
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "fusion", "build", "peak", "--json", str(file)])
+    measured = []
+    monkeypatch.setattr("benchmarks.__main__.measure_in_process", in_process)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "fusion", "build", "peak"])
     assert main() == 1
-    assert json.loads(file.read_text()) == {"fusion": {"rows": []}}
+    assert measured == ["fusion"]
+
+
+def rows_of(cases, chosen=every):
+    return (Row(case, note="new") for case in cases if chosen(case))
+
+
+def notes_after(monkeypatch, file, *arguments):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments, "--busy-ok", "--json", str(file)])
+    assert main() == 0
+    return {place: [row["note"] for row in one["rows"]] for place, one in json.loads(file.read_text()).items()}
 
 
 def test_results_of_other_benchmarks_are_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr("benchmarks.__main__.measured", lambda name, given: "new")
     file = tmp_path / "results.json"
-    file.write_text(json.dumps({"peak": "old", "fusion": "old", "overhead": "old"}))
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "fusion", "--json", str(file)])
-    assert main() == 0
-    assert list(json.loads(file.read_text()).items()) == [("overhead", "old"), ("fusion", "new"), ("peak", "old")]
+    old = {"environment": {}, "rows": [asdict(Row("case", note="old"))]}
+    file.write_text(json.dumps({"peak": old, "fusion": old, "overhead": old}))
+    monkeypatch.setattr("benchmarks.fusion.rows", lambda quick: rows_of("ab"))
+    found = notes_after(monkeypatch, file, "fusion")
+    assert list(found.items()) == [("overhead", ["old"]), ("fusion", ["new", "new"]), ("peak", ["old"])]
+
+
+def test_chosen_rows_replace_their_own(monkeypatch, tmp_path):
+    file = tmp_path / "results.json"
+    here = environment({"all": 0.0})
+    old = {"environment": here | {"onegraph": "0.0.1"}, "rows": [asdict(Row(case, note="old")) for case in "cba"]}
+    file.write_text(json.dumps({"training": old}))
+    monkeypatch.setattr("benchmarks.training.rows", lambda quick, chosen: rows_of("abcd", chosen))
+    assert notes_after(monkeypatch, file, "training", "--rows", "[bd]") == {"training": ["old", "new", "old", "new"]}
+    rows = json.loads(file.read_text())["training"]["rows"]
+    assert [(row["case"], row["version"]) for row in rows] == [
+        ("a", "0.0.1"),
+        ("b", here["onegraph"]),
+        ("c", "0.0.1"),
+        ("d", here["onegraph"]),
+    ]
+
+
+def test_rows_of_another_machine_are_not_mixed(monkeypatch, tmp_path):
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps({"training": {"environment": {"cpu": "abacus"}, "rows": []}}))
+    monkeypatch.setattr("benchmarks.training.rows", lambda quick, chosen: rows_of("ab", chosen))
+    with pytest.raises(SystemExit, match=r"has rows of cpu abacus, not .*Measure all rows anew\."):
+        notes_after(monkeypatch, file, "training", "--rows", "a")
+
+
+def test_rows_are_chosen_of_models_alone(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "training", "peak", "--rows", "*f32*"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--rows: 'peak' is measured as a whole; name some of training, onnx, torch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", BY_ROW)
+def test_models_are_measured_by_row(name):
+    if name in MODULES:
+        pytest.importorskip(name, exc_type=ImportError)
+    cases = all_cases(import_module(f"benchmarks.{MODULES.get(name, name)}").rows, quick=False)
+    assert len(cases) == len({*cases}) > 10
+    assert {case.split(", ")[-1] if name == "onnx" else case.split(", ")[-2] for case in cases} >= {"f32", "bf16"}
 
 
 def test_runs_count_while_all_children_run():
@@ -174,7 +224,7 @@ def test_command_line_writes_json(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())["fusion"]
     assert {"onegraph", "cpu", "isa", "threads", "library", "GOMP_SPINCOUNT"} <= set(found["environment"])
-    assert [set(row) for row in found["rows"]] == [{"case", "seconds", "speed", "numbers", "note", "load"}] * 7
+    assert [[*row] for row in found["rows"]] == [[field.name for field in fields(Row)]] * 7
     assert all("kernels: " in row["note"] for row in found["rows"])
     assert "onednn_verbose" not in done.stdout
 

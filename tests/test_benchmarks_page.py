@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -119,10 +119,13 @@ def test_chart_has_colors_for_dark_pages():
 
 
 def test_benchmark_results_become_a_page():
-    row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
-    text = page.markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
-    assert "## overhead\n\ncpu a cpu, threads 2\n" in text
-    assert re.search(r"bound run +4\.00 us +0\.50 x\n", text)
+    row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note", version="2")
+    rows = [asdict(one) for one in (row, replace(row, version="1"))]
+    results = {"environment": {"onegraph": "2", "cpu": "a cpu"}, "rows": rows}
+    text = page.markdown({"overhead": results})
+    assert "## overhead\n\nonegraph 2, cpu a cpu\n" in text
+    assert len(re.findall(r"bound run +4\.00 us +0\.50 x\n  a note\n", text)) == 2
+    assert re.findall("measured with .*", text) == ["measured with onegraph 1"]
     assert "`make bench` measures them" in page.markdown({})
 
 
