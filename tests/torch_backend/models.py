@@ -24,7 +24,6 @@ def imported(name: str) -> Any:
 
 
 SIZES = {"inception_v3": 128, "maxvit_t": 224, "alexnet": 96, "googlenet": 96}
-SLOW = ("vit_h_14", "vit_l_16", "vit_l_32", "regnet_y_128gf", "regnet_y_32gf", "regnet_x_32gf", "convnext_large")
 
 
 def classifier(name: str) -> Made:
@@ -52,7 +51,8 @@ def detection_backbone(name: str) -> Made:
 def video_model(name: str) -> Made:
     """A model of torchvision that classifies videos."""
     model = imported("torchvision.models").get_model(name, weights=None)
-    return model, (torch.randn(1, 3, 16, 224, 224) if "mvit" in name else torch.randn(1, 3, 4, 64, 64),), {}
+    frames, size = (16, 224) if name in ("mvit_v2_s", "s3d") else (4, 64)
+    return model, (torch.randn(1, 3, frames, size, size),), {}
 
 
 def image_model(name: str, size: int = 96) -> Made:
@@ -218,9 +218,6 @@ def models(family: str) -> dict[str, Callable[[], Made]]:
     if family == "timm":
         return {name: partial(image_model, name) for name in TIMM}
     module = imported("torchvision.models")
-    if family == "classification":
-        names = [name for name in module.list_models(module=module) if name not in SLOW]
-        return {name: partial(classifier, name) for name in names}
-    part = getattr(module, family)
-    make = segmentation if family == "segmentation" else detection_backbone
+    make = {"classification": classifier, "segmentation": segmentation, "detection": detection_backbone}[family]
+    part = module if family == "classification" else getattr(module, family)
     return {name: partial(make, name) for name in module.list_models(module=part)}

@@ -120,6 +120,7 @@ class Statistics:
 
 
 _regions: list[Region] = []
+_breaks_before = Counter[str]()  # PyTorch's counts at the last reset
 _lock = threading.Lock()
 
 
@@ -134,13 +135,21 @@ def add(region: Region) -> None:
 def statistics() -> Statistics:
     """What was counted since the start, or since the last reset."""
     with _lock:
-        return Statistics(tuple(_regions), dict(torch._dynamo.utils.counters["graph_break"]))
+        now = _breaks()
+        return Statistics(tuple(_regions), dict(now - _breaks_before if now >= _breaks_before else now))
 
 
 def reset() -> None:
     """Count from zero."""
+    global _breaks_before
     with _lock:
         _regions.clear()
+        _breaks_before = _breaks()
+
+
+def _breaks() -> Counter[str]:
+    """PyTorch's counts of graph breaks since its start, or since somebody cleared them."""
+    return Counter(torch._dynamo.utils.counters["graph_break"])
 
 
 def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
