@@ -447,3 +447,15 @@ def test_scores_are_saved_as_they_are(monkeypatch):
 
     x = torch.randn(2, 5, 36, requires_grad=True)
     assert (2, 5, 5, 3) not in shapes_saved(monkeypatch, Biased(), x)
+
+
+def test_the_graph_of_a_later_step_is_kept():
+    module = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 3))
+    model, x = compiled(module), torch.randn(4, 6, requires_grad=True)
+    for retained in (False, True, False):
+        x.grad = None
+        loss = model(x).square().sum()
+        for _ in range(1 + retained):
+            loss.backward(retain_graph=retained)
+        (right,) = torch.autograd.grad(module(x).square().sum(), x)
+        torch.testing.assert_close(x.grad, right * (1 + retained))

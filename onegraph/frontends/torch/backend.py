@@ -47,6 +47,14 @@ def onegraph(gm: GraphModule, example_inputs: Sequence[Any], *, options: object 
         return captured(gm, example_inputs)
 
 
+def _keep_saved() -> None:
+    """Tell PyTorch that the backward graph overwrites no saved tensor, so that it may run again (``retain_graph``)."""
+    context = TracingContext.try_get()
+    donated = getattr(context and context.fw_metadata, "bw_donated_idxs", None)
+    if donated:
+        donated.clear()  # all metadata of a captured graph share the list
+
+
 def _boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     def run(arguments: list[Any]) -> Any:
         return function(arguments)
@@ -66,6 +74,7 @@ class Region:
 
     def __init__(self, gm: GraphModule, options: Options, kind: str) -> None:
         with_true_types(gm)
+        _keep_saved()
         self.gm, self.options, self.kind = gm, options, kind
         self.fixed = self._fixed() if kind == "inference" and options.freeze else []
         self.saved = saved_nodes(gm) if kind == "forward" else frozenset()
