@@ -13,9 +13,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "torch-models.md"
 HEAD = """# Models of PyTorch
 
 `make test-torch` compiles these models with random weights, in f32 and bf16, and compares the results with eager's. The
-columns *error* have the distance of compiled results from those in float64, divided by the distance of eager's results.
-No model has a graph break unless the column *graphs* counts more than one. The last column has the ops that PyTorch
-runs, with counts. An empty field was not run.
+columns *error* have the distance of compiled results from those in float64, divided by the distance of eager's results;
+a distance is the root mean square of the differences. No model has a graph break unless the column *graphs* counts more
+than one. The last column has the ops that PyTorch runs, with counts. An empty field was not run.
 
 {summary}
 
