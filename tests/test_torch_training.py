@@ -165,6 +165,19 @@ def test_autocast_in_training():
         assert (one - right).abs().max() <= 0.1 * right.abs().max() + 1e-3
 
 
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d(8), nn.GroupNorm(2, 8), nn.InstanceNorm2d(8, affine=True), None])
+def test_norms_of_16_bits_beside_parameters_of_32(norm):
+    norm = norm or nn.Sequential(nn.Flatten(2), nn.LayerNorm(36), nn.RMSNorm(36))
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.SiLU())
+    other, x = copy.deepcopy(module), torch.randn(4, 3, 8, 8)
+    for function in (compiled(module), other):
+        with torch.autocast("cpu", torch.bfloat16):
+            result = function(x)
+        result.float().square().mean().backward()
+    for one, right in zip(gradients(module), gradients(other), strict=True):
+        assert (one - right).norm() <= 0.03 * right.norm() + 1e-4
+
+
 def test_frozen_statistics_of_a_batch_norm():
     module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
     module[1].running_mean.normal_()
