@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 from . import tables as tables
 from .joint import with_true_types, without_aliases, without_indices, without_statistics
 from .node import LOWERINGS
+from .parts import join_parts
 from .tables.resizing import RESIZING
 
 aten = torch.ops.aten
@@ -84,4 +85,5 @@ def partitioned(joint: GraphModule, inputs: Sequence[Any], **options: Any) -> An
     without_aliases(joint)
     without_indices(joint)
     without_statistics(joint)
+    join_parts(joint)
     return min_cut_rematerialization_partition(joint, inputs, **options)

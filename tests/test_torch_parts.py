@@ -1,0 +1,92 @@
+"""Sums of disjoint parts of a tensor become one tensor that is made of the parts."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from helpers.torch_backend import compiled, left  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
+import onegraph.torch  # noqa: E402
+from onegraph.frontends.torch.parts import join_parts  # noqa: E402
+
+aten = torch.ops.aten
+
+
+def put(part, axis, start, end=None, step=1):
+    """Zeros with a part in its place; one index if there is no end."""
+    size = [3, 4, 6]
+    zeros = part.new_zeros(size)
+    if end is None:
+        return aten.select_scatter(zeros, part, axis, start)
+    return aten.slice_scatter(zeros, part, axis, start, end, step)
+
+
+def joined(function, *shapes):
+    """The names of the ops after the parts are joined, with the results compared."""
+    given = [torch.randn(shape) for shape in shapes]
+    gm = make_fx(function, tracing_mode="fake")(*given)
+    join_parts(gm)
+    gm.recompile()
+    for found, right in zip(gm(*given), function(*given), strict=True):
+        torch.testing.assert_close(found, right)  # the terms are added in another order
+    for node in gm.graph.nodes:
+        if node.op == "call_function":
+            expected = node.target(*torch.fx.node.map_arg(node.args, lambda one: one.meta["val"]), **node.kwargs)
+            assert (node.meta["val"].shape, node.meta["val"].stride()) == (expected.shape, expected.stride())
+    return [str(node.target).split(".")[1] for node in gm.graph.nodes if node.op == "call_function"]
+
+
+ROWS, HALF = (4, 6), (3, 4, 3)
+
+
+def test_selected_rows_are_stacked():
+    names = joined(lambda a, b, c: [put(c, 0, 2) + put(a, 0, 0) + put(b, 0, -2)], ROWS, ROWS, ROWS)
+    assert names == ["unsqueeze", "unsqueeze", "unsqueeze", "cat"]
+
+
+def test_halves_are_joined_beside_other_terms():
+    names = joined(
+        lambda a, b, c: [c.sin() + (put(a, 2, 3, 2**63 - 1) + (c + put(b, -1, 0, 3)))], HALF, HALF, (3, 4, 6)
+    )
+    assert names == ["sin", "cat", "add", "add"]
+
+
+def test_gaps_are_zeros():
+    names = joined(lambda a, b: [put(b, 2, 4, 5) + put(a, 2, 1, 3)], (3, 4, 2), (3, 4, 1))
+    assert names == ["new_zeros", "new_zeros", "new_zeros", "cat"]
+
+
+def test_each_axis_is_joined():
+    names = joined(lambda a, b: [put(a, 0, 0) + put(b, 2, 0, 3) + put(a, 0, 2) + put(b, 2, 3, 6)], ROWS, HALF)
+    assert names == ["unsqueeze", "unsqueeze", "new_zeros", "cat", "cat", "add"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: [put(a, 2, 0, 3) + put(a, 2, 2, 5)],  # they overlap
+        lambda a: [put(a, 2, 0, 6, 2) + put(a, 2, 1, 6, 2)],  # steps
+        lambda a: [put(a, 2, 0, 3) + 2.0 * put(a, 2, 3, 6)],  # only one is a term
+        lambda a: [torch.add(put(a, 2, 0, 3), put(a, 2, 3, 6), alpha=2)],
+        lambda a: [aten.slice_scatter(torch.ones_like(torch.cat([a, a], 2)), a, 2, 0, 3) + put(a, 2, 3, 6)],
+        lambda a: [(one := put(a, 2, 0, 3)) + put(a, 2, 3, 6), one],  # the part is a result
+    ],
+)
+def test_other_sums_stay(function):
+    names = joined(function, HALF)
+    assert names.count("slice_scatter") == 2
+    assert "add" in names
+
+
+@pytest.mark.library
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_of_queries_keys_and_values():
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    module = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    x = torch.randn(2, 5, 8, requires_grad=True)
+    (right,) = torch.autograd.grad(module(x, x, x)[0].square().sum(), x)
+    (found,) = torch.autograd.grad(compiled(module)(x, x, x)[0].square().sum(), x)
+    torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
+    assert not left()
