@@ -43,7 +43,7 @@ class Kept:
         if cases is None or place not in (old := self._read()):
             return
         for key in SAME:
-            if (there := old[place]["environment"].get(key)) != environment[key]:
+            if str(there := old[place]["environment"].get(key)) != str(environment[key]):
                 sys.exit(f"{place}: {file} has rows of {key} {there}, not {environment[key]}. Measure all rows anew.")
         version = old[place]["environment"]["onegraph"]  # of rows that do not say it
         rows = {row["case"]: row | {"version": row.get("version") or version} for row in old[place]["rows"]}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .child import serve
-from .models.torch_models import MODELS, result_of
+from .models.torch_models import named, result_of
 from .onnx_child import peak_memory
 
 CHECKED = 1000  # elements of the result that are compared
@@ -74,7 +74,7 @@ def prepared(setup: TorchSetup) -> tuple[Callable[[], Any], dict[str, Any]]:
     logging.disable(logging.WARNING)
     torch.manual_seed(0)
     dtype = torch.bfloat16 if setup.dtype == "bf16" else torch.float32
-    module, given = MODELS[setup.model](setup.batch)
+    module, given = named(setup.model, setup.batch)
     for one in module.parameters():
         if not one.any():  # a result of zeros would hide mistakes
             torch.nn.init.normal_(one, std=0.02)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from statistics import median
 from typing import Any
@@ -37,7 +37,7 @@ def rows(quick: bool = False, chosen: Chosen = every) -> Iterator[Row]:
     effort = QUICK if quick else Effort(rounds=7, turn=0.3)
     for setup in setups(quick):
         if chosen(case_of(setup)):
-            yield row(setup, effort)
+            yield row(setup, effort, contenders(setup))
 
 
 def setups(quick: bool = False) -> Iterator[TorchSetup]:
@@ -62,12 +62,12 @@ def contenders(setup: TorchSetup) -> list[str]:
     return [runner for runner in RUNNERS if runner not in absent]
 
 
-def row(setup: TorchSetup, effort: Effort) -> Row:
+def row(setup: TorchSetup, effort: Effort, runners: Sequence[str]) -> Row:
     """Measure the contenders in turns."""
     case = case_of(setup)
     with ExitStack() as stack:
         children, about, failed = {}, {}, {}
-        for runner in contenders(setup):
+        for runner in runners:
             kept = os.environ.get(KEPT) or stack.enter_context(tempfile.TemporaryDirectory())
             child = stack.enter_context(Child(setup._replace(runner=runner), {KEPT: kept}, MODULE))
             told = child.ready()

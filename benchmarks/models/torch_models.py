@@ -1,12 +1,15 @@
-"""Models of torchvision and transformers with random weights, each with arguments, for torch.compile."""
+"""Models of torchvision, timm and transformers with random weights, each with arguments, for torch.compile."""
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
+from urllib.parse import parse_qsl
 
 import torch
 
@@ -17,33 +20,63 @@ def tiny(batch: int) -> Made:
     return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU()), (torch.randn(batch, 16),)
 
 
+def imported(package: str) -> Any:
+    """A package; torchvision, which the others import, also beside a build of PyTorch that its ops do not fit."""
+    sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
+    return import_module(package)
+
+
 def image(name: str, batch: int) -> Made:
     """A model of torchvision for images of 224 x 224."""
-    # torchvision's compiled ops do not load beside a build of PyTorch that they do not fit; its models do.
-    sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
-    import torchvision
+    models = imported("torchvision").models
+    given = {"weights_backbone": None} if hasattr(models.segmentation, name) else {}
+    return models.get_model(name, weights=None, **given), (torch.randn(batch, 3, 224, 224),)
 
-    given = {"weights_backbone": None} if hasattr(torchvision.models.segmentation, name) else {}
-    return torchvision.models.get_model(name, weights=None, **given), (torch.randn(batch, 3, 224, 224),)
+
+def timm_image(name: str, batch: int) -> Made:
+    """A model of timm, for the images that it expects."""
+    model = imported("timm").create_model(name, pretrained=False)
+    return model, (torch.randn(batch, *model.pretrained_cfg["input_size"]),)
 
 
 def text(name: str, config: str, tokens: int, batch: int, **settings: Any) -> Made:
     """A model of transformers that reads tokens."""
-    sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
-    import transformers
-
+    transformers = imported("transformers")
     model = getattr(transformers, name)(getattr(transformers, config)(use_cache=False, **settings))
     return model, (torch.randint(3, 1000, (batch, tokens)),)
 
 
 def speech(batch: int) -> Made:
     """The encoder of Whisper base, for 30 seconds."""
-    sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
-    from transformers import WhisperConfig
-    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+    transformers = imported("transformers")
+    settings = transformers.WhisperConfig(
+        d_model=512, encoder_layers=6, encoder_attention_heads=8, encoder_ffn_dim=2048
+    )
+    return imported("transformers.models.whisper.modeling_whisper").WhisperEncoder(settings), (
+        torch.randn(batch, 80, 3000),
+    )
 
-    settings = WhisperConfig(d_model=512, encoder_layers=6, encoder_attention_heads=8, encoder_ffn_dim=2048)
-    return WhisperEncoder(settings), (torch.randn(batch, 80, 3000),)
+
+def configured(name: str, batch: int) -> Made:
+    """A model of transformers by its class and settings of its configuration: ``Qwen2Model?num_hidden_layers=4``."""
+    name, _, query = name.partition("?")
+    made = getattr(imported("transformers"), name)
+    settings = {key: json.loads(value) for key, value in parse_qsl(query)}
+    model = made(made.config_class(**({"use_cache": False} | settings)))
+    inputs: dict[str, Callable[[], Any]] = {
+        "input_ids": lambda: torch.randint(3, 1000, (batch, 128)),
+        "pixel_values": lambda: torch.randn(batch, 3, *[getattr(model.config, "image_size", 224)] * 2),
+        "input_values": lambda: torch.randn(batch, 16000),  # one second of sound
+        "input_features": lambda: torch.randn(batch, model.config.num_mel_bins, 3000),
+    }
+    return model, (inputs[model.main_input_name](),)
+
+
+def named(name: str, batch: int) -> Made:
+    """A model of ``MODELS``, or ``torchvision/NAME``, ``timm/NAME``, ``transformers/CLASS?SETTINGS``."""
+    package, _, rest = name.partition("/")
+    makers = {"torchvision": image, "timm": timm_image, "transformers": configured}
+    return makers[package](rest, batch) if package in makers else MODELS[name](batch)
 
 
 MODELS: dict[str, Callable[[int], Made]] = {
