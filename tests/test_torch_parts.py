@@ -90,3 +90,38 @@ def test_gradients_of_queries_keys_and_values():
     (found,) = torch.autograd.grad(compiled(module)(x, x, x)[0].square().sum(), x)
     torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
     assert not left()
+
+
+@pytest.mark.library
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("place", [(0, 2), (1, 2), (2, 3), (1, 6), (0, 4), (3, 2)])
+def test_one_element_of_every_few_is_replaced(place):
+    start, step = place
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    x, part = torch.randn(4, 6, 8), torch.randn(4, 6, 8)[:, start::step]
+
+    def function(x, part):
+        return (x + 1).slice_scatter(part * 2, 1, start, 6, step) @ torch.ones(8, 8)
+
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(function)(x, part), function(x, part))
+    assert ("slice_scatter" in left()) == (6 % step > 0 or start >= step)
+
+
+@pytest.mark.library
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_of_merged_patches():
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    layer = torch.nn.Linear(16, 8)
+
+    def merged(x):
+        x = torch.relu(x)
+        return layer(torch.cat([x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]], -1))
+
+    x = torch.randn(2, 6, 8, 4, requires_grad=True)
+    (right,) = torch.autograd.grad(merged(x).square().sum(), x)
+    (found,) = torch.autograd.grad(compiled(merged)(x).square().sum(), x)
+    torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
+    assert not left()

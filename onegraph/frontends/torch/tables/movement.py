@@ -204,19 +204,29 @@ def flip(node: Node) -> Value:
 
 @lowers("slice_scatter.default", "select_scatter.default")
 def scatter(node: Node) -> Value:
-    """self with another tensor in the place of a part."""
-    shape = node.shape("self")
+    """self with another tensor in the place of a part; one element of every few is a part of an axis that is split."""
+    shape = [*node.shape("self")]
     axis = (node["dim"] or 0) % len(shape)
     src, part = node.value("self"), node.value("src")
     if "select" in node.name:
         start = node["index"] % shape[axis]
-        end, step = start + 1, 1
-        part = reshape(node, part, [1 if one == axis else dim for one, dim in enumerate(shape)])
-    else:
-        step = node["step"] or 1
-        start, end, _ = slice(node["start"], node["end"], step).indices(shape[axis])
-    if step != 1:
-        raise NotLowered("a step")
+        part = reshape(node, part, [*shape[:axis], 1, *shape[axis + 1 :]])
+        return _with_part(node, src, part, shape, axis, start, start + 1)
+    step = node["step"] or 1
+    start, end, _ = slice(node["start"], node["end"], step).indices(shape[axis])
+    if step == 1 or end <= start:
+        return _with_part(node, src, part, shape, axis, start, end)
+    count = shape[axis] // step
+    if count * step != shape[axis] or start >= step or len(range(start, end, step)) != count:
+        raise NotLowered("a step that does not divide the axis")
+    split = [*shape[:axis], count, step, *shape[axis + 1 :]]
+    part = reshape(node, part, [*shape[:axis], count, 1, *shape[axis + 1 :]])
+    found = _with_part(node, reshape(node, src, split), part, split, axis + 1, start, start + 1)
+    return reshape(node, found, shape)
+
+
+def _with_part(node: Node, src: Value, part: Value, shape: Sequence[int], axis: int, start: int, end: int) -> Value:
+    """src, which has this shape, with another tensor from ``start`` up to ``end`` of an axis."""
     if end <= start:
         return src
     pieces = [part]
