@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import child, machine, peers
+from benchmarks import child, machine, peers, training
 from benchmarks.__main__ import BY_ROW, MODULES, NAMES, all_cases, main
 from benchmarks.blocks import NUMPY, ONE_BY_ONE, TORCH, random_cases
 from benchmarks.known_blocks import KNOWN, known
@@ -200,6 +200,14 @@ def test_models_are_measured_by_row(name):
     cases = all_cases(import_module(f"benchmarks.{MODULES.get(name, name)}").rows, quick=False)
     assert len(cases) == len({*cases}) > 10
     assert {case.split(", ")[-1] if name == "onnx" else case.split(", ")[-2] for case in cases} >= {"f32", "bf16"}
+
+
+def test_losses_agree_with_one_of_the_peers():
+    ours, near, far = [[1.0], [0.5]], [[1.0005], [0.5]], [[1.0], [0.6]]
+    for others in ({}, {"torch eager": near, "torch compiled": far}, {"torch eager": far, "torch compiled": near}):
+        training.compare({"onegraph": ours, **others}, 1e-3, "a case")
+    with pytest.raises(AssertionError, match=r"a case: losses differ from PyTorch's in step 2: 0\.5, not 0\.6"):
+        training.compare({"onegraph": ours, "torch eager": far}, 1e-3, "a case")
 
 
 def test_runs_count_while_all_children_run():
