@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
+from ..opset.convolution_geometry import convolution_geometry
 from ..opset.dtypes import DataType
 from ..opset.schema import Call
+from ..opset.shapes import Dim, known_dims
+from ..opset.window import channels
 from .fault import LACKS, SLOW, UNSAFE, Faults, Release
 from .ops.pooling import overlapping
+from .ops.windows import IMAGE
 
 PRECISION = Faults[Call]()
 _ROUNDED = "gradients of windows that overlap are rounded after each addition, so that large sums stop growing"
@@ -98,6 +104,84 @@ F16_BIAS = PRECISION.add(
 def product_and_a_bias_of_f16(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "f16", (4, 5)), g.input("w", "f16", (5, 6)), g.input("b", "f16", (6,))
     return g.op("MatMul", ends, dtype="f16")
+
+
+def _has_uneven_channels(call: Call) -> bool:
+    """Whether a low-precision image has no whole vectors of channels."""
+    if _dtype(call) is DataType.f32 or not known_dims(shape := call.shape("src")):
+        return False
+    count = channels(shape, call.string("data_format"))
+    return count is not None and count % 16 != 0
+
+
+SLOW_STATISTICS = PRECISION.add(
+    "slow_statistics",
+    "BatchNormForwardTraining BatchNormTrainingBackward",
+    "src",
+    SLOW,
+    _has_uneven_channels,
+    {(3, 2): "slow"},
+    "a BatchNorm by statistics of a batch in 16 bits is plain C++ unless the number of channels is a multiple of 16",
+    "the same op in f32",
+)
+
+
+@SLOW_STATISTICS.example({(3, 2): "right"})
+def statistics_of_24_channels_in_bf16(g: DataGraph) -> LogicalTensor:
+    vectors = [g.input(name, "f32", (24,)) for name in ("mean", "variance", "gamma", "beta")]
+    attrs = {"epsilon": 1e-5, "momentum": 0.1}
+    found = g.op("BatchNormForwardTraining", [g.input("x", "bf16", (2, 4, 4, 24)), *vectors], attrs)
+    return found[0]
+
+
+def _is_depthwise(call: Call) -> bool:
+    """Whether a low-precision convolution has one channel in each group."""
+    found = convolution_geometry(call)
+    if found is None or _dtype(call) is DataType.f32:
+        return False
+    return 1 < found.groups == found.wide_channels == found.narrow_channels
+
+
+SLOW_DEPTHWISE_SPREAD = PRECISION.add(
+    "slow_depthwise_spread",
+    "ConvTranspose ConvolutionBackwardData",
+    "weights",
+    SLOW,
+    lambda call: _is_depthwise(call) and max(call.s64s("strides")) > 1,
+    {(3, 2): "slow"},
+    "in 16 bits, a strided ConvTranspose with a channel in each group is computed with 16 channels for each",
+    "the same op in f32",
+)
+
+
+@SLOW_DEPTHWISE_SPREAD.example({(3, 2): "right"}, on={"no AVX-512": "throws could not create a primitive"})
+def every_other_pixel_of_16_channels(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (1, 4, 4, 16)), g.input("w", "bf16", (3, 3, 1, 16))
+    window = {**IMAGE, "strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "groups": 16}
+    return g.op("ConvTranspose", ends, {**window, "weights_format": "XOI"})
+
+
+SLOW_DEPTHWISE_WEIGHTS = PRECISION.add(
+    "slow_depthwise_weights",
+    "ConvolutionBackwardWeights",
+    "diff_dst",
+    SLOW,
+    lambda call: _is_depthwise(call) and any((size or 0) > 3 for size in _kernel(call)),
+    {(3, 2): "slow"},
+    "in 16 bits, the gradient of a large window with a channel in each group is computed with 16 channels for each",
+    "the same op in f32",
+)
+
+
+def _kernel(call: Call) -> Sequence[Dim]:
+    found = convolution_geometry(call)
+    return () if found is None or found.kernel is None else found.kernel
+
+
+@SLOW_DEPTHWISE_WEIGHTS.example({(3, 2): "right"}, on={"no AVX-512": "throws could not create a primitive"})
+def windows_of_25_pixels_of_16_channels(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (1, 8, 8, 16)), g.input("d", "bf16", (1, 4, 4, 16))
+    return g.op("ConvolutionBackwardWeights", ends, {**IMAGE, "groups": 16, "weights_shape": [5, 5, 1, 16]})
 
 
 def better_in_f32(call: Call, version: Release) -> str:

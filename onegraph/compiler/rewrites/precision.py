@@ -77,13 +77,13 @@ def _wrong_types(part: Part) -> str:
     missing = sorted(str(dtype) for dtype in low if not is_native(dtype))
     if missing:
         return f"in f32: the CPU has no arithmetic of {' and '.join(missing)} that the library uses"
+    if reason := better_in_f32(part.call, VERSION):
+        return f"in f32: {reason}"
     if part.kind in _NORMS and any(_bf16_vectors(part)):
         return "parameters and statistics in f32: bf16 ones are unsupported"
     if not in_table(part.call):
         names = ", ".join(str(t.dtype) for t in (*part.types, *part.outputs))
         return f"in f32: oneDNN {VERSION[0]}.{VERSION[1]} has no {part.kind} of {names}"
-    if reason := better_in_f32(part.call, VERSION):
-        return f"in f32: {reason}"
     found = faults_of(part.call, VERSION)
     return f"in f32: {found[0].reason}" if found and not faults_of(_in_f32(part).call, VERSION) else ""
 
@@ -100,7 +100,8 @@ def _wide_ports(part: Part) -> tuple[list[bool], list[bool]]:
     """Whether each input, and each output, of a part becomes f32."""
     types = (*part.types, *part.outputs)
     wide = [t.dtype in LOW for t in types]
-    if part.kind in _NORMS and all(t.dtype is None or is_native(t.dtype) for t in types):
+    is_native_norm = part.kind in _NORMS and all(t.dtype is None or is_native(t.dtype) for t in types)
+    if is_native_norm and not better_in_f32(part.call, VERSION):
         wide = _bf16_vectors(part)
     return wide[: len(part.types)], wide[len(part.types) :]
 
