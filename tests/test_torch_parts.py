@@ -57,6 +57,11 @@ def test_gaps_are_zeros():
     assert names == ["new_zeros", "new_zeros", "new_zeros", "cat"]
 
 
+def test_a_sum_that_counts_twice_is_joined_once():
+    names = joined(lambda a, b: [(one := put(a, 2, 0, 3) + put(b, 2, 3, 6)) + one], HALF, HALF)
+    assert names == ["cat", "add"]
+
+
 def test_each_axis_is_joined():
     names = joined(lambda a, b: [put(a, 0, 0) + put(b, 2, 0, 3) + put(a, 0, 2) + put(b, 2, 3, 6)], ROWS, HALF)
     assert names == ["unsqueeze", "unsqueeze", "new_zeros", "cat", "cat", "add"]
@@ -71,6 +76,7 @@ def test_each_axis_is_joined():
         lambda a: [torch.add(put(a, 2, 0, 3), put(a, 2, 3, 6), alpha=2)],
         lambda a: [aten.slice_scatter(torch.ones_like(torch.cat([a, a], 2)), a, 2, 0, 3) + put(a, 2, 3, 6)],
         lambda a: [(one := put(a, 2, 0, 3)) + put(a, 2, 3, 6), one],  # the part is a result
+        lambda a: [((one := put(a, 2, 0, 3)) + one) + put(a, 2, 3, 6)],  # a part counts twice
     ],
 )
 def test_other_sums_stay(function):

@@ -47,8 +47,10 @@ def join_parts(gm: GraphModule) -> None:
 
 
 def _is_sum(node: Any) -> bool:
-    """Whether a call adds two tensors of its shape and data type."""
+    """Whether a call adds two tensors of its shape and data type, which are not the same."""
     if not isinstance(node, FxNode) or node.target is not aten.add.Tensor or node.kwargs:
+        return False
+    if node.args[0] is node.args[1]:  # each term counts twice
         return False
     given: list[Any] = [one.meta.get("val") if isinstance(one, FxNode) else None for one in node.args]
     like = node.meta["val"]
