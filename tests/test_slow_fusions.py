@@ -3,6 +3,7 @@
 The partitions are those of a library that all records of slow fusions concern; a newer one may fuse more.
 """
 
+import math
 from collections.abc import Callable
 from itertools import pairwise, product
 
@@ -13,7 +14,7 @@ import onegraph as og
 from onegraph import reference
 from onegraph.capi.settings import has_vnni, is_native
 from onegraph.faults.operands import steps_to_fast
-from onegraph.faults.performance import is_channels_last
+from onegraph.faults.slow_strides import is_channels_last
 from onegraph.native import library
 
 Build = Callable[[og.Graph], og.LogicalTensor]
@@ -426,12 +427,47 @@ def test_large_attention_keeps_scores_between_runs(tokens):
     assert g.compile().report().partitions[-1].kinds == last
 
 
-@pytest.mark.parametrize(("axes", "copied"), [((2, 3), True), ((0,), True), ((1, 2, 3), False)], ids=str)
-def test_strided_reductions_get_a_dense_copy(axes, copied):
+@pytest.mark.parametrize("axes", [(2, 3), (0,), (1, 2, 3)], ids=str)
+def test_strided_reductions_get_a_dense_copy(axes):
     shape, strides = (2, 32, 24, 24), (18432, 1, 768, 32)  # channels last
     graph, executable = compiled(lambda g: g.reduce_max(g.input("x", "f32", shape, strides=strides), axes=axes))
-    assert (kinds_of(executable)[0] == "copy of") == copied
+    assert kinds_of(executable)[0] == "copy of"
     assert_right(graph, executable)
+
+
+def columns(shape):
+    """The strides of a tensor that is the first half of the columns of another one."""
+    return (*(2 * math.prod(shape[axis + 1 :]) for axis in range(len(shape) - 1)), 1)
+
+
+POOLED = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "kernel": [3, 3]}
+RESIZED = {"mode": "bilinear", "sizes": [8, 8]}
+COPIED = {
+    "AvgPool": ((1, 16, 16, 8), lambda g, x: g.op("AvgPool", x, {**POOLED, "exclude_pad": False})),
+    "MaxPool": ((1, 16, 16, 8), lambda g, x: g.op("MaxPool", x, POOLED)),
+    "Interpolate": ((1, 16, 16, 8), lambda g, x: g.op("Interpolate", x, RESIZED)),
+    "SoftMax": ((32, 64), lambda g, x: g.op("SoftMax", x, {"axis": -1}, outputs=["dst"], dtype="f32")),
+    "ReduceMean": ((32, 64), lambda g, x: g.reduce_mean(x, axes=(1,))),
+}
+
+
+@pytest.mark.parametrize("kind", COPIED)
+@pytest.mark.parametrize("is_strided", [True, False], ids=["columns", "dense"])
+def test_ops_read_a_dense_copy_of_some_columns(kind, is_strided):
+    shape, add = COPIED[kind]
+    strides = columns(shape) if is_strided else None
+    graph, executable = compiled(lambda g: add(g, g.input("x", "f32", shape, strides=strides)))
+    assert (kinds_of(executable)[0] == "copy of") == is_strided
+    assert_right(graph, executable)
+
+
+def test_softmax_into_columns_is_copied():
+    g = og.Graph()
+    shares = g.op("SoftMax", g.input("x", "f32", (32, 64)), {"axis": -1}, outputs=["dst"], dtype="f32")
+    g.output("out", shares, strides=columns((32, 64)))
+    executable = g.compile()
+    assert [part.kinds for part in executable.report().partitions] == [("SoftMax",)] * 2
+    assert_right(g, executable)
 
 
 def test_small_strided_reductions_are_not_copied():

@@ -8,7 +8,7 @@ from math import prod
 from ..capi.settings import core_cache, has_avx512
 from ..faults.layouts import wrong_layout
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
-from ..faults.performance import REDUCED, SLOW_GAPS, SLOW_STRIDES
+from ..faults.slow_strides import FAULTS, SLOW_GAPS, SLOW_STRIDES
 from ..faults.use import ELEMENTWISE, Laid
 from ..native.library import VERSION
 from ..opset.schema import Call
@@ -31,7 +31,7 @@ def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
         Laid(step.kind, _rank(step), value.shape, value.strides, value.id in step.inputs, inside, step.attrs)
         for step in steps
     ]
-    is_slow = not value.dense and any(REDUCED.of(frozenset([laid.kind]), laid, VERSION) for laid in met)
+    is_slow = not value.dense and any(FAULTS.of(frozenset([laid.kind]), laid, VERSION) for laid in met)
     return is_slow or any(wrong_layout(laid, VERSION) for laid in met)
 
 

@@ -15,6 +15,7 @@ from . import (
     slow_fusions,
     slow_images,
     slow_operands,
+    slow_strides,
     strided_ops,
 )
 from .fault import Fault
@@ -63,6 +64,7 @@ MODULES: dict[str, ModuleType] = {
     "Tensors that are not dense": layouts,
     "Single ops on tensors that are not dense": strided_ops,
     "Slow kernels": performance,
+    "Slow kernels of tensors that are not dense": slow_strides,
     "Slow kernels of fused ops: operands": slow_operands,
     "Slow kernels of fused ops: images": slow_images,
     "Slow kernels of fused ops": slow_fusions,

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import BASE
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from .fault import SLOW, Faults, Release
 from .operands import is_fast, rows_together, varying
 from .ops.windows import IMAGE, POOL
-from .use import BINARY, ELEMENTWISE, Dims, Laid
+from .use import BINARY, Dims
 
 # Broadcast operands of single binary ops -----------------------------------------------------------------------------
 
@@ -59,72 +57,7 @@ def one_number_for_each_colour(g: DataGraph) -> LogicalTensor:
     return g.add(g.input("x", "f32", (1, 96, 96, 3)), g.input("y", "f32", (3,)))
 
 
-# Strides of binary ops -----------------------------------------------------------------------------------------------
-
-
-def _lies_in(order: Sequence[int], shape: Dims, strides: Dims) -> bool:
-    """Whether a tensor lies in memory without gaps with its axes in this order; axes of size 1 lie anywhere."""
-    step = 1
-    for axis in reversed(order):
-        if shape[axis] > 1:
-            if strides[axis] != step:
-                return False
-            step *= shape[axis]
-    return True
-
-
-def is_channels_last(shape: Dims, strides: Dims) -> bool:
-    """Whether a tensor with the channels on its second axis lies in memory without gaps, channels last."""
-    return len(shape) > 2 and _lies_in((0, *range(2, len(shape)), 1), shape, strides)
-
-
-def _is_turned(tensor: tuple[Dims, Dims]) -> bool:
-    """Whether a tensor is neither dense nor dense with channels last."""
-    return not is_channels_last(*tensor) and not _lies_in(range(len(tensor[0])), *tensor)
-
-
-STRIDES = Faults[tuple[Dims, Dims]]()
-SLOW_STRIDES = STRIDES.add(
-    "slow_strides",
-    BINARY,
-    "strides",
-    SLOW,
-    _is_turned,
-    {(3, 2): "slow"},
-    "A binary op has a reference kernel only for a tensor that is neither dense nor dense with channels last",
-    "the same op on a dense copy",
-)
-
-
-@SLOW_STRIDES.example({(3, 2): "right"})
-def sum_of_a_turned_matrix(g: DataGraph) -> LogicalTensor:
-    return g.add(g.input("x", "f32", (30, 20), strides=(1, 30)), g.input("y", "f32", (30, 20)))
-
-
-# Strides of elementwise ops -------------------------------------------------------------------------------------------
-
-
-def has_gaps(tensor: tuple[Dims, Dims]) -> bool:
-    """Whether a tensor lies in memory with gaps, whatever the order of its axes."""
-    shape, strides = tensor
-    return not _lies_in(sorted(range(len(shape)), key=lambda axis: -strides[axis]), shape, strides)
-
-
-SLOW_GAPS = STRIDES.add(
-    "slow_gaps",
-    ELEMENTWISE,
-    "strides",
-    SLOW,
-    has_gaps,
-    {(3, 2): "slow"},
-    "An elementwise op has a reference kernel only for a tensor with gaps in memory",
-    "the same op on a dense copy",
-)
-
-
-@SLOW_GAPS.example({(3, 2): "right"})
-def square_of_some_columns(g: DataGraph) -> LogicalTensor:
-    return g.square(g.input("x", "f32", (30, 20), strides=(60, 1)))
+# Weights of a MatMul -------------------------------------------------------------------------------------------------
 
 
 class Product(NamedTuple):
@@ -161,39 +94,6 @@ SLOW_WEIGHTS = WEIGHTS.add(
 @SLOW_WEIGHTS.example({(3, 2): "right"})
 def row_times_transposed_matrix(g: DataGraph) -> LogicalTensor:
     return g.matmul(g.input("x", "f32", (1, 64)), g.input("w", "f32", (32, 64)), transpose_b=True)
-
-
-MANY = 1 << 14  # elements; a copy of fewer takes about as long as the reduction
-
-
-def _keeps_the_innermost(laid: Laid) -> bool:
-    """Whether a reduction keeps the axis whose elements lie side by side in a tensor that is not dense."""
-    axes, wide = laid.attrs.get("axes"), [axis for axis, dim in enumerate(laid.shape) if dim > 1]
-    if not laid.is_read or not isinstance(axes, tuple) or math.prod(laid.shape) < MANY or not wide:
-        return False
-    reduced = {axis % len(laid.shape) for axis in axes}
-    innermost = min(wide, key=lambda axis: laid.strides[axis])
-    return innermost not in reduced and not reduced.isdisjoint(wide)
-
-
-REDUCTIONS = frozenset(kind for kind in BASE if kind.startswith("Reduce"))
-REDUCED = Faults[Laid]()
-SLOW_REDUCED_STRIDES = REDUCED.add(
-    "slow_reduced_strides",
-    REDUCTIONS,
-    "strides",
-    SLOW,
-    _keeps_the_innermost,
-    {(3, 2): "slow"},
-    "A reduction that keeps the axis of stride 1 has a reference kernel only where the tensor is not dense",
-    "the same op on a dense copy",
-)
-
-
-@SLOW_REDUCED_STRIDES.example({(3, 2): "right"})
-def means_of_images_with_channels_last(g: DataGraph) -> LogicalTensor:
-    image = g.input("x", "f32", (2, 32, 24, 24), strides=(18432, 1, 768, 32))
-    return g.reduce_mean(image, axes=(2, 3))
 
 
 # Biases --------------------------------------------------------------------------------------------------------------

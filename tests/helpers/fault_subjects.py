@@ -1,14 +1,14 @@
 """The graph of an example of a fault, and what the condition of the fault is asked about there."""
 
 import onegraph as og
-from onegraph.faults import slow_fusions
+from onegraph.faults import slow_fusions, slow_strides
 from onegraph.faults.capabilities import CAPABILITIES
 from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.ops import OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE
 from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
-from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOW_BROADCAST, SLOW_STRIDES
+from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOW_BROADCAST
 from onegraph.faults.precision import PRECISION
 from onegraph.faults.use import Fused, Laid, Use
 from onegraph.opset.editions.registry import BASE
@@ -62,13 +62,13 @@ def subjects(fault, graph):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
     if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
         return [fused(graph), fused(graph, vnni=False, avx2=False)]
-    if fault in (*LAYOUTS, *PARTITIONS):
+    if fault in (*LAYOUTS, *PARTITIONS, *slow_strides.FAULTS):
         return [found for found in laid(graph) if found.kind in fault.ops]
     if fault is SLOW_CHANNELS_FIRST:
         return [ChannelsFirst(call, 2**20) for call in calls(graph)]
     if fault is SLOW_BROADCAST:
         return [(op.outputs[0].shape, tensor.shape) for op in graph.ops for tensor in op.inputs]
-    if fault is SLOW_STRIDES:
+    if fault in slow_strides.TENSORS:
         return [(tensor.shape, tensor.strides) for tensor in graph.inputs.values() if tensor.strides is not None]
     if fault is ENDLESS_TABLE:
         return [max(tensor.shape) for op in graph.ops for tensor in (*op.inputs, *op.outputs)]

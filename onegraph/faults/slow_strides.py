@@ -1,0 +1,172 @@
+"""Strides for which oneDNN has a reference kernel only: 20 to 1,000 times as long as on a dense copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..builder.graph import DataGraph
+from ..ir.op import LogicalTensor
+from ..opset.editions.registry import BASE
+from .fault import SLOW, Faults
+from .ops.windows import POOL
+from .use import BINARY, ELEMENTWISE, POOLS, PRODUCTS, Dims, Laid
+
+COPY = "the same op on a dense copy"
+
+
+def _lies_in(order: Sequence[int], shape: Dims, strides: Dims) -> bool:
+    """Whether a tensor lies in memory without gaps with its axes in this order; axes of size 1 lie anywhere."""
+    step = 1
+    for axis in reversed(order):
+        if shape[axis] > 1:
+            if strides[axis] != step:
+                return False
+            step *= shape[axis]
+    return True
+
+
+def _is_dense(shape: Dims, strides: Dims) -> bool:
+    return _lies_in(range(len(shape)), shape, strides)
+
+
+def is_channels_last(shape: Dims, strides: Dims) -> bool:
+    """Whether a tensor with the channels on its second axis lies in memory without gaps, channels last."""
+    return len(shape) > 2 and _lies_in((0, *range(2, len(shape)), 1), shape, strides)
+
+
+# Binary and elementwise ops -------------------------------------------------------------------------------------------
+
+
+def _is_turned(tensor: tuple[Dims, Dims]) -> bool:
+    """Whether a tensor is neither dense nor dense with channels last."""
+    return not is_channels_last(*tensor) and not _is_dense(*tensor)
+
+
+TENSORS = Faults[tuple[Dims, Dims]]()
+SLOW_STRIDES = TENSORS.add(
+    "slow_strides",
+    BINARY,
+    "strides",
+    SLOW,
+    _is_turned,
+    {(3, 2): "slow"},
+    "A binary op has a reference kernel only for a tensor that is neither dense nor dense with channels last",
+    COPY,
+)
+
+
+@SLOW_STRIDES.example({(3, 2): "right"})
+def sum_of_a_turned_matrix(g: DataGraph) -> LogicalTensor:
+    return g.add(g.input("x", "f32", (30, 20), strides=(1, 30)), g.input("y", "f32", (30, 20)))
+
+
+def has_gaps(tensor: tuple[Dims, Dims]) -> bool:
+    """Whether a tensor lies in memory with gaps, whatever the order of its axes."""
+    shape, strides = tensor
+    return not _lies_in(sorted(range(len(shape)), key=lambda axis: -strides[axis]), shape, strides)
+
+
+SLOW_GAPS = TENSORS.add(
+    "slow_gaps",
+    ELEMENTWISE,
+    "strides",
+    SLOW,
+    has_gaps,
+    {(3, 2): "slow"},
+    "An elementwise op has a reference kernel only for a tensor with gaps in memory",
+    COPY,
+)
+
+
+@SLOW_GAPS.example({(3, 2): "right"})
+def square_of_some_columns(g: DataGraph) -> LogicalTensor:
+    return g.square(g.input("x", "f32", (30, 20), strides=(60, 1)))
+
+
+# Other ops ------------------------------------------------------------------------------------------------------------
+
+FEW = 1 << 10  # elements; a copy of fewer takes about as long as the op itself
+FAULTS = Faults[Laid]()
+
+
+def _is_large(laid: Laid) -> bool:
+    return prod(laid.shape) >= FEW and not _is_dense(laid.shape, laid.strides)
+
+
+SLOW_REDUCTION = FAULTS.add(
+    "slow_reduced_strides",
+    frozenset(kind for kind in BASE if kind.startswith("Reduce")),
+    "strides",
+    SLOW,
+    lambda laid: laid.is_read and _is_large(laid),
+    {(3, 2): "slow"},
+    "A reduction has a reference kernel only for a tensor that is not dense",
+    COPY,
+)
+
+
+@SLOW_REDUCTION.example({(3, 2): "right"})
+def means_of_images_with_channels_last(g: DataGraph) -> LogicalTensor:
+    image = g.input("x", "f32", (2, 32, 24, 24), strides=(18432, 1, 768, 32))
+    return g.reduce_mean(image, axes=(2, 3))
+
+
+@SLOW_REDUCTION.example({(3, 2): "right"})
+def largest_of_each_of_some_columns(g: DataGraph) -> LogicalTensor:
+    return g.op("ReduceMax", g.input("x", "f32", (64, 64), strides=(128, 1)), {"axes": [1]})
+
+
+SLOW_SOFTMAX = FAULTS.add(
+    "slow_softmax_strides",
+    "SoftMax",
+    "strides",
+    SLOW,
+    # Beside a product, the tensor may be one of the product's.
+    lambda laid: (laid.is_read or laid.inside.isdisjoint(PRODUCTS)) and _is_large(laid),
+    {(3, 2): "slow"},
+    "A SoftMax has a reference kernel only for a tensor that is not dense",
+    COPY,
+)
+
+
+@SLOW_SOFTMAX.example({(3, 2): "right"})
+def softmax_of_some_columns(g: DataGraph) -> LogicalTensor:
+    x = g.input("x", "f32", (64, 64), strides=(128, 1))
+    return g.op("SoftMax", [x], {"axis": -1}, outputs=["dst"], dtype="f32")
+
+
+@SLOW_SOFTMAX.example({(3, 2): "right"})
+def softmax_into_columns(g: DataGraph) -> LogicalTensor:
+    shares = g.op("SoftMax", [g.input("x", "f32", (64, 64))], {"axis": -1}, outputs=["dst"], dtype="f32")
+    return g.output("out", shares, strides=(1, 64))
+
+
+def _is_turned_image(laid: Laid) -> bool:
+    """Whether an image lies neither as its format says nor with channels last."""
+    is_last = laid.attrs.get("data_format") == "NCX" and is_channels_last(laid.shape, laid.strides)
+    return laid.is_read and _is_large(laid) and not is_last
+
+
+SLOW_IMAGE = FAULTS.add(
+    "slow_image_strides",
+    POOLS | {"BatchNormInference", "Interpolate"},
+    "strides",
+    SLOW,
+    _is_turned_image,
+    {(3, 2): "slow"},
+    "Pools, BatchNormInference and Interpolate have a reference kernel only for an image with gaps in memory, such as "
+    "some of the channels of another one, or with its axes in another order than its format or channels last",
+    COPY,
+)
+
+
+@SLOW_IMAGE.example({(3, 2): "right"})
+def pool_of_some_channels(g: DataGraph) -> LogicalTensor:
+    return g.op("MaxPool", g.input("x", "f32", (1, 16, 16, 8), strides=(8192, 512, 32, 1)), POOL)
+
+
+@SLOW_IMAGE.example({(3, 2): "right"})
+def image_of_rows_and_columns_in_turn(g: DataGraph) -> LogicalTensor:
+    attrs = {"mode": "nearest", "sizes": [32, 32], "data_format": "NXC"}
+    return g.op("Interpolate", g.input("x", "f32", (1, 16, 16, 8), strides=(2048, 8, 128, 1)), attrs)
