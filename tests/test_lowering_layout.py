@@ -116,6 +116,31 @@ def test_softmax_over_channels_keeps_its_axis():
     assert next(op.attrs["axis"] for op in graph.ops if op.kind == "SoftMax") == 3
 
 
+def test_softmax_along_the_last_axis_keeps_it():
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Softmax", ["t"], ["y"], axis=3),
+    ]
+    graph = imported(model(nodes, (2, 5, 7, 4)), (2, 5, 7, 4))
+    assert kinds(graph) == ["StaticTranspose", "SoftMax"]
+    assert graph.ops[-1].attrs["axis"] == 3
+
+
+@pytest.mark.parametrize(("factors", "moved"), [((1, 1, 6, 7), True), ((1, 4, 1, 7), False)], ids=str)
+def test_transposes_move_behind_products_by_factors_in_the_same_order(factors, moved):
+    shape, count = (5, 6, 7, 4), int(np.prod(factors))
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Reshape", ["x", "flat"], ["f"]),
+        helper.make_node("Slice", ["f", "start", "end"], ["s"]),
+        helper.make_node("Reshape", ["s", "dims"], ["r"]),
+        helper.make_node("Mul", ["t", "r"], ["y"]),
+    ]
+    known = {"flat": np.int64([-1]), "start": np.int64([0]), "end": np.int64([count]), "dims": np.int64(factors)}
+    graph = imported(model(nodes, shape, **known), shape)
+    assert (kinds(graph)[-1] == "StaticTranspose") == moved
+
+
 def test_tensors_of_other_layouts_stay_apart():
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"]),

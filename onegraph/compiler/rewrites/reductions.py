@@ -39,7 +39,7 @@ def reduction(call: Call) -> Form | None:
 
 
 def total(call: Call) -> Form | None:
-    """ReduceSum, ReduceL1 and ReduceL2 as a MatMul by ones, unless the reduced axes come last."""
+    """ReduceSum, ReduceL1 and ReduceL2 as an AvgPool or a MatMul by ones, unless the reduced axes come last."""
     axes = reduced_axes(call)
     return _sum(call, axes) or (_as_two_axes(call, axes) if call.schema.kind == "ReduceSum" else None)
 
@@ -159,6 +159,8 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     before, count, after = shape
     given = parts.type(source).dtype
     assert given is not None
+    if after > 1 and given is dtype is F32 and count <= MAX_POOLED and math.prod(shape) in POOLED:
+        return _add_pooled(parts, source, shape)
     is_narrow = 1 < after <= FEW_COLUMNS and MAX_POOLED < count < MAX_ELEMENTS
     if is_narrow and (together := _divisor(count, MANY_COLUMNS // after)) > 1:
         sums = _add_step(parts, parts.cast(source, F32), (before, count // together, together * after), F32)
@@ -180,6 +182,18 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     batch = () if before == 1 else (before,)
     ones = np.ones((*(1 for _ in batch), 1, count), given.numpy)
     return parts.add("MatMul", ones, parts.reshape(source, (*batch, count, after)), outputs=(result,))
+
+
+def _add_pooled(parts: Parts, source: Source, shape: Dims) -> Source:
+    """Add the sum as an AvgPool times the size of its window: a power of two, so that both are exact."""
+    before, count, after = shape
+    window = 1 << (count - 1).bit_length()
+    seen = parts.reshape(source, (before, count, 1, after))
+    ones, zeros, ends = (1, 1), (0, 0), (window - count, 0)
+    shares = parts.add(
+        "AvgPool", seen, kernel=(window, 1), exclude_pad=False, strides=ones, pads_begin=zeros, pads_end=ends
+    )
+    return parts.add("Multiply", shares, scalar(window, 4))
 
 
 def _most_summed() -> int:
@@ -218,7 +232,7 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
         found = parts.add("Sqrt", found)
     return parts.form(
         parts.reshape(found, _result_shape(call)),
-        note="MatMul by ones: the reduction has a reference kernel only, unless the reduced axes come last",
+        note="AvgPool or MatMul by ones: the reduction has a reference kernel only, unless the reduced axes come last",
     )
 
 

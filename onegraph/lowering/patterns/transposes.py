@@ -82,7 +82,7 @@ def behind_quantize(emit: Emitter, op: Op) -> Value | None:
 
 @rewrites(*BINARY)
 def behind_binary(emit: Emitter, op: Op) -> Value | None:
-    """Transpose behind an op on two tensors, if both are transposed in the same way or one is small."""
+    """Transpose behind an op on two tensors, if both are transposed in the same way or one needs no copy."""
     order = next((found[1] for one in op.inputs if (found := moved(emit, one))), None)
     if order is None:
         return None
@@ -104,9 +104,9 @@ def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> V
     full = (1,) * (len(order) - len(value.shape)) + tuple(dim or 0 for dim in value.shape)
     if value.value is not None:
         return np.ascontiguousarray(value.value.reshape(full).transpose(inverse(order)))
-    if sum(dim != 1 for dim in full) <= 1:
-        return reshape(emit, value, numbers(*[full[axis] for axis in inverse(order)]))
-    return None
+    back = inverse(order)
+    wide = [axis for axis in back if full[axis] != 1]
+    return reshape(emit, value, numbers(*[full[axis] for axis in back])) if wide == sorted(wide) else None
 
 
 @rewrites("Concat", early=True)
@@ -139,12 +139,16 @@ def behind_reduction(emit: Emitter, op: Op) -> Value | None:
 
 @rewrites("SoftMax", "LogSoftmax")
 def behind_softmax(emit: Emitter, op: Op) -> Value | None:
-    """Transpose behind a SoftMax."""
+    """Transpose behind a SoftMax, unless it is along the last axis, as its kernel is, and would not be any more."""
     found = moved(emit, op.inputs[0])
     if found is None or len(op.outputs) > 1:
         return None
-    axis = found[1][int(str(op.attrs.get("axis", 1)))]
-    return transpose(emit, again(emit, op, [found[0]], axis=axis), found[1])
+    src, order = found
+    given = int(str(op.attrs.get("axis", 1)))
+    last, axis = len(order) - 1, order[given]
+    if order[last] == axis != last:
+        return None
+    return transpose(emit, again(emit, op, [src], axis=axis), order)
 
 
 @rewrites("Slice")
