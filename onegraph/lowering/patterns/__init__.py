@@ -4,13 +4,14 @@ Each pattern looks at an op that was just added and at the makers of its inputs.
 at the end by ``without_unread``. Of the patterns for one kind of op, those of the first module come first.
 """
 
-from . import activations, attention, norms, padding, products, quantized, smaller, transposes, views
+from . import activations, attention, branches, norms, padding, products, quantized, smaller, transposes, views
 from .table import REWRITES
 
 __all__ = [
     "REWRITES",
     "activations",
     "attention",
+    "branches",
     "norms",
     "padding",
     "products",

@@ -1,0 +1,111 @@
+"""Parallel convolutions of one image become one, and the results stay the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from onegraph import onnx as front  # noqa: E402
+
+RNG = np.random.default_rng(0)
+SHAPE = (2, 8, 9, 7)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def branch(name, kind, source="x", channels=8, groups=1, has_norm=False, **attrs):
+    """The nodes and weights of one branch: a Conv of a kernel of these sizes, or with kind None a normalization."""
+    nodes, weights, last = [], {}, source
+    if kind is not None:
+        weights |= {f"{name}w": normal(channels, 8 // groups, *kind), f"{name}b": normal(channels)}
+        inputs = [source, f"{name}w", f"{name}b"]
+        nodes.append(helper.make_node("Conv", inputs, [f"{name}c"], group=groups, kernel_shape=kind, **attrs))
+        last = f"{name}c"
+    if kind is None or has_norm:
+        weights |= {f"{name}{letter}": normal(channels) for letter in "gsm"} | {f"{name}v": 1 + normal(channels) ** 2}
+        nodes.append(helper.make_node("BatchNormalization", [last, *(f"{name}{one}" for one in "gsmv")], [f"{name}n"]))
+        last = f"{name}n"
+    return nodes, weights, last
+
+
+def convolutions(*branches, nodes=()):
+    """How many convolutions and normalizations the sum of the branches has, once its results are right."""
+    added, weights, total = [*nodes], {}, ""
+    for number, (made, known, last) in enumerate(branches):
+        added += made
+        weights |= known
+        if total:
+            added.append(helper.make_node("Add", [total, last], [f"sum{number}"]))
+        total = f"sum{number}" if total else last
+    added.append(helper.make_node("Relu", [total], ["y"]))
+    image = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, SHAPE)
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    known = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(added, "g", [image], [result], known)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    x = normal(*SHAPE)
+    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    found = front.load(proto)
+    np.testing.assert_allclose(found.compile()(x), wanted, rtol=1e-4, atol=1e-4)
+    return sum(op.kind in ("Convolution", "BatchNormInference") for op in found.ops)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8])
+@pytest.mark.parametrize("strides", [[1, 1], [2, 2]], ids=str)
+@pytest.mark.parametrize("has_norm", [False, True], ids=["plain", "normalized"])
+def test_windows_within_each_other_are_one(groups, strides, has_norm):
+    how = {"groups": groups, "strides": strides, "has_norm": has_norm}
+    three, one = branch("a", (3, 3), pads=[1] * 4, **how), branch("b", (1, 1), **how)
+    assert convolutions(three, one) == convolutions(one, three) == 1
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_a_normalization_of_the_image_is_a_window_of_one_element(groups):
+    three = branch("a", (3, 3), pads=[1] * 4, groups=groups)
+    one = branch("b", (1, 1), groups=groups)
+    assert convolutions(branch("c", None), one, three) == 1
+
+
+def test_windows_lie_where_their_pads_say():
+    five = branch("a", (5, 3), pads=[3, 1, 1, 1])
+    assert convolutions(five, branch("b", (3, 1), pads=[2, 0, 0, 0])) == 1
+    assert convolutions(five, branch("b", (1, 1))) == 1
+
+
+def test_dilated_windows_cover_the_elements_that_they_see():
+    dilated = branch("a", (3, 3), pads=[2] * 4, dilations=[2, 2])
+    assert convolutions(dilated, branch("b", (1, 1))) == 1
+    assert convolutions(dilated, branch("b", (3, 3), pads=[1] * 4)) == 2
+
+
+def test_windows_across_each_other_stay_apart():
+    assert convolutions(branch("a", (1, 3), pads=[0, 1, 0, 1]), branch("b", (3, 1), pads=[1, 0, 1, 0])) == 2
+
+
+def test_branches_of_other_images_groups_or_strides_stay_apart():
+    three = branch("a", (3, 3), pads=[1] * 4)
+    relu = [helper.make_node("Relu", ["x"], ["r"])]
+    assert convolutions(three, branch("b", (1, 1), source="r"), nodes=relu) == 2
+    assert convolutions(three, branch("b", (1, 1), groups=2)) == 2
+    wide = branch("a", (3, 3), pads=[1] * 4, strides=[2, 2])
+    assert convolutions(wide, branch("b", (3, 3), pads=[0, 0, 2, 2], strides=[2, 2])) == 2
+
+
+def test_two_normalizations_stay_apart():
+    assert convolutions(branch("a", None), branch("b", None)) == 2
+
+
+def test_sums_beyond_the_range_of_f32_stay_apart():
+    one, other = branch("a", (1, 1)), branch("b", (1, 1))
+    for known, name in ((one[1], "ab"), (other[1], "bb")):
+        known[name][:] = 3e38
+    nodes, weights, last = other
+    with np.errstate(over="ignore"):
+        assert convolutions(one, (nodes, weights, last)) == 2
