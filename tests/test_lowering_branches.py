@@ -1,4 +1,4 @@
-"""Parallel convolutions of one image become one, and the results stay the same."""
+"""Known weights take in parallel convolutions and normalizations, and the results stay the same."""
 
 from __future__ import annotations
 
@@ -35,8 +35,23 @@ def branch(name, kind, source="x", channels=8, groups=1, has_norm=False, **attrs
     return nodes, weights, last
 
 
+def imported(nodes, weights, shape=SHAPE):
+    """The kinds of ops of a model from x to y, once its results are right."""
+    image = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    known = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    proto = helper.make_model(
+        helper.make_graph(nodes, "g", [image], [result], known), opset_imports=[helper.make_opsetid("", 18)]
+    )
+    x = normal(*shape)
+    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    found = front.load(proto)
+    np.testing.assert_allclose(found.compile()(x), wanted, rtol=1e-4, atol=1e-4)
+    return [op.kind for op in found.ops]
+
+
 def convolutions(*branches, nodes=()):
-    """How many convolutions and normalizations the sum of the branches has, once its results are right."""
+    """How many convolutions and normalizations the sum of the branches has."""
     added, weights, total = [*nodes], {}, ""
     for number, (made, known, last) in enumerate(branches):
         added += made
@@ -44,17 +59,8 @@ def convolutions(*branches, nodes=()):
         if total:
             added.append(helper.make_node("Add", [total, last], [f"sum{number}"]))
         total = f"sum{number}" if total else last
-    added.append(helper.make_node("Relu", [total], ["y"]))
-    image = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, SHAPE)
-    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
-    known = [numpy_helper.from_array(array, name) for name, array in weights.items()]
-    graph = helper.make_graph(added, "g", [image], [result], known)
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    x = normal(*SHAPE)
-    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": x})
-    found = front.load(proto)
-    np.testing.assert_allclose(found.compile()(x), wanted, rtol=1e-4, atol=1e-4)
-    return sum(op.kind in ("Convolution", "BatchNormInference") for op in found.ops)
+    kinds = imported([*added, helper.make_node("Relu", [total], ["y"])], weights)
+    return kinds.count("Convolution") + kinds.count("BatchNormInference")
 
 
 @pytest.mark.parametrize("groups", [1, 2, 8])
@@ -109,3 +115,41 @@ def test_sums_beyond_the_range_of_f32_stay_apart():
     nodes, weights, last = other
     with np.errstate(over="ignore"):
         assert convolutions(one, (nodes, weights, last)) == 2
+
+
+NORM = helper.make_node("BatchNormalization", ["p", "g", "s", "m", "v"], ["y"])
+
+
+def vectors():
+    return {name: normal(6) for name in "gsm"} | {"v": 1 + normal(6) ** 2}
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_a_layer_takes_in_its_normalization(transposed):
+    layer = helper.make_node("Gemm", ["x", "w", "b"], ["p"], transB=transposed)
+    weights = {"w": normal(6, 8) if transposed else normal(8, 6), "b": normal(6)}
+    assert imported([layer, NORM], weights | vectors(), (5, 8)) == ["MatMul", "Add"]
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_layer_of_batches_takes_in_its_normalization(biased):
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["l" if biased else "q"])]
+    nodes += [helper.make_node("Add", ["l", "b"], ["q"])] if biased else []
+    nodes += [helper.make_node("Reshape", ["q", "flat"], ["p"]), NORM]
+    weights = {"w": normal(8, 6), "b": normal(6), "flat": np.int64([-1, 6])}
+    assert imported(nodes, weights | vectors(), (2, 5, 8)) == ["MatMul", "Add", "StaticReshape"]
+
+
+def test_a_normalization_of_other_columns_stays():
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["q"]), helper.make_node("Reshape", ["q", "dims"], ["p"]), NORM]
+    weights = {"w": normal(8, 12), "dims": np.int64([-1, 6])}
+    assert "BatchNormInference" in imported(nodes, weights | vectors(), (5, 8))
+
+
+def test_a_normalization_behind_a_product_of_two_tensors_stays():
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "t"], ["p"]),
+        NORM,
+    ]
+    assert "BatchNormInference" in imported(nodes, vectors(), (6, 8))

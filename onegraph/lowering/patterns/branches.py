@@ -11,7 +11,8 @@ from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import DataType
 from ..emitter import Array, Emitter, Value, integers
 from ..layout import Order, moved
-from .table import again, made, rewrites
+from .norms import factor_and_shift
+from .table import again, known_inputs, made, rewrites
 
 F32 = DataType.f32
 PLAIN = ("data_format", "weights_format", "groups", "strides")
@@ -59,19 +60,17 @@ def _branch(emit: Emitter, value: LogicalTensor | None) -> Branch | None:
     norm = made(emit, value, "BatchNormInference")
     inner = value if norm is None else norm.inputs[0]
     op = made(emit, inner, "Convolution")
-    if op is not None and (_known(op) is None or op.attrs.get("auto_pad", "none") != "none"):
+    if op is not None and (known_inputs(op) is None or op.attrs.get("auto_pad", "none") != "none"):
         op = None
     src = inner if op is None else op.inputs[0]
     if src is None or (norm is None and op is None):
         return None
     if norm is None:
         return Branch(src, op, None, None)
-    vectors = _known(norm)
-    if vectors is None or src.shape is None or (op is None and norm.attrs.get("data_format", "NXC") != "NXC"):
+    found = factor_and_shift(norm)
+    if found is None or (op is None and norm.attrs.get("data_format", "NXC") != "NXC"):
         return None
-    gamma, beta, mean, variance = (array.astype(np.float64) for array in vectors)
-    factor = gamma / np.sqrt(variance + float(str(norm.attrs["epsilon"])))
-    return Branch(src, op, factor, beta - mean * factor)
+    return Branch(src, op, *found)
 
 
 def _image(emit: Emitter, branch: Branch) -> tuple[int, Order]:
@@ -80,15 +79,8 @@ def _image(emit: Emitter, branch: Branch) -> tuple[int, Order]:
     return (branch.src.id, ()) if found is None else (found[0].id, found[1])
 
 
-def _known(op: Op) -> list[Array] | None:
-    """All inputs of an op but the first, if they are known."""
-    arrays = [one.value for one in op.inputs[1:] if one is not None]
-    known = [array for array in arrays if array is not None]
-    return known if len(known) == len(arrays) else None
-
-
 def _weights(op: Op) -> Array:
-    known = _known(op)
+    known = known_inputs(op)
     assert known is not None
     return known[0]
 
@@ -129,7 +121,7 @@ def _place(small: Branch, op: Op) -> tuple[slice, ...] | None:
 def _arrays(branch: Branch) -> tuple[Array, Array | None]:
     """The weights and the bias of a Convolution that takes in the normalization behind it."""
     assert branch.op is not None
-    known = _known(branch.op)
+    known = known_inputs(branch.op)
     assert known is not None
     weights, bias = known[0], known[1] if len(known) > 1 else None
     if branch.factor is None or branch.shift is None:

@@ -7,10 +7,49 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...ir.op import LogicalTensor, Op
-from ..emitter import Emitter, Value, numbers
+from ...opset.dtypes import DataType
+from ..elementwise import binary
+from ..emitter import Array, Emitter, Value, numbers
 from ..movement import NATIVE, reshape
 from ..norms import group_norm, rms_norm
-from .table import contents, either, made, number, operand_of, rewrites
+from .table import again, contents, either, known_inputs, made, number, operand_of, rewrites
+
+
+def factor_and_shift(norm: Op) -> tuple[Array, Array] | None:
+    """What a BatchNormInference by known vectors multiplies each channel by, and then adds, in float64."""
+    vectors = known_inputs(norm)
+    if vectors is None:
+        return None
+    gamma, beta, mean, variance = (array.astype(np.float64) for array in vectors)
+    factor: Array = gamma / np.sqrt(variance + float(str(norm.attrs["epsilon"])))
+    return factor, beta - mean * factor
+
+
+@rewrites("BatchNormInference")
+def normalized_product(emit: Emitter, op: Op) -> Value | None:
+    """A MatMul by known weights and the normalization behind it as one MatMul and an Add."""
+    src, found = operand_of(op), factor_and_shift(op)
+    if found is None or src.shape is None or None in src.shape or op.outputs[0].dtype is not DataType.f32:
+        return None
+    if op.attrs.get("data_format", "NXC") != "NXC" and len(src.shape) != 2:
+        return None
+    (factor, shift), view = found, made(emit, src, "StaticReshape")
+    inner = src if view is None else operand_of(view)
+    total, shifts = made(emit, inner, "Add"), list[Array]()
+    for one, other in () if total is None else either(total):
+        if other.value is not None and other.value.shape == factor.shape:
+            inner, shifts = one, [other.value]
+    product = made(emit, inner, "MatMul")
+    known = None if product is None else known_inputs(product)
+    if product is None or known is None or known[0].ndim != 2 or (inner.shape or ())[-1:] != factor.shape:
+        return None
+    weights = known[0] * (factor.reshape(-1, 1) if product.attrs.get("transpose_b") else factor)
+    shift = sum((one * factor for one in (*known[1:], *shifts)), start=shift)
+    folded = [np.asarray(array, np.float32) for array in (weights, shift)]
+    if not all(np.isfinite(array).all() for array in folded):
+        return None
+    normal = binary(emit, "Add", again(emit, product, [product.inputs[0], folded[0]]), folded[1])
+    return normal if view is None else reshape(emit, normal, numbers(*[dim or 0 for dim in src.shape]))
 
 
 def _last_axes(op: Op) -> int | None:

@@ -42,6 +42,13 @@ def contents(value: Value | None) -> Array | None:
     return value
 
 
+def known_inputs(op: Op) -> list[Array] | None:
+    """All inputs of an op but the first, if they are known."""
+    arrays = [one.value for one in op.inputs[1:] if one is not None]
+    known = [array for array in arrays if array is not None]
+    return known if len(known) == len(arrays) else None
+
+
 def either(op: Op) -> Iterator[tuple[LogicalTensor, LogicalTensor]]:
     """The two inputs of an op in both orders."""
     first, second = op.inputs[0], op.inputs[1]
