@@ -24,7 +24,7 @@ MAX_UNROLLED = 1024
 # pool, or end in a signal at compile: it counts elements, and some bytes, in 32 bits.
 MAX_ELEMENTS = 2**29
 POOLED = range(64, MAX_ELEMENTS)
-# A MatMul of so few columns is slow, so that it sums several rows side by side first.
+# A sum of so few columns is slow, so that several rows are summed side by side first.
 FEW_COLUMNS, MANY_COLUMNS = 32, 512
 # For fewer elements, the reference kernel is as fast as a MatMul.
 MIN_ELEMENTS = 256
@@ -159,13 +159,14 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     before, count, after = shape
     given = parts.type(source).dtype
     assert given is not None
-    if after > 1 and given is dtype is F32 and count <= MAX_POOLED and math.prod(shape) in POOLED:
+    is_pooled = after > 1 and given is dtype is F32 and math.prod(shape) in POOLED
+    if is_pooled and count <= MAX_POOLED:
         return _add_pooled(parts, source, shape)
     is_narrow = 1 < after <= FEW_COLUMNS and MAX_POOLED < count < MAX_ELEMENTS
     if is_narrow and (together := _divisor(count, MANY_COLUMNS // after)) > 1:
         sums = _add_step(parts, parts.cast(source, F32), (before, count // together, together * after), F32)
         return parts.cast(_add_step(parts, sums, (before, together, after), F32), dtype)
-    most = _most_summed() if after == 1 else _most_multiplied()
+    most = MAX_POOLED if is_pooled else _most_summed() if after == 1 else _most_multiplied()
     if count > most and (after == 1 or count < MAX_ELEMENTS) and (width := _divisor(count, most)) >= MIN_ELEMENTS:
         sums = _add_step(parts, parts.cast(source, F32), (before * (count // width), width, after), F32)
         return parts.cast(_add_step(parts, sums, (before, count // width, after), F32), dtype)
