@@ -44,13 +44,14 @@ def one_convolution(emit: Emitter, op: Op) -> Value | None:
     small, large = sorted(branches, key=lambda branch: 0 if branch.op is None else _weights(branch.op).size)
     if large.op is None or (place := _place(small, large.op)) is None:
         return None
-    weights, bias = _arrays(large)
-    weights = np.array(weights)
-    extra, shift = (_identity(small, large.op), small.shift) if small.op is None else _arrays(small)
-    weights[place] += extra
+    with np.errstate(all="ignore"):
+        weights, bias = _arrays(large)
+        weights = np.array(weights)
+        extra, shift = (_identity(small, large.op), small.shift) if small.op is None else _arrays(small)
+        weights[place] += extra
+        shifts = [one for one in (bias, shift) if one is not None]
+        total = [np.asarray(np.sum(shifts, axis=0), np.float32)] if shifts else []
     give_back([_weights(branch.op) for branch in branches if branch.op is not None])
-    shifts = [one for one in (bias, shift) if one is not None]
-    total = [np.asarray(np.sum(shifts, axis=0), np.float32)] if shifts else []
     if not all(np.isfinite(array).all() for array in (weights, *total)):
         return None
     return again(emit, large.op, [large.src, weights, *total])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...arrays.mapped_files import give_back
 from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import DataType
 from ..elementwise import binary
@@ -21,8 +22,9 @@ def factor_and_shift(norm: Op) -> tuple[Array, Array] | None:
     if vectors is None:
         return None
     gamma, beta, mean, variance = (array.astype(np.float64) for array in vectors)
-    factor: Array = gamma / np.sqrt(variance + float(str(norm.attrs["epsilon"])))
-    return factor, beta - mean * factor
+    with np.errstate(all="ignore"):  # what is not finite is left to the ops themselves
+        factor: Array = gamma / np.sqrt(variance + float(str(norm.attrs["epsilon"])))
+        return factor, beta - mean * factor
 
 
 @rewrites("BatchNormInference")
@@ -43,9 +45,11 @@ def normalized_product(emit: Emitter, op: Op) -> Value | None:
     known = None if product is None else known_inputs(product)
     if product is None or known is None or known[0].ndim != 2 or (inner.shape or ())[-1:] != factor.shape:
         return None
-    weights = known[0] * (factor.reshape(-1, 1) if product.attrs.get("transpose_b") else factor)
-    shift = sum((one * factor for one in (*known[1:], *shifts)), start=shift)
-    folded = [np.asarray(array, np.float32) for array in (weights, shift)]
+    with np.errstate(all="ignore"):
+        weights = known[0] * (factor.reshape(-1, 1) if product.attrs.get("transpose_b") else factor)
+        shift = sum((one * factor for one in (*known[1:], *shifts)), start=shift)
+        folded = [np.asarray(array, np.float32) for array in (weights, shift)]
+    give_back(known)
     if not all(np.isfinite(array).all() for array in folded):
         return None
     normal = binary(emit, "Add", again(emit, product, [product.inputs[0], folded[0]]), folded[1])
