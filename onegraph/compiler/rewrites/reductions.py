@@ -186,7 +186,10 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
 
 
 def _add_pooled(parts: Parts, source: Source, shape: Dims) -> Source:
-    """Add the sum as an AvgPool times the size of its window: a power of two, so that both are exact."""
+    """Add the sum as an AvgPool times the size of its window.
+
+    The size is a power of two, so that both steps are exact unless the mean is below the normal numbers, 1.2e-38.
+    """
     before, count, after = shape
     window = 1 << (count - 1).bit_length()
     seen = parts.reshape(source, (before, count, 1, after))
