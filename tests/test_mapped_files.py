@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.arrays.mapped_files import LEAST_BYTES, MappedFile, file_of, give_back, pages_of, refuse_shortened
+from onegraph._util.mapped_file import MappedFile
+from onegraph.arrays.mapped_files import LEAST_BYTES, file_of, give_back, pages_of, refuse_shortened
 
 NUMBERS = np.arange(LEAST_BYTES, dtype=np.float32)
 

@@ -13,6 +13,7 @@ import pytest
 
 import onegraph as og
 from onegraph._util import disk_cache
+from onegraph.arrays.mapped_files import file_of
 from onegraph.builder import origin
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -286,15 +287,17 @@ def test_files_that_others_may_write_are_ignored(folder, path):
 
 
 def replaced(folder, change):
-    """Change the kept program, with the right digest."""
+    """Change the kept program, with the right checksum."""
     file = program_file(folder)
     key = file.name.removesuffix(disk_cache.SUFFIX)
     data = disk_cache.find(key)
     sizes = [int.from_bytes(data[at : at + 8], "little") for at in (0, 8, 16)]
-    whole = json.loads(data[24 : 24 + sizes[0]])
+    begin = 64 + sizes[0]
+    end = begin + sizes[1]
+    whole = json.loads(bytes(data[begin:end]))
     change(whole)
     text = json.dumps(whole).encode()
-    disk_cache.keep(key, len(text).to_bytes(8, "little") + data[8:24] + text + data[24 + sizes[0] :])
+    disk_cache.keep(key, data[:8], len(text).to_bytes(8, "little"), data[16:begin], text, data[end:])
 
 
 def changed_in(*places, to):
@@ -358,11 +361,38 @@ def test_the_files_together_are_limited(folder, path, monkeypatch, tmp_path):
 
 
 def test_large_computed_constants_are_not_kept(folder, path, monkeypatch):
-    from onegraph.runtime import program_writer
-
-    monkeypatch.setattr(program_writer, "MOST_BYTES", 64)
+    monkeypatch.setattr(disk_cache, "MOST_BYTES", 64)
     compiled(path)
     assert not compiled(path)[1]
+
+
+def test_computed_weights_lie_in_the_kept_file(folder, tmp_path):
+    """Products with a normalization behind them have other weights than the file of the model."""
+    weights = RNG.standard_normal((1024, 1200), np.float32) / 32  # long enough to be written in a thread
+    gamma, beta, mean, variance = RNG.uniform(0.5, 1.5, (4, 1200)).astype(np.float32)
+    arrays = {"weights": weights, "gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
+    nodes = [
+        helper.make_node("MatMul", ["x", "weights"], ["product"]),
+        helper.make_node("BatchNormalization", ["product", "gamma", "beta", "mean", "variance"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (8, c)) for n, c in (("x", 1024), ("y", 1200))]
+    initializers = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], initializers)
+    path = tmp_path / "product.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    first, was_kept = compiled(path)
+    for thread in threading.enumerate():
+        if thread.name == "onegraph cache":
+            thread.join()
+    second, is_kept = compiled(path)
+    assert (was_kept, is_kept) == (False, True)
+    constants = second._programs.find({}).program.placement.constants.values()
+    own = next(array for array in constants if array.shape == weights.shape)
+    assert file_of(own).path == str(program_file(folder))
+    x = RNG.standard_normal((8, 1024), np.float32)
+    wanted = (x.astype(np.float64) @ weights - mean) / np.sqrt(variance + 1e-5) * gamma + beta
+    np.testing.assert_allclose(second(x), wanted, rtol=1e-4, atol=1e-4)
+    assert second(x).tobytes() == first(x).tobytes()
 
 
 def test_transformed_weights_are_made_of_the_weights_in_the_file(folder, tmp_path):

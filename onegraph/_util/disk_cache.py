@@ -1,8 +1,9 @@
 """Keeps what was measured and compiled in files, for later processes.
 
-A file has the digest of its contents. A file that is damaged, of another program or too long is ignored, and so is a
+A file has a checksum of its contents. A file that is damaged, of another program or too long is ignored, and so is a
 file that another user owns or may write to. The reader checks what it gets against the program that it belongs to, and
-computes it anew if it does not fit. Several processes may use the folder at once: a file is replaced as a whole.
+computes it anew if it does not fit. Several processes may use the folder at once: a file is replaced as a whole, so
+the contents of one that is mapped stay as they are.
 """
 
 from __future__ import annotations
@@ -10,20 +11,21 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from ..errors import ArgumentError
-from .interpreter_tricks import blake2b
+from .mapped_file import MappedFile
 from .paths import path_of
 
 VARIABLE = "ONEGRAPH_CACHE"  # the folder; empty for none
 SUFFIX = ".onegraph"
-HEADER = b"onegraph cache 1\n"
-DIGEST = 32  # bytes, in hexadecimal digits
-MOST_BYTES = 1 << 25  # of a file
+HEADER = 64  # bytes, so that what is aligned in the data is aligned in memory too
+MOST_BYTES = 1 << 27  # of a file
 MOST_FILES = 512
-MOST_BYTES_TOGETHER = 1 << 28  # of all files
+MOST_BYTES_TOGETHER = 1 << 30  # of all files
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _chosen: list[Path | None] = []  # what the program has set, otherwise empty
 
@@ -61,44 +63,45 @@ def set_cache_folder(folder: object) -> None:
     _chosen[:] = [None if path is None else path.absolute()]
 
 
-def find(key: str) -> bytes | None:
-    """The data that was kept under a key; None if there is none, or it cannot be read.
+def find(key: str) -> memoryview | None:
+    """The data that was kept under a key, in a mapped file; None if there is none, or it cannot be read.
 
     Args:
-        key: hexadecimal digits.
+        key: at most 32 hexadecimal digits.
     """
     folder = get_cache_folder()
     if folder is None:
         return None
     with suppress(OSError):
+        path = _file(folder, key)
         # Opening a pipe must not wait.
-        descriptor = os.open(_file(folder, key), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb", buffering=0) as file:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb", buffering=0):
             status = os.fstat(descriptor)
             is_own = status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS
-            if not stat.S_ISREG(status.st_mode) or not is_own or status.st_size > MOST_BYTES:
+            if not stat.S_ISREG(status.st_mode) or not is_own or not HEADER <= status.st_size <= MOST_BYTES:
                 return None
-            found = file.read()
-            body = found[len(HEADER) + DIGEST :]
-            if found.startswith(_head(key, body)):
+            mapped = MappedFile.of(descriptor, path)
+            body = memoryview(mapped)[HEADER:]
+            if mapped[:HEADER] == _head(key, [body]):
                 os.utime(descriptor)  # the files that were not used for longest are removed first
                 return body
     return None
 
 
-def keep(key: str, data: bytes) -> None:
-    """Keep data under a key. Does nothing if the file cannot be written, or would be too long."""
+def keep(key: str, *data: bytes | memoryview) -> None:
+    """Keep data, given in parts, under a key. Does nothing if the file cannot be written, or would be too long."""
     folder = get_cache_folder()
-    if folder is None or len(HEADER) + DIGEST + len(data) > MOST_BYTES:
+    if folder is None or HEADER + sum(map(len, data)) > MOST_BYTES:
         return
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = folder / f".{key}.{os.getpid()}.{threading.get_ident()}"
+        draft = folder / f".{key}.{os.getpid()}.{threading.get_ident()}{SUFFIX}"
         try:
             # Not flushed to the disk, which may take long: what a crash damages is ignored.
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(_head(key, data))
-                file.write(data)
+                for part in (_head(key, data), *data):
+                    file.write(part)
             draft.replace(_file(folder, key))
         finally:
             draft.unlink(missing_ok=True)
@@ -109,11 +112,12 @@ def _file(folder: Path, key: str) -> Path:
     return folder / f"{key}{SUFFIX}"
 
 
-def _head(key: str, body: bytes) -> bytes:
+def _head(key: str, data: Sequence[bytes | memoryview]) -> bytes:
     """What stands before the data in the file of a key."""
-    digest = blake2b(key.encode(), digest_size=DIGEST // 2)
-    digest.update(body)
-    return HEADER + digest.hexdigest().encode()
+    checksum = 0
+    for part in data:
+        checksum = zlib.crc32(part, checksum)
+    return f"onegraph cache 2 {key} {checksum:08x}\n".encode().ljust(HEADER)
 
 
 def _limit(folder: Path) -> None:

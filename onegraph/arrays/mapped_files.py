@@ -1,4 +1,4 @@
-"""Maps files into memory, and gives the pages of arrays in them back to the system.
+"""Knows the arrays that lie in mapped files, and gives their pages back to the system.
 
 Pages that are given back cost nothing but time: the system reads them from the file again when they are needed.
 """
@@ -6,63 +6,17 @@ Pages that are given back cost nothing but time: the system reads them from the 
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._util.mapped_file import MappedFile
 from ..errors import FormatError
 from ..ir.op import Array
 
 # Arrays of fewer bytes share pages with others, or are about as small as the pages of their ends.
 LEAST_BYTES = 1 << 16
-
-
-Identity = tuple[int, ...]
-
-
-def identity_of(status: os.stat_result) -> Identity:
-    """The identity of a file and of its contents: whoever writes to the file changes the last number."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-class MappedFile(mmap.mmap):
-    """The contents of a regular file, which cannot be written through it.
-
-    Attributes:
-        path: the path of the file, for messages.
-        address: of the first byte.
-        identity: of the file, and of its contents when it was mapped.
-    """
-
-    path: str
-    address: int
-    identity: Identity
-
-    @classmethod
-    def of(cls, descriptor: int, path: object) -> MappedFile:
-        """Map a whole file that is open for reading and not empty."""
-        made = cls(descriptor, 0, access=mmap.ACCESS_READ)
-        made.path = str(path)
-        made.address = _address(np.frombuffer(made, np.uint8))
-        made.identity = identity_of(os.fstat(descriptor))
-        return made
-
-    def array(self, offset: int, shape: Iterable[int], dtype: np.dtype[Any]) -> Array:
-        """The numbers at a place of the file, without a copy. The place need not be aligned to the data type."""
-        dims = tuple(shape)
-        memory: Any = self
-        array: Array = np.ndarray(dims, dtype, memory, offset)
-        return array
-
-    def give_back(self) -> None:
-        """Give all pages back to the system."""
-        self._give_back(0, len(self))
-
-    def _give_back(self, offset: int, size: int) -> None:
-        if hasattr(mmap, "MADV_DONTNEED"):  # Windows has no madvise
-            self.madvise(mmap.MADV_DONTNEED, offset, size)
 
 
 class Pages(NamedTuple):
@@ -96,7 +50,7 @@ def give_back(arrays: Iterable[Array]) -> None:
     for array in arrays:
         pages, file = pages_of(array), file_of(array)
         if pages is not None and file is not None:
-            file._give_back(pages.address - file.address, pages.size)
+            file.give_back_part(pages.address - file.address, pages.size)
 
 
 def refuse_shortened(arrays: Iterable[Array]) -> None:

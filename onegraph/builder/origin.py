@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from .._util import disk_cache
 from .._util.interpreter_tricks import blake2b
+from .._util.mapped_file import Identity, MappedFile, identity_of
 from .._version import __version__
-from ..arrays.mapped_files import Identity, MappedFile, identity_of
 from .graph import DataGraph
 
 FORM = 1
@@ -71,12 +71,12 @@ def is_known(key: str | None) -> bool:
     return key is not None and files_of(disk_cache.find(key)) is not None
 
 
-def files_of(kept: bytes | None) -> list[tuple[str, Identity]] | None:
+def files_of(kept: bytes | memoryview | None) -> list[tuple[str, Identity]] | None:
     """The paths and identities of a model's files; None if one has changed."""
     if kept is None:
         return None
     with suppress(OSError, ValueError, TypeError):
-        files = [(path, tuple(identity)) for path, identity in json.loads(kept)]
+        files = [(path, tuple(identity)) for path, identity in json.loads(bytes(kept))]
         if all(identity_of(os.stat(path)) == identity for path, identity in files):
             return files
     return None

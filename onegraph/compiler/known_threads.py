@@ -48,7 +48,7 @@ def find_counts(key: str, count: int, limit: int) -> Counts | None:
         limit: the most threads.
     """
     kept = disk_cache.find(key)
-    texts = [] if kept is None else kept.split()
+    texts = [] if kept is None else bytes(kept).split()
     if len(texts) != count or not all(text in _TEXTS[: limit + 1] for text in texts):
         return None
     return [_TEXTS.index(text) or None for text in texts]

@@ -6,19 +6,19 @@ The process neither reads and lowers the graph nor searches and measures. It onl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._util.mapped_file import MappedFile
 from .._util.processor_share import Share
 from .._util.validation import integer
-from ..arrays.mapped_files import MappedFile
-from ..arrays.ndarrays import aligned_empty
 from ..builder.graph import DataGraph
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import MAX_THREADS
 from ..compiler.lowered import Step, Value
+from ..compiler.memory_planner import aligned
 from ..compiler.steps import CompiledStep, Ending, NumpyStep
 from ..compiler.transformed_weights import LAYOUTS, transformed_weights
 from ..errors import OneGraphError
@@ -49,7 +49,7 @@ class KeptProgram(Program):
     """
 
     def __init__(
-        self, data: bytes, files: Sequence[MappedFile], options: Options, read: Callable[[], DataGraph]
+        self, data: memoryview, files: Sequence[MappedFile], options: Options, read: Callable[[], DataGraph]
     ) -> None:
         self._read = read
         try:
@@ -57,8 +57,8 @@ class KeptProgram(Program):
         except (OneGraphError, LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise NotKeptError(str(error)) from error
 
-    def _restore(self, data: bytes, files: Sequence[MappedFile], options: Options) -> None:
-        whole, self._described, own = _sections(data)
+    def _restore(self, data: memoryview, files: Sequence[MappedFile], options: Options) -> None:
+        own, whole, self._described = _sections(data)
         kept = json.loads(whole)
         super().__init__(_interface(kept), Share(*kept["share"]))
         self.placement = _placement(self.graph, kept, [*files, own])
@@ -88,19 +88,15 @@ class KeptProgram(Program):
         return tuple(_kept_report(index, one) for index, one in enumerate(json.loads(self._described)))
 
 
-def _sections(data: bytes) -> Iterator[Any]:
-    """The program and the reports as JSON, and the constants at an address that the library bears."""
+def _sections(data: memoryview) -> tuple[Array, bytes, bytes]:
+    """The constants, which stay in the file, and the program and the reports as JSON."""
     sizes = [int.from_bytes(data[at : at + 8], "little") for at in (0, 8, 16)]
-    at = 24
-    if at + sum(sizes) != len(data):
+    begin = aligned(24)
+    if begin + sum(sizes) != len(data):
         raise NotKeptError("another size")
-    for size in sizes[:2]:
-        yield data[at : at + size]
-        at += size
-    own = aligned_empty((sizes[2],), np.dtype(np.uint8))
-    own[...] = np.frombuffer(data, np.uint8, sizes[2], at)
-    own.flags.writeable = False
-    yield own
+    middle = begin + sizes[0]
+    own = np.frombuffer(data[begin:middle], np.uint8)
+    return own, bytes(data[middle : middle + sizes[1]]), bytes(data[middle + sizes[1] :])
 
 
 def _interface(kept: Json) -> DataGraph:

@@ -7,11 +7,13 @@ every value, the numbers of threads, the report. Constants that lie in mapped fi
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..arrays.mapped_files import MappedFile, file_of
+from .._util import disk_cache
+from .._util.mapped_file import MappedFile
+from ..arrays.mapped_files import file_of
 from ..compiler.lowered import Value
 from ..compiler.memory_planner import aligned
 from ..compiler.numpy_steps import store
@@ -25,7 +27,6 @@ from .compiled_program import CompiledProgram
 from .kept_partitions import Json, NotKeptError, described
 
 PLAIN, COPY = "", "copy"  # how constants are made
-MOST_BYTES = 1 << 24  # of constants that are no part of a file
 SMALL_BYTES = 1 << 10  # of the contents of an input that decides a shape
 
 
@@ -42,7 +43,7 @@ class _Constants:
         file = file_of(array)
         if file is None:
             at, self.size = self.size, aligned(self.size + array.nbytes)
-            if self.size > MOST_BYTES:
+            if self.size > disk_cache.MOST_BYTES:
                 raise NotKeptError("too many bytes of constants")
             array = np.ascontiguousarray(array)
             self.own.append(array)
@@ -54,18 +55,15 @@ class _Constants:
             where = found[0], address_of(array) - file.address
         return [*where, dtype.value, array.shape, array.strides]
 
-    def contents(self) -> bytes:
-        """The bytes."""
-        whole = bytearray(self.size)
-        at = 0
+    def contents(self) -> Iterator[memoryview | bytes]:
+        """The bytes, in parts."""
         for array in self.own:
-            whole[at : at + array.nbytes] = array.tobytes()
-            at = aligned(at + array.nbytes)
-        return bytes(whole)
+            yield array.reshape(-1).view(np.uint8).data
+            yield bytes(aligned(array.nbytes) - array.nbytes)
 
 
-def written(program: CompiledProgram, files: Sequence[MappedFile]) -> bytes:
-    """A program as bytes.
+def written(program: CompiledProgram, files: Sequence[MappedFile]) -> list[bytes | memoryview]:
+    """A program as bytes, in parts: the sizes, the constants, the program, the reports.
 
     Args:
         program: the program.
@@ -114,9 +112,9 @@ def written(program: CompiledProgram, files: Sequence[MappedFile]) -> bytes:
         sections = [json.dumps(one, separators=(",", ":")).encode() for one in (whole, reports)]
     except (TypeError, ValueError):
         raise NotKeptError("an attribute is no plain data") from None
-    sections.append(constants.contents())
-    head = b"".join([len(one).to_bytes(8, "little") for one in sections])
-    return head + b"".join(sections)
+    sizes = constants.size, *map(len, sections)
+    head = b"".join([size.to_bytes(8, "little") for size in sizes])
+    return [head.ljust(aligned(len(head))), *constants.contents(), *sections]
 
 
 def _end(named: tuple[str, LogicalTensor]) -> Json:

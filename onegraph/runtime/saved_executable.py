@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from .._util.mapped_file import identity_of
 from .._util.validation import integer
-from ..arrays.mapped_files import file_of, identity_of
+from ..arrays.mapped_files import file_of
 from ..builder.graph import DataGraph
 from ..builder.origin import is_known, key_of, origin_of
 from ..errors import ArgumentError, FormatError

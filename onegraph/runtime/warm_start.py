@@ -1,18 +1,19 @@
 """Finds the program that an earlier process has compiled for the same model, and keeps programs for later ones.
 
-A program belongs to a model, the options of the compilation, the library and the processor. It has no weights: these
-stay in the files of the model.
+A program belongs to a model, the options of the compilation, the library and the processor. It has the weights that
+were computed; all others stay in the files of the model.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from .._util import disk_cache
-from ..arrays.mapped_files import Identity, MappedFile, identity_of
+from .._util.mapped_file import Identity, MappedFile, identity_of
 from ..builder.graph import DataGraph
 from ..builder.origin import Origin, digest, files_of
 from ..capi.caches import get_compiled_partition_cache_capacity, programs_keep_constants
@@ -23,6 +24,8 @@ from ..native.library import HASHES_CONSTANTS
 from .compile_options import Options
 from .executable import RECORDERS, Executable
 from .kept_partitions import NotKeptError
+
+LONG = 1 << 22  # bytes; more are written in a thread, because that takes longer than a first result
 
 
 def find(key: str, options: Options, read: Callable[[], DataGraph]) -> Executable | None:
@@ -57,8 +60,16 @@ def keep(origin: Origin, executable: Executable) -> None:
     with suppress(NotKeptError, OneGraphError):
         data = written(program, origin.files)
         files = [(os.path.realpath(file.path), file.identity) for file in origin.files]
-        disk_cache.keep(_program_key(origin.key, options), data)
-        disk_cache.keep(origin.key, json.dumps(files).encode())
+        key = _program_key(origin.key, options)
+
+        def write() -> None:
+            disk_cache.keep(key, *data)
+            disk_cache.keep(origin.key, json.dumps(files).encode())
+
+        if sum(map(len, data)) < LONG:
+            write()
+        else:
+            threading.Thread(target=write, name="onegraph cache").start()
 
 
 def _is_usable() -> bool:

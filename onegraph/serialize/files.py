@@ -11,8 +11,8 @@ import numpy as np
 
 from .._util.atomic_write import Write, write_together
 from .._util.exact_types import has_type
+from .._util.mapped_file import MappedFile
 from .._util.paths import path_of
-from ..arrays.mapped_files import MappedFile
 from ..arrays.ndarrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
 from ..ir.op import Array

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..._util.exact_types import has_type
+from ..._util.mapped_file import MappedFile
 from ..._util.paths import path_of
-from ...arrays.mapped_files import MappedFile
 from ...errors import ArgumentError, FormatError
 from ...graph import Graph
 from ...ir.op import Array

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...arrays.mapped_files import LEAST_BYTES, MappedFile
+from ..._util.mapped_file import MappedFile
+from ...arrays.mapped_files import LEAST_BYTES
 from ...arrays.ndarrays import aligned_empty
 from ...errors import FormatError
 from ...ir.op import Array
