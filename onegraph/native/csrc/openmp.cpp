@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -142,12 +143,13 @@ std::int64_t busy_time() {
     char line[512];
     while (std::fgets(line, sizeof line, file)) {
         unsigned cpu;
-        long long user, nice, system, idle, wait, irq, softirq, steal;
-        if (std::sscanf(line, "cpu%u %lld %lld %lld %lld %lld %lld %lld %lld", &cpu, &user, &nice, &system, &idle, &wait,
-                    &irq, &softirq, &steal)
-                != 9)
+        long long user, nice, system, idle, wait, irq, softirq;
+        if (std::sscanf(line, "cpu%u %lld %lld %lld %lld %lld %lld %lld", &cpu, &user, &nice, &system, &idle, &wait,
+                    &irq, &softirq)
+                != 8)
             continue;
-        if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set)) ticks += user + nice + system + irq + softirq + steal;
+        // Time that a virtual machine's host gives to others is not counted: shorter spinning would not get it back.
+        if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set)) ticks += user + nice + system + irq + softirq;
     }
     std::fclose(file);
     return ticks * (1'000'000'000 / sysconf(_SC_CLK_TCK));
@@ -158,6 +160,20 @@ std::int64_t own_time() {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return std::int64_t {time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
+
+// How many threads of all programs want a processor of the machine now; INT_MAX if that is not known.
+int runnable() {
+    std::FILE *file = std::fopen("/proc/loadavg", "re");
+    if (!file) return INT_MAX;
+    int count = INT_MAX;
+    if (std::fscanf(file, "%*s %*s %*s %d/", &count) != 1) count = INT_MAX;
+    std::fclose(file);
+    return count;
+}
+
+// Whether another program keeps a thread of a team waiting. A virtual machine's host may do that too. Then sleeping at
+// barriers is of no use, and slow, because waking up a virtual processor may take 100 microseconds.
+bool is_disturbed(int count) { return !side_by_side(count) && runnable() > count; }
 
 // What other programs do on the processors of this thread.
 class Others {
@@ -209,8 +225,8 @@ void adapt_waiting(int count) noexcept {
         const double left = processors() - count;
         const std::optional<double> used = others.processors();
         if (crowd.exists()) {
-            if (used && *used < left + 0.3 && side_by_side(count)) crowd.dismiss();
-        } else if ((used && *used > left + 0.5) || !side_by_side(count)) {
+            if (used && *used < left + 0.3 && !is_disturbed(count)) crowd.dismiss();
+        } else if ((used && *used > left + 0.5) || is_disturbed(count)) {
             // libgomp counts the threads of this run's team, and all but the first of a region of another thread.
             crowd.gather(std::max(processors() - count, 0) + 2);
         }
