@@ -415,6 +415,17 @@ def test_names_of_implementations(model, capfd):
     assert capfd.readouterr().out == ""  # the library prints in another process
 
 
+def test_names_beside_partitions_of_several_steps():
+    """A large Concat has a step for each source."""
+    g = og.Graph()
+    parts = [g.relu(g.input(name, "f32", (16, 400, 8))) for name in "ab"]
+    whole = g.concat(*parts, axis=2)
+    g.output("y", g.softmax(g.matmul(whole, g.constant(np.ones((16, 16), F32))), axis=-1))
+    facts = g.compile().report(implementations=True)
+    found = {part.kinds[-1]: part.implementation.split()[0] for part in facts.partitions if part.implementation}
+    assert found == {"ReLU": "eltwise", "MatMul": "matmul", "SoftMax": "softmax"}
+
+
 def test_starts_the_worker_once(model, monkeypatch):
     model.report(implementations=True)
     monkeypatch.setattr(subprocess, "run", None)
@@ -454,6 +465,9 @@ onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src,,,4,0.1
 onegraph_partition,done
 onegraph_partition,3
 onegraph_partition,done
+onegraph_partition,2
+onednn_verbose,exec,cpu,eltwise,jit:avx512_core,undef,src,,,4,0.1
+onegraph_partition,done
 onegraph_partition,end""".splitlines()
-    names = dict(implementation_names.parse(lines))
-    assert names == {0: "convolution jit:avx512_core", 2: "reorder jit:uni, matmul gemm:jit:f32", 3: ""}
+    names = implementation_names.parse(lines)
+    assert names == {0: "convolution jit:avx512_core", 2: "reorder jit:uni, matmul gemm:jit:f32, eltwise jit:avx512_core", 3: ""}

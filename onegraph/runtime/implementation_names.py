@@ -11,7 +11,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -55,24 +55,24 @@ def implementation_names(program: Program, policy: str, fpmath_mode: str) -> dic
         words = done.stderr.decode(errors="replace").strip().splitlines()
         last = words[-1] if words else f"exit status {done.returncode}"
         raise UnsupportedError(f"implementation names: the process that finds them failed: {shown(last)}")
-    return dict(parse(lines))
+    return parse(lines)
 
 
-def parse(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Pairs of the index of a partition and an implementation name, from the output of the separate process."""
-    index, found = None, dict[str, None]()
+def parse(lines: list[str]) -> dict[int, str]:
+    """The implementation names of each partition, which may have several steps, from the output of the process."""
+    index, found, whole = None, dict[str, None](), dict[int, dict[str, None]]()
     for line in lines:
         if line.startswith(MARK):
-            if index is not None:
-                yield index, ", ".join(found)
             number = line.removeprefix(MARK)
-            index, found = int(number) if number.isdigit() else None, {}
+            index = int(number) if number.isdigit() else None
+            found = {} if index is None else whole.setdefault(index, {})
         elif index is not None and line.startswith("onednn_verbose,"):
             # onednn_verbose[,v1[,primitive]],exec,cpu,<primitive>,<implementation>,...
             before, _, after = line.partition(",exec,")
             fields = after.split(",")
             if len(fields) > 3 and "graph" not in before.split(","):
                 found[f"{fields[1]} {fields[2]}"] = None
+    return {number: ", ".join(names) for number, names in whole.items()}
 
 
 def main() -> None:
@@ -86,11 +86,10 @@ def main() -> None:
 def run(graph: DataGraph, policy: str, fpmath_mode: str, threads: Mapping[int, int]) -> None:
     """Compile the graph, run its partitions on zeroed arrays, and print marks around each second execution."""
     program = CompiledProgram(graph, policy=policy, fallback=True, fpmath_mode=fpmath_mode, threads=threads)
-    owners = [report.index for report in program.reports if report.threads is not None]
     with program.check_out().blank() as plan:
-        for step, index in enumerate(owners):
+        for step, compiled in enumerate(program.steps):
             plan.run_steps(step, step + 1)  # prepares constants
-            say(f"{MARK}{index}")
+            say(f"{MARK}{compiled.note}")
             plan.run_steps(step, step + 1)
             say(DONE)
     say(END)
