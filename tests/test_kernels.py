@@ -111,6 +111,24 @@ def test_casts_turn_windows_of_weights(shape, threads):
     assert (memory == given.astype(BF16).transpose(2, 3, 0, 1)).all()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 100, 1025, 2100])
+def test_rows_are_copied_into_parts_of_rows(channels, dtype, threads):
+    """As a Concat copies each of its sources; the shares of threads begin and end within rows."""
+    shape, room = (3, 23000 // channels // 3, channels), channels + 21
+    whole = np.full((*shape[:2], room), 7, dtype)
+    given = (np.arange(np.prod(shape)) % 2048).reshape(shape).astype(dtype)
+    run("cast", given, whole[..., 11:-10], threads=threads)
+    assert (whole[..., 11:-10] == given).all()
+    assert (whole[..., :11] == 7).all()
+    assert (whole[..., -10:] == 7).all()
+    back = np.full((*shape[:2], room), 7, dtype)
+    run("cast", whole[..., 11:-10], back[..., 1 : channels + 1], threads=threads)
+    assert (back[..., 1 : channels + 1] == given).all()
+    assert (back == 7).sum() >= back.size - given.size
+
+
 def test_casts_leave_gaps_alone():
     whole = np.full(76, -1, np.float16)
     laid = strided(whole, (4, 6), (20, 3))

@@ -42,13 +42,16 @@ private:
     };
 
     void merge_axes();
+    bool copies_rows() const;
     void divide_last_axis();
     void compute(char *const *addresses, std::size_t begin, std::size_t end) const;
 
+    int kind_;
     std::size_t count_, total_ = 1; // numbers of tensors and of elements of the result
     std::vector<Axis> axes_; // at least one; a row goes along the last one
     dnnl_data_type_t types_[MOST];
     Row row_;
+    std::size_t copied_; // bytes of a row if rows are only copied, otherwise 0
 };
 
 // Several elementwise ops on dense tensors of one size, on single numbers and on rows along the last axis, which reads and

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -13,7 +14,8 @@
 namespace onegraph {
 namespace {
 
-constexpr std::size_t SHORT = 16; // elements of a row; a longer axis with strides takes less time
+constexpr std::size_t SHORT = 16; // elements of a row, bytes of a copied one; a longer axis with strides takes less time
+constexpr std::size_t LONG = 8192; // bytes of a row that are worth a call
 constexpr std::size_t PIECE = 4096; // elements of a piece of rows; its cache lines stay in the first cache
 
 Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
@@ -22,9 +24,26 @@ Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
     throw std::invalid_argument("no kernel for these data types");
 }
 
+// Copies rows of `size` bytes whose beginnings lie `to` and `from` bytes apart. A call for each row takes as long as
+// copying 100 bytes.
+void copy_rows(char *target, Bytes to, const char *source, Bytes from, std::size_t size, std::size_t rows) {
+    constexpr std::size_t CHUNK = 16;
+    for (; rows > 0; rows--, target += to, source += from) {
+        std::size_t done = 0;
+        for (; done + CHUNK <= size; done += CHUNK)
+            std::memcpy(target + done, source + done, CHUNK);
+        if (done == size) continue;
+        if (size >= CHUNK)
+            std::memcpy(target + size - CHUNK, source + size - CHUNK, CHUNK); // some bytes a second time
+        else
+            for (; done < size; done += sizeof(Half))
+                std::memcpy(target + done, source + done, sizeof(Half));
+    }
+}
+
 } // namespace
 
-Kernel::Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors) : count_(count) {
+Kernel::Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors) : kind_(kind), count_(count) {
     if (count > MOST) throw std::invalid_argument("too many tensors");
     for (std::size_t i = 0; i < count; i++)
         types_[i] = tensors[i]->data_type;
@@ -41,6 +60,15 @@ Kernel::Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *
         if (made.size != 1) axes_.push_back(made);
     }
     merge_axes();
+    const std::size_t row = axes_.back().size * size_of(types_[0]);
+    copied_ = copies_rows() && axes_.size() > 1 && row <= LONG ? row : 0;
+}
+
+// Whether the elements along the last axis are copied from one place to another, where they lie side by side too.
+bool Kernel::copies_rows() const {
+    const auto size = static_cast<Bytes>(size_of(types_[0]));
+    const Axis &last = axes_.back();
+    return kind_ == onegraph_cast && types_[0] == types_[1] && last.strides[0] == size && last.strides[1] == size;
 }
 
 // Orders the axes as the result lies in memory, and merges neighbours that are one axis for every tensor.
@@ -65,7 +93,8 @@ void Kernel::merge_axes() {
     axes_ = std::move(merged);
     const auto is_shorter = [](const Axis &a, const Axis &b) { return a.size < b.size; };
     const auto longest = std::max_element(axes_.begin(), axes_.end(), is_shorter);
-    if (axes_.back().size < SHORT) std::rotate(longest, longest + 1, axes_.end());
+    const bool is_short = axes_.back().size * (copies_rows() ? size_of(types_[0]) : 1) < SHORT;
+    if (is_short) std::rotate(longest, longest + 1, axes_.end());
     divide_last_axis();
 }
 
@@ -109,9 +138,20 @@ void Kernel::compute(char *const *addresses, std::size_t begin, std::size_t end)
             pointers[i] += steps * axes_[axis].strides[i];
     };
     while (begin < end) {
-        const std::size_t some = std::min(end - begin, axes_[last].size - places[last]);
-        row_(pointers, axes_[last].strides, some, types_);
-        begin += some;
+        const Axis &row = axes_[last];
+        std::size_t rows = copied_ && places[last] == 0 ? (end - begin) / row.size : 0;
+        if (rows > 0) {
+            const Axis &next = axes_[last - 1];
+            rows = std::min(rows, next.size - places[last - 1]);
+            copy_rows(pointers[1], next.strides[1], pointers[0], next.strides[0], copied_, rows);
+            begin += rows * row.size;
+            advance(last - 1, static_cast<Bytes>(rows - 1));
+            places[last - 1] += rows - 1;
+        } else {
+            const std::size_t some = std::min(end - begin, row.size - places[last]);
+            row_(pointers, row.strides, some, types_);
+            begin += some;
+        }
         if (begin == end) break;
         advance(last, -static_cast<Bytes>(places[last]));
         places[last] = 0;
