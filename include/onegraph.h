@@ -125,6 +125,14 @@ enum {
     onegraph_pointwise = 10, // f32, f16, bf16: several ops of the next list; a result may share memory with an input
     onegraph_attention = 11, // f32, f16, bf16: attention or its gradient; see Attention in kernels.h
     onegraph_winograd = 12, // f32: a transform of a convolution; see Winograd in kernels.h
+    onegraph_recurrence = 13, // f32: a layer of a recurrent network; see Recurrence in kernels.h
+};
+// kernels: the places of the numbers of onegraph_recurrence.
+enum onegraph_recurrence_number {
+    onegraph_recurrence_gates = 0, // 4 for an LSTM, 3 for a GRU, 1 for a plain network
+    onegraph_recurrence_relu = 1, // 1 for a plain network with ReLU in the place of tanh
+    onegraph_recurrence_reversed = 2, // bit d: direction d begins with the last step
+    onegraph_recurrence_level = 3, // the highest instruction set: as onegraph_attention_level
 };
 // kernels: the places of the numbers of onegraph_winograd.
 enum onegraph_winograd_number {
@@ -196,7 +204,7 @@ typedef struct {
     int threads; // 0: all threads of the run
     int keeps; // whether the library keeps constants of the step that it finds by a hash
     int kernel; // 0 for a partition
-    const int *code; // of onegraph_pointwise and onegraph_attention; see kernels.h
+    const int *code; // of a kernel with numbers of its own; see kernels.h
     size_t n_code;
 } onegraph_step_t;
 

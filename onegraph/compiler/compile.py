@@ -237,7 +237,7 @@ class _StepCompiler:
                 return
         if step.executor == "copy" or step.kind == "TypeCast":
             schedule.add_cast(step, reason)
-        elif not (add_view(schedule, step) or kernels.add_attention(step) or kernels.add_op(step, reason or step.note)):
+        elif not (add_view(schedule, step) or kernels.add_host_op(step) or kernels.add_op(step, reason or step.note)):
             schedule.add_numpy(step, reason or step.note)
 
     # The library's partitions ----------------------------------------------------------------------------------------

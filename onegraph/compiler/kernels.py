@@ -1,14 +1,16 @@
-"""Finds the kernels of the package itself: they cast, copy, select, transform, and compute attention."""
+"""Finds the kernels of the package: casts, copies, Select, transforms, attention, recurrent networks, 8-bit codes."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..capi.logical_tensor import LogicalTensor
 from ..native.library import ffi, lib
 from ..opset.dtypes import DataType
 from ..opset.host.attention import scale_of
+from ..opset.host.recurrence import GATES
 from ..opset.schema import Call
 from .lowered import Value
 from .to_capi import capi_tensor
@@ -92,6 +94,39 @@ def compiled_attention(call: Call, inputs: Sequence[Value], outputs: Sequence[Va
     limits = [min(call.s64(name), MOST_TOKENS) for name in ("past", "window")]
     numbers = [is_backward, is_masked, call.flag("causal"), *limits, scale, LEVEL]
     return _compiled(lib.onegraph_attention, inputs, outputs, [int(number) for number in numbers])
+
+
+def compiled_recurrence(call: Call, inputs: Sequence[Value], outputs: Sequence[Value]) -> CompiledKernel:
+    """The kernel for a layer of a recurrent network, whose tensors are dense."""
+    cell, reversed_ = call.string("cell"), {"forward": 0, "reverse": 1, "bidirectional": 2}[call.string("direction")]
+    code = [GATES[cell], cell == "relu", reversed_, LEVEL]
+    return _compiled(lib.onegraph_recurrence, inputs, outputs, [int(number) for number in code])
+
+
+class HostKernel(NamedTuple):
+    """How a host op is compiled.
+
+    Attributes:
+        compiled: makes the kernel.
+        reason: why it runs, for reports.
+        dtypes: that the kernel takes.
+        is_dense: whether its tensors must be dense.
+    """
+
+    compiled: Callable[[Call, Sequence[Value], Sequence[Value]], CompiledKernel]
+    reason: str
+    dtypes: frozenset[DataType]
+    is_dense: bool
+
+
+IN_TILES = "in tiles by onegraph: the library would write all scores to memory"
+HOST_KERNELS = {
+    "Attention": HostKernel(compiled_attention, IN_TILES, FLOATS, is_dense=False),
+    "AttentionBackward": HostKernel(compiled_attention, IN_TILES, FLOATS, is_dense=False),
+    "Recurrence": HostKernel(
+        compiled_recurrence, "by onegraph, all steps together", frozenset([DataType.f32]), is_dense=True
+    ),
+}
 
 
 def compiled_winograd(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> CompiledKernel:

@@ -11,13 +11,11 @@ import numpy as np
 from ..ir.op import schema_of
 from ..opset.editions.registry import HOST, base_of
 from ..opset.schema import Call
-from ..reference.host import KERNELS
 from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, is_scaling
 from .kernels import (
-    FLOATS,
+    HOST_KERNELS,
     CompiledKernel,
-    compiled_attention,
     compiled_pointwise,
     compiled_winograd,
     has_kernel,
@@ -46,7 +44,7 @@ class OwnKernels:
         self._lowered, self._schedule, self._values = lowered, schedule, schedule.values
         self._concats: set[int] = set()  # ids of the Concats whose result is complete
         self._pointwise: dict[object, CompiledKernel] = {}
-        self._attention: dict[object, CompiledKernel] = {}
+        self._host_ops: dict[object, CompiledKernel] = {}
 
     def _has(self, kind: str, numbers: Sequence[int]) -> bool:
         return has_kernel(kind, [self._values[number] for number in numbers])
@@ -120,23 +118,33 @@ class OwnKernels:
         self._schedule.add_kernel(BY_KIND[step.kind], numbers, self._schedule.note("copy", step, reason))
         return True
 
-    def add_attention(self, step: Step) -> bool:
-        """Add attention or its gradient."""
+    def add_host_op(self, step: Step) -> bool:
+        """Add a host op that has a kernel: attention or its gradient, or a layer of a recurrent network."""
         op, schedule = step.op, self._schedule
+        found = HOST_KERNELS.get(op.kind) if op.edition == HOST else None
         values = [self._values[number] for number in (*step.inputs, *step.outputs)]
-        if op.edition != HOST or op.kind not in KERNELS or values[0].dtype not in FLOATS:
+        if found is None or values[0].dtype not in found.dtypes or any(0 in value.shape for value in values):
             return False
-        if any(0 in value.shape for value in values):
-            return False
+        if found.is_dense:
+            schedule.take_back(step.outputs)
+            values = [self._values[number] for number in (*step.inputs, *step.outputs)]
         types = [None if tensor is None else tensor.type for tensor in op.inputs]
         call = Call(base_of(schema_of(op)), op.attrs, types, len(op.outputs))
-        ins = [self._values[schedule.dense_copy(one)] if one.irregular else one for one in values[: len(step.inputs)]]
-        outs = values[len(step.inputs) :]
+        given, wanted = values[: len(step.inputs)], values[len(step.inputs) :]
+        ins = [
+            self._values[schedule.dense_copy(one)] if one.irregular or (found.is_dense and not one.dense) else one
+            for one in given
+        ]
+        outs = [
+            schedule.new_value(one, dense_of(one.shape)) if found.is_dense and not one.dense else one for one in wanted
+        ]
         key = op.kind, *op.attrs.items(), *[(one.dtype, one.shape, one.strides) for one in (*ins, *outs)]
-        if key not in self._attention:
-            self._attention[key] = compiled_attention(call, ins, outs)
-        note = schedule.note("kernel", step, "in tiles by onegraph: the library would write all scores to memory")
-        schedule.add_own(self._attention[key], ins, outs, (), note)
+        if key not in self._host_ops:
+            self._host_ops[key] = found.compiled(call, ins, outs)
+        schedule.add_own(self._host_ops[key], ins, outs, (), schedule.note("kernel", step, found.reason))
+        for source, target in zip(outs, wanted, strict=True):
+            if source is not target:
+                schedule.add_copy(source, target, step, "the output has strides")
         return True
 
     def add_windows(self, step: Step) -> None:

@@ -1,23 +1,33 @@
-"""Lowers LSTM, GRU and RNN over a known number of steps: matrix products and elementwise ops.
+"""Lowers LSTM, GRU and RNN over a known number of steps.
 
-The inputs of all steps meet their weights in one product for each gate. In a step, each gate is a product with the
-state, a sum and an activation, which the library fuses.
+The inputs of all steps meet their weights in one product. The usual networks are then one op, Recurrence, which a
+kernel of the package computes. In others, each gate of a step is a product with the state, a sum and an activation,
+which the library fuses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from .._util.records import record
+from ..arrays.ndarrays import aligned_empty
+from ..opset.host.recurrence import GATES, LANES
+from ..opset.shapes import known_dims
 from .elementwise import add, binary, celu, clamp, filled, multiply, select, softsign, thresholded_relu, unary
 from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, shape_of
 from .layers import matmul
-from .movement import concat, reshape, slice_
+from .movement import concat, reshape, slice_, transpose
 
 MAX_STEPS = 1024
 Activation = Callable[[Emitter, Value], Value]
+
+
+def parts_of(emit: Emitter, value: Value, count: int, size: int) -> list[Value]:
+    """Equal parts along the first axis."""
+    return [slice_(emit, value, [at * size], [(at + 1) * size], [0]) for at in range(count)]
 
 
 def activation(name: str, alpha: float | None, beta: float | None) -> Activation:
@@ -60,17 +70,16 @@ class Direction:
     """What one direction of a network has.
 
     Attributes:
-        weights, recurrence: (gates * hidden, inputs) and (gates * hidden, hidden).
-        bias: (2 * gates * hidden), for the inputs and for the state; None is zeros.
+        recurrence: (gates * hidden, hidden).
+        state_bias: (hidden), of the last gate of a GRU that multiplies before it resets; None is zeros.
         peepholes: (3 * hidden) of an LSTM.
         hidden, cell: the first state (batch, hidden); None is zeros.
         activations: functions of the gates.
         reverse: whether the last step is the first.
     """
 
-    weights: Value
     recurrence: Value
-    bias: Value | None
+    state_bias: Value | None
     peepholes: Value | None
     hidden: Value | None
     cell: Value | None
@@ -88,30 +97,30 @@ class Cell:
     linear_before_reset: bool = False
 
 
-class Layer:
-    """One direction over all steps of src (steps, batch, inputs)."""
+class Steps:
+    """One direction of a network, op by op."""
 
-    def __init__(self, emit: Emitter, src: Value, size: int, cell: Cell, lengths: Value | None) -> None:
-        shape = shape_of(src)
-        if shape is None or len(shape) != 3 or None in shape:
-            raise NotLowered("unknown steps, batch or inputs")
-        self.emit, self.src, self.size, self.cell = emit, src, size, cell
-        self.steps, self.batch, self.inputs = (dim or 0 for dim in shape)
-        if not 0 < self.steps <= MAX_STEPS:
-            raise NotLowered(f"{self.steps} steps")
-        if isinstance(lengths, np.ndarray) and (lengths == self.steps).all():
+    def __init__(self, emit: Emitter, steps: int, batch: int, size: int, cell: Cell, lengths: Value | None) -> None:
+        if not 0 < steps <= MAX_STEPS:
+            raise NotLowered(f"{steps} steps")
+        self.emit, self.steps, self.batch, self.size, self.cell = emit, steps, batch, size, cell
+        if isinstance(lengths, np.ndarray) and (lengths == steps).all():
             lengths = None
-        self.lengths = None if lengths is None else reshape(emit, lengths, numbers(self.batch, 1))
+        self.lengths = None if lengths is None else reshape(emit, lengths, numbers(batch, 1))
 
-    def run(self, direction: Direction) -> tuple[Value, Value, Value | None]:
-        """The states of all steps (steps, 1, batch, size), the last state, and the last cell state."""
-        emit, zeros = self.emit, np.zeros((self.batch, self.size), dtype_of(self.src).numpy)
+    def run(self, direction: Direction, gates: Sequence[Value]) -> tuple[Value, Value, Value | None]:
+        """The states of all steps (steps, 1, batch, size), the last state, and the last cell state.
+
+        Args:
+            direction: the direction.
+            gates: what the inputs of all steps add to each gate (steps * batch, size).
+        """
+        emit, zeros = self.emit, np.zeros((self.batch, self.size), dtype_of(gates[0]).numpy)
         state = zeros if direction.hidden is None else direction.hidden
         cell: Value | None = None
         if self.cell.gates == 4:
             cell = zeros if direction.cell is None else direction.cell
-        gates = self._projected(direction)
-        recurrent = self._parts(direction.recurrence, self.cell.gates)
+        recurrent = parts_of(emit, direction.recurrence, self.cell.gates, self.size)
         outputs: list[Value] = []
         order = range(self.steps - 1, -1, -1) if direction.reverse else range(self.steps)
         step = {1: self._rnn, 3: self._gru, 4: self._lstm}[self.cell.gates]
@@ -128,31 +137,6 @@ class Layer:
         if direction.reverse:
             outputs.reverse()
         return concat(emit, outputs, 0), state, cell
-
-    def _parts(self, value: Value, count: int) -> list[Value]:
-        """Equal parts along the first axis."""
-        size = self.size
-        return [slice_(self.emit, value, [at * size], [(at + 1) * size], [0]) for at in range(count)]
-
-    def _projected(self, direction: Direction) -> list[Value]:
-        """For each gate the product of the inputs of all steps with its weights, plus the bias."""
-        emit, count = self.emit, self.cell.gates
-        rows = reshape(emit, self.src, numbers(self.steps * self.batch, self.inputs))
-        biases: list[Value | None] = [None] * count
-        if direction.bias is not None:
-            of_input, of_state = self._biases(direction)
-            biases = [
-                one if self.cell.linear_before_reset and place == 2 else add(emit, one, other)
-                for place, (one, other) in enumerate(zip(of_input, of_state, strict=True))
-            ]
-        parts = self._parts(direction.weights, count)
-        return [matmul(emit, rows, part, bias, transpose_b=True) for part, bias in zip(parts, biases, strict=True)]
-
-    def _biases(self, direction: Direction) -> tuple[list[Value], list[Value]]:
-        count = self.cell.gates
-        assert direction.bias is not None
-        parts = self._parts(direction.bias, 2 * count)
-        return parts[:count], parts[count:]
 
     def _gate(self, inputs: Value, state: Value, weights: Value, bias: Value | None = None) -> Value:
         """The sum of the projected inputs and the product of the state with the weights."""
@@ -176,8 +160,7 @@ class Layer:
         update = outer(emit, self._gate(inputs[0], state, weights[0]))
         reset = outer(emit, self._gate(inputs[1], state, weights[1]))
         if self.cell.linear_before_reset:
-            bias = None if direction.bias is None else self._biases(direction)[1][2]
-            product = matmul(emit, state, weights[2], bias, transpose_b=True)
+            product = matmul(emit, state, weights[2], direction.state_bias, transpose_b=True)
             fresh = self._clipped(add(emit, multiply(emit, product, reset), inputs[2]))
         else:
             fresh = self._gate(inputs[2], multiply(emit, reset, state), weights[2])
@@ -193,7 +176,7 @@ class Layer:
         assert cell is not None
         peeps: list[Value | None] = [None, None, None]
         if direction.peepholes is not None:
-            peeps = [*self._parts(direction.peepholes, 3)]
+            peeps = [*parts_of(emit, direction.peepholes, 3, self.size)]
 
         def gate(place: int, seen: Value, peep: Value | None) -> Value:
             total = add(emit, matmul(emit, state, weights[place], transpose_b=True), inputs[place])
@@ -210,3 +193,124 @@ class Layer:
         after = add(emit, multiply(emit, entry, fresh), multiply(emit, forget, cell))
         output = outer(emit, gate(1, after, peeps[1]))
         return multiply(emit, last(emit, after), output), after
+
+
+# The usual networks -------------------------------------------------------------------------------------------------
+
+
+def projected(emit: Emitter, src: Value, weights: Value, bias: Value | None) -> Value:
+    """The products of src (steps, batch, inputs) with (outputs, inputs), plus the bias: (steps * batch, outputs)."""
+    steps, batch, inputs = known_dims(shape_of(src))
+    rows = reshape(emit, src, numbers(steps * batch, inputs))
+    return matmul(emit, rows, weights, bias, transpose_b=True)
+
+
+def whole_layer(
+    emit: Emitter,
+    cell: str,
+    direction: str,
+    src: Value,
+    weights: Value,
+    recurrence: Value,
+    bias: Value | None,
+    hidden: Value | None,
+    cell_state: Value | None,
+) -> tuple[Value, ...]:
+    """A layer in all directions as a Recurrence: the states of all steps, the last one, and the last cell state.
+
+    Args:
+        emit: adds the ops.
+        cell, direction: attributes of Recurrence.
+        src: (steps, batch, inputs).
+        weights, recurrence: (directions, gates * units, inputs) and (directions, gates * units, units).
+        bias: (directions, 2 * gates * units), for the inputs and for the state; None is zeros.
+        hidden, cell_state: (directions, batch, units); None is zeros.
+    """
+    steps, batch, inputs = known_dims(shape_of(src))
+    directions, _, units = known_dims(shape_of(recurrence))
+    gates, dtype = GATES[cell], dtype_of(src).numpy
+    of_input: Value | None = None
+    of_state: Value = np.zeros((directions, gates * units), dtype)
+    if bias is not None:
+        of_input, of_state = (slice_(emit, bias, [at], [at + gates * units], [1]) for at in (0, gates * units))
+        of_input = reshape(emit, of_input, numbers(-1))
+    given = projected(emit, src, reshape(emit, weights, numbers(directions * gates * units, inputs)), of_input)
+    zeros = np.zeros((directions, batch, units), dtype)
+    operands = [
+        reshape(emit, given, numbers(steps, batch, directions, gates, units)),
+        in_blocks(
+            emit,
+            reshape(emit, recurrence, numbers(directions, gates, units, units)),
+            reshape(emit, of_state, numbers(directions, gates, units, 1)),
+        ),
+        zeros if hidden is None else hidden,
+    ]
+    if cell == "lstm":
+        operands.append(zeros if cell_state is None else cell_state)
+    found: tuple[Value, ...] = emit.op("Recurrence", operands, {"cell": cell, "direction": direction})
+    return found
+
+
+def in_blocks(emit: Emitter, recurrence: Value, bias: Value) -> Value:
+    """The weights of a Recurrence: (directions, gates, units, units of the state), and a bias with one more unit."""
+    directions, gates, units, _ = known_dims(shape_of(recurrence))
+    blocks = -(-units // LANES)
+    missing = np.zeros((directions, gates, blocks * LANES - units, units + 1), dtype_of(recurrence).numpy)
+    whole = concat(emit, [concat(emit, [recurrence, bias], 3), missing], 2)
+    parts = reshape(emit, whole, numbers(directions, gates, blocks, LANES, units + 1))
+    found = transpose(emit, parts, (0, 2, 4, 1, 3))
+    if not isinstance(found, np.ndarray):
+        return found
+    aligned = aligned_empty(found.shape, found.dtype)  # the kernel reads whole cache lines
+    aligned[...] = found
+    return aligned
+
+
+def op_by_op(
+    emit: Emitter,
+    cell: str,
+    direction: str,
+    inputs: Value,
+    weights: Value,
+    hidden: Value,
+    cell_state: Value | None,
+) -> tuple[Value, ...]:
+    """The results of a Recurrence, by ops for each step."""
+    steps, batch, directions, gates, units = known_dims(shape_of(inputs))
+    blocks = known_dims(shape_of(weights))[1]
+    whole = reshape(
+        emit, transpose(emit, weights, (0, 3, 1, 4, 2)), numbers(directions, gates, blocks * LANES, units + 1)
+    )
+    whole = slice_(emit, whole, [0], [units], [2])
+    factors, bias = slice_(emit, whole, [0], [units], [3]), slice_(emit, whole, [units], [units + 1], [3])
+    lines = transpose(emit, inputs, (2, 3, 0, 1, 4))
+    work = Steps(emit, steps, batch, units, Cell(gates, linear_before_reset=True), None)
+    names = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "tanh": ("Tanh",), "relu": ("ReLU",)}
+    functions = [activation(name, None, None) for name in names[cell]]
+
+    def of(value: Value, place: int, *dims: int) -> Value:
+        return reshape(emit, slice_(emit, value, [place], [place + 1], [0]), numbers(*dims))
+
+    found: list[tuple[Value, Value, Value | None]] = []
+    for place in range(directions):
+        recurrence, shift = of(factors, place, gates * units, units), of(bias, place, gates * units)
+        given = parts_of(emit, of(lines, place, gates * steps * batch, units), gates, steps * batch)
+        shifts = parts_of(emit, shift, gates, units)
+        if cell == "gru":
+            state_bias = shifts.pop()
+        given = [*map(partial(add, emit), given, shifts), *given[len(shifts) :]]
+        one = Direction(
+            recurrence,
+            state_bias if cell == "gru" else None,
+            None,
+            of(hidden, place, batch, units),
+            None if cell_state is None else of(cell_state, place, batch, units),
+            functions,
+            reverse=direction == "reverse" or place == 1,
+        )
+        found.append(work.run(one, given))
+    states = concat(emit, [states for states, _, _ in found], 1)
+    lasts = [[last for _, last, _ in found], [last for _, _, last in found if last is not None]]
+    return states, *[
+        concat(emit, [reshape(emit, one, numbers(1, batch, units)) for one in last], 0) for last in lasts if last
+    ]

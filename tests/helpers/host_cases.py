@@ -102,6 +102,7 @@ def cases() -> Iterator[HostCase]:
     yield from _indexing(x)
     yield from _reductions(x)
     yield from _attention()
+    yield from _recurrence()
 
 
 def _integers() -> Iterator[HostCase]:
@@ -250,6 +251,81 @@ def _attention() -> Iterator[HostCase]:
     diff = value[:, :, 1:2]
     results = [np.zeros_like(one[0]), np.zeros_like(one[1]), diff]
     yield HostCase("AttentionBackward", [*one, one[2], total, diff], results)
+
+
+def stepped(
+    cell: str, gates: Array, factors: Array, bias: Array, hidden: Array, memory: Array, reverse: bool
+) -> tuple[Array, Array]:
+    """One direction of a recurrent network, a number at a time: the states of all steps, and the last cell state.
+
+    gates (steps, batch, gates, units), factors (gates, units, units of the state), bias (gates, units).
+    """
+    steps, batch, count, units = gates.shape
+    states, before, memory = np.zeros((steps, batch, units)), hidden.astype(np.float64), memory.astype(np.float64)
+    for step in reversed(range(steps)) if reverse else range(steps):
+        state = np.zeros_like(before)
+        for row, unit in np.ndindex(batch, units):
+            seen = [factors[gate, unit] @ before[row] + bias[gate, unit] for gate in range(count)]
+            sums = [number + gates[step, row, gate, unit] for gate, number in enumerate(seen)]
+            if cell == "lstm":
+                entry, out, forget = (1 / (1 + np.exp(-number)) for number in sums[:3])
+                memory[row, unit] = forget * memory[row, unit] + entry * np.tanh(sums[3])
+                state[row, unit] = out * np.tanh(memory[row, unit])
+            elif cell == "gru":
+                update, reset = (1 / (1 + np.exp(-number)) for number in sums[:2])
+                fresh = np.tanh(gates[step, row, 2, unit] + reset * seen[2])
+                state[row, unit] = (1 - update) * fresh + update * before[row, unit]
+            else:
+                state[row, unit] = np.tanh(sums[0]) if cell == "tanh" else max(sums[0], 0)
+        states[step] = before = state
+    return states, memory
+
+
+def blocks(factors: Array, bias: Array) -> Array:
+    """The weights of a Recurrence of (directions, gates, units, units of the state) and (directions, gates, units)."""
+    directions, gates, units, _ = factors.shape
+    found = np.zeros((directions, -(-units // 16), units + 1, gates, 16), factors.dtype)
+    for direction, gate, unit in np.ndindex(directions, gates, units):
+        found[direction, unit // 16, :units, gate, unit % 16] = factors[direction, gate, unit]
+        found[direction, unit // 16, units, gate, unit % 16] = bias[direction, gate, unit]
+    return found
+
+
+def recurrence(
+    cell: str, direction: str, steps: int, batch: int, units: int, dtype: type = np.float32, seed: int = 0
+) -> HostCase:
+    """A Recurrence with random operands."""
+    count, directions = {"lstm": 4, "gru": 3}.get(cell, 1), 2 if direction == "bidirectional" else 1
+    rng = np.random.default_rng(seed)
+    inputs = rng.standard_normal((steps, batch, directions, count, units)).astype(dtype)
+    factors = (rng.standard_normal((directions, count, units, units)) / np.sqrt(units)).astype(dtype)
+    bias = rng.standard_normal((directions, count, units)).astype(dtype)
+    hidden, memory = rng.standard_normal((2, directions, batch, units)).astype(dtype)
+    found = [
+        stepped(
+            cell, inputs[:, :, at], factors[at], bias[at], hidden[at], memory[at], direction == "reverse" or at == 1
+        )
+        for at in range(directions)
+    ]
+    states = np.stack([states for states, _ in found], 1)
+    ends = [[0 if direction == "reverse" or at == 1 else steps - 1] for at in range(directions)]
+    results = [states, np.concatenate([states[end, at] for at, end in enumerate(ends)])]
+    operands = [inputs, blocks(factors, bias), hidden]
+    if cell == "lstm":
+        operands.append(memory)
+        results.append(np.stack([last for _, last in found]))
+    return HostCase(
+        "Recurrence", operands, [one.astype(dtype) for one in results], {"cell": cell, "direction": direction}
+    )
+
+
+def _recurrence() -> Iterator[HostCase]:
+    yield recurrence("lstm", "forward", 3, 2, 5)
+    yield recurrence("lstm", "bidirectional", 2, 1, 17)
+    yield recurrence("gru", "reverse", 4, 2, 3)
+    yield recurrence("gru", "bidirectional", 2, 2, 4, np.float64)
+    yield recurrence("tanh", "forward", 1, 1, 1)
+    yield recurrence("relu", "bidirectional", 3, 3, 16)
 
 
 def graph_of(case: HostCase) -> tuple[og.Graph, dict[str, Array]]:

@@ -30,6 +30,7 @@ from .saving import (
     movement,
     normalization,
     quantization,
+    recurrence,
     reduction,
     windows,
 )
@@ -37,7 +38,18 @@ from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS
 
-MODULES = (elementwise, reduction, movement, quantization, windows, normalization, interpolation, attention, host)
+MODULES = (
+    elementwise,
+    reduction,
+    movement,
+    quantization,
+    windows,
+    normalization,
+    interpolation,
+    attention,
+    recurrence,
+    host,
+)
 # The oldest op set whose nodes take bf16 in every place; ONNX Runtime has it since 1.21.
 OPSET, IR = 22, 10
 # Data types that only newer op sets have: the op set, and the version of the format.

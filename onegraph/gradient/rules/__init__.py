@@ -15,6 +15,7 @@ from . import (
     normalization,
     pooling,
     quantization,
+    recurrence,
     reduction,
 )
 from .table import COMPOSED, FLAT, REFUSED, RULES, Rule, described, refusal, rules_of
@@ -40,6 +41,7 @@ __all__ = [
     "normalization",
     "pooling",
     "quantization",
+    "recurrence",
     "reduction",
     "refusal",
     "rules_of",

@@ -116,6 +116,26 @@ private:
     std::unique_ptr<AttentionProblem> problem_;
 };
 
+struct RecurrenceMemory;
+struct RecurrenceProblem;
+
+// A layer of a recurrent network, LSTM, GRU or plain, over all steps. All tensors are dense f32: see RecurrenceProblem.
+//
+// inputs, weights, hidden, cell of an LSTM; states, the last hidden state, the last cell state of an LSTM.
+class Recurrence : public Runnable {
+public:
+    // `code`: the numbers of onegraph_recurrence_number.
+    Recurrence(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+    ~Recurrence() override;
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    bool gives_cell_;
+    std::unique_ptr<RecurrenceProblem> problem_;
+    void (*step_)(const RecurrenceProblem &, const RecurrenceMemory &, long, long, long, long, long, long);
+};
+
 // A transform of Winograd's convolution F(2x2, 3x3): of its weights, or of some of the tiles of a batch of images.
 //
 // A tile is 2x2 places of dst and the 4x4 places of src that they depend on. The first transform takes src

@@ -361,6 +361,8 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
                         step.n_inputs, count, step.tensors, step.code, step.n_code);
             else if (step.kernel == onegraph_attention)
                 kernel = std::make_unique<onegraph::Attention>(step.n_inputs, count, step.tensors, step.code);
+            else if (step.kernel == onegraph_recurrence)
+                kernel = std::make_unique<onegraph::Recurrence>(step.n_inputs, count, step.tensors, step.code);
             else if (step.kernel == onegraph_winograd)
                 kernel = std::make_unique<onegraph::Winograd>(count, step.tensors, step.code);
             else if (step.kernel)

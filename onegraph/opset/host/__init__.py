@@ -4,7 +4,7 @@ They are the edition ``host``. No other edition contains them, so checking a gra
 numpy functions are in :mod:`onegraph.reference.host`.
 """
 
-from . import arithmetic, attention, collective, detection, foreign, indexing, logic, movement, reduction
+from . import arithmetic, attention, collective, detection, foreign, indexing, logic, movement, recurrence, reduction
 
 CATEGORIES = (
     arithmetic.OPS,
@@ -13,6 +13,7 @@ CATEGORIES = (
     indexing.OPS,
     detection.OPS,
     attention.OPS,
+    recurrence.OPS,
     reduction.OPS,
     collective.OPS,
     foreign.OPS,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from ....lowering.emitter import Value, numbers
+import numpy as np
+
+from ....lowering.elementwise import add
+from ....lowering.emitter import Value, dtype_of, is_known, numbers, shape_of
 from ....lowering.movement import concat, reshape, slice_, transpose
-from ....lowering.recurrent import Activation, Cell, Direction, Layer, activation
+from ....lowering.recurrent import Activation, Cell, Direction, Steps, activation, parts_of, projected, whole_layer
+from ....opset.dtypes import DataType
+from ....opset.shapes import known_dims
 from ..node import Node, NotLowered, lowers
 from .layers import native
 
@@ -16,10 +21,14 @@ WITH_ALPHA = frozenset(["affine", "leakyrelu", "thresholdedrelu", "scaledtanh", 
 WITH_BETA = frozenset(["affine", "scaledtanh", "hardsigmoid"])
 
 
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
+
+
 def _activations(node: Node, count: int) -> list[Activation]:
     """The activations of all directions in turn."""
     names = node.attr("activations") or ACTIVATIONS[node.proto.op_type] * count
-    names = [name.decode() if isinstance(name, bytes) else name for name in names]
+    names = [_text(name) for name in names]
     alphas, betas = iter(node.attr("activation_alpha", [])), iter(node.attr("activation_beta", []))
     return [
         activation(
@@ -35,48 +44,104 @@ def _activations(node: Node, count: int) -> list[Activation]:
 def recurrent(node: Node) -> tuple[Value | None, ...]:
     """A network over a known number of steps."""
     native(node)
-    emit, kind, hidden = node.emit, node.proto.op_type, node.attr("hidden_size")
+    emit, hidden = node.emit, node.attr("hidden_size")
     size = hidden or (node.shape(2) or (None, None, None))[2]
     if not size:
         raise NotLowered("the size of the state is unknown")
-    directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[
-        node.attr("direction", "forward")
-    ]
     batch_first = bool(node.attr("layout", 0))
     src = transpose(emit, node.value(0), (1, 0, 2)) if batch_first else node.value(0)
+    if None in (shape_of(src) or (None,)):
+        raise NotLowered("unknown steps, batch or inputs")
+    cell = _usual_cell(node, src)
+    found = _unrolled(node, src, size, batch_first) if cell is None else _whole(node, src, cell, batch_first)
+    if batch_first:
+        whole, *ends = found
+        found = transpose(emit, whole, (2, 0, 1, 3)), *[transpose(emit, one, (1, 0, 2)) for one in ends]
+    return found[: len(node.proto.output)]
+
+
+def _usual_cell(node: Node, src: Value) -> str | None:
+    """The cell of a Recurrence that computes the node; None if there is none."""
+    kind, count = node.proto.op_type, len(DIRECTIONS[node.attr("direction", "forward")])
+    usual = [name.lower() for name in ACTIVATIONS[kind]]
+    names = [_text(name).lower() for name in node.attr("activations") or ACTIVATIONS[kind] * count]
+    if kind == "RNN" and {*names} == {"relu"}:
+        usual = ["relu"]
+    lengths = node.optional(4)
+    is_whole = lengths is None or (is_known(lengths) and bool(np.all(lengths == (shape_of(src) or (0,))[0])))
+    is_plain = node.attr("clip") is None and not node.attr("input_forget", 0) and node.optional(7) is None
+    if names != usual * count or not is_whole or not is_plain:
+        return None
+    if dtype_of(src) is not DataType.f32 or 0 in (shape_of(src) or ()):
+        return None
+    if kind == "GRU":
+        return "gru" if node.attr("linear_before_reset", 0) else None
+    return "lstm" if kind == "LSTM" else usual[0]
+
+
+def _whole(node: Node, src: Value, cell: str, batch_first: bool) -> tuple[Value, ...]:
+    """The node as one op for all directions and steps."""
+    weights, recurrence, bias, hidden, memory = (node.optional(index) for index in (1, 2, 3, 5, 6))
+    for value in (weights, recurrence, bias, hidden, memory):
+        if value is not None and None in (shape_of(value) or (None,)):
+            raise NotLowered("unknown dims of an input")
+    assert weights is not None
+    assert recurrence is not None
+    if batch_first:
+        hidden, memory = (None if one is None else transpose(node.emit, one, (1, 0, 2)) for one in (hidden, memory))
+    direction = node.attr("direction", "forward")
+    return whole_layer(node.emit, cell, direction, src, weights, recurrence, bias, hidden, memory)
+
+
+def _unrolled(node: Node, src: Value, size: int, batch_first: bool) -> tuple[Value, ...]:
+    """The node as ops for each direction and step."""
+    emit, kind = node.emit, node.proto.op_type
     cell = Cell(
         GATES[kind],
         node.attr("clip"),
         bool(node.attr("input_forget", 0)),
         bool(node.attr("linear_before_reset", 0)),
     )
-    layer = Layer(emit, src, size, cell, node.optional(4))
+    steps, batch, _ = known_dims(shape_of(src))
+    layer = Steps(emit, steps, batch, size, cell, node.optional(4))
+    directions = DIRECTIONS[node.attr("direction", "forward")]
     functions, each = _activations(node, len(directions)), len(ACTIVATIONS[kind])
     outputs, states, cells = [], [], []
     for place, backwards in enumerate(directions):
         weights, recurrence = _part(node, 1, place), _part(node, 2, place)
         if weights is None or recurrence is None:
             raise NotLowered("no weights")
+        biases, state_bias = _biases(node, cell, place, size)
         direction = Direction(
-            weights,
             recurrence,
-            bias=_part(node, 3, place),
+            state_bias,
             peepholes=_part(node, 7, place),
             hidden=_state(node, 5, place, batch_first),
             cell=_state(node, 6, place, batch_first),
             activations=functions[place * each : (place + 1) * each],
             reverse=backwards,
         )
-        found = layer.run(direction)
+        parts = parts_of(emit, weights, cell.gates, size)
+        gates = [projected(emit, src, part, bias) for part, bias in zip(parts, biases, strict=True)]
+        found = layer.run(direction, gates)
         outputs.append(found[0])
-        states.append(reshape(emit, found[1], numbers(1, layer.batch, size)))
+        states.append(reshape(emit, found[1], numbers(1, batch, size)))
         if found[2] is not None:
-            cells.append(reshape(emit, found[2], numbers(1, layer.batch, size)))
-    whole = concat(emit, outputs, 1)
-    ends = [concat(emit, one, 0) for one in (states, cells) if one]
-    if batch_first:
-        whole, ends = transpose(emit, whole, (2, 0, 1, 3)), [transpose(emit, one, (1, 0, 2)) for one in ends]
-    return (whole, *ends)[: len(node.proto.output)]
+            cells.append(reshape(emit, found[2], numbers(1, batch, size)))
+    return concat(emit, outputs, 1), *[concat(emit, one, 0) for one in (states, cells) if one]
+
+
+def _biases(node: Node, cell: Cell, place: int, size: int) -> tuple[list[Value | None], Value | None]:
+    """What is added to the inputs of each gate, and to the product of the state in a GRU that resets it afterwards."""
+    bias = _part(node, 3, place)
+    if bias is None:
+        return [None] * cell.gates, None
+    parts = parts_of(node.emit, bias, 2 * cell.gates, size)
+    of_input, of_state = parts[: cell.gates], parts[cell.gates :]
+    if not cell.linear_before_reset:
+        return [add(node.emit, one, other) for one, other in zip(of_input, of_state, strict=True)], None
+    added: list[Value | None] = [add(node.emit, *pair) for pair in zip(of_input[:2], of_state[:2], strict=True)]
+    return [*added, of_input[2]], of_state[2]
 
 
 def _part(node: Node, index: int, place: int) -> Value | None:

@@ -12,7 +12,7 @@ namespace onegraph {
 namespace {
 
 constexpr long LANES = 8, VECTORS = 2, ROWS = 4;
-#include "vectors.inc"
+#include "../vectors.inc"
 #include "tiles.inc"
 
 } // namespace

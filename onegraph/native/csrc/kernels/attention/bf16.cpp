@@ -16,7 +16,7 @@ namespace onegraph {
 namespace {
 
 constexpr long LANES = 16, VECTORS = 2, ROWS = 8;
-#include "vectors.inc"
+#include "../vectors.inc"
 #include "tiles.inc"
 
 } // namespace

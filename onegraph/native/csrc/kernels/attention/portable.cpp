@@ -9,7 +9,7 @@ namespace onegraph {
 namespace {
 
 constexpr long LANES = 4, VECTORS = 2, ROWS = 4;
-#include "vectors.inc"
+#include "../vectors.inc"
 #include "tiles.inc"
 
 } // namespace

@@ -1,0 +1,30 @@
+// Recurrent networks with AVX-512.
+
+#include "problem.h"
+
+#include "../floats.h"
+#pragma GCC optimize("fp-contract=fast")
+
+#if defined(__x86_64__)
+// gcc 12 warns of variables of its own intrinsics that are uninitialized on purpose.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,prefer-vector-width=512")
+
+namespace onegraph {
+namespace {
+
+constexpr long LANES = RecurrenceProblem::LANES, VECTORS = 1;
+constexpr int SUMS = 24;
+#include "../vectors.inc"
+typedef float Unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+#include "steps.inc"
+
+} // namespace
+
+RecurrenceStep recurrence_step_avx512(int gates) {
+    return step_of(gates);
+}
+
+} // namespace onegraph
+#endif

@@ -1,0 +1,25 @@
+// Recurrent networks on any CPU.
+
+#include "problem.h"
+
+#include "../floats.h"
+#pragma GCC optimize("fp-contract=fast")
+// No vector is passed to a function that is called: all of them are inlined.
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+namespace onegraph {
+namespace {
+
+constexpr long LANES = RecurrenceProblem::LANES, VECTORS = 1;
+constexpr int SUMS = 1;
+#include "../vectors.inc"
+typedef float Unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+#include "steps.inc"
+
+} // namespace
+
+RecurrenceStep recurrence_step_portable(int gates) {
+    return step_of(gates);
+}
+
+} // namespace onegraph

@@ -1,0 +1,93 @@
+"""Defines a layer of a recurrent network over all steps, which the specification lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..schema import Call, Finding, Schema
+from ..shapes import compatible, show
+from ..signature import Attribute, Shape, ports, rows
+
+LANES = 16  # units of a block of weights
+GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
+DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+def blocks_of(units: int | None) -> int | None:
+    """The number of blocks of units; the last one may have fewer than ``LANES``."""
+    return None if units is None else -(-units // LANES)
+
+
+def _sizes(call: Call) -> tuple[int | None, ...]:
+    """The numbers of steps, sequences, directions, gates and units."""
+    shape = call.shape("inputs")
+    return (None,) * 5 if shape is None or len(shape) != 5 else shape
+
+
+def recurrence_shape(call: Call) -> tuple[Shape, ...]:
+    """The states are (steps, directions, batch, units), and the last ones lack the first axis."""
+    steps, batch, directions, _, units = _sizes(call)
+    last = directions, batch, units
+    return (steps, *last), last, last
+
+
+def operands_fit(call: Call) -> Iterable[Finding]:
+    """The operands are those of the cell and the direction, and of equal sizes."""
+    cell, direction = call.string("cell"), call.string("direction")
+    inputs, wanted = call.shape("inputs"), (None, None, DIRECTIONS[direction], GATES[cell], None)
+    if not compatible(inputs, wanted):
+        expected = f"(steps, batch, {wanted[2]}, {wanted[3]}, units) for {cell}, {direction}"
+        yield Finding("inputs", f"shape {show(inputs)}", expected)
+        return
+    _, batch, directions, gates, units = _sizes(call)
+    state = directions, batch, units
+    rows = None if units is None else units + 1
+    operands: dict[str, Shape] = {
+        "weights": (directions, blocks_of(units), rows, gates, LANES),
+        "hidden": state,
+        "cell": state,
+    }
+    for port, shape in operands.items():
+        if not compatible(call.shape(port), shape):
+            yield Finding(port, f"shape {show(call.shape(port))}", f"shape {show(shape)}")
+
+
+def has_cell(call: Call) -> Iterable[Finding]:
+    """An LSTM has a cell state, and no other cell has one."""
+    is_lstm, is_given = call.string("cell") == "lstm", call.input("cell") is not None
+    if is_lstm != is_given:
+        yield Finding("cell", "a cell state" if is_given else "no cell state", "one if the attribute cell is lstm")
+    elif not is_lstm and (call.n_outputs or 0) > 2:
+        yield Finding("last_cell", "the output last_cell", "it only if the attribute cell is lstm")
+
+
+OPS = (
+    Schema(
+        "Recurrence",
+        "host_recurrence",
+        "host",
+        "A layer of a recurrent network over all steps. A step adds its inputs to seen = hidden @ weights + bias for "
+        "each gate. lstm has the gates i, o, f, c: cell = sigmoid(f) * cell + sigmoid(i) * tanh(c), "
+        "hidden = sigmoid(o) * tanh(cell). gru has z, r, n, where n = tanh(inputs + sigmoid(r) * seen): "
+        "hidden = (1 - sigmoid(z)) * n + sigmoid(z) * hidden. tanh and relu have one gate. Weights lie in blocks of "
+        f"{LANES} units: (directions, blocks, units of the state + 1, gates, {LANES}), with the bias behind the last "
+        "unit of the state, and with zeros behind the last unit of the last block.",
+        ports("inputs:T weights:T hidden:T cell:T?"),
+        ports("states:T last_hidden:T last_cell:T?"),
+        rows("T", "f32", "float64"),
+        recurrence_shape,
+        (
+            Attribute("cell", "str", "The kind of the network.", required=True, values=tuple(GATES)),
+            Attribute(
+                "direction",
+                "str",
+                "Whether the first step is the first one, the last one, or one for each direction.",
+                default="forward",
+                values=tuple(DIRECTIONS),
+            ),
+        ),
+        rules=(has_cell,),
+        shape_rules=(operands_fit,),
+        implied_outputs=lambda call: 3 if call.string("cell") == "lstm" else 2,
+    ),
+)

@@ -1,0 +1,319 @@
+"""Recurrent networks: the kernel on every instruction set, the op's rules, gradients, and the ONNX nodes."""
+
+import itertools
+
+import numpy as np
+import pytest
+from helpers import host_cases
+from helpers.host_cases import graph_of, recurrence
+
+import onegraph as og
+from onegraph import reference
+from onegraph.compiler import kernels
+from onegraph.opset.dtypes import OF_NUMPY
+
+LEVELS = {"any CPU": 0, "AVX2": 1, "AVX-512": 2}
+CELLS = ["lstm", "gru", "tanh", "relu"]
+DIRECTIONS = ["forward", "reverse", "bidirectional"]
+RNG = np.random.default_rng(1)
+
+
+def close(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+
+
+# The kernel -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_kernel_computes_what_the_definition_says(cell, direction, level, monkeypatch):
+    """Each number of rows that is computed together, units in part of a block, and every division between threads."""
+    monkeypatch.setattr(kernels, "LEVEL", level)
+    for seed, (batch, units) in enumerate(itertools.product([1, 2, 3, 5, 13], [1, 16, 23])):
+        case = recurrence(cell, direction, 3, batch, units, seed=seed)
+        g, arrays = graph_of(case)
+        for threads in (1, 2, 3):
+            model = g.compile(threads=threads)
+            assert [part.executor for part in model.report().partitions] == ["kernel"]
+            close(model(**arrays), case.results)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("batch", [1, 9])
+def test_threads_divide_large_networks(cell, batch):
+    """One row is divided between threads in each step; more rows are computed by one thread each."""
+    case = recurrence(cell, "forward", 2, 1, 16)
+    count = case.inputs[0].shape[3]
+    inputs = RNG.standard_normal((4, batch, 1, count, 400)).astype(np.float32)
+    weights = (RNG.standard_normal((1, 25, 401, count, 16)) / 20).astype(np.float32)
+    states = [RNG.standard_normal((1, batch, 400)).astype(np.float32) for _ in case.inputs[2:]]
+    g, arrays = graph_of(host_cases.HostCase("Recurrence", [inputs, weights, *states], [], case.attrs))
+    expected = reference.run(g, arrays)
+    for threads in (1, 2, 3):
+        found = g.compile(threads=threads)(**arrays)
+        close(found, expected.values())
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
+def test_activations_are_exact_to_a_few_units_in_the_last_place(level, monkeypatch):
+    """With factors of zero, the state is tanh of the input, and the cell state of an LSTM a product of sigmoids."""
+    monkeypatch.setattr(kernels, "LEVEL", level)
+    x = np.concatenate([np.linspace(-12, 12, 8001), np.geomspace(1e-30, 1e-3, 500), [88, -88, 1000, -1000]])
+    x = np.resize(x, (1, 1, 1, 1, 8512)).astype(np.float32)
+    zeros = np.zeros((1, 532, 8513, 1, 16), np.float32)
+    g, arrays = graph_of(
+        host_cases.HostCase("Recurrence", [x, zeros, np.zeros((1, 1, 8512), np.float32)], [], {"cell": "tanh"})
+    )
+    found = g.compile()(**arrays)[0].ravel()
+    np.testing.assert_allclose(found, np.tanh(x.ravel().astype(np.float64)), rtol=4e-7)
+    # update = sigmoid(x), fresh = 0, hidden = 1: the state is sigmoid(x)
+    x = x[..., :400]
+    gates = np.concatenate([x, np.zeros_like(x), np.zeros_like(x)], 3)
+    weights = np.zeros((1, 25, 401, 3, 16), np.float32)
+    g, arrays = graph_of(
+        host_cases.HostCase("Recurrence", [gates, weights, np.ones((1, 1, 400), np.float32)], [], {"cell": "gru"})
+    )
+    found = g.compile()(**arrays)[0].ravel()
+    np.testing.assert_allclose(
+        found, 1 / (1 + np.exp(-x.ravel().astype(np.float64))), rtol=1.2e-6
+    )  # as exact as x * log2(e)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_what_is_not_finite_goes_where_the_reference_sends_it(cell, level, monkeypatch):
+    monkeypatch.setattr(kernels, "LEVEL", level)
+    case = recurrence(cell, "forward", 2, 4, 3)
+    case.inputs[0][0, 0] = np.nan
+    case.inputs[0][1, 1] = np.inf
+    case.inputs[0][1, 2] = -np.inf
+    g, arrays = graph_of(case)
+    with np.errstate(all="ignore"):
+        expected = reference.run(g, arrays)
+    close(g.compile()(**arrays), expected.values())
+
+
+@pytest.mark.library
+def test_the_last_cell_state_may_be_left_out():
+    case = recurrence("lstm", "forward", 3, 2, 5)
+    g = og.Graph()
+    inputs = [g.input(f"x{at}", "f32", one.shape) for at, one in enumerate(case.inputs)]
+    states, last = g.op("Recurrence", inputs, case.attrs, edition="host", outputs=["states", "last_hidden"])
+    g.output("states", states)
+    g.output("last", last)
+    close(g.compile()(*case.inputs), case.results[:2])
+
+
+@pytest.mark.library
+def test_inputs_and_outputs_may_have_strides():
+    case = recurrence("gru", "bidirectional", 4, 3, 6)
+    g = og.Graph()
+    turned = g.input("x", "f32", case.inputs[0].shape[::-1])
+    given = g.op("Transpose", [turned], {"order": [4, 3, 2, 1, 0]}, edition="host")
+    rest = [g.constant(one) for one in case.inputs[1:]]
+    states, last = g.op("Recurrence", [given, *rest], case.attrs, edition="host")
+    g.output("states", states, strides=(1, 4, 8, 24))
+    g.output("last", last)
+    close(g.compile()(np.ascontiguousarray(case.inputs[0].T)), case.results)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("cell", CELLS)
+def test_results_do_not_depend_on_threads_or_on_the_batch(cell):
+    case = recurrence(cell, "forward", 3, 8, 40)
+    found = {}
+    for threads, rows in itertools.product((1, 2, 3), (1, 2, 8)):
+        part = [case.inputs[0][:, :rows], case.inputs[1], *[one[:, :rows] for one in case.inputs[2:]]]
+        g, arrays = graph_of(host_cases.HostCase("Recurrence", part, [], case.attrs))
+        found[threads, rows] = g.compile(threads=threads, reproducible=True)(**arrays)[0][:, :, :1].tobytes()
+    assert len({*found.values()}) == 1
+
+
+# The op ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"cell": "gru", 3: None}, r"inputs.*shape \[3, 2, 1, 4, 5\].*\(steps, batch, 1, 3, units\) for gru, forward"),
+        ({"direction": "bidirectional"}, r"\(steps, batch, 2, 4, units\) for lstm, bidirectional"),
+        ({"cell": "peephole"}, "expected one of 'lstm', 'gru', 'tanh', 'relu'"),
+        ({1: (1, 1, 5, 4, 16)}, r"weights: shape \[1, 1, 5, 4, 16\]; expected shape \[1, 1, 6, 4, 16\]"),
+        ({2: (1, 3, 5)}, r"hidden: shape \[1, 3, 5\]; expected shape \[1, 2, 5\]"),
+        ({3: None}, "cell: no cell state; expected one if the attribute cell is lstm"),
+    ],
+)
+def test_operands_that_do_not_fit(change, text):
+    case = recurrence("lstm", "forward", 3, 2, 5)
+    shapes = [change.get(at, one.shape) for at, one in enumerate(case.inputs)]
+    g = og.Graph()
+    tensors = [g.input(f"x{at}", "f32", shape) for at, shape in enumerate(shapes) if shape is not None]
+    attrs = case.attrs | {name: value for name, value in change.items() if isinstance(name, str)}
+    with pytest.raises(og.SpecError, match=text):
+        g.op("Recurrence", tensors, attrs, edition="host")
+
+
+def test_other_cells_have_no_cell_state():
+    case = recurrence("gru", "forward", 3, 2, 5)
+    g = og.Graph()
+    tensors = [g.input(f"x{at}", "f32", one.shape) for at, one in enumerate([*case.inputs, case.inputs[2]])]
+    with pytest.raises(og.SpecError, match="cell: a cell state; expected one if the attribute cell is lstm"):
+        g.op("Recurrence", tensors, case.attrs, edition="host")
+
+
+@pytest.mark.parametrize("cell", CELLS[:3])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_gradients_are_finite_differences(cell, direction):
+    case = recurrence(cell, direction, 3, 2, 4, np.float64)
+    g, arrays = graph_of(case)
+    total, wide = None, OF_NUMPY[np.dtype(np.float64)]
+    for out in [*g.outputs.values()]:
+        factors = g.constant(RNG.standard_normal(out.shape), dtype=wide)
+        every = g.constant(np.arange(len(out.shape)), dtype=og.s64)
+        product = g.op("Multiply", [out, factors], edition="host")
+        part = g.op("ReduceSum", [product, every], {"keep_dims": False}, edition="host")
+        total = part if total is None else g.op("Add", [total, part], edition="host")
+    inputs = [*g.inputs.values()]
+    for name, one in zip(arrays, g.gradient([total], inputs), strict=True):
+        g.output(f"by_{name}", one)
+    g.output("total", total)
+    found = reference.run(g, arrays)
+    for name, array in arrays.items():
+        direction_of = RNG.standard_normal(array.shape)
+        if name == "x1":  # what lies behind the last unit of a block is no weight
+            direction_of[..., 4:] = 0
+        ends = [reference.run(g, arrays | {name: array + step * direction_of})["total"] for step in (1e-5, -1e-5)]
+        np.testing.assert_allclose(
+            np.sum(found[f"by_{name}"] * direction_of), (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-8
+        )
+
+
+# ONNX -----------------------------------------------------------------------------------------------------------------
+
+
+def node_model(kind, direction, layout=0, batch=2, inputs=5, units=6, steps=4, given=(), **attrs):
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    count, directions = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind], 2 if direction == "bidirectional" else 1
+    lead = (batch, directions) if layout else (directions, batch)
+    arrays = {
+        "W": (directions, count * units, inputs),
+        "R": (directions, count * units, units),
+        "B": (directions, 2 * count * units),
+        "lens": (batch,),
+        "h0": (*lead, units),
+        "c0": (*lead, units),
+        "P": (directions, 3 * units),
+    }
+    known = {name: RNG.standard_normal(arrays[name]).astype(np.float32) for name in ("W", "R", *given)}
+    if "lens" in known:
+        known["lens"] = np.full(batch, steps, np.int32)
+    x = (batch, steps, inputs) if layout else (steps, batch, inputs)
+    names = ["x", *[name if name in known else "" for name in arrays]]
+    while not names[-1]:
+        names.pop()
+    outs = ["Y", "Y_h", "Y_c"][: 3 if kind == "LSTM" else 2]
+    node = onnx.helper.make_node(
+        kind, names, outs, hidden_size=units, direction=direction, layout=layout, name="net", **attrs
+    )
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [info("x", onnx.TensorProto.FLOAT, x)],
+        [info(name, onnx.TensorProto.FLOAT, None) for name in outs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in known.items()],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), RNG.standard_normal(x)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize("given", [(), ("B",), ("B", "lens", "h0"), ("B", "h0", "c0")])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_the_usual_nodes_are_one_op(kind, direction, given, layout):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from onegraph import onnx
+
+    given = [name for name in given if kind == "LSTM" or name != "c0"]
+    attrs = {"linear_before_reset": 1} if kind == "GRU" else {}
+    model, x = node_model(kind, direction, layout, given=given, **attrs)
+    g = onnx.load(model)
+    assert [op.kind for op in g.ops if op.kind not in ("StaticReshape", "StaticTranspose")] == ["MatMul", "Recurrence"]
+    x = x.astype(np.float32)
+    if layout == 0:  # ONNX Runtime has no other layout
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        expected = session.run(None, {"x": x})
+    else:
+        plain, _ = node_model(kind, direction, given=given, **attrs)
+        for at, one in enumerate(model.graph.initializer):
+            array = onnx_array(one)
+            plain.graph.initializer[at].CopyFrom(
+                onnx_proto(array.swapaxes(0, 1) if "0" in one.name else array, one.name)
+            )
+        session = onnxruntime.InferenceSession(plain.SerializeToString(), providers=["CPUExecutionProvider"])
+        whole, *ends = session.run(None, {"x": x.swapaxes(0, 1)})
+        expected = [whole.transpose(2, 0, 1, 3), *[one.swapaxes(0, 1) for one in ends]]
+    close(g.compile()(x), expected)
+
+
+def onnx_array(proto):
+    from onnx import numpy_helper
+
+    return numpy_helper.to_array(proto)
+
+
+def onnx_proto(array, name):
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(np.ascontiguousarray(array), name)
+
+
+UNUSUAL = [
+    ("LSTM", {"clip": 0.5}),
+    ("LSTM", {"input_forget": 1}),
+    ("LSTM", {"given": ("B", "h0", "c0", "P")}),
+    ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}),
+    ("GRU", {}),
+    ("RNN", {"activations": ["Softsign"]}),
+]
+
+
+@pytest.mark.library
+@pytest.mark.parametrize(("kind", "attrs"), UNUSUAL, ids=[f"{kind} {attrs}" for kind, attrs in UNUSUAL])
+def test_other_nodes_are_ops_for_each_step(kind, attrs):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from onegraph import onnx
+
+    model, x = node_model(kind, "forward", **attrs)
+    g = onnx.load(model)
+    assert "Recurrence" not in [op.kind for op in g.ops]
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    x = x.astype(np.float32)
+    close(g.compile()(x), session.run(None, {"x": x}))
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_saved_networks_run_elsewhere(cell, direction, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from onegraph import onnx
+
+    case = recurrence(cell, direction, 3, 2, 17)
+    g, arrays = graph_of(case)
+    path = tmp_path / "network.onnx"
+    onnx.save(g, path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    close(session.run(None, arrays), case.results)
+    again = onnx.load(path)
+    assert [op.kind for op in again.ops].count("Recurrence") == 1
+    close(again.compile()(**arrays), case.results)
