@@ -41,6 +41,16 @@ class Small(nn.Module):
         return self.linear(x.mean((2, 3)))
 
 
+class Recurrent(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.layers = nn.LSTM(6, 20, **options)
+
+    def forward(self, x):
+        states, (hidden, cell) = self.layers(x)
+        return torch.cat([states.flatten(), hidden.flatten(), cell.flatten()])
+
+
 class Attention(nn.Module):
     def __init__(self, heads=4, **options):
         super().__init__()
@@ -121,6 +131,18 @@ def test_the_least_number_as_a_mask_hides_nothing_alone():
     mask[2] = torch.finfo(torch.float32).min
     with torch.no_grad():
         agree(Attention().eval(), torch.randn(2, 6, 16), mask)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"bias": False}, {"batch_first": True, "bidirectional": True, "num_layers": 2}]
+)
+def test_layers_of_an_lstm_run_here(options):
+    """PyTorch takes them apart for training, and makes them graph breaks unless it is told not to."""
+    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
+        agree(Recurrent(**options).eval(), torch.randn(3, 5, 6))
+    stats = onegraph.torch.stats()
+    assert "mkldnn_rnn_layer" not in str(stats)
+    assert stats.share == 1
 
 
 def test_channels_last_input_is_not_copied():

@@ -31,7 +31,7 @@ HEAVY = frozenset(
     [
         *("convolution", "convolution_backward", "mm", "bmm", "addmm", "baddbmm", "linear"),
         *("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward"),
-        *("native_layer_norm", "native_group_norm", "_softmax"),
+        *("native_layer_norm", "native_group_norm", "_softmax", "mkldnn_rnn_layer"),
         *("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "native_batch_norm_backward"),
         *("_native_batch_norm_legit_no_training", "_native_batch_norm_legit_functional"),
         *("native_layer_norm_backward", "gelu", "gelu_backward", "_log_softmax"),

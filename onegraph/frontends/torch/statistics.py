@@ -164,10 +164,17 @@ def _attention_backward(diff: Any, query: Any, key: Any, value: Any, *_: Any, **
     return 2 * batch * heads * tokens * key.shape[2] * (3 * size + 2 * value.shape[3])
 
 
+def _lstm(src: Any, weights: Any, recurrence: Any, *args: Any, out_val: Any, **kwargs: Any) -> int:
+    """Floating-point operations of one direction of an LSTM: each step multiplies its input and its state."""
+    steps, batch, inputs = src.shape
+    return int(2 * steps * batch * recurrence.shape[0] * (inputs + recurrence.shape[1]))
+
+
 # Floating-point operations of the calls that PyTorch's own table lacks.
 FORMULAS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+    torch.ops.aten.mkldnn_rnn_layer: _lstm,
 }
 
 
