@@ -1,6 +1,6 @@
 """``python -m benchmarks.exported_models [names]``: write ONNX models with random weights to ``build/models``.
 
-The models come from torchvision and transformers, from two small networks written here, and from the light models of
+The models come from torchvision and transformers, from three small networks written here, and from the light models of
 the package onnx, whose files have shapes instead of weights. Nothing is downloaded. A file is made once; a seed makes
 it the same again.
 """
@@ -263,6 +263,15 @@ def _Results(model: Any, field: str) -> Any:  # noqa: N802 - a class whose base 
     return Results()
 
 
+def _crnn() -> Made:
+    """A line of text of 32 by 256 pixels, which has 64 columns behind the convolutions."""
+    import torch
+
+    from .models import recognizers
+
+    return recognizers.Crnn(), {"x": torch.randn(1, 1, 32, 256, generator=torch.Generator().manual_seed(1))}
+
+
 def _written(name: str, size: int) -> Made:
     from .models import detectors
 
@@ -279,6 +288,7 @@ EXPORTS: dict[str, Callable[[], Made]] = {
     "swin_t": partial(_torchvision, "swin_t"),
     "yolo": partial(_written, "Yolo", 320),
     "unet": partial(_written, "UNet", 256),
+    "crnn": _crnn,
     "bert": _bert,
     "gpt": _gpt,
     "whisper": _whisper,
