@@ -612,6 +612,56 @@ def test_reductions_before_trailing_size_one_axes(kind: str, shape: tuple[int, .
     assert all(part.attrs["axes"] == (1,) for part in form.parts if part.kind == kind)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes", "is_short"),
+    [
+        ((256, 16), [1], (True, True)),
+        ((4, 8, 8, 32), [3], (True, True)),
+        ((4, 64, 8, 16), [2, 3], (True, True)),
+        ((256, 129), [1], (True, False)),
+        ((256, 768), [1], (True, False)),
+        ((256, 769), [1], (False, False)),
+        ((255, 16), [1], (False, False)),
+        ((2**26, 8), [1], (False, False)),  # products and pools count elements in 32 bits
+    ],
+)
+def test_many_short_rows(shape: tuple[int, ...], axes: list[int], is_short: tuple[bool, bool]) -> None:
+    """The kernel for the last axes takes 100 ns for each row."""
+    kinds = {
+        "ReduceSum": (["MatMul"], ["ReduceSum"]),
+        "ReduceMean": (["MatMul", "Divide"], ["ReduceMean"]),
+        "ReduceL1": (["Abs", "MatMul"], ["Abs", "ReduceSum"]),
+        "ReduceL2": (["Square", "MatMul", "Sqrt"], ["Square", "ReduceSum", "Sqrt"]),
+        "ReduceMax": (["MaxPool"], ["ReduceMax"]),
+        "ReduceMin": (["Multiply", "MaxPool", "Multiply"], ["ReduceMin"]),
+    }
+    one = og.DataType.f32
+    for kind, (rewritten, plain) in kinds.items():
+        attrs = {"axes": tuple(axes), "keep_dims": True}
+        form, _ = library_form(BASE[kind], Call(BASE[kind], attrs, [TensorType(one, shape)], 1, [one]))
+        assert form is not None
+        found = [part.kind for part in form.parts if part.kind != "StaticReshape"]
+        assert found == (rewritten if is_short[kind in ("ReduceMax", "ReduceMin")] else plain)
+
+
+@pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("shape", [(300, 3), (4, 8, 9, 96), (257, 700)])
+def test_reductions_of_many_short_rows_agree_with_numpy(kind: str, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    g = og.Graph()
+    g.output("y", g.op(kind, [g.input("x", "f32", shape)], {"axes": (-1,), "keep_dims": True}))
+    wide = x.astype(np.float64)
+    expected = {
+        "ReduceSum": lambda: wide.sum(-1, keepdims=True),
+        "ReduceMean": lambda: wide.mean(-1, keepdims=True),
+        "ReduceL1": lambda: np.abs(wide).sum(-1, keepdims=True),
+        "ReduceL2": lambda: np.sqrt((wide**2).sum(-1, keepdims=True)),
+        "ReduceMax": lambda: wide.max(-1, keepdims=True),
+        "ReduceMin": lambda: wide.min(-1, keepdims=True),
+    }[kind]()
+    np.testing.assert_allclose(g.compile()(x), expected, rtol=1e-5, atol=2e-5)
+
+
 LONG = 2**20  # elements; adding 0.1 one by one in f32 is off by 1 %
 
 

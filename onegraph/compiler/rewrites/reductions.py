@@ -1,4 +1,8 @@
-"""Rewrites reductions over other axes than the last ones, for which the library's kernel is 50 times slower."""
+"""Rewrites reductions that are slow in the library: those over other axes than the last ones, and those of short rows.
+
+For the first, the library has a reference kernel, which takes 50 times as long. Its kernel for the last axes takes
+100 ns for each row, as long as a MatMul takes for hundreds of elements.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,14 @@ FEW_COLUMNS, MANY_COLUMNS = 32, 512
 # For fewer elements, the reference kernel is as fast as a MatMul.
 MIN_ELEMENTS = 256
 MAX_AXES = 5  # rank that the reduction kernel takes
+# Elements of a row that a MatMul sums faster than the reduction, and of which a MaxPool finds the largest one faster.
+SHORT_SUM, SHORT_EXTREME, MANY_ROWS = range(2, 769), range(2, 129), 256
 # Kernels sum sequentially in f32, which loses precision with each element; beyond 2**24 elements, it loses them all.
 MAX_POOLED = 2**12
+
+
+OTHER_AXES = "the reduction has a reference kernel only, unless the reduced axes come last"
+SLOW_ROWS = "{}: the reduction takes longer for many short rows"
 
 
 def reduction(call: Call) -> Form | None:
@@ -39,7 +49,7 @@ def reduction(call: Call) -> Form | None:
 
 
 def total(call: Call) -> Form | None:
-    """ReduceSum, ReduceL1 and ReduceL2 as an AvgPool or a MatMul by ones, unless the reduced axes come last."""
+    """ReduceSum, ReduceL1 and ReduceL2 as an AvgPool or a MatMul by ones, unless they have a fast kernel."""
     axes = reduced_axes(call)
     return _sum(call, axes) or (_as_two_axes(call, axes) if call.schema.kind == "ReduceSum" else None)
 
@@ -50,7 +60,7 @@ def bias_add_backward(call: Call) -> Form | None:
 
 
 def mean(call: Call) -> Form | None:
-    """ReduceMean as an AvgPool, or as a sum, unless the reduced axes come last.
+    """ReduceMean as an AvgPool, or as a sum, unless it has a fast kernel.
 
     An AvgPool reduces all axes but the first and the last.
     """
@@ -103,29 +113,37 @@ def mean_backward(call: Call) -> Form | None:
 
 
 def extreme(call: Call) -> Form | None:
-    """ReduceMax and ReduceMin as a MaxPool, of the negated src for a minimum, unless the reduced axes come last."""
+    """ReduceMax and ReduceMin as a MaxPool, of the negated src for a minimum, unless they have a fast kernel."""
     axes, parts = reduced_axes(call), Parts(call)
     shape = parts.shape(0)
-    runs = _runs(shape, axes or ())
-    if axes is None or _reduced_axes_last(runs) or math.prod(shape) >= MAX_ELEMENTS:
+    runs, dtype = _runs(shape, axes or ()), parts.type(0).dtype
+    is_slow = _has_short_rows(runs, dtype, SHORT_EXTREME)
+    if axes is None or (_reduced_axes_last(runs) and not is_slow) or math.prod(shape) >= MAX_ELEMENTS:
         return _without_reduction(call, axes) or _as_two_axes(call, axes)
     is_minimum = call.schema.kind == "ReduceMin"
-    dtype = parts.type(0).dtype
     assert dtype is not None
     minus = np.full((1,) * len(shape), -1, dtype.numpy)
     source: Source = parts.add("Multiply", 0, minus) if is_minimum else 0
     for before, count, after in _three_axes(runs):
-        if after == 1:
+        if is_slow:
+            seen = parts.reshape(source, (1, before, 1, count))
+            source = _add_max_pool(parts, seen, (1, count), "NCX")
+        elif after == 1:
             source = parts.add("ReduceMax", parts.reshape(source, (before, count)), axes=(1,), keep_dims=True)
-            continue
-        seen = parts.reshape(source, (before, count, 1, after))
-        ones, zeros = (1, 1), (0, 0)
-        source = parts.add("MaxPool", seen, kernel=(count, 1), strides=ones, pads_begin=zeros, pads_end=zeros)
+        else:
+            source = _add_max_pool(parts, parts.reshape(source, (before, count, 1, after)), (count, 1), "NXC")
     if is_minimum:
         source = parts.add("Multiply", source, minus.reshape((1,) * len(parts.shape(source))))
     return parts.form(
         parts.reshape(source, _result_shape(call)),
-        note="MaxPool: the reduction has a reference kernel only, unless the reduced axes come last",
+        note=SLOW_ROWS.format("MaxPool") if is_slow else f"MaxPool: {OTHER_AXES}",
+    )
+
+
+def _add_max_pool(parts: Parts, source: Source, kernel: Dims, data_format: str) -> Source:
+    ones, zeros = (1, 1), (0, 0)
+    return parts.add(
+        "MaxPool", source, kernel=kernel, strides=ones, pads_begin=zeros, pads_end=zeros, data_format=data_format
     )
 
 
@@ -154,6 +172,14 @@ def _reduced_axes_last(runs: Sequence[tuple[bool, int]]) -> bool:
     return len(runs) < 2 or (len(runs) == 2 and runs[1][0])
 
 
+def _has_short_rows(runs: Sequence[tuple[bool, int]], dtype: DataType | None, short: range) -> bool:
+    """Whether the reduction takes longer than other ops, because there are many rows of few elements."""
+    if dtype is not F32 or len(runs) != 2 or not runs[1][0]:
+        return False
+    (_, rows), (_, count) = runs
+    return rows >= MANY_ROWS and count in short and rows * count < MAX_ELEMENTS
+
+
 def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Source:
     """Add the sum of a value, reshaped to three axes, over the second axis."""
     before, count, after = shape
@@ -170,7 +196,7 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     if count > most and (after == 1 or count < MAX_ELEMENTS) and (width := _divisor(count, most)) >= MIN_ELEMENTS:
         sums = _add_step(parts, parts.cast(source, F32), (before * (count // width), width, after), F32)
         return parts.cast(_add_step(parts, sums, (before, count // width, after), F32), dtype)
-    if after == 1 and given is dtype:
+    if after == 1 and given is dtype and not _has_short_rows([(False, before), (True, count)], given, SHORT_SUM):
         seen = parts.reshape(source, (before, count))
         return parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
     if count >= MAX_ELEMENTS:  # a MatMul would need gigabytes of ones
@@ -219,7 +245,8 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     runs = _runs(shape, axes or ())
     counts = [count for is_reduced, count in runs if is_reduced]
     is_norm = kind in ("ReduceL1", "ReduceL2")  # for these the library has a reference kernel only
-    has_kernel = _reduced_axes_last(runs) and not is_norm and math.prod(counts) <= _most_summed()
+    is_slow = _has_short_rows(runs, parts.type(0).dtype, SHORT_SUM)
+    has_kernel = _reduced_axes_last(runs) and not is_norm and not is_slow and math.prod(counts) <= _most_summed()
     if axes is None or not counts or has_kernel or math.prod(shape) < MIN_ELEMENTS:
         return _without_reduction(call, axes)
     source: Source = 0
@@ -236,7 +263,7 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
         found = parts.add("Sqrt", found)
     return parts.form(
         parts.reshape(found, _result_shape(call)),
-        note="AvgPool or MatMul by ones: the reduction has a reference kernel only, unless the reduced axes come last",
+        note=SLOW_ROWS.format("MatMul by ones") if is_slow else f"AvgPool or MatMul by ones: {OTHER_AXES}",
     )
 
 
