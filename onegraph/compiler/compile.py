@@ -29,6 +29,7 @@ from .edge_layouts import EdgeLayouts
 from .lowered import Lowered, Step, Value
 from .notes import Note
 from .own_kernels import OwnKernels
+from .pads import add_pad
 from .partition_cache import Compiled, Pattern, wiring
 from .partitioner import find_partitions, search
 from .patterns import Patterns
@@ -237,7 +238,9 @@ class _StepCompiler:
                 return
         if step.executor == "copy" or step.kind == "TypeCast":
             schedule.add_cast(step, reason)
-        elif not (add_view(schedule, step) or kernels.add_host_op(step) or kernels.add_op(step, reason or step.note)):
+        elif add_view(schedule, step) or kernels.add_host_op(step) or add_pad(schedule, step):
+            return
+        elif not kernels.add_op(step, reason or step.note):
             schedule.add_numpy(step, reason or step.note)
 
     # The library's partitions ----------------------------------------------------------------------------------------

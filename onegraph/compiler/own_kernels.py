@@ -20,7 +20,7 @@ from .kernels import (
     compiled_winograd,
     has_kernel,
 )
-from .lowered import Dims, Lowered, Step, Value, dense_of
+from .lowered import Lowered, Step, Value, dense_of
 from .notes import Note
 from .pointwise import code_of
 from .report import nbytes
@@ -69,7 +69,7 @@ class OwnKernels:
             start += source.shape[axis]
             if index < known:
                 continue
-            schedule.add_kernel("cast", (source.id, self._part(target, source.shape, target.strides, offset)), note)
+            schedule.add_kernel("cast", (source.id, schedule.part(target, source.shape, target.strides, offset)), note)
         return True
 
     def add_scaling(self, steps: Sequence[Step]) -> bool:
@@ -159,8 +159,8 @@ class OwnKernels:
         (*_, channels), kernel = source.shape, taken.kernel
         shape = (source.shape[0], *taken.places, *((channels, *kernel) if is_first else (*kernel, channels)))
         row = (inner, *inside) if is_first else (*inside, inner)
-        windows = self._part(source, shape, (batch, *map(mul, between, taken.strides), *row), source.offset)
-        schedule.add_kernel("cast", (windows, self._part(target, shape, dense_of(shape), 0)), note)
+        windows = schedule.part(source, shape, (batch, *map(mul, between, taken.strides), *row), source.offset)
+        schedule.add_kernel("cast", (windows, schedule.part(target, shape, dense_of(shape), 0)), note)
 
     def _padded(self, source: Value, taken: Windows, note: int) -> Value:
         """A copy of what windows reach of images, with zeros around it."""
@@ -174,14 +174,8 @@ class OwnKernels:
             shape = (batch, *map(min, places, room), channels)
             offset = sum(map(mul, taken.pads_begin, target.strides[1:]))
             parts = (source, source.offset), (target, offset)
-            schedule.add_kernel("cast", [self._part(one, shape, one.strides, start) for one, start in parts], note)
+            schedule.add_kernel("cast", [schedule.part(one, shape, one.strides, start) for one, start in parts], note)
         return target
-
-    def _part(self, whole: Value, shape: Dims, strides: Dims, offset: int) -> int:
-        """A new value that lies in the memory of another one; returns its id."""
-        part = whole._replace(id=len(self._values), shape=shape, name=f"{whole.name} (part)")
-        self._values[part.id] = part.placed(whole.storage, strides, offset)
-        return part.id
 
     def add_on_codes(self, step: Step) -> None:
         """Add a step that a kernel for 8-bit codes runs."""

@@ -140,6 +140,12 @@ class Schedule:
         self.values[number] = Value(number, dtype, shape, dense_of(shape), number, name, constant)
         return self.values[number]
 
+    def part(self, whole: Value, shape: Dims, strides: Dims, offset: int) -> int:
+        """The id of a new value that lies in the memory of another one."""
+        part = whole._replace(id=len(self.values), shape=shape, name=f"{whole.name} (part)")
+        self.values[part.id] = part.placed(whole.storage, strides, offset)
+        return part.id
+
     def new_value(self, value: Value, strides: Dims) -> Value:
         """A new value with the type of another one, in memory of its own; a constant with dense strides only."""
         number, is_dense = len(self.values), strides == dense_of(value.shape)
