@@ -163,3 +163,64 @@ def test_a_normalization_behind_a_product_of_two_tensors_stays():
         NORM,
     ]
     assert "BatchNormInference" in imported(nodes, vectors(), (6, 8))
+
+
+# Before a product -----------------------------------------------------------------------------------------------------
+
+
+def before(*nodes):
+    """A normalization of the image x, and nodes that read its result n."""
+    return [helper.make_node("BatchNormalization", ["x", "g", "s", "m", "v"], ["n"]), *nodes]
+
+
+def of_image():
+    return {name: normal(8) for name in "gsm"} | {"v": 1 + normal(8) ** 2}
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8])
+@pytest.mark.parametrize("kind", [(1, 1), (3, 2)], ids=str)
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_convolution_takes_in_the_normalization_before_it(groups, kind, biased):
+    inputs = ["n", "w", "b"][: 2 + biased]
+    conv = helper.make_node("Conv", inputs, ["y"], group=groups, kernel_shape=kind, strides=[2, 1])
+    weights = {"w": normal(16, 8 // groups, *kind), "b": normal(16)}
+    kinds = imported(before(conv), of_image() | weights)
+    assert "BatchNormInference" not in kinds
+    assert kinds.count("Convolution") == 1
+
+
+def test_a_convolution_with_zeros_around_the_image_does_not():
+    conv = helper.make_node("Conv", ["n", "w"], ["y"], pads=[1, 1, 1, 1])
+    assert "BatchNormInference" in imported(before(conv), of_image() | {"w": normal(8, 8, 3, 3)})
+
+
+def test_an_image_that_others_read_too_is_still_normalized():
+    conv = helper.make_node("Conv", ["n", "w"], ["c"])
+    nodes = before(conv, helper.make_node("Mul", ["c", "n"], ["y"]))
+    assert "BatchNormInference" in imported(nodes, of_image() | {"w": normal(8, 8, 1, 1)})
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_a_layer_takes_in_the_normalization_before_it(transposed):
+    layer = helper.make_node("Gemm", ["n", "w", "b"], ["y"], transB=transposed)
+    weights = {"w": normal(6, 8) if transposed else normal(8, 6), "b": normal(6)}
+    assert "BatchNormInference" not in imported(before(layer), of_image() | weights, (5, 8))
+
+
+def test_the_mean_of_an_image_is_normalized_behind_it():
+    """So that the layer behind it takes in the normalization."""
+    nodes = before(
+        helper.make_node("ReduceMean", ["n", "axes"], ["mean"], keepdims=0),
+        helper.make_node("MatMul", ["mean", "w"], ["y"]),
+    )
+    kinds = imported(nodes, of_image() | {"axes": np.int64([2, 3]), "w": normal(8, 6)})
+    assert "BatchNormInference" not in kinds
+    nodes[-1] = helper.make_node("Relu", ["mean"], ["y"])
+    kinds = imported(nodes, of_image() | {"axes": np.int64([2, 3])})
+    assert kinds.index("ReduceMean") < kinds.index("BatchNormInference")
+
+
+def test_a_mean_over_the_channels_too_is_of_the_normalized_image():
+    nodes = before(helper.make_node("ReduceMean", ["n", "axes"], ["y"], keepdims=1))
+    kinds = imported(nodes, of_image() | {"axes": np.int64([1, 2])})
+    assert kinds.index("BatchNormInference") < kinds.index("ReduceMean")

@@ -10,7 +10,7 @@ from ...arrays.mapped_files import give_back
 from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import DataType
 from ..elementwise import binary
-from ..emitter import Array, Emitter, Value, numbers
+from ..emitter import Array, Emitter, Value, integers, numbers
 from ..movement import NATIVE, reshape
 from ..norms import group_norm, rms_norm
 from .table import again, contents, either, known_inputs, made, number, operand_of, rewrites
@@ -54,6 +54,68 @@ def normalized_product(emit: Emitter, op: Op) -> Value | None:
         return None
     normal = binary(emit, "Add", again(emit, product, [product.inputs[0], folded[0]]), folded[1])
     return normal if view is None else reshape(emit, normal, numbers(*[dim or 0 for dim in src.shape]))
+
+
+@rewrites("Convolution", "MatMul")
+def product_of_normal(emit: Emitter, op: Op) -> Value | None:
+    """A product by known weights takes in the normalization before it: W(f * x + s) = (W * f)x + Ws.
+
+    A convolution with padding cannot: the elements around the normalized image are 0.
+    """
+    norm, known = made(emit, op.inputs[0], "BatchNormInference"), known_inputs(op)
+    found = None if norm is None else factor_and_shift(norm)
+    if norm is None or known is None or found is None or op.outputs[0].dtype is not DataType.f32:
+        return None
+    if norm.attrs.get("data_format", "NXC") != "NXC" and len(norm.outputs[0].shape or ()) != 2:
+        return None
+    weights = _by_output(op, known[0])
+    if weights is None:
+        return None
+    groups, each = int(str(op.attrs.get("groups", 1))), weights.shape[1]
+    rows = [np.repeat(one.reshape(groups, each), len(weights) // groups, axis=0) for one in found]
+    factor, shift = (row.reshape(*row.shape, *(1,) * (weights.ndim - 2)) for row in rows)
+    with np.errstate(all="ignore"):
+        bias = (weights * shift).sum(tuple(range(1, weights.ndim))) + sum(known[1:], start=0.0)
+        arrays = [np.asarray(array, np.float32) for array in (_as_given(op, weights * factor), bias)]
+    give_back(known)
+    if not all(np.isfinite(array).all() for array in arrays):
+        return None
+    return again(emit, op, [norm.inputs[0], *arrays])
+
+
+@rewrites("ReduceMean")
+def mean_of_normal(emit: Emitter, op: Op) -> Value | None:
+    """The normalization of the mean over an image, instead of the mean of the normalized image."""
+    norm, result, axes = made(emit, op.inputs[0], "BatchNormInference"), op.outputs[0], op.attrs.get("axes")
+    shape = operand_of(op).shape
+    if norm is None or shape is None or not isinstance(axes, tuple) or len(op.inputs) > 1:
+        return None
+    reduced = {int(str(axis)) % len(shape) for axis in axes}
+    is_last = norm.attrs.get("data_format", "NXC") == "NXC" and len(shape) - 1 not in reduced
+    if not reduced or not is_last or len(result.shape or ()) < 2:
+        return None
+    return again(emit, norm, [again(emit, op, [norm.inputs[0]]), *norm.inputs[1:]])
+
+
+def _by_output(op: Op, weights: Array) -> Array | None:
+    """Weights (outputs, inputs of a group, window) of a product that sums the same inputs everywhere; else None."""
+    if op.kind == "MatMul":
+        if weights.ndim != 2 or op.attrs.get("transpose_a"):
+            return None
+        return weights if op.attrs.get("transpose_b") else weights.T
+    if op.attrs.get("data_format", "NXC") != "NXC" or op.attrs.get("auto_pad", "none") != "none":
+        return None
+    if any(integers(op, "pads_begin")) or any(integers(op, "pads_end")):
+        return None
+    return weights if op.attrs.get("weights_format", "XIO") == "OIX" else np.moveaxis(weights, (-1, -2), (0, 1))
+
+
+def _as_given(op: Op, weights: Array) -> Array:
+    """Weights of ``_by_output`` in the layout of the op."""
+    if op.kind == "MatMul":
+        return weights if op.attrs.get("transpose_b") else np.ascontiguousarray(weights.T)
+    is_oix = op.attrs.get("weights_format", "XIO") == "OIX"
+    return weights if is_oix else np.ascontiguousarray(np.moveaxis(weights, (0, 1), (-1, -2)))
 
 
 def _last_axes(op: Op) -> int | None:
