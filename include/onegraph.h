@@ -137,7 +137,7 @@ enum onegraph_recurrence_number {
 // kernels: the places of the numbers of onegraph_winograd.
 enum onegraph_winograd_number {
     onegraph_winograd_of = 0, // what is transformed: one of onegraph_winograd_operand
-    onegraph_winograd_relu = 1, // 1 to replace negative results by 0
+    onegraph_winograd_slope = 1, // the bits of an f32, the factor of negative results: 1, or 0 for a ReLU
     onegraph_winograd_rows = 2, // of the tiles of an image
     onegraph_winograd_columns = 3,
     onegraph_winograd_first = 4, // the number of the first tile, counted over images, rows and columns

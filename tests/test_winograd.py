@@ -12,7 +12,7 @@ TOLERANCE = 4e-6
 SAME = {"pads_begin": (1, 1), "pads_end": (1, 1), "data_format": "NXC", "weights_format": "OIX"}
 
 
-def network(shape, results, *, begin=(1, 1), end=(1, 1), bias=True, relu=False, layout="OIX", window=3, **attrs):
+def network(shape, results, *, begin=(1, 1), end=(1, 1), bias=True, slope=None, layout="OIX", window=3, **attrs):
     """A graph of a convolution and an Abs, its weights and its bias."""
     channels = shape[-1] // attrs.get("groups", 1)
     weights = RNG.standard_normal((results, channels, window, window)).astype(np.float32)
@@ -22,7 +22,9 @@ def network(shape, results, *, begin=(1, 1), end=(1, 1), bias=True, relu=False, 
     inputs = [g.input("x", "f32", shape), g.constant(given), *([g.constant(added)] if bias else [])]
     pads = {"pads_begin": begin, "pads_end": end, "data_format": "NXC", "weights_format": layout}
     y = g.convolution(*inputs, **pads, **attrs)
-    g.output("y", g.abs(g.relu(y) if relu else y))
+    if slope is not None:
+        y = g.leaky_relu(y, alpha=slope) if slope else g.relu(y)
+    g.output("y", g.abs(y))
     return g, weights, added
 
 
@@ -46,10 +48,12 @@ def kinds(model):
     ("shape", "results", "more"),
     [
         ((1, 32, 32, 64), 64, {}),
-        ((1, 31, 29, 64), 80, {"relu": True}),
+        ((1, 31, 29, 64), 80, {"slope": 0}),
+        ((1, 31, 29, 64), 80, {"slope": 0.1}),
+        ((1, 20, 29, 64), 80, {"slope": -2.5, "bias": False}),
         ((3, 17, 16, 48), 96, {"layout": "XIO"}),
         ((1, 33, 40, 96), 32, {"begin": (0, 1), "end": (1, 0), "bias": False}),
-        ((2, 30, 30, 32), 64, {"begin": (2, 0), "end": (0, 2), "relu": True}),
+        ((2, 30, 30, 32), 64, {"begin": (2, 0), "end": (0, 2), "slope": 0}),
     ],
 )
 @pytest.mark.parametrize("strips", ["one strip", "strips of one row"])
@@ -60,9 +64,10 @@ def test_transforms_agree_with_plain_sums(monkeypatch, shape, results, more, str
     x = RNG.standard_normal(shape).astype(np.float32)
     model = g.compile()
     wanted = convolved(x, weights, bias, more.get("begin", (1, 1)), more.get("end", (1, 1)))
-    wanted = np.maximum(wanted, 0) if more.get("relu") else np.abs(wanted)
+    wanted = np.abs(np.where(wanted < 0, more.get("slope", 1) * wanted, wanted))
     np.testing.assert_allclose(model(x), wanted, rtol=0, atol=TOLERANCE * wanted.max())
     assert {"Convolution: Transform", "Convolution: MatMul"} < kinds(model)
+    assert not [part for part in model.report().partitions if part.kinds[0] in ("ReLU", "LeakyReLU")]
     rows = shape[0] * -(-wanted.shape[1] // 2)
     products = [part for part in model.report().partitions if "Convolution: MatMul" in part.kinds]
     assert len(products) == (1 if strips == "one strip" else rows)

@@ -64,6 +64,12 @@ class CompiledKernel:
         return self.number == POINTWISE
 
 
+def bits_of(number: float) -> int:
+    """The bits of an f32, for the code of a kernel."""
+    found: int = struct.unpack("i", struct.pack("f", number))[0]
+    return found
+
+
 def _compiled(number: int, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> CompiledKernel:
     tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
     return CompiledKernel(number, tensors, len(inputs), code)
@@ -89,10 +95,9 @@ def compiled_pointwise(inputs: Sequence[Value], outputs: Sequence[Value], code: 
 
 def compiled_attention(call: Call, inputs: Sequence[Value], outputs: Sequence[Value]) -> CompiledKernel:
     """The kernel for attention or its gradient, with the mask behind query, key and value."""
-    (scale,) = struct.unpack("i", struct.pack("f", scale_of(call)))
     is_backward, is_masked = call.schema.kind.endswith("Backward"), call.input("mask") is not None
     limits = [min(call.s64(name), MOST_TOKENS) for name in ("past", "window")]
-    numbers = [is_backward, is_masked, call.flag("causal"), *limits, scale, LEVEL]
+    numbers = [is_backward, is_masked, call.flag("causal"), *limits, bits_of(scale_of(call)), LEVEL]
     return _compiled(lib.onegraph_attention, inputs, outputs, [int(number) for number in numbers])
 
 

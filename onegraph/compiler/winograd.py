@@ -24,6 +24,7 @@ from ..native.library import lib
 from ..opset.dtypes import DataType
 from ..opset.schema import TensorType
 from ..opset.signature import AttrValue
+from .kernels import bits_of
 from .lazy_constants import placed
 from .lowered import Lowered, Step, Value, dense_of
 from .rewrites import Part
@@ -32,6 +33,7 @@ from .transformed_weights import LAYOUTS, transformed_weights
 
 # A transform takes 16 channels at once. With fewer channels than these, it takes as long as it saves.
 LANES, LEAST_CHANNELS = 16, 32
+ACTIVATIONS = ("ReLU", "LeakyReLU")
 LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which on three steps are worth their start
 # Pairs of channels for each tile, up to which the larger weights are worth their memory and the time to read them; and
 # the largest share of the multiplications that are left, as tiles at the ends are computed for nothing.
@@ -149,23 +151,23 @@ class _Transforms:
         return geometry if is_worthwhile else None
 
     def _chain(self, step: Step) -> list[Step]:
-        """A convolution, and the BiasAdd and the ReLU behind it that its second transform computes too."""
+        """A convolution, and the BiasAdd and the activation behind it that its second transform computes too."""
         chain = [step]
         if _is_turned(step):
             return chain
-        for kind in ("BiasAdd", "ReLU") if len(step.inputs) == 2 else ("ReLU",):
+        for kinds in (["BiasAdd"], ACTIVATIONS) if len(step.inputs) == 2 else (ACTIVATIONS,):
             number = chain[-1].outputs[0]
             following = self._readers.get(number, [])
             if number in self._returned or len(following) != 1:
                 break
             (one,) = following
-            is_known = kind == "ReLU" or self._values[one.inputs[-1]].constant is not None
-            if one.kind == kind and one.executor == "library" and is_known and self._has_channels_last(one):
+            is_known = one.kind in ACTIVATIONS or self._values[one.inputs[-1]].constant is not None
+            if one.kind in kinds and one.executor == "library" and is_known and self._has_channels_last(one):
                 chain.append(one)
         return chain
 
     def _has_channels_last(self, step: Step) -> bool:
-        return step.part is not None and (step.kind == "ReLU" or step.part.call.attr("data_format") == "NXC")
+        return step.part is not None and (step.kind in ACTIVATIONS or step.part.call.attr("data_format") == "NXC")
 
     def _is_own(self, number: int) -> bool:
         """Whether a result has dense memory of its own."""
@@ -175,7 +177,7 @@ class _Transforms:
     def _transformed(self, chain: Sequence[Step], geometry: Geometry) -> Iterator[Step]:
         """The steps in the place of a convolution and the ops behind it."""
         step, *others = chain
-        source, target, relu = step.inputs[0], chain[-1].outputs[0], chain[-1].kind == "ReLU"
+        source, target, slope = step.inputs[0], chain[-1].outputs[0], _slope(chain[-1])
         if geometry.tiles < LEAST_TILES:
             weights = self._constant_weights(step)
         else:
@@ -202,7 +204,7 @@ class _Transforms:
                 folded=(),
             )
             inputs = (products, bias, *before)
-            end = self._kernel(step, inputs, result, geometry, lib.onegraph_winograd_dst, first, relu=relu)
+            end = self._kernel(step, inputs, result, geometry, lib.onegraph_winograd_dst, first, slope)
             yield end._replace(folded=folded)
             before = (result,)  # the strips are written one after the other
 
@@ -214,12 +216,11 @@ class _Transforms:
         geometry: Geometry,
         operand: int,
         first: int = 0,
-        *,
-        relu: bool = False,
+        slope: float = 1.0,
     ) -> Step:
         numbers = {
             lib.onegraph_winograd_of: operand,
-            lib.onegraph_winograd_relu: int(relu),
+            lib.onegraph_winograd_slope: bits_of(slope),
             lib.onegraph_winograd_rows: geometry.rows,
             lib.onegraph_winograd_columns: geometry.columns,
             lib.onegraph_winograd_first: first,
@@ -278,6 +279,13 @@ class _Transforms:
                 return step.inputs[place]
         zeros = placed(np.zeros(geometry.results, np.float32))
         return self._new(TensorType(F32, zeros.shape), f"{chain[0].op.name} (no bias)", zeros)
+
+
+def _slope(step: Step) -> float:
+    """The factor of negative results of a step."""
+    if step.kind == "LeakyReLU":
+        return float(str(step.op.attrs["alpha"]))
+    return 0.0 if step.kind == "ReLU" else 1.0
 
 
 def _is_turned(step: Step) -> bool:

@@ -160,7 +160,8 @@ private:
     void dst(void *const *addresses, std::size_t begin, std::size_t end) const;
 
     int operand_;
-    bool relu_, turned_;
+    bool turned_;
+    float slope_; // the factor of negative results
     std::ptrdiff_t height_, width_, rows_, columns_, first_, top_, left_;
     std::size_t channels_, tiles_; // of the image; the columns and rows of a plane of weights
 };

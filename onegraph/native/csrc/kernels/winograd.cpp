@@ -51,7 +51,7 @@ ONEGRAPH_INLINE void transform_src(const Place *places, float *result, std::size
 
 // The 2x2 places of the result, A^T m A, plus a bias; nothing is written to a place without address.
 ONEGRAPH_INLINE void transform_dst(
-        const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels, bool relu) {
+        const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels, float slope) {
     for (std::size_t block = 0; block < channels / LANES; block++) {
         Vector half[2][TILE];
         for (std::size_t j = 0; j < TILE; j++) {
@@ -66,7 +66,7 @@ ONEGRAPH_INLINE void transform_dst(
             Vector found[2] = {m[0] + m[1] + m[2] + added, m[1] - m[2] - m[3] + added};
             for (std::size_t j = 0; j < 2; j++) {
                 if (!places[2 * i + j]) continue;
-                if (relu) found[j] = found[j] < 0 ? Vector {} : found[j];
+                if (slope != 1) found[j] = found[j] < 0 ? (slope == 0 ? Vector {} : slope * found[j]) : found[j];
                 store(places[2 * i + j] + block * LANES, found[j]);
             }
         }
@@ -144,7 +144,7 @@ void weights_to_planes(int of, bool turned, const float *weights, float *planes,
 }
 
 using Src = void (*)(const Place *, float *, std::size_t, std::size_t);
-using Dst = void (*)(const float *, std::size_t, const float *, float *const *, std::size_t, bool);
+using Dst = void (*)(const float *, std::size_t, const float *, float *const *, std::size_t, float);
 
 void src_portable(const Place *places, float *result, std::size_t plane, std::size_t channels) {
     transform_src(places, result, plane, channels);
@@ -159,18 +159,18 @@ ONEGRAPH_AVX512 void src_avx512(const Place *places, float *result, std::size_t 
 }
 
 void dst_portable(const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels,
-        bool relu) {
-    transform_dst(products, plane, bias, places, channels, relu);
+        float slope) {
+    transform_dst(products, plane, bias, places, channels, slope);
 }
 
 ONEGRAPH_AVX2 void dst_avx2(const float *products, std::size_t plane, const float *bias, float *const *places,
-        std::size_t channels, bool relu) {
-    transform_dst(products, plane, bias, places, channels, relu);
+        std::size_t channels, float slope) {
+    transform_dst(products, plane, bias, places, channels, slope);
 }
 
 ONEGRAPH_AVX512 void dst_avx512(const float *products, std::size_t plane, const float *bias, float *const *places,
-        std::size_t channels, bool relu) {
-    transform_dst(products, plane, bias, places, channels, relu);
+        std::size_t channels, float slope) {
+    transform_dst(products, plane, bias, places, channels, slope);
 }
 
 } // namespace
@@ -178,7 +178,8 @@ ONEGRAPH_AVX512 void dst_avx512(const float *products, std::size_t plane, const 
 Winograd::Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
     const auto number = [&](int place) { return static_cast<std::ptrdiff_t>(code[place]); };
     operand_ = code[onegraph_winograd_of];
-    relu_ = code[onegraph_winograd_relu] != 0, turned_ = code[onegraph_winograd_turned] != 0;
+    std::memcpy(&slope_, &code[onegraph_winograd_slope], sizeof slope_);
+    turned_ = code[onegraph_winograd_turned] != 0;
     const bool is_dst = operand_ == onegraph_winograd_dst;
     if (count != (is_dst ? 3u : 2u)) throw std::invalid_argument("other tensors than those of a transform");
     const dnnl_graph_logical_tensor_t &image = *tensors[is_dst ? 2 : 0], &planes = *tensors[is_dst ? 0 : 1];
@@ -244,7 +245,7 @@ void Winograd::dst(void *const *addresses, std::size_t begin, std::size_t end) c
             const std::ptrdiff_t pixel = (at.image * height_ + y) * width_ + x;
             places[place] = y < height_ && x < width_ ? image + static_cast<std::size_t>(pixel) * channels_ : nullptr;
         }
-        transform(planes + index * channels_, tiles_ * channels_, bias, places, channels_, relu_);
+        transform(planes + index * channels_, tiles_ * channels_, bias, places, channels_, slope_);
     }
 }
 
