@@ -317,3 +317,22 @@ def test_saved_networks_run_elsewhere(cell, direction, tmp_path):
     again = onnx.load(path)
     assert [op.kind for op in again.ops].count("Recurrence") == 1
     close(again.compile()(**arrays), case.results)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_networks_of_16_bits_compute_in_f32(kind):
+    from onegraph import onnx
+
+    attrs = {"linear_before_reset": 1} if kind == "GRU" else {}
+    model, x = node_model(kind, "bidirectional", given=("B",), **attrs)
+    exact = onnx.load(model).compile()(x.astype(np.float16).astype(np.float32))
+    for one in model.graph.initializer:
+        one.CopyFrom(onnx_proto(onnx_array(one).astype(np.float16), one.name))
+    for one in (*model.graph.input, *model.graph.output):
+        one.type.tensor_type.elem_type = 10
+    g = onnx.load(model)
+    assert [op.kind for op in g.ops].count("Recurrence") == 1
+    for found, wanted in zip(g.compile()(x.astype(np.float16)), exact, strict=True):
+        assert found.dtype == np.float16
+        np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=5e-3, atol=5e-3)

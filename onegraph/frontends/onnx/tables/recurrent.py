@@ -6,7 +6,7 @@ import numpy as np
 
 from ....lowering.elementwise import add
 from ....lowering.emitter import Value, dtype_of, is_known, numbers, shape_of
-from ....lowering.movement import concat, reshape, slice_, transpose
+from ....lowering.movement import NATIVE, cast, concat, reshape, slice_, transpose
 from ....lowering.recurrent import Activation, Cell, Direction, Steps, activation, parts_of, projected, whole_layer
 from ....opset.dtypes import DataType
 from ....opset.shapes import known_dims
@@ -72,7 +72,7 @@ def _usual_cell(node: Node, src: Value) -> str | None:
     is_plain = node.attr("clip") is None and not node.attr("input_forget", 0) and node.optional(7) is None
     if names != usual * count or not is_whole or not is_plain:
         return None
-    if dtype_of(src) is not DataType.f32 or 0 in (shape_of(src) or ()):
+    if dtype_of(src) not in NATIVE or 0 in (shape_of(src) or ()):
         return None
     if kind == "GRU":
         return "gru" if node.attr("linear_before_reset", 0) else None
@@ -80,7 +80,7 @@ def _usual_cell(node: Node, src: Value) -> str | None:
 
 
 def _whole(node: Node, src: Value, cell: str, batch_first: bool) -> tuple[Value, ...]:
-    """The node as one op for all directions and steps."""
+    """The node as one op for all directions and steps, which computes in f32."""
     weights, recurrence, bias, hidden, memory = (node.optional(index) for index in (1, 2, 3, 5, 6))
     for value in (weights, recurrence, bias, hidden, memory):
         if value is not None and None in (shape_of(value) or (None,)):
@@ -89,8 +89,12 @@ def _whole(node: Node, src: Value, cell: str, batch_first: bool) -> tuple[Value,
     assert recurrence is not None
     if batch_first:
         hidden, memory = (None if one is None else transpose(node.emit, one, (1, 0, 2)) for one in (hidden, memory))
-    direction = node.attr("direction", "forward")
-    return whole_layer(node.emit, cell, direction, src, weights, recurrence, bias, hidden, memory)
+    operands = [
+        None if one is None else cast(node.emit, one, DataType.f32)
+        for one in (src, weights, recurrence, bias, hidden, memory)
+    ]
+    found = whole_layer(node.emit, cell, node.attr("direction", "forward"), *operands)  # type: ignore[arg-type]
+    return tuple([cast(node.emit, one, dtype_of(src)) for one in found])
 
 
 def _unrolled(node: Node, src: Value, size: int, batch_first: bool) -> tuple[Value, ...]:
