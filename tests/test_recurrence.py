@@ -336,3 +336,21 @@ def test_networks_of_16_bits_compute_in_f32(kind):
     for found, wanted in zip(g.compile()(x.astype(np.float16)), exact, strict=True):
         assert found.dtype == np.float16
         np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=5e-3, atol=5e-3)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_the_number_of_steps_may_be_unknown(kind):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from onegraph import onnx
+
+    attrs = {"linear_before_reset": 1} if kind == "GRU" else {}
+    model, _ = node_model(kind, "bidirectional", given=("B",), **attrs)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "steps"
+    g = onnx.load(model)
+    assert {op.kind for op in g.ops} <= {"MatMul", "Recurrence", "StaticReshape"}
+    found = g.compile()
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for steps in (1, 7):
+        x = RNG.standard_normal((steps, 2, 5)).astype(np.float32)
+        close(found(x), session.run(None, {"x": x}))

@@ -221,7 +221,7 @@ def whole_layer(
     Args:
         emit: adds the ops.
         cell, direction: attributes of Recurrence.
-        src: (steps, batch, inputs).
+        src: (steps, batch, inputs); the number of steps may be unknown.
         weights, recurrence: (directions, gates * units, inputs) and (directions, gates * units, units).
         bias: (directions, 2 * gates * units), for the inputs and for the state; None is zeros.
         hidden, cell_state: (directions, batch, units); None is zeros.
@@ -234,10 +234,11 @@ def whole_layer(
     if bias is not None:
         of_input, of_state = (slice_(emit, bias, [at], [at + gates * units], [1]) for at in (0, gates * units))
         of_input = reshape(emit, of_input, numbers(-1))
-    given = projected(emit, src, reshape(emit, weights, numbers(directions * gates * units, inputs)), of_input)
+    rows = reshape(emit, weights, numbers(directions * gates * units, inputs))
+    given = matmul(emit, src, rows, of_input, transpose_b=True)
     zeros = np.zeros((directions, batch, units), dtype)
     operands = [
-        reshape(emit, given, numbers(steps, batch, directions, gates, units)),
+        reshape(emit, given, numbers(steps or -1, batch, directions, gates, units)),
         in_blocks(
             emit,
             reshape(emit, recurrence, numbers(directions, gates, units, units)),

@@ -42,7 +42,7 @@ def _activations(node: Node, count: int) -> list[Activation]:
 
 @lowers("LSTM", "GRU", "RNN")
 def recurrent(node: Node) -> tuple[Value | None, ...]:
-    """A network over a known number of steps."""
+    """A network over a number of steps that is known, or is one of the usual kinds."""
     native(node)
     emit, hidden = node.emit, node.attr("hidden_size")
     size = hidden or (node.shape(2) or (None, None, None))[2]
@@ -50,8 +50,8 @@ def recurrent(node: Node) -> tuple[Value | None, ...]:
         raise NotLowered("the size of the state is unknown")
     batch_first = bool(node.attr("layout", 0))
     src = transpose(emit, node.value(0), (1, 0, 2)) if batch_first else node.value(0)
-    if None in (shape_of(src) or (None,)):
-        raise NotLowered("unknown steps, batch or inputs")
+    if None in (shape_of(src) or (None, None))[1:]:
+        raise NotLowered("unknown batch or inputs")
     cell = _usual_cell(node, src)
     found = _unrolled(node, src, size, batch_first) if cell is None else _whole(node, src, cell, batch_first)
     if batch_first:
@@ -99,6 +99,8 @@ def _whole(node: Node, src: Value, cell: str, batch_first: bool) -> tuple[Value,
 
 def _unrolled(node: Node, src: Value, size: int, batch_first: bool) -> tuple[Value, ...]:
     """The node as ops for each direction and step."""
+    if (shape_of(src) or (None,))[0] is None:
+        raise NotLowered("unknown steps")
     emit, kind = node.emit, node.proto.op_type
     cell = Cell(
         GATES[kind],
