@@ -132,7 +132,9 @@ enum onegraph_recurrence_number {
     onegraph_recurrence_gates = 0, // 4 for an LSTM, 3 for a GRU, 1 for a plain network
     onegraph_recurrence_relu = 1, // 1 for a plain network with ReLU in the place of tanh
     onegraph_recurrence_reversed = 2, // bit d: direction d begins with the last step
-    onegraph_recurrence_level = 3, // the highest instruction set: as onegraph_attention_level
+    onegraph_recurrence_hidden = 3, // 1 if the first states are given, which are otherwise 0
+    onegraph_recurrence_cell = 4, // 1 if the first cell states are given
+    onegraph_recurrence_level = 5, // the highest instruction set: as onegraph_attention_level
 };
 // kernels: the places of the numbers of onegraph_winograd.
 enum onegraph_winograd_number {

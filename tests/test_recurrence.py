@@ -102,6 +102,19 @@ def test_what_is_not_finite_goes_where_the_reference_sends_it(cell, level, monke
 
 
 @pytest.mark.library
+@pytest.mark.parametrize("cell", CELLS)
+def test_states_that_are_not_given_are_zero(cell):
+    case = recurrence(cell, "bidirectional", 3, 2, 5)
+    given = [*case.inputs[:2], *[np.zeros_like(one) for one in case.inputs[2:]]]
+    whole, _ = graph_of(host_cases.HostCase("Recurrence", given, [], case.attrs))
+    expected = reference.run(whole, {f"x{at}": one for at, one in enumerate(given)})
+    for count in range(2, len(given)):
+        g, arrays = graph_of(host_cases.HostCase("Recurrence", given[:count], [], case.attrs))
+        close(g.compile()(**arrays), expected.values())
+        close(reference.run(g, arrays).values(), expected.values())
+
+
+@pytest.mark.library
 def test_the_last_cell_state_may_be_left_out():
     case = recurrence("lstm", "forward", 3, 2, 5)
     g = og.Graph()
@@ -148,7 +161,6 @@ def test_results_do_not_depend_on_threads_or_on_the_batch(cell):
         ({"cell": "peephole"}, "expected one of 'lstm', 'gru', 'tanh', 'relu'"),
         ({1: (1, 1, 5, 4, 16)}, r"weights: shape \[1, 1, 5, 4, 16\]; expected shape \[1, 1, 6, 4, 16\]"),
         ({2: (1, 3, 5)}, r"hidden: shape \[1, 3, 5\]; expected shape \[1, 2, 5\]"),
-        ({3: None}, "cell: no cell state; expected one if the attribute cell is lstm"),
     ],
 )
 def test_operands_that_do_not_fit(change, text):
@@ -165,7 +177,7 @@ def test_other_cells_have_no_cell_state():
     case = recurrence("gru", "forward", 3, 2, 5)
     g = og.Graph()
     tensors = [g.input(f"x{at}", "f32", one.shape) for at, one in enumerate([*case.inputs, case.inputs[2]])]
-    with pytest.raises(og.SpecError, match="cell: a cell state; expected one if the attribute cell is lstm"):
+    with pytest.raises(og.SpecError, match="cell: a cell state; expected it only if the attribute cell is lstm"):
         g.op("Recurrence", tensors, case.attrs, edition="host")
 
 
@@ -340,17 +352,20 @@ def test_networks_of_16_bits_compute_in_f32(kind):
 
 @pytest.mark.library
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-def test_the_number_of_steps_may_be_unknown(kind):
+@pytest.mark.parametrize("given", [("B",), ("B", "h0"), ("B", "c0")])
+def test_the_numbers_of_steps_and_of_sequences_may_be_unknown(kind, given):
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     from onegraph import onnx
 
     attrs = {"linear_before_reset": 1} if kind == "GRU" else {}
-    model, _ = node_model(kind, "bidirectional", given=("B",), **attrs)
-    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "steps"
+    given = [name for name in given if kind == "LSTM" or name != "c0"]
+    model, _ = node_model(kind, "bidirectional", given=given, **attrs)
+    for dim, name in zip(model.graph.input[0].type.tensor_type.shape.dim, ("steps", "batch"), strict=False):
+        dim.dim_param = name
     g = onnx.load(model)
     assert {op.kind for op in g.ops} <= {"MatMul", "Recurrence", "StaticReshape"}
     found = g.compile()
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    for steps in (1, 7):
-        x = RNG.standard_normal((steps, 2, 5)).astype(np.float32)
+    for steps, batch in ((1, 2), (7, 2), *([] if {"h0", "c0"} & {*given} else [(3, 4)])):
+        x = RNG.standard_normal((steps, batch, 5)).astype(np.float32)
         close(found(x), session.run(None, {"x": x}))

@@ -104,7 +104,8 @@ def compiled_attention(call: Call, inputs: Sequence[Value], outputs: Sequence[Va
 def compiled_recurrence(call: Call, inputs: Sequence[Value], outputs: Sequence[Value]) -> CompiledKernel:
     """The kernel for a layer of a recurrent network, whose tensors are dense."""
     cell, reversed_ = call.string("cell"), {"forward": 0, "reverse": 1, "bidirectional": 2}[call.string("direction")]
-    code = [GATES[cell], cell == "relu", reversed_, LEVEL]
+    has_hidden, has_cell = (call.input(port) is not None for port in ("hidden", "cell"))
+    code = [GATES[cell], cell == "relu", reversed_, has_hidden, has_cell, LEVEL]
     return _compiled(lib.onegraph_recurrence, inputs, outputs, [int(number) for number in code])
 
 

@@ -221,12 +221,12 @@ def whole_layer(
     Args:
         emit: adds the ops.
         cell, direction: attributes of Recurrence.
-        src: (steps, batch, inputs); the number of steps may be unknown.
+        src: (steps, batch, inputs); the numbers of steps and of sequences may be unknown.
         weights, recurrence: (directions, gates * units, inputs) and (directions, gates * units, units).
         bias: (directions, 2 * gates * units), for the inputs and for the state; None is zeros.
         hidden, cell_state: (directions, batch, units); None is zeros.
     """
-    steps, batch, inputs = known_dims(shape_of(src))
+    inputs = known_dims(shape_of(src))[2]
     directions, _, units = known_dims(shape_of(recurrence))
     gates, dtype = GATES[cell], dtype_of(src).numpy
     of_input: Value | None = None
@@ -236,18 +236,18 @@ def whole_layer(
         of_input = reshape(emit, of_input, numbers(-1))
     rows = reshape(emit, weights, numbers(directions * gates * units, inputs))
     given = matmul(emit, src, rows, of_input, transpose_b=True)
-    zeros = np.zeros((directions, batch, units), dtype)
     operands = [
-        reshape(emit, given, numbers(steps or -1, batch, directions, gates, units)),
+        # The numbers of steps and of sequences may be unknown.
+        emit.op("StaticReshape", [given], {"shape": (0, 0, directions, gates, units), "special_zero": True}),
         in_blocks(
             emit,
             reshape(emit, recurrence, numbers(directions, gates, units, units)),
             reshape(emit, of_state, numbers(directions, gates, units, 1)),
         ),
-        zeros if hidden is None else hidden,
     ]
-    if cell == "lstm":
-        operands.append(zeros if cell_state is None else cell_state)
+    if cell == "lstm" and cell_state is not None and hidden is None:
+        hidden = np.zeros(known_dims(shape_of(cell_state)), dtype)
+    operands += [one for one in (hidden, cell_state if cell == "lstm" else None) if one is not None]
     found: tuple[Value, ...] = emit.op("Recurrence", operands, {"cell": cell, "direction": direction})
     return found
 
@@ -273,7 +273,7 @@ def op_by_op(
     direction: str,
     inputs: Value,
     weights: Value,
-    hidden: Value,
+    hidden: Value | None,
     cell_state: Value | None,
 ) -> tuple[Value, ...]:
     """The results of a Recurrence, by ops for each step."""
@@ -292,6 +292,9 @@ def op_by_op(
     def of(value: Value, place: int, *dims: int) -> Value:
         return reshape(emit, slice_(emit, value, [place], [place + 1], [0]), numbers(*dims))
 
+    def state_of(value: Value | None, place: int) -> Value | None:
+        return None if value is None else of(value, place, batch, units)
+
     found: list[tuple[Value, Value, Value | None]] = []
     for place in range(directions):
         recurrence, shift = of(factors, place, gates * units, units), of(bias, place, gates * units)
@@ -304,8 +307,8 @@ def op_by_op(
             recurrence,
             state_bias if cell == "gru" else None,
             None,
-            of(hidden, place, batch, units),
-            None if cell_state is None else of(cell_state, place, batch, units),
+            state_of(hidden, place),
+            state_of(cell_state, place),
             functions,
             reverse=direction == "reverse" or place == 1,
         )

@@ -11,5 +11,5 @@ from .table import composed
 @composed("host Recurrence")
 def recurrence(emit: Emitter, use: Use) -> tuple[Value, ...]:
     named = use.call.string("cell"), use.call.string("direction")
-    cell = use["cell"] if use.has("cell") else None
-    return op_by_op(emit, *named, use["inputs"], use["weights"], use["hidden"], cell)
+    hidden, cell = (use[port] if use.has(port) else None for port in ("hidden", "cell"))
+    return op_by_op(emit, *named, use["inputs"], use["weights"], hidden, cell)

@@ -121,7 +121,7 @@ struct RecurrenceProblem;
 
 // A layer of a recurrent network, LSTM, GRU or plain, over all steps. All tensors are dense f32: see RecurrenceProblem.
 //
-// inputs, weights, hidden, cell of an LSTM; states, the last hidden state, the last cell state of an LSTM.
+// inputs, weights, hidden if it is not 0, cell of an LSTM if it is not 0; states, the last hidden state, the last cell state of an LSTM.
 class Recurrence : public Runnable {
 public:
     // `code`: the numbers of onegraph_recurrence_number.
@@ -131,7 +131,7 @@ public:
     void run(void *const *addresses, int threads) const override;
 
 private:
-    bool gives_cell_;
+    bool has_hidden_, has_cell_, gives_cell_;
     std::unique_ptr<RecurrenceProblem> problem_;
     void (*step_)(const RecurrenceProblem &, const RecurrenceMemory &, long, long, long, long, long, long);
 };

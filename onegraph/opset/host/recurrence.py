@@ -53,11 +53,12 @@ def operands_fit(call: Call) -> Iterable[Finding]:
 
 
 def has_cell(call: Call) -> Iterable[Finding]:
-    """An LSTM has a cell state, and no other cell has one."""
-    is_lstm, is_given = call.string("cell") == "lstm", call.input("cell") is not None
-    if is_lstm != is_given:
-        yield Finding("cell", "a cell state" if is_given else "no cell state", "one if the attribute cell is lstm")
-    elif not is_lstm and (call.n_outputs or 0) > 2:
+    """Only an LSTM has a cell state."""
+    if call.string("cell") == "lstm":
+        return
+    if call.input("cell") is not None:
+        yield Finding("cell", "a cell state", "it only if the attribute cell is lstm")
+    elif (call.n_outputs or 0) > 2:
         yield Finding("last_cell", "the output last_cell", "it only if the attribute cell is lstm")
 
 
@@ -71,8 +72,8 @@ OPS = (
         "hidden = sigmoid(o) * tanh(cell). gru has z, r, n, where n = tanh(inputs + sigmoid(r) * seen): "
         "hidden = (1 - sigmoid(z)) * n + sigmoid(z) * hidden. tanh and relu have one gate. Weights lie in blocks of "
         f"{LANES} units: (directions, blocks, units of the state + 1, gates, {LANES}), with the bias behind the last "
-        "unit of the state, and with zeros behind the last unit of the last block.",
-        ports("inputs:T weights:T hidden:T cell:T?"),
+        "unit of the state, and with zeros behind the last unit of the last block. The first states default to 0.",
+        ports("inputs:T weights:T hidden:T? cell:T?"),
         ports("states:T last_hidden:T last_cell:T?"),
         rows("T", "f32", "float64"),
         recurrence_shape,

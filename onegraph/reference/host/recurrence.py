@@ -18,7 +18,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def recurrence(
-    call: Call, inputs: Array, weights: Array, hidden: Array, cell: Array | None = None
+    call: Call, inputs: Array, weights: Array, hidden: Array | None = None, cell: Array | None = None
 ) -> tuple[Array, ...]:
     """The states of all steps, and the last ones."""
     steps, batch, directions, gates, units = inputs.shape
@@ -30,8 +30,9 @@ def recurrence(
     states = np.empty((steps, directions, batch, units))
     last, last_cell = np.empty((2, directions, batch, units))
     for one in range(directions):
-        state = hidden[one].astype(np.float64)
-        memory = None if cell is None else cell[one].astype(np.float64)
+        state, memory = (
+            np.zeros((batch, units)) if given is None else given[one].astype(np.float64) for given in (hidden, cell)
+        )
         order = range(steps)
         for step in reversed(order) if direction == "reverse" or one == 1 else order:
             given = inputs[step, :, one].astype(np.float64).swapaxes(0, 1)  # (gates, batch, units)
@@ -47,7 +48,5 @@ def recurrence(
             else:
                 state = np.tanh(given[0] + seen[0]) if kind == "tanh" else np.maximum(given[0] + seen[0], 0)
             states[step, one] = state
-        last[one] = state
-        if memory is not None:
-            last_cell[one] = memory
+        last[one], last_cell[one] = state, memory
     return tuple(one.astype(inputs.dtype) for one in (states, last, last_cell))

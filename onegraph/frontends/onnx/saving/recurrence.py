@@ -17,7 +17,7 @@ NODES = {"lstm": "LSTM", "gru": "GRU", "tanh": "RNN", "relu": "RNN"}
 
 @composes("host Recurrence")
 def recurrence(
-    call: Call, inputs: Value, weights: Value, hidden: Value, cell: Value | None = None
+    call: Call, inputs: Value, weights: Value, hidden: Value | None = None, cell: Value | None = None
 ) -> tuple[Value, ...]:
     steps, batch, directions, gates, units = known_dims_of(call, call.shape("inputs"), "inputs")
     kind, each = call.string("cell"), gates * units

@@ -50,8 +50,8 @@ def recurrent(node: Node) -> tuple[Value | None, ...]:
         raise NotLowered("the size of the state is unknown")
     batch_first = bool(node.attr("layout", 0))
     src = transpose(emit, node.value(0), (1, 0, 2)) if batch_first else node.value(0)
-    if None in (shape_of(src) or (None, None))[1:]:
-        raise NotLowered("unknown batch or inputs")
+    if (shape_of(src) or (None,))[-1] is None:
+        raise NotLowered("unknown inputs")
     cell = _usual_cell(node, src)
     found = _unrolled(node, src, size, batch_first) if cell is None else _whole(node, src, cell, batch_first)
     if batch_first:
@@ -82,7 +82,7 @@ def _usual_cell(node: Node, src: Value) -> str | None:
 def _whole(node: Node, src: Value, cell: str, batch_first: bool) -> tuple[Value, ...]:
     """The node as one op for all directions and steps, which computes in f32."""
     weights, recurrence, bias, hidden, memory = (node.optional(index) for index in (1, 2, 3, 5, 6))
-    for value in (weights, recurrence, bias, hidden, memory):
+    for value in (weights, recurrence, bias):
         if value is not None and None in (shape_of(value) or (None,)):
             raise NotLowered("unknown dims of an input")
     assert weights is not None
@@ -99,8 +99,8 @@ def _whole(node: Node, src: Value, cell: str, batch_first: bool) -> tuple[Value,
 
 def _unrolled(node: Node, src: Value, size: int, batch_first: bool) -> tuple[Value, ...]:
     """The node as ops for each direction and step."""
-    if (shape_of(src) or (None,))[0] is None:
-        raise NotLowered("unknown steps")
+    if None in (shape_of(src) or (None,)):
+        raise NotLowered("unknown steps or batch")
     emit, kind = node.emit, node.proto.op_type
     cell = Cell(
         GATES[kind],

@@ -32,13 +32,15 @@ std::size_t weighed(long products) {
 
 Recurrence::Recurrence(
         std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code)
-    : gives_cell_(false), problem_(std::make_unique<RecurrenceProblem>()) {
+    : has_hidden_(false), has_cell_(false), gives_cell_(false), problem_(std::make_unique<RecurrenceProblem>()) {
     RecurrenceProblem &p = *problem_;
     p.gates = code[onegraph_recurrence_gates];
     p.is_relu = code[onegraph_recurrence_relu] != 0;
     p.reversed = static_cast<unsigned>(code[onegraph_recurrence_reversed]);
-    const std::size_t inputs = p.gates == 4 ? 4 : 3, outputs = count - n_inputs;
-    if ((p.gates != 1 && p.gates != 3 && p.gates != 4) || n_inputs != inputs || outputs < 2 || outputs > (p.gates == 4 ? 3u : 2u))
+    has_hidden_ = code[onegraph_recurrence_hidden] != 0, has_cell_ = code[onegraph_recurrence_cell] != 0;
+    const std::size_t inputs = 2u + has_hidden_ + has_cell_, outputs = count - n_inputs;
+    if ((p.gates != 1 && p.gates != 3 && p.gates != 4) || n_inputs != inputs || outputs < 2
+            || outputs > (p.gates == 4 ? 3u : 2u))
         throw std::invalid_argument("wrong number of tensors");
     const auto &states = *tensors[n_inputs];
     p.steps = states.dims[0], p.directions = states.dims[1], p.batch = states.dims[2], p.units = states.dims[3];
@@ -52,10 +54,13 @@ void Recurrence::run(void *const *addresses, int threads) const {
     const RecurrenceProblem &p = *problem_;
     const auto next = [&] { return static_cast<float *>(*addresses++); };
     RecurrenceMemory m {};
-    m.inputs = next(), m.weights = next(), m.hidden = next();
-    if (p.gates == 4) m.cell = next();
+    const auto size = static_cast<std::size_t>(p.directions * p.batch * p.units);
+    const std::vector<float> zeros(has_hidden_ && (has_cell_ || p.gates != 4) ? 0 : size);
+    std::vector<float> cell(p.gates == 4 && !gives_cell_ ? size : 0);
+    m.inputs = next(), m.weights = next();
+    m.hidden = has_hidden_ ? next() : zeros.data();
+    m.cell = has_cell_ ? next() : zeros.data();
     m.states = next(), m.last_hidden = next();
-    std::vector<float> cell(p.gates == 4 && !gives_cell_ ? static_cast<std::size_t>(p.directions * p.batch * p.units) : 0);
     m.last_cell = gives_cell_ ? next() : cell.data();
 
     const long products = p.units * p.units * p.gates; // of one row in one step
