@@ -323,7 +323,7 @@ def _recurrence() -> Iterator[HostCase]:
     yield recurrence("lstm", "forward", 3, 2, 5)
     yield recurrence("lstm", "bidirectional", 2, 1, 17)
     yield recurrence("gru", "reverse", 4, 2, 3)
-    yield recurrence("gru", "bidirectional", 2, 2, 4, np.float64)
+    yield recurrence("gru", "bidirectional", 2, 2, 4)
     yield recurrence("tanh", "forward", 1, 1, 1)
     yield recurrence("relu", "bidirectional", 3, 3, 16)
 
