@@ -369,3 +369,49 @@ def test_the_numbers_of_steps_and_of_sequences_may_be_unknown(kind, given):
     for steps, batch in ((1, 2), (7, 2), *([] if {"h0", "c0"} & {*given} else [(3, 4)])):
         x = RNG.standard_normal((steps, batch, 5)).astype(np.float32)
         close(found(x), session.run(None, {"x": x}))
+
+
+def edited(change):
+    """The model of an LSTM over (4, 2, 5) with a bias, changed by a function of its proto."""
+    model, _ = node_model("LSTM", "forward", given=("B", "h0"))
+    change(model)
+    return model
+
+
+def resized(name, shape):
+    def change(model):
+        for one in model.graph.initializer:
+            if one.name == name:
+                one.CopyFrom(onnx_proto(np.ones(shape, np.float32), name))
+
+    return change
+
+
+def without(place):
+    def change(model):
+        model.graph.node[0].input[place] = ""
+
+    return change
+
+
+def turned(model):
+    next(one for one in model.graph.node[0].attribute if one.name == "direction").s = b"up"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (without(1), r"no W; expected W of shape \[1, 24, 5\]"),
+        (without(2), r"no R; expected R of shape \[1, 24, 6\]"),
+        (resized("W", (24, 5)), r"W of shape \[24, 5\]; expected shape \[1, 24, 5\]"),
+        (resized("R", (1, 20, 6)), r"R of shape \[1, 20, 6\]; expected shape \[1, 24, 6\]"),
+        (resized("B", (1, 24)), r"B of shape \[1, 24\]; expected shape \[1, 48\]"),
+        (resized("h0", (2, 6)), r"initial_h of shape \[2, 6\]; expected shape \[1, 2, 6\]"),
+        (turned, "direction 'up'; expected one of forward, reverse, bidirectional"),
+    ],
+)
+def test_nodes_that_onnx_does_not_allow(change, text):
+    from onegraph import onnx
+
+    with pytest.raises(og.FormatError, match=rf"node 'net' \(LSTM\): {text}"):
+        onnx.load(edited(change))

@@ -246,6 +246,8 @@ def whole_layer(
         ),
     ]
     if cell == "lstm" and cell_state is not None and hidden is None:
+        if None in (shape_of(cell_state) or (None,)):
+            raise NotLowered("a cell state of unknown shape without a hidden one")
         hidden = np.zeros(known_dims(shape_of(cell_state)), dtype)
     operands += [one for one in (hidden, cell_state if cell == "lstm" else None) if one is not None]
     found: tuple[Value, ...] = emit.op("Recurrence", operands, {"cell": cell, "direction": direction})

@@ -68,7 +68,8 @@ def keep(origin: Origin, executable: Executable) -> None:
 
         if sum(map(len, data)) < LONG:
             write()
-        else:
+            return
+        with suppress(RuntimeError):  # the system refuses a thread, or the interpreter ends
             threading.Thread(target=write, name="onegraph cache").start()
 
 

@@ -121,7 +121,8 @@ struct RecurrenceProblem;
 
 // A layer of a recurrent network, LSTM, GRU or plain, over all steps. All tensors are dense f32: see RecurrenceProblem.
 //
-// inputs, weights, hidden if it is not 0, cell of an LSTM if it is not 0; states, the last hidden state, the last cell state of an LSTM.
+// inputs, weights, hidden if it is not 0, cell of an LSTM if it is not 0; states, the last hidden state, the last cell
+// state of an LSTM.
 class Recurrence : public Runnable {
 public:
     // `code`: the numbers of onegraph_recurrence_number.

@@ -9,7 +9,8 @@ from ....lowering.emitter import Value, dtype_of, is_known, numbers, shape_of
 from ....lowering.movement import NATIVE, cast, concat, reshape, slice_, transpose
 from ....lowering.recurrent import Activation, Cell, Direction, Steps, activation, parts_of, projected, whole_layer
 from ....opset.dtypes import DataType
-from ....opset.shapes import known_dims
+from ....opset.shapes import compatible, known_dims, show
+from ....opset.signature import Shape
 from ..node import Node, NotLowered, lowers
 from .layers import native
 
@@ -49,6 +50,7 @@ def recurrent(node: Node) -> tuple[Value | None, ...]:
     if not size:
         raise NotLowered("the size of the state is unknown")
     batch_first = bool(node.attr("layout", 0))
+    _refuse_other_shapes(node, size, batch_first)
     src = transpose(emit, node.value(0), (1, 0, 2)) if batch_first else node.value(0)
     if (shape_of(src) or (None,))[-1] is None:
         raise NotLowered("unknown inputs")
@@ -58,6 +60,33 @@ def recurrent(node: Node) -> tuple[Value | None, ...]:
         whole, *ends = found
         found = transpose(emit, whole, (2, 0, 1, 3)), *[transpose(emit, one, (1, 0, 2)) for one in ends]
     return found[: len(node.proto.output)]
+
+
+def _refuse_other_shapes(node: Node, size: int, batch_first: bool) -> None:
+    """Raise FormatError if an input has another shape than the specification of ONNX says."""
+    direction = node.attr("direction", "forward")
+    if direction not in DIRECTIONS:
+        raise node.invalid(f"direction {direction!r}", f"one of {', '.join(DIRECTIONS)}")
+    count, gates = len(DIRECTIONS[direction]), GATES[node.proto.op_type] * size
+    src = node.shape(0) or (None,) * 3
+    if len(src) != 3:
+        raise node.invalid(f"X of shape {show(src)}", "(steps, batch, inputs), or (batch, steps, inputs) with layout=1")
+    first, second, inputs = src
+    state = (first, count, size) if batch_first else (count, second, size)
+    wanted: dict[str, tuple[int, Shape]] = {
+        "W": (1, (count, gates, inputs)),
+        "R": (2, (count, gates, size)),
+        "B": (3, (count, 2 * gates)),
+        "initial_h": (5, state),
+        "initial_c": (6, state),
+        "P": (7, (count, 3 * size)),
+    }
+    for name, (index, shape) in wanted.items():
+        if node.optional(index) is None:
+            if name in ("W", "R"):
+                raise node.invalid(f"no {name}", f"{name} of shape {show(shape)}")
+        elif not compatible(node.shape(index), shape):
+            raise node.invalid(f"{name} of shape {show(node.shape(index))}", f"shape {show(shape)}")
 
 
 def _usual_cell(node: Node, src: Value) -> str | None:

@@ -10,10 +10,7 @@
 namespace onegraph {
 namespace {
 
-constexpr long LANES = RecurrenceProblem::LANES, VECTORS = 1;
 constexpr int SUMS = 1;
-#include "../vectors.inc"
-typedef float Unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 #include "steps.inc"
 
 } // namespace
