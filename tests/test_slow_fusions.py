@@ -12,7 +12,7 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
-from onegraph.capi.settings import has_vnni, is_native
+from onegraph.capi.settings import has_avx512, has_vnni, is_native
 from onegraph.faults.operands import steps_to_fast
 from onegraph.faults.slow_strides import is_channels_last
 from onegraph.native import library
@@ -215,6 +215,24 @@ def test_fast_neighbours_stay_fused(name):
     graph, executable = compiled(STAY[name])
     partitions = [part for part in executable.report().partitions if part.executor == "oneDNN"]
     assert [part.fused for part in partitions] == [True]
+    assert_right(graph, executable)
+
+
+@pytest.mark.skipif(library.VERSION >= (3, 6), reason="a newer library has other kernels for them")
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+@pytest.mark.parametrize("between", ["add", "multiply", "gelu"])
+def test_late_residuals_are_apart_without_avx512(batch, between):
+    def build(g):
+        found = matmul(g, *batch)
+        found = g.gelu(found) if between == "gelu" else getattr(g, between)(found, constant(g, 6))
+        return g.add(found, other(g, *batch, 4, 6))
+
+    graph, executable = compiled(build)
+    first = "GELU" if between == "gelu" else between.capitalize()
+    wanted = [("MatMul", first, "Add")] if has_avx512() else [("MatMul", first), ("Add",)]
+    assert [part.kinds for part in executable.report().partitions] == wanted
+    named = executable.report(implementations=True).partitions
+    assert not any("ref:any" in part.implementation for part in named)
     assert_right(graph, executable)
 
 

@@ -110,6 +110,31 @@ def product_with_columns_first(g: DataGraph) -> LogicalTensor:
     return g.static_reshape(turned, shape=(2, 140), special_zero=False)
 
 
+def _adds_late(fused: Fused) -> bool:
+    """Whether a MatMul adds a residual behind another op without AVX-512."""
+    return not fused.avx512 and any(
+        post.main.kind == "MatMul" and post.adds and post.place > 0 for post in post_ops(fused)
+    )
+
+
+SLOW_LATE_SUM = FAULTS.add(
+    "slow_late_sum",
+    "MatMul",
+    "",
+    SLOW,
+    _adds_late,
+    {(3, 2): "slow"},
+    "Without AVX-512, a MatMul that adds a residual behind another op takes a reference kernel",
+    APART,
+)
+
+
+@SLOW_LATE_SUM.example({(3, 2): "right"})
+def product_and_a_row_and_a_residual(g: DataGraph) -> LogicalTensor:
+    product = g.matmul(g.input("x", "f32", (2, 4, 5)), g.input("w", "f32", (5, 6)))
+    return g.add(g.add(product, g.input("b", "f32", (6,))), g.input("y", "f32", (2, 4, 6)))
+
+
 def _packs_slowly(fused: Fused) -> bool:
     """Whether a MatMul in int8 of few rows packs a transposed second matrix, whose sums it needs, in each run."""
     makers = {number: use for use in fused.uses for number in use.outputs}

@@ -113,6 +113,7 @@ class Fused:
     Attributes:
         vnni: whether it may use instructions for sums of products of int8.
         avx2: whether it may use instructions that read memory of any alignment.
+        avx512: whether it may use AVX-512, for which alone the library has its newest kernels of MatMul.
         strided: the values that are not dense row-major, by number.
         constants: the values that are known before the graph runs, by number.
         openmp: whether the library runs its threads with OpenMP.
@@ -121,6 +122,7 @@ class Fused:
     uses: Sequence[Use]
     vnni: bool = True
     avx2: bool = True
+    avx512: bool = True
     strided: frozenset[int] = frozenset()
     constants: frozenset[int] = frozenset()
     openmp: bool = False

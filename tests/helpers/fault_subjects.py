@@ -61,7 +61,7 @@ def subjects(fault, graph):
     if fault in (*OPS, *PRECISION, *CAPABILITIES, *BIASES, *NUMPY, *REFERENCE):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
     if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
-        return [fused(graph), fused(graph, vnni=False, avx2=False)]
+        return [fused(graph), fused(graph, vnni=False, avx2=False, avx512=False)]
     if fault in (*LAYOUTS, *PARTITIONS, *slow_strides.FAULTS):
         return [found for found in laid(graph) if found.kind in fault.ops]
     if fault is SLOW_CHANNELS_FIRST:
