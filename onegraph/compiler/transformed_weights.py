@@ -1,4 +1,9 @@
-"""Transforms the weights of Winograd's convolution F(2x2, 3x3) that are constants."""
+"""Makes the forms in which programs read constant weights: another layout, or another address.
+
+Each form has a name, by which a program that is kept makes it again. A form of :data:`LAYOUTS`, the layout of the
+weights, is the transform of Winograd's convolution F(2x2, 3x3). :data:`BY_ROWS` and :data:`BY_COLUMNS` say how the
+weights of a MatMul lie at an address that is no multiple of 32 bytes.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,36 @@ from ..ir.op import Array
 from ..native.library import ffi, lib
 
 LAYOUTS: dict[str, int] = {"OIX": lib.onegraph_winograd_oix, "XIO": lib.onegraph_winograd_xio}
+BY_ROWS, BY_COLUMNS = "rows", "columns"
+SKEW = 16  # bytes from a multiple of 32
+
+
+def weights_in(form: str, weights: Array) -> Array:
+    """The weights in a form, as a read-only array.
+
+    Raises:
+        ValueError: the weights do not have the form.
+    """
+    made = transformed_weights(weights, form) if form in LAYOUTS else skewed_weights(weights, form)
+    made.flags.writeable = False
+    return made
+
+
+def skewed_weights(weights: Array, form: str) -> Array:
+    """A copy of weights of at least two axes, row by row or column by column, that starts 16 bytes behind 32.
+
+    Raises:
+        ValueError: there is no such form.
+    """
+    if form not in (BY_ROWS, BY_COLUMNS):
+        raise ValueError(f"no form {form!r} of weights")
+    *batch, first, second = weights.shape
+    shape = (*batch, first, second) if form == BY_ROWS else (*batch, second, first)
+    memory = aligned_empty((SKEW + weights.nbytes,), np.dtype(np.uint8))
+    rows: Array = memory[SKEW:].view(weights.dtype).reshape(shape)
+    made = rows if form == BY_ROWS else rows.swapaxes(-1, -2)
+    made[...] = weights
+    return made
 
 
 def transformed_weights(weights: Array, layout: str) -> Array:
@@ -25,5 +60,4 @@ def transformed_weights(weights: Array, layout: str) -> Array:
     planes = aligned_empty((16, channels, results), np.dtype(np.float32))
     source, target = (ffi.from_buffer("float *", one) for one in (dense, planes))
     lib.onegraph_transform_weights(LAYOUTS[layout], source, target, channels, results)
-    planes.flags.writeable = False
     return planes

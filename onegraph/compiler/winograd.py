@@ -29,7 +29,7 @@ from .lazy_constants import placed
 from .lowered import Lowered, Step, Value, dense_of
 from .rewrites import Part
 from .shared_constants import derived
-from .transformed_weights import LAYOUTS, transformed_weights
+from .transformed_weights import LAYOUTS, weights_in
 
 # A transform takes 16 channels at once. With fewer channels than these, it takes as long as it saves.
 LANES, LEAST_CHANNELS = 16, 32
@@ -267,7 +267,7 @@ class _Transforms:
         known = value.constant
         assert known is not None
         key = derived(("winograd", layout), self._lowered.key(value))
-        array = self._lowered.shared.once(key, lambda: transformed_weights(known, str(layout)))
+        array = self._lowered.shared.once(key, lambda: weights_in(str(layout), known))
         give_back([known])
         number = self._new(TensorType(F32, array.shape), f"{value.name} (transformed)", array)
         self._keys[number], self._sources[number] = key, (known, str(layout))

@@ -26,6 +26,7 @@ from ..opset.dtypes import DataType
 END_TYPES = (DataType.f32, DataType.bf16, DataType.f16)  # data types that an End op takes
 
 Json = Any  # what the package json reads and writes
+PLAIN, COPY = "", "copy"  # how constants are made; otherwise a form of weights
 
 
 class NotKeptError(Exception):

@@ -20,13 +20,13 @@ from ..capi.threads import MAX_THREADS
 from ..compiler.lowered import Step, Value
 from ..compiler.memory_planner import aligned
 from ..compiler.steps import CompiledStep, Ending, NumpyStep
-from ..compiler.transformed_weights import LAYOUTS, transformed_weights
+from ..compiler.transformed_weights import weights_in
 from ..errors import OneGraphError
 from ..ir.op import Array, LogicalTensor, Op, make_tensor
 from ..native.library import DTYPE_NAMES, ffi
 from ..opset.dtypes import DataType
 from .compile_options import Options
-from .kept_partitions import Json, NotKeptError, restored
+from .kept_partitions import COPY, PLAIN, Json, NotKeptError, restored
 from .placement import Placement, copy_of, span
 from .plan import PlanSource
 from .program import Program
@@ -141,9 +141,9 @@ def _array(memory: Sequence[MappedFile | Array], place: Json, made: str) -> Arra
     whole: Any = memory[index]
     array: Array = np.ndarray(tuple(shape), DataType(dtype).numpy, whole, offset, tuple(strides))
     array.flags.writeable = False
-    if made in LAYOUTS:
-        return transformed_weights(array, made)
-    return copy_of(array) if made else array
+    if made == PLAIN:
+        return array
+    return copy_of(array) if made == COPY else weights_in(made, array)
 
 
 def _kept_part(kept: Json) -> range | NumpyStep:

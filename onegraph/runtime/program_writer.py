@@ -19,14 +19,14 @@ from ..compiler.memory_planner import aligned
 from ..compiler.numpy_steps import store
 from ..compiler.report import PartitionReport
 from ..compiler.steps import NumpyStep
+from ..compiler.transformed_weights import LAYOUTS
 from ..ir.op import Array, LogicalTensor, schema_of
 from ..native.library import address_of
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of
 from .compiled_program import CompiledProgram
-from .kept_partitions import Json, NotKeptError, described
+from .kept_partitions import COPY, PLAIN, Json, NotKeptError, described
 
-PLAIN, COPY = "", "copy"  # how constants are made
 SMALL_BYTES = 1 << 10  # of the contents of an input that decides a shape
 
 
@@ -129,13 +129,13 @@ def _value(value: Value) -> Json:
 def _constant(program: CompiledProgram, number: int, constants: _Constants) -> Json:
     """How a constant is made, and the place of what it is made from.
 
-    It is the contents of its place, or a copy of a part of a file, at an address that its readers bear, or transformed
-    weights of which a file has the weights in a layout.
+    It is the contents of its place, or a copy of a part of a file, at an address that its readers bear, or a form of
+    weights, transformed only if a file has the weights.
     """
     array, value = program.placement.constants[number], program.placement.values[number]
-    weights, layout = program.transformed.get(number, (None, ""))
-    if weights is not None and file_of(weights) is not None:
-        return layout, constants.place(weights, value.dtype)
+    weights, form = program.transformed.get(number, (None, PLAIN))
+    if weights is not None and (form not in LAYOUTS or file_of(weights) is not None):
+        return form, constants.place(weights, value.dtype)
     given = value.constant
     is_copy = given is not None and given is not array and file_of(given) is not None
     return COPY if is_copy else PLAIN, constants.place(given if is_copy and given is not None else array, value.dtype)
