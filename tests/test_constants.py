@@ -12,6 +12,7 @@ from helpers.command_line import onegraph
 
 import onegraph as og
 from onegraph.capi.settings import has_vnni
+from onegraph.compiler import constants
 from onegraph.compiler.constants import SMALL_BYTES, fold_constants
 from onegraph.compiler.lower import lower
 from onegraph.compiler.normalized_weights import scaled
@@ -434,6 +435,19 @@ def test_dequantized_constants_stay_ops_before_products(multiplied):
     x = g.input("x", og.f32, (4, 3) if multiplied else (3, 2))
     g.output("y", g.matmul(x, w) if multiplied else g.add(x, w))
     assert len(parts(assert_right(g))) == (not multiplied)
+
+
+@pytest.mark.parametrize("is_cast", [False, True])
+def test_without_vnni_quantized_weights_are_computed_once(is_cast, monkeypatch):
+    monkeypatch.setattr(constants, "has_vnni", lambda: False)
+    g = og.Graph()
+    scales = {"scales": [0.5], "zps": [0], "qtype": "per_tensor"}
+    src, weights = g.input("x", "u8", (4, 3)), g.constant(np.arange(6, dtype=np.int8).reshape(3, 2))
+    ends = [g.op("Dequantize", [tensor], scales) for tensor in (src, weights)]
+    if is_cast:
+        ends = [g.type_cast(tensor, dtype="bf16") for tensor in ends]
+    g.output("y", g.op("MatMul", ends, {}, dtype="bf16" if is_cast else "f32"))
+    assert parts(assert_right(g))[0].kinds == ("Dequantize",)
 
 
 def test_weights_cast_to_bf16_are_cast_once():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
+from ..capi.settings import has_vnni
 from ..faults.use import DEQUANTIZATIONS, MOVES, PRODUCTS
 from .lazy_constants import LazyConstants, NotComputedError
 from .lowered import Lowered, Step
@@ -96,11 +97,17 @@ class _Folding:
 
 
 def _multiplied(steps: Sequence[Step]) -> set[int]:
-    """The values that a product reads, also behind casts and changes of shape."""
-    found: set[int] = set()
+    """The values that a product reads, also behind casts and changes of shape.
+
+    Without VNNI, a product of two dequantized tensors is no fusion: the library would add in 16 bits.
+    """
+    floats, found = set[int](), set[int]()
+    for step in () if has_vnni() else steps:
+        if step.kind in DEQUANTIZATIONS or (step.kind in MOVES and step.inputs[0] in floats):
+            floats.add(step.outputs[0])
     for step in reversed(steps):
         if step.kind in PRODUCTS:
-            found.update(step.inputs[:2])
+            found.update(step.inputs[:2] if not floats.issuperset(step.inputs[:2]) else ())
         elif step.kind in MOVES and step.outputs[0] in found:
             found.add(step.inputs[0])
     return found
