@@ -14,7 +14,8 @@
 namespace onegraph {
 namespace {
 
-constexpr int SUMS = 24;
+constexpr long LANES = 16;
+constexpr int SUMS = 24, SINGLE = 1;
 #include "steps.inc"
 
 } // namespace

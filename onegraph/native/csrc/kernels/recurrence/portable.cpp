@@ -10,7 +10,8 @@
 namespace onegraph {
 namespace {
 
-constexpr int SUMS = 1;
+constexpr long LANES = 4;
+constexpr int SUMS = 12, SINGLE = 2;
 #include "steps.inc"
 
 } // namespace
