@@ -9,65 +9,82 @@
 namespace onegraph {
 namespace {
 
-constexpr std::size_t LANES = 16, WINDOW = 3, TILE = 4, PLANES = TILE * TILE;
+// The number of channels is a multiple of GROUP, and of the lanes of a vector.
+constexpr std::size_t GROUP = 16, WINDOW = 3, TILE = 4, PLANES = TILE * TILE;
 
-// 16 channels. The compiler divides it into the vectors that a CPU has.
-typedef float Vector __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+// As many channels as a register has lanes: of larger vectors, gcc keeps the parts in memory.
+template <std::size_t LANES>
+struct Lanes {
+    typedef float Vector __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+};
+template <std::size_t LANES>
+using VectorOf = typename Lanes<LANES>::Vector;
 
-ONEGRAPH_INLINE const Vector &load(const float *source) {
-    return *reinterpret_cast<const Vector *>(source);
+template <std::size_t LANES>
+ONEGRAPH_INLINE const VectorOf<LANES> &load(const float *source) {
+    return *reinterpret_cast<const VectorOf<LANES> *>(source);
 }
 
-ONEGRAPH_INLINE void store(float *target, const Vector &vector) {
-    *reinterpret_cast<Vector *>(target) = vector;
+template <std::size_t LANES>
+ONEGRAPH_INLINE void store(float *target, const VectorOf<LANES> &vector) {
+    *reinterpret_cast<VectorOf<LANES> *>(target) = vector;
 }
 
-// One place of a tile: its channels, and the distance of the next block of them; 0 if the place is padding.
+// One place of a tile: its channels, and whether they follow one another; those of padding are the same zeros.
 struct Place {
     const float *channels;
     std::size_t step;
 };
 
-// The transform of the 4x4 places of a tile, B^T d B. The planes of the result lie `plane` elements apart.
-ONEGRAPH_INLINE void transform_src(const Place *places, float *result, std::size_t plane, std::size_t channels) {
-    for (std::size_t block = 0; block < channels / LANES; block++) {
-        Vector half[TILE][TILE];
-        for (std::size_t j = 0; j < TILE; j++) {
-            Vector d[TILE];
-            for (std::size_t i = 0; i < TILE; i++) {
-                const Place &place = places[i * TILE + j];
-                d[i] = load(place.channels + block * place.step);
+// The transform of the 4x4 places of a tile, B^T d B. The planes of the result lie `plane` elements apart, which may be a
+// multiple of 4 KiB, so that a line of the cache is written at once.
+template <std::size_t LANES>
+ONEGRAPH_INLINE void transform_src(
+        const Place *places, float *__restrict result, std::size_t plane, std::size_t channels) {
+    using Vector = VectorOf<LANES>;
+    for (std::size_t group = 0; group < channels; group += GROUP)
+#pragma GCC unroll 4
+        for (std::size_t i = 0; i < TILE; i++)
+#pragma GCC unroll 4
+            for (std::size_t channel = group; channel < group + GROUP; channel += LANES) {
+                const auto at = [&](std::size_t row, std::size_t column) -> const Vector & {
+                    const Place &place = places[row * TILE + column];
+                    return load<LANES>(place.channels + channel * place.step);
+                };
+                Vector d[TILE];
+#pragma GCC unroll 4
+                for (std::size_t j = 0; j < TILE; j++)
+                    d[j] = i == 0 ? at(0, j) - at(2, j)
+                            : i == 1 ? at(1, j) + at(2, j)
+                            : i == 2 ? at(2, j) - at(1, j)
+                                     : at(1, j) - at(3, j);
+                float *row = result + i * TILE * plane + channel;
+                store<LANES>(row, d[0] - d[2]), store<LANES>(row + plane, d[1] + d[2]);
+                store<LANES>(row + 2 * plane, d[2] - d[1]), store<LANES>(row + 3 * plane, d[1] - d[3]);
             }
-            half[0][j] = d[0] - d[2], half[1][j] = d[1] + d[2], half[2][j] = d[2] - d[1], half[3][j] = d[1] - d[3];
-        }
-        for (std::size_t i = 0; i < TILE; i++) {
-            const Vector *d = half[i];
-            float *row = result + i * TILE * plane + block * LANES;
-            store(row, d[0] - d[2]), store(row + plane, d[1] + d[2]);
-            store(row + 2 * plane, d[2] - d[1]), store(row + 3 * plane, d[1] - d[3]);
-        }
-    }
 }
 
 // The 2x2 places of the result, A^T m A, plus a bias; nothing is written to a place without address.
+template <std::size_t LANES>
 ONEGRAPH_INLINE void transform_dst(
         const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels, float slope) {
-    for (std::size_t block = 0; block < channels / LANES; block++) {
+    using Vector = VectorOf<LANES>;
+    for (std::size_t channel = 0; channel < channels; channel += LANES) {
         Vector half[2][TILE];
         for (std::size_t j = 0; j < TILE; j++) {
             Vector m[TILE];
             for (std::size_t i = 0; i < TILE; i++)
-                m[i] = load(products + (i * TILE + j) * plane + block * LANES);
+                m[i] = load<LANES>(products + (i * TILE + j) * plane + channel);
             half[0][j] = m[0] + m[1] + m[2], half[1][j] = m[1] - m[2] - m[3];
         }
-        const Vector added = load(bias + block * LANES);
+        const Vector added = load<LANES>(bias + channel);
         for (std::size_t i = 0; i < 2; i++) {
             const Vector *m = half[i];
             Vector found[2] = {m[0] + m[1] + m[2] + added, m[1] - m[2] - m[3] + added};
             for (std::size_t j = 0; j < 2; j++) {
                 if (!places[2 * i + j]) continue;
                 if (slope != 1) found[j] = found[j] < 0 ? (slope == 0 ? Vector {} : slope * found[j]) : found[j];
-                store(places[2 * i + j] + block * LANES, found[j]);
+                store<LANES>(places[2 * i + j] + channel, found[j]);
             }
         }
     }
@@ -78,8 +95,10 @@ struct Steps {
     std::ptrdiff_t row, column, window[2];
 };
 
-// The transform of 16 windows, which lie in neighbouring columns of a plane: G w G^T.
+// The transform of LANES windows, which lie in neighbouring columns of a plane: G w G^T.
+template <std::size_t LANES>
 ONEGRAPH_INLINE void transform_weights(const float *weights, const Steps &steps, float *result, std::size_t plane) {
+    using Vector = VectorOf<LANES>;
     const Vector none = {}, half = none + 0.5f;
     const auto four = [&](const Vector &first, const Vector &second, const Vector &third, Vector *found) {
         const Vector outer = (first + third) * half, inner = second * half;
@@ -98,7 +117,7 @@ ONEGRAPH_INLINE void transform_weights(const float *weights, const Steps &steps,
     Vector rows[WINDOW][TILE];
     for (std::size_t j = 0; j < WINDOW; j++) {
         const auto found = [&](std::size_t i) -> const Vector & {
-            return load(is_row ? sources[i * WINDOW + j] : gathered[i * WINDOW + j]);
+            return load<LANES>(is_row ? sources[i * WINDOW + j] : gathered[i * WINDOW + j]);
         };
         four(found(0), found(1), found(2), rows[j]);
     }
@@ -106,22 +125,22 @@ ONEGRAPH_INLINE void transform_weights(const float *weights, const Steps &steps,
         Vector found[TILE];
         four(rows[0][i], rows[1][i], rows[2][i], found);
         for (std::size_t j = 0; j < TILE; j++)
-            store(result + (i * TILE + j) * plane, found[j]);
+            store<LANES>(result + (i * TILE + j) * plane, found[j]);
     }
 }
 
 using Weights = void (*)(const float *, const Steps &, float *, std::size_t);
 
 void weights_portable(const float *weights, const Steps &steps, float *result, std::size_t plane) {
-    transform_weights(weights, steps, result, plane);
+    transform_weights<4>(weights, steps, result, plane);
 }
 
 ONEGRAPH_AVX2 void weights_avx2(const float *weights, const Steps &steps, float *result, std::size_t plane) {
-    transform_weights(weights, steps, result, plane);
+    transform_weights<8>(weights, steps, result, plane);
 }
 
 ONEGRAPH_AVX512 void weights_avx512(const float *weights, const Steps &steps, float *result, std::size_t plane) {
-    transform_weights(weights, steps, result, plane);
+    transform_weights<16>(weights, steps, result, plane);
 }
 
 // Transforms weights of layout `of` to 16 planes of `rows` and `columns`; see onegraph_winograd_turned.
@@ -135,8 +154,9 @@ void weights_to_planes(int of, bool turned, const float *weights, float *planes,
     Steps steps {channel, result, {3 * place, place}};
     if (turned) steps = {result, channel, {-3 * place, -place}}, weights += 8 * place;
     const Weights transform = has_avx512() ? weights_avx512 : has_avx2() ? weights_avx2 : weights_portable;
+    const std::size_t lanes = has_avx512() ? 16 : has_avx2() ? 8 : 4;
     share(rows * columns, threads, columns, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t at = begin; at < end; at += LANES) {
+        for (std::size_t at = begin; at < end; at += lanes) {
             const auto row = static_cast<std::ptrdiff_t>(at / columns), column = static_cast<std::ptrdiff_t>(at % columns);
             transform(weights + row * steps.row + column * steps.column, steps, planes + at, rows * columns);
         }
@@ -147,30 +167,30 @@ using Src = void (*)(const Place *, float *, std::size_t, std::size_t);
 using Dst = void (*)(const float *, std::size_t, const float *, float *const *, std::size_t, float);
 
 void src_portable(const Place *places, float *result, std::size_t plane, std::size_t channels) {
-    transform_src(places, result, plane, channels);
+    transform_src<4>(places, result, plane, channels);
 }
 
 ONEGRAPH_AVX2 void src_avx2(const Place *places, float *result, std::size_t plane, std::size_t channels) {
-    transform_src(places, result, plane, channels);
+    transform_src<8>(places, result, plane, channels);
 }
 
 ONEGRAPH_AVX512 void src_avx512(const Place *places, float *result, std::size_t plane, std::size_t channels) {
-    transform_src(places, result, plane, channels);
+    transform_src<16>(places, result, plane, channels);
 }
 
 void dst_portable(const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels,
         float slope) {
-    transform_dst(products, plane, bias, places, channels, slope);
+    transform_dst<4>(products, plane, bias, places, channels, slope);
 }
 
 ONEGRAPH_AVX2 void dst_avx2(const float *products, std::size_t plane, const float *bias, float *const *places,
         std::size_t channels, float slope) {
-    transform_dst(products, plane, bias, places, channels, slope);
+    transform_dst<8>(products, plane, bias, places, channels, slope);
 }
 
 ONEGRAPH_AVX512 void dst_avx512(const float *products, std::size_t plane, const float *bias, float *const *places,
         std::size_t channels, float slope) {
-    transform_dst(products, plane, bias, places, channels, slope);
+    transform_dst<16>(products, plane, bias, places, channels, slope);
 }
 
 } // namespace
@@ -190,7 +210,7 @@ Winograd::Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensor
     rows_ = number(onegraph_winograd_rows), columns_ = number(onegraph_winograd_columns);
     first_ = number(onegraph_winograd_first);
     top_ = number(onegraph_winograd_top), left_ = number(onegraph_winograd_left);
-    if (channels_ % LANES || image.data_type != dnnl_f32) throw std::invalid_argument("no such transform");
+    if (channels_ % GROUP || image.data_type != dnnl_f32) throw std::invalid_argument("no such transform");
 }
 
 void Winograd::run(void *const *addresses, int threads) const {
@@ -212,7 +232,7 @@ Winograd::Tile Winograd::tile(std::size_t index) const {
 }
 
 void Winograd::src(void *const *addresses, std::size_t begin, std::size_t end) const {
-    static const float zeros[LANES] = {};
+    static const float zeros[GROUP] = {};
     const auto *image = static_cast<const float *>(addresses[0]);
     auto *planes = static_cast<float *>(addresses[1]);
     const Src transform = has_avx512() ? src_avx512 : has_avx2() ? src_avx2 : src_portable;
@@ -225,7 +245,7 @@ void Winograd::src(void *const *addresses, std::size_t begin, std::size_t end) c
             const bool is_inside = y >= 0 && y < height_ && x >= 0 && x < width_;
             const std::ptrdiff_t pixel = (at.image * height_ + y) * width_ + x;
             if (is_inside)
-                places[place] = {image + static_cast<std::size_t>(pixel) * channels_, LANES};
+                places[place] = {image + static_cast<std::size_t>(pixel) * channels_, 1};
             else
                 places[place] = {zeros, 0};
         }
