@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays.mapped_files import give_back
 from ..capi.settings import has_avx2, has_avx512
-from ..faults.performance import COLUMNS, Columns
+from ..faults.without_avx512 import COLUMNS, Columns
 from ..ir.op import Array
 from ..native.library import VERSION, address_of
 from ..opset.dtypes import DataType

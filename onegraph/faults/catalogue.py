@@ -17,6 +17,7 @@ from . import (
     slow_operands,
     slow_strides,
     strided_ops,
+    without_avx512,
 )
 from .fault import Fault
 from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views, zero_points
@@ -64,6 +65,7 @@ MODULES: dict[str, ModuleType] = {
     "Tensors that are not dense": layouts,
     "Single ops on tensors that are not dense": strided_ops,
     "Slow kernels": performance,
+    "Slow kernels without AVX-512": without_avx512,
     "Slow kernels of tensors that are not dense": slow_strides,
     "Slow kernels of fused ops: operands": slow_operands,
     "Slow kernels of fused ops: images": slow_images,

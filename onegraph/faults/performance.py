@@ -96,48 +96,6 @@ def row_times_transposed_matrix(g: DataGraph) -> LogicalTensor:
     return g.matmul(g.input("x", "f32", (1, 64)), g.input("w", "f32", (32, 64)), transpose_b=True)
 
 
-class Columns(NamedTuple):
-    """Weights of a MatMul without AVX-512: rows of the product, its columns, and the bytes of an element."""
-
-    rows: int
-    columns: int
-    itemsize: int
-
-
-# Rows, from which on it takes less time to pack weights than to read them where they lie; and bytes between two rows of
-# weights, of which a multiple takes a column to one or two of the 64 sets of the first cache.
-PACKED_ROWS, ALIASED = 24, 2048
-# With a larger sum of 1 / rows and 1 / columns, the library leaves the weights where they lie (gemm_driver.cpp).
-UNPACKED = 0.0038
-
-
-def _are_unpacked(weights: Columns) -> bool:
-    return (
-        weights.rows >= PACKED_ROWS
-        and weights.columns * weights.itemsize % ALIASED == 0
-        and 1 / weights.rows + 1 / weights.columns >= UNPACKED
-    )
-
-
-COLUMNS = Faults[Columns]()
-SLOW_COLUMNS = COLUMNS.add(
-    "slow_columns",
-    "MatMul",
-    "weights",
-    SLOW,
-    _are_unpacked,
-    {(3, 2): "slow"},
-    "Without AVX-512, a MatMul of few rows reads columns of the weights that fall on the same few sets of the cache",
-    "the same op on weights that do not start at a multiple of 32 bytes, which the library packs",
-    mended=(3, 10),  # whose kernel for AVX2 packs all weights
-)
-
-
-@SLOW_COLUMNS.example({(3, 2): "right"})
-def product_with_rows_of_2_kib(g: DataGraph) -> LogicalTensor:
-    return g.matmul(g.input("x", "f32", (32, 16)), g.input("w", "f32", (16, 512)))
-
-
 # Biases --------------------------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
 from ..compiler.final_updates import move_updates_last
 from ..compiler.lower import lower
+from ..compiler.narrow_groups import join_groups
 from ..compiler.pointwise import join_elementwise
 from ..compiler.product_weights import skew_weights
 from ..compiler.repetition import repeat_for_readers
@@ -84,7 +85,7 @@ class CompiledProgram(Program):
             lowered = lay_out_weights(lowered)
             if fpmath_mode == "strict":
                 lowered = transform_convolutions(lowered, by_image=reproducible)
-            lowered = skew_weights(lowered)
+            lowered = skew_weights(join_groups(lowered))
             lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())

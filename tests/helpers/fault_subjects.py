@@ -11,6 +11,7 @@ from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOW_BROADCAST
 from onegraph.faults.precision import PRECISION
 from onegraph.faults.use import Fused, Laid, Use
+from onegraph.faults.without_avx512 import NARROW_GROUPS, SLOW_COLUMNS, Columns, Groups
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
 
@@ -64,6 +65,13 @@ def subjects(fault, graph):
         return [fused(graph), fused(graph, vnni=False, avx2=False, avx512=False)]
     if fault in (*LAYOUTS, *PARTITIONS, *slow_strides.FAULTS):
         return [found for found in laid(graph) if found.kind in fault.ops]
+    if fault is SLOW_COLUMNS:
+        return [Columns(*call.shapes[0], 4) for call in calls(graph)]
+    if fault is NARROW_GROUPS:
+        return [
+            Groups(count := call.s64("groups"), call.inputs[1].shape[-2], call.inputs[1].shape[-1] // count)
+            for call in calls(graph)
+        ]
     if fault is SLOW_CHANNELS_FIRST:
         return [ChannelsFirst(call, 2**20) for call in calls(graph)]
     if fault is SLOW_BROADCAST:

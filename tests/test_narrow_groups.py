@@ -1,0 +1,87 @@
+"""Groups of few channels in a Convolution, which are joined on CPUs without AVX-512."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+from onegraph.compiler import narrow_groups
+from onegraph.compiler.narrow_groups import NOTE, joined_weights
+from onegraph.faults.without_avx512 import Groups
+
+RNG = np.random.default_rng(0)
+WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+
+
+@pytest.fixture(autouse=True)
+def without_avx512(monkeypatch):
+    """Prepare programs as for a CPU without AVX-512; what they compute is the same on any CPU."""
+    monkeypatch.setattr(narrow_groups, "has_avx512", lambda: False)
+
+
+def drawn(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def compare(groups, source, result, layout="XIO", data_format="NXC", behind=(), is_constant=True, **attrs):
+    """Compare a Convolution with the reference; returns the number of groups that were joined to one, 1 for none."""
+    g = og.Graph()
+    channels, results = groups * source, groups * result
+    shape = (2, 7, 6, channels) if data_format == "NXC" else (2, channels, 7, 6)
+    cells = drawn(results, source, 3, 3) if layout == "OIX" else drawn(3, 3, source, results)
+    weights = g.constant(cells) if is_constant else g.input("w", "f32", cells.shape)
+    ends = [g.input("x", "f32", shape), weights, g.constant(drawn(results))]
+    how = {**WINDOW, **attrs, "groups": groups, "weights_format": layout, "data_format": data_format}
+    y = g.op("Convolution", ends, how)
+    for kind in behind:
+        y = g.add(y, g.input("y", "f32", y.shape)) if kind == "Add" else g.op(kind, [y], {})
+    g.output("out", y)
+    given = {name: cells if name == "w" else drawn(*one.shape) for name, one in g.inputs.items()}
+    model = g.compile()
+    np.testing.assert_allclose(model(**given), reference.run(g, given)["out"], rtol=1e-4, atol=1e-3)
+    notes = [reason for part in model.report().partitions for reason in part.reasons]
+    return next((count for count in range(1, 9) if NOTE.format(count) in notes), 1)
+
+
+@pytest.mark.parametrize("layout", ["XIO", "OIX"])
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize(
+    ("groups", "source", "result", "joined"),
+    [(8, 4, 4, 4), (8, 2, 2, 8), (8, 4, 8, 4), (8, 8, 4, 4), (6, 4, 4, 6), (6, 6, 6, 3), (5, 3, 3, 5), (16, 1, 2, 8)],
+    ids=str,
+)
+def test_groups_of_few_channels_are_joined(groups, source, result, joined, layout, data_format):
+    assert compare(groups, source, result, layout, data_format) == joined
+
+
+@pytest.mark.parametrize("more", [{"strides": [2, 1]}, {"dilations": [2, 2]}, {"pads_begin": [0, 2]}], ids=str)
+def test_other_windows_are_joined(more):
+    assert compare(8, 4, 4, **more) == 4
+
+
+@pytest.mark.parametrize("behind", [["ReLU"], ["Add"], ["Add", "ReLU"], ["ReLU", "Add"]], ids=" ".join)
+def test_ops_behind_are_right(behind):
+    assert compare(8, 4, 4, behind=behind) == 4
+
+
+@pytest.mark.parametrize(("groups", "source", "result"), [(4, 8, 8), (2, 16, 16), (16, 1, 1), (1, 4, 4), (7, 4, 4)])
+def test_other_groups_stay_or_join_what_divides_them(groups, source, result):
+    assert compare(groups, source, result) == (7 if groups == 7 else 1)
+
+
+def test_variable_weights_stay():
+    assert compare(8, 4, 4, is_constant=False) == 1
+
+
+def test_with_avx512_groups_stay(monkeypatch):
+    monkeypatch.setattr(narrow_groups, "has_avx512", lambda: True)
+    assert compare(8, 4, 4) == 1
+
+
+def test_joined_weights_as_by_hand():
+    weights = np.array([[1, 2], [3, 4], [5, 6], [7, 8]], np.float32).reshape(4, 2, 1)  # O, I, X of 4 groups
+    wanted = [[1, 2, 0, 0], [0, 0, 3, 4], [5, 6, 0, 0], [0, 0, 7, 8]]
+    groups = Groups(4, 2, 1)
+    np.testing.assert_array_equal(joined_weights(weights, groups, 2, True)[..., 0], wanted)
+    turned = np.ascontiguousarray(weights.transpose(2, 1, 0))
+    np.testing.assert_array_equal(joined_weights(turned, groups, 2, False)[0].T, wanted)
