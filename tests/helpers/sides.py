@@ -138,9 +138,11 @@ def executed(fault, example):
         sizes = [len(partition.ops) for partition in graph.partitions("fusion")]
         said, parts = texts(fault, graph), reports["fusion"]
         executors = {part.executor for part in parts}
-        # A kernel of the package, or the computation of constants, takes ops before the library can join them, and needs
-        # no reason.
-        is_told = not executors.isdisjoint(["kernel", "constant"]) or any(text in part.reason for part in parts for text in said)
+        # What a kernel of the package, or the computation of constants, takes before the library can join it, needs no
+        # reason.
+        is_told = not executors.isdisjoint(["kernel", "constant"]) or any(
+            text in part.reason for part in parts for text in said
+        )
         assert max(sizes) < 2 or is_told, "no reason in the report"
         assert executors <= {"oneDNN", "kernel", "view", "copy", "reference", "constant"}
 
