@@ -134,3 +134,25 @@ def test_a_kept_program_moves_its_weights_again(is_turned, tmp_path, monkeypatch
     for program in programs:
         (constant,) = [one for one in program.placement.constants.values() if one.size == weights.size]
         assert address_of(constant) % 32 == 16
+
+
+@pytest.mark.parametrize("how", ["first", "written", "next"])
+def test_variables_start_where_products_pack_them(how):
+    weights, x = drawn(24, 512), drawn(40, 24)
+    g = og.Graph()
+    variable = g.variable("w", weights)
+    g.output("y", g.matmul(g.input("x", "f32", x.shape), variable))
+    g.assign(variable, g.multiply(variable, g.constant(np.full((1,), 2, np.float32))))
+    model = g.compile()
+    if how == "written":
+        weights = model.variables["w"] = drawn(24, 512)
+    for _ in range(1 + (how == "next")):
+        found = model(x)
+    np.testing.assert_allclose(found, x @ weights * (2 if how == "next" else 1), rtol=1e-4, atol=1e-4)
+    present = model._interface.present["w"]
+    assert address_of(present) % 64 == 16
+
+
+@pytest.mark.parametrize("variable", [drawn(24, 500), drawn(512), drawn(2, 24, 512), drawn(24, 512).astype(np.float16)])
+def test_other_variables_start_at_a_multiple_of_64(variable):
+    assert product_weights.skew_of_variable(variable) == 0

@@ -314,10 +314,10 @@ def test_an_interrupted_update_leaves_every_variable(monkeypatch):
     model = training_step().compile()
     copied, count = state.aligned_copy, iter(range(9))
 
-    def interrupted(array):
+    def interrupted(array, **where):
         if next(count):
             raise KeyboardInterrupt
-        return copied(array)
+        return copied(array, **where)
 
     monkeypatch.setattr(state, "aligned_copy", interrupted)
     with pytest.raises(KeyboardInterrupt):

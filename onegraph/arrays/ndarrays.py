@@ -24,8 +24,8 @@ BYTE = np.dtype(np.uint8)
 FORMATS = frozenset("?bBhHiIlLqQefd")
 
 
-def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], *, zeroed: bool = False) -> Array:
-    """A C-contiguous array whose data starts at a multiple of 64 bytes; its elements are 0 if it is ``zeroed``.
+def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], *, zeroed: bool = False, skew: int = 0) -> Array:
+    """A C-contiguous array whose data starts ``skew`` bytes behind a multiple of 64; its elements are 0 if ``zeroed``.
 
     Raises:
         OutOfMemoryError: there is not enough memory.
@@ -33,11 +33,11 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], *, zeroed: bool = 
     dims = tuple(map(int, shape))
     size = math.prod(dims) * dtype.itemsize
     try:
-        allocated = (np.zeros if zeroed else np.empty)(size + ALIGNMENT - 1, BYTE)
+        allocated = (np.zeros if zeroed else np.empty)(size + ALIGNMENT - 1 + skew, BYTE)
         memory: Any = allocated  # Any: no buffer for type checkers before Python 3.12
         # The fastest way to get the address of an array without C code.
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        array: Array = np.ndarray(dims, dtype, memory, -address % ALIGNMENT)
+        array: Array = np.ndarray(dims, dtype, memory, -address % ALIGNMENT + skew)
         if not array.flags.writeable:  # numpy returns a read-only array if it has no memory for the buffer object
             raise MemoryError
         return array
@@ -45,15 +45,15 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], *, zeroed: bool = 
         raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {dims}") from None
 
 
-def aligned_copy(array: Array) -> Array:
-    """A C-contiguous copy whose data starts at a multiple of 64 bytes. Large zeros take no memory until they change.
+def aligned_copy(array: Array, *, skew: int = 0) -> Array:
+    """A C-contiguous copy, placed as by ``aligned_empty``. Large zeros take no memory until they change.
 
     Raises:
         OutOfMemoryError: there is not enough memory.
     """
     if array.nbytes >= LARGE and _is_zeros(array):
-        return aligned_empty(array.shape, array.dtype, zeroed=True)
-    copied = aligned_empty(array.shape, array.dtype)
+        return aligned_empty(array.shape, array.dtype, zeroed=True, skew=skew)
+    copied = aligned_empty(array.shape, array.dtype, skew=skew)
     copied[...] = array
     return copied
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays.mapped_files import give_back
 from ..capi.settings import has_avx2, has_avx512
-from ..faults.without_avx512 import COLUMNS, Columns
+from ..faults.without_avx512 import COLUMNS, PACKED_ROWS, Columns
 from ..ir.op import Array
 from ..native.library import VERSION, address_of
 from ..opset.dtypes import DataType
@@ -32,6 +32,14 @@ def skew_weights(lowered: Lowered) -> Lowered:
     if has_avx512() or not has_avx2() or not any(step.kind == "MatMul" for step in lowered.steps):
         return lowered
     return _Skewing(lowered).run()
+
+
+def skew_of_variable(array: Array) -> int:
+    """How far behind a multiple of 64 bytes a variable is to start, as products of many rows may read it as weights."""
+    if has_avx512() or not has_avx2() or array.ndim != 2 or array.dtype != np.float32:
+        return 0
+    found = Columns(PACKED_ROWS, array.shape[1], array.itemsize)
+    return SKEW if COLUMNS.of(frozenset(["MatMul"]), found, VERSION) else 0
 
 
 class _Skewing:

@@ -39,8 +39,7 @@ def skewed_weights(weights: Array, form: str) -> Array:
         raise ValueError(f"no form {form!r} of weights")
     *batch, first, second = weights.shape
     shape = (*batch, first, second) if form == BY_ROWS else (*batch, second, first)
-    memory = aligned_empty((SKEW + weights.nbytes,), np.dtype(np.uint8))
-    rows: Array = memory[SKEW:].view(weights.dtype).reshape(shape)
+    rows = aligned_empty(shape, weights.dtype, skew=SKEW)
     made = rows if form == BY_ROWS else rows.swapaxes(-1, -2)
     made[...] = weights
     return made

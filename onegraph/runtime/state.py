@@ -13,6 +13,7 @@ import numpy as np
 from .._util.fork_safety import new_rlock
 from ..arrays.ndarrays import aligned_copy, aligned_empty, numpy_array
 from ..builder.graph import DataGraph
+from ..compiler.product_weights import skew_of_variable
 from ..errors import ArgumentError, StateError, shown
 from ..ir.op import Array, LogicalTensor
 from ..native.library import ffi
@@ -36,7 +37,7 @@ class State:
     def __init__(self, graph: DataGraph) -> None:
         self.tensors: dict[str, LogicalTensor] = dict(graph.variables)
         self.updates = dict(graph._next)
-        first = {name: aligned_copy(array) for name, array in graph._initial.items()}
+        first = {name: _copy(array) for name, array in graph._initial.items()}
         # A variable has a second memory if a program needs one.
         self._memory, self.turns = (first, dict(first)), ffi.new("int *", 0)
         self._busy = new_rlock()
@@ -108,7 +109,7 @@ class State:
     def write(self, arrays: Mapping[str, Array]) -> None:
         """Set values, which fit their variables; all of them in one interpreter step, so an interrupt sets none."""
         with self.reading("variables"):
-            made = {name: aligned_copy(array) for name, array in arrays.items()}
+            made = {name: _copy(array) for name, array in arrays.items()}
             first, second = self._memory
             alone = {name: array for name, array in made.items() if first[name] is second[name]}
             memory = [{**values, **alone} for values in self._memory]
@@ -180,5 +181,9 @@ class Variables(MutableMapping[str, Array]):
         return values
 
 
+def _copy(array: Array) -> Array:
+    return aligned_copy(array, skew=skew_of_variable(array))
+
+
 def _blank(array: Array) -> Array:
-    return aligned_empty(array.shape, array.dtype)
+    return aligned_empty(array.shape, array.dtype, skew=skew_of_variable(array))
