@@ -938,7 +938,7 @@ def test_common_graphs_avoid_reference_kernels() -> None:
         *(graph.op(kind, [graph.relu(x), operand]) for kind in ("Add", "Divide") for operand in operands.values()),
         *(graph.op(kind, [operands[1, 16, 1, 1], x]) for kind in ("Subtract", "Divide", "Maximum", "Multiply")),
         *(graph.softmax(x, axis=axis, dtype="f32", outputs=["dst"]) for axis in range(4)),
-        *(graph.log_softmax_backward(x, graph.log_softmax(x, axis=axis), axis=axis) for axis in range(3)),
+        *(graph.log_softmax_backward(x, graph.log_softmax(x, axis=axis), axis=axis) for axis in range(4)),
         *(graph.reduce_sum(x, axes=axes, keep_dims=False) for axes in ([0], [1], [0, 1], [0, 2, 3], [1, 3])),
         *(graph.op(kind, [x], {"axes": [0, 2]}) for kind in ("ReduceMax", "ReduceMin", "ReduceMean")),
         graph.bias_add_backward(x, data_format="NCX"),
@@ -952,6 +952,20 @@ def test_common_graphs_avoid_reference_kernels() -> None:
     graph = og.Graph()
     graph.output("y", graph.reduce_prod(graph.input("x", "f32", (4, 16, 8)), axes=[1]))
     assert "ref:" in graph.compile().report(implementations=True).partitions[0].implementation
+
+
+@pytest.mark.parametrize("kind", ["SoftMax", "LogSoftmax"])
+@pytest.mark.parametrize(("shape", "is_small"), [((4, 8, 128), False), ((3, 7, 513), False), ((4, 128), True)], ids=str)
+def test_gradients_along_the_last_axis_are_other_ops_without_avx512(
+    kind: str, shape: tuple[int, ...], is_small: bool
+) -> None:
+    graph, rng = og.Graph(), np.random.default_rng(0)
+    names = ("diff_dst", "dst")
+    graph.output("y", graph.op(f"{kind}Backward", [graph.input(name, "f32", shape) for name in names], {"axis": -1}))
+    model, given = graph.compile(), {name: rng.random(shape, np.float32) for name in names}
+    np.testing.assert_allclose(model(**given), run(graph, given)["y"], rtol=1e-5, atol=1e-4)
+    is_whole = [part.kinds for part in model.report().partitions] == [(f"{kind}Backward",)]
+    assert is_whole == (is_small or settings.has_avx512())
 
 
 # Every way to broadcast to (4, 16, 8, 32) except the two that alternate three times.

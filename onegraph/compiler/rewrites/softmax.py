@@ -1,15 +1,21 @@
-"""Rewrites SoftMax along another axis than the last, for which the library's kernel is a thousand times slower."""
+"""Rewrites SoftMax along another axis than the last, and its gradient on CPUs without AVX-512.
+
+The library has reference kernels for them, which take 8 to 1,000 times as long.
+"""
 
 from __future__ import annotations
 
 import math
 
+from ...capi.settings import has_avx512
 from ...opset.schema import Call
 from ...opset.shapes import normalize_axis
 from .form import Dims, Form, Parts, Source
 from .reductions import MAX_ELEMENTS, MIN_ELEMENTS, add_sum
 
 NOTE = "from other ops: the library has a reference kernel only, unless the axis is the last one"
+LEAST = 2048  # elements; for fewer, one reference kernel takes less time than four others
+LAST_AXIS_NOTE = "from other ops: without AVX-512, the library has a reference kernel only"
 
 
 def softmax(call: Call) -> Form | None:
@@ -39,6 +45,9 @@ def softmax_backward(call: Call) -> Form | None:
     """SoftMaxBackward as (d - sum(d * y)) * y; LogSoftmaxBackward as d - exp(y) * sum(d)."""
     parts = Parts(call)
     seen = _three_axes(parts)
+    note = NOTE
+    if seen is None and not has_avx512():
+        seen, note = _two_axes(parts), LAST_AXIS_NOTE
     if seen is None:
         return None
     diff_dst, dst = (parts.reshape(source, seen) for source in parts.wide())
@@ -48,19 +57,30 @@ def softmax_backward(call: Call) -> Form | None:
     else:
         scaled = parts.add("Multiply", parts.add("Exp", dst), _sum(parts, diff_dst, seen))
         found = parts.add("Subtract", diff_dst, scaled)
-    return parts.form(parts.reshape(found, parts.shape(0)), note=NOTE)
+    return parts.form(parts.reshape(found, parts.shape(0)), note=note)
 
 
 def _three_axes(parts: Parts) -> Dims | None:
     """The shape in three axes, the second of which is the SoftMax axis; None if the op itself is best."""
-    shape = parts.shape(0)
-    axis = normalize_axis(parts.call.s64("axis"), len(shape))
-    assert axis is not None
-    before, count, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    if after == 1 or count == 1 or not MIN_ELEMENTS <= math.prod(shape) < MAX_ELEMENTS:
+    before, count, after = _around_axis(parts)
+    if after == 1 or count == 1 or not MIN_ELEMENTS <= before * count * after < MAX_ELEMENTS:
         return None
     return before, count, after
 
 
+def _two_axes(parts: Parts) -> Dims | None:
+    """The shape in two axes, the last of which is the SoftMax axis; None if it is another one, or the op is small."""
+    before, count, after = _around_axis(parts)
+    return (before, count) if after == 1 < count and before * count >= LEAST else None
+
+
+def _around_axis(parts: Parts) -> tuple[int, int, int]:
+    """The numbers of elements before, along and behind the SoftMax axis."""
+    shape = parts.shape(0)
+    axis = normalize_axis(parts.call.s64("axis"), len(shape))
+    assert axis is not None
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
 def _sum(parts: Parts, source: Source, seen: Dims) -> Source:
-    return parts.reshape(add_sum(parts, source, (1,)), (seen[0], 1, seen[2]))
+    return parts.reshape(add_sum(parts, source, (1,)), (seen[0], 1, *seen[2:]))
