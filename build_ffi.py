@@ -100,9 +100,14 @@ def find_library() -> Path:
 
 
 def guarded_calls(declarations: str) -> str:
-    """One macro for each declared ``dnnl_status_t f(...)``, which makes the glue call it through the guard."""
+    """A macro for each declared ``dnnl_status_t f(...)`` and ``dnnl_cpu_isa... f(void)``.
+
+    It makes the glue call the function through the guard.
+    """
     names = re.findall(r"^dnnl_status_t (dnnl_\w+)\(", declarations, flags=re.MULTILINE)
-    return "\n".join(f"#define {name}(...) onegraph::guard<&::{name}>(__VA_ARGS__)" for name in names)
+    values = re.findall(r"^dnnl_cpu_isa\w* (dnnl_\w+)\(void\)", declarations, flags=re.MULTILINE)
+    macros = [f"#define {name}(...) onegraph::guard<&::{name}>(__VA_ARGS__)" for name in names]
+    return "\n".join([*macros, *(f"#define {name}() onegraph::value_of<&::{name}>()" for name in values)])
 
 
 def sanitizers() -> list[str]:

@@ -79,11 +79,14 @@ def test_rejects_headers_that_are_too_old(monkeypatch):
         build_ffi.find_headers()
 
 
-def test_guards_every_call_that_returns_a_status():
+def test_guards_every_call_that_returns_a_status_or_looks_at_the_cpu():
     declarations = "\n".join((ROOT / "include" / name).read_text() for name in build_ffi.HEADERS)
     macros = build_ffi.guarded_calls(declarations)
-    assert declarations.count("\ndnnl_status_t dnnl_") == macros.count("#define")
+    assert declarations.count("\ndnnl_status_t dnnl_") == macros.count("onegraph::guard<")
     assert "#define dnnl_graph_partition_compile(...) onegraph::guard<&::dnnl_graph_partition_compile>" in macros
+    for name in ("dnnl_get_effective_cpu_isa", "dnnl_get_cpu_isa_hints"):
+        assert f"#define {name}() onegraph::value_of<&::{name}>()" in macros
+    assert macros.count("#define") == macros.count("onegraph::guard<") + 2
 
 
 def test_pure_wheel_on_request(sdist, tmp_path):

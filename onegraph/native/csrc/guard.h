@@ -166,6 +166,13 @@ dnnl_status_t guard(Arguments... arguments) noexcept {
     return guarded([&] { return function(arguments...); });
 }
 
+// What a function without a status returns. It may look at the CPU for the first time, under a lock.
+template <auto function>
+auto value_of() noexcept {
+    const Inside inside;
+    return function();
+}
+
 } // namespace onegraph
 
 extern "C" {
