@@ -117,7 +117,7 @@ class _StepCompiler:
             if not self._compile_postponed():
                 return None
             for step in self._lowered.folded:
-                self._schedule.note("constant", step, "computed once, at compilation")
+                self._schedule.note("constant", step, "computed once, at compilation", step.note)
         finally:
             restore_threads(self._schedule.threads.before)
         return self._schedule

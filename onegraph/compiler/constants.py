@@ -20,6 +20,7 @@ from .report import nbytes
 KEPT = frozenset(["Dropout", "AllReduceStart", "AllReduceDone"])
 # A result of at most this many bytes may be larger than the constants that it is computed from.
 SMALL_BYTES = 1 << 20
+OVERFLOWS = "in floats, as oneDNN adds products of int8 in 16 bits on a CPU without VNNI, where they overflow"
 
 
 def fold_constants(lowered: Lowered, policy: str) -> Lowered:
@@ -52,7 +53,7 @@ class _Folding:
         self._constants = LazyConstants(lowered)
         self._folded: list[Step] = []
         self._outputs = {tensor.id for tensor in lowered.graph.outputs.values()}
-        self._multiplied = _multiplied(lowered.steps)
+        self._multiplied, self._apart = _multiplied(lowered.steps)
 
     def run(self, policy: str) -> Lowered:
         """The graph with its constants; called once.
@@ -86,7 +87,7 @@ class _Folding:
         if step.executor != "view":
             if self._grows(step) or not is_valid(step.op) or not all(number in constants for number in step.reads):
                 return False
-            self._folded.append(step)
+            self._folded.append(step._replace(note=OVERFLOWS if step.outputs[0] in self._apart else ""))
         constants.add(step)
         return True
 
@@ -96,18 +97,20 @@ class _Folding:
         return results > max(SMALL_BYTES, sources * 4)
 
 
-def _multiplied(steps: Sequence[Step]) -> set[int]:
-    """The values that a product reads, also behind casts and changes of shape.
+def _multiplied(steps: Sequence[Step]) -> tuple[set[int], set[int]]:
+    """The values that a product reads, also behind casts and changes of shape: those of a fusion, and the others.
 
-    Without VNNI, a product of two dequantized tensors is no fusion: the library would add in 16 bits.
+    Without VNNI, a product of two dequantized tensors is no fusion.
     """
-    floats, found = set[int](), set[int]()
+    floats = set[int]()
     for step in () if has_vnni() else steps:
         if step.kind in DEQUANTIZATIONS or (step.kind in MOVES and step.inputs[0] in floats):
             floats.add(step.outputs[0])
+    fused, apart = set[int](), set[int]()
     for step in reversed(steps):
         if step.kind in PRODUCTS:
-            found.update(step.inputs[:2] if not floats.issuperset(step.inputs[:2]) else ())
-        elif step.kind in MOVES and step.outputs[0] in found:
-            found.add(step.inputs[0])
-    return found
+            (apart if floats.issuperset(step.inputs[:2]) else fused).update(step.inputs[:2])
+        elif step.kind in MOVES:
+            for found in (fused, apart):
+                found.update(step.inputs[:1] if step.outputs[0] in found else ())
+    return fused, apart
