@@ -174,8 +174,11 @@ def test_norms_of_16_bits_beside_parameters_of_32(norm):
         with torch.autocast("cpu", torch.bfloat16):
             result = function(x)
         result.float().square().mean().backward()
-    for one, right in zip(gradients(module), gradients(other), strict=True):
-        assert (one - right).norm() <= 0.03 * right.norm() + 1e-4
+    results = list(zip(gradients(module), gradients(other), strict=True))
+    # The gradient of a bias before a norm is zero but for the rounding of the values that it sums.
+    rounding = 1e-3 * max(right.norm() for _, right in results)
+    for one, right in results:
+        assert (one - right).norm() <= 0.03 * right.norm() + rounding
 
 
 def test_frozen_statistics_of_a_batch_norm():
