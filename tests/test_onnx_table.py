@@ -247,6 +247,18 @@ def resize(draw):
     return Case([draw.floats(1, 2, *sizes), None, scales, counts], attrs, known=(2, 3), tolerance=1e-4)
 
 
+def grid_sample(draw):
+    mode, rank = draw.one("nearest", "linear", "cubic"), draw.one(2, 3)
+    if mode == "cubic":
+        rank = 2
+    padding = draw.one("zeros", "border", "reflection")
+    attrs = {"mode": mode, "padding_mode": padding, "align_corners": draw.one(0, 1)}
+    batch, channels = draw.size(1, 2), draw.size(1, 3)
+    src = draw.floats(batch, channels, *[draw.size(2, 4) for _ in range(rank)])
+    grid = draw.floats(batch, *[draw.size(1, 3) for _ in range(rank)], rank, low=-1.5, high=1.5)
+    return Case([src, grid], attrs, tolerance=1e-4)
+
+
 def quantize(draw):
     channels = draw.size(2, 4)
     axis = draw.one(None, 1)
@@ -487,6 +499,7 @@ CASES = {
     "GRU": recurrent(3),
     "RNN": recurrent(1),
     "Resize": resize,
+    "GridSample": grid_sample,
     "Upsample": lambda draw: Case([draw.floats(1, 2, 3, 3), np.array([1, 1, 2, 3], np.float32)], known=(1,), opset=9),
     "QuantizeLinear": quantize,
     "DequantizeLinear": dequantize,

@@ -96,6 +96,27 @@ def test_an_exported_graph_resizes(mode):
     torch.testing.assert_close(torch.from_numpy(graph.compile()(x.numpy())), module(x), rtol=1e-5, atol=1e-5)
 
 
+class Sampled(torch.nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def forward(self, x, grid):
+        return torch.nn.functional.grid_sample(x, grid, **self.options)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic", "volumes"])
+def test_images_are_sampled_at_a_grid(mode, padding_mode, align_corners):
+    sizes, mode = ((4, 5, 3), "bilinear") if mode == "volumes" else ((5, 4), mode)
+    module = Sampled(mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+    x, grid = torch.randn(2, 3, *sizes), torch.rand(2, *sizes, len(sizes)) * 3.4 - 1.7
+    with torch.no_grad():
+        agree(module, x, grid, fallback="error")
+    assert left() == set()
+
+
 def test_other_backends_decompose_as_before():
     kernels = dict(torch.ops.aten.upsample_bilinear2d.vec.py_kernels)
     compiled(Resized(scale_factor=2))(torch.ones(1, 1, 2, 2))

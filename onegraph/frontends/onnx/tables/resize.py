@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....lowering import resize as lowering
+from ....lowering import sampling
 from ....lowering.emitter import Value
 from ....lowering.resize import Axis, Sampling
 from ..node import Node, NotLowered, lowers
@@ -65,3 +66,17 @@ def upsample(node: Node) -> Value:
         found[place] = Axis(dim, int(dim * scale), scale)
     sampling = Sampling(node.attr("mode", "nearest"), "asymmetric", "floor")
     return lowering.resize(node.emit, node.value(0), found, sampling)
+
+
+@lowers("GridSample")
+def grid_sample(node: Node) -> Value:
+    """Images sampled at the places of a grid."""
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(found := node.attr("mode", "linear"), found)
+    return sampling.grid_sample(
+        node.emit,
+        node.value(0),
+        node.value(1),
+        mode,
+        node.attr("padding_mode", "zeros"),
+        align_corners=bool(node.attr("align_corners", 0)),
+    )

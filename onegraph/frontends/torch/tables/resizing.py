@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...._util.records import record
 from ....lowering import resize
 from ....lowering.emitter import Value
+from ....lowering.sampling import grid_sample
 from ..node import Node, NotLowered, lowers
 from .elementwise import native
 
@@ -73,3 +74,14 @@ def resized_backward(node: Node) -> Value:
     sampling, count = _sampling(node, node.name.split(".")[1].removesuffix("_backward"))
     axes = _axes(node, count, [*node["input_size"][2:]], [*node["output_size"]])
     return resize.resize_backward(node.emit, native(node, "grad_output"), axes, sampling)
+
+
+@lowers("grid_sampler_2d.default", "grid_sampler_3d.default")
+def grid_sampler(node: Node) -> Value:
+    """Images sampled at the places of a grid."""
+    mode = ("linear", "nearest", "cubic")[node["interpolation_mode"]]
+    padding = ("zeros", "border", "reflection")[node["padding_mode"]]
+    grid = native(node, "grid")
+    corners = node["align_corners"]
+    src = native(node, "input")
+    return grid_sample(node.emit, src, grid, mode, padding, align_corners=corners, moves_places=False)

@@ -1,0 +1,171 @@
+"""Lowers the sampling of images at computed places: gathers of neighbours, and their weighted sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ..opset.dtypes import DataType
+from ..opset.shapes import known
+from .elementwise import add, binary, clamp, filled, multiply, select, unary
+from .emitter import Array, Emitter, NotLowered, Value, dtype_of, numbers, shape_of
+from .movement import cast, reshape, slice_, transpose, unsqueeze
+
+Neighbour = tuple[Value, Value | None]  # the index along an axis, and the weight; None for 1
+EXACT = 1 << 24  # integers up to this one are exact in f32
+CUBIC = -0.75  # the coefficient that PyTorch and ONNX use
+
+
+def grid_sample(
+    emit: Emitter, src: Value, grid: Value, mode: str, padding: str, *, align_corners: bool, moves_places: bool = True
+) -> Value:
+    """The elements of src (N, C, X) at the places of a grid (N, Y, rank of X): (N, C, Y).
+
+    Args:
+        emit: adds the ops.
+        src: the images.
+        grid: for each element of the result, its place along each axis of X, the last axis first, where -1 is the
+            beginning of the axis and 1 its end.
+        mode: ``linear``, ``nearest`` or ``cubic``.
+        padding: what lies outside an image: ``zeros``, ``border`` or ``reflection``.
+        align_corners: whether -1 and 1 are the centres of the first and the last element instead of their edges.
+        moves_places: whether ``cubic`` moves a place to the ``border`` before it finds the neighbours, as ONNX does.
+            PyTorch moves the neighbours alone.
+
+    Raises:
+        NotLowered: a shape is not known, or a tensor is empty.
+    """
+    shape, places = shape_of(src), shape_of(grid)
+    if not known(shape) or not known(places) or 0 in (*(shape or ()), *(places or ())):
+        raise NotLowered("a grid or an image without a known shape, or an empty one")
+    batch, channels, *sizes = [dim or 0 for dim in shape or ()]
+    dtype = dtype_of(src)
+    src, grid = cast(emit, src, DataType.f32), cast(emit, grid, DataType.f32)
+    rank = len(sizes)
+    rows = reshape(emit, transpose(emit, src, (0, *range(2, rank + 2), 1)), numbers(batch * prod(sizes), channels))
+    inner = [dim or 0 for dim in (places or ())[1:-1]]
+    sides = []
+    for axis, size in enumerate(sizes):
+        part = slice_(emit, grid, [rank - 1 - axis], [rank - axis], [rank + 1], [1])
+        at = _place(emit, reshape(emit, part, numbers(batch, *inner)), size, align_corners)
+        if mode == "cubic" and padding == "border" and moves_places:
+            at = _on_border(emit, at, size, align_corners)
+        elif mode != "cubic" and padding != "zeros":
+            at = _inside(emit, at, size, padding, align_corners)
+        sides.append([*_neighbours(emit, at, size, mode, padding, align_corners)])
+    first = np.arange(batch, dtype=np.int64).reshape(batch, *[1] * rank) * prod(sizes)
+    total: Value | None = None
+    for chosen in product(*sides):
+        found: Value = emit.op(
+            "Gather", [rows, _index(emit, [index for index, _ in chosen], sizes, first)], {"axis": 0}
+        )
+        weights = [weight for _, weight in chosen if weight is not None]
+        if weights:
+            share = weights[0]
+            for weight in weights[1:]:
+                share = multiply(emit, share, weight)
+            found = multiply(emit, found, unsqueeze(emit, share, [-1]))
+        total = found if total is None else add(emit, total, found)
+    assert total is not None
+    return cast(emit, transpose(emit, total, (0, rank + 1, *range(1, rank + 1))), dtype)
+
+
+def _place(emit: Emitter, at: Value, size: int, align_corners: bool) -> Value:
+    """A place between -1 and 1 as a number of elements from the first one."""
+    scale, shift = ((size - 1) / 2, (size - 1) / 2) if align_corners else (size / 2, (size - 1) / 2)
+    return add(emit, multiply(emit, at, filled(scale, at)), filled(shift, at))
+
+
+def _neighbours(
+    emit: Emitter, at: Value, size: int, mode: str, padding: str, align_corners: bool
+) -> Iterator[Neighbour]:
+    """The elements along an axis that a place between them takes a share of, with the shares."""
+    reach = 2 if mode == "cubic" else 1
+    if padding == "zeros":
+        at = clamp(emit, at, filled(-reach, at), filled(size - 1 + reach, at))  # beyond, nothing counts
+    if mode == "nearest":
+        yield _counted(emit, unary(emit, "Round", at), None, size, padding, align_corners)
+        return
+    low = unary(emit, "Floor", at)
+    share = binary(emit, "Subtract", at, low)
+    rest = binary(emit, "Subtract", filled(1, share), share)
+    if mode == "linear":
+        shares = [(0, rest), (1, share)]
+    else:
+        shares = [
+            (-1, _cubic_outer(emit, share)),
+            (0, _cubic_inner(emit, share)),
+            (1, _cubic_inner(emit, rest)),
+            (2, _cubic_outer(emit, rest)),
+        ]
+    for step, weight in shares:
+        index = add(emit, low, filled(step, low)) if step else low
+        yield _counted(emit, index, weight, size, padding, align_corners)
+
+
+def _cubic_inner(emit: Emitter, distance: Value) -> Value:
+    """The share of an element less than 1 away: ((a + 2) d - (a + 3)) d² + 1."""
+    line = add(emit, multiply(emit, distance, filled(CUBIC + 2, distance)), filled(-(CUBIC + 3), distance))
+    return add(emit, multiply(emit, line, multiply(emit, distance, distance)), filled(1, distance))
+
+
+def _cubic_outer(emit: Emitter, distance: Value) -> Value:
+    """The share of an element between 1 and 2 away, d + 1: ((a d - 2 a) d + a) d."""
+    found = add(emit, multiply(emit, distance, filled(CUBIC, distance)), filled(-2 * CUBIC, distance))
+    found = add(emit, multiply(emit, found, distance), filled(CUBIC, distance))
+    return multiply(emit, found, distance)
+
+
+def _counted(
+    emit: Emitter, index: Value, weight: Value | None, size: int, padding: str, align_corners: bool
+) -> Neighbour:
+    """A neighbour inside the image; with padding by zeros, one outside gets the weight 0."""
+    if padding == "zeros":
+        one, zero = filled(1, index), filled(0, index)
+        above = clamp(emit, add(emit, index, one), zero, one)
+        below = clamp(emit, binary(emit, "Subtract", filled(size, index), index), zero, one)
+        counts = multiply(emit, above, below)
+        weight = counts if weight is None else multiply(emit, weight, counts)
+    elif padding == "reflection":
+        index = _inside(emit, index, size, padding, align_corners)
+    return clamp(emit, index, filled(0, index), filled(size - 1, index)), weight
+
+
+def _on_border(emit: Emitter, at: Value, size: int, align_corners: bool) -> Value:
+    """A place outside of the image moved to the centre of its outermost element."""
+    moved = clamp(emit, at, filled(0, at), filled(size - 1, at))
+    if align_corners:
+        return moved
+    distance = unary(emit, "Abs", add(emit, at, filled(-(size - 1) / 2, at)))
+    return select(emit, binary(emit, "LessEqual", distance, filled(size / 2, at)), at, moved)
+
+
+def _inside(emit: Emitter, at: Value, size: int, padding: str, align_corners: bool) -> Value:
+    """A place moved into the image: to its border, or mirrored there."""
+    if padding == "reflection":
+        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+        if not span:
+            return multiply(emit, at, filled(0, at))
+        distance = unary(emit, "Abs", add(emit, at, filled(-low, at)))
+        turns = unary(emit, "Floor", multiply(emit, distance, filled(1 / span, at)))
+        extra = binary(emit, "Subtract", distance, multiply(emit, turns, filled(span, at)))
+        pairs = unary(emit, "Floor", multiply(emit, turns, filled(0.5, at)))
+        is_odd = binary(emit, "Subtract", turns, multiply(emit, pairs, filled(2, at)))
+        back = add(emit, multiply(emit, extra, filled(-2, at)), filled(span, at))
+        at = add(emit, add(emit, extra, multiply(emit, is_odd, back)), filled(low, at))
+    return clamp(emit, at, filled(0, at), filled(size - 1, at))
+
+
+def _index(emit: Emitter, along: Sequence[Value], sizes: Sequence[int], first: Array) -> Value:
+    """The row of an element, from its indices along the axes of its image and the first row of each image."""
+    count = len(first) * prod(sizes)
+    dtype = DataType.f32 if count <= EXACT else DataType.s64
+    found = cast(emit, along[0], dtype)
+    for index, size in zip(along[1:], sizes[1:], strict=True):
+        found = add(emit, multiply(emit, found, filled(size, found)), cast(emit, index, dtype))
+    if len(first) > 1:
+        found = add(emit, found, first.astype(dtype.numpy))
+    return cast(emit, found, DataType.s64)
