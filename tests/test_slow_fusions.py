@@ -313,8 +313,10 @@ def test_binary_ops_get_dense_copies_of_turned_tensors():
             "reference kernel: MaxPool with dilations",
         ),
         (
-            lambda g: g.prelu(g.input("x", "f32", (1, 8, 8, 4)), g.input("y", "f32", (1,))),
-            "reference kernel: PReLU with one slope",
+            lambda g: g.prelu_backward(
+                *[g.input(name, "f32", (1, 8, 8, 4) if name != "s" else (1,)) for name in "xsd"]
+            )[0],
+            "reference kernel: PReLUBackward with one slope",
         ),
     ],
     ids=["pool", "prelu"],
@@ -324,6 +326,24 @@ def test_reports_mark_reference_kernels(build, said):
     assert any(said in part.reason for part in executable.report().partitions)
     named = executable.report(implementations=True)
     assert "ref:any" in " ".join(part.implementation for part in named.partitions if said in part.reason)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize(
+    ("shape", "slope", "attrs", "is_slow"),
+    [
+        ((2, 12, 12, 16), (1, 1, 1, 1), {}, True),
+        ((2, 16, 12, 12), (1, 16, 1, 1), {"data_format": "NCX"}, True),
+        ((2, 16, 144), (1, 16, 1), {"data_format": "NCX", "per_channel_broadcast": False}, True),
+        ((2, 12, 12, 16), (16,), {}, False),
+        ((2, 4, 4, 16), (1,), {}, False),
+    ],
+    ids=str,
+)
+def test_prelu_has_two_sides_where_it_is_slow(shape, slope, attrs, is_slow, dtype):
+    graph, executable = compiled(lambda g: g.prelu(g.input("x", dtype, shape), g.input("s", dtype, slope), **attrs))
+    assert any("PReLU: Add" in part.kinds for part in executable.report().partitions) == is_slow
+    assert_right(graph, executable)
 
 
 def test_reports_mark_no_other_kernel():

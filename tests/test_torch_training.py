@@ -181,6 +181,18 @@ def test_norms_of_16_bits_beside_parameters_of_32(norm):
         assert (one - right).norm() <= 0.03 * right.norm() + rounding
 
 
+@pytest.mark.parametrize("count", [1, 8])
+def test_slopes_of_a_prelu(count):
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.PReLU(count))
+    nn.init.uniform_(module[1].weight, -0.5, 1.5)
+    other = copy.deepcopy(module)
+    for function in (compiled(module), other):
+        function(IMAGES).square().sum().backward()
+    for one, right in zip(gradients(module), gradients(other), strict=True):
+        torch.testing.assert_close(one, right, rtol=1e-4, atol=1e-4)
+    assert left() == set()
+
+
 def test_frozen_statistics_of_a_batch_norm():
     module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
     module[1].running_mean.normal_()

@@ -8,6 +8,7 @@ from typing import Any
 from . import (
     capabilities,
     constant_inputs,
+    depthwise,
     execution,
     layouts,
     performance,
@@ -65,6 +66,7 @@ MODULES: dict[str, ModuleType] = {
     "Tensors that are not dense": layouts,
     "Single ops on tensors that are not dense": strided_ops,
     "Slow kernels": performance,
+    "Slow kernels of convolutions of each channel": depthwise,
     "Slow kernels without AVX-512": without_avx512,
     "Slow kernels of tensors that are not dense": slow_strides,
     "Slow kernels of fused ops: operands": slow_operands,

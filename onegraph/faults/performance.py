@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
+from ..opset.ops.binary import slope_target
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from .fault import SLOW, Faults, Release
@@ -149,6 +150,40 @@ def conv_transpose_with_a_bias(g: DataGraph) -> LogicalTensor:
     return g.op("ConvTranspose", ends, IMAGE)
 
 
+# Slopes --------------------------------------------------------------------------------------------------------------
+
+
+def _is_one_or_of_channels(call: Call) -> bool:
+    """Whether a PReLU has one slope, or slopes of channels that come before other axes."""
+    shape, count = known_dims(call.shape("src")), math.prod(known_dims(call.shape("slope")))
+    target = known_dims(slope_target(call, call.shape("slope"), shape))
+    return count == 1 or (len(shape) > 2 and count == target[1])
+
+
+SLOPES = Faults[Call]()
+SLOW_SLOPE = SLOPES.add(
+    "slow_prelu",
+    "PReLU",
+    "slope",
+    SLOW,
+    _is_one_or_of_channels,
+    {(3, 2): "slow"},
+    "PReLU has a reference kernel for one slope, and for images whose channels come first and lie last in memory",
+    "max(x, 0) + slope * min(x, 0)",
+)
+
+
+@SLOW_SLOPE.example({(3, 2): "right"})
+def one_slope_for_all_channels(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 8, 8, 4)), g.input("slope", "f32", (1, 1, 1, 1))
+    return g.op("PReLU", ends, {"per_channel_broadcast": False})
+
+
+@SLOW_SLOPE.example({(3, 2): "right"})
+def slopes_of_channels(g: DataGraph) -> LogicalTensor:
+    return g.op("PReLU", [g.input("x", "f32", (1, 4, 8, 8)), g.input("slope", "f32", (4,))], {"data_format": "NCX"})
+
+
 # Ops that run faster outside of the library ---------------------------------------------------------------------------
 
 LEAST = 2**14  # elements; fewer take no time
@@ -249,21 +284,21 @@ def gradient_of_an_image_of_twice_the_size(g: DataGraph) -> LogicalTensor:
 
 
 ONE_SLOPE = REFERENCE.add(
-    "slow_prelu_of_one_slope",
-    "PReLU PReLUBackward",
+    "slow_prelu_backward",
+    "PReLUBackward",
     "slope",
     SLOW,
     lambda call: math.prod(known_dims(call.shape("slope"))) == 1,
     {(3, 2): "slow"},
-    "PReLU with one slope",
+    "PReLUBackward with one slope",
     "the same op; the report says so",
 )
 
 
 @ONE_SLOPE.example({(3, 2): "right"})
-def one_slope_for_all_channels(g: DataGraph) -> LogicalTensor:
-    ends = g.input("x", "f32", (1, 8, 8, 4)), g.input("slope", "f32", (1, 1, 1, 1))
-    return g.op("PReLU", ends, {"per_channel_broadcast": False})
+def gradient_with_one_slope(g: DataGraph) -> LogicalTensor:
+    ends = [g.input(name, "f32", (1, 8, 8, 4)) for name in ("x", "dy")]
+    return g.op("PReLUBackward", [ends[0], g.input("slope", "f32", (1, 1, 1, 1)), ends[1]])[0]
 
 
 def reference_kernel(call: Call, version: Release) -> str:

@@ -103,6 +103,21 @@ def negative(emit: Emitter, src: Value) -> Value:
     return unary(emit, "Negative", src)
 
 
+def prelu(emit: Emitter, src: Value, slope: Value) -> Value:
+    """src where it is above 0, else slope * src; the slope broadcasts to src.
+
+    A convolution takes in a LeakyReLU. A product and a maximum are one fusion, whatever the strides.
+    """
+    if isinstance(slope, np.ndarray) and slope.size and np.isfinite(slope).all():
+        alpha = slope.flat[0]
+        if (slope == alpha).all():
+            return unary(emit, "LeakyReLU", src, {"alpha": float(alpha)})
+        if slope.all() and slope.max() <= 1:  # 0 times infinity is no number
+            return binary(emit, "Maximum", src, binary(emit, "Multiply", src, slope))
+    found: Value = emit.op("PReLU", [src, slope], {"data_format": "NXC", "per_channel_broadcast": False})
+    return found
+
+
 def swish(emit: Emitter, src: Value, alpha: float = 1.0) -> Value:
     """src * sigmoid(alpha * src); the library fuses it with alpha 1."""
     inner = src if alpha == 1 else multiply(emit, src, filled(alpha, src))

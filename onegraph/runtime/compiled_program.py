@@ -23,6 +23,7 @@ from ..compiler.product_weights import skew_weights
 from ..compiler.repetition import repeat_for_readers
 from ..compiler.report import PartitionReport
 from ..compiler.reproducible import Choice, Reproducible
+from ..compiler.rows_as_images import see_images
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
@@ -82,7 +83,7 @@ class CompiledProgram(Program):
         lowered = fold_constants(lowered, policy)
         if policy == "fusion":
             lowered = multiply_windows(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
-            lowered = lay_out_weights(lowered)
+            lowered = lay_out_weights(see_images(lowered))
             if fpmath_mode == "strict":
                 lowered = transform_convolutions(lowered, by_image=reproducible)
             lowered = skew_weights(join_groups(lowered))

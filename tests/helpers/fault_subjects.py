@@ -3,12 +3,13 @@
 import onegraph as og
 from onegraph.faults import slow_fusions, slow_strides
 from onegraph.faults.capabilities import CAPABILITIES
+from onegraph.faults.depthwise import DEPTHWISE, FAR_PADS, MOST_PADS, Padding
 from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.ops import OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE
 from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
-from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOW_BROADCAST
+from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOPES, SLOW_BROADCAST
 from onegraph.faults.precision import PRECISION
 from onegraph.faults.use import Fused, Laid, Use
 from onegraph.faults.without_avx512 import NARROW_GROUPS, SLOW_COLUMNS, Columns, Groups
@@ -59,12 +60,14 @@ def laid(graph):
 
 def subjects(fault, graph):
     """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
-    if fault in (*OPS, *PRECISION, *CAPABILITIES, *BIASES, *NUMPY, *REFERENCE):
+    if fault in (*OPS, *PRECISION, *CAPABILITIES, *BIASES, *DEPTHWISE, *SLOPES, *NUMPY, *REFERENCE):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
     if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
         return [fused(graph), fused(graph, vnni=False, avx2=False, avx512=False)]
     if fault in (*LAYOUTS, *PARTITIONS, *slow_strides.FAULTS):
         return [found for found in laid(graph) if found.kind in fault.ops]
+    if fault is FAR_PADS:
+        return [Padding(call, MOST_PADS) for call in calls(graph)]
     if fault is SLOW_COLUMNS:
         return [Columns(*call.shapes[0], 4) for call in calls(graph)]
     if fault is NARROW_GROUPS:

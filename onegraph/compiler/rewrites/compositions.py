@@ -12,7 +12,7 @@ import numpy as np
 
 from ...capi.settings import is_native
 from ...faults.ops.matmul import batches_of_one_matrix
-from ...faults.performance import SLOW_TRANSPOSED_BIAS
+from ...faults.performance import SLOW_SLOPE
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
@@ -20,11 +20,12 @@ from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
 from ...opset.signature import AttrValue
 from .broadcasts import binary, divide, matmul_bias
+from .convolutions import biased_conv_transpose, far_padded
 from .form import Form, Parts, Source, filled, result_types, scalar
 from .norms import batch_norm_inference, group_norm, layer_norm, layer_norm_backward, rms_norm
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is
-from .softmax import softmax, softmax_backward
+from .softmax import LEAST, softmax, softmax_backward
 
 F32 = DataType.f32
 MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
@@ -196,6 +197,21 @@ def prelu(call: Call) -> Form | None:
     return _with_shapes(call, {**shapes, 2: seen}, seen)
 
 
+def two_sided(call: Call) -> Form | None:
+    """PReLU as max(x, 0) + slope * min(x, 0), where the library has a reference kernel."""
+    shape = known_dims(call.shape("src"))
+    if not (SLOW_SLOPE.affects(VERSION) and SLOW_SLOPE.when(call)) or math.prod(shape) < LEAST:
+        return None
+    parts = Parts(call)
+    dtype = parts.type(0).dtype
+    assert dtype is not None
+    slope = parts.reshape(1, known_dims(slope_target(call, call.shape("slope"), shape)))
+    zero = scalar(0, len(shape)).astype(dtype.numpy)
+    # Of the two sides one is 0, so that the sum rounds nothing.
+    below = parts.add("Multiply", parts.add("Minimum", 0, zero), slope)
+    return parts.form(parts.add("Add", below, parts.add("ReLU", 0)), note=SLOW_SLOPE.reason)
+
+
 def concat(call: Call) -> Form | None:
     """Concat with more inputs than the library takes, in rounds; with more axes, reshaped to at most three."""
     parts = Parts(call)
@@ -303,25 +319,16 @@ def matmul(call: Call) -> Form | None:
     return parts.form(parts.reshape(product, known_dims(dst.shape)), note=note)
 
 
-def biased_conv_transpose(call: Call) -> Form | None:
-    """ConvTranspose and BiasAdd in place of a ConvTranspose with a bias; int8 patterns of the library have both."""
-    rewrite = SINGLE["ConvTranspose"](call) if SLOW_TRANSPOSED_BIAS.affects(VERSION) else None
-    if call.input("bias") is None or rewrite is None:
-        return None
-    parts = Parts(call)
-    found = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)
-    found = parts.add("BiasAdd", found, 2, data_format=call.string("data_format"))
-    return parts.form(found, note=SLOW_TRANSPOSED_BIAS.reason)
-
-
 Composition = Callable[[Call], Form | None]
 # Rewrites to try before the op itself, because the op has no partition or no fast kernel.
 PREFERRED: dict[str, Composition] = {
     **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), binary),
+    "Convolution": far_padded,
     "ConvTranspose": biased_conv_transpose,
     "Dropout": dropout,
     "MatMul": matmul_bias,
     "Pow": power,
+    "PReLU": two_sided,
     "Reciprocal": reciprocal,
     "AvgPoolBackward": mean_backward,
     "BatchNormInference": batch_norm_inference,

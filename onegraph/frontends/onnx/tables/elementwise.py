@@ -167,9 +167,7 @@ def prelu(node: Node) -> Value:
     """A ReLU with a slope for negative elements."""
     if node.dtype() not in NATIVE:
         raise NotLowered(f"{node.dtype()} is no data type of the op")
-    attrs = {"data_format": "NXC", "per_channel_broadcast": False}
-    found: Value = node.emit.op("PReLU", [node.value(0), node.value(1)], attrs)
-    return found
+    return lowering.prelu(node.emit, node.value(0), node.value(1))
 
 
 @lowers("Clip")

@@ -32,6 +32,16 @@ def threshold_backward(node: Node) -> Value:
     return select(node.emit, kept, diff, filled(0, diff))
 
 
+@lowers("_prelu_kernel_backward.default")
+def prelu_backward(node: Node) -> tuple[Value, Value]:
+    """The gradients of a PReLU with respect to its source and, before they are summed, to its slopes."""
+    emit, src, diff = node.emit, native(node), native(node, "grad_output")
+    above = emit.op("ReLUBackward", [src, diff], {"use_dst": True})
+    below = binary(emit, "Multiply", binary(emit, "Subtract", diff, above), native(node, "weight"))
+    negative = binary(emit, "Minimum", src, filled(0, src))
+    return binary(emit, "Add", above, below), binary(emit, "Multiply", negative, diff)
+
+
 @lowers("gelu_backward.default")
 def gelu_backward(node: Node) -> Value:
     """The gradient of GELU."""

@@ -111,6 +111,12 @@ def leaky_relu(node: Node) -> Value:
     return lowering.unary(node.emit, "LeakyReLU", native(node), {"alpha": float(node["negative_slope"])})
 
 
+@lowers("_prelu_kernel.default")
+def prelu(node: Node) -> Value:
+    """A ReLU with slopes for negative elements."""
+    return lowering.prelu(node.emit, native(node), native(node, "weight"))
+
+
 @lowers("elu.default")
 def elu(node: Node) -> Value:
     """scale * elu(x)."""

@@ -1,0 +1,50 @@
+"""Rewrites convolutions that are slow in the library."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...capi.settings import has_avx512
+from ...faults.depthwise import FAR_PADS, MOST_PADS, MOST_PADS_AVX2, Padding
+from ...faults.performance import SLOW_TRANSPOSED_BIAS
+from ...native.library import VERSION
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from .form import Form, Parts, result_types
+from .single import SINGLE
+
+LEAST = 1 << 14  # elements; fewer take no time
+
+
+def far_padded(call: Call) -> Form | None:
+    """A Convolution of each channel whose rows get their padding from a Concat with zeros."""
+    found = Padding(call, MOST_PADS if has_avx512() else MOST_PADS_AVX2)
+    if not (FAR_PADS.affects(VERSION) and FAR_PADS.when(found)) or math.prod(known_dims(call.shape("src"))) < LEAST:
+        return None
+    parts, rewrite = Parts(call), SINGLE["Convolution"](call)
+    assert rewrite is not None
+    inner = Call(call.schema, rewrite.attrs, call.inputs, call.n_outputs, call.output_types)
+    (top, left), (bottom, right) = inner.s64s("pads_begin", 2), inner.s64s("pads_end", 2)
+    shape, dtype = parts.shape(0), parts.type(0).dtype
+    assert dtype is not None
+    axis = len(shape) - (1 if call.string("data_format") == "NCX" else 2)
+    sides = [np.zeros((*shape[:axis], width, *shape[axis + 1 :]), dtype.numpy) for width in (left, right)]
+    padded = parts.add(
+        "Concat", *[one for one in (sides[0], 0, sides[1]) if isinstance(one, int) or one.size], axis=axis
+    )
+    attrs = {**rewrite.attrs, "pads_begin": (top, 0), "pads_end": (bottom, 0)}
+    result = parts.add("Convolution", padded, *rewrite.inputs[1:], outputs=result_types(call), **attrs)
+    return parts.form(result, note=FAR_PADS.reason)
+
+
+def biased_conv_transpose(call: Call) -> Form | None:
+    """ConvTranspose and BiasAdd in place of a ConvTranspose with a bias; int8 patterns of the library have both."""
+    rewrite = SINGLE["ConvTranspose"](call) if SLOW_TRANSPOSED_BIAS.affects(VERSION) else None
+    if call.input("bias") is None or rewrite is None:
+        return None
+    parts = Parts(call)
+    found = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)
+    found = parts.add("BiasAdd", found, 2, data_format=call.string("data_format"))
+    return parts.form(found, note=SLOW_TRANSPOSED_BIAS.reason)

@@ -1,0 +1,85 @@
+"""Convolutions with a channel in each group that oneDNN computes slowly: 3 to 30 times as long as the way around."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..builder.graph import DataGraph
+from ..ir.op import LogicalTensor
+from ..opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
+from ..opset.schema import Call
+from .fault import SLOW, Faults
+from .ops.windows import IMAGE, ROW
+
+DEPTHWISE = Faults[Call]()
+
+
+def depthwise_geometry(call: Call, axes: int) -> ConvolutionGeometry | None:
+    """The geometry of a convolution over ``axes`` axes, or of its gradient, with one channel in each of its groups."""
+    found = convolution_geometry(call)
+    if found is None or len(found.strides) != axes or found.groups == 1:
+        return None
+    return found if found.wide_channels == found.narrow_channels == found.groups else None
+
+
+def _is_row(call: Call) -> bool:
+    """Whether windows move along one axis only; with gaps between their elements, gradients have no fast kernel."""
+    found = depthwise_geometry(call, 1)
+    return found is not None and (call.schema.kind == "Convolution" or found.dilations == (1,))
+
+
+SLOW_ROWS = DEPTHWISE.add(
+    "slow_depthwise_rows",
+    "Convolution ConvTranspose ConvolutionBackwardWeights",
+    "",
+    SLOW,
+    _is_row,
+    {(3, 2): "slow"},
+    "Convolutions with a channel in each group have fast kernels for images, but not for rows",
+    "the same op on an image whose height or width is 1",
+)
+
+
+@SLOW_ROWS.example({(3, 2): "right"})
+def row_of_separate_channels(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 40, 16)), g.input("w", "f32", (3, 1, 16))
+    return g.op("Convolution", ends, {**ROW, "groups": 16})
+
+
+class Padding(NamedTuple):
+    """A Convolution, and how much padding before or behind a row of an image its kernel takes on a CPU."""
+
+    call: Call
+    most: int
+
+
+# With and without AVX-512.
+MOST_PADS, MOST_PADS_AVX2 = 6, 4
+
+
+def _is_far(padding: Padding) -> bool:
+    """Whether the rows of images have more padding than the kernel takes, and there are gaps in the windows."""
+    found = depthwise_geometry(padding.call, 2)
+    if found is None or found.pads_begin is None or found.pads_end is None or found.dilations == (1, 1):
+        return False
+    return max(found.pads_begin[1], found.pads_end[1]) > padding.most
+
+
+PADDINGS = Faults[Padding]()
+FAR_PADS = PADDINGS.add(
+    "slow_depthwise_padding",
+    "Convolution",
+    "pads_begin",
+    SLOW,
+    _is_far,
+    {(3, 2): "slow"},
+    "A Convolution with a channel in each group and gaps in its windows is slow with wide padding of its rows",
+    "a Concat with zeros, and the same op without this padding",
+)
+
+
+@FAR_PADS.example({(3, 2): "right"})
+def windows_with_wide_gaps(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 20, 20, 16)), g.input("w", "f32", (3, 3, 1, 16))
+    wide = {"dilations": [8, 8], "pads_begin": [8, 8], "pads_end": [8, 8], "groups": 16}
+    return g.op("Convolution", ends, {**IMAGE, **wide})

@@ -1,0 +1,152 @@
+"""Convolutions with a channel in each group, which run as images or with explicit padding where the library is slow."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+from onegraph.faults.depthwise import FAR_PADS, MOST_PADS, SLOW_ROWS
+
+RNG = np.random.default_rng(0)
+C = 24
+
+
+def drawn(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def weights_of(layout, *window):
+    return (C, 1, *window) if layout[0] in "OI" else (*window, 1, C)
+
+
+def compare(g, tolerance=1e-4):
+    """Compare a graph with the reference; returns the reasons that the report states."""
+    given = {name: drawn(*one.shape) for name, one in g.inputs.items()}
+    model = g.compile()
+    np.testing.assert_allclose(model(**given), reference.run(g, given)["out"], rtol=tolerance, atol=10 * tolerance)
+    return " ".join(reason for part in model.report().partitions for reason in part.reasons)
+
+
+def row(kind, layout, data_format, shape, behind=(), is_constant=True, bias=False, **attrs):
+    """A graph with one convolution of rows, or a gradient of it."""
+    g = og.Graph()
+    how = {"strides": [1], "pads_begin": [1], "pads_end": [1], "dilations": [1], "groups": C}
+    how |= {"weights_format": layout, "data_format": data_format, **attrs}
+    data = (shape[0], shape[1], C) if data_format == "NXC" else (shape[0], C, shape[1])
+    cells = weights_of(layout, 3)
+    src = g.input("x", "f32", data)
+    if kind == "ConvolutionBackwardWeights":
+        other = og.Graph()
+        forward = other.op("Convolution", [other.input("x", "f32", data), other.input("w", "f32", cells)], how)
+        return g, g.op(kind, [src, g.input("dy", "f32", forward.shape)], {**how, "weights_shape": list(cells)})
+    weights = g.constant(drawn(*cells)) if is_constant else g.input("w", "f32", cells)
+    ends = [src, weights, *([g.constant(drawn(C))] if bias else [])]
+    if kind == "ConvolutionBackwardData":
+        how["dst_shape"] = list(data)
+    return g, g.op(kind, ends, how)
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("layout", ["OIX", "XIO"])
+@pytest.mark.parametrize("kind", ["Convolution", "ConvolutionBackwardData", "ConvolutionBackwardWeights"])
+def test_rows_are_seen_as_images(kind, layout, data_format):
+    g, y = row(kind, layout, data_format, (2, 30))
+    g.output("out", y)
+    assert SLOW_ROWS.reason in compare(g)
+
+
+@pytest.mark.parametrize("kind", ["Convolution", "ConvolutionBackwardWeights"])
+@pytest.mark.parametrize(
+    "attrs",
+    [{"strides": [2]}, {"dilations": [4], "pads_begin": [4], "pads_end": [4]}, {"pads_begin": [0], "pads_end": [2]}],
+    ids=str,
+)
+def test_other_windows_over_rows(kind, attrs):
+    g, y = row(kind, "OIX", "NXC", (2, 31), **attrs)
+    g.output("out", y)
+    is_fast = kind == "Convolution" or "dilations" not in attrs
+    assert (SLOW_ROWS.reason in compare(g)) == is_fast
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("is_constant", [False, True])
+@pytest.mark.parametrize("behind", ["relu", "add", "scaled", "shared", "twice"])
+def test_ops_behind_see_images_too(behind, is_constant, bias):
+    g, y = row("Convolution", "OIX", "NXC", (2, 30), is_constant=is_constant, bias=bias)
+    if behind == "relu":
+        y = g.relu(y)
+    elif behind == "add":
+        y = g.sigmoid(g.add(g.input("z", "f32", (2, 30, C)), g.square(y)))
+    elif behind == "scaled":
+        y = g.multiply(g.add(y, g.constant(drawn(C))), g.input("s", "f32", (1, 30, 1)))
+    elif behind == "shared":
+        y = g.add(g.relu(y), g.tanh(y))
+    else:  # a value that is computed later than the convolution
+        y = g.add(y, g.tanh(g.op("MatMul", [g.input("a", "f32", (2, 30, 5)), g.constant(drawn(5, C))], {})))
+    g.output("out", y)
+    reasons = compare(g)
+    assert SLOW_ROWS.reason in reasons
+
+
+def test_a_residual_is_fused_with_a_row():
+    g, y = row("Convolution", "OIX", "NXC", (2, 30))
+    g.output("out", g.relu(g.add(y, g.input("z", "f32", (2, 30, C)))))
+    assert [len(part.ops) for part in g.compile().report().partitions if part.executor == "oneDNN"] == [3]
+
+
+def test_a_normalization_is_folded_into_the_weights_of_a_row():
+    g, y = row("Convolution", "OIX", "NXC", (2, 30))
+    vectors = [g.constant(np.abs(drawn(C)) + 0.5) for _ in range(4)]
+    g.output("out", g.op("BatchNormInference", [y, *vectors], {"epsilon": 1e-5}))
+    assert SLOW_ROWS.reason in compare(g)
+    assert sum(part.executor == "oneDNN" for part in g.compile().report().partitions) == 1
+
+
+@pytest.mark.parametrize("groups", [1, 12])
+def test_rows_of_other_groups_stay(groups):
+    g = og.Graph()
+    how = {"strides": [1], "pads_begin": [1], "pads_end": [1], "dilations": [1], "groups": groups}
+    y = g.op("Convolution", [g.input("x", "f32", (2, 30, C)), g.constant(drawn(3, C // groups, C))], how)
+    g.output("out", y)
+    assert SLOW_ROWS.reason not in compare(g)
+
+
+def image(dilations, pads, data_format="NXC", size=(20, 22), behind=False):
+    g = og.Graph()
+    how = {"strides": [1, 1], "pads_begin": pads[0], "pads_end": pads[1], "dilations": dilations, "groups": C}
+    shape = (2, *size, C) if data_format == "NXC" else (2, C, *size)
+    ends = [g.input("x", "f32", shape), g.constant(drawn(C, 1, 3, 3)), g.constant(drawn(C))]
+    y = g.op("Convolution", ends, {**how, "weights_format": "OIX", "data_format": data_format})
+    g.output("out", g.relu(y) if behind else y)
+    return g
+
+
+FAR = MOST_PADS + 1
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize(
+    ("dilations", "pads", "is_far"),
+    [
+        ([FAR, FAR], ([FAR, FAR], [FAR, FAR]), True),
+        ([2, FAR], ([2, FAR], [2, 0]), True),
+        ([2, FAR], ([2, 0], [2, FAR]), True),
+        ([FAR, 2], ([FAR, 2], [FAR, 2]), False),
+        ([4, 4], ([4, 4], [4, 4]), False),
+        ([1, 1], ([FAR, FAR], [FAR, FAR]), False),
+    ],
+    ids=str,
+)
+def test_wide_padding_of_rows_is_added_before(dilations, pads, is_far, data_format):
+    assert (FAR_PADS.reason in compare(image(dilations, pads, data_format))) == is_far
+
+
+def test_ops_behind_wide_padding_stay_fused():
+    g = image([FAR, FAR], ([FAR, FAR], [FAR, FAR]), behind=True)
+    assert FAR_PADS.reason in compare(g)
+    assert [len(part.ops) for part in g.compile().report().partitions if part.executor == "oneDNN"] == [2]
+
+
+def test_small_images_are_not_copied():
+    g = image([FAR, FAR], ([FAR, FAR], [FAR, FAR]), size=(8, 9))
+    assert FAR_PADS.reason not in compare(g)
