@@ -126,6 +126,12 @@ enum {
     onegraph_attention = 11, // f32, f16, bf16: attention or its gradient; see Attention in kernels.h
     onegraph_winograd = 12, // f32: a transform of a convolution; see Winograd in kernels.h
     onegraph_recurrence = 13, // f32: a layer of a recurrent network; see Recurrence in kernels.h
+    onegraph_vector_product = 14, // f32: a few rows times a matrix; see VectorProduct in kernels.h
+};
+// kernels: the places of the numbers of onegraph_vector_product.
+enum onegraph_vector_product_number {
+    onegraph_vector_product_turned = 0, // 1 for a matrix (columns, depth), 0 for (depth, columns)
+    onegraph_vector_product_level = 1, // the highest instruction set: as onegraph_attention_level
 };
 // kernels: the places of the numbers of onegraph_recurrence.
 enum onegraph_recurrence_number {

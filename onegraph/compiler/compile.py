@@ -216,6 +216,9 @@ class _StepCompiler:
         if step.executor == "windows":
             kernels.add_windows(step)
             return
+        if step.executor == "vectors":
+            kernels.add_vectors(step)
+            return
         if schedule.add_repeated(step):
             return
         if step.executor == "kernel":

@@ -140,6 +140,11 @@ def compiled_winograd(inputs: Sequence[Value], outputs: Sequence[Value], code: S
     return _compiled(lib.onegraph_winograd, inputs, outputs, code)
 
 
+def compiled_vectors(inputs: Sequence[Value], outputs: Sequence[Value], is_turned: bool) -> CompiledKernel:
+    """The kernel for a product of a few rows and a matrix, which holds a column in a row if it ``is_turned``."""
+    return _compiled(lib.onegraph_vector_product, inputs, outputs, [int(is_turned), LEVEL])
+
+
 def has_kernel(kind: str, values: Sequence[Value]) -> bool:
     """Whether a kernel has the data types of these inputs and this output, which comes last."""
     dtypes = [value.dtype for value in values]

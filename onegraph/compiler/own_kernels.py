@@ -8,6 +8,7 @@ from operator import gt, mul, sub
 
 import numpy as np
 
+from ..faults.vectors import SLOW_VECTORS
 from ..ir.op import schema_of
 from ..opset.editions.registry import HOST, base_of
 from ..opset.schema import Call
@@ -17,6 +18,7 @@ from .kernels import (
     HOST_KERNELS,
     CompiledKernel,
     compiled_pointwise,
+    compiled_vectors,
     compiled_winograd,
     has_kernel,
 )
@@ -196,6 +198,19 @@ class OwnKernels:
         assert isinstance(code, tuple)
         note = schedule.note("kernel", step, step.note)
         schedule.add_own(compiled_winograd(ins, outs, [int(number) for number in code]), ins, outs, (), note)
+
+    def add_vectors(self, step: Step) -> None:
+        """Add a product of a few rows and a matrix, and the tensor that is added to it, if there is one."""
+        schedule = self._schedule
+        schedule.take_back(step.outputs)
+        given, (wanted,) = [self._values[number] for number in step.inputs], [self._values[n] for n in step.outputs]
+        ins = [value if value.dense else self._values[schedule.dense_copy(value)] for value in given]
+        out = wanted if wanted.dense else schedule.new_value(wanted, dense_of(wanted.shape))
+        made = compiled_vectors(ins, [out], bool(step.attrs["transpose_b"]))
+        schedule.notes.append(Note("kernel", step.members or (step,), (SLOW_VECTORS.reason, step.note), ins, [out]))
+        schedule.add_own(made, ins, [out], (), len(schedule.notes) - 1)
+        if out is not wanted:
+            schedule.add_copy(out, wanted, step, "the output has strides")
 
     def add_pointwise(self, step: Step) -> None:
         """Add several elementwise ops that one kernel computes together."""

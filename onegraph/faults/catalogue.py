@@ -18,6 +18,7 @@ from . import (
     slow_operands,
     slow_strides,
     strided_ops,
+    vectors,
     without_avx512,
 )
 from .fault import Fault
@@ -67,6 +68,7 @@ MODULES: dict[str, ModuleType] = {
     "Single ops on tensors that are not dense": strided_ops,
     "Slow kernels": performance,
     "Slow kernels of convolutions of each channel": depthwise,
+    "Slow products of few rows": vectors,
     "Slow kernels without AVX-512": without_avx512,
     "Slow kernels of tensors that are not dense": slow_strides,
     "Slow kernels of fused ops: operands": slow_operands,

@@ -29,6 +29,7 @@ from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import long_seconds, share_threads
 from ..compiler.unsigned_codes import use_unsigned_codes
+from ..compiler.vector_products import multiply_vectors
 from ..compiler.weight_layouts import lay_out_weights
 from ..compiler.window_products import multiply_windows
 from ..compiler.winograd import transform_convolutions
@@ -86,6 +87,8 @@ class CompiledProgram(Program):
             lowered = lay_out_weights(see_images(lowered))
             if fpmath_mode == "strict":
                 lowered = transform_convolutions(lowered, by_image=reproducible)
+                # A product of more rows would be summed in another order.
+                lowered = lowered if reproducible else multiply_vectors(lowered)
             lowered = skew_weights(join_groups(lowered))
             lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)

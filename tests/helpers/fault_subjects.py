@@ -1,5 +1,7 @@
 """The graph of an example of a fault, and what the condition of the fault is asked about there."""
 
+import math
+
 import onegraph as og
 from onegraph.faults import slow_fusions, slow_strides
 from onegraph.faults.capabilities import CAPABILITIES
@@ -12,6 +14,8 @@ from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOPES, SLOW_BROADCAST
 from onegraph.faults.precision import PRECISION
 from onegraph.faults.use import Fused, Laid, Use
+from onegraph.faults.vectors import SLOW_VECTORS
+from onegraph.faults.vectors import Product as Vectors
 from onegraph.faults.without_avx512 import NARROW_GROUPS, SLOW_COLUMNS, Columns, Groups
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
@@ -68,6 +72,8 @@ def subjects(fault, graph):
         return [found for found in laid(graph) if found.kind in fault.ops]
     if fault is FAR_PADS:
         return [Padding(call, MOST_PADS) for call in calls(graph)]
+    if fault is SLOW_VECTORS:
+        return [Vectors(call.shapes[0][0], 4 * math.prod(call.inputs[1].shape)) for call in calls(graph)]
     if fault is SLOW_COLUMNS:
         return [Columns(*call.shapes[0], 4) for call in calls(graph)]
     if fault is NARROW_GROUPS:

@@ -116,6 +116,25 @@ private:
     std::unique_ptr<AttentionProblem> problem_;
 };
 
+// The product of at most four rows and a matrix, and a tensor that is added, which is one row or has one for each. All
+// are dense f32.
+//
+// rows (rows, depth), matrix (depth, columns) or (columns, depth), what is added; the result (rows, columns).
+class VectorProduct : public Runnable {
+public:
+    static constexpr std::size_t MOST_ROWS = 4;
+
+    // `code`: the numbers of onegraph_vector_product_number. Throws invalid_argument for other tensors.
+    VectorProduct(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    bool is_turned_, has_addend_, is_row_;
+    int level_;
+    std::size_t rows_, depth_, columns_;
+};
+
 struct RecurrenceMemory;
 struct RecurrenceProblem;
 

@@ -1,0 +1,231 @@
+// Products of a few rows and a matrix, which read the matrix once, as it lies in memory.
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "shares.h"
+
+#include "floats.h"
+
+namespace onegraph {
+namespace {
+
+constexpr std::size_t CHUNK = 4096; // columns whose sums stay in a cache near the core
+constexpr std::size_t TOGETHER = 4; // rows of the matrix that are read at once
+constexpr std::size_t UNIT = 64; // columns of a thread are a multiple of these
+// A matrix of fewer columns is divided into so many parts of its rows, for any number of threads: the sum of each part
+// is the same then, and what a thread reads lies together in memory.
+constexpr std::size_t WIDE = 4096, PARTS = 8;
+
+// As many numbers as a register has.
+template <std::size_t LANES>
+struct Lanes {
+    typedef float Vector __attribute__((vector_size(LANES * sizeof(float))));
+};
+template <std::size_t LANES>
+using VectorOf = typename Lanes<LANES>::Vector;
+
+template <std::size_t LANES>
+ONEGRAPH_INLINE void load(const float *source, VectorOf<LANES> &found) {
+    std::memcpy(&found, source, sizeof found);
+}
+
+// `sums`: for each row, `columns` numbers, which the products are added to.
+struct Problem {
+    const float *rows, *matrix;
+    float *sums;
+    std::size_t depth, columns;
+};
+
+// Adds `lines` times their factors to the sums of each row.
+template <std::size_t LANES, std::size_t ROWS, std::size_t LINES>
+ONEGRAPH_INLINE void add_lines(const Problem &problem, std::size_t k, std::size_t first, std::size_t count) {
+    const float *lines[LINES];
+    float factors[ROWS][LINES];
+    for (std::size_t j = 0; j < LINES; j++) {
+        lines[j] = problem.matrix + (k + j) * problem.columns + first;
+        for (std::size_t row = 0; row < ROWS; row++)
+            factors[row][j] = problem.rows[row * problem.depth + k + j];
+    }
+    float *const sums = problem.sums + first;
+    std::size_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        VectorOf<LANES> line[LINES];
+#pragma GCC unroll 4
+        for (std::size_t j = 0; j < LINES; j++)
+            load<LANES>(lines[j] + i, line[j]);
+#pragma GCC unroll 4
+        for (std::size_t row = 0; row < ROWS; row++) {
+            float *const sum = sums + row * problem.columns + i;
+            VectorOf<LANES> found;
+            load<LANES>(sum, found);
+#pragma GCC unroll 4
+            for (std::size_t j = 0; j < LINES; j++)
+                found += factors[row][j] * line[j];
+            std::memcpy(sum, &found, sizeof found);
+        }
+    }
+    for (; i < count; i++)
+        for (std::size_t row = 0; row < ROWS; row++)
+            for (std::size_t j = 0; j < LINES; j++)
+                sums[row * problem.columns + i] += factors[row][j] * lines[j][i];
+}
+
+// The columns from `begin` to `end` of some rows of a matrix (depth, columns).
+template <std::size_t LANES, std::size_t ROWS>
+ONEGRAPH_INLINE void add_columns(
+        const Problem &problem, std::size_t k, std::size_t stop, std::size_t begin, std::size_t end) {
+    for (std::size_t first = begin; first < end; first += CHUNK) {
+        const std::size_t count = std::min(CHUNK, end - first);
+        std::size_t line = k;
+        for (; line + TOGETHER <= stop; line += TOGETHER)
+            add_lines<LANES, ROWS, TOGETHER>(problem, line, first, count);
+        for (; line < stop; line++)
+            add_lines<LANES, ROWS, 1>(problem, line, first, count);
+    }
+}
+
+// The products of each row and LINES rows of a matrix (columns, depth).
+template <std::size_t LANES, std::size_t ROWS, std::size_t LINES>
+ONEGRAPH_INLINE void add_dots(const Problem &problem, std::size_t first) {
+    const std::size_t depth = problem.depth;
+    const float *const matrix = problem.matrix + first * depth;
+    VectorOf<LANES> sums[LINES][ROWS] = {};
+    std::size_t whole = 0;
+    for (; whole + LANES <= depth; whole += LANES) {
+        VectorOf<LANES> parts[ROWS], line;
+#pragma GCC unroll 4
+        for (std::size_t row = 0; row < ROWS; row++)
+            load<LANES>(problem.rows + row * depth + whole, parts[row]);
+#pragma GCC unroll 4
+        for (std::size_t j = 0; j < LINES; j++) {
+            load<LANES>(matrix + j * depth + whole, line);
+#pragma GCC unroll 4
+            for (std::size_t row = 0; row < ROWS; row++)
+                sums[j][row] += line * parts[row];
+        }
+    }
+    for (std::size_t j = 0; j < LINES; j++)
+        for (std::size_t row = 0; row < ROWS; row++) {
+            float total = 0;
+            for (std::size_t lane = 0; lane < LANES; lane++)
+                total += sums[j][row][lane];
+            for (std::size_t k = whole; k < depth; k++)
+                total += matrix[j * depth + k] * problem.rows[row * depth + k];
+            problem.sums[row * problem.columns + first + j] += total;
+        }
+}
+
+// What a thread computes: columns from `begin` to `end`, of the rows of the matrix from `k` to `stop`.
+struct Share {
+    std::size_t k, stop, begin, end;
+};
+
+template <std::size_t LANES, std::size_t ROWS>
+ONEGRAPH_INLINE void add(const Problem &problem, bool is_turned, const Share &share) {
+    if (!is_turned) return add_columns<LANES, ROWS>(problem, share.k, share.stop, share.begin, share.end);
+    std::size_t column = share.begin;
+    for (; column + TOGETHER <= share.end; column += TOGETHER)
+        add_dots<LANES, ROWS, TOGETHER>(problem, column);
+    for (; column < share.end; column++)
+        add_dots<LANES, ROWS, 1>(problem, column);
+}
+
+using Add = void (*)(const Problem &, bool, const Share &);
+
+template <std::size_t ROWS>
+void add_portable(const Problem &problem, bool is_turned, const Share &share) {
+    add<4, ROWS>(problem, is_turned, share);
+}
+
+template <std::size_t ROWS>
+ONEGRAPH_AVX2 void add_avx2(const Problem &problem, bool is_turned, const Share &share) {
+    add<8, ROWS>(problem, is_turned, share);
+}
+
+template <std::size_t ROWS>
+ONEGRAPH_AVX512 void add_avx512(const Problem &problem, bool is_turned, const Share &share) {
+    add<16, ROWS>(problem, is_turned, share);
+}
+
+template <std::size_t ROWS>
+Add of_level(int level) {
+    if (level > 1 && has_avx512()) return add_avx512<ROWS>;
+    return level > 0 && has_avx2() ? add_avx2<ROWS> : add_portable<ROWS>;
+}
+
+Add of_rows(std::size_t rows, int level) {
+    if (rows < 3) return rows == 1 ? of_level<1>(level) : of_level<2>(level);
+    return rows == 3 ? of_level<3>(level) : of_level<4>(level);
+}
+
+std::size_t elements(const dnnl_graph_logical_tensor_t &tensor) {
+    std::size_t size = 1;
+    for (int axis = 0; axis < tensor.ndims; axis++)
+        size *= static_cast<std::size_t>(tensor.dims[axis]);
+    return size;
+}
+
+// Divides `count` into parts of a multiple of `unit`; returns where a part begins.
+std::size_t part_of(std::size_t count, std::size_t unit, std::size_t part, std::size_t parts) {
+    return std::min(part * ((count + unit - 1) / unit) / parts * unit, count);
+}
+
+void multiply(const Problem &problem, std::size_t rows, bool is_turned, Add function, int threads) {
+    const std::size_t depth = problem.depth, columns = problem.columns;
+    const bool is_alone = threads < 2 || !openmp().parallel;
+    if (is_turned || columns >= WIDE) {
+        const std::size_t units = (columns + UNIT - 1) / UNIT;
+        const std::size_t wanted = is_alone ? 1 : std::min(static_cast<std::size_t>(threads), units);
+        return together(static_cast<int>(wanted), [&](std::size_t thread) {
+            function(problem, is_turned,
+                    {0, depth, part_of(columns, UNIT, thread, wanted), part_of(columns, UNIT, thread + 1, wanted)});
+        });
+    }
+    std::vector<float> sums(PARTS * rows * columns);
+    const std::size_t wanted = is_alone ? 1 : std::min(static_cast<std::size_t>(threads), PARTS);
+    together(static_cast<int>(wanted), [&](std::size_t thread) {
+        for (std::size_t part = thread * PARTS / wanted; part < (thread + 1) * PARTS / wanted; part++) {
+            Problem own = problem;
+            own.sums = sums.data() + part * rows * columns;
+            const auto place = [&](std::size_t index) { return part_of(depth, TOGETHER, index, PARTS); };
+            function(own, false, {place(part), place(part + 1), 0, columns});
+        }
+    });
+    for (std::size_t part = 0; part < PARTS; part++)
+        for (std::size_t i = 0; i < rows * columns; i++)
+            problem.sums[i] += sums[part * rows * columns + i];
+}
+
+} // namespace
+
+VectorProduct::VectorProduct(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
+    if (count != 3 && count != 4) throw std::invalid_argument("other tensors than those of a product");
+    is_turned_ = code[onegraph_vector_product_turned] != 0;
+    level_ = code[onegraph_vector_product_level];
+    has_addend_ = count == 4;
+    const dnnl_graph_logical_tensor_t &matrix = *tensors[1];
+    bool is_product = matrix.ndims == 2 && elements(matrix) > 0;
+    for (std::size_t i = 0; i < count; i++)
+        is_product = is_product && tensors[i]->data_type == dnnl_f32;
+    if (!is_product) throw std::invalid_argument("no kernel for these tensors");
+    depth_ = static_cast<std::size_t>(matrix.dims[is_turned_ ? 1 : 0]);
+    columns_ = static_cast<std::size_t>(matrix.dims[is_turned_ ? 0 : 1]);
+    rows_ = elements(*tensors[0]) / depth_;
+    is_row_ = has_addend_ && elements(*tensors[2]) == columns_;
+    const bool is_whole = elements(*tensors[0]) == rows_ * depth_ && elements(*tensors[count - 1]) == rows_ * columns_;
+    const bool has_room = !has_addend_ || is_row_ || elements(*tensors[2]) == rows_ * columns_;
+    if (!is_whole || !has_room || rows_ == 0 || rows_ > MOST_ROWS)
+        throw std::invalid_argument("other sizes than those of a product");
+}
+
+void VectorProduct::run(void *const *addresses, int threads) const {
+    const auto at = [&](std::size_t i) { return static_cast<float *>(addresses[i]); };
+    float *const sums = at(has_addend_ ? 3 : 2);
+    for (std::size_t i = 0; i < rows_ * columns_; i++)
+        sums[i] = has_addend_ ? at(2)[is_row_ ? i % columns_ : i] : 0;
+    multiply({at(0), at(1), sums, depth_, columns_}, rows_, is_turned_, of_rows(rows_, level_), threads);
+}
+
+} // namespace onegraph
