@@ -11,6 +11,7 @@ import pytest
 from helpers.command_line import onegraph
 
 import onegraph as og
+from onegraph.capi import CompiledPartition
 from onegraph.capi.settings import has_vnni
 from onegraph.compiler import constants
 from onegraph.compiler.constants import SMALL_BYTES, fold_constants
@@ -638,3 +639,24 @@ def test_keys_of_constants_tell_contents_apart():
     assert shared.key(large) != shared.key(large)  # its memory may be that of another array later
     arrays = [square, square.T, square[:16], square.view(np.int32), small, small + 1, small.view(np.float32), small[:2]]
     assert len({shared.key(array) for array in arrays}) == len(arrays)
+
+
+@pytest.mark.library
+def test_layers_that_share_weights_share_what_is_prepared_from_them(monkeypatch):
+    made = []
+    another = CompiledPartition._another
+    monkeypatch.setattr(CompiledPartition, "_another", lambda self: made.append(self) or another(self))
+    shared, own = drawn(32, 32), [drawn(32, 32) for _ in range(2)]
+
+    def model(weights):
+        g = og.Graph()
+        known, y = {}, g.input("x", "f32", (4, 32))
+        for one in weights:
+            y = g.relu(g.matmul(y, known.setdefault(id(one), g.constant(one))))
+        g.output("y", y)
+        return g
+
+    assert_right(model([shared] * 4))
+    assert not made
+    assert_right(model([shared, own[0], shared, own[1], own[0]]))
+    assert len(made) == 2

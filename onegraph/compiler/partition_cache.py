@@ -118,6 +118,8 @@ class Pattern:
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
         self.nbytes = nbytes
         self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
+        # The compiled partitions, by the first one and the constants: layers may share weights, as those of ALBERT do.
+        self._prepared: dict[tuple[CompiledPartition, tuple[int, ...]], Compiled] = {}
         self._waiting: list[tuple[Compiled, Sequence[Value]]] = []  # what is postponed, and the values at its ports
         categories = {BASE[step.kind].category for step in steps}
         self.is_quick, self._is_plain = (
@@ -140,14 +142,19 @@ class Pattern:
         """
         takes_all = self._is_plain or not self._keeps
         constants = () if takes_all else tuple([value.constant is not None for value in values[: self.n_inputs]])
+        weights = tuple([value.id for value in values[: self.n_inputs] if value.constant is not None])
         known = layout.compiled.get((free, constants))
         if known is None:
             known = layout.compiled[free, constants] = self._compile(values, free)
-        elif True in constants:
+            self._prepared[known.made, weights] = known
+        if True not in constants:
+            return known
+        found = self._prepared.get((known.made, weights))
+        if found is None:
             another = known.made._another()
             self._others.setdefault(known.made, []).append(another)
-            return Compiled(another, known.made, known.chosen, known.in_place)
-        return known
+            found = self._prepared[known.made, weights] = Compiled(another, known.made, known.chosen, known.in_place)
+        return found
 
     def postponed(self) -> list[list[CompiledPartition]]:
         """What ``compile`` postponed, as ``compile_postponed`` takes it.
