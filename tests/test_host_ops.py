@@ -358,3 +358,24 @@ def test_slices_at_equal_places_are_added():
     for place in np.ndindex(2, 5):
         expected[numbers[place]] += given["updates"][place]
     np.testing.assert_array_equal(g.compile()(**given, places=numbers[..., None]), expected)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(8, 50, 9), (200, 8, 64), (8, 8, 20000)], ids=str)
+def test_few_of_many_elements_come_as_from_a_sort(shape, axis, largest):
+    rng = np.random.default_rng(0)
+    src = rng.integers(-3, 4, shape).astype(np.float32)
+    src.flat[::7], src.flat[::11], src.flat[1::13], src.flat[2::17] = -0.0, np.nan, np.inf, -np.inf
+    g = og.Graph()
+    attrs = {"axis": axis, "largest": largest}
+    y, places = g.op("TopK", [g.input("x", "f32", shape), vector(g, 2)], attrs, edition="host")
+    g.output("y", y)
+    g.output("places", places)
+    found = g.compile()(src)
+    order = np.where(np.isnan(src), np.inf, src).astype(np.float64)
+    order[np.isnan(src)] = 1e300  # beyond infinity as a finite key
+    order[np.isposinf(src)], order[np.isneginf(src)] = 1e200, -1e200
+    wanted = np.argsort(-order if largest else order, axis=axis, kind="stable").take([0, 1], axis=axis)
+    np.testing.assert_array_equal(found.places, wanted)
+    np.testing.assert_array_equal(found.y, np.take_along_axis(src, wanted, axis))
