@@ -10,7 +10,9 @@ from .elementwise import add, binary, filled, multiply, unary
 from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
 from .movement import cast, reshape
 from .reduction import reduce
-from .windows import Window, average_pool
+from .windows import Window, convolution
+
+THREE_QUARTERS = 0.75  # the exponent of AlexNet and GoogLeNet: a square root times its own
 
 
 def batch_norm(
@@ -97,18 +99,22 @@ def mean_variance_norm(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
 
 
 def local_response(emit: Emitter, src: Value, size: int, alpha: float, beta: float, bias: float) -> Value:
-    """A normalization over neighbouring channels: squares are summed by an AvgPool over the axis of channels."""
+    """A normalization over neighbouring channels: a convolution of single elements adds up their squares."""
     shape = shape_of(src)
     if shape is None or len(shape) < 3 or None in shape[1:]:
         raise NotLowered("the channels and spatial axes are unknown")
-    inner = int(np.prod([dim or 0 for dim in shape[2:]]))
-    flat = reshape(emit, unary(emit, "Square", src), numbers(-1, 1, shape[1] or 0, inner))
-    before = (size - 1) // 2
-    window = Window([1, 1], [before, 0], [size - 1 - before, 0], [1, 1])
-    mean = average_pool(emit, flat, [size, 1], window, exclude_pad=False)
-    mean = reshape(emit, mean, numbers(*_open(shape)))
-    scale = add(emit, multiply(emit, mean, filled(alpha, mean)), filled(bias, mean))
-    return binary(emit, "Divide", src, unary(emit, "Pow", scale, {"beta": beta}))
+    axes, channels = len(shape) - 2, shape[1] or 0
+    before, dtype = (size - 1) // 2, dtype_of(src).numpy
+    places = np.arange(channels)
+    distance = places - places[:, None]  # of a channel that is read from the one that is written
+    band = np.where((distance >= -before) & (distance < size - before), alpha / size, 0)
+    weights = band.astype(dtype).reshape(channels, channels, *[1] * axes)
+    window = Window([1] * axes, [0] * axes, [0] * axes, [1] * axes)
+    scale = convolution(emit, unary(emit, "Square", src), weights, np.full(channels, bias, dtype), window)
+    if beta != THREE_QUARTERS:
+        return binary(emit, "Divide", src, unary(emit, "Pow", scale, {"beta": beta}))
+    root = unary(emit, "Sqrt", scale)
+    return binary(emit, "Divide", binary(emit, "Divide", src, root), unary(emit, "Sqrt", root))
 
 
 def channel_vector(emit: Emitter, vector: Value, rank: int) -> Value:
