@@ -11,12 +11,13 @@ import math
 import numpy as np
 
 from ...faults.operands import steps_to_fast
-from ...faults.performance import SLOW_BIAS
+from ...faults.performance import SLOW_BIAS, SLOW_SLOPE
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
+from ...opset.ops.binary import slope_target
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
-from .form import Form, Parts, Source, result_types
+from .form import Form, Parts, Source, result_types, scalar
 
 SYMMETRIC = frozenset(["Maximum", "Minimum", "SquaredDifference"])
 # Ops whose operands the library exchanges by itself.
@@ -25,6 +26,7 @@ EXCHANGED = frozenset(["Add", "Multiply"])
 MIN_ELEMENTS = 256
 # For more elements, a constant of ones in the shape of the result takes too much memory.
 MAX_ONES = 2**24
+MIN_SLOPED = 2048  # elements, likewise, of a PReLU
 
 
 def binary(call: Call) -> Form | None:
@@ -97,3 +99,18 @@ def _numpy(parts: Parts, source: Source) -> np.dtype[np.generic]:
     dtype = parts.type(source).dtype
     assert dtype is not None
     return dtype.numpy
+
+
+def two_sided(call: Call) -> Form | None:
+    """PReLU as max(x, 0) + slope * min(x, 0), where the library has a reference kernel."""
+    shape = known_dims(call.shape("src"))
+    if not (SLOW_SLOPE.affects(VERSION) and SLOW_SLOPE.when(call)) or math.prod(shape) < MIN_SLOPED:
+        return None
+    parts = Parts(call)
+    dtype = parts.type(0).dtype
+    assert dtype is not None
+    slope = parts.reshape(1, known_dims(slope_target(call, call.shape("slope"), shape)))
+    zero = scalar(0, len(shape)).astype(dtype.numpy)
+    # Of the two sides one is 0, so that the sum rounds nothing.
+    below = parts.add("Multiply", parts.add("Minimum", 0, zero), slope)
+    return parts.form(parts.add("Add", below, parts.add("ReLU", 0)), note=SLOW_SLOPE.reason)

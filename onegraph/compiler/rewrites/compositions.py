@@ -12,20 +12,19 @@ import numpy as np
 
 from ...capi.settings import is_native
 from ...faults.ops.matmul import batches_of_one_matrix
-from ...faults.performance import SLOW_SLOPE
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
 from ...opset.signature import AttrValue
-from .broadcasts import binary, divide, matmul_bias
+from .broadcasts import binary, divide, matmul_bias, two_sided
 from .convolutions import biased_conv_transpose, far_padded
 from .form import Form, Parts, Source, filled, result_types, scalar
 from .norms import batch_norm_inference, group_norm, layer_norm, layer_norm_backward, rms_norm
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is
-from .softmax import LEAST, softmax, softmax_backward
+from .softmax import softmax, softmax_backward
 
 F32 = DataType.f32
 MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
@@ -195,21 +194,6 @@ def prelu(call: Call) -> Form | None:
     if call.schema.kind == "PReLU":
         return _with_shapes(call, shapes, seen, per_channel_broadcast=False)
     return _with_shapes(call, {**shapes, 2: seen}, seen)
-
-
-def two_sided(call: Call) -> Form | None:
-    """PReLU as max(x, 0) + slope * min(x, 0), where the library has a reference kernel."""
-    shape = known_dims(call.shape("src"))
-    if not (SLOW_SLOPE.affects(VERSION) and SLOW_SLOPE.when(call)) or math.prod(shape) < LEAST:
-        return None
-    parts = Parts(call)
-    dtype = parts.type(0).dtype
-    assert dtype is not None
-    slope = parts.reshape(1, known_dims(slope_target(call, call.shape("slope"), shape)))
-    zero = scalar(0, len(shape)).astype(dtype.numpy)
-    # Of the two sides one is 0, so that the sum rounds nothing.
-    below = parts.add("Multiply", parts.add("Minimum", 0, zero), slope)
-    return parts.form(parts.add("Add", below, parts.add("ReLU", 0)), note=SLOW_SLOPE.reason)
 
 
 def concat(call: Call) -> Form | None:
