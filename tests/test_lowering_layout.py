@@ -298,3 +298,19 @@ def test_convolution_runs_before_upsampling():
 def test_window_runs_behind_upsampling():
     graph = imported(resized("nearest", 4, 6, 3, 3), (2, 6, 5, 7))
     assert [op.outputs[0].shape for op in graph.ops if op.kind == "Convolution"][-1] == (2, 8, 12, 4)
+
+
+@pytest.mark.parametrize(
+    ("slope", "kind"), [((4, 1, 1), "PReLU"), ((1, 4, 1, 1), "PReLU"), ((1,), "LeakyReLU"), ((5,), "PReLU")], ids=str
+)
+def test_prelu_keeps_channels_last(slope, kind):
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("PRelu", ["c", "s"], ["p"]),
+        helper.make_node("Conv", ["p", "v"], ["y"]),
+    ]
+    slopes = np.abs(weights(*slope)) * np.arange(1, 1 + np.prod(slope), dtype=np.float32).reshape(slope)
+    proto = model(nodes, (1, 3, 6, 5), w=weights(4, 3, 1, 1), s=slopes, v=weights(2, 4, 1, 1))
+    assert kinds(imported(proto, (1, 3, 6, 5))) == [
+        "StaticTranspose", "Convolution", kind, "Convolution", "StaticTranspose"
+    ]  # fmt: skip

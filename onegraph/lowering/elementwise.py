@@ -106,14 +106,10 @@ def negative(emit: Emitter, src: Value) -> Value:
 def prelu(emit: Emitter, src: Value, slope: Value) -> Value:
     """src where it is above 0, else slope * src; the slope broadcasts to src.
 
-    A convolution takes in a LeakyReLU. A product and a maximum are one fusion, whatever the strides.
+    A convolution takes in a LeakyReLU.
     """
-    if isinstance(slope, np.ndarray) and slope.size and np.isfinite(slope).all():
-        alpha = slope.flat[0]
-        if (slope == alpha).all():
-            return unary(emit, "LeakyReLU", src, {"alpha": float(alpha)})
-        if slope.all() and slope.max() <= 1:  # 0 times infinity is no number
-            return binary(emit, "Maximum", src, binary(emit, "Multiply", src, slope))
+    if isinstance(slope, np.ndarray) and slope.size and np.isfinite(slope).all() and (slope == slope.flat[0]).all():
+        return unary(emit, "LeakyReLU", src, {"alpha": float(slope.flat[0])})
     found: Value = emit.op("PReLU", [src, slope], {"data_format": "NXC", "per_channel_broadcast": False})
     return found
 

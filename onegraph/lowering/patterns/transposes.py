@@ -80,6 +80,16 @@ def behind_quantize(emit: Emitter, op: Op) -> Value | None:
     return transpose(emit, again(emit, op, [found[0]], **attrs), found[1])
 
 
+@rewrites("PReLU")
+def behind_prelu(emit: Emitter, op: Op) -> Value | None:
+    """Transpose behind a PReLU whose slopes need no copy: with channels last, the library has a fast kernel."""
+    found = moved(emit, op.inputs[0])
+    if found is None or op.attrs.get("per_channel_broadcast"):
+        return None
+    slope = _untransposed(emit, op.inputs[1], found[1])
+    return None if slope is None else transpose(emit, again(emit, op, [found[0], slope]), found[1])
+
+
 @rewrites(*BINARY)
 def behind_binary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on two tensors, if both are transposed in the same way or one needs no copy."""
