@@ -221,6 +221,17 @@ REWRITTEN: dict[str, Build] = {
             ((2, 3, 8, 9), (2, 1, 8, 1)),
         )
     },
+    # Large enough for copies of one of two operands that are both broadcast.
+    **{
+        f"{kind} of {first} and {second}": broadcast(kind, first, second)
+        for kind in ("Add", "Divide", "Maximum", "Subtract")
+        for first, second in (
+            ((1, 130, 16), (40, 1, 16)),
+            ((40, 1, 20), (1, 130, 20)),
+            ((2, 2, 4, 4, 1, 5, 4), (2, 2, 4, 4, 70, 1, 1)),
+            ((70000,), (1, 1)),
+        )
+    },
     "gradient of a mean over one image": lambda g, dtype: g.op(
         "AvgPoolBackward",
         [g.input("x", dtype, (1, 1, 1, 32))],

@@ -10,14 +10,14 @@ import math
 
 import numpy as np
 
-from ...faults.operands import steps_to_fast
+from ...faults.operands import collapsed, steps_to_fast
 from ...faults.performance import SLOW_BIAS, SLOW_SLOPE
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
-from .form import Form, Parts, Source, result_types, scalar
+from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Dims, Form, Parts, Source, result_types, scalar
 
 SYMMETRIC = frozenset(["Maximum", "Minimum", "SquaredDifference"])
 # Ops whose operands the library exchanges by itself.
@@ -26,6 +26,8 @@ EXCHANGED = frozenset(["Add", "Multiply"])
 MIN_ELEMENTS = 256
 # For more elements, a constant of ones in the shape of the result takes too much memory.
 MAX_ONES = 2**24
+# For so many elements, copies of an operand with so many neighbours in memory take the place of ones.
+MIN_COPIED, MAX_COPIES, MIN_BLOCK = 2**16, 2**12, 16
 MIN_SLOPED = 2048  # elements, likewise, of a PReLU
 
 
@@ -45,9 +47,9 @@ def binary(call: Call) -> Form | None:
         note = "an operand along every other axis has a reference kernel only, unless it is widened"
         return parts.form(parts.add(kind, *(ends if first else reversed(ends))), note=note)
     if not second:
-        if math.prod(shape) > MAX_ONES:
+        found = _both_widened(parts, kind, shape, ends)
+        if found is None:
             return None
-        found = parts.add(kind, _times(parts, np.ones(shape, _numpy(parts, 0)), ends[0]), ends[1])
     elif kind in SYMMETRIC:
         found = parts.add(kind, 1, ends[0])
     elif kind == "Subtract":
@@ -59,7 +61,53 @@ def binary(call: Call) -> Form | None:
     return parts.form(found, note=note)
 
 
-def _widened(parts: Parts, operand: int, result: tuple[int, ...]) -> Source:
+def _both_widened(parts: Parts, kind: str, shape: Dims, ends: list[Source]) -> int | None:
+    """Add the op with one operand in the shape of the result, where neither has it; None if that takes much memory."""
+    copies = [_copies(shape, parts.shape(index)) for index in (0, 1)]
+    if math.prod(shape) >= MIN_COPIED and min(copies) <= MAX_COPIES:
+        if copies[0] <= copies[1] or kind == "Divide":
+            if copies[0] <= MAX_COPIES:
+                return parts.add(kind, _repeated(parts, 0, shape), ends[1])
+        elif kind == "Subtract":
+            minus = np.full((1,) * len(parts.shape(1)), -1, _numpy(parts, 1))
+            return parts.add("Add", _repeated(parts, parts.add("Multiply", 1, minus), shape), ends[0])
+        else:
+            return parts.add(kind, _repeated(parts, 1, shape), ends[0])
+    if math.prod(shape) > MAX_ONES:
+        return None
+    return parts.add(kind, _times(parts, np.ones(shape, _numpy(parts, 0)), ends[0]), ends[1])
+
+
+def _copies(result: Dims, operand: Dims) -> float:
+    """How many copies of an operand make a tensor in the shape of the result; infinite if they are short."""
+    whole, seen = collapsed(result, operand)
+    last = max([place for place, size in enumerate(seen) if size != whole[place]], default=-1)
+    is_long = math.prod(whole[last + 1 :]) >= MIN_BLOCK
+    return math.prod(whole) / math.prod(seen) if is_long and len(whole) <= MAX_CONCAT_RANK else math.inf
+
+
+def _repeated(parts: Parts, source: Source, result: Dims) -> Source:
+    """The source repeated to the shape of the result along the axes where it has size 1."""
+    whole, seen = collapsed(result, parts.shape(source))
+    source = parts.reshape(source, seen)
+    for axis in reversed(range(len(whole))):
+        if seen[axis] != whole[axis]:
+            source = _copied(parts, source, axis, whole[axis])
+    return parts.reshape(source, result)
+
+
+def _copied(parts: Parts, source: Source, axis: int, count: int) -> Source:
+    """So many copies of the source along an axis, in rounds of as many as a Concat takes."""
+    if count == 1:
+        return source
+    if count <= MAX_CONCAT_INPUTS:
+        return parts.add("Concat", *[source] * count, axis=axis)
+    rounds, rest = divmod(count, MAX_CONCAT_INPUTS)
+    found = _copied(parts, _copied(parts, source, axis, MAX_CONCAT_INPUTS), axis, rounds)
+    return parts.add("Concat", found, _copied(parts, source, axis, rest), axis=axis) if rest else found
+
+
+def _widened(parts: Parts, operand: int, result: Dims) -> Source:
     """The operand, broadcast in fast steps until it is fast to broadcast it to the result."""
     wide: Source = operand
     shapes = steps_to_fast(result, parts.shape(operand))

@@ -20,14 +20,13 @@ from ...opset.shapes import known_dims, normalize_axis
 from ...opset.signature import AttrValue
 from .broadcasts import binary, divide, matmul_bias, two_sided
 from .convolutions import biased_conv_transpose, far_padded
-from .form import Form, Parts, Source, filled, result_types, scalar
+from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, Source, filled, result_types, scalar
 from .norms import batch_norm_inference, group_norm, layer_norm, layer_norm_backward, rms_norm
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is
 from .softmax import softmax, softmax_backward
 
 F32 = DataType.f32
-MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
 
 
 # Elementwise ----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from ...opset.signature import AttrValue
 Dims = tuple[int, ...]
 # The number of a value of a form, or a constant.
 Source = int | Array
+MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6  # of the library's Concat
 
 
 @record(frozen=True, eq=False)
