@@ -294,3 +294,47 @@ def test_rows_of_minus_infinities_are_found():
     array = np.ones((2, 3, 8), np.float32)
     array[1] = -np.inf
     np.testing.assert_array_equal(graph.compile()(array), np.where(np.isneginf(array), 0, array))
+
+
+REPEATED = "s=Constant<value_ints=[1,2,3,7,4]>() h=Constant<value_ints=[1,6,7,4]>() u=Constant<value_ints=[2]>() "
+HEADS = {
+    "no mask": ("", "b=Identity(a)"),
+    "a mask": (", float[1,1,2,7] m", "b=Add(a,m)"),
+    "a mask of each head": (", float[6,2,7] m", "b=Add(m,a)"),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_heads_that_share_keys_need_no_copies_of_them(name):
+    inputs, masked = HEADS[name]
+    text = f"float[1,6,2,4] q, float[1,2,7,4] k, float[1,2,7,4] v{inputs}"
+    body = (
+        f"{REPEATED} k5=Unsqueeze(k,u) k6=Expand(k5,s) k4=Reshape(k6,h) v5=Unsqueeze(v,u) v6=Expand(v5,s) "
+        "v4=Reshape(v6,h) t=Transpose<perm=[0,1,3,2]>(k4) f=Constant<value_float=0.5>() p=MatMul(q,t) a=Mul(p,f) "
+        f"{masked} r=Softmax<axis=-1>(b) y=MatMul(r,v4)"
+    )
+    proto = model(([], text, "1,6,2,4", body))
+    graph, rng = load(proto), np.random.default_rng(0)
+    feeds = {key: rng.standard_normal(tensor.shape).astype(np.float32) for key, tensor in graph.inputs.items()}
+    if "m" in feeds:
+        feeds["m"][..., -3:] = -np.inf
+        feeds["m"][..., 1, :] = -np.inf  # a query that sees nothing
+    with np.errstate(invalid="ignore"):
+        (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
+    assert np.isnan(wanted).any() == ("m" in feeds)
+    model_ = graph.compile()
+    np.testing.assert_allclose(model_(**feeds), wanted, rtol=1e-4, atol=1e-5)
+    assert not any("Expand" in part.kinds for part in model_.report().partitions)
+
+
+def test_other_repeated_heads_stay_apart():
+    body = (
+        "s=Constant<value_ints=[1,3,2,7,4]>() h=Constant<value_ints=[1,6,7,4]>() u=Constant<value_ints=[1]>() "
+        "k5=Unsqueeze(k,u) k6=Expand(k5,s) k4=Reshape(k6,h) v5=Unsqueeze(v,u) v6=Expand(v5,s) v4=Reshape(v6,h) "
+        "t=Transpose<perm=[0,1,3,2]>(k4) p=MatMul(q,t) r=Softmax<axis=-1>(p) y=MatMul(r,v4)"
+    )
+    proto = model(([], "float[1,6,2,4] q, float[1,2,7,4] k, float[1,2,7,4] v", "1,6,2,4", body))
+    graph, rng = load(proto), np.random.default_rng(0)
+    feeds = {key: rng.standard_normal(tensor.shape).astype(np.float32) for key, tensor in graph.inputs.items()}
+    (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
+    np.testing.assert_allclose(graph.compile()(**feeds), wanted, rtol=1e-4, atol=1e-5)

@@ -9,7 +9,7 @@ from ..ir.op import LogicalTensor
 from .fault import SLOW, Faults
 
 MOST_ROWS = 4  # of the kernel of the package
-LEAST_BYTES = 1 << 20  # of a matrix; a smaller one stays in the cache of a core
+LEAST_BYTES = 1 << 19  # of a matrix; a smaller one stays in the cache of a core
 
 
 class Product(NamedTuple):

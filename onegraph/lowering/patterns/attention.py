@@ -1,14 +1,14 @@
-"""Recognizes attention that a model spells out, if it is long enough for the kernel."""
+"""Recognizes attention that a model spells out, if it is long enough for the kernel, or heads share keys and values."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...ir.op import LogicalTensor, Op
-from ..attention import Masking, in_tiles, is_tiled
-from ..emitter import Emitter, Value
-from ..movement import NATIVE, transpose
-from .table import contents, either, made, number, rewrites
+from ..attention import Masking, in_fusions, in_tiles, is_tiled
+from ..emitter import Emitter, Value, numbers
+from ..movement import NATIVE, reshape, transpose
+from .table import contents, either, made, number, operand_of, rewrites
 
 HIDDEN = -1e30  # a mask below this number hides a key: beside any other score its exponential is 0
 
@@ -42,9 +42,34 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
             continue
         query, key, scale = found
         masking = Masking(causal=True) if _is_causal(mask) else Masking(mask)
-        if _fits(query, key, value, mask) and is_tiled(query, key, masking):
-            return in_tiles(emit, query, key, value, scale=scale, masking=masking)[0]
+        if not _fits(query, key, value, mask):
+            continue
+        shared = [_shared(emit, one) for one in (key, value)]
+        own_key, own_value = shared if shared[0][1] == shared[1][1] else ((key, 1), (value, 1))
+        if is_tiled(query, key, masking):
+            return in_tiles(emit, query, own_key[0], own_value[0], scale=scale, masking=masking)[0]
+        if own_key[1] > 1:
+            # Where a mask hides all keys, the model computes NaN.
+            whole = Masking(mask, open=replaced is None)
+            return in_fusions(emit, query, own_key[0], own_value[0], scale=scale, masking=whole).output
     return None
+
+
+def _shared(emit: Emitter, heads: LogicalTensor) -> tuple[Value, int]:
+    """Keys or values before each of them is repeated for several heads of the query, and for how many."""
+    joined = made(emit, heads, "StaticReshape", "Reshape")
+    repeated = made(emit, joined.inputs[0], "Expand") if joined is not None else None
+    if joined is None or repeated is None:
+        return heads, 1
+    src, whole = operand_of(repeated), joined.outputs[0].shape
+    shape, wide = src.shape, repeated.outputs[0].shape
+    if shape is None or wide is None or whole is None or len(shape) != 5 or shape[2] != 1 or None in (*shape, *wide):
+        return heads, 1
+    batch, own, _, *rest = (dim or 0 for dim in shape)
+    count = wide[2] or 0
+    if wide != (batch, own, count, *rest) or whole != (batch, own * count, *rest):
+        return heads, 1
+    return reshape(emit, src, numbers(batch, own, *rest)), count
 
 
 def _scaled(emit: Emitter, scores: LogicalTensor | None) -> tuple[LogicalTensor, LogicalTensor, float] | None:
