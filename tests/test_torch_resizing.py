@@ -1,4 +1,4 @@
-"""Resizing and its gradients in compiled models, against PyTorch in float64."""
+"""Resizing, sampling, blocks of images and extremes in compiled models, against PyTorch in float64."""
 
 import pytest
 
@@ -114,6 +114,36 @@ def test_images_are_sampled_at_a_grid(mode, padding_mode, align_corners):
     x, grid = torch.randn(2, 3, *sizes), torch.rand(2, *sizes, len(sizes)) * 3.4 - 1.7
     with torch.no_grad():
         agree(module, x, grid, fallback="error")
+    assert left() == set()
+
+
+BLOCKS = {"kernel_size": (3, 2), "dilation": (1, 2), "padding": (1, 0), "stride": (2, 3)}
+
+
+class Blocks(torch.nn.Module):
+    def forward(self, x):
+        blocks = torch.nn.functional.unfold(x, **BLOCKS)
+        return torch.nn.functional.fold(blocks * blocks, (6, 9), **BLOCKS)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 6, 9), (3, 6, 9)])
+def test_blocks_of_images(shape):
+    agree(Blocks(), torch.randn(*shape), fallback="error")
+    assert left() == set()
+
+
+@pytest.mark.parametrize("take", ["max", "min"])
+def test_extremes_along_an_axis_have_places(take):
+    x = torch.randn(3, 5, 4)
+    x[1, 2:4, 1] = x.max() + 1  # the first of two is taken
+
+    class Extremes(torch.nn.Module):
+        def forward(self, x):
+            values, places = getattr(torch, take)(x, 1, keepdim=True)
+            return values * 2 + places + getattr(torch, take)(x, -1).values[:, :1, None]
+
+    with torch.no_grad():
+        agree(Extremes(), x, fallback="error")
     assert left() == set()
 
 

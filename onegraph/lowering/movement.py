@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..opset.dtypes import DataType
-from .emitter import Array, Emitter, Value, dtype_of, is_known, numbers, rank_of, shape_of
+from .emitter import Array, Emitter, NotLowered, Value, dtype_of, is_known, numbers, rank_of, shape_of
 from .layout import moved
 
 # The data types that the specification's movement ops take.
@@ -125,7 +125,7 @@ def cast(emit: Emitter, value: Value, dtype: DataType, saturate: bool = True) ->
 
 def concat(emit: Emitter, sources: Sequence[Value], axis: int) -> Value:
     """The sources along one axis; empty ones are left out."""
-    full = [source for source in sources if 0 not in (shape_of(source) or ())] or [*sources[:1]]
+    full = [source for source in sources if 0 not in (shape_of(source) or ())] or [*sources]
     if len(full) == 1:
         return full[0]
     dtype = dtype_of(full[0])
@@ -152,6 +152,59 @@ def split(emit: Emitter, src: Value, sizes: Sequence[int], axis: int) -> list[Va
     """src cut along one axis into parts of these sizes; each part is a view."""
     ends = np.cumsum([0, *sizes]).tolist()
     return [slice_(emit, src, [start], [end], [axis]) for start, end in pairwise(ends)]
+
+
+def part(emit: Emitter, src: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
+    """src[start:end:step] along one axis, with places that are not negative; of a known array a view."""
+    shape = shape_of(src)
+    if shape is not None and (start, end, step) == (0, shape[axis], 1):
+        return src
+    if isinstance(src, np.ndarray):
+        return src[(slice(None),) * axis + (slice(start, end, step),)]
+    return slice_(emit, src, [start], [max(end, start)], [axis], [step])
+
+
+def is_replaceable(size: int, places: range) -> bool:
+    """Whether :func:`with_part` takes these places of an axis: neighbours, or one of each of the axis's equal parts."""
+    apart = places.step != 1 and len(places) > 1
+    return not apart or (size % places.step == 0 and places.start < places.step and len(places) == size // places.step)
+
+
+def with_part(emit: Emitter, src: Value, updates: Value, axis: int, places: range) -> Value:
+    """src, whose shape is known, with updates in the place of src[places] along an axis.
+
+    Raises:
+        NotLowered: the places are apart, and are not one element of each of the parts that the axis has.
+    """
+    shape = [dim or 0 for dim in shape_of(src) or ()]
+    if not places:
+        return src
+    if not is_replaceable(shape[axis], places):
+        raise NotLowered("a step that does not divide the axis")
+    if places.step != 1 and len(places) > 1:
+        step = places.step
+        halves = [numbers(*shape[:axis], shape[axis] // step, own, *shape[axis + 1 :]) for own in (step, 1)]
+        at = range(places.start, places.start + 1)
+        found = with_part(emit, reshape(emit, src, halves[0]), reshape(emit, updates, halves[1]), axis + 1, at)
+        return reshape(emit, found, numbers(*shape))
+    pieces = [updates]
+    if places.start > 0:
+        pieces.insert(0, part(emit, src, axis, 0, places.start))
+    if places[-1] + 1 < shape[axis]:
+        pieces.append(part(emit, src, axis, places[-1] + 1, shape[axis]))
+    return concat(emit, pieces, axis)
+
+
+def padded(emit: Emitter, src: Value, before: Sequence[int], after: Sequence[int], number: float = 0) -> Value:
+    """src, whose shape is known, with so many elements of one number before and after each axis."""
+    shape = [dim or 0 for dim in shape_of(src) or ()]
+    for axis, counts in enumerate(zip(before, after, strict=True)):
+        first, last = (
+            np.full([*shape[:axis], count, *shape[axis + 1 :]], number, dtype_of(src).numpy) for count in counts
+        )
+        src = concat(emit, [first, src, last], axis) if any(counts) else src
+        shape[axis] += sum(counts)
+    return src
 
 
 def dims_of(emit: Emitter, src: Value) -> Value:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....lowering.emitter import Array, Value, numbers
-from ....lowering.movement import as_s64
+from ....lowering.layout import inverse, moved
+from ....lowering.movement import as_s64, is_replaceable, part, transpose, with_part
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 
@@ -30,10 +31,53 @@ def scatter(node: Node) -> Value:
     """A tensor with updates at some places."""
     kind = "ScatterND" if node.proto.op_type == "ScatterND" else "ScatterElements"
     attrs = {"reduction": node.attr("reduction", "none")}
+    if kind == "ScatterND" and attrs["reduction"] == "none" and (assigned := _with_box(node)) is not None:
+        return assigned
     if kind == "ScatterElements":
         attrs["axis"] = node.attr("axis", 0)
     found: Value = node.emit.op(kind, [node.value(index) for index in range(3)], attrs)
     return found
+
+
+def _with_box(node: Node) -> Value | None:
+    """The result of a ScatterND whose places are a box: those of an assignment to slices, as PyTorch exports it."""
+    src, indices, updates, shape = node.value(0), node.optional(1), node.value(2), node.shape(0)
+    if not isinstance(indices, np.ndarray) or shape is None or None in shape:
+        return None
+    box = _box(indices, [dim or 0 for dim in shape])
+    if box is None or not all(is_replaceable(dim or 0, places) for dim, places in zip(shape, box, strict=False)):
+        return None
+    order = (*range(len(shape)),)
+    behind = moved(node.emit, src)
+    if behind is not None:
+        src, order = behind
+        updates = transpose(node.emit, updates, inverse(order))
+    # From the inside out: each part is put into the slices that hold it.
+    outer = [src]
+    for axis, places in zip(order, box[:-1], strict=False):
+        outer.append(part(node.emit, outer[-1], axis, places.start, places.stop, places.step))
+    for axis, places in reversed([*zip(order, box, strict=False)]):
+        updates = with_part(node.emit, outer.pop(), updates, axis, places)
+    return transpose(node.emit, updates, order)
+
+
+def _box(indices: Array, shape: list[int]) -> list[range] | None:
+    """The places along each of the first axes, if tuples of indices name all of their combinations in order."""
+    count = indices.shape[-1]
+    if indices.ndim != count + 1 or 0 in indices.shape:
+        return None
+    box = []
+    for axis in range(count):
+        along = indices[(0,) * axis + (slice(None),) + (0,) * (count - axis - 1) + (axis,)].astype(np.int64)
+        along = np.where(along < 0, along + shape[axis], along)
+        step = int(along[1] - along[0]) if along.size > 1 else 1
+        places = range(int(along[0]), int(along[-1]) + 1, max(step, 1))
+        every = along.reshape(-1, *(1,) * (count - axis - 1))
+        wrapped = np.where(indices[..., axis] < 0, indices[..., axis] + shape[axis], indices[..., axis])
+        if places.start < 0 or places.stop > shape[axis] or [*places] != along.tolist() or np.any(wrapped != every):
+            return None
+        box.append(places)
+    return box
 
 
 @lowers("OneHot")

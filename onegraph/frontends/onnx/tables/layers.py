@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....lowering import layers, reduction, windows
+from ....lowering.blocks import from_blocks
 from ....lowering.einsum import einsum
 from ....lowering.elementwise import unary
 from ....lowering.emitter import Value
@@ -70,6 +71,19 @@ def _transposed(node: Node, window: Window, extra: list[int]) -> tuple[Window, l
         begin.append(small if window.auto_pad == "SAME_UPPER" else large)
         end.append(large if window.auto_pad == "SAME_UPPER" else small)
     return replace(window, begin=begin, end=end, auto_pad="None"), more
+
+
+@lowers("Col2Im")
+def blocks_to_image(node: Node) -> Value:
+    """The sums of blocks at their places in an image."""
+    native(node)
+    image, kernel, known = node.integers(1), node.integers(2), node.shape(0)
+    if image is None or kernel is None or known is None or None in known:
+        raise NotLowered("the shape is unknown")
+    pads, ones = node.attr("pads", [0] * (2 * len(image))), [1] * len(image)
+    begin, end = pads[: len(image)], pads[len(image) :]
+    window = Window(node.attr("strides", ones), begin, end, node.attr("dilations", ones))
+    return from_blocks(node.emit, node.value(0), image, kernel, window)
 
 
 @lowers("MatMul")

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....lowering import movement as lowering
-from ....lowering.emitter import Value, dtype_of, numbers
+from ....lowering.emitter import Value, numbers
 from ....lowering.layout import inverse
+from ....lowering.movement import part
 from ..layouts import Layout
 from ..node import Node, NotLowered, lowers
 
@@ -100,15 +101,7 @@ def slice_(node: Node) -> Value:
     axis = (node["dim"] or 0) % len(shape)
     size, step = shape[axis], node["step"] or 1
     start, end, _ = slice(node["start"], node["end"], step).indices(size)
-    if (start, end, step) == (0, size, 1):
-        return node.value("self")
-    return _part(node, node.value("self"), axis, start, end, step)
-
-
-def _part(node: Node, src: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
-    if isinstance(src, np.ndarray):
-        return src[(slice(None),) * axis + (slice(start, end, step),)]
-    return lowering.slice_(node.emit, src, [start], [max(end, start)], [axis], [step])
+    return part(node.emit, node.value("self"), axis, start, end, step)
 
 
 @lowers("select.int")
@@ -117,7 +110,7 @@ def select(node: Node) -> Value:
     shape = node.shape("self")
     axis = node["dim"] % len(shape)
     index = node["index"] % shape[axis]
-    return reshape(node, _part(node, node.value("self"), axis, index, index + 1), node.result_shape)
+    return reshape(node, part(node.emit, node.value("self"), axis, index, index + 1), node.result_shape)
 
 
 @lowers("split.Tensor", "split_with_sizes.default", "unbind.int", "chunk.default")
@@ -128,7 +121,7 @@ def split(node: Node) -> list[Value]:
     found, start = [], 0
     for like in node.like:
         size = 1 if "unbind" in node.name else int(like.shape[axis])
-        found.append(reshape(node, _part(node, src, axis, start, start + size), [int(dim) for dim in like.shape]))
+        found.append(reshape(node, part(node.emit, src, axis, start, start + size), [int(dim) for dim in like.shape]))
         start += size
     return found
 
@@ -157,22 +150,12 @@ def constant_pad(node: Node) -> Value:
     for place in range(len(pads) // 2):
         axis = rank - 1 - place
         begin[axis], end[axis] = pads[2 * place], pads[2 * place + 1]
-    shape = [*node.shape("self")]
-    for axis in range(rank):
+    for axis, size in enumerate(node.shape("self")):
         low, high = max(-begin[axis], 0), max(-end[axis], 0)
         if low or high:
-            src = _part(node, src, axis, low, shape[axis] - high)
-            shape[axis] -= low + high
-    for axis in range(rank):
-        sides: list[Value] = [src]
-        for place, count in ((0, begin[axis]), (2, end[axis])):
-            if count > 0:
-                dims = [count if one == axis else dim for one, dim in enumerate(shape)]
-                filled = np.full(dims, node["value"] or 0, dtype_of(src).numpy)
-                sides.insert(0 if place == 0 else len(sides), filled)
-        src = lowering.concat(node.emit, sides, axis)
-        shape[axis] += max(begin[axis], 0) + max(end[axis], 0)
-    return src
+            src = part(node.emit, src, axis, low, size - high)
+    before, after = ([max(count, 0) for count in counts] for counts in (begin, end))
+    return lowering.padded(node.emit, src, before, after, node["value"] or 0)
 
 
 @lowers("roll.default")
@@ -185,7 +168,7 @@ def roll(node: Node) -> Value:
         axis %= len(shape)
         start = -shift % shape[axis]
         if start:
-            parts = [_part(node, src, axis, start, shape[axis]), _part(node, src, axis, 0, start)]
+            parts = [part(node.emit, src, axis, start, shape[axis]), part(node.emit, src, axis, 0, start)]
             src = lowering.concat(node.emit, parts, axis)
     return src
 
@@ -207,31 +190,11 @@ def scatter(node: Node) -> Value:
     """self with another tensor in the place of a part; one element of every few is a part of an axis that is split."""
     shape = [*node.shape("self")]
     axis = (node["dim"] or 0) % len(shape)
-    src, part = node.value("self"), node.value("src")
+    updates = node.value("src")
     if "select" in node.name:
         start = node["index"] % shape[axis]
-        part = reshape(node, part, [*shape[:axis], 1, *shape[axis + 1 :]])
-        return _with_part(node, src, part, shape, axis, start, start + 1)
-    step = node["step"] or 1
-    start, end, _ = slice(node["start"], node["end"], step).indices(shape[axis])
-    if step == 1 or end <= start:
-        return _with_part(node, src, part, shape, axis, start, end)
-    count = shape[axis] // step
-    if count * step != shape[axis] or start >= step or len(range(start, end, step)) != count:
-        raise NotLowered("a step that does not divide the axis")
-    split = [*shape[:axis], count, step, *shape[axis + 1 :]]
-    part = reshape(node, part, [*shape[:axis], count, 1, *shape[axis + 1 :]])
-    found = _with_part(node, reshape(node, src, split), part, split, axis + 1, start, start + 1)
-    return reshape(node, found, shape)
-
-
-def _with_part(node: Node, src: Value, part: Value, shape: Sequence[int], axis: int, start: int, end: int) -> Value:
-    """src, which has this shape, with another tensor from ``start`` up to ``end`` of an axis."""
-    if end <= start:
-        return src
-    pieces = [part]
-    if start > 0:
-        pieces.insert(0, _part(node, src, axis, 0, start))
-    if end < shape[axis]:
-        pieces.append(_part(node, src, axis, end, shape[axis]))
-    return lowering.concat(node.emit, pieces, axis)
+        places = range(start, start + 1)
+        updates = reshape(node, updates, [*shape[:axis], 1, *shape[axis + 1 :]])
+    else:
+        places = range(shape[axis])[slice(node["start"], node["end"], node["step"] or 1)]
+    return lowering.with_part(node.emit, node.value("self"), updates, axis, places)

@@ -80,6 +80,17 @@ def variance_and_mean(node: Node) -> list[Value]:
     return [cast(node.emit, one, node.result_dtype) for one in (found, mean)]
 
 
+@lowers("max.dim", "min.dim")
+def extreme_and_place(node: Node) -> list[Value]:
+    """The largest or smallest elements along an axis, and their places."""
+    name, src = ("Max" if "max" in node.name else "Min"), node.value("self")
+    if not node.shape("self"):
+        raise NotLowered("a scalar")
+    axis, keep = node["dim"] % len(node.shape("self")), bool(node["keepdim"])
+    places: Value = node.emit.op(f"Arg{name}", [src], {"axis": axis, "keep_dims": keep})
+    return [reduce(node.emit, f"Reduce{name}", src, [axis], keep), places]
+
+
 @lowers("argmax.default", "argmin.default")
 def place(node: Node) -> Value:
     """The index of the largest or smallest element along an axis."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....lowering import windows
+from ....lowering.blocks import from_blocks, to_blocks
 from ....lowering.emitter import Value, dtype_of
 from ....lowering.layers import matmul
 from ....lowering.reduction import reduce
@@ -98,3 +99,21 @@ def _along(node: Node, src: Value, place: int, shares: np.ndarray[tuple[int, int
     order[place], order[-1] = order[-1], order[place]
     turned = matmul(node.emit, transpose(node, src, order), np.ascontiguousarray(shares.T))
     return transpose(node, turned, order)
+
+
+@lowers("im2col.default", "col2im.default")
+def blocks(node: Node) -> Value:
+    """The blocks of an image, or the sums of blocks at their places in an image."""
+    src, shape = native(node), [*node.shape("self")]
+    kernel, strides, padding, dilations = (
+        each(node[name], 2) for name in ("kernel_size", "stride", "padding", "dilation")
+    )
+    window, is_apart = windows.Window(strides, padding, padding, dilations), "im2col" in node.name
+    if len(shape) == (3 if is_apart else 2):
+        src = reshape(node, src, [1, *shape])
+    found = (
+        to_blocks(node.emit, src, kernel, window)
+        if is_apart
+        else from_blocks(node.emit, src, each(node["output_size"], 2), kernel, window)
+    )
+    return reshape(node, found, node.result_shape)
