@@ -127,6 +127,13 @@ enum {
     onegraph_winograd = 12, // f32: a transform of a convolution; see Winograd in kernels.h
     onegraph_recurrence = 13, // f32: a layer of a recurrent network; see Recurrence in kernels.h
     onegraph_vector_product = 14, // f32: a few rows times a matrix; see VectorProduct in kernels.h
+    onegraph_rms_norm = 15, // f32, f16, bf16: RMSNorm; see RmsNorm in kernels.h
+};
+// kernels: the places of the numbers of onegraph_rms_norm.
+enum onegraph_rms_norm_number {
+    onegraph_rms_norm_width = 0, // elements of a row
+    onegraph_rms_norm_epsilon = 1, // the bits of an f32
+    onegraph_rms_norm_level = 2, // the highest instruction set: as onegraph_attention_level
 };
 // kernels: the places of the numbers of onegraph_vector_product.
 enum onegraph_vector_product_number {

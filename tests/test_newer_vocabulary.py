@@ -74,6 +74,8 @@ def ran_by(partition):
     """What a partition of the report is, in the words of the table; empty if it only moves or casts."""
     if partition.executor == "oneDNN":  # a known fault is another reason to rewrite an op
         return "other ops" if partition.reason and not partition.reason.startswith("rewritten: ") else "the op"
+    if partition.executor == "kernel":  # of an older op, it is only the faster way
+        return "a kernel of onegraph" if BASE[partition.kinds[0]].since > (3, 2) else ""
     return "numpy" if partition.executor == "reference" else ""
 
 

@@ -145,6 +145,11 @@ def compiled_vectors(inputs: Sequence[Value], outputs: Sequence[Value], is_turne
     return _compiled(lib.onegraph_vector_product, inputs, outputs, [int(is_turned), LEVEL])
 
 
+def compiled_rms_norm(inputs: Sequence[Value], output: Value, width: int, epsilon: float) -> CompiledKernel:
+    """The kernel for RMSNorm over the last axes, which have ``width`` elements."""
+    return _compiled(lib.onegraph_rms_norm, inputs, [output], [width, bits_of(epsilon), LEVEL])
+
+
 def has_kernel(kind: str, values: Sequence[Value]) -> bool:
     """Whether a kernel has the data types of these inputs and this output, which comes last."""
     dtypes = [value.dtype for value in values]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 from operator import gt, mul, sub
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ..faults.vectors import SLOW_VECTORS
 from ..ir.op import schema_of
 from ..opset.editions.registry import HOST, base_of
+from ..opset.ops.normalization import begin_axis
 from ..opset.schema import Call
 from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, is_scaling
@@ -18,6 +20,7 @@ from .kernels import (
     HOST_KERNELS,
     CompiledKernel,
     compiled_pointwise,
+    compiled_rms_norm,
     compiled_vectors,
     compiled_winograd,
     has_kernel,
@@ -115,9 +118,26 @@ class OwnKernels:
     def add_op(self, step: Step, reason: str) -> bool:
         """Add an op that a kernel computes as it is; ``reason`` is why the library does not."""
         numbers = (*step.inputs, *step.outputs)
+        if step.kind == "RMSNorm":
+            return self._add_rms_norm(step, reason)
         if step.kind not in BY_KIND or not self._has(BY_KIND[step.kind], numbers):
             return False
         self._schedule.add_kernel(BY_KIND[step.kind], numbers, self._schedule.note("copy", step, reason))
+        return True
+
+    def _add_rms_norm(self, step: Step, reason: str) -> bool:
+        schedule = self._schedule
+        schedule.take_back(step.outputs)
+        given, (wanted,) = [self._values[number] for number in step.inputs], [self._values[n] for n in step.outputs]
+        ins = [value if value.dense else self._values[schedule.dense_copy(value)] for value in given]
+        out = wanted if wanted.dense else schedule.new_value(wanted, dense_of(wanted.shape))
+        types = [None if tensor is None else tensor.type for tensor in step.op.inputs]
+        call = Call(base_of(schema_of(step.op)), step.op.attrs, types, len(step.op.outputs))
+        width = prod(wanted.shape[begin_axis(call) :])
+        made = compiled_rms_norm(ins, out, width, call.f32("epsilon"))
+        schedule.add_own(made, ins, [out], (), schedule.note("kernel", step, reason))
+        if out is not wanted:
+            schedule.add_copy(out, wanted, step, "the output has strides")
         return True
 
     def add_host_op(self, step: Step) -> bool:

@@ -81,7 +81,9 @@ def library_form(schema: Schema, call: Call, *, joins: bool = False) -> tuple[Fo
         form, refusal = _correct_form(call, candidate(call))
         if form is not None:
             found = [] if form.note or form.is_op(call) else faults_of(call, VERSION)
-            return replace(form, note=f"rewritten: {found[0].reason}" if found else form.note, slow=slow), ""
+            return replace(
+                form, note=f"rewritten: {found[0].reason}" if found else form.note, slow=slow or form.slow
+            ), ""
         if candidate is _single or not reason:
             reason = refusal
     return None, reason

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ...faults.operands import rows_together
 from ...opset.dtypes import DataType
 from ...opset.ops.normalization import begin_axis
 from ...opset.schema import Call, TensorType
+from ...opset.shapes import known_dims
 from ...opset.signature import AttrValue
 from .form import Dims, Form, Parts, Source, scalar
 from .reductions import add_sum
@@ -16,6 +18,7 @@ F32 = DataType.f32
 # For fewer elements, the kernel of a BatchNormInference takes less time than several others.
 MANY_ELEMENTS = 2**16
 VECTOR = 16  # numbers of f32 that a kernel computes at once
+WIDEST_ROW = 2**20  # elements, of the kernel for RMSNorm; the others are divided among threads by the library
 
 
 def _rows(shape: Dims, begin: int) -> Dims:
@@ -111,7 +114,7 @@ def group_norm(call: Call) -> Form:
 
 
 def rms_norm(call: Call) -> Form:
-    """RMSNorm: src divided by the root of the mean of its squares."""
+    """RMSNorm: src divided by the root of the mean of its squares; a kernel of the package takes a vector gamma."""
     parts = Parts(call)
     inputs = parts.wide()
     shape, begin = parts.shape(0), begin_axis(call)
@@ -123,4 +126,8 @@ def rms_norm(call: Call) -> Form:
     dst = parts.add("Divide", inputs[0], root)
     if len(inputs) > 1:
         dst = parts.add("Multiply", dst, inputs[1])
-    return parts.form(dst, note="from other ops: the library has no such RMSNorm")
+    found = parts.form(dst, note="from other ops: the library has no such RMSNorm")
+    width, gamma = math.prod(shape[begin:]), call.input("gamma")
+    is_row = gamma is None or known_dims(gamma.shape) == shape[begin:]
+    slow = "in one pass by onegraph: the library has no RMSNorm"
+    return replace(found, slow=slow) if is_row and 0 < width <= WIDEST_ROW else found

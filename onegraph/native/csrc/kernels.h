@@ -135,6 +135,24 @@ private:
     std::size_t rows_, depth_, columns_;
 };
 
+// RMSNorm over the last axes of dense tensors of f32, f16 or bf16, computed in f32.
+//
+// src (rows, width), gamma (width) if there is one; dst. The results are the same for any number of threads.
+class RmsNorm : public Runnable {
+public:
+    // `code`: the numbers of onegraph_rms_norm_number. Throws invalid_argument for other tensors.
+    RmsNorm(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    bool has_gamma_;
+    int level_;
+    float epsilon_;
+    std::size_t width_, total_;
+    dnnl_data_type_t types_[3];
+};
+
 struct RecurrenceMemory;
 struct RecurrenceProblem;
 

@@ -22,6 +22,13 @@ inline std::size_t size_of(dnnl_data_type_t type) {
     return type == dnnl_f32 || type == dnnl_s32 ? 4 : type == dnnl_f16 || type == dnnl_bf16 ? 2 : 1;
 }
 
+inline std::size_t elements_of(const dnnl_graph_logical_tensor_t &tensor) {
+    std::size_t count = 1;
+    for (int axis = 0; axis < tensor.ndims; axis++)
+        count *= static_cast<std::size_t>(tensor.dims[axis]);
+    return count;
+}
+
 inline bool is_float(dnnl_data_type_t type) {
     return type == dnnl_f32 || type == dnnl_f16 || type == dnnl_bf16;
 }

@@ -160,13 +160,6 @@ Add of_rows(std::size_t rows, int level) {
     return rows == 3 ? of_level<3>(level) : of_level<4>(level);
 }
 
-std::size_t elements(const dnnl_graph_logical_tensor_t &tensor) {
-    std::size_t size = 1;
-    for (int axis = 0; axis < tensor.ndims; axis++)
-        size *= static_cast<std::size_t>(tensor.dims[axis]);
-    return size;
-}
-
 // Divides `count` into parts of a multiple of `unit`; returns where a part begins.
 std::size_t part_of(std::size_t count, std::size_t unit, std::size_t part, std::size_t parts) {
     return std::min(part * ((count + unit - 1) / unit) / parts * unit, count);
@@ -206,16 +199,16 @@ VectorProduct::VectorProduct(std::size_t count, dnnl_graph_logical_tensor_t *con
     level_ = code[onegraph_vector_product_level];
     has_addend_ = count == 4;
     const dnnl_graph_logical_tensor_t &matrix = *tensors[1];
-    bool is_product = matrix.ndims == 2 && elements(matrix) > 0;
+    bool is_product = matrix.ndims == 2 && elements_of(matrix) > 0;
     for (std::size_t i = 0; i < count; i++)
         is_product = is_product && tensors[i]->data_type == dnnl_f32;
     if (!is_product) throw std::invalid_argument("no kernel for these tensors");
     depth_ = static_cast<std::size_t>(matrix.dims[is_turned_ ? 1 : 0]);
     columns_ = static_cast<std::size_t>(matrix.dims[is_turned_ ? 0 : 1]);
-    rows_ = elements(*tensors[0]) / depth_;
-    is_row_ = has_addend_ && elements(*tensors[2]) == columns_;
-    const bool is_whole = elements(*tensors[0]) == rows_ * depth_ && elements(*tensors[count - 1]) == rows_ * columns_;
-    const bool has_room = !has_addend_ || is_row_ || elements(*tensors[2]) == rows_ * columns_;
+    rows_ = elements_of(*tensors[0]) / depth_;
+    is_row_ = has_addend_ && elements_of(*tensors[2]) == columns_;
+    const bool is_whole = elements_of(*tensors[0]) == rows_ * depth_ && elements_of(*tensors[count - 1]) == rows_ * columns_;
+    const bool has_room = !has_addend_ || is_row_ || elements_of(*tensors[2]) == rows_ * columns_;
     if (!is_whole || !has_room || rows_ == 0 || rows_ > MOST_ROWS)
         throw std::invalid_argument("other sizes than those of a product");
 }
