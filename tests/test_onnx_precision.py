@@ -10,7 +10,7 @@ import onegraph.capi
 
 onnx = pytest.importorskip("onnx")
 
-from onnx import helper, numpy_helper  # noqa: E402
+from onnx import helper, numpy_helper, parser  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from onegraph import onnx as front  # noqa: E402
@@ -87,3 +87,91 @@ def test_mean_of_whole_images_is_bf16(axes, dtype):
 def test_other_data_types_are_refused(model):
     with pytest.raises(og.ArgumentError, match="dtype: 's8'; expected f32, bf16 or None"):
         front.load(model, dtype="s8")
+
+
+def text_model(inputs, shape, body):
+    """A model in the textual syntax of ONNX, with one result y."""
+    head = f'<ir_version: 9, opset_import: ["" : 20]> g ({inputs}) => (float[{shape}] y)'
+    return parser.parse_model(f"{head} {{ {body} }}")
+
+
+ANGLES = {
+    "products": "t=Cast<to=1>(p) a=Mul(t,f) c=Cos(a) y=Mul(c,x)",
+    "a product of depth 1": "t=Cast<to=1>(p) a=MatMul(t,f) s=Transpose<perm=[0,1]>(a) c=Sin(s) y=Mul(c,x)",
+    "joined halves": "t=Cast<to=1>(p) a=Div(t,f) d=Concat<axis=1>(a,a) c=Cos(d) e=Slice(c,z,n,o) y=Mul(e,x)",
+}
+
+
+@pytest.mark.parametrize("name", ANGLES)
+def test_angles_are_exact(name):
+    places = "z=Constant<value_ints=[0]>() n=Constant<value_ints=[8]>() o=Constant<value_ints=[1]>() "
+    model = text_model(
+        "int64[6,1] p, float[1,8] f, float[6,8] x", "6,8", places * ("Slice" in ANGLES[name]) + ANGLES[name]
+    )
+    feeds = {
+        "p": np.array([[0], [1], [255], [1001], [3003], [8191]]),
+        "f": np.linspace(0.011, 1, 8, dtype=np.float32)[None],
+        "x": np.full((6, 8), 0.5, np.float32),
+    }
+    (wanted,) = ReferenceEvaluator(model).run(None, feeds)
+    found = front.load(model, dtype="bf16").compile()(**feeds)
+    np.testing.assert_allclose(found, wanted, rtol=0.01, atol=0.002)  # bf16 rounds 1001 to 1000, and 8191 to 8192
+
+
+def test_places_in_images_are_exact():
+    width = 1024
+    model = text_model(f"float[1,1,1,{width}] x, float[1,1,{width},2] grid", f"1,1,1,{width}", "y=GridSample(x,grid)")
+    image = np.arange(width, dtype=np.float32).reshape(1, 1, 1, width) % 7
+    across = (2 * np.arange(width, dtype=np.float32) + 1) / width - 1
+    grid = np.stack([across[::-1], np.zeros(width, np.float32)], -1).reshape(1, 1, width, 2)
+    found = front.load(model, dtype="bf16").compile()(x=image, grid=grid)
+    np.testing.assert_allclose(found, image[..., ::-1], atol=0.05)
+
+
+def test_what_only_has_a_shape_is_not_exact():
+    model = text_model(
+        "float[4,8] x, float[8,8] w", "4,8", "a=MatMul(x,w) b=Add(a,a) s=Shape(b) d=Relu(b) y=Reshape(d,s)"
+    )
+    graph = front.load(model, dtype="bf16")
+    assert {op.kind: op.inputs[0].dtype for op in graph.ops if op.kind in ("MatMul", "Add", "ReLU")} == {
+        "MatMul": og.bf16,
+        "Add": og.bf16,
+        "ReLU": og.bf16,
+    }
+
+
+def test_what_moves_numbers_does_not_cast_them():
+    body = (
+        "s=Constant<value_ints=[2,1,8]>() e=Constant<value_ints=[2,3,8]>() a=MatMul(x,w) r=Reshape(a,s) b=Expand(r,e) "
+        "y=MatMul(b,w)"
+    )
+    graph = front.load(text_model("float[2,8] x, float[8,8] w", "2,3,8", body), dtype="bf16")
+    casts = [op for op in graph.ops if op.kind == "TypeCast"]
+    assert len(casts) == 3  # of x, w and y
+    assert next(op for op in graph.ops if op.kind == "Expand").inputs[0].dtype is og.bf16
+
+
+def test_norms_and_attention_are_bf16():
+    body = (
+        "e=Constant<value_float=0.00001>() t=Constant<value_float=2.0>() o=Constant<value_ints=[-1]>() p=Pow(x,t) "
+        "v=ReduceMean(p,o) s=Add(v,e) r=Sqrt(s) i=Reciprocal(r) n=Mul(x,i) q=Mul(n,g) "
+        "k=Transpose<perm=[0,1,3,2]>(x) a=MatMul(q,k) b=Softmax<axis=-1>(a) y=MatMul(b,x)"
+    )
+    model = text_model("float[1,1,300,8] x, float[8] g", "1,1,300,8", body)
+    graph = front.load(model, dtype="bf16")
+    types = {op.kind: [one.dtype for one in op.inputs] for op in graph.ops}
+    assert types["RMSNorm"] == [og.bf16, og.f32]
+    assert types["Attention"] == [og.bf16] * 3
+    feeds = {"x": np.random.default_rng(0).random((1, 1, 300, 8), np.float32), "g": np.ones(8, np.float32)}
+    (wanted,) = ReferenceEvaluator(model).run(None, feeds)
+    np.testing.assert_allclose(graph.compile()(**feeds), wanted, rtol=0.03)
+
+
+def test_the_least_number_of_f32_stays_finite():
+    model = text_model(
+        "float[2,3] x, float[3,3] w",
+        "2,3",
+        "m=Constant<value_floats=[-3.4028235e38]>() a=MatMul(x,w) b=Add(a,m) y=Softmax(b)",
+    )
+    feeds = {"x": np.ones((2, 3), np.float32), "w": np.ones((3, 3), np.float32)}
+    np.testing.assert_allclose(front.load(model, dtype="bf16").compile()(**feeds), 1 / 3, rtol=0.01)

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ...arrays.mapped_files import give_back
 from ...graph import Graph
 from ...ir.op import LogicalTensor, Op
-from ...lowering.emitter import Array, Emitter, Value
+from ...lowering.emitter import Array, Emitter, Value, dtype_of
 from ...lowering.movement import cast
 from ...opset.dtypes import DataType
 
-# Products, sums over windows, and what moves or bounds numbers. Their kernels add up in f32.
+FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16])
+# Products, sums over windows, and what bounds or joins numbers. Their kernels add up in f32.
 NARROW = frozenset(
     [
         *("Convolution", "ConvTranspose", "MatMul", "MaxPool", "AvgPool", "SoftMax", "LayerNorm", "GroupNorm"),
-        *("BatchNormInference", "Add", "Multiply", "Maximum", "Minimum", "Concat", "StaticReshape", "StaticTranspose"),
-        *("Clamp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "ReLU", "Sigmoid", "Tanh", "Elu", "Divide"),
-        *("Slice", "Interpolate", "Select"),
+        *("BatchNormInference", "Add", "Multiply", "Maximum", "Minimum", "Clamp", "GELU", "HardSigmoid", "HardSwish"),
+        *("LeakyReLU", "ReLU", "Sigmoid", "Tanh", "Elu", "Divide", "Interpolate", "Select", "RMSNorm", "Attention"),
+    ]
+)
+# What moves numbers keeps the data type of its first input.
+MOVES = frozenset(
+    [
+        *(
+            "Concat",
+            "StaticReshape",
+            "StaticTranspose",
+            "Slice",
+            "Reshape",
+            "Transpose",
+            "Squeeze",
+            "Unsqueeze",
+            "Expand",
+        ),
+        *("Flatten", "Gather", "GatherElements", "GatherND", "Tile", "Pad"),
     ]
 )
 # Parameters stay in f32: the first input alone is narrow.
-FIRST_ALONE = frozenset(["LayerNorm", "GroupNorm", "BatchNormInference"])
+FIRST_ALONE = frozenset(["LayerNorm", "GroupNorm", "BatchNormInference", "RMSNorm"])
 TYPED = frozenset(["SoftMax", "LogSoftmax"])
+# From places and angles, an error grows without bound: what they are computed of stays in f32.
+EXACT = frozenset(["Floor", "Ceil", "Round", "Sin", "Cos", "Tan"])
+# Their results are no floats either, but do not depend on how exact a number is.
+COARSE = frozenset(["Shape", "Size", "IsNaN", "IsInf", "Quantize", "DynamicQuantize"])
+PASSES = MOVES | {"Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "Clamp", "Select"}
 
 
 def narrowed(graph: Graph) -> Graph:
@@ -47,14 +71,16 @@ def narrowed(graph: Graph) -> Graph:
             )
         return casts[tensor.id, dtype]
 
+    exact = _exact(graph)
     for name, tensor in graph.inputs.items():
         values[tensor.id] = made.input(name, tensor.dtype, tensor.shape)
     for op in graph.ops:
         emit.named(op.name)
-        inputs = [given(one, _dtype(op, index)) for index, one in enumerate(op.inputs)]
-        dtype = op.outputs[0].dtype
-        if dtype is DataType.f32:
-            dtype = _dtype(op, 0)
+        own = _dtype(op, values, exact)
+        inputs = [
+            given(one, DataType.f32 if index and op.kind in FIRST_ALONE else own) for index, one in enumerate(op.inputs)
+        ]
+        dtype = own if op.outputs[0].dtype is DataType.f32 else op.outputs[0].dtype
         typed = dtype if op.kind in TYPED or (op.kind in ("TypeCast", "Cast", "Quantize")) else None
         if op.kind == "OnnxNode":
             present = [one for one in inputs if one is not None]
@@ -71,10 +97,32 @@ def narrowed(graph: Graph) -> Graph:
     return made
 
 
-def _dtype(op: Op, index: int) -> DataType:
-    """The data type in which an op reads an input."""
-    is_narrow = (op.kind in NARROW or _pools_images(op)) and not (op.kind in FIRST_ALONE and index)
-    return DataType.bf16 if is_narrow and op.outputs[0].dtype is DataType.f32 else DataType.f32
+def _exact(graph: Graph) -> set[int]:
+    """The ids of the tensors that places or angles are computed of, without a product in between."""
+    found: set[int] = set()
+    for op in reversed(graph.ops):
+        is_place = op.kind in EXACT or any(result.dtype not in FLOATS for result in op.outputs)
+        if (is_place and op.kind not in COARSE) or (_passes(op) and op.outputs[0].id in found):
+            found.update(one.id for one in op.inputs if one is not None)
+    return found
+
+
+def _passes(op: Op) -> bool:
+    """Whether an op takes over the error of its inputs as it is; a product without a sum, as of angles, does."""
+    shape = op.inputs[0].shape if op.inputs and op.inputs[0] is not None else None
+    depth = None if not shape else shape[-2 if op.attrs.get("transpose_a") else -1]
+    return op.kind in PASSES or (op.kind == "MatMul" and depth == 1)
+
+
+def _dtype(op: Op, values: Mapping[int, Value], exact: Collection[int]) -> DataType:
+    """The data type in which an op reads its inputs."""
+    if op.outputs[0].dtype is not DataType.f32 or op.outputs[0].id in exact:
+        return DataType.f32
+    if op.kind in MOVES:
+        src = op.inputs[0]
+        known = values.get(src.id) if src is not None else None
+        return DataType.f32 if known is None else dtype_of(known)
+    return DataType.bf16 if op.kind in NARROW or _pools_images(op) else DataType.f32
 
 
 def _pools_images(op: Op) -> bool:
@@ -85,6 +133,9 @@ def _pools_images(op: Op) -> bool:
 
 
 def _constant(array: Array, dtype: DataType) -> Array:
-    narrow = array.astype(dtype.numpy)
+    # A finite number stays finite: a row of scores that a mask of the least f32 hides has a SoftMax.
+    limit: Any = ml_dtypes.finfo(dtype.numpy).max  # type: ignore[no-untyped-call]
+    kept = np.where(np.isinf(array), array, np.clip(array, -limit, limit)) if np.abs(array).max() > limit else array
+    narrow = kept.astype(dtype.numpy)
     give_back([array])
     return narrow
