@@ -131,3 +131,21 @@ def test_gradients_of_merged_patches():
     (found,) = torch.autograd.grad(compiled(merged)(x).square().sum(), x)
     torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
     assert not left()
+
+
+@pytest.mark.library
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("strides", [(8, 4, 1, 1), (4, 1, 1, 20), (1, 8, 1, 2)])
+def test_elements_that_share_memory_are_copied(strides):
+    size, shape = 64, (3, 1, 6, 2)
+
+    class Windows(torch.nn.Module):
+        def forward(self, x):
+            windows = x.as_strided(shape, strides)  # as attention of Longformer: PyTorch makes them
+            return (windows * windows).sum(-1)
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        x = torch.randn(size)
+        found = torch.compile(Windows(), backend=onegraph.torch.backend)(x)
+    torch.testing.assert_close(found, Windows()(x))

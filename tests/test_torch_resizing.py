@@ -142,8 +142,22 @@ def test_extremes_along_an_axis_have_places(take):
             values, places = getattr(torch, take)(x, 1, keepdim=True)
             return values * 2 + places + getattr(torch, take)(x, -1).values[:, :1, None]
 
+    class Values(torch.nn.Module):
+        def forward(self, x):
+            return getattr(torch, take)(x, 1).values * 2
+
     with torch.no_grad():
         agree(Extremes(), x, fallback="error")
+        agree(Values(), x, fallback="error")
+    assert left() == set()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_normalized_rows_have_no_spatial_axes(dtype):
+    norm = torch.nn.BatchNorm1d(5).eval()
+    norm.running_mean[:], norm.running_var[:] = torch.randn(5), torch.rand(5) + 0.5
+    with torch.no_grad():
+        agree(norm, torch.randn(7, 5), dtype=dtype, fallback="error")
     assert left() == set()
 
 

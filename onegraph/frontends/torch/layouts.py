@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ..._util.records import record
@@ -58,7 +59,8 @@ class Layout:
             return cls(kind, shape, tuple(range(rank)), repeated, None)
         order = tuple(sorted(range(rank), key=lambda axis: (-strides[axis], axis)))
         dims, steps = [kept[axis] for axis in order], tuple(strides[axis] for axis in order)
-        if any(steps[place] < dims[place + 1] * steps[place + 1] for place in range(rank - 1) if dims[place] > 1):
+        long = [(step, dim) for step, dim in zip(steps, dims, strict=True) if dim > 1]
+        if any(step < dim * inner for (step, _), (inner, dim) in pairwise(long)):
             return cls(kind, shape, tuple(range(rank)), (), None, overlaps=True)
         return cls(kind, shape, order, repeated, None if _is_dense(dims, steps) else steps)
 

@@ -42,9 +42,11 @@ def batch_norm(node: Node) -> list[Value | None]:
     src = native(node, "input")
     gamma, beta = _channel_defaults(node, node.shape("input")[1])
     mean, variance = _vectors(node, ("running_mean", "running_var"))
-    if dtype_of(src) is not DataType.f32 and len(node.shape("input")) == 2:
-        raise NotLowered("16-bit floats without spatial axes")
-    return [lowering.batch_norm(node.emit, src, gamma, beta, mean, variance, epsilon=node["eps"]), None, None]
+    shape = [*node.shape("input")]
+    if dtype_of(src) is not DataType.f32 and len(shape) == 2:  # the library has kernels for images alone
+        src = reshape(node, src, [*shape, 1])
+    found = lowering.batch_norm(node.emit, src, gamma, beta, mean, variance, epsilon=node["eps"])
+    return [reshape(node, found, shape), None, None]
 
 
 @lowers("_native_batch_norm_legit_functional.default", "_native_batch_norm_legit.no_stats")

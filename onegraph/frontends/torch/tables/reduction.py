@@ -81,13 +81,15 @@ def variance_and_mean(node: Node) -> list[Value]:
 
 
 @lowers("max.dim", "min.dim")
-def extreme_and_place(node: Node) -> list[Value]:
-    """The largest or smallest elements along an axis, and their places."""
+def extreme_and_place(node: Node) -> list[Value | None]:
+    """The largest or smallest elements along an axis, and their places if somebody reads them."""
     name, src = ("Max" if "max" in node.name else "Min"), node.value("self")
     if not node.shape("self"):
         raise NotLowered("a scalar")
     axis, keep = node["dim"] % len(node.shape("self")), bool(node["keepdim"])
-    places: Value = node.emit.op(f"Arg{name}", [src], {"axis": axis, "keep_dims": keep})
+    places: Value | None = None
+    if 1 in node.read:
+        places = node.emit.op(f"Arg{name}", [src], {"axis": axis, "keep_dims": keep})
     return [reduce(node.emit, f"Reduce{name}", src, [axis], keep), places]
 
 
