@@ -132,6 +132,17 @@ def test_blocks_of_images(shape):
     assert left() == set()
 
 
+@pytest.mark.parametrize("window", [(1, 3, 1), (1, 2, 3), (-1, 4, 4), (0, 2, 1)], ids=str)
+def test_windows_along_an_axis(window):
+    class Windows(torch.nn.Module):
+        def forward(self, x):
+            return x.unfold(*window) * 2
+
+    with torch.no_grad():
+        agree(Windows(), torch.randn(2, 7, 4), fallback="error")
+    assert left() == set()
+
+
 @pytest.mark.parametrize("take", ["max", "min"])
 def test_extremes_along_an_axis_have_places(take):
     x = torch.randn(3, 5, 4)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....lowering import movement as lowering
+from ....lowering.blocks import MOST_PLACES
 from ....lowering.emitter import Value, numbers
 from ....lowering.layout import inverse
 from ....lowering.movement import part
@@ -156,6 +157,21 @@ def constant_pad(node: Node) -> Value:
             src = part(node.emit, src, axis, low, size - high)
     before, after = ([max(count, 0) for count in counts] for counts in (begin, end))
     return lowering.padded(node.emit, src, before, after, node["value"] or 0)
+
+
+@lowers("unfold.default")
+def windows(node: Node) -> Value:
+    """The windows along one axis; their elements are a new last axis."""
+    src, shape, size, step = node.value("self"), [*node.shape("self")], node["size"], node["step"]
+    if not shape:
+        return reshape(node, src, node.result_shape)
+    axis = node["dimension"] % len(shape)
+    count = node.result_shape[axis]
+    last = [*node.result_shape[:-1], 1]
+    if not 0 < size <= MOST_PLACES:
+        raise NotLowered(f"windows of {size} elements")
+    places = [part(node.emit, src, axis, at, at + step * (count - 1) + 1, step) for at in range(size)]
+    return lowering.concat(node.emit, [reshape(node, place, last) for place in places], len(shape))
 
 
 @lowers("roll.default")
