@@ -1,9 +1,13 @@
 """Convolutions with a channel in each group, which run as images or with explicit padding where the library is slow."""
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import onegraph as og
+import onegraph.onnx
 from onegraph import reference
 from onegraph.faults.depthwise import FAR_PADS, MOST_PADS, SLOW_ROWS
 
@@ -150,3 +154,45 @@ def test_ops_behind_wide_padding_stay_fused():
 def test_small_images_are_not_copied():
     g = image([FAR, FAR], ([FAR, FAR], [FAR, FAR]), size=(8, 9))
     assert FAR_PADS.reason not in compare(g)
+
+
+VOLUMES = {
+    "as in an X3D": ((1, C, 4, 6, 5), (3, 3, 3), {"pads": [1] * 6}),
+    "strides of the frames": ((1, C, 5, 7, 6), (3, 3, 3), {"pads": [1] * 6, "strides": [1, 2, 2]}),
+    "along time": ((1, C, 6, 3, 2), (5, 1, 1), {"pads": [2, 0, 0, 2, 0, 0]}),
+    "pads of one side, and gaps": ((1, C, 6, 5, 7), (2, 3, 2), {"pads": [3, 0, 1, 1, 2, 0], "dilations": [2, 1, 2]}),
+    "several volumes": ((3, C, 4, 4, 4), (3, 3, 3), {"pads": [1, 1, 1, 0, 1, 1]}),
+    "as large as without padding": ((1, C, 4, 5, 3), (2, 3, 3), {"auto_pad": "SAME_UPPER"}),
+}
+
+
+def volume(shape, window, attrs, groups=C):
+    """A model in the ONNX format with one convolution of volumes, and its inputs."""
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], group=groups, **attrs)
+    known = {"w": drawn(C, shape[1] // groups, *window), "b": drawn(C)}
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims) for name, dims in (("x", shape), ("y", None))
+    ]
+    constants = [numpy_helper.from_array(array, name) for name, array in known.items()]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), {"x": drawn(*shape)}
+
+
+@pytest.mark.parametrize("name", VOLUMES)
+def test_volumes_are_sums_of_frames(name):
+    proto, inputs = volume(*VOLUMES[name])
+    (wanted,) = ReferenceEvaluator(proto).run(None, inputs)
+    g = og.onnx.load(proto)
+    np.testing.assert_allclose(g.compile()(**inputs), wanted, rtol=1e-4, atol=1e-4)
+    assert {len(op.inputs[0].shape) for op in g.ops if op.kind == "Convolution"} == {4}
+
+
+@pytest.mark.parametrize(
+    ("attrs", "groups"), [({"strides": [2, 1, 1]}, C), ({"pads": [1] * 6}, C // 2)], ids=["time has strides", "groups"]
+)
+def test_other_volumes_stay(attrs, groups):
+    proto, inputs = volume((1, C, 4, 5, 3), (3, 3, 3), attrs, groups)
+    (wanted,) = ReferenceEvaluator(proto).run(None, inputs)
+    g = og.onnx.load(proto)
+    np.testing.assert_allclose(g.compile()(**inputs), wanted, rtol=1e-4, atol=1e-4)
+    assert [len(op.inputs[0].shape) for op in g.ops if op.kind == "Convolution"] == [5]

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._util.records import record
 from ..opset.signature import Shape
-from .elementwise import filled, multiply, unary
-from .emitter import Array, Emitter, Value, dtype_of, shape_of
-from .movement import NATIVE
+from .elementwise import add, filled, multiply, unary
+from .emitter import Array, Emitter, Value, dtype_of, numbers, shape_of
+from .movement import NATIVE, padded, part, reshape, transpose
 
 
 @record(frozen=True)
@@ -75,9 +75,44 @@ def convolution(
     emit: Emitter, src: Value, weights: Value, bias: Value | None, window: Window, *, groups: int = 1
 ) -> Value:
     """A convolution of src (N, C, X) with weights (O, I, X)."""
+    if (frames := _of_frames(emit, src, weights, bias, window, groups)) is not None:
+        return frames
     attrs = window.attrs(dilations=[*window.dilations], groups=groups, weights_format="OIX")
     found: Value = emit.op("Convolution", [src, weights, bias], attrs)
     return found
+
+
+def _of_frames(
+    emit: Emitter, src: Value, weights: Value, bias: Value | None, window: Window, groups: int
+) -> Value | None:
+    """A convolution of volumes with a channel in each group, as a sum of convolutions of their frames.
+
+    The library has fast kernels with a channel in each group for images alone. None for other convolutions.
+    """
+    shape = [dim or 0 for dim in shape_of(src) or ()]  # 0 where it is unknown
+    if len(shape) != 5 or 0 in shape or not isinstance(weights, np.ndarray) or window.strides[0] != 1:
+        return None
+    batch, channels, *dims = shape
+    if groups == 1 or not groups == channels == len(weights):
+        return None
+    window = window.settled(dims, weights.shape[2:])
+    depth, apart = weights.shape[2], window.dilations[0]
+    src = transpose(emit, src, (0, 2, 3, 4, 1))
+    src = padded(emit, src, [0, window.begin[0], 0, 0, 0], [0, window.end[0], 0, 0, 0])
+    count = dims[0] + window.begin[0] + window.end[0] - apart * (depth - 1)
+    inner = Window(window.strides[1:], window.begin[1:], window.end[1:], window.dilations[1:])
+    attrs = {**inner.attrs(dilations=[*inner.dilations], groups=groups, weights_format="OIX"), "data_format": "NXC"}
+    total: Value | None = None
+    for place in range(depth):
+        frames = part(emit, src, 1, place * apart, place * apart + count)
+        frames = reshape(emit, frames, numbers(batch * count, *dims[1:], channels))
+        ends = [frames, np.ascontiguousarray(weights[:, :, place]), None if place else bias]
+        found: Value = emit.op("Convolution", ends, attrs)
+        total = found if total is None else add(emit, found, total)
+    assert total is not None
+    sizes = shape_of(total) or ()
+    whole = reshape(emit, total, numbers(batch, count, *(size or 0 for size in sizes[1:])))
+    return transpose(emit, whole, (0, 4, 1, 2, 3))
 
 
 def convolution_transpose(
