@@ -155,9 +155,30 @@ def test_other_places_stay_a_scatter(name):
     assert "ScatterND" in compared(proto, inputs, "OnnxNode")
 
 
-def test_places_outside_of_a_tensor_are_an_error():
+WRONG = {
+    "a place outside": ([[3], [4]], (2, 2), "index"),
+    "too many updates": ([[0], [1]], (3, 2), "shape"),
+    "too few updates": ([[0], [1]], (1, 3), "shape"),
+    "places that are no integers": ([[0.0], [1.0]], (2, 2), "int"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_assignments_are_errors(name):
+    indices, shape, text = WRONG[name]
     node = helper.make_node("ScatterND", ["x", "indices", "updates"], ["y"])
-    inputs = {"x": np.zeros((4, 2), np.float32), "updates": np.zeros((2, 2), np.float32)}
-    proto = model([node], inputs, {"indices": [[3], [4]]}, (4, 2))
-    with pytest.raises(og.OneGraphError, match="4"):
+    inputs = {"x": np.zeros((4, 2), np.float32), "updates": np.zeros(shape, np.float32)}
+    proto = model([node], inputs, {"indices": indices}, (4, 2))
+    with pytest.raises(og.OneGraphError, match=text):
         og.onnx.load(proto).compile()(**inputs)
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"strides": [0, 1]}, {"strides": [1]}, {"pads": [1]}, {"dilations": [-1, 1]}], ids=str
+)
+def test_wrong_blocks_are_errors(attrs):
+    src = np.zeros((1, 4, 9), np.float32)
+    node = helper.make_node("Col2Im", ["x", "image", "block"], ["y"], **attrs)
+    proto = model([node], {"x": src}, {"image": [4, 4], "block": [2, 2]}, (1, 1, 4, 4))
+    with pytest.raises(og.OneGraphError, match=r"Col2Im|OnnxNode"):
+        og.onnx.load(proto).compile()(x=src)

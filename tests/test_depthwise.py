@@ -196,3 +196,14 @@ def test_other_volumes_stay(attrs, groups):
     g = og.onnx.load(proto)
     np.testing.assert_allclose(g.compile()(**inputs), wanted, rtol=1e-4, atol=1e-4)
     assert [len(op.inputs[0].shape) for op in g.ops if op.kind == "Convolution"] == [5]
+
+
+@pytest.mark.parametrize(
+    ("window", "attrs"),
+    [((5, 1, 1), {}), ((2, 1, 1), {"dilations": [0, 1, 1]}), ((2, 1, 1), {"pads": [-1, 0, 0, 0, 0, 0]}), ((2, 1), {})],
+    ids=["a window larger than the volume", "no gap", "a negative pad", "weights of images"],
+)
+def test_wrong_volumes_are_errors(window, attrs):
+    proto, inputs = volume((1, C, 3, 3, 3), window, attrs)
+    with pytest.raises(og.OneGraphError, match=r"Conv|OnnxNode"):
+        og.onnx.load(proto).compile()(**inputs)

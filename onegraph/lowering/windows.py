@@ -95,11 +95,15 @@ def _of_frames(
     batch, channels, *dims = shape
     if groups == 1 or not groups == channels == len(weights):
         return None
+    if len(weights.shape) != 5 or min(window.strides) < 1 or min(window.dilations) < 1:
+        return None
     window = window.settled(dims, weights.shape[2:])
-    depth, apart = weights.shape[2], window.dilations[0]
+    depth, apart, pads = weights.shape[2], window.dilations[0], (*window.begin, *window.end)
+    count = dims[0] + window.begin[0] + window.end[0] - apart * (depth - 1)
+    if count < 1 or not 0 <= min(pads) <= max(pads) <= max(dims):  # the op has better errors
+        return None
     src = transpose(emit, src, (0, 2, 3, 4, 1))
     src = padded(emit, src, [0, window.begin[0], 0, 0, 0], [0, window.end[0], 0, 0, 0])
-    count = dims[0] + window.begin[0] + window.end[0] - apart * (depth - 1)
     inner = Window(window.strides[1:], window.begin[1:], window.end[1:], window.dilations[1:])
     attrs = {**inner.attrs(dilations=[*inner.dilations], groups=groups, weights_format="OIX"), "data_format": "NXC"}
     total: Value | None = None

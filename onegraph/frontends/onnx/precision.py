@@ -135,7 +135,8 @@ def _pools_images(op: Op) -> bool:
 def _constant(array: Array, dtype: DataType) -> Array:
     # A finite number stays finite: a row of scores that a mask of the least f32 hides has a SoftMax.
     limit: Any = ml_dtypes.finfo(dtype.numpy).max  # type: ignore[no-untyped-call]
-    kept = np.where(np.isinf(array), array, np.clip(array, -limit, limit)) if np.abs(array).max() > limit else array
+    is_beyond = np.abs(array).max(initial=0) > limit
+    kept = np.where(np.isinf(array), array, np.clip(array, -limit, limit)) if is_beyond else array
     narrow = kept.astype(dtype.numpy)
     give_back([array])
     return narrow

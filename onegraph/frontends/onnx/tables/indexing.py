@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....lowering.emitter import Array, Value, numbers
+from ....lowering.emitter import Array, Value, numbers, shape_of
 from ....lowering.layout import inverse, moved
 from ....lowering.movement import as_s64, is_replaceable, part, transpose, with_part
 from ....opset.dtypes import DataType
@@ -42,10 +42,13 @@ def scatter(node: Node) -> Value:
 def _with_box(node: Node) -> Value | None:
     """The result of a ScatterND whose places are a box: those of an assignment to slices, as PyTorch exports it."""
     src, indices, updates, shape = node.value(0), node.optional(1), node.value(2), node.shape(0)
-    if not isinstance(indices, np.ndarray) or shape is None or None in shape:
+    if not isinstance(indices, np.ndarray) or indices.dtype.kind != "i" or not shape or None in shape:
         return None
-    box = _box(indices, [dim or 0 for dim in shape])
-    if box is None or not all(is_replaceable(dim or 0, places) for dim, places in zip(shape, box, strict=False)):
+    dims = [dim or 0 for dim in shape]
+    box = _box(indices, dims)
+    if box is None or not all(is_replaceable(dim, places) for dim, places in zip(dims, box, strict=False)):
+        return None
+    if shape_of(updates) != (*map(len, box), *dims[len(box) :]):
         return None
     order = (*range(len(shape)),)
     behind = moved(node.emit, src)
@@ -63,9 +66,9 @@ def _with_box(node: Node) -> Value | None:
 
 def _box(indices: Array, shape: list[int]) -> list[range] | None:
     """The places along each of the first axes, if tuples of indices name all of their combinations in order."""
-    count = indices.shape[-1]
-    if indices.ndim != count + 1 or 0 in indices.shape:
+    if 0 in indices.shape or not 2 <= indices.ndim == indices.shape[-1] + 1 <= len(shape) + 1:
         return None
+    count = indices.shape[-1]
     box = []
     for axis in range(count):
         along = indices[(0,) * axis + (slice(None),) + (0,) * (count - axis - 1) + (axis,)].astype(np.int64)
