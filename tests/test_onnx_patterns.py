@@ -327,6 +327,26 @@ def test_heads_that_share_keys_need_no_copies_of_them(name):
     assert not any("Expand" in part.kinds for part in model_.report().partitions)
 
 
+@pytest.mark.parametrize(
+    "scores", ["a=Mul(p,f) r=Softmax<axis=-1>(a)", "a=Mul(p,e) n=Softmax<axis=-1>(a) i=IsNaN(n) r=Where(i,f,n)"]
+)
+def test_shared_heads_without_scale_or_with_replaced_numbers_keep_their_results(scores):
+    text = "float[1,6,2,4] q, float[1,2,7,4] k, float[1,2,7,4] v"
+    body = (
+        f"{REPEATED} k5=Unsqueeze(k,u) k6=Expand(k5,s) k4=Reshape(k6,h) v5=Unsqueeze(v,u) v6=Expand(v5,s) "
+        "v4=Reshape(v6,h) t=Transpose<perm=[0,1,3,2]>(k4) f=Constant<value_float=0.0>() e=Constant<value_float=0.5>() "
+        f"p=MatMul(q,t) {scores} y=MatMul(r,v4)"
+    )
+    proto = model(([], text, "1,6,2,4", body), opset=20)
+    graph, rng = load(proto), np.random.default_rng(0)
+    feeds = {key: rng.standard_normal(tensor.shape).astype(np.float32) for key, tensor in graph.inputs.items()}
+    if "IsNaN" in scores:
+        feeds["q"][0, 1, 0, 2] = np.nan
+    (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
+    assert not np.isnan(wanted).any()
+    np.testing.assert_allclose(graph.compile()(**feeds), wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_other_repeated_heads_stay_apart():
     body = (
         "s=Constant<value_ints=[1,3,2,7,4]>() h=Constant<value_ints=[1,6,7,4]>() u=Constant<value_ints=[1]>() "

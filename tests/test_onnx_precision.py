@@ -167,6 +167,50 @@ def test_norms_and_attention_are_bf16():
     np.testing.assert_allclose(graph.compile()(**feeds), wanted, rtol=0.03)
 
 
+SIZES = {
+    "the count of a Range": (
+        "z=Constant<value_float=0.0>() o=Constant<value_float=1.0>() d=Div(n,o) y=Range(z,d,o)",
+        1001.0,
+    ),
+    "the root of a sum": ("o=Constant<value_float=0.0>() a=Add(n,o) b=Sqrt(a) y=Floor(b)", 104.0**2 + 1),
+    "the rest of a division": ("o=Constant<value_float=2.5>() a=Add(n,o) y=Mod<fmod=1>(a,o)", 1001.0),
+    "the sine of a power": ("o=Constant<value_float=9.0>() a=Mul(n,o) b=Exp(a) y=Sin(b)", 0.7),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_and_what_they_are_made_of_are_exact(name):
+    body, given = SIZES[name]
+    model = text_model("float n", "?", body)
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    feeds = {"n": np.array(given, np.float32)}
+    (wanted,) = ReferenceEvaluator(model).run(None, feeds)
+    np.testing.assert_allclose(front.load(model, dtype="bf16").compile()(**feeds), wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_the_least_number_of_f32_stays_finite_where_it_is_moved():
+    model = text_model(
+        "float[2,3] x, float[1,3] z",
+        "2,3",
+        "m=Constant<value_float=-3.4028235e38>() s=Constant<value_ints=[1,3]>() e=Expand(m,s) c=Concat<axis=0>(e,z) "
+        "b=Add(x,c) y=Softmax(b)",
+    )
+    feeds = {"x": np.ones((2, 3), np.float32), "z": np.zeros((1, 3), np.float32)}
+    np.testing.assert_allclose(front.load(model, dtype="bf16").compile()(**feeds), 1 / 3, rtol=0.01)
+
+
+def test_large_tables_are_not_copied():
+    table = np.ones((1 << 12, 1 << 11), np.float32)
+    model = text_model("int64[2] i", "2,2048", "y=Gather(t,i)")
+    model.graph.initializer.append(numpy_helper.from_array(table, "t"))
+    graph = front.load(model, dtype="bf16")
+    (gather,) = [op for op in graph.ops if op.kind == "Gather"]
+    plain = front.load(model)
+    assert gather.inputs[0].dtype is og.f32
+    assert not gather.inputs[0].value.flags.owndata or gather.inputs[0].value is plain.ops[0].inputs[0].value
+
+
 def test_the_least_number_of_f32_stays_finite():
     model = text_model(
         "float[2,3] x, float[3,3] w",

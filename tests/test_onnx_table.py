@@ -466,6 +466,9 @@ CASES = {
     "GatherND": lambda draw: Case([draw.floats(3, 4, 2), draw.integers(5, draw.size(1, 2), low=0, high=3)]),
     "ScatterElements": lambda draw: elements(draw, updates=True),
     "Scatter": lambda draw: Case([draw.floats(3, 2), ints(2, 0).reshape(1, 2), draw.floats(1, 2)], opset=10),
+    "Col2Im": lambda draw: Case(
+        [draw.floats(2, 6, 12), ints(6, 5), ints(2, 3)], {"strides": [2, 1], "pads": [1, 0, 0, 1]}, known=(1, 2)
+    ),
     "ScatterND": lambda draw: Case([draw.floats(4, 3), ints(2, 0).reshape(2, 1), draw.floats(2, 3)]),
     "OneHot": lambda draw: Case([ints(0, 2, -1), ints(3), np.array([0, 5], np.float32)], {"axis": draw.one(0, -1)}),
     "TopK": top_k,

@@ -95,3 +95,10 @@ def test_others_are_made_of_other_ops(case):
     found = model(x=src, gamma=factors) if gamma else model(x=src)
     np.testing.assert_allclose(found, normalized(src, factors if gamma else None, 1, 1e-3), rtol=1e-3, atol=1e-5)
     assert "kernel" not in executors(model)
+
+
+@pytest.mark.parametrize(("shape", "gamma"), [((3, 0), None), ((0, 5), (5,)), ((0, 4), (1,))], ids=str)
+def test_empty_tensors(shape, gamma):
+    model = compiled("f32", shape, 1, None if gamma is None else ("f32", gamma))
+    given = {"x": np.zeros(shape, np.float32)} | ({} if gamma is None else {"gamma": np.ones(gamma, np.float32)})
+    assert model(**given).shape == shape

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import prod
 from operator import gt, mul, sub
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from ..faults.vectors import SLOW_VECTORS
 from ..ir.op import schema_of
 from ..opset.editions.registry import HOST, base_of
-from ..opset.ops.normalization import begin_axis
 from ..opset.schema import Call
 from .codes import PLAIN, coding, numbers_of
 from .growing_concats import factor_and_shift, is_scaling
@@ -29,6 +27,7 @@ from .lowered import Lowered, Step, Value, dense_of
 from .notes import Note
 from .pointwise import code_of
 from .report import nbytes
+from .rewrites.norms import rms_norm_width
 from .schedule import Schedule
 from .shared_constants import derived
 from .window_products import Windows, windows_of
@@ -127,13 +126,15 @@ class OwnKernels:
 
     def _add_rms_norm(self, step: Step, reason: str) -> bool:
         schedule = self._schedule
+        types = [None if tensor is None else tensor.type for tensor in step.op.inputs]
+        call = Call(base_of(schema_of(step.op)), step.op.attrs, types, len(step.op.outputs))
+        width = rms_norm_width(call)
+        if width is None:
+            return False
         schedule.take_back(step.outputs)
         given, (wanted,) = [self._values[number] for number in step.inputs], [self._values[n] for n in step.outputs]
         ins = [value if value.dense else self._values[schedule.dense_copy(value)] for value in given]
         out = wanted if wanted.dense else schedule.new_value(wanted, dense_of(wanted.shape))
-        types = [None if tensor is None else tensor.type for tensor in step.op.inputs]
-        call = Call(base_of(schema_of(step.op)), step.op.attrs, types, len(step.op.outputs))
-        width = prod(wanted.shape[begin_axis(call) :])
         made = compiled_rms_norm(ins, out, width, call.f32("epsilon"))
         schedule.add_own(made, ins, [out], (), schedule.note("kernel", step, reason))
         if out is not wanted:

@@ -40,16 +40,19 @@ def binary(call: Call) -> Form | None:
     alike = parts.type(0).dtype is parts.type(1).dtype is result.dtype
     if not alike or math.prod(shape) < MIN_ELEMENTS:
         return None
+    note = "the first operand is broadcast, for which the library has a reference kernel only"
+    if not first and not second and (copied := _with_copies(parts, kind, shape)) is not None:
+        return parts.form(copied, note=note)
     ends = [_widened(parts, index, shape) for index in (0, 1)]
     if first or (second and kind in EXCHANGED):
         if ends == [0, 1]:
             return None
-        note = "an operand along every other axis has a reference kernel only, unless it is widened"
-        return parts.form(parts.add(kind, *(ends if first else reversed(ends))), note=note)
+        widened = "an operand along every other axis has a reference kernel only, unless it is widened"
+        return parts.form(parts.add(kind, *(ends if first else reversed(ends))), note=widened)
     if not second:
-        found = _both_widened(parts, kind, shape, ends)
-        if found is None:
+        if math.prod(shape) > MAX_ONES:
             return None
+        found = parts.add(kind, _times(parts, np.ones(shape, _numpy(parts, 0)), ends[0]), ends[1])
     elif kind in SYMMETRIC:
         found = parts.add(kind, 1, ends[0])
     elif kind == "Subtract":
@@ -57,25 +60,22 @@ def binary(call: Call) -> Form | None:
         found = parts.add("Add", parts.add("Multiply", 1, minus), ends[0])
     else:
         found = divide(parts, ends[0], 1)
-    note = "the first operand is broadcast, for which the library has a reference kernel only"
     return parts.form(found, note=note)
 
 
-def _both_widened(parts: Parts, kind: str, shape: Dims, ends: list[Source]) -> int | None:
-    """Add the op with one operand in the shape of the result, where neither has it; None if that takes much memory."""
+def _with_copies(parts: Parts, kind: str, shape: Dims) -> int | None:
+    """Add the op with copies of one of two operands that are both broadcast; None if ones take less time or memory."""
     copies = [_copies(shape, parts.shape(index)) for index in (0, 1)]
-    if math.prod(shape) >= MIN_COPIED and min(copies) <= MAX_COPIES:
-        if copies[0] <= copies[1] or kind == "Divide":
-            if copies[0] <= MAX_COPIES:
-                return parts.add(kind, _repeated(parts, 0, shape), ends[1])
-        elif kind == "Subtract":
-            minus = np.full((1,) * len(parts.shape(1)), -1, _numpy(parts, 1))
-            return parts.add("Add", _repeated(parts, parts.add("Multiply", 1, minus), shape), ends[0])
-        else:
-            return parts.add(kind, _repeated(parts, 1, shape), ends[0])
-    if math.prod(shape) > MAX_ONES:
+    if math.prod(shape) < MIN_COPIED or min(copies) > MAX_COPIES:
         return None
-    return parts.add(kind, _times(parts, np.ones(shape, _numpy(parts, 0)), ends[0]), ends[1])
+    if copies[0] <= copies[1] or kind == "Divide":
+        if copies[0] > MAX_COPIES:
+            return None
+        return parts.add(kind, _repeated(parts, 0, shape), _widened(parts, 1, shape))
+    source: Source = 1
+    if kind == "Subtract":
+        kind, source = "Add", parts.add("Multiply", 1, np.full((1,) * len(parts.shape(1)), -1, _numpy(parts, 1)))
+    return parts.add(kind, _repeated(parts, source, shape), _widened(parts, 0, shape))
 
 
 def _copies(result: Dims, operand: Dims) -> float:

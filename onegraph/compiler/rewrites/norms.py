@@ -127,7 +127,13 @@ def rms_norm(call: Call) -> Form:
     if len(inputs) > 1:
         dst = parts.add("Multiply", dst, inputs[1])
     found = parts.form(dst, note="from other ops: the library has no such RMSNorm")
-    width, gamma = math.prod(shape[begin:]), call.input("gamma")
-    is_row = gamma is None or known_dims(gamma.shape) == shape[begin:]
     slow = "in one pass by onegraph: the library has no RMSNorm"
-    return replace(found, slow=slow) if is_row and 0 < width <= WIDEST_ROW else found
+    return found if rms_norm_width(call) is None else replace(found, slow=slow)
+
+
+def rms_norm_width(call: Call) -> int | None:
+    """The elements of a row of an RMSNorm that the kernel of the package takes; None for others."""
+    shape, gamma = known_dims(call.shape("src")), call.input("gamma")
+    row = shape[begin_axis(call) :]
+    is_row = gamma is None or known_dims(gamma.shape) == row
+    return math.prod(row) if is_row and 0 not in shape and math.prod(row) <= WIDEST_ROW else None

@@ -24,7 +24,7 @@ NARROW = frozenset(
         *("LeakyReLU", "ReLU", "Sigmoid", "Tanh", "Elu", "Divide", "Interpolate", "Select", "RMSNorm", "Attention"),
     ]
 )
-# What moves numbers keeps the data type of its first input.
+# What moves numbers keeps the data type of its first input, and Concat takes the narrow one of several.
 MOVES = frozenset(
     [
         *(
@@ -44,11 +44,27 @@ MOVES = frozenset(
 # Parameters stay in f32: the first input alone is narrow.
 FIRST_ALONE = frozenset(["LayerNorm", "GroupNorm", "BatchNormInference", "RMSNorm"])
 TYPED = frozenset(["SoftMax", "LogSoftmax"])
-# From places and angles, an error grows without bound: what they are computed of stays in f32.
-EXACT = frozenset(["Floor", "Ceil", "Round", "Sin", "Cos", "Tan"])
+LARGEST_MASK = 1 << 22  # elements
+# From places, angles and sizes, an error grows without bound: what they are computed of stays in f32.
+EXACT = frozenset(["Floor", "Ceil", "Round", "Sin", "Cos", "Tan", "Mod", "Range", "OnnxNode"])
 # Their results are no floats either, but do not depend on how exact a number is.
 COARSE = frozenset(["Shape", "Size", "IsNaN", "IsInf", "Quantize", "DynamicQuantize"])
-PASSES = MOVES | {"Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "Clamp", "Select"}
+PASSES = MOVES | {
+    *("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "Clamp", "Select", "SquaredDifference", "Abs"),
+    *(
+        "Exp",
+        "Log",
+        "Sqrt",
+        "Square",
+        "Pow",
+        "Reciprocal",
+        "ReduceSum",
+        "ReduceMean",
+        "ReduceMax",
+        "ReduceMin",
+        "CumSum",
+    ),
+}
 
 
 def narrowed(graph: Graph) -> Graph:
@@ -66,9 +82,10 @@ def narrowed(graph: Graph) -> Graph:
         if tensor.dtype is not DataType.f32:
             return value
         if (tensor.id, dtype) not in casts:
-            casts[tensor.id, dtype] = (
-                _constant(value, dtype) if isinstance(value, np.ndarray) else cast(emit, value, dtype)
-            )
+            if isinstance(value, np.ndarray) and tensor.id not in exact:
+                casts[tensor.id, dtype] = _constant(value, dtype)
+            else:
+                casts[tensor.id, dtype] = cast(emit, value, dtype)
         return casts[tensor.id, dtype]
 
     exact = _exact(graph)
@@ -110,7 +127,7 @@ def _exact(graph: Graph) -> set[int]:
 def _passes(op: Op) -> bool:
     """Whether an op takes over the error of its inputs as it is; a product without a sum, as of angles, does."""
     shape = op.inputs[0].shape if op.inputs and op.inputs[0] is not None else None
-    depth = None if not shape else shape[-2 if op.attrs.get("transpose_a") else -1]
+    depth = None if not shape else shape[-2 if op.attrs.get("transpose_a") and len(shape) > 1 else -1]
     return op.kind in PASSES or (op.kind == "MatMul" and depth == 1)
 
 
@@ -119,9 +136,9 @@ def _dtype(op: Op, values: Mapping[int, Value], exact: Collection[int]) -> DataT
     if op.outputs[0].dtype is not DataType.f32 or op.outputs[0].id in exact:
         return DataType.f32
     if op.kind in MOVES:
-        src = op.inputs[0]
-        known = values.get(src.id) if src is not None else None
-        return DataType.f32 if known is None else dtype_of(known)
+        sources = op.inputs if op.kind == "Concat" else op.inputs[:1]
+        known = {dtype_of(values[one.id]) for one in sources if one is not None and one.id in values}
+        return DataType.bf16 if DataType.bf16 in known else DataType.f32
     return DataType.bf16 if op.kind in NARROW or _pools_images(op) else DataType.f32
 
 
@@ -133,10 +150,17 @@ def _pools_images(op: Op) -> bool:
 
 
 def _constant(array: Array, dtype: DataType) -> Array:
-    # A finite number stays finite: a row of scores that a mask of the least f32 hides has a SoftMax.
-    limit: Any = ml_dtypes.finfo(dtype.numpy).max  # type: ignore[no-untyped-call]
-    is_beyond = np.abs(array).max(initial=0) > limit
-    kept = np.where(np.isinf(array), array, np.clip(array, -limit, limit)) if is_beyond else array
-    narrow = kept.astype(dtype.numpy)
+    """A known f32 array in a data type. A finite number stays finite in bf16, where a later op may cast it.
+
+    So a row of scores that a mask of the least f32 hides has a SoftMax.
+    """
+    limit: Any = ml_dtypes.finfo(DataType.bf16.numpy).max  # type: ignore[no-untyped-call]
+    if dtype is DataType.f32 and array.size > LARGEST_MASK:
+        return array
+    if np.fmax.reduce(np.abs(array), axis=None, initial=0) > limit:
+        array = np.where(np.isinf(array), array, np.clip(array, -limit, limit))
+    if dtype is DataType.f32:
+        return array
+    narrow = array.astype(dtype.numpy)
     give_back([array])
     return narrow

@@ -48,9 +48,8 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
         own_key, own_value = shared if shared[0][1] == shared[1][1] else ((key, 1), (value, 1))
         if is_tiled(query, key, masking):
             return in_tiles(emit, query, own_key[0], own_value[0], scale=scale, masking=masking)[0]
-        if own_key[1] > 1:
-            # Where a mask hides all keys, the model computes NaN.
-            whole = Masking(mask, open=replaced is None)
+        if own_key[1] > 1 and replaced is None and scale:
+            whole = Masking(mask, open=True)  # where a mask hides all keys, the model computes NaN
             return in_fusions(emit, query, own_key[0], own_value[0], scale=scale, masking=whole).output
     return None
 
