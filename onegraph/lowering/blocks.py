@@ -82,7 +82,5 @@ def _interleaved(emit: Emitter, parts: Sequence[Value], image: Sequence[int], wi
     whole = [size * step for size, step in zip(grid, strides, strict=True)]
     found = reshape(emit, transpose(emit, found, order), numbers(batch, channels, *whole))
     for axis, size in enumerate(image):
-        start = window.begin[axis]
-        if (start, start + size) != (0, whole[axis]):
-            found = part(emit, found, axis + 2, start, start + size)
+        found = part(emit, found, axis + 2, window.begin[axis], window.begin[axis] + size)
     return found

@@ -49,7 +49,8 @@ class Form:
 
     Values are numbered: first the ``n_inputs`` inputs of the op in the base vocabulary, absent ones counted, then the
     results of the parts in order. ``results`` are the numbers of the op's outputs. ``note`` says what was rewritten and
-    why; it is empty if the library gets the op itself. ``slow`` says why numpy is faster; it is empty if it is not.
+    why; it is empty if the library gets the op itself. ``slow`` says why numpy, or a kernel of the package, is faster;
+    it is empty if neither is.
     """
 
     parts: tuple[Part, ...]

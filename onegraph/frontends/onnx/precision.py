@@ -27,18 +27,8 @@ NARROW = frozenset(
 # What moves numbers keeps the data type of its first input, and Concat takes the narrow one of several.
 MOVES = frozenset(
     [
-        *(
-            "Concat",
-            "StaticReshape",
-            "StaticTranspose",
-            "Slice",
-            "Reshape",
-            "Transpose",
-            "Squeeze",
-            "Unsqueeze",
-            "Expand",
-        ),
-        *("Flatten", "Gather", "GatherElements", "GatherND", "Tile", "Pad"),
+        *("Concat", "StaticReshape", "StaticTranspose", "Slice", "Reshape", "Transpose", "Squeeze", "Unsqueeze"),
+        *("Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Tile", "Pad"),
     ]
 )
 # Parameters stay in f32: the first input alone is narrow.
@@ -51,19 +41,8 @@ EXACT = frozenset(["Floor", "Ceil", "Round", "Sin", "Cos", "Tan", "Mod", "Range"
 COARSE = frozenset(["Shape", "Size", "IsNaN", "IsInf", "Quantize", "DynamicQuantize"])
 PASSES = MOVES | {
     *("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "Clamp", "Select", "SquaredDifference", "Abs"),
-    *(
-        "Exp",
-        "Log",
-        "Sqrt",
-        "Square",
-        "Pow",
-        "Reciprocal",
-        "ReduceSum",
-        "ReduceMean",
-        "ReduceMax",
-        "ReduceMin",
-        "CumSum",
-    ),
+    *("Exp", "Log", "Sqrt", "Square", "Pow", "Reciprocal"),
+    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "CumSum"),
 }
 
 
