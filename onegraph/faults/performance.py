@@ -62,32 +62,47 @@ def one_number_for_each_colour(g: DataGraph) -> LogicalTensor:
 
 
 class Product(NamedTuple):
-    """A MatMul: the shapes of its operands, whether the second one is transposed, and whether it is a constant."""
+    """A MatMul whose first operand is not transposed.
+
+    Attributes:
+        first, second: the shapes of its operands.
+        transposed: whether the second one is transposed.
+        constant: whether the second one is a constant.
+        avx512: whether the library may use AVX-512, for which alone its kernel reads rows as they lie.
+    """
 
     first: Dims
     second: Dims
     transposed: bool
     constant: bool
+    avx512: bool = True
 
 
-FEW_ROWS = 512  # with more rows, the reorder takes little of the time
+# With more rows, the reorder takes little of the time, and rows that lie far apart are slower to read.
+FEW_TURNED_ROWS, FEW_ROWS = 512, 256
+LONG_ROW = 1 << 14  # elements; the library does not reorder a matrix of longer rows for a handful of vectors
+HANDFUL = 16
 
 
 def _reorders_weights(product: Product) -> bool:
     """Whether the reorder of weights takes long beside the product."""
-    is_matrix = len(product.first) == len(product.second) == 2
-    return is_matrix and product.transposed and not product.constant and 0 < product.first[0] <= FEW_ROWS
+    if product.constant or not len(product.first) == len(product.second) == 2:
+        return False
+    rows, columns = product.first[0], product.second[1]
+    if product.transposed:
+        return 0 < rows <= FEW_TURNED_ROWS
+    return product.avx512 and 0 < rows <= FEW_ROWS and (rows >= HANDFUL or columns <= LONG_ROW)
 
 
 WEIGHTS = Faults[Product]()
 SLOW_WEIGHTS = WEIGHTS.add(
     "slow_weights",
     "MatMul",
-    "transpose_b",
+    "",
     SLOW,
     _reorders_weights,
     {(3, 2): "slow", (3, 6): "right", (3, 13): "right"},
-    "A MatMul of few rows copies a transposed matrix that is no constant into its own layout in every run",
+    "A MatMul of few rows copies a matrix that is no constant into its own layout in every run",
     "the same op on four axes, where it reads the matrix as it lies in memory",
 )
 
@@ -95,6 +110,11 @@ SLOW_WEIGHTS = WEIGHTS.add(
 @SLOW_WEIGHTS.example({(3, 2): "right"})
 def row_times_transposed_matrix(g: DataGraph) -> LogicalTensor:
     return g.matmul(g.input("x", "f32", (1, 64)), g.input("w", "f32", (32, 64)), transpose_b=True)
+
+
+@SLOW_WEIGHTS.example({(3, 2): "right"})
+def row_times_matrix(g: DataGraph) -> LogicalTensor:
+    return g.matmul(g.input("x", "f32", (1, 64)), g.input("w", "f32", (64, 32)))
 
 
 # Biases --------------------------------------------------------------------------------------------------------------
