@@ -1,7 +1,11 @@
 """Elementwise ops that run together: exact numbers, and which ops are joined."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph.capi.settings import has_avx512
@@ -53,6 +57,56 @@ def test_joined_update_is_rounded_op_by_op(shape, gradient, level, monkeypatch):
     (part,) = model.report().partitions
     assert part.executor == "kernel"
     assert len(part.names) == len(g.ops)
+
+
+BINARY = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "squared_difference": lambda a, b: (a - b) * (a - b),
+}
+UNARY = {"square": np.square, "sqrt": np.sqrt}
+
+
+@st.composite
+def updates(draw):
+    """Ops on p, m, v, x and a number, each with the places of its operands, and the new values of p, m and v."""
+    ops = [(draw(st.sampled_from([*BINARY])), place, 3 if place == 0 else 4 + place) for place in range(3)]
+    for _ in range(draw(st.integers(0, 12))):
+        kind = draw(st.sampled_from([*BINARY, *UNARY]))
+        first = draw(st.sampled_from([place for place in range(5 + len(ops)) if place != 4]))
+        operands = [first, draw(st.integers(0, 4 + len(ops)))] if kind in BINARY else [first]
+        ops.append((kind, *draw(st.permutations(operands))))
+    results = draw(st.permutations([5 + place for place in range(len(ops))]))[:3]
+    return ops, results
+
+
+@settings(max_examples=60, deadline=None)
+@given(updates(), st.sampled_from([2, 15, 127, 128, 129, 256, 700, 4097]), st.sampled_from([0, 1, 2]))
+def test_any_update_is_rounded_op_by_op_and_reads_the_old_values(update, size, level):
+    ops, results = update
+    rng = np.random.default_rng(size)
+    first = {name: rng.uniform(0.5, 2, size).astype(np.float32) for name in "pmv"}
+    x = rng.standard_normal(size).astype(np.float32)
+    g = og.Graph()
+    nodes = [*(g.variable(name, array) for name, array in first.items()), g.input("x", "f32", (size,))]
+    nodes.append(g.constant(np.full(1, 0.75, np.float32)))
+    for kind, *operands in ops:
+        nodes.append(getattr(g, kind)(*(nodes[place] for place in operands)))
+    for variable, place in zip(nodes, results, strict=False):
+        g.assign(variable, nodes[place])
+    with patch.object(kernels, "LEVEL", level):
+        model = g.compile()
+    for _ in range(2):
+        model(x=x)
+        values = [first["p"], first["m"], first["v"], x, np.float32(0.75)]
+        with np.errstate(all="ignore"):
+            for kind, *operands in ops:
+                values.append((BINARY | UNARY)[kind](*(values[place] for place in operands)))
+        first = {name: values[place] for name, place in zip("pmv", results, strict=True)}
+        for name, wanted in first.items():
+            np.testing.assert_array_equal(model.variables[name], wanted)
 
 
 def test_result_can_be_narrow():

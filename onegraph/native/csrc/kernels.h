@@ -54,10 +54,18 @@ private:
     std::size_t copied_; // bytes of a row if rows are only copied, otherwise 0
 };
 
+// An elementwise op in f32 on registers. The first operand, or the second one of an op whose kind says so, may be the
+// result of the op before, which lies in vectors still.
+struct PointwiseStage {
+    int kind;
+    std::size_t result, first, second;
+    bool loads, stores; // whether the first operand is read from its register, and the result written
+};
+
 // Several elementwise ops on dense tensors of one size, on single numbers and on rows along the last axis, which reads and
 // writes memory once.
 //
-// The ops are computed in f32 on blocks that stay in the first cache. The code begins with the highest instruction set, as
+// The ops are computed in f32 on blocks that stay in the first cache, and chains of ops in vectors. The code begins with the highest instruction set, as
 // that of attention. An op is four numbers: its kind, the register of its result, and those of its operands; an op with one
 // operand repeats it. The first registers are the tensors, inputs first.
 // A result may share memory with an input at the same elements.
@@ -70,13 +78,10 @@ public:
     void run(void *const *addresses, int threads) const override;
 
 private:
-    struct Instruction {
-        int kind;
-        std::size_t result, first, second;
-    };
     struct Tensor {
         dnnl_data_type_t type;
         bool is_single, is_row;
+        std::size_t last_use; // of an input, the last op that reads it; of a result, the op that makes it
     };
 
     void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
@@ -84,7 +89,7 @@ private:
     std::size_t n_inputs_, n_registers_, total_ = 1;
     std::size_t row_ = 0, piece_; // elements of the inputs that are rows, and of a block
     std::vector<Tensor> tensors_;
-    std::vector<Instruction> instructions_;
+    std::vector<PointwiseStage> stages_;
     int level_;
     bool is_large_; // whether the results are written past the caches
 };

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <stdexcept>
 
 #include "shares.h"
@@ -87,65 +89,186 @@ ONEGRAPH_AVX512 void gate_avx512(float *result, Operand values, const float *sou
 
 const float ONE = 1;
 
-// Computes one op; writes up to LANES - 1 elements more than `count`. Each op is rounded by itself.
-void apply_portable(int kind, float *result, Operand a, Operand b, std::size_t count) {
-    const auto on = [&](auto function) {
-        for (std::size_t i = 0; i < count; i += LANES, a.elements += LANES * a.step, b.elements += LANES * b.step)
-            for (std::size_t j = 0; j < std::min(LANES, count - i); j++)
-                result[i + j] = function(a.elements[j], b.elements[j]);
-    };
-    switch (kind) {
-        case onegraph_op_add: return on([](float x, float y) { return x + y; });
-        case onegraph_op_subtract: return on([](float x, float y) { return x - y; });
-        case onegraph_op_multiply: return on([](float x, float y) { return x * y; });
-        case onegraph_op_divide: return on([](float x, float y) { return x / y; });
-        case onegraph_op_squared_difference: return on([](float x, float y) { return (x - y) * (x - y); });
-        case onegraph_op_square: return on([](float x, float) { return x * x; });
-        case onegraph_op_sqrt: return on([](float x, float) { return std::sqrt(x); });
-        case onegraph_op_sigmoid: return gate_portable(result, {&ONE, 0}, a.elements, count);
-        case onegraph_op_gate: return gate_portable(result, a, b.elements, count);
-        default: return on([](float x, float) { return x; });
+// Kinds of ops whose second operand is held: those of onegraph_op_subtract, onegraph_op_divide and onegraph_op_gate.
+enum { SUBTRACT_FROM = onegraph_op_gate + 1, DIVIDE_INTO, GATE_BY };
+
+// Four numbers for CPUs without AVX2.
+struct Four {
+    float numbers[4];
+};
+
+Four four_loadu_ps(const float *source) {
+    Four found;
+    std::memcpy(&found, source, sizeof found);
+    return found;
+}
+
+void four_storeu_ps(float *target, Four numbers) {
+    std::memcpy(target, &numbers, sizeof numbers);
+}
+
+template <typename Function>
+Four four_each(Four a, Four b, Function function) {
+    for (int i = 0; i < 4; i++)
+        a.numbers[i] = function(a.numbers[i], b.numbers[i]);
+    return a;
+}
+
+Four four_add_ps(Four a, Four b) {
+    return four_each(a, b, [](float x, float y) { return x + y; });
+}
+
+Four four_sub_ps(Four a, Four b) {
+    return four_each(a, b, [](float x, float y) { return x - y; });
+}
+
+Four four_mul_ps(Four a, Four b) {
+    return four_each(a, b, [](float x, float y) { return x * y; });
+}
+
+Four four_div_ps(Four a, Four b) {
+    return four_each(a, b, [](float x, float y) { return x / y; });
+}
+
+Four four_sqrt_ps(Four a) {
+    return four_each(a, a, [](float x, float) { return std::sqrt(x); });
+}
+
+// Computes the held vectors anew, of themselves, `held`, and of vectors of the second operand, `other`.
+#define ONEGRAPH_EACH(PREFIX, WIDTH, HELD, COMPUTED) \
+    for (std::size_t j = 0; j < (HELD); j++) { \
+        const auto held = vectors[j], other = PREFIX##_loadu_ps(at(one.second) + j * (WIDTH) * registers[one.second].step); \
+        static_cast<void>(other); \
+        vectors[j] = COMPUTED; \
+    } \
+    break
+// Computes all ops on the elements from `i` on, `HELD` vectors of `WIDTH` elements at once, by the functions that begin
+// with `PREFIX`. Each op is rounded by itself.
+#define ONEGRAPH_COMPUTE(PREFIX, VECTOR, WIDTH, HELD, GATE) \
+    for (; i + ((HELD) == 1 ? 1 : (HELD) * (WIDTH)) <= count; i += (HELD) * (WIDTH)) { \
+        VECTOR vectors[HELD]; \
+        alignas(64) float spilled[(HELD) * (WIDTH)]; \
+        const auto at = [&](std::size_t number) { return registers[number].elements + i * registers[number].step; }; \
+        for (const PointwiseStage *stage = stages; stage != end; stage++) { \
+            const PointwiseStage &one = *stage; \
+            if (one.loads) \
+                for (std::size_t j = 0; j < (HELD); j++) \
+                    vectors[j] = PREFIX##_loadu_ps(at(one.first) + j * (WIDTH) * registers[one.first].step); \
+            switch (one.kind) { \
+                case onegraph_op_add: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_add_ps(held, other)); \
+                case onegraph_op_subtract: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_sub_ps(held, other)); \
+                case SUBTRACT_FROM: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_sub_ps(other, held)); \
+                case onegraph_op_multiply: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_mul_ps(held, other)); \
+                case onegraph_op_divide: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_div_ps(held, other)); \
+                case DIVIDE_INTO: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_div_ps(other, held)); \
+                case onegraph_op_squared_difference: \
+                    ONEGRAPH_EACH(PREFIX, WIDTH, HELD, \
+                            PREFIX##_mul_ps(PREFIX##_sub_ps(held, other), PREFIX##_sub_ps(held, other))); \
+                case onegraph_op_square: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_mul_ps(held, held)); \
+                case onegraph_op_sqrt: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_sqrt_ps(held)); \
+                case onegraph_op_sigmoid: \
+                case onegraph_op_gate: \
+                case GATE_BY: \
+                    for (std::size_t j = 0; j < (HELD); j++) \
+                        PREFIX##_storeu_ps(spilled + j * (WIDTH), vectors[j]); \
+                    if (one.kind == onegraph_op_gate) \
+                        GATE(spilled, {spilled, 1}, at(one.second), (HELD) * (WIDTH)); \
+                    else if (one.kind == GATE_BY) \
+                        GATE(spilled, {at(one.second), registers[one.second].step}, spilled, (HELD) * (WIDTH)); \
+                    else \
+                        GATE(spilled, {&ONE, 0}, spilled, (HELD) * (WIDTH)); \
+                    for (std::size_t j = 0; j < (HELD); j++) \
+                        vectors[j] = PREFIX##_loadu_ps(spilled + j * (WIDTH)); \
+                    break; \
+                default: break; \
+            } \
+            if (one.stores) \
+                for (std::size_t j = 0; j < (HELD); j++) \
+                    PREFIX##_storeu_ps(targets[one.result] + i + j * (WIDTH), vectors[j]); \
+        } \
     }
+
+
+using Compute = void (*)(const PointwiseStage *, const PointwiseStage *, const Operand *, float *const *, std::size_t);
+
+// Computes all ops of `stages` on `count` elements; writes up to LANES - 1 elements more.
+void compute_portable(const PointwiseStage *stages, const PointwiseStage *end, const Operand *registers,
+        float *const *targets, std::size_t count) {
+    std::size_t i = 0;
+    ONEGRAPH_COMPUTE(four, Four, 4, 4, gate_portable)
+    ONEGRAPH_COMPUTE(four, Four, 4, 1, gate_portable)
 }
 
 #if defined(__x86_64__)
-// The same for whole vectors of `WIDTH` elements, by the functions that begin with `PREFIX`.
-#define ONEGRAPH_EACH(PREFIX, WIDTH, COMPUTED) \
-    for (std::size_t i = 0; i < count; i += WIDTH, a.elements += WIDTH * a.step, b.elements += WIDTH * b.step) { \
-        const auto x = PREFIX##_loadu_ps(a.elements), y = PREFIX##_loadu_ps(b.elements); \
-        static_cast<void>(y); \
-        PREFIX##_storeu_ps(result + i, COMPUTED); \
-    } \
-    return
-#define ONEGRAPH_APPLY(PREFIX, WIDTH, GATE) \
-    switch (kind) { \
-        case onegraph_op_add: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_add_ps(x, y)); \
-        case onegraph_op_subtract: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_sub_ps(x, y)); \
-        case onegraph_op_multiply: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_mul_ps(x, y)); \
-        case onegraph_op_divide: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_div_ps(x, y)); \
-        case onegraph_op_squared_difference: \
-            ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_mul_ps(PREFIX##_sub_ps(x, y), PREFIX##_sub_ps(x, y))); \
-        case onegraph_op_square: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_mul_ps(x, x)); \
-        case onegraph_op_sqrt: ONEGRAPH_EACH(PREFIX, WIDTH, PREFIX##_sqrt_ps(x)); \
-        case onegraph_op_sigmoid: return GATE(result, {&ONE, 0}, a.elements, count); \
-        case onegraph_op_gate: return GATE(result, a, b.elements, count); \
-        default: ONEGRAPH_EACH(PREFIX, WIDTH, x); \
-    }
-
-ONEGRAPH_AVX2 void apply_avx2(int kind, float *result, Operand a, Operand b, std::size_t count) {
-    ONEGRAPH_APPLY(_mm256, 8, gate_avx2)
+ONEGRAPH_AVX2 void compute_avx2(const PointwiseStage *stages, const PointwiseStage *end, const Operand *registers,
+        float *const *targets, std::size_t count) {
+    std::size_t i = 0;
+    ONEGRAPH_COMPUTE(_mm256, __m256, 8, 8, gate_avx2)
+    ONEGRAPH_COMPUTE(_mm256, __m256, 8, 1, gate_avx2)
 }
 
-ONEGRAPH_AVX512 void apply_avx512(int kind, float *result, Operand a, Operand b, std::size_t count) {
-    ONEGRAPH_APPLY(_mm512, 16, gate_avx512)
+ONEGRAPH_AVX512 void compute_avx512(const PointwiseStage *stages, const PointwiseStage *end, const Operand *registers,
+        float *const *targets, std::size_t count) {
+    std::size_t i = 0;
+    ONEGRAPH_COMPUTE(_mm512, __m512, 16, 8, gate_avx512)
+    ONEGRAPH_COMPUTE(_mm512, __m512, 16, 1, gate_avx512)
 }
-#undef ONEGRAPH_APPLY
-#undef ONEGRAPH_EACH
 #else
-const auto apply_avx2 = apply_portable, apply_avx512 = apply_portable;
+const auto compute_avx2 = compute_portable, compute_avx512 = compute_portable;
 #endif
+#undef ONEGRAPH_COMPUTE
+#undef ONEGRAPH_EACH
 
-using Apply = void (*)(int, float *, Operand, Operand, std::size_t);
+bool is_unary(int kind) {
+    return kind == onegraph_op_square || kind == onegraph_op_sqrt || kind == onegraph_op_sigmoid
+            || kind == onegraph_op_copy;
+}
+
+// The op with its second operand held; 0 if there is none.
+int turned(int kind) {
+    switch (kind) {
+        case onegraph_op_add:
+        case onegraph_op_multiply:
+        case onegraph_op_squared_difference: return kind;
+        case onegraph_op_subtract: return SUBTRACT_FROM;
+        case onegraph_op_divide: return DIVIDE_INTO;
+        case onegraph_op_gate: return GATE_BY;
+        default: return 0;
+    }
+}
+
+// The ops in an order in which most of them compute with the result of the one before.
+std::vector<PointwiseStage> in_chains(const std::vector<PointwiseStage> &ops, std::size_t n_tensors) {
+    std::map<std::size_t, std::size_t> maker;
+    for (std::size_t i = 0; i < ops.size(); i++)
+        maker.emplace(ops[i].result, i);
+    std::vector<PointwiseStage> ordered;
+    const std::function<void(std::size_t)> add = [&](std::size_t number) {
+        const auto found = maker.find(number);
+        if (found == maker.end()) return;
+        const PointwiseStage one = ops[found->second];
+        maker.erase(found);
+        add(one.second);
+        add(one.first);
+        ordered.push_back(one);
+    };
+    for (const PointwiseStage &one : ops)
+        if (one.result < n_tensors) add(one.result);
+    std::vector<bool> read(REGISTERS);
+    for (std::size_t i = ordered.size(); i-- > 0;) {
+        PointwiseStage &one = ordered[i];
+        one.stores = one.result < n_tensors || read[one.result];
+        const std::size_t held = i > 0 ? ordered[i - 1].result : REGISTERS;
+        if (held == one.second && held != one.first && turned(one.kind)) {
+            std::swap(one.first, one.second);
+            one.kind = turned(one.kind);
+        }
+        one.loads = held != one.first;
+        if (one.loads) read[one.first] = true;
+        if (!is_unary(one.kind)) read[one.second] = true;
+    }
+    return ordered;
+}
 
 #if defined(__x86_64__)
 // Writes past the caches, which saves reading what is overwritten.
@@ -177,6 +300,7 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
     : n_inputs_(n_inputs), n_registers_(count), piece_(PIECE) {
     std::size_t bytes = 0;
     std::vector<std::size_t> sizes;
+    std::vector<PointwiseStage> ops;
     for (std::size_t i = 0; i < count; i++) {
         std::size_t size = 1;
         for (int axis = 0; axis < tensors[i]->ndims; axis++)
@@ -184,7 +308,7 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
         total_ = std::max(total_, size);
         sizes.push_back(size);
         if (!is_float(tensors[i]->data_type)) throw std::invalid_argument("no kernel for this data type");
-        tensors_.push_back({tensors[i]->data_type, size == 1, false});
+        tensors_.push_back({tensors[i]->data_type, size == 1, false, 0});
         bytes += size * size_of(tensors[i]->data_type);
     }
     for (std::size_t i = 0; i < count; i++) {
@@ -196,27 +320,35 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
     if (n_code % 4 != 1) throw std::invalid_argument("no level and ops");
     level_ = code[0];
     for (std::size_t i = 1; i < n_code; i += 4) {
-        const Instruction made {code[i], static_cast<std::size_t>(code[i + 1]), static_cast<std::size_t>(code[i + 2]),
-                static_cast<std::size_t>(code[i + 3])};
+        const PointwiseStage made {code[i], static_cast<std::size_t>(code[i + 1]), static_cast<std::size_t>(code[i + 2]),
+                static_cast<std::size_t>(code[i + 3]), true, true};
         n_registers_ = std::max(n_registers_, made.result + 1);
         if (made.kind < onegraph_op_add || made.kind > onegraph_op_gate) throw std::invalid_argument("unknown op");
         const bool is_gate = made.kind == onegraph_op_sigmoid || made.kind == onegraph_op_gate;
         if (is_gate && made.second < count && tensors_[made.second].is_single)
             throw std::invalid_argument("sigmoid of a single number");
-        instructions_.push_back(made);
+        ops.push_back(made);
     }
     if (n_registers_ > REGISTERS) throw std::invalid_argument("too many registers");
-    const auto gates = [](const Instruction &one) { return one.kind >= onegraph_op_sigmoid; };
-    is_large_ = bytes > LARGE && !row_ && std::none_of(instructions_.begin(), instructions_.end(), gates);
+    const auto gates = [](const PointwiseStage &one) { return one.kind >= onegraph_op_sigmoid; };
+    is_large_ = bytes > LARGE && !row_ && std::none_of(ops.begin(), ops.end(), gates);
+    stages_ = in_chains(ops, count);
+    for (std::size_t i = 0; i < stages_.size(); i++) {
+        const PointwiseStage &one = stages_[i];
+        if (one.result < count) tensors_[one.result].last_use = i;
+        for (const std::size_t number : {one.first, one.second})
+            if (number < n_inputs) tensors_[number].last_use = i;
+    }
 }
 
 void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t end) const {
     alignas(64) float memory[REGISTERS][PIECE + 16]; // a distance of a power of two makes cache lines collide
     Operand registers[REGISTERS];
     const bool is_fast = level_ > 0 && has_avx2();
-    const Apply function = level_ > 1 && has_avx512() ? apply_avx512 : is_fast ? apply_avx2 : apply_portable;
+    const Compute function = level_ > 1 && has_avx512() ? compute_avx512 : is_fast ? compute_avx2 : compute_portable;
+    float *targets[REGISTERS];
     for (std::size_t i = 0; i < n_registers_; i++)
-        registers[i] = {memory[i], 1};
+        registers[i] = {targets[i] = memory[i], 1};
     const auto at = [&](std::size_t i, std::size_t place) {
         return static_cast<char *>(addresses[i]) + place * size_of(tensors_[i].type);
     };
@@ -231,6 +363,13 @@ void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t e
         return is_large_ && is_fast && tensors_[i].type == dnnl_f32
                 && std::find(addresses, addresses + n_inputs_, addresses[i]) == addresses + n_inputs_;
     };
+    // Whether a result is written to where it belongs at once: no later op reads what lies there.
+    bool writes[REGISTERS];
+    for (std::size_t i = n_inputs_; i < tensors_.size(); i++) {
+        writes[i] = tensors_[i].type == dnnl_f32 && !streams(i);
+        for (std::size_t j = 0; j < n_inputs_; j++)
+            writes[i] = writes[i] && (addresses[j] != addresses[i] || tensors_[j].last_use <= tensors_[i].last_use);
+    }
     const auto read = [&](std::size_t i, std::size_t place, std::size_t target, std::size_t count) {
         cast(tensors_[i].type, at(i, place), dnnl_f32, reinterpret_cast<char *>(memory[i] + target), count, is_fast);
     };
@@ -257,17 +396,13 @@ void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t e
             read(i, 0, some, count - some);
             registers[i].elements = memory[i];
         }
-        // The last op writes its result to where it belongs.
-        const std::size_t last = instructions_.back().result;
-        const bool is_direct = last >= n_inputs_ && last < tensors_.size() && tensors_[last].type == dnnl_f32
-                && count % LANES == 0 && !streams(last);
-        for (const Instruction &one : instructions_) {
-            const bool is_last = is_direct && &one == &instructions_.back();
-            float *result = is_last ? reinterpret_cast<float *>(at(last, begin)) : memory[one.result];
-            function(one.kind, result, registers[one.first], registers[one.second], count);
-        }
         for (std::size_t i = n_inputs_; i < tensors_.size(); i++) {
-            if (is_direct && i == last) continue;
+            const bool is_direct = writes[i] && count % LANES == 0;
+            registers[i].elements = targets[i] = is_direct ? reinterpret_cast<float *>(at(i, begin)) : memory[i];
+        }
+        function(stages_.data(), stages_.data() + stages_.size(), registers, targets, count);
+        for (std::size_t i = n_inputs_; i < tensors_.size(); i++) {
+            if (targets[i] != memory[i]) continue;
             if (streams(i))
                 stream(memory[i], reinterpret_cast<float *>(at(i, begin)), count);
             else
