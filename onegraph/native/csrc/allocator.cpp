@@ -17,7 +17,7 @@
 namespace {
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t kept_blocks = 16;
-constexpr std::size_t kept_bytes = std::size_t {256} << 20; // maximum for one thread
+constexpr std::size_t kept_bytes = std::size_t {512} << 20; // maximum for one thread
 constexpr std::size_t readable_bytes = std::size_t {8} << 30; // behind a block for constants; takes no memory
 std::atomic<std::size_t> live {0}, prepared_bytes {0}, prepared_blocks {0}, n_flushes {1};
 
@@ -35,7 +35,7 @@ Header *header(void *pointer) {
 // Set when the cache of an ending thread is destroyed, because blocks may be freed even later. A bool has no
 // destructor, so it can still be read then.
 thread_local bool closed = false;
-thread_local int in_order = 0;
+thread_local int in_order = 0, temporary = 0;
 // Of the current Preparation: how many there are, the bytes and the number of blocks, and whether none was asked for.
 thread_local int preparations = 0;
 thread_local std::ptrdiff_t gained_bytes = 0, gained_blocks = 0;
@@ -51,12 +51,13 @@ struct Cache {
             std::free(header(blocks[--count])->memory);
     }
 
-    // The smallest block with at least `size` bytes, and at most about twice as many; nullptr if there is none.
+    // The smallest block with at least `size` bytes; nullptr if there is none. What may stay for long gets at most about
+    // twice as many bytes.
     void *take(std::size_t size) {
         std::size_t best = count;
         for (std::size_t i = 0; i < count; i++) {
             const std::size_t capacity = header(blocks[i])->capacity;
-            if (capacity < size || capacity / 2 > size) continue;
+            if (capacity < size || (!temporary && capacity / 2 > size)) continue;
             if (best == count || capacity < header(blocks[best])->capacity) best = i;
         }
         if (best == count) return nullptr;
@@ -197,12 +198,12 @@ std::ptrdiff_t Preparation::kept() const {
     return gained_blocks > 0 ? gained_bytes : asked_for_none ? 0 : -1;
 }
 
-InOrder::InOrder() noexcept {
-    in_order++;
+InOrder::InOrder(bool is_prepared) noexcept : is_prepared_(is_prepared) {
+    in_order++, temporary += is_prepared;
 }
 
 InOrder::~InOrder() {
-    in_order--;
+    in_order--, temporary -= is_prepared_;
 }
 
 std::size_t flushes() {

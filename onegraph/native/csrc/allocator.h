@@ -27,10 +27,14 @@ public:
 // although a library built for SYCL may not have executed the first one yet.
 class InOrder {
 public:
-    InOrder() noexcept;
+    // `is_prepared`: whether all constants are prepared, so that the executions free all that they allocate.
+    explicit InOrder(bool is_prepared) noexcept;
     ~InOrder();
     InOrder(const InOrder &) = delete;
     InOrder &operator=(const InOrder &) = delete;
+
+private:
+    const bool is_prepared_;
 };
 
 // How often the library's cache of constants was emptied. Plans prepare their constants again after that.

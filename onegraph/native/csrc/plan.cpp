@@ -102,7 +102,7 @@ struct onegraph_plan {
     int *turn = nullptr; // which memory of the variables is the present one
     std::vector<onegraph_pages_t> pages; // ordered by step
     mutable std::size_t given_back = 0; // how many of them
-    // The values of onegraph::flushes() when the constants were prepared, and when the steps last began.
+    // The values of onegraph::flushes() when a run prepared all constants, and when the steps last began.
     mutable std::size_t prepared = 0, begun = 0;
     std::atomic_flag busy = ATOMIC_FLAG_INIT;
     const bool made_after_fork = forked;
@@ -154,20 +154,21 @@ struct onegraph_plan {
     dnnl_status_t run(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
         if (is_lost()) return onegraph::lost;
         const std::size_t flushes = onegraph::flushes();
-        if (!keeps || prepared == flushes)
-            return with_a_team([&] { return run_here(first, last, nanoseconds); });
-        const dnnl_status_t status = with_a_team([&] {
-            const onegraph::Preparation preparation;
-            return run_here(first, last, nanoseconds);
-        });
+        const bool is_prepared = prepared == flushes;
         if (first == 0) begun = flushes;
+        const dnnl_status_t status = with_a_team([&] {
+            std::optional<onegraph::Preparation> preparation;
+            if (keeps && !is_prepared) preparation.emplace();
+            return run_here(first, last, nanoseconds, is_prepared);
+        });
         if (!status && last >= ending && begun == flushes) prepared = flushes;
         return status;
     }
 
-    dnnl_status_t run_here(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
+    dnnl_status_t run_here(
+            std::size_t first, std::size_t last, std::int64_t *nanoseconds, bool is_prepared) const {
         const onegraph::Execution execution;
-        const onegraph::InOrder in_order;
+        const onegraph::InOrder in_order(is_prepared);
         Threads threads(limit);
         onegraph::adapt_waiting(threads.most());
         dnnl_status_t status = dnnl_success;
