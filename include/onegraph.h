@@ -181,6 +181,7 @@ enum onegraph_pointwise_op {
     onegraph_op_copy = 8,
     onegraph_op_sigmoid = 9,
     onegraph_op_gate = 10, // the first operand times the sigmoid of the second
+    onegraph_op_gelu_slope = 11,
 };
 // kernels: the places of the f32 numbers in the last input of onegraph_rescale, onegraph_add and onegraph_multiply. An
 // element of input i is (code - zero_i) * scale_i; the result is rounded after * factor + zero, and kept in [low, high].

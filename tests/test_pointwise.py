@@ -1,5 +1,6 @@
 """Elementwise ops that run together: exact numbers, and which ops are joined."""
 
+import math
 from unittest.mock import patch
 
 import numpy as np
@@ -8,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph.capi.settings import has_avx512
+from onegraph.capi.settings import has_avx512, is_native
 from onegraph.compiler import kernels
 from onegraph.compiler.lower import lower
-from onegraph.compiler.pointwise import join_elementwise
+from onegraph.compiler.pointwise import MIN_SLOPES, join_elementwise
 
 RNG = np.random.default_rng(0)
+ROOT = math.sqrt(2 * math.pi)
 NUMBERS = {"b1": 0.9, "1-b1": 0.1, "b2": 0.999, "1-b2": 0.001, "c": 1.5, "eps": 1e-8, "lr": 0.01}
 
 
@@ -320,4 +322,41 @@ def test_other_ops_of_16_bits_are_rounded_one_by_one():
     product = g.multiply(x, y)
     g.output("more", g.multiply(g.multiply(product, z), x))
     g.output("less", g.multiply(product, y))
+    assert joined(g) == []
+
+
+def slope_of_gelu(x):
+    """The slope of GELU in float64, by its definition."""
+    return np.array([0.5 * math.erfc(-one / math.sqrt(2)) + one * math.exp(-one * one / 2) / ROOT for one in x])
+
+
+@pytest.mark.parametrize("level", [0, 1, 2], ids=["any CPU", "AVX2", "AVX-512"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f32", 6e-7), ("bf16", 2**-8)])
+def test_gradient_of_a_large_gelu_is_one_kernel(dtype, tolerance, level, monkeypatch):
+    monkeypatch.setattr(kernels, "LEVEL", level)
+    g = og.Graph()
+    x = np.linspace(-15, 15, MIN_SLOPES + 3).astype(og.DataType(dtype).numpy)
+    diff = RNG.choice([-0.5, 1, 2], x.size).astype(x.dtype)
+    ends = g.input("x", dtype, x.shape), g.input("diff", dtype, x.shape)
+    g.output("y", g.op("GELUBackward", ends))
+    model = g.compile()
+    if is_native(og.DataType(dtype)):
+        assert [part.executor for part in model.report().partitions] == ["kernel"]
+    found, expected = model(x, diff).astype(np.float64), diff.astype(float) * slope_of_gelu(x.astype(float))
+    np.testing.assert_allclose(found, expected, rtol=0 if dtype == "f32" else tolerance, atol=tolerance)
+
+
+def test_gradient_of_a_gelu_of_special_numbers():
+    g = og.Graph()
+    special = np.array([np.inf, -np.inf, 3e38, -3e38, 1e-40, -0.0, np.nan], np.float32)
+    x = np.resize(special, MIN_SLOPES)
+    g.output("y", g.op("GELUBackward", [g.input("x", "f32", x.shape), g.input("diff", "f32", x.shape)]))
+    found = g.compile()(x, np.ones_like(x))[: special.size]
+    np.testing.assert_allclose(found, [1, 0, 1, 0, 0.5, 0.5, np.nan], atol=1e-30)
+
+
+def test_gradient_of_a_small_gelu_stays_in_the_library():
+    g = og.Graph()
+    shape = (MIN_SLOPES - 1,)
+    g.output("y", g.op("GELUBackward", [g.input("x", "f32", shape), g.input("diff", "f32", shape)]))
     assert joined(g) == []

@@ -6,7 +6,8 @@ reads and writes memory several times. A step of executor ``pointwise`` is sever
 
 The same kernel computes SiLU and gates, x * Sigmoid(y). Behind a Convolution of few channels, the library's Sigmoid
 takes longer than the Convolution. And it multiplies each channel of an image by a number, as a squeeze-and-excitation
-block does: the library reads such a factor again for each place.
+block does: the library reads such a factor again for each place. And it computes the gradient of GELU, for which the
+library takes three times as long.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ OPS = {
     "Sigmoid": lib.onegraph_op_sigmoid,
     "TypeCast": lib.onegraph_op_copy,
 }
+EXACT = "gelu_erf"
+SLOPE = "GELUBackward"  # the product of a gradient and the slope of GELU
 GATES = frozenset(["Sigmoid", "Multiply"])  # 16-bit results between them are not rounded, as in the library's fusions
 REGISTERS = 48  # of the kernel
 # The library fuses chains of ops with one result as well. It needs several steps for joined ops.
@@ -45,6 +48,7 @@ UPDATED_BYTES = 1 << 18  # of a variable, from which on its update is worth a st
 # The library reads and writes memory several times for a GELU by tanh, which has more ops than a gate.
 MIN_SIGMOID, MAX_SIGMOID, GATE_OPS = 1 << 15, 1 << 22, 4
 MIN_SCALED = 1 << 13  # elements that are multiplied by a factor for each channel
+MIN_SLOPES = 1 << 14  # elements of the gradient of a GELU
 
 
 def join_elementwise(lowered: Lowered, updates: Iterable[int] = ()) -> Lowered:
@@ -128,11 +132,15 @@ class _Groups:
 
     def _takes(self, maker: Step, step: Step) -> bool:
         """Whether a step can be in the group of a maker: they compute in f32, on tensors of one size."""
+        if SLOPE in (maker.kind, step.kind):
+            return False  # it is worth a step of its own, also in 16 bits
         value, is_gate = self._values[maker.outputs[0]], {maker.kind, step.kind} <= GATES
         return (value.dtype is DataType.f32 or is_gate) and value.shape == self._values[step.outputs[0]].shape
 
     def _is_eligible(self, step: Step) -> bool:
-        if step.kind not in OPS or step.executor not in ("library", "copy") or len(step.outputs) != 1:
+        if step.kind not in (*OPS, SLOPE) or step.executor not in ("library", "copy") or len(step.outputs) != 1:
+            return False
+        if step.kind == SLOPE and step.attrs.get("mode", EXACT) != EXACT:
             return False
         result = self._values[step.outputs[0]]
         if prod(result.shape) < 2 or not result.dense or result.dtype not in FLOATS:
@@ -144,7 +152,7 @@ class _Groups:
                 return False
             if value.shape != result.shape and prod(value.shape) != 1 and not _is_row(value.shape, result.shape):
                 return False
-        return is_cast or result.dtype is DataType.f32 or step.kind in GATES
+        return is_cast or result.dtype is DataType.f32 or step.kind in (*GATES, SLOPE)
 
     def _is_convex(self, group: set[int], before: Sequence[int]) -> bool:
         """Whether no step outside of the group depends on it and is needed by it."""
@@ -169,6 +177,8 @@ class _Groups:
 
     def _is_worthwhile(self, group: Sequence[Step]) -> bool:
         size = prod(self._values[group[0].outputs[0]].shape)
+        if group[0].kind == SLOPE:
+            return has_avx2() and size >= MIN_SLOPES
         if len(group) > 1 and any(step.kind == "Sigmoid" for step in group):
             return has_avx2() and size >= MIN_SIGMOID and (size <= MAX_SIGMOID or len(group) > GATE_OPS)
         if len(group) == 1 and self._scales_channels(group[0]):
@@ -269,6 +279,12 @@ def _instructions(step: Step, register: dict[int, int]) -> Iterator[int]:
     for member in step.members:
         (result,) = member.outputs
         if result in gates:
+            continue
+        if member.kind == SLOPE:
+            src, diff = member.inputs
+            slope = len(register)
+            yield from (lib.onegraph_op_gelu_slope, slope, register[src], register[src])
+            yield from (OPS["Multiply"], register[result], slope, register[diff])
             continue
         code, first, second = OPS[member.kind], member.inputs[0], member.inputs[-1]
         if member.kind == "Multiply" and not gates.keys().isdisjoint(member.inputs):
