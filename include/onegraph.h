@@ -222,6 +222,9 @@ typedef struct {
     int kernel; // 0 for a partition
     const int *code; // of a kernel with numbers of its own; see kernels.h
     size_t n_code;
+    int prepares; // whether the first execution may prepare constants, in memory that stays
+    size_t room; // where the slot 0 has memory that no tensor uses meanwhile, and how many bytes
+    size_t room_size;
 } onegraph_step_t;
 
 // Pages of a mapped file that are given back after the first execution of a step.

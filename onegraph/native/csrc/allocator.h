@@ -27,14 +27,22 @@ public:
 // although a library built for SYCL may not have executed the first one yet.
 class InOrder {
 public:
-    // `is_prepared`: whether all constants are prepared, so that the executions free all that they allocate.
-    explicit InOrder(bool is_prepared) noexcept;
+    InOrder() noexcept;
     ~InOrder();
     InOrder(const InOrder &) = delete;
     InOrder &operator=(const InOrder &) = delete;
+};
 
-private:
-    const bool is_prepared_;
+// Marks an execution that prepares no constants, so that it frees all that it allocates. That is taken from the room that
+// is lent to it, as long as it suffices.
+class Scratch {
+public:
+    Scratch(void *room, std::size_t size) noexcept;
+    ~Scratch();
+    // Whether memory that was lent is still in use.
+    bool is_in_use() const;
+    Scratch(const Scratch &) = delete;
+    Scratch &operator=(const Scratch &) = delete;
 };
 
 // How often the library's cache of constants was emptied. Plans prepare their constants again after that.

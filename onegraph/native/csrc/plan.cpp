@@ -83,6 +83,8 @@ struct Step {
     bool keeps;
     std::unique_ptr<const onegraph::Runnable> kernel; // instead of a partition
     void *const *addresses; // of the kernel's tensors
+    bool prepares; // whether the first execution may prepare constants
+    std::size_t room, room_size; // memory of the arena that no tensor uses meanwhile
 };
 
 } // namespace
@@ -99,6 +101,7 @@ struct onegraph_plan {
     std::vector<std::size_t> alignments; // of each slot, in bytes
     bool keeps = false; // whether a step keeps constants
     std::size_t ending = 0; // the first of the last steps, which finish() executes
+    char *arena = nullptr; // the memory of slot 0
     int *turn = nullptr; // which memory of the variables is the present one
     std::vector<onegraph_pages_t> pages; // ordered by step
     mutable std::size_t given_back = 0; // how many of them
@@ -123,11 +126,15 @@ struct onegraph_plan {
             step.kernel->run(step.addresses, threads);
             return dnnl_success;
         }
-        return dnnl_graph_compiled_partition_execute(
+        std::optional<onegraph::Scratch> scratch;
+        if (!step.prepares || prepared == onegraph::flushes()) scratch.emplace(arena + step.room, step.room_size);
+        const dnnl_status_t status = dnnl_graph_compiled_partition_execute(
                 step.partition, stream, step.n_inputs, step.tensors, step.n_outputs, step.tensors + step.n_inputs);
+        return !status && scratch && scratch->is_in_use() ? dnnl_runtime_error : status;
     }
 
     void bind(std::size_t slot, void *address) {
+        if (slot == 0) arena = static_cast<char *>(address);
         for (std::size_t i = starts[slot]; i < starts[slot + 1]; i++) {
             void *place = static_cast<char *>(address) + places[i].offset;
             if (places[i].tensor)
@@ -159,16 +166,15 @@ struct onegraph_plan {
         const dnnl_status_t status = with_a_team([&] {
             std::optional<onegraph::Preparation> preparation;
             if (keeps && !is_prepared) preparation.emplace();
-            return run_here(first, last, nanoseconds, is_prepared);
+            return run_here(first, last, nanoseconds);
         });
         if (!status && last >= ending && begun == flushes) prepared = flushes;
         return status;
     }
 
-    dnnl_status_t run_here(
-            std::size_t first, std::size_t last, std::int64_t *nanoseconds, bool is_prepared) const {
+    dnnl_status_t run_here(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
         const onegraph::Execution execution;
-        const onegraph::InOrder in_order(is_prepared);
+        const onegraph::InOrder in_order;
         Threads threads(limit);
         onegraph::adapt_waiting(threads.most());
         dnnl_status_t status = dnnl_success;
@@ -373,7 +379,7 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
             else if (step.kernel)
                 kernel = std::make_unique<onegraph::Kernel>(step.kernel, count, step.tensors);
             made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0,
-                    std::move(kernel), addresses});
+                    std::move(kernel), addresses, step.prepares != 0, step.room, step.room_size});
             made->keeps |= step.keeps != 0;
         }
         std::stable_sort(made->places.begin(), made->places.end(),
