@@ -128,6 +128,7 @@ enum {
     onegraph_recurrence = 13, // f32: a layer of a recurrent network; see Recurrence in kernels.h
     onegraph_vector_product = 14, // f32: a few rows times a matrix; see VectorProduct in kernels.h
     onegraph_rms_norm = 15, // f32, f16, bf16: RMSNorm; see RmsNorm in kernels.h
+    onegraph_log_softmax_gradient = 16, // f32: see LogSoftmaxGradient in kernels.h
 };
 // kernels: the places of the numbers of onegraph_rms_norm.
 enum onegraph_rms_norm_number {

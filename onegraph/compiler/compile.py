@@ -213,6 +213,9 @@ class _StepCompiler:
         if step.executor == "pointwise":
             kernels.add_pointwise(step)
             return
+        if step.executor == "labels":
+            kernels.add_log_softmax_gradient(step)
+            return
         if step.executor == "windows":
             kernels.add_windows(step)
             return

@@ -150,6 +150,11 @@ def compiled_rms_norm(inputs: Sequence[Value], output: Value, width: int, epsilo
     return _compiled(lib.onegraph_rms_norm, inputs, [output], [width, bits_of(epsilon), LEVEL])
 
 
+def compiled_log_softmax_gradient(inputs: Sequence[Value], output: Value) -> CompiledKernel:
+    """The kernel for -exp(src) * sums, with one of the sums for each row."""
+    return _compiled(lib.onegraph_log_softmax_gradient, inputs, [output], [LEVEL])
+
+
 def has_kernel(kind: str, values: Sequence[Value]) -> bool:
     """Whether a kernel has the data types of these inputs and this output, which comes last."""
     dtypes = [value.dtype for value in values]

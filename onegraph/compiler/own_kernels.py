@@ -17,6 +17,7 @@ from .growing_concats import factor_and_shift, is_scaling
 from .kernels import (
     HOST_KERNELS,
     CompiledKernel,
+    compiled_log_softmax_gradient,
     compiled_pointwise,
     compiled_rms_norm,
     compiled_vectors,
@@ -140,6 +141,13 @@ class OwnKernels:
         if out is not wanted:
             schedule.add_copy(out, wanted, step, "the output has strides")
         return True
+
+    def add_log_softmax_gradient(self, step: Step) -> None:
+        """Add the gradient of a LogSoftmax without the labels, in the memory of its result."""
+        ins, out = [self._values[number] for number in step.inputs], self._values[step.outputs[0]]
+        note = self._schedule.note("kernel", step, step.note)
+        in_place = [(out.storage, ins[0].storage)]
+        self._schedule.add_own(compiled_log_softmax_gradient(ins, out), ins, [out], in_place, note)
 
     def add_host_op(self, step: Step) -> bool:
         """Add a host op that has a kernel: attention or its gradient, or a layer of a recurrent network."""

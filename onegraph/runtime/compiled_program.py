@@ -16,6 +16,7 @@ from ..compiler.codes import compute_on_codes
 from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
 from ..compiler.final_updates import move_updates_last
+from ..compiler.label_gradients import add_at_labels
 from ..compiler.lower import lower
 from ..compiler.narrow_groups import join_groups
 from ..compiler.pointwise import join_elementwise
@@ -83,7 +84,8 @@ class CompiledProgram(Program):
         lowered = lower(graph, fallback=fallback and not reproducible, shared=shared)
         lowered = fold_constants(lowered, policy)
         if policy == "fusion":
-            lowered = multiply_windows(repeat_for_readers(compute_on_codes(use_unsigned_codes(lowered))))
+            lowered = compute_on_codes(use_unsigned_codes(add_at_labels(lowered)))
+            lowered = multiply_windows(repeat_for_readers(lowered))
             lowered = lay_out_weights(see_images(lowered))
             if fpmath_mode == "strict":
                 lowered = transform_convolutions(lowered, by_image=reproducible)

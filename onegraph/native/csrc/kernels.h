@@ -158,6 +158,20 @@ private:
     dnnl_data_type_t types_[3];
 };
 
+// -exp(src) * sums, for the gradient of LogSoftmax: src (rows, width), sums (rows, 1), dst, which may be src. All are dense
+// f32.
+class LogSoftmaxGradient : public Runnable {
+public:
+    // `code`: the highest instruction set. Throws invalid_argument for other tensors.
+    LogSoftmaxGradient(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    int level_;
+    std::size_t width_, total_;
+};
+
 struct RecurrenceMemory;
 struct RecurrenceProblem;
 

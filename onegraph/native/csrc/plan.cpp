@@ -376,6 +376,8 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
                 kernel = std::make_unique<onegraph::VectorProduct>(count, step.tensors, step.code);
             else if (step.kernel == onegraph_rms_norm)
                 kernel = std::make_unique<onegraph::RmsNorm>(count, step.tensors, step.code);
+            else if (step.kernel == onegraph_log_softmax_gradient)
+                kernel = std::make_unique<onegraph::LogSoftmaxGradient>(count, step.tensors, step.code);
             else if (step.kernel)
                 kernel = std::make_unique<onegraph::Kernel>(step.kernel, count, step.tensors);
             made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0,

@@ -1,0 +1,76 @@
+"""The gradient of a cross-entropy in the memory of the log-probabilities: the numbers, and when it happens."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import training
+from onegraph.compiler.label_gradients import LEAST
+
+RNG = np.random.default_rng(0)
+CLASSES = 1024
+ROWS = LEAST // 4 // CLASSES
+
+
+def with_gradient(shape, *, ignore_index=None, dtype="f32", returned=False, probabilities=False):
+    g = og.Graph()
+    logits = g.input("logits", dtype, shape)
+    labels = g.input("labels", "f32", shape) if probabilities else g.input("labels", "s32", shape[:-1])
+    loss = training.cross_entropy(g, logits, labels, reduction="sum", ignore_index=ignore_index)
+    g.output("loss", loss)
+    (slope,) = g.gradient(loss, [logits])
+    g.output("slope", slope)
+    if returned:
+        (scattered,) = [op.outputs[0] for op in g.ops if op.kind == "ScatterElements"]
+        g.output("scattered", scattered)
+    return g
+
+
+def softmax(logits):
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def notes(model):
+    return [part for part in model.report().partitions if "log-probabilities" in part.reason]
+
+
+@pytest.mark.parametrize("shape", [(ROWS, CLASSES), (2, ROWS // 2, CLASSES)])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_gradient_is_softmax_minus_labels(shape, dtype):
+    model = with_gradient(shape, dtype=dtype).compile()
+    assert [part.executor for part in notes(model)] == ["kernel", "host"]
+    logits = RNG.standard_normal(shape).astype(np.float32).astype(og.DataType(dtype).numpy)
+    labels = RNG.integers(0, CLASSES, shape[:-1]).astype(np.int32)
+    wanted = softmax(logits.astype(np.float64))
+    losses = -np.log(np.take_along_axis(wanted, labels[..., None], -1))
+    np.put_along_axis(wanted, labels[..., None], np.take_along_axis(wanted, labels[..., None], -1) - 1, -1)
+    for _ in range(2):
+        loss, slope = model(logits, labels)
+        np.testing.assert_allclose(loss, losses.sum(), rtol=1e-5)
+        np.testing.assert_allclose(slope.astype(float), wanted, rtol=1e-5 if dtype == "f32" else 2**-8, atol=1e-6)
+
+
+def test_rows_without_a_class_have_no_gradient():
+    model = with_gradient((ROWS, CLASSES), ignore_index=7).compile()
+    logits = RNG.standard_normal((ROWS, CLASSES)).astype(np.float32)
+    labels = RNG.integers(0, CLASSES, ROWS).astype(np.int32)
+    labels[:3] = 7, -1, CLASSES
+    _, slope = model(logits, labels)
+    assert not slope[:3].any()
+    np.testing.assert_allclose(slope[3:].sum(-1), 0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"shape": (ROWS - 1, CLASSES)}, {"returned": True}, {"probabilities": True}],
+    ids=["small", "read", "dense"],
+)
+def test_other_gradients_stay_ops_of_the_library(options):
+    model = with_gradient(**{"shape": (ROWS, CLASSES), **options}).compile()
+    assert notes(model) == []
+
+
+def test_memory_has_room_for_one_tensor_of_the_size_of_the_logits():
+    placement = with_gradient((4 * ROWS, CLASSES)).compile()._programs.find({}).program.placement
+    assert placement.arena_size < 1.25 * 4 * LEAST
