@@ -73,8 +73,9 @@ def is_used(one, case, op):
 def ran_by(partition):
     """What a partition of the report is, in the words of the table; empty if it only moves or casts."""
     if partition.executor == "oneDNN":  # a known fault is another reason to rewrite an op
-        is_lifted = partition.reason.startswith("on four axes") and partition.kinds == ("MatMul",)  # no part of an op
-        return "the op" if is_lifted or partition.reason.partition(": ")[0] in ("", "rewritten") else "other ops"
+        reasons = [reason for reason in partition.reason.split("; ") if not reason.startswith("on four axes")]
+        is_itself = not any(reasons) or reasons[0].startswith("rewritten: ")
+        return "the op" if is_itself else "other ops"
     if partition.executor == "kernel":  # of an older op, it is only the faster way
         return "a kernel of onegraph" if BASE[partition.kinds[0]].since > (3, 2) else ""
     return "numpy" if partition.executor == "reference" else ""
