@@ -5,6 +5,7 @@ import pytest
 
 import onegraph as og
 from onegraph import training
+from onegraph.capi.settings import has_avx512
 from onegraph.compiler.label_gradients import LEAST
 
 RNG = np.random.default_rng(0)
@@ -39,7 +40,7 @@ def notes(model):
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_gradient_is_softmax_minus_labels(shape, dtype):
     model = with_gradient(shape, dtype=dtype).compile()
-    assert [part.executor for part in notes(model)] == ["kernel", "host"]
+    assert [part.executor for part in notes(model)] == (["kernel", "host"] if has_avx512() else [])
     logits = RNG.standard_normal(shape).astype(np.float32).astype(og.DataType(dtype).numpy)
     labels = RNG.integers(0, CLASSES, shape[:-1]).astype(np.int32)
     wanted = softmax(logits.astype(np.float64))
@@ -71,6 +72,7 @@ def test_other_gradients_stay_ops_of_the_library(options):
     assert notes(model) == []
 
 
+@pytest.mark.skipif(not has_avx512(), reason="LogSoftmaxBackward is four other ops without AVX-512")
 def test_memory_has_room_for_one_tensor_of_the_size_of_the_logits():
     placement = with_gradient((4 * ROWS, CLASSES)).compile()._programs.find({}).program.placement
     assert placement.arena_size < 1.25 * 4 * LEAST

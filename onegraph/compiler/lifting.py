@@ -1,7 +1,7 @@
 """Runs a MatMul with few rows and variable weights on four axes, where the library reads the weights as they lie.
 
 On two axes the library copies such weights into its own layout in every run, which can take longer than the product.
-Two axes of size 1 in front change no address, so the partition runs on the same memory. A MatMul of less than 256 rows
+Two axes of size 1 in front change no address, so the partition runs on the same memory. A MatMul of up to 256 rows
 takes 0.45 to 0.95 of the time then.
 """
 
