@@ -8,12 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from helpers.torch_backend import agree, compiled  # noqa: E402
+from helpers.torch_backend import Attention, Small, agree, compiled  # noqa: E402
 from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count  # noqa: E402
 
 import onegraph.torch  # noqa: E402
 from onegraph.errors import ArgumentError, UnsupportedError  # noqa: E402
-from onegraph.reference import run  # noqa: E402
 
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
 nn, functional = torch.nn, torch.nn.functional
@@ -29,18 +28,6 @@ def _fresh():
         yield
 
 
-class Small(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.convolution = nn.Conv2d(3, 8, 3, padding=1)
-        self.norm = nn.BatchNorm2d(8)
-        self.linear = nn.Linear(8, 4)
-
-    def forward(self, x):
-        x = functional.max_pool2d(functional.relu(self.norm(self.convolution(x))), 2)
-        return self.linear(x.mean((2, 3)))
-
-
 class Recurrent(nn.Module):
     def __init__(self, **options):
         super().__init__()
@@ -49,18 +36,6 @@ class Recurrent(nn.Module):
     def forward(self, x):
         states, (hidden, cell) = self.layers(x)
         return torch.cat([states.flatten(), hidden.flatten(), cell.flatten()])
-
-
-class Attention(nn.Module):
-    def __init__(self, heads=4, **options):
-        super().__init__()
-        self.project, self.heads, self.options = nn.Linear(16, 48), heads, options
-
-    def forward(self, x, mask=None):
-        parts = self.project(x).chunk(3, -1)
-        split = [one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in parts]
-        found = functional.scaled_dot_product_attention(*split, attn_mask=mask, **self.options)
-        return found.transpose(1, 2).flatten(2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -428,97 +403,9 @@ def test_wrong_options_are_refused(options):
     assert ArgumentError.__name__ in str(caught.getrepr())
 
 
-def test_export_runs_without_pytorch():
-    module, x = Small().eval(), torch.randn(2, 3, 8, 8)
-    graph = onegraph.torch.export(module, (x,))
-    assert list(graph.inputs) == ["x"]
-    assert list(graph.outputs) == ["output"]
-    expected = module(x).detach().numpy()
-    np.testing.assert_allclose(graph.compile()(x.numpy()), expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(run(graph, {"x": x.numpy()})["output"], expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("options", "mask"),
-    [
-        ({}, None),
-        ({"is_causal": True}, None),
-        ({"scale": 0.3}, torch.randn(6, 6)),
-        ({}, torch.tensor([[True] * 6, [False] * 6] * 3)),
-    ],
-)
-def test_attention_is_exported(options, mask):
-    module, x = Attention(**options).eval(), torch.randn(2, 6, 16)
-    found = onegraph.torch.export(module, (x, mask)).compile()
-    given = {"x": x.numpy()} if mask is None else {"x": x.numpy(), "mask": mask.numpy()}
-    np.testing.assert_allclose(found(**given), module(x, mask).detach().numpy(), rtol=1e-4, atol=1e-5)
-
-
-def test_attention_with_a_trained_mask_is_exported():
-    class Biased(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.bias = nn.Parameter(torch.randn(1, 2, 5, 5))
-
-        def forward(self, x):
-            return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=self.bias)
-
-    module, x = Biased(), torch.randn(3, 2, 5, 4)
-    found = onegraph.torch.export(module, (x,)).compile()
-    np.testing.assert_allclose(found(x.numpy()), module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
-
-
-def test_a_trained_mask_is_fused_with_attention():
-    """PyTorch spells attention out if the mask has three axes or a gradient."""
-    module, x = Attention(heads=2).eval(), torch.randn(2, 6, 16)
-    mask = torch.randn(2, 6, 6)
-    mask[0, 1, 2:] = -torch.inf
-
-    class Biased(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attention, self.mask = module, nn.Parameter(mask)
-
-        def forward(self, x):
-            return self.attention(x, self.mask)
-
-    graph = onegraph.torch.export(Biased(), (x,))
-    kinds = [op.kind for op in graph.ops if op.kind not in ("StaticReshape", "StaticTranspose", "Slice")]
-    assert kinds == ["MatMul", "MatMul", "Divide", "Add", "SoftMax", "MatMul"]
-    np.testing.assert_allclose(graph.compile()(x.numpy()), module(x, mask).detach().numpy(), rtol=1e-4, atol=1e-5)
-
-
 def test_rows_without_keys_of_a_trained_mask_are_zero():
     mask = torch.randn(4, 6, 6)
     mask[1, 3], mask[2, 5, 1] = -torch.inf, -torch.inf
     module, x = Attention().eval(), torch.randn(2, 6, 16)
     with torch.no_grad():
         agree(module, x, mask)
-
-
-def test_export_warns_of_no_deprecated_call():
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        onegraph.torch.export(nn.Linear(4, 3), (torch.ones(2, 4),))
-    assert [str(one.message) for one in found if one.category is FutureWarning] == []
-
-
-def test_export_shares_the_memory_of_parameters():
-    module = nn.Linear(4, 3)
-    graph = onegraph.torch.export(module, (torch.ones(2, 4),))
-    addresses = {one.value.__array_interface__["data"][0] for one in graph._tensors if one.value is not None}
-    assert {one.data_ptr() for one in module.parameters()} <= addresses
-
-
-def test_export_names_what_it_cannot_lower():
-    class Inverse(nn.Module):
-        def forward(self, x):
-            return torch.linalg.inv(x)
-
-    with pytest.raises(UnsupportedError, match="linalg_inv_ex"):
-        onegraph.torch.export(Inverse(), (torch.eye(3),))
-
-
-def test_export_refuses_what_is_no_module():
-    with pytest.raises(ArgumentError, match=r"torch\.nn\.Module"):
-        onegraph.torch.export(torch.tanh, (torch.ones(3),))

@@ -193,6 +193,20 @@ def test_slopes_of_a_prelu(count):
     assert left() == set()
 
 
+@pytest.mark.parametrize("places", [(), (7,)])
+def test_batch_norm_of_rows_is_trained(places):
+    module, x = nn.BatchNorm1d(12), torch.randn(9, 12, *places)
+    nn.init.uniform_(module.weight, 0.5, 1.5)
+    other, weight = copy.deepcopy(module), torch.randn_like(x)
+    for function in (compiled(module), other):
+        (function(x) * weight).sum().backward()
+    for one, right in zip(gradients(module), gradients(other), strict=True):
+        torch.testing.assert_close(one, right, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(module.running_mean, other.running_mean)
+    torch.testing.assert_close(module.running_var, other.running_var)
+    assert left() <= {"add"}  # the number of batches
+
+
 def test_frozen_statistics_of_a_batch_norm():
     module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
     module[1].running_mean.normal_()

@@ -8,6 +8,32 @@ torch = pytest.importorskip("torch")
 
 import onegraph.torch  # noqa: E402
 
+nn, functional = torch.nn, torch.nn.functional
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = functional.max_pool2d(functional.relu(self.norm(self.convolution(x))), 2)
+        return self.linear(x.mean((2, 3)))
+
+
+class Attention(nn.Module):
+    def __init__(self, heads=4, **options):
+        super().__init__()
+        self.project, self.heads, self.options = nn.Linear(16, 48), heads, options
+
+    def forward(self, x, mask=None):
+        parts = self.project(x).chunk(3, -1)
+        split = [one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in parts]
+        found = functional.scaled_dot_product_attention(*split, attn_mask=mask, **self.options)
+        return found.transpose(1, 2).flatten(2)
+
 
 def compiled(module, **options):
     """The module, compiled here."""

@@ -165,16 +165,20 @@ def _with_shapes(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[i
 
 
 def batch_norm(call: Call) -> Form | None:
-    """BatchNorm with fewer than two or more than three spatial axes, reshaped to two, the second of size 1."""
+    """BatchNorm with fewer than two or more than three spatial axes, reshaped to two."""
     shape = call.shape("src")
     if shape is None or len(shape) in (4, 5):
         return None
     dims = known_dims(shape)
     last = call.string("data_format") == "NXC"
-    axes = (math.prod(dims[1:-1] if last else dims[2:]), 1)
-    seen = (dims[0], *axes, dims[-1]) if last else (*dims[:2], *axes)
+    batch, channels, places = dims[0], dims[-1 if last else 1], math.prod(dims[1:-1] if last else dims[2:])
+    if places == 1:  # the kernel for many images of one place is slow, so they are the places of one image
+        last, seen = True, (1, 1, batch, channels)
+    else:
+        seen = (batch, places, 1, channels) if last else (batch, channels, places, 1)
     gradient = call.schema.kind == "BatchNormTrainingBackward"
-    return _with_shapes(call, {0: seen, 1: seen} if gradient else {0: seen}, seen)
+    data_format = "NXC" if last else "NCX"
+    return _with_shapes(call, {0: seen, 1: seen} if gradient else {0: seen}, seen, data_format=data_format)
 
 
 def prelu(call: Call) -> Form | None:

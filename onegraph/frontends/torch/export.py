@@ -18,8 +18,10 @@ from .lowering import array_of, lower_graph
 from .node import NotLowered
 from .support import verdicts
 
+aten = torch.ops.aten
 # A program keeps these ops whole unless a decomposition is given, unlike torch.compile.
-ATTENTION = (torch.ops.aten.scaled_dot_product_attention, torch.ops.aten._scaled_dot_product_attention_math)
+ATTENTION = (aten.scaled_dot_product_attention, aten._scaled_dot_product_attention_math)
+CHECKS = frozenset(["aten._assert_tensor_metadata.default", "aten._assert_scalar.default"])  # compute nothing
 
 
 def export(module: object, args: object, kwargs: object = None) -> Graph:
@@ -49,6 +51,9 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
         elif one.target is not None:
             frozen[node] = stored[one.target].detach()
     without_empty(gm)
+    for node in gm.graph.nodes:
+        if str(node.target) in CHECKS:
+            gm.graph.erase_node(node)
     known = folded(gm, frozen)
     refused = {
         f"{node.target}: {one.reason}" for node, one in verdicts(gm.graph, known).items() if one.reason and not one.host

@@ -135,8 +135,6 @@ def batch_norm_backward(node: Node) -> list[Value | None]:
 def _by_batch(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:
     """The gradients where the statistics are those of the batch."""
     emit = node.emit
-    if len(node.shape("input")) < 3:
-        raise NotLowered("no spatial axes")
     mean, root = (cast(emit, node.value(name), DataType.f32) for name in ("save_mean", "save_invstd"))
     variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
     attrs = {"epsilon": 1e-12, "data_format": "NCX"}

@@ -55,8 +55,8 @@ def batch_norm_training(node: Node) -> list[Value | None]:
     src, shape = native(node, "input"), node.shape("input")
     channels = shape[1]
     count = int(np.prod(shape)) // max(channels, 1)
-    if len(shape) < 3 or count < 2:
-        raise NotLowered("no spatial axes")
+    if count < 2:
+        raise NotLowered("a channel of one number")
     running: list[Value] = [np.zeros(channels, np.float32), np.ones(channels, np.float32)]
     if "functional" in node.name:
         if not node["training"]:

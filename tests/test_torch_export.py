@@ -1,0 +1,163 @@
+"""Export of modules to graphs that need PyTorch no more."""
+
+import copy
+import warnings
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from helpers.torch_backend import Attention, Small  # noqa: E402
+
+import onegraph.torch  # noqa: E402
+from onegraph.errors import ArgumentError, UnsupportedError  # noqa: E402
+from onegraph.reference import run  # noqa: E402
+
+pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
+nn = torch.nn
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers():
+    torch.manual_seed(0)
+
+
+def test_export_runs_without_pytorch():
+    module, x = Small().eval(), torch.randn(2, 3, 8, 8)
+    graph = onegraph.torch.export(module, (x,))
+    assert list(graph.inputs) == ["x"]
+    assert list(graph.outputs) == ["output"]
+    expected = module(x).detach().numpy()
+    np.testing.assert_allclose(graph.compile()(x.numpy()), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run(graph, {"x": x.numpy()})["output"], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "mask"),
+    [
+        ({}, None),
+        ({"is_causal": True}, None),
+        ({"scale": 0.3}, torch.randn(6, 6)),
+        ({}, torch.tensor([[True] * 6, [False] * 6] * 3)),
+    ],
+)
+def test_attention_is_exported(options, mask):
+    module, x = Attention(**options).eval(), torch.randn(2, 6, 16)
+    found = onegraph.torch.export(module, (x, mask)).compile()
+    given = {"x": x.numpy()} if mask is None else {"x": x.numpy(), "mask": mask.numpy()}
+    np.testing.assert_allclose(found(**given), module(x, mask).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_attention_with_a_trained_mask_is_exported():
+    class Biased(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = nn.Parameter(torch.randn(1, 2, 5, 5))
+
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=self.bias)
+
+    module, x = Biased(), torch.randn(3, 2, 5, 4)
+    found = onegraph.torch.export(module, (x,)).compile()
+    np.testing.assert_allclose(found(x.numpy()), module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_trained_mask_is_fused_with_attention():
+    """PyTorch spells attention out if the mask has three axes or a gradient."""
+    module, x = Attention(heads=2).eval(), torch.randn(2, 6, 16)
+    mask = torch.randn(2, 6, 6)
+    mask[0, 1, 2:] = -torch.inf
+
+    class Biased(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention, self.mask = module, nn.Parameter(mask)
+
+        def forward(self, x):
+            return self.attention(x, self.mask)
+
+    graph = onegraph.torch.export(Biased(), (x,))
+    kinds = [op.kind for op in graph.ops if op.kind not in ("StaticReshape", "StaticTranspose", "Slice")]
+    assert kinds == ["MatMul", "MatMul", "Divide", "Add", "SoftMax", "MatMul"]
+    np.testing.assert_allclose(graph.compile()(x.numpy()), module(x, mask).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_export_warns_of_no_deprecated_call():
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        onegraph.torch.export(nn.Linear(4, 3), (torch.ones(2, 4),))
+    assert [str(one.message) for one in found if one.category is FutureWarning] == []
+
+
+def test_export_shares_the_memory_of_parameters():
+    module = nn.Linear(4, 3)
+    graph = onegraph.torch.export(module, (torch.ones(2, 4),))
+    addresses = {one.value.__array_interface__["data"][0] for one in graph._tensors if one.value is not None}
+    assert {one.data_ptr() for one in module.parameters()} <= addresses
+
+
+def test_export_names_what_it_cannot_lower():
+    class Inverse(nn.Module):
+        def forward(self, x):
+            return torch.linalg.inv(x)
+
+    with pytest.raises(UnsupportedError, match="linalg_inv_ex"):
+        onegraph.torch.export(Inverse(), (torch.eye(3),))
+
+
+def test_export_refuses_what_is_no_module():
+    with pytest.raises(ArgumentError, match=r"torch\.nn\.Module"):
+        onegraph.torch.export(torch.tanh, (torch.ones(3),))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"bias": False, "batch_first": True}, {"bidirectional": True, "num_layers": 2}]
+)
+@pytest.mark.parametrize(
+    "kind", [nn.LSTM, nn.GRU, nn.RNN, lambda *sizes, **o: nn.RNN(*sizes, nonlinearity="relu", **o)]
+)
+@pytest.mark.parametrize("given", ["no first states", "first states"])
+def test_recurrent_networks_are_exported(kind, options, given):
+    """Each layer is one op; the results are the states of all steps, and the last ones of each layer."""
+    module, x = kind(6, 20, **options).eval(), torch.randn(3, 5, 6)
+    layers = options.get("num_layers", 1)
+    first = torch.randn(layers * (1 + options.get("bidirectional", 0)), 3 if options.get("batch_first") else 5, 20)
+    args = {"no first states": (x,), "first states": (x, (first, first.cos()) if kind is nn.LSTM else first)}[given]
+    graph = onegraph.torch.export(module, args)
+    assert [op.kind for op in graph.ops].count("Recurrence") == layers
+    expected = torch.utils._pytree.tree_leaves(module(*args))
+    flat = [one.numpy() for one in torch.utils._pytree.tree_leaves(args)]
+    for found, wanted in zip(graph.compile()(*flat), expected, strict=True):
+        np.testing.assert_allclose(found, wanted.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_recurrent_network_of_bf16_is_exported():
+    module, x = nn.GRU(6, 20).to(torch.bfloat16).eval(), torch.randn(3, 5, 6)
+    graph = onegraph.torch.export(module, (x.to(torch.bfloat16),))
+    wanted = copy.deepcopy(module).float()(x.to(torch.bfloat16).float())[0].detach().numpy()
+    found = graph.compile()(x.numpy().astype(ml_dtypes.bfloat16))[0]
+    assert str(found.dtype) == "bfloat16"
+    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=2**-8, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"proj_size": 3}, "projections"), ({"dropout": 0.5, "num_layers": 2}, "dropout between the layers")],
+)
+def test_other_recurrent_networks_are_refused(options, reason):
+    with pytest.raises(UnsupportedError, match=reason):
+        onegraph.torch.export(nn.LSTM(6, 20, **options).train(), (torch.randn(3, 5, 6),))
+
+
+def test_checks_of_an_exported_program_are_left_out():
+    """A cast makes PyTorch add a check of the data type before it."""
+
+    class Wide(nn.Module):
+        def forward(self, x):
+            return x.to(torch.float64).to(torch.float32).exp()
+
+    x = torch.randn(4)
+    found = onegraph.torch.export(Wide(), (x,)).compile()(x.numpy())
+    np.testing.assert_allclose(found, x.exp().numpy(), rtol=1e-6)
