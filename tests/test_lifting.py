@@ -72,3 +72,19 @@ def test_layers_of_equal_form_share_a_lifted_partition():
     given = values(2, 6)
     found = g.compile()(given, *matrices)
     np.testing.assert_array_equal(found, given @ matrices[0].T @ matrices[1].T @ matrices[2].T)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_weights_with_gaps_between_rows_are_copied_once_for_several_products(count):
+    g, w = og.Graph(), values(32, 25)
+    weights = g.input("w", "f32", (32, 24), strides=(25, 1))
+    xs = [g.input(f"x{at}", "f32", (8, 32)) for at in range(count)]
+    for at, x in enumerate(xs):
+        g.output(f"y{at}", g.matmul(x, weights))
+    given = {x.name: values(8, 32) for x in xs}
+    model = g.compile()
+    found = model(w=w[:, :24], **given)
+    for one, x in zip(found if count > 1 else [found], given.values(), strict=True):
+        np.testing.assert_array_equal(one, x @ w[:, :24])
+    copies = [part for part in model.report().partitions if part.ops[0].startswith("copy of")]
+    assert len(copies) == (count > 1 and OLD)

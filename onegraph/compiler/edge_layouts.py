@@ -12,6 +12,7 @@ from ..errors import UnsupportedError
 from ..faults.fusions import wrong_strides
 from ..faults.operands import varying
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST
+from ..faults.slow_strides import SLOW_ROWS
 from ..faults.use import Fused
 from ..native.library import VERSION
 from .lowered import Lowered, Step, Value, dense_of
@@ -58,7 +59,8 @@ class EdgeLayouts:
             raise UnsupportedError(f"{reason}, so that the ops run one by one")
         copied = mixed(steps, values[:count]) if strided else ()
         for index, value in enumerate(values):
-            if value.id in returned or value.id in copied or (not value.dense and needs_dense(value, steps)):
+            needed = not value.dense and (needs_dense(value, steps) or self._is_shared(value, steps[0]))
+            if value.id in returned or value.id in copied or needed:
                 if index < count:
                     values[index] = self._values[schedule.dense_copy(value)]
                     continue
@@ -87,6 +89,15 @@ class EdgeLayouts:
         if known is None:
             known = self._slow[id(step.part)] = slow_operand(step, self._values) is not None
         return known
+
+    def _is_shared(self, value: Value, step: Step) -> bool:
+        """Whether several MatMuls would each copy a value that one of them reads as weights."""
+        if step.kind != "MatMul" or step.inputs[1] != value.id or value.constant is not None:
+            return False
+        readers = [
+            reader for reader in self.readers[value.id] if reader.kind == "MatMul" and reader.inputs[1] == value.id
+        ]
+        return len(readers) > 1 and bool(SLOW_ROWS.affects(VERSION) and SLOW_ROWS.when((value.shape, value.strides)))
 
     @cached_property
     def readers(self) -> dict[int, list[Step]]:

@@ -25,9 +25,11 @@ def multiply_vectors(lowered: Lowered) -> Lowered:
         return lowered
     makers = {number: step for step in lowered.steps for number in step.outputs}
     found = [step for step in lowered.steps if _is_suited(step, lowered.values, makers)]
-    # What stays in the last cache is read fast in the library's layout too.
-    if sum(nbytes(lowered.values[number]) for number in {step.inputs[1] for step in found}) < 2 * core_cache():
-        return lowered
+    # What stays in the last cache is read fast in the library's layout too, if it is laid out once.
+    matrices = [lowered.values[number] for number in {step.inputs[1] for step in found}]
+    if sum(map(nbytes, matrices)) < 2 * core_cache():
+        constant = {value.id for value in matrices if lowered.values[value.storage].constant is not None}
+        found = [step for step in found if step.inputs[1] not in constant]
     steps = _steps(lowered, frozenset(step.id for step in found))
     return replace(lowered, steps=tuple([step._replace(id=number) for number, step in enumerate(steps)]))
 

@@ -84,6 +84,23 @@ def square_of_some_columns(g: DataGraph) -> LogicalTensor:
     return g.square(g.input("x", "f32", (30, 20), strides=(60, 1)))
 
 
+SLOW_ROWS = TENSORS.add(
+    "slow_rows",
+    "MatMul",
+    "weights",
+    SLOW,
+    has_gaps,
+    {(3, 2): "slow"},
+    "A MatMul copies variable weights with gaps between their rows in every run",
+    "a dense copy that all MatMuls read, if there are several",
+)
+
+
+@SLOW_ROWS.example({(3, 2): "right"})
+def product_with_part_of_each_row(g: DataGraph) -> LogicalTensor:
+    return g.matmul(g.input("x", "f32", (2, 64)), g.input("w", "f32", (64, 32), strides=(33, 1)))
+
+
 # Other ops ------------------------------------------------------------------------------------------------------------
 
 FEW = 1 << 10  # elements; a copy of fewer takes about as long as the op itself
