@@ -100,6 +100,13 @@ def test_a_product_with_two_readers_is_written():
     assert ours(compare(g)) == [1]
 
 
+def test_a_sum_takes_in_one_of_its_products():
+    g = og.Graph()
+    ends = [g.matmul(g.input(f"x{at}", "f32", (2, DEPTH)), g.input(f"w{at}", "f32", (DEPTH, COLUMNS))) for at in "ab"]
+    g.output("out", g.add(*ends))
+    assert sorted(ours(compare(g))) == [1, 2]
+
+
 def test_the_sum_of_two_products():
     g = product((1, DEPTH), False)
     other = g.matmul(g.input("a", "f32", (1, DEPTH)), g.constant(drawn(DEPTH, COLUMNS)))
@@ -131,6 +138,12 @@ def test_other_products_stay(graph, why):
 def test_products_of_bf16_stay_where_the_cpu_has_bf16():
     # Elsewhere they run in f32, between two casts.
     assert ours(compare(product((1, DEPTH), False, "bf16", 2 * COLUMNS))) == ([] if is_native(og.bf16) else [1])
+
+
+def test_variables_are_read_in_place_although_they_stay_in_the_cache(monkeypatch):
+    monkeypatch.setattr(vector_products, "core_cache", lambda: 1 << 40)
+    assert ours(compare(product((1, DEPTH), True))) == []
+    assert ours(compare(product((1, DEPTH), True, is_constant=False))) == [1]
 
 
 def test_products_of_what_stays_in_the_cache_stay(monkeypatch):

@@ -64,7 +64,8 @@ def _steps(lowered: Lowered, found: frozenset[int]) -> Iterator[Step]:
             (result,) = step.outputs
             behind = readers.get(result, [])
             is_alone = len(behind) == 1 and result not in returned and len(step.inputs) == 2
-            if is_alone and _adds(behind[0], lowered.values[result], lowered.values):
+            # Of a sum of two products, the first one is taken in.
+            if is_alone and behind[0].id not in taken and _adds(behind[0], lowered.values[result], lowered.values):
                 taken[behind[0].id] = step
             else:
                 yield _product(step, step.inputs, step.outputs)
