@@ -77,6 +77,40 @@ def test_several_uses_of_a_tensor_are_added():
     np.testing.assert_allclose(d_x, 2 * exact + np.exp(exact) * (1 + exact), rtol=1e-12)
 
 
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(("rows", "joined"), [(2, True), (9, False)])
+def test_uses_of_a_matrix_by_few_rows_have_one_product(rows, joined, transpose_b):
+    """A sum of three gradients of the matrix would take longer than a copy of the rows."""
+    rng, g = np.random.default_rng(0), og.Graph()
+    w = g.input("w", og.f32, (24, 16) if transpose_b else (16, 24))
+    xs = [g.input(f"x{at}", og.f32, (rows, 16)) for at in range(3)]
+    others = [g.matmul(x, w, transpose_b=transpose_b) for x in xs]
+    seeds = [rng.integers(-3, 4, (rows, 24)).astype(np.float32) for _ in xs]
+    before = len(g.ops)
+    (found,) = g.gradient(others, [w], [g.constant(seed) for seed in seeds])
+    added = [op.kind for op in g.ops[before:]]
+    assert sorted(added) == (["Concat", "Concat", "MatMul"] if joined else ["Add"] * 2 + ["MatMul"] * 3)
+    g.output("by_w", found)
+    given = {x.name: rng.integers(-3, 4, x.shape).astype(np.float32) for x in xs}
+    wanted = sum(given[x.name].T @ seed for x, seed in zip(xs, seeds, strict=True))
+    np.testing.assert_array_equal(
+        run(g, {**given, "w": np.zeros(w.shape, np.float32)})["by_w"], wanted.T if transpose_b else wanted
+    )
+
+
+def test_the_product_of_all_uses_stands_behind_the_first_use():
+    """So the rows of a matrix that many steps read need no memory while the ops before these steps are taken back."""
+    g = og.Graph()
+    x, first, w = g.input("x", og.f32, (2, 16)), g.input("f", og.f32, (16, 16)), g.input("w", og.f32, (16, 16))
+    y = g.sigmoid(g.matmul(x, first))
+    for _ in range(3):
+        y = g.matmul(y, w)
+    before = len(g.ops)
+    g.gradient(y, [w, first])
+    kinds = [op.kind for op in g.ops[before:]]
+    assert kinds.index("Concat") < kinds.index("SigmoidBackward")
+
+
 def test_gradient_of_an_intermediate_and_of_a_constant():
     graph = og.Graph()
     x, c = graph.input("x", "f32", (3,)), graph.constant(np.float32([2, 3, 4]))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..lowering.elementwise import add
 from ..lowering.emitter import Emitter, Value
-from ..lowering.movement import cast
+from ..lowering.layers import matmul
+from ..lowering.movement import cast, concat
 from ..opset.editions.registry import base_of
 from .rules import COMPOSED, FLAT, rules_of
 from .rules.indexing import zeros_like
 from .rules.movement import joined
 from .rules.table import Found, entry
-from .use import Piece, Scattered, Use, has_gradient, summed_to
+from .use import Part, Piece, Product, Scattered, Use, has_gradient, summed_to
 
 
 class Reverse:
@@ -28,14 +30,18 @@ class Reverse:
 
     def __init__(self, emit: Emitter, active: Iterable[int], label: str) -> None:
         self.emit, self.active, self.label = emit, {*active}, label
-        self._parts: dict[int, list[Value | Piece | Scattered]] = {}
+        self._parts: dict[int, list[Part]] = {}
+        self._readers: Counter[int] = Counter()  # inputs of ops that were not taken back yet, by id of the tensor
 
-    def give(self, tensor: LogicalTensor | None, gradient: Value | Piece | Scattered | None) -> None:
+    def give(self, tensor: LogicalTensor | None, gradient: Part | None) -> None:
         """Add a part of the gradient with respect to a tensor."""
         if tensor is None or gradient is None or tensor.id not in self.active:
             return
+        part: Part
         if isinstance(gradient, Piece | Scattered):
-            part: Value | Piece | Scattered = replace(gradient, value=cast(self.emit, gradient.value, tensor.dtype))
+            part = replace(gradient, value=cast(self.emit, gradient.value, tensor.dtype))
+        elif isinstance(gradient, Product):
+            part = gradient
         else:
             part = fitted(self.emit, gradient, tensor)
         self._parts.setdefault(tensor.id, []).append(part)
@@ -45,7 +51,10 @@ class Reverse:
         given = self._parts.get(tensor.id)
         if given is None:
             return None
-        parts = [part for part in given if not isinstance(part, Piece | Scattered)]
+        parts = [part for part in given if not isinstance(part, Piece | Product | Scattered)]
+        products = [part for part in given if isinstance(part, Product)]
+        if products:
+            parts.append(cast(self.emit, self._product(products), tensor.dtype))
         pieces = [part for part in given if isinstance(part, Piece)]
         for axis in sorted({piece.axis for piece in pieces}):
             size = (tensor.shape or ())[axis] or 0
@@ -59,20 +68,38 @@ class Reverse:
         self._parts[tensor.id] = [*parts]
         return parts[0]
 
-    def take(self, ops: Iterable[Op]) -> None:
+    def _product(self, products: Sequence[Product]) -> Value:
+        first, second = (
+            concat(self.emit, rows, 0) for rows in zip(*((one.first, one.second) for one in products), strict=True)
+        )
+        return matmul(self.emit, first, second, transpose_a=True)
+
+    def take(self, ops: Sequence[Op]) -> None:
         """Take ops back; the last one comes first."""
+        self._readers.update(tensor.id for op in ops for tensor in op.inputs if tensor is not None)
         for op in ops:
             ports = active_ports(op, self.active)
-            if not ports or not any(tensor.id in self._parts for tensor in op.outputs):
-                continue
-            self.emit.named(f"{op.name}/{self.label}")
-            gradients = [self.gradient(tensor) if has_gradient(tensor) else None for tensor in op.outputs]
-            use = Use(self.emit, op, ports)
-            composition = entry(COMPOSED, use.base)
-            if composition is not None:
-                self._take_composed(use, gradients)
-            elif entry(FLAT, use.base) is None:
-                self._take_by_rules(use, ports, gradients)
+            if ports and any(tensor.id in self._parts for tensor in op.outputs):
+                self._take(op, ports)
+            for tensor in op.inputs:
+                if tensor is None:
+                    continue
+                self._readers[tensor.id] -= 1
+                # The rows of the products need no memory from here on.
+                if not self._readers[tensor.id] and any(
+                    isinstance(one, Product) for one in self._parts.get(tensor.id, ())
+                ):
+                    self.gradient(tensor)
+
+    def _take(self, op: Op, ports: dict[str, list[int]]) -> None:
+        self.emit.named(f"{op.name}/{self.label}")
+        gradients = [self.gradient(tensor) if has_gradient(tensor) else None for tensor in op.outputs]
+        use = Use(self.emit, op, ports)
+        composition = entry(COMPOSED, use.base)
+        if composition is not None:
+            self._take_composed(use, gradients)
+        elif entry(FLAT, use.base) is None:
+            self._take_by_rules(use, ports, gradients)
 
     def _take_by_rules(self, use: Use, ports: dict[str, list[int]], gradients: list[Value | None]) -> None:
         sides = zip(use.schema.outputs, gradients, strict=False)
@@ -82,7 +109,7 @@ class Reverse:
             for port, value in zip(rule.ports, found if isinstance(found, tuple) else (found,), strict=False):
                 for index in ports.get(port, ()):
                     part: Any = value[index] if isinstance(value, list) else value
-                    if part is not None and not isinstance(part, Piece | Scattered):
+                    if part is not None and not isinstance(part, Piece | Product | Scattered):
                         part = use.in_base_order(part, use.schema.input_port(index).name)
                     self.give(use.op.inputs[index], part)
 
@@ -98,7 +125,7 @@ class Reverse:
                 self.active.update(tensor.id for tensor in op.outputs if has_gradient(tensor))
         for result, gradient in zip(made if isinstance(made, tuple) else (made,), gradients, strict=False):
             self.give(result if isinstance(result, LogicalTensor) else None, gradient)
-        self.take(reversed(added))
+        self.take(added[::-1])
 
 
 def active_ports(op: Op, active: Set[int]) -> dict[str, list[int]]:

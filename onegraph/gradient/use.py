@@ -38,6 +38,17 @@ class Piece:
 
 
 @record(frozen=True)
+class Product:
+    """The gradient of a matrix that few rows meet: ``first`` (rows, M), transposed, times ``second`` (rows, N).
+
+    Those of all ops that read the matrix become one product of all rows: a sum of matrices takes longer than these.
+    """
+
+    first: Value
+    second: Value
+
+
+@record(frozen=True)
 class Scattered:
     """The gradient of the elements at some indices; that of the others is zero.
 
@@ -48,6 +59,9 @@ class Scattered:
     kind: str
     indices: Value
     attrs: Mapping[str, object]
+
+
+Part = Value | Piece | Product | Scattered
 
 
 class Use:

@@ -35,7 +35,7 @@ def gradient(
         if seed is None or (isinstance(seed, np.ndarray) and seed.ndim == 0):
             seed = ones_like(emit, result, 1 if seed is None else float(seed))
         reverse.give(result, seed)
-    reverse.take(reversed(graph.ops))
+    reverse.take(graph.ops[::-1])
     found = []
     for source in sources:
         emit.named(f"{source.name}/{reverse.label}")

@@ -6,8 +6,8 @@ from ...lowering.emitter import Emitter, Value, numbers, rank_of
 from ...lowering.layers import matmul
 from ...lowering.movement import reshape, unsqueeze
 from ...lowering.reduction import reduce
-from ...opset.shapes import known
-from ..use import Use
+from ...opset.shapes import known, known_dims
+from ..use import Product, Use
 from .binary import operand
 from .table import gradient_of
 
@@ -24,11 +24,13 @@ def src(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("MatMul", "weights")
-def weights(emit: Emitter, use: Use, diff: Value) -> Value:
+def weights(emit: Emitter, use: Use, diff: Value) -> Value | Product:
     source, diff = _matrix(emit, use, "src", diff), _matrices(emit, use, diff)
     turned, other = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
     if rank_of(use["weights"]) in (1, 2) and (rank_of(source) or 0) > 2 and not turned and _fits(source, diff):
         source, diff = (reshape(emit, one, numbers(-1, one.shape[-1])) for one in (source, diff))  # type: ignore[index, arg-type]
+    if not turned and use.call.rank("weights") == 2 and _are_few(source, diff):
+        return Product(diff, source) if other else Product(source, diff)
     if other:
         found = matmul(emit, diff, source, transpose_a=True, transpose_b=turned)
     else:
@@ -47,6 +49,14 @@ def _fits(source: Value, diff: Value) -> bool:
     return all(shape is not None and shape[-1] is not None for shape in ends) and (
         ends[0][:-1] == ends[1][:-1] and known(ends[0])  # type: ignore[index]
     )
+
+
+def _are_few(source: Value, diff: Value) -> bool:
+    """Whether both are matrices of few rows, whose copy takes less time than a sum of gradients of the weights."""
+    if not known(source.shape) or not known(diff.shape) or not rank_of(source) == rank_of(diff) == 2:
+        return False
+    (rows, inputs), (_, outputs) = known_dims(source.shape), known_dims(diff.shape)
+    return 2 * rows * (inputs + outputs) <= inputs * outputs
 
 
 def _turned(use: Use, attribute: str, port: str) -> bool:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ..._util.records import record
-from ...lowering.emitter import Value
 from ...opset.schema import Schema
-from ..use import Piece, Scattered
+from ..use import Part
 
-Found = Value | Piece | Scattered | None | tuple[Value | Piece | Scattered | None, ...]
+Found = Part | None | tuple[Part | None, ...]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
