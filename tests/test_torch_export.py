@@ -161,3 +161,13 @@ def test_checks_of_an_exported_program_are_left_out():
     x = torch.randn(4)
     found = onegraph.torch.export(Wide(), (x,)).compile()(x.numpy())
     np.testing.assert_allclose(found, x.exp().numpy(), rtol=1e-6)
+
+
+def test_images_keep_channels_last_in_training():
+    """A norm over (N, C, X) beside convolutions over (N, X, C) would copy each image twice."""
+    layers = [layer for width in (3, 8) for layer in (nn.Conv2d(width, 8, 3), nn.BatchNorm2d(8), nn.SiLU())]
+    module, x = nn.Sequential(*layers, nn.MaxPool2d(2)).train(), torch.randn(2, 3, 12, 12)
+    graph = onegraph.torch.export(module, (x,))
+    assert {op.attrs["data_format"] for op in graph.ops if "data_format" in op.attrs} == {"NXC"}
+    assert sum(op.kind == "StaticTranspose" for op in graph.ops) == 2
+    np.testing.assert_allclose(graph.compile()(x.numpy()), module(x).detach().numpy(), rtol=1e-4, atol=1e-5)

@@ -8,7 +8,8 @@ import numpy as np
 
 from .elementwise import add, binary, filled, multiply, unary
 from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
-from .movement import cast, reshape
+from .layout import inverse
+from .movement import cast, reshape, transpose
 from .reduction import reduce
 from .windows import Window, convolution
 
@@ -22,6 +23,24 @@ def batch_norm(
     attrs = {"epsilon": epsilon, "data_format": "NXC" if rank_of(src) == 2 else "NCX"}
     found: Value = emit.op("BatchNormInference", [src, gamma, beta, mean, variance], attrs)
     return found
+
+
+def batch_norm_of_images(
+    emit: Emitter, kind: str, images: Sequence[Value], others: Sequence[Value], **attrs: object
+) -> list[Value]:
+    """A BatchNorm in training or its gradient, over (N, C, X): the op over (N, X, C) between transposes.
+
+    Args:
+        emit: adds the ops.
+        kind: the op.
+        images, others: its inputs.
+        attrs: its attributes.
+    """
+    rank = rank_of(images[0]) or 0
+    order = (0, *range(2, rank), 1)
+    seen = [transpose(emit, one, order) for one in images]
+    first, *rest = emit.op(kind, [*seen, *others], {**attrs, "data_format": "NXC"})
+    return [transpose(emit, first, inverse(order)), *rest]
 
 
 def layer_norm(

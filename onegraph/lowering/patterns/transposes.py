@@ -14,13 +14,22 @@ from ..layout import Order, inverse, moved
 from ..movement import reshape, transpose
 from .table import again, made, operand_of, rewrites
 
-WINDOWS = ("Convolution", "ConvTranspose", "MaxPool", "AvgPool", "BatchNormInference", "Interpolate")
-GRADIENTS = ("ConvolutionBackwardData",)
+# Ops over images, and how many of their first inputs are images.
+WINDOWS = dict.fromkeys(("Convolution", "ConvTranspose", "MaxPool", "AvgPool", "BatchNormInference", "Interpolate"), 1)
+GRADIENTS = {
+    **dict.fromkeys(("ConvolutionBackwardData", "ConvTransposeBackwardData", "AvgPoolBackward"), 1),
+    **dict.fromkeys(("MaxPoolBackward", "ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"), 2),
+}
 UNARY = (
     *("Abs", "Clamp", "Elu", "Erf", "Exp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "Log", "Mish", "Pow"),
     *("ReLU", "Reciprocal", "Round", "Sigmoid", "SoftPlus", "Sqrt", "Square", "Tanh"),
 )
 BINARY = ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
+ACTIVATIONS = (
+    *("Abs", "Clamp", "Elu", "GELU", "HardSigmoid", "HardSwish"),
+    *("Mish", "ReLU", "Sigmoid", "SoftPlus", "Sqrt", "Tanh"),
+)
+SLOPES = tuple(f"{kind}Backward" for kind in ACTIVATIONS)
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
 
 
@@ -28,18 +37,19 @@ REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd",
 @rewrites("GroupNorm")
 def channels_last(emit: Emitter, op: Op) -> Value | None:
     """Run an op over (N, C, X) as the op over (N, X, C)."""
-    src = op.inputs[0]
-    rank = len(src.shape or ()) if src is not None else 0
+    count = (WINDOWS | GRADIENTS).get(op.kind, 1)
+    images = [one for one in op.inputs[:count] if one is not None]
+    rank = len(images[0].shape or ()) if images else 0
     if op.attrs.get("data_format") != "NCX" or rank < 3 or len(op.outputs) > 1:
         return None
     order = (0, *range(2, rank), 1)
-    assert src is not None
     attrs: dict[str, object] = {"data_format": "NXC"}
-    if "dst_shape" in op.attrs:
-        shape = integers(op, "dst_shape")
-        attrs["dst_shape"] = [shape[axis] for axis in order]
-    inner = again(emit, op, [_codes_first(emit, src, order), *op.inputs[1:]], **attrs)
-    return transpose(emit, inner, inverse(order))
+    for name in ("dst_shape", "src_shape"):
+        if name in op.attrs:
+            shape = integers(op, name)
+            attrs[name] = [shape[axis] for axis in order]
+    inner = again(emit, op, [*(_codes_first(emit, one, order) for one in images), *op.inputs[count:]], **attrs)
+    return inner if op.kind.endswith("Weights") else transpose(emit, inner, inverse(order))
 
 
 def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
@@ -90,7 +100,7 @@ def behind_prelu(emit: Emitter, op: Op) -> Value | None:
     return None if slope is None else transpose(emit, again(emit, op, [found[0], slope]), found[1])
 
 
-@rewrites(*BINARY)
+@rewrites(*BINARY, *SLOPES)
 def behind_binary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on two tensors, if both are transposed in the same way or one needs no copy."""
     order = next((found[1] for one in op.inputs if (found := moved(emit, one))), None)

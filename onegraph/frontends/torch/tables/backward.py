@@ -9,6 +9,7 @@ import numpy as np
 from ....lowering.elementwise import binary, filled, multiply, select, unary
 from ....lowering.emitter import Value
 from ....lowering.movement import cast
+from ....lowering.norms import batch_norm_of_images
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
@@ -137,9 +138,8 @@ def _by_batch(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Val
     emit = node.emit
     mean, root = (cast(emit, node.value(name), DataType.f32) for name in ("save_mean", "save_invstd"))
     variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
-    attrs = {"epsilon": 1e-12, "data_format": "NCX"}
-    found: Sequence[Value] = emit.op("BatchNormTrainingBackward", [src, diff, mean, variance, gamma], attrs)
-    return found
+    others = [mean, variance, gamma]
+    return batch_norm_of_images(emit, "BatchNormTrainingBackward", [src, diff], others, epsilon=1e-12)
 
 
 def _by_running(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:

@@ -64,9 +64,9 @@ def batch_norm_training(node: Node) -> list[Value | None]:
         running = _vectors(node, ("running_mean", "running_var"))
     gamma, beta = _channel_defaults(node, channels)
     momentum = float(node["momentum"])
-    attrs = {"epsilon": node["eps"], "momentum": 1 - momentum, "data_format": "NCX"}
+    attrs = {"epsilon": node["eps"], "momentum": 1 - momentum}
     emit = node.emit
-    found = emit.op("BatchNormForwardTraining", [src, *running, gamma, beta], attrs)
+    found = lowering.batch_norm_of_images(emit, "BatchNormForwardTraining", [src], [*running, gamma, beta], **attrs)
     result, mean, variance = found[0], found[3], found[4]
     inverse = inverse_root(node, binary(emit, "Add", variance, filled(node["eps"], variance)))
     statistics = [cast(emit, one, DTYPES[node.like[1].dtype]) for one in (mean, inverse)]
