@@ -183,6 +183,8 @@ enum onegraph_pointwise_op {
     onegraph_op_sigmoid = 9,
     onegraph_op_gate = 10, // the first operand times the sigmoid of the second
     onegraph_op_gelu_slope = 11,
+    onegraph_op_sigmoid_backward = 12, // the gradient by the result of a sigmoid and the gradient of that
+    onegraph_op_tanh_backward = 13, // likewise
 };
 // kernels: the places of the f32 numbers in the last input of onegraph_rescale, onegraph_add and onegraph_multiply. An
 // element of input i is (code - zero_i) * scale_i; the result is rounded after * factor + zero, and kept in [low, high].

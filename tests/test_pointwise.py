@@ -12,7 +12,7 @@ import onegraph as og
 from onegraph.capi.settings import has_avx512, is_native
 from onegraph.compiler import kernels
 from onegraph.compiler.lower import lower
-from onegraph.compiler.pointwise import MIN_SLOPES, join_elementwise
+from onegraph.compiler.pointwise import MIN_SIGMOID, MIN_SLOPES, REGISTERS, join_elementwise
 
 RNG = np.random.default_rng(0)
 ROOT = math.sqrt(2 * math.pi)
@@ -360,3 +360,70 @@ def test_gradient_of_a_small_gelu_stays_in_the_library():
     shape = (MIN_SLOPES - 1,)
     g.output("y", g.op("GELUBackward", [g.input("x", "f32", shape), g.input("diff", "f32", shape)]))
     assert joined(g) == []
+
+
+BY_RESULT = {"SigmoidBackward": lambda s: s * (1 - s), "TanhBackward": lambda t: (1 - t) * (1 + t)}
+
+
+@pytest.mark.parametrize("level", [0, 1, 2], ids=["any CPU", "AVX2", "AVX-512"])
+@pytest.mark.parametrize("turned", [False, True], ids=["by the result", "by the gradient"])
+@pytest.mark.parametrize("kind", BY_RESULT)
+def test_slopes_beside_other_ops_are_exact(kind, turned, level, monkeypatch):
+    """Also where the result is close to 1, of which the slope keeps the distance alone."""
+    monkeypatch.setattr(kernels, "LEVEL", level)
+    size = MIN_SIGMOID + 3
+    near = np.float32([0, 1, 1 - 2.0**-24, 1 - 2.0**-12, 2.0**-20, 1e-30])
+    result = np.concatenate([np.resize(near, 600), RNG.uniform(0, 1, size - 600).astype(np.float32)])
+    diff, other = RNG.uniform(0.5, 2, (2, size)).astype(np.float32)
+    g = og.Graph()
+    ends = [g.input(name, "f32", (size,)) for name in ("result", "diff", "other")]
+    wide = [one.astype(np.float64) for one in (result, diff, other)]
+    if turned:  # the op reads what was computed right before it as the gradient
+        g.output("y", g.op(kind, [ends[0], g.multiply(ends[1], ends[2])]))
+    else:
+        g.output("y", g.op(kind, [g.multiply(ends[0], ends[2]), ends[1]]))
+        wide[0] = (result * other).astype(np.float64)
+    model = g.compile()
+    assert [part.executor for part in model.report().partitions] == ["kernel"]
+    expected = BY_RESULT[kind](wide[0]) * wide[1] * (wide[2] if turned else 1)
+    np.testing.assert_allclose(model(result, diff, other), expected, rtol=4e-7, atol=1e-37)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f32", pytest.param("bf16", marks=pytest.mark.skipif(not has_avx512(), reason="no bf16"))]
+)
+@pytest.mark.parametrize("kind", ["sigmoid", "tanh"])
+def test_gradient_of_a_gate_is_one_kernel(kind, dtype):
+    g, shape = og.Graph(), (4, MIN_SIGMOID // 4 + 1)
+    x, diff = (g.input(name, dtype, shape) for name in ("x", "diff"))
+    gate = getattr(g, kind)(x)
+    g.output("gate", gate)
+    (by_x,) = g.gradient(g.multiply(x, gate), [x], [diff])
+    g.output("by_x", by_x)
+    model = g.compile()
+    given = [RNG.uniform(-4, 4, shape).astype(og.DataType(dtype).numpy) for _ in "xd"]
+    wide = [one.astype(np.float64) for one in given]
+    curve = np.tanh(wide[0]) if kind == "tanh" else 1 / (1 + np.exp(-wide[0]))
+    slope = BY_RESULT[f"{kind.capitalize()}Backward"](curve)
+    tolerance = {"f32": 2e-6, "bf16": 2**-6}[dtype]
+    found = model(*given).by_x.astype(np.float64)
+    np.testing.assert_allclose(found, wide[1] * (curve + wide[0] * slope), rtol=tolerance, atol=4 * tolerance)
+    joined_kinds = {kind for executor, part in kinds(model) if executor == "kernel" for kind in part}
+    assert f"{kind.capitalize()}Backward" in joined_kinds
+
+
+def test_slopes_of_a_source_stay_in_the_library():
+    g = og.Graph()
+    x, diff = (g.input(name, "f32", (MIN_SIGMOID,)) for name in ("x", "diff"))
+    g.output("y", g.multiply(g.op("SigmoidBackward", [x, diff], {"use_dst": False}), diff))
+    assert joined(g) == []
+
+
+def test_a_group_of_more_tensors_than_the_kernel_has_registers_stays():
+    g = og.Graph()
+    x = g.sigmoid(g.input("x", "f32", (MIN_SIGMOID,)))
+    for place in range(REGISTERS):
+        x = g.multiply(x, g.input(f"x{place}", "f32", (MIN_SIGMOID,)))
+    g.output("y", x)
+    given = [np.ones(MIN_SIGMOID, np.float32) for _ in range(REGISTERS + 1)]
+    np.testing.assert_allclose(g.compile()(*given), 1 / (1 + np.exp(-1)), rtol=1e-6)

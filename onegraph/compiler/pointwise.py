@@ -6,8 +6,8 @@ reads and writes memory several times. A step of executor ``pointwise`` is sever
 
 The same kernel computes SiLU and gates, x * Sigmoid(y). Behind a Convolution of few channels, the library's Sigmoid
 takes longer than the Convolution. And it multiplies each channel of an image by a number, as a squeeze-and-excitation
-block does: the library reads such a factor again for each place. And it computes the gradient of GELU, for which the
-library takes three times as long.
+block does: the library reads such a factor again for each place. It computes the gradients of SiLU and of gates, and
+that of GELU, for which the library takes three times as long.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ OPS = {
     "Square": lib.onegraph_op_square,
     "Sqrt": lib.onegraph_op_sqrt,
     "Sigmoid": lib.onegraph_op_sigmoid,
+    "SigmoidBackward": lib.onegraph_op_sigmoid_backward,
+    "TanhBackward": lib.onegraph_op_tanh_backward,
     "TypeCast": lib.onegraph_op_copy,
 }
+BACKWARD = frozenset(["SigmoidBackward", "TanhBackward"])
 EXACT = "gelu_erf"
 SLOPE = "GELUBackward"  # the product of a gradient and the slope of GELU
-GATES = frozenset(["Sigmoid", "Multiply"])  # 16-bit results between them are not rounded, as in the library's fusions
+GATES = BACKWARD | {"Sigmoid", "Multiply"}  # 16-bit results between them are not rounded, as in the library's fusions
 REGISTERS = 48  # of the kernel
 # The library fuses chains of ops with one result as well. It needs several steps for joined ops.
 MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
@@ -142,6 +145,8 @@ class _Groups:
             return False
         if step.kind == SLOPE and step.attrs.get("mode", EXACT) != EXACT:
             return False
+        if step.kind in BACKWARD and not step.attrs.get("use_dst", True):
+            return False
         result = self._values[step.outputs[0]]
         if prod(result.shape) < 2 or not result.dense or result.dtype not in FLOATS:
             return False
@@ -177,8 +182,13 @@ class _Groups:
 
     def _is_worthwhile(self, group: Sequence[Step]) -> bool:
         size = prod(self._values[group[0].outputs[0]].shape)
+        ends = {number for step in group for number in (*step.inputs, *step.outputs)}
+        if len(ends) > REGISTERS:
+            return False
         if group[0].kind == SLOPE:
             return has_avx2() and size >= MIN_SLOPES
+        if len(group) > 1 and any(step.kind in BACKWARD for step in group):
+            return has_avx2() and size >= MIN_SIGMOID
         if len(group) > 1 and any(step.kind == "Sigmoid" for step in group):
             return has_avx2() and size >= MIN_SIGMOID and (size <= MAX_SIGMOID or len(group) > GATE_OPS)
         if len(group) == 1 and self._scales_channels(group[0]):
@@ -196,12 +206,11 @@ class _Groups:
             for number in step.inputs
             if number not in made and prod(self._values[number].shape) > 1
         }
-        ends = {number for step in group for number in (*step.inputs, *step.outputs)}
         results = self.results(group)
         is_large = len(whole) >= MIN_SOURCES and len(results) >= MIN_RESULTS and len(group) >= MIN_OPS
         sizes = [nbytes(self._values[number]) for number in results]
         updates = self._updates.issuperset(results) and max(sizes, default=0) >= UPDATED_BYTES
-        return (is_large or updates) and len(ends) <= REGISTERS
+        return is_large or updates
 
     def _scales_channels(self, step: Step) -> bool:
         """Whether a step multiplies each channel of a tensor, which other steps read too, by a computed factor."""

@@ -97,8 +97,9 @@ ONEGRAPH_AVX512 void slopes_avx512(float *numbers, std::size_t count) {
 
 const float ONE = 1;
 
-// Kinds of ops whose second operand is held: those of onegraph_op_subtract, onegraph_op_divide and onegraph_op_gate.
-enum { SUBTRACT_FROM = onegraph_op_gelu_slope + 1, DIVIDE_INTO, GATE_BY };
+// Kinds of ops whose second operand is held: those of onegraph_op_subtract, onegraph_op_divide, onegraph_op_gate,
+// onegraph_op_sigmoid_backward and onegraph_op_tanh_backward.
+enum { SUBTRACT_FROM = onegraph_op_tanh_backward + 1, DIVIDE_INTO, GATE_BY, SIGMOID_BACKWARD_BY, TANH_BACKWARD_BY };
 
 // Four numbers for CPUs without AVX2.
 struct Four {
@@ -120,6 +121,10 @@ Four four_each(Four a, Four b, Function function) {
     for (int i = 0; i < 4; i++)
         a.numbers[i] = function(a.numbers[i], b.numbers[i]);
     return a;
+}
+
+Four four_set1_ps(float number) {
+    return {{number, number, number, number}};
 }
 
 Four four_add_ps(Four a, Four b) {
@@ -150,6 +155,12 @@ Four four_sqrt_ps(Four a) {
         vectors[j] = COMPUTED; \
     } \
     break
+// The gradient by the result of a sigmoid, and by that of tanh, exact where the result is close to 1.
+#define ONEGRAPH_SIGMOID_BACKWARD(PREFIX, RESULT, DIFF) \
+    PREFIX##_mul_ps(PREFIX##_mul_ps(DIFF, RESULT), PREFIX##_sub_ps(PREFIX##_set1_ps(1.0f), RESULT))
+#define ONEGRAPH_TANH_BACKWARD(PREFIX, RESULT, DIFF) \
+    PREFIX##_mul_ps(PREFIX##_mul_ps(DIFF, PREFIX##_add_ps(PREFIX##_set1_ps(1.0f), RESULT)), \
+            PREFIX##_sub_ps(PREFIX##_set1_ps(1.0f), RESULT))
 // Computes all ops on the elements from `i` on, `HELD` vectors of `WIDTH` elements at once, by the functions that begin
 // with `PREFIX`. Each op is rounded by itself.
 #define ONEGRAPH_COMPUTE(PREFIX, VECTOR, WIDTH, HELD, CPU) \
@@ -174,6 +185,14 @@ Four four_sqrt_ps(Four a) {
                             PREFIX##_mul_ps(PREFIX##_sub_ps(held, other), PREFIX##_sub_ps(held, other))); \
                 case onegraph_op_square: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_mul_ps(held, held)); \
                 case onegraph_op_sqrt: ONEGRAPH_EACH(PREFIX, WIDTH, HELD, PREFIX##_sqrt_ps(held)); \
+                case onegraph_op_sigmoid_backward: \
+                    ONEGRAPH_EACH(PREFIX, WIDTH, HELD, ONEGRAPH_SIGMOID_BACKWARD(PREFIX, held, other)); \
+                case SIGMOID_BACKWARD_BY: \
+                    ONEGRAPH_EACH(PREFIX, WIDTH, HELD, ONEGRAPH_SIGMOID_BACKWARD(PREFIX, other, held)); \
+                case onegraph_op_tanh_backward: \
+                    ONEGRAPH_EACH(PREFIX, WIDTH, HELD, ONEGRAPH_TANH_BACKWARD(PREFIX, held, other)); \
+                case TANH_BACKWARD_BY: \
+                    ONEGRAPH_EACH(PREFIX, WIDTH, HELD, ONEGRAPH_TANH_BACKWARD(PREFIX, other, held)); \
                 case onegraph_op_sigmoid: \
                 case onegraph_op_gate: \
                 case GATE_BY: \
@@ -229,6 +248,8 @@ const auto compute_avx2 = compute_portable, compute_avx512 = compute_portable;
 #endif
 #undef ONEGRAPH_COMPUTE
 #undef ONEGRAPH_EACH
+#undef ONEGRAPH_SIGMOID_BACKWARD
+#undef ONEGRAPH_TANH_BACKWARD
 
 bool is_unary(int kind) {
     return kind == onegraph_op_square || kind == onegraph_op_sqrt || kind == onegraph_op_copy
@@ -244,6 +265,8 @@ int turned(int kind) {
         case onegraph_op_subtract: return SUBTRACT_FROM;
         case onegraph_op_divide: return DIVIDE_INTO;
         case onegraph_op_gate: return GATE_BY;
+        case onegraph_op_sigmoid_backward: return SIGMOID_BACKWARD_BY;
+        case onegraph_op_tanh_backward: return TANH_BACKWARD_BY;
         default: return 0;
     }
 }
@@ -334,7 +357,7 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
         const PointwiseStage made {code[i], static_cast<std::size_t>(code[i + 1]), static_cast<std::size_t>(code[i + 2]),
                 static_cast<std::size_t>(code[i + 3]), true, true};
         n_registers_ = std::max(n_registers_, made.result + 1);
-        if (made.kind < onegraph_op_add || made.kind > onegraph_op_gelu_slope) throw std::invalid_argument("unknown op");
+        if (made.kind < onegraph_op_add || made.kind > onegraph_op_tanh_backward) throw std::invalid_argument("unknown op");
         const bool is_gate = made.kind == onegraph_op_sigmoid || made.kind == onegraph_op_gate;
         if (is_gate && made.second < count && tensors_[made.second].is_single)
             throw std::invalid_argument("sigmoid of a single number");
