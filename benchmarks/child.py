@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from statistics import median
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from .serve import serve
 from .timing import Effort
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,7 +58,7 @@ class Child:
     Args:
         setup: what it runs.
         environment: variables of its environment.
-        module: what the process executes: this module, or another one that calls :func:`serve`.
+        module: what the process executes: this module, or another one that calls ``serve``.
     """
 
     def __init__(self, setup: tuple[object, ...], environment: Mapping[str, str], module: str = __name__) -> None:
@@ -131,24 +131,6 @@ def ratios(times: Mapping[str, Sequence[float]], first: str) -> dict[str, float]
 
 
 # In the child process ----------------------------------------------------------------------------------------------
-
-
-def serve(prepare: Callable[[], tuple[Callable[[], Any], dict[str, Any]]]) -> None:
-    """Obey the parent. ``prepare`` returns what to run, and what to tell about it."""
-    replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is no reply
-    run, about = prepare()
-    print(json.dumps(about), file=replies)
-    with open(0, "rb", buffering=0) as commands:
-        while commands.readline():
-            run()
-            print("0", file=replies)
-            ends = [time.monotonic()]  # the same clock in all processes
-            while len(ends) < 2 or not select.select([commands], [], [], 0)[0]:
-                run()
-                ends.append(time.monotonic())
-            commands.readline()
-            print(json.dumps(ends), file=replies)
 
 
 def prepared(setup: Setup) -> tuple[Callable[[], Any], dict[str, Any]]:

@@ -6,13 +6,12 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .child import serve
+from .serve import serve
 
 CALLS = 4  # of each caller in one run
 Run = Callable[[], Any]
@@ -54,6 +53,8 @@ def prepared(setup: OnnxSetup) -> tuple[Run, dict[str, Any]]:
     if setup.results:
         np.savez(setup.results, *results)
     if setup.callers > 1:
+        from concurrent.futures import ThreadPoolExecutor
+
         # Each caller makes its own run, because some runs belong to the thread that made them.
         callers = [ThreadPoolExecutor(1) for _ in range(setup.callers)]
         runs = [caller.submit(make, given).result()[0] for caller in callers]

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .child import serve
 from .models.torch_models import named, result_of
 from .onnx_child import peak_memory
+from .serve import serve
 
 CHECKED = 1000  # elements of the result that are compared
 

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .child import serve
 from .models.tasks import Task, tasks
 from .onnx_child import peak_memory
+from .serve import serve
 
 CHECKED = 3  # steps whose losses are compared
 
