@@ -47,6 +47,7 @@ SOURCES = (
     "openmp.cpp",
     *sorted(str(path.relative_to(CSRC)) for path in CSRC.glob("kernels/**/*.cpp")),
     "plan.cpp",
+    "pages.cpp",
     "results.cpp",
     "call.cpp",
 )

@@ -12,9 +12,12 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "pages.h"
 #include "results.h"
 
 namespace {
+using onegraph::rounded_up, onegraph::use_large_pages;
+
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t kept_blocks = 16;
 constexpr std::size_t kept_bytes = std::size_t {512} << 20; // maximum for one thread
@@ -93,19 +96,6 @@ struct Cache {
 };
 
 thread_local Cache cache;
-
-std::size_t rounded_up(std::size_t size, std::size_t unit) {
-    return (size + unit - 1) / unit * unit;
-}
-
-// Asks for large pages in new memory, which the first touch of a small page each takes longer to fill than the reorder
-// of weights. Only whole large pages, so that the block takes no more memory.
-void use_large_pages(void *memory, std::size_t size) {
-    constexpr std::size_t large_page = std::size_t {2} << 20;
-    const auto begin = reinterpret_cast<std::uintptr_t>(memory), start = rounded_up(begin, large_page);
-    if (begin + size < start + large_page) return;
-    madvise(reinterpret_cast<void *>(start), (begin + size - start) / large_page * large_page, MADV_HUGEPAGE);
-}
 
 // A block in a mapping of its own: a page for the header, the block, and memory that can only be read.
 void *map_block(std::size_t size) {

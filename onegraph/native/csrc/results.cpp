@@ -13,6 +13,8 @@
 #include <mutex>
 #include <new>
 
+#include "pages.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 // from Linux 5.14 on
 #endif
@@ -20,15 +22,10 @@
 namespace onegraph {
 namespace {
 
-constexpr std::size_t LARGE_PAGE = std::size_t {2} << 20;
 constexpr std::size_t KEPT_BYTES = std::size_t {1} << 30;
 constexpr std::size_t HELD_BYTES = std::size_t {64} << 20; // of them, whatever else needs memory
 using Clock = std::chrono::steady_clock;
 constexpr auto KEPT_TIME = std::chrono::seconds {10}; // until the next result is freed after that
-
-std::size_t rounded_up(std::size_t size, std::size_t unit) {
-    return (size + unit - 1) / unit * unit;
-}
 
 std::size_t capacity_of(std::size_t size) {
     static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -43,7 +40,7 @@ void *map(std::size_t capacity) {
     if (start > begin) munmap(memory, start - begin);
     munmap(reinterpret_cast<void *>(start + capacity), begin + mapped - start - capacity);
     const std::size_t whole = capacity / LARGE_PAGE * LARGE_PAGE;
-    madvise(reinterpret_cast<void *>(start), whole, MADV_HUGEPAGE);
+    use_large_pages(reinterpret_cast<void *>(start), whole);
     if (whole < capacity) madvise(reinterpret_cast<void *>(start + whole), capacity - whole, MADV_POPULATE_WRITE);
     return reinterpret_cast<void *>(start);
 }
