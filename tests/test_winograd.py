@@ -207,3 +207,19 @@ def test_chain_of_convolutions_with_residual_sum():
             model(given), wanted * given, rtol=0, atol=2 * TOLERANCE * np.abs(wanted * given).max()
         )
     assert "Convolution: Transform" in kinds(model)
+
+
+@pytest.mark.parametrize("coded", ["src and weights", "src"])
+def test_products_of_int8_stay_in_int8(coded):
+    g = og.Graph()
+    codes = RNG.integers(-128, 128, (64, 64, 3, 3)).astype(np.int8)
+    weights = codes.astype(np.float32)
+    x = g.dequantize(g.input("x", "u8", (1, 56, 56, 64)), scales=[0.5], zps=[0])
+    operand = g.dequantize(g.constant(codes), scales=[1.0], zps=[0]) if "weights" in coded else g.constant(weights)
+    g.output("y", g.convolution(x, operand, **SAME))
+    model = g.compile()
+    is_direct = len(model.report().partitions) == 1
+    assert is_direct == ("weights" in coded)
+    given = RNG.integers(0, 256, (1, 56, 56, 64)).astype(np.uint8)
+    wanted = convolved(0.5 * given, weights, 0, (1, 1), (1, 1))
+    np.testing.assert_allclose(model(given), wanted, rtol=0, atol=TOLERANCE * np.abs(wanted).max())

@@ -22,7 +22,7 @@ def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     op = step.op
     if op.edition == HOST:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
-        return NumpyStep(_host_run(op), given, step.outputs, note)
+        return NumpyStep(_host_run(op), given, step.outputs, note, given[:1] if op.kind == "Gather" else ())
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
         return NumpyStep(partial(_store_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)

@@ -47,12 +47,20 @@ def shifts_of(values: Sequence[Value]) -> Sequence[int]:
 
 
 class NumpyStep(NamedTuple):
-    """One op that numpy runs; None stands for an absent optional input."""
+    """One op that numpy runs; None stands for an absent optional input.
+
+    Attributes:
+        run: computes the outputs.
+        inputs, outputs: numbers of values.
+        note: the index of the note that describes it.
+        rows: inputs of which it copies rows, whatever their address.
+    """
 
     run: Run
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
     note: int
+    rows: tuple[int | None, ...] = ()
 
 
 class Ending(NamedTuple):

@@ -92,6 +92,7 @@ class _Transforms:
         for step in lowered.steps:
             for number in step.reads:
                 self._readers.setdefault(number, []).append(step)
+        self._dequantized = {number for step in lowered.steps if step.kind == "Dequantize" for number in step.outputs}
         self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
         self._parts: dict[tuple[int, int, int], Part] = {}  # equal products share one
 
@@ -122,7 +123,7 @@ class _Transforms:
         dst, call = self._values[step.outputs[0]], part.call
         if len(src.shape) != 4 or any(self._values[n].dtype is not F32 for n in (*step.inputs, dst.id)):
             return None
-        if src.constant is not None:
+        if src.constant is not None or self._dequantized.issuperset(step.inputs[:2]):  # then the kernel multiplies int8
             return None
         if (
             call.attr("data_format") != "NXC"

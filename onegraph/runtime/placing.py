@@ -89,8 +89,11 @@ def _liveness(values: Mapping[int, Value], steps: Steps) -> tuple[dict[int, int]
 
 def _read_outside_of_library(values: Mapping[int, Value], steps: Steps) -> set[int]:
     """The pieces of memory that numpy or a kernel of the package reads. Both want numbers at aligned addresses."""
-    found = {values[number].storage for number in _numpy_values(steps)}
+    found: set[int] = set()
     for step in steps:
+        if isinstance(step, NumpyStep):
+            used = {*step.inputs, *step.outputs} - {None, *step.rows}
+            found.update(values[number].storage for number in used if number is not None)
         if isinstance(step, CompiledStep) and isinstance(step.compiled, CompiledKernel):
             found.update(step.pieces)
     return found
