@@ -8,11 +8,12 @@ from math import prod
 import numpy as np
 
 from ...ir.op import LogicalTensor, Op
+from ...opset.shapes import known
 from ...opset.signature import Shape
 from ..emitter import Array, Emitter, Value, integers, numbers
 from ..layout import inverse
 from ..movement import reshape, slice_, transpose
-from .table import again, number, rewrites
+from .table import again, made, number, operand_of, rewrites
 
 Atom = tuple[int, int]  # size and stride
 
@@ -109,6 +110,37 @@ def one_view(emit: Emitter, op: Op) -> Value | None:
         places.append((-last_stride, place))
     order = [place for _, place in sorted(places)]
     return transpose(emit, reshape(emit, base, numbers(*[axes[place][0] for place in order])), inverse(order))
+
+
+@rewrites("StaticTranspose")
+def before_a_join(emit: Emitter, op: Op) -> Value | None:
+    """A transpose before the reshape that joins transposed axes: the copy for that reshape then does both."""
+    joined = made(emit, op.inputs[0], "StaticReshape")
+    inner = None if joined is None else made(emit, joined.inputs[0], "StaticTranspose")
+    if joined is None or inner is None:
+        return None
+    apart, together, dst = inner.outputs[0].shape, joined.outputs[0].shape, op.outputs[0].shape
+    if not (known(apart) and known(together) and known(dst)):
+        return None
+    axes = _joined(_dims(apart), _dims(together)) if prod(_dims(dst)) else None
+    if axes is None:
+        return None
+    order = [axis for place in integers(op, "order") for axis in axes[place]]
+    return reshape(emit, transpose(emit, operand_of(joined), order), numbers(*_dims(dst)))
+
+
+def _joined(apart: Sequence[int], together: Sequence[int]) -> list[list[int]] | None:
+    """The axes that each axis of a reshaped tensor joins; None if the reshape cuts an axis."""
+    rest, axes = [*reversed(range(len(apart)))], list[list[int]]()
+    for size in together:
+        axis: list[int] = []
+        while rest and (size != 1 or (not axis and apart[rest[-1]] == 1)):
+            if size % apart[rest[-1]]:
+                return None
+            size //= apart[rest[-1]]
+            axis.append(rest.pop())
+        axes.append(axis)
+    return [*axes[:-1], axes[-1] + rest[::-1]] if axes else None  # what is left has size 1
 
 
 def _dims(shape: Shape) -> list[int]:
