@@ -163,6 +163,34 @@ def test_key_of_attention_becomes_one_view():
     assert graph.ops[1].attrs["order"] == (0, 2, 3, 1)
 
 
+def test_a_shuffle_of_channels_is_one_copy_with_channels_last():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Reshape", ["c", "groups"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3, 4]),
+        helper.make_node("Reshape", ["b", "whole"], ["d"]),
+        helper.make_node("Conv", ["d", "v"], ["y"], group=12),
+    ]
+    sizes = {"groups": np.array([2, 3, 4, 5, 7]), "whole": np.array([2, 12, 5, 7])}
+    graph = imported(model(nodes, (2, 6, 5, 7), w=weights(12, 6, 1, 1), v=weights(12, 1, 1, 1), **sizes), (2, 6, 5, 7))
+    views = ["StaticReshape", "StaticTranspose", "StaticReshape"]
+    assert kinds(graph) == ["StaticTranspose", "Convolution", *views, "Convolution", "StaticTranspose"]
+    assert graph.ops[3].outputs[0].shape == (2, 5, 7, 4, 3)
+
+
+@pytest.mark.parametrize("whole", [[6, 4, 6], [1, 4, 18, 2, 1], [3, 2, 24], [24, 6, 1]])
+def test_transposes_before_reshapes_keep_results(whole):
+    orders = [range(len(whole))[::-1], [*range(1, len(whole)), 0]]
+    for order in orders:
+        nodes = [
+            helper.make_node("Transpose", ["x"], ["a"], perm=[2, 0, 3, 1]),
+            helper.make_node("Reshape", ["a", "whole"], ["b"]),
+            helper.make_node("Transpose", ["b"], ["y"], perm=[*order]),
+        ]
+        graph = imported(model(nodes, (2, 6, 3, 4), whole=np.array(whole)), (2, 6, 3, 4))
+        assert kinds(graph)[-1] in ("StaticReshape", "StaticTranspose")
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_chains_of_reshapes_and_transposes_keep_their_results(seed):
     rng = np.random.default_rng(seed)

@@ -79,6 +79,28 @@ def test_weights_at_any_place_of_the_file_give_the_same_numbers(shift, tmp_path)
         np.testing.assert_array_equal(found, expected()[1])
 
 
+@pytest.mark.parametrize(("axis", "places"), [(0, [[3, -1]]), (1, 2), (-1, [4, 0]), (1, [])])
+def test_rows_are_gathered_from_any_place_of_a_file(axis, places, tmp_path):
+    table = np.arange(2 * 4 * 6000, dtype=np.float32).reshape(4, 2400, 5) if axis else ROWS
+    nodes = [helper.make_node("Gather", ["table", "places"], ["y"], axis=axis)]
+    index = helper.make_tensor_value_info("places", TensorProto.INT64, np.shape(places))
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    proto = helper.make_model(
+        helper.make_graph(nodes, "g", [index], [result], [numpy_helper.from_array(table, "table")])
+    )
+    for shift in range(4):
+        proto.doc_string = " " * shift
+        onnx.save(proto, tmp_path / f"{shift}.onnx")
+        model = onegraph.onnx.load(tmp_path / f"{shift}.onnx").compile()
+        given = np.array(places, np.int64)
+        np.testing.assert_array_equal(model(places=given), np.take(table, given, axis=axis))
+        constants = model._programs.only_program().placement.constants.values()
+        assert [file_of(one) is not None for one in constants if one.nbytes >= LEAST_BYTES] == [True]
+        if given.size:
+            with pytest.raises(og.ArgumentError, match="index 9999 is out of bounds"):
+                model(places=np.full_like(given, 9999))
+
+
 def test_bytes_are_copied(tmp_path):
     data = bytearray(saved(tmp_path).read_bytes())
     graph = onegraph.onnx.load(data)
