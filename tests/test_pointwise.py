@@ -315,6 +315,42 @@ def test_gate_of_bf16_is_rounded_once():
     assert kinds(model) == [("kernel", ("Sigmoid", "Multiply"))]
 
 
+SPECIAL = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38, 87.5, -87.5, -89.0, -100.0]
+GATES = {
+    "silu and factor": lambda g, x, y: g.multiply(g.multiply(x, g.sigmoid(x)), y),
+    "gate": lambda g, x, y: g.multiply(x, g.sigmoid(y)),
+    "gate and factor": lambda g, x, y: g.multiply(g.multiply(y, g.sigmoid(x)), x),
+    "gradient": lambda g, x, y: g.op("GELUBackward", [x, y]),
+}
+
+
+@pytest.mark.skipif(not has_avx512(), reason="the library computes bf16 in f32 there, with a cast behind each op")
+@pytest.mark.parametrize("size", [1 << 15, (1 << 15) + 9])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("form", GATES)
+def test_gates_have_the_same_bits_on_every_instruction_set(form, dtype, size, monkeypatch):
+    """With tensors of whole vectors, which are read and written where they lie, and others."""
+    kind = og.DataType(dtype).numpy
+    given = {
+        "x": np.resize(SPECIAL, size).astype(kind),
+        "y": np.concatenate([RNG.standard_normal(size - 600) * 30, np.resize(SPECIAL, 600)]).astype(kind),
+    }
+    with np.errstate(invalid="ignore"):
+        given["x"][1000:] = (RNG.standard_normal(size - 1000) * 30).astype(kind)
+    results = []
+    for level in (0, 1, 2):
+        monkeypatch.setattr(kernels, "LEVEL", level)
+        g = og.Graph()
+        x, y = (g.input(name, dtype, (size,)) for name in given)
+        g.output("z", GATES[form](g, x, y))
+        model = g.compile()
+        assert [part.executor for part in model.report().partitions] == ["kernel"]
+        results.append(model(**given))
+    bits = np.uint32 if dtype == "f32" else np.uint16
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.view(bits), results[0].view(bits))
+
+
 @pytest.mark.skipif(not has_avx512(), reason="the library computes bf16 in f32 there, with a cast behind each op")
 def test_other_ops_of_16_bits_are_rounded_one_by_one():
     g = og.Graph()

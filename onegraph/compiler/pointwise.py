@@ -2,7 +2,7 @@
 
 The library's fusions have one result. An update of Adam has three results and four inputs of one size, so the library
 reads and writes memory several times. A step of executor ``pointwise`` is several ops that the kernel ``Pointwise`` of
-``csrc/kernels/pointwise.cpp`` computes on blocks that stay in the cache.
+``csrc/kernels/pointwise`` computes on blocks that stay in the cache.
 
 The same kernel computes SiLU and gates, x * Sigmoid(y). Behind a Convolution of few channels, the library's Sigmoid
 takes longer than the Convolution. And it multiplies each channel of an image by a number, as a squeeze-and-excitation

@@ -81,6 +81,7 @@ private:
     struct Tensor {
         dnnl_data_type_t type;
         bool is_single, is_row;
+        bool is_direct; // whether the ops can read or write it where it lies
         std::size_t last_use; // of an input, the last op that reads it; of a result, the op that makes it
     };
 

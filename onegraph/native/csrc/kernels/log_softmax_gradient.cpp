@@ -4,10 +4,23 @@
 
 #include "shares.h"
 
-#include "exponential.h"
+#include "floats.h"
 
 namespace onegraph {
 namespace {
+
+using Number = float;
+using Bits = Word;
+
+ONEGRAPH_INLINE float splat(float number) {
+    return number;
+}
+
+ONEGRAPH_INLINE float fused(float a, float b, float c) {
+    return __builtin_fmaf(a, b, c);
+}
+
+#include "exponential.inc"
 
 // -exp(x) * sum for each x of a row. The result may be the row.
 ONEGRAPH_INLINE void spread(const float *row, float sum, float *result, std::size_t width) {

@@ -7,11 +7,12 @@
 
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma,f16c")
+#define ONEGRAPH_LANES 8
 
 namespace onegraph {
 namespace {
 
-constexpr long LANES = 8, VECTORS = 2, ROWS = 4;
+constexpr long VECTORS = 2, ROWS = 4;
 #include "../vectors.inc"
 #include "tiles.inc"
 

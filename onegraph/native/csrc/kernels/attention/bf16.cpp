@@ -11,11 +11,12 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,f16c,prefer-vector-width=512")
 #define ONEGRAPH_PAIRS
+#define ONEGRAPH_LANES 16
 
 namespace onegraph {
 namespace {
 
-constexpr long LANES = 16, VECTORS = 2, ROWS = 8;
+constexpr long VECTORS = 2, ROWS = 8;
 #include "../vectors.inc"
 #include "tiles.inc"
 

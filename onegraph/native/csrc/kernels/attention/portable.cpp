@@ -4,11 +4,12 @@
 
 #include "../floats.h"
 #pragma GCC optimize("fp-contract=fast")
+#define ONEGRAPH_LANES 4
 
 namespace onegraph {
 namespace {
 
-constexpr long LANES = 4, VECTORS = 2, ROWS = 4;
+constexpr long VECTORS = 2, ROWS = 4;
 #include "../vectors.inc"
 #include "tiles.inc"
 

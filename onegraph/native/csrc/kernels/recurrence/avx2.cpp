@@ -9,11 +9,11 @@
 
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma,f16c")
+#define ONEGRAPH_LANES 8
 
 namespace onegraph {
 namespace {
 
-constexpr long LANES = 8;
 constexpr int SUMS = 12, SINGLE = 2;
 #include "steps.inc"
 

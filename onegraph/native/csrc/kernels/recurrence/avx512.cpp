@@ -10,11 +10,11 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,prefer-vector-width=512")
+#define ONEGRAPH_LANES 16
 
 namespace onegraph {
 namespace {
 
-constexpr long LANES = 16;
 constexpr int SUMS = 24, SINGLE = 1;
 #include "steps.inc"
 

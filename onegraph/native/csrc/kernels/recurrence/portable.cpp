@@ -6,11 +6,11 @@
 #pragma GCC optimize("fp-contract=fast")
 // No vector is passed to a function that is called: all of them are inlined.
 #pragma GCC diagnostic ignored "-Wpsabi"
+#define ONEGRAPH_LANES 4
 
 namespace onegraph {
 namespace {
 
-constexpr long LANES = 4;
 constexpr int SUMS = 12, SINGLE = 2;
 #include "steps.inc"
 

@@ -1,0 +1,29 @@
+// Several elementwise ops at once, with AVX-512.
+
+#include "problem.h"
+
+#include <cmath>
+
+#include "../floats.h"
+
+#if defined(__x86_64__)
+// gcc 12 warns of variables of its own intrinsics that are uninitialized on purpose.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")
+#define ONEGRAPH_LANES 16
+
+namespace onegraph {
+namespace {
+
+#include "stages.inc"
+
+} // namespace
+
+void pointwise_avx512(const PointwiseStage *begin, const PointwiseStage *end, const PointwiseRegister *registers,
+        const PointwiseTarget *targets, std::size_t count) {
+    compute_all(begin, end, registers, targets, count);
+}
+
+} // namespace onegraph
+#endif

@@ -1,0 +1,237 @@
+// Several elementwise ops at once.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <stdexcept>
+
+#include "../shares.h"
+#include "problem.h"
+
+#include "../floats.h"
+
+namespace onegraph {
+namespace {
+
+constexpr std::size_t PIECE = 256; // elements of a block: those of 32 registers fit into the first cache
+constexpr std::size_t REGISTERS = 48;
+// Bytes of all tensors; results of more are not read again from a cache. Those of a gate are: the next step reads them.
+constexpr std::size_t LARGE = 1u << 22;
+
+constexpr std::size_t LANES = 16; // a single number lies so often in its register
+
+#if !defined(__x86_64__)
+const auto pointwise_avx2 = pointwise_portable, pointwise_avx512 = pointwise_portable, pointwise_bf16 = pointwise_portable;
+#endif
+
+bool is_unary(int kind) {
+    return kind == onegraph_op_square || kind == onegraph_op_sqrt || kind == onegraph_op_copy
+            || kind == onegraph_op_sigmoid || kind == onegraph_op_gelu_slope || kind == POINTWISE_SILU;
+}
+
+// The op with its second operand held; 0 if there is none.
+int turned(int kind) {
+    switch (kind) {
+        case onegraph_op_add:
+        case onegraph_op_multiply:
+        case onegraph_op_squared_difference: return kind;
+        case onegraph_op_subtract: return POINTWISE_SUBTRACT_FROM;
+        case onegraph_op_divide: return POINTWISE_DIVIDE_INTO;
+        case onegraph_op_gate: return POINTWISE_GATE_BY;
+        case onegraph_op_sigmoid_backward: return POINTWISE_SIGMOID_BACKWARD_BY;
+        case onegraph_op_tanh_backward: return POINTWISE_TANH_BACKWARD_BY;
+        default: return 0;
+    }
+}
+
+// The ops in an order in which most of them compute with the result of the one before.
+std::vector<PointwiseStage> in_chains(const std::vector<PointwiseStage> &ops, std::size_t n_tensors) {
+    std::map<std::size_t, std::size_t> maker;
+    for (std::size_t i = 0; i < ops.size(); i++)
+        maker.emplace(ops[i].result, i);
+    std::vector<PointwiseStage> ordered;
+    const std::function<void(std::size_t)> add = [&](std::size_t number) {
+        const auto found = maker.find(number);
+        if (found == maker.end()) return;
+        const PointwiseStage one = ops[found->second];
+        maker.erase(found);
+        add(one.second);
+        add(one.first);
+        ordered.push_back(one);
+    };
+    for (const PointwiseStage &one : ops)
+        if (one.result < n_tensors) add(one.result);
+    std::vector<bool> read(REGISTERS);
+    for (std::size_t i = ordered.size(); i-- > 0;) {
+        PointwiseStage &one = ordered[i];
+        one.stores = one.result < n_tensors || read[one.result];
+        const std::size_t held = i > 0 ? ordered[i - 1].result : REGISTERS;
+        if (held == one.second && held != one.first && turned(one.kind)) {
+            std::swap(one.first, one.second);
+            one.kind = turned(one.kind);
+        }
+        one.loads = held != one.first;
+        if (one.loads) read[one.first] = true;
+        if (!is_unary(one.kind)) read[one.second] = true;
+    }
+    return ordered;
+}
+
+#if defined(__x86_64__)
+// Writes past the caches, which saves reading what is overwritten.
+ONEGRAPH_AVX2 void stream(const float *source, float *target, std::size_t count) {
+    if (reinterpret_cast<std::uintptr_t>(target) % 32) {
+        std::memcpy(target, source, count * sizeof(float));
+        return;
+    }
+    for (; count >= 8; count -= 8, source += 8, target += 8)
+        _mm256_stream_ps(target, _mm256_loadu_ps(source));
+    std::memcpy(target, source, count * sizeof(float));
+}
+
+void finish_streams() {
+    _mm_sfence();
+}
+#else
+void stream(const float *source, float *target, std::size_t count) {
+    std::memcpy(target, source, count * sizeof(float));
+}
+
+void finish_streams() {}
+#endif
+
+} // namespace
+
+Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors,
+        const int *code, std::size_t n_code)
+    : n_inputs_(n_inputs), n_registers_(count), piece_(PIECE) {
+    std::size_t bytes = 0;
+    std::vector<std::size_t> sizes;
+    std::vector<PointwiseStage> ops;
+    for (std::size_t i = 0; i < count; i++) {
+        std::size_t size = 1;
+        for (int axis = 0; axis < tensors[i]->ndims; axis++)
+            size *= static_cast<std::size_t>(tensors[i]->dims[axis]);
+        total_ = std::max(total_, size);
+        sizes.push_back(size);
+        if (!is_float(tensors[i]->data_type)) throw std::invalid_argument("no kernel for this data type");
+        tensors_.push_back({tensors[i]->data_type, size == 1, false, tensors[i]->data_type != dnnl_f16, 0});
+        bytes += size * size_of(tensors[i]->data_type);
+    }
+    for (std::size_t i = 0; i < count; i++) {
+        if (sizes[i] == 1 || sizes[i] == total_) continue;
+        if (i >= n_inputs || total_ % sizes[i] || (row_ && row_ != sizes[i])) throw std::invalid_argument("no row");
+        row_ = sizes[i], tensors_[i].is_row = true;
+    }
+    if (row_ && row_ <= PIECE) piece_ = PIECE / row_ * row_;
+    if (n_code % 4 != 1) throw std::invalid_argument("no level and ops");
+    level_ = code[0];
+    for (std::size_t i = 1; i < n_code; i += 4) {
+        PointwiseStage made {code[i], static_cast<std::size_t>(code[i + 1]), static_cast<std::size_t>(code[i + 2]),
+                static_cast<std::size_t>(code[i + 3]), true, true};
+        n_registers_ = std::max(n_registers_, made.result + 1);
+        if (made.kind < onegraph_op_add || made.kind > onegraph_op_tanh_backward) throw std::invalid_argument("unknown op");
+        const bool is_gate = made.kind == onegraph_op_sigmoid || made.kind == onegraph_op_gate;
+        if (is_gate && made.second < count && tensors_[made.second].is_single)
+            throw std::invalid_argument("sigmoid of a single number");
+        if (made.kind == onegraph_op_gate && made.first == made.second) made.kind = POINTWISE_SILU;
+        ops.push_back(made);
+    }
+    if (n_registers_ > REGISTERS) throw std::invalid_argument("too many registers");
+    const auto gates = [](const PointwiseStage &one) { return one.kind >= onegraph_op_sigmoid; };
+    is_large_ = bytes > LARGE && !row_ && std::none_of(ops.begin(), ops.end(), gates);
+    stages_ = in_chains(ops, count);
+    for (std::size_t i = 0; i < stages_.size(); i++) {
+        const PointwiseStage &one = stages_[i];
+        if (one.result < count) tensors_[one.result].last_use = i;
+        for (const std::size_t number : {one.first, one.second})
+            if (number < n_inputs) tensors_[number].last_use = i;
+        const bool reads_result = one.loads && one.first >= n_inputs;
+        for (const std::size_t number : {reads_result ? one.first : count, is_unary(one.kind) ? count : one.second})
+            if (number < count && tensors_[number].type == dnnl_bf16) tensors_[number].is_direct = false;
+    }
+}
+
+void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t end) const {
+    alignas(64) float memory[REGISTERS][PIECE + 16]; // a distance of a power of two makes cache lines collide
+    PointwiseRegister registers[REGISTERS];
+    PointwiseTarget targets[REGISTERS];
+    const bool is_fast = level_ > 0 && has_avx2();
+    const PointwiseCompute wide = has_bf16() ? pointwise_bf16 : pointwise_avx512;
+    const PointwiseCompute function = level_ > 1 && has_avx512() ? wide : is_fast ? pointwise_avx2 : pointwise_portable;
+    for (std::size_t i = 0; i < n_registers_; i++) {
+        registers[i] = {memory[i], 1, false};
+        targets[i] = {memory[i], false};
+    }
+    const auto at = [&](std::size_t i, std::size_t place) {
+        return static_cast<char *>(addresses[i]) + place * size_of(tensors_[i].type);
+    };
+    for (std::size_t i = 0; i < n_inputs_; i++) {
+        if (!tensors_[i].is_single) continue;
+        cast(tensors_[i].type, at(i, 0), dnnl_f32, reinterpret_cast<char *>(memory[i]), 1, is_fast);
+        std::fill_n(memory[i], LANES, memory[i][0]);
+        registers[i].step = 0;
+    }
+    // What is written in the place of an input lies in a cache already.
+    const auto streams = [&](std::size_t i) {
+        return is_large_ && is_fast && tensors_[i].type == dnnl_f32
+                && std::find(addresses, addresses + n_inputs_, addresses[i]) == addresses + n_inputs_;
+    };
+    // Whether a result is written to where it belongs at once: no later op reads what lies there.
+    bool writes[REGISTERS];
+    for (std::size_t i = n_inputs_; i < tensors_.size(); i++) {
+        writes[i] = tensors_[i].is_direct && !streams(i);
+        for (std::size_t j = 0; j < n_inputs_; j++)
+            writes[i] = writes[i] && (addresses[j] != addresses[i] || tensors_[j].last_use <= tensors_[i].last_use);
+    }
+    const auto read = [&](std::size_t i, std::size_t place, std::size_t target, std::size_t count) {
+        cast(tensors_[i].type, at(i, place), dnnl_f32, reinterpret_cast<char *>(memory[i] + target), count, is_fast);
+    };
+    for (std::size_t i = 0; i < n_inputs_; i++)
+        if (tensors_[i].is_row && row_ <= PIECE)
+            for (std::size_t place = 0; place < piece_; place += row_)
+                read(i, 0, place, row_);
+    for (; begin < end; begin += piece_) {
+        const std::size_t count = std::min(piece_, end - begin), ahead = std::min(piece_, end - begin - count);
+        for (std::size_t i = 0; i < n_inputs_; i++) {
+            if (tensors_[i].is_single || (tensors_[i].is_row && row_ <= PIECE)) continue;
+            const std::size_t place = tensors_[i].is_row ? begin % row_ : begin;
+            const std::size_t some = tensors_[i].is_row ? std::min(row_ - place, count) : count;
+            // Memory works while this block is computed. A row is in a cache already.
+            const char *const next = at(i, begin + count);
+            for (std::size_t byte = 0; !tensors_[i].is_row && byte < ahead * size_of(tensors_[i].type); byte += 64)
+                __builtin_prefetch(next + byte, 0, 2);
+            // Whole vectors are read, also of the last elements.
+            if (tensors_[i].is_direct && count % LANES == 0 && some == count) {
+                registers[i] = {at(i, place), 1, tensors_[i].type == dnnl_bf16};
+                continue;
+            }
+            read(i, place, 0, some);
+            read(i, 0, some, count - some);
+            registers[i] = {memory[i], 1, false};
+        }
+        for (std::size_t i = n_inputs_; i < tensors_.size(); i++) {
+            const bool is_direct = writes[i] && count % LANES == 0;
+            targets[i] = {memory[i], false};
+            if (is_direct) targets[i] = {at(i, begin), tensors_[i].type == dnnl_bf16};
+            registers[i].elements = targets[i].elements;
+        }
+        function(stages_.data(), stages_.data() + stages_.size(), registers, targets, count);
+        for (std::size_t i = n_inputs_; i < tensors_.size(); i++) {
+            if (targets[i].elements != memory[i]) continue;
+            if (streams(i))
+                stream(memory[i], reinterpret_cast<float *>(at(i, begin)), count);
+            else
+                cast(dnnl_f32, reinterpret_cast<const char *>(memory[i]), tensors_[i].type, at(i, begin), count, is_fast);
+        }
+    }
+    finish_streams();
+}
+
+void Pointwise::run(void *const *addresses, int threads) const {
+    share(total_, threads, piece_, [&](std::size_t begin, std::size_t end) { compute(addresses, begin, end); });
+}
+
+} // namespace onegraph
