@@ -23,7 +23,8 @@ constexpr std::size_t LARGE = 1u << 22;
 constexpr std::size_t LANES = 16; // a single number lies so often in its register
 
 #if !defined(__x86_64__)
-const auto pointwise_avx2 = pointwise_portable, pointwise_avx512 = pointwise_portable, pointwise_bf16 = pointwise_portable;
+const PointwiseCompute pointwise_avx2 = pointwise_portable, pointwise_avx512 = pointwise_portable,
+                       pointwise_bf16 = pointwise_portable;
 #endif
 
 bool is_unary(int kind) {
@@ -117,7 +118,8 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
         total_ = std::max(total_, size);
         sizes.push_back(size);
         if (!is_float(tensors[i]->data_type)) throw std::invalid_argument("no kernel for this data type");
-        tensors_.push_back({tensors[i]->data_type, size == 1, false, tensors[i]->data_type != dnnl_f16, 0});
+        const dnnl_data_type_t type = tensors[i]->data_type;
+        tensors_.push_back({type, size == 1, false, type != dnnl_f16, 0});
         bytes += size * size_of(tensors[i]->data_type);
     }
     for (std::size_t i = 0; i < count; i++) {
