@@ -5,7 +5,7 @@ import pytest
 
 import onegraph as og
 from onegraph.capi.settings import has_avx512
-from onegraph.compiler.lifting import is_lifted
+from onegraph.compiler.lifting import lifted_rank
 from onegraph.compiler.lower import lower
 from onegraph.native.library import VERSION
 
@@ -44,6 +44,25 @@ def test_lifted_product_is_exact(rows, behind, transpose_b):
     assert ("on four axes" in part.reason) == (OLD and (transpose_b or has_avx512()))
 
 
+@pytest.mark.parametrize("other", [(), (7,), (1, 7), (6, 7), (1, 6, 7), (3, 6, 7), (3, 6, 1), (3, 1, 1)])
+@pytest.mark.parametrize("batches", [(3, 3), (3, 1), (1, 3)])
+@pytest.mark.parametrize("transpose_b", [True, False])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_lifted_products_of_a_batch_are_exact(transpose_b, batches, other, dtype):
+    kind, (first, second) = og.DataType(dtype).numpy, batches
+    x, w = values(first, 6, 5), values(second, *((7, 5) if transpose_b else (5, 7)))
+    given = {"x": x.astype(kind), "w": w.astype(kind), "other": values(*other).astype(kind)}
+    g = og.Graph()
+    ends = {name: g.input(name, dtype, array.shape) for name, array in given.items()}
+    g.output("y", g.relu(g.add(g.matmul(ends["x"], ends["w"], transpose_b=transpose_b), ends["other"])))
+    model = g.compile()
+    expected = np.maximum(x @ (w.swapaxes(1, 2) if transpose_b else w) + given["other"].astype(np.float32), 0)
+    np.testing.assert_array_equal(model(**given).astype(np.float32), expected)
+    lowered = lower(g)
+    rank = lifted_rank(lowered.steps[:1], lowered.values)
+    assert rank == 3 * (OLD and (transpose_b or has_avx512()))
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "expected"),
     [
@@ -59,7 +78,7 @@ def test_lifted_product_is_exact(rows, behind, transpose_b):
 def test_few_rows_of_variable_weights_are_lifted(rows, options, expected):
     g, _ = product(rows, **options)
     lowered = lower(g)
-    assert is_lifted(lowered.steps, lowered.values) == (expected and OLD)
+    assert lifted_rank(lowered.steps, lowered.values) == 2 * (expected and OLD)
 
 
 def test_layers_of_equal_form_share_a_lifted_partition():

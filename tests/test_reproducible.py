@@ -109,7 +109,7 @@ def test_transformed_convolution_has_same_bits(monkeypatch):
     report = graph_of(3).compile(reproducible=True).report()
     products = [part for part in report.partitions if part.kinds == ("Convolution: MatMul",)]
     assert len(products) == 6
-    assert {part.reason for part in products} == {"reproducible; products for tiles of one image"}
+    assert all(part.reason.endswith("reproducible; products for tiles of one image") for part in products)
 
 
 def product(batch, kind="f32"):

@@ -1,7 +1,7 @@
 """Runs a MatMul with few rows and variable weights on four axes, where the library reads the weights as they lie.
 
-On two axes the library copies such weights into its own layout in every run, which can take longer than the product.
-Two axes of size 1 in front change no address, so the partition runs on the same memory. A MatMul of up to 256 rows
+On two or three axes the library copies such weights into its own layout in every run, which can take longer than the
+product. Axes of size 1 in front change no address, so the partition runs on the same memory. A MatMul of up to 256 rows
 takes 0.45 to 0.95 of the time then.
 """
 
@@ -16,42 +16,48 @@ from ..faults.use import ELEMENTWISE
 from ..native.library import VERSION
 from .lowered import Lowered, Step, Value, dense_of
 
+AXES = 4
 # Ops that compute the same on a tensor with further axes of size 1 in front.
 BEHIND = ELEMENTWISE | {"Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract", "TypeCast"}
 
 
-def is_lifted(steps: Sequence[Step], values: Mapping[int, Value]) -> bool:
-    """Whether steps that are one partition are faster on four axes: a MatMul, and elementwise ops behind it."""
+def lifted_rank(steps: Sequence[Step], values: Mapping[int, Value]) -> int:
+    """The number of axes of the values that get more, if steps that are one partition are faster then; otherwise 0.
+
+    They are a MatMul, and elementwise ops behind it.
+    """
     first, *others = steps
     if first.kind != "MatMul" or first.attrs.get("transpose_a"):
-        return False
+        return 0
     x, weights = (values[number] for number in first.inputs[:2])
     turned, known = bool(first.attrs.get("transpose_b")), weights.constant is not None
     product = Product(x.shape, weights.shape, turned, known, has_avx512())
-    return bool(WEIGHTS.of(frozenset(["MatMul"]), product, VERSION)) and all(_is_behind(s, values) for s in others)
+    rank, is_slow = len(x.shape), bool(WEIGHTS.of(frozenset(["MatMul"]), product, VERSION))
+    return rank if is_slow and all(_is_behind(step, values, rank) for step in others) else 0
 
 
-def _is_behind(step: Step, values: Mapping[int, Value]) -> bool:
+def _is_behind(step: Step, values: Mapping[int, Value], rank: int) -> bool:
     """Whether a step behind the MatMul computes the same on lifted values, with its attributes as they are."""
     if step.kind == "StaticReshape":
-        return len(values[step.outputs[0]].shape) != 2
+        return len(values[step.outputs[0]].shape) != rank
     if step.kind == "StaticTranspose":
-        return len(values[step.inputs[0]].shape) != 2
+        return len(values[step.inputs[0]].shape) != rank
     return step.kind in BEHIND
 
 
-def lifted(value: Value) -> Value:
-    """A matrix with two axes of size 1 in front; another value is as it was."""
-    if len(value.shape) != 2:
+def lifted(value: Value, rank: int) -> Value:
+    """A value of so many axes with axes of size 1 in front, four in all; another value is as it was."""
+    if len(value.shape) != rank:
         return value
-    shape = (1, 1, *value.shape)
+    more = AXES - rank
+    shape = (1,) * more + value.shape
     if value.dense:
         return value._replace(shape=shape, strides=dense_of(shape))
     whole = value.shape[0] * value.strides[0]
-    return value._replace(shape=shape, strides=(whole, whole, *value.strides))
+    return value._replace(shape=shape, strides=(whole,) * more + value.strides)
 
 
-def with_lifted(lowered: Lowered, steps: Sequence[Step]) -> Lowered:
-    """The graph with the values of some steps lifted."""
+def with_lifted(lowered: Lowered, steps: Sequence[Step], rank: int) -> Lowered:
+    """The graph with the values of some steps lifted that have so many axes."""
     numbers = {number for step in steps for number in (*step.inputs, *step.outputs)}
-    return replace(lowered, values={**lowered.values, **{n: lifted(lowered.values[n]) for n in numbers}})
+    return replace(lowered, values={**lowered.values, **{n: lifted(lowered.values[n], rank) for n in numbers}})

@@ -88,7 +88,7 @@ class Pattern:
 
     Attributes:
         marks: remarks for the report.
-        lifts: whether the partition has two axes of size 1 in front of those of matrices.
+        lifts: the number of axes of the values that get axes of size 1 in front; 0 if none do.
         is_quick: whether few bytes mean little time.
         flops: as in ``CompiledStep``.
         places: for each port, inputs first, the index of its value in ``values``.
@@ -112,7 +112,7 @@ class Pattern:
         self.partition, self.reason, self._keeps, self.cut = partition, reason, keeps, cut
         self._postpones = postpones
         self.marks: tuple[str, ...] = ()
-        self.lifts, self.flops = False, 0
+        self.lifts, self.flops = 0, 0
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
@@ -190,7 +190,7 @@ class Pattern:
     def _compile_kept(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
         count, ids = self.n_inputs, self._ids
         if self.lifts:
-            values, free = [lifted(value) for value in values], ()
+            values, free = [lifted(value, self.lifts) for value in values], ()
         inputs, outputs = values[:count], values[count:]
         keeps = self._keeps and not self._is_plain
         kinds = ["constant" if keeps and value.constant is not None else "variable" for value in inputs]

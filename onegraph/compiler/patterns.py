@@ -18,7 +18,7 @@ from ..faults.slow_fusions import slow_fusion
 from ..faults.use import Fused
 from ..native.library import HASHES_CONSTANTS, RUNTIME, VERSION, lib
 from .arithmetic import f32_flops
-from .lifting import is_lifted, with_lifted
+from .lifting import lifted_rank, with_lifted
 from .lowered import Lowered, Step
 from .partition_cache import Pattern, Wiring, wiring
 from .report import nbytes
@@ -87,12 +87,12 @@ class Patterns:
         if pattern is not None and not (self._keeps and self._reads_constants(steps)):
             return pattern, numbers
         reason, cut = "", 0
-        lifts = is_lifted(steps, self._values)
+        lifts = lifted_rank(steps, self._values)
         if lifts:
-            lowered = with_lifted(self._lowered, steps)
+            lowered = with_lifted(self._lowered, steps, lifts)
             graph, refused = capi_graph(lowered, self._fpmath_mode, steps, results)
             found = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
-            lifts = any(len(one.ops) == len(steps) for one in found)
+            lifts = lifts if any(len(one.ops) == len(steps) for one in found) else 0
             partition = next((one for one in found if len(one.ops) == len(steps)), partition)
         if partition is None and len(steps) > 1:
             partition = self.partition_again(steps, results)
@@ -145,7 +145,7 @@ class Patterns:
                 return partition
         raise UnsupportedError("the library finds another partition for the same ops")
 
-    def _marks(self, steps: Sequence[Step], lifts: bool) -> Iterator[str]:
+    def _marks(self, steps: Sequence[Step], lifts: int) -> Iterator[str]:
         """How the steps run, and those that run a reference kernel because there is no better way, for the report."""
         if lifts:
             yield f"on four axes, as {SLOW_WEIGHTS.reason[0].lower()}{SLOW_WEIGHTS.reason[1:]}"

@@ -79,19 +79,20 @@ class Product(NamedTuple):
 
 
 # With more rows, the reorder takes little of the time, and rows that lie far apart are slower to read.
-FEW_TURNED_ROWS, FEW_ROWS = 512, 256
+FEW_TURNED_ROWS, FEW_ROWS = 512, {2: 256, 3: 512}  # the latter by the number of axes
 LONG_ROW = 1 << 14  # elements; the library does not reorder a matrix of longer rows for a handful of vectors
 HANDFUL = 16
 
 
 def _reorders_weights(product: Product) -> bool:
     """Whether the reorder of weights takes long beside the product."""
-    if product.constant or not len(product.first) == len(product.second) == 2:
+    few = FEW_ROWS.get(len(product.first), 0)
+    if product.constant or not few or len(product.second) != len(product.first):
         return False
-    rows, columns = product.first[0], product.second[1]
+    rows, columns = product.first[-2], product.second[-1]
     if product.transposed:
         return 0 < rows <= FEW_TURNED_ROWS
-    return product.avx512 and 0 < rows <= FEW_ROWS and (rows >= HANDFUL or columns <= LONG_ROW)
+    return product.avx512 and 0 < rows <= few and (rows >= HANDFUL or columns <= LONG_ROW)
 
 
 WEIGHTS = Faults[Product]()
@@ -115,6 +116,11 @@ def row_times_transposed_matrix(g: DataGraph) -> LogicalTensor:
 @SLOW_WEIGHTS.example({(3, 2): "right"})
 def row_times_matrix(g: DataGraph) -> LogicalTensor:
     return g.matmul(g.input("x", "f32", (1, 64)), g.input("w", "f32", (64, 32)))
+
+
+@SLOW_WEIGHTS.example({(3, 2): "right"})
+def rows_times_matrices(g: DataGraph) -> LogicalTensor:
+    return g.matmul(g.input("x", "f32", (4, 8, 64)), g.input("w", "f32", (4, 64, 32)))
 
 
 # Biases --------------------------------------------------------------------------------------------------------------
