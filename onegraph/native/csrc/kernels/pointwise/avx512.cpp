@@ -20,10 +20,7 @@ namespace {
 
 } // namespace
 
-void pointwise_avx512(const PointwiseStage *begin, const PointwiseStage *end, const PointwiseRegister *registers,
-        const PointwiseTarget *targets, std::size_t count) {
-    compute_all(begin, end, registers, targets, count);
-}
+const PointwiseCompute pointwise_avx512 = compute_all;
 
 } // namespace onegraph
 #endif

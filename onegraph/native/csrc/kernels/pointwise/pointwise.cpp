@@ -23,8 +23,8 @@ constexpr std::size_t LARGE = 1u << 22;
 constexpr std::size_t LANES = 16; // a single number lies so often in its register
 
 #if !defined(__x86_64__)
-const PointwiseCompute pointwise_avx2 = pointwise_portable, pointwise_avx512 = pointwise_portable,
-                       pointwise_bf16 = pointwise_portable;
+constexpr const PointwiseCompute &pointwise_avx2 = pointwise_portable, &pointwise_avx512 = pointwise_portable,
+                                 &pointwise_bf16 = pointwise_portable;
 #endif
 
 bool is_unary(int kind) {

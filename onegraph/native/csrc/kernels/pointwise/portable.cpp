@@ -16,9 +16,6 @@ namespace {
 
 } // namespace
 
-void pointwise_portable(const PointwiseStage *begin, const PointwiseStage *end, const PointwiseRegister *registers,
-        const PointwiseTarget *targets, std::size_t count) {
-    compute_all(begin, end, registers, targets, count);
-}
+const PointwiseCompute pointwise_portable = compute_all;
 
 } // namespace onegraph

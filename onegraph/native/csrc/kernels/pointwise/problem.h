@@ -35,15 +35,9 @@ struct PointwiseTarget {
 using PointwiseCompute = void (*)(const PointwiseStage *begin, const PointwiseStage *end,
         const PointwiseRegister *registers, const PointwiseTarget *targets, std::size_t count);
 
-void pointwise_portable(const PointwiseStage *begin, const PointwiseStage *end, const PointwiseRegister *registers,
-        const PointwiseTarget *targets, std::size_t count);
+extern const PointwiseCompute pointwise_portable;
 #if defined(__x86_64__)
-void pointwise_avx2(const PointwiseStage *begin, const PointwiseStage *end, const PointwiseRegister *registers,
-        const PointwiseTarget *targets, std::size_t count);
-void pointwise_avx512(const PointwiseStage *begin, const PointwiseStage *end, const PointwiseRegister *registers,
-        const PointwiseTarget *targets, std::size_t count);
-void pointwise_bf16(const PointwiseStage *begin, const PointwiseStage *end, const PointwiseRegister *registers,
-        const PointwiseTarget *targets, std::size_t count);
+extern const PointwiseCompute pointwise_avx2, pointwise_avx512, pointwise_bf16;
 #endif
 
 } // namespace onegraph
