@@ -186,11 +186,12 @@ class CompiledProgram(Program):
             except OutOfMemoryError:
                 give_up_constants()
                 return self._keeping
-        found, prepared = list[int](), set[int]()
+        found, prepared = list[int](), set[tuple[int, ...]]()
         for step, size, keeps in zip(self.steps, kept, self.source.keeps, strict=True):
             if keeps:  # the parts of a batch run one partition, which takes its own constants from the second part on
-                found.append(0 if id(step.compiled) in prepared else size)
-                prepared.add(id(step.compiled))
+                memory = id(step.compiled), *step.pieces
+                found.append(0 if memory in prepared else size)
+                prepared.add(memory)
         taken = [note for note, size in zip(self._keeping, found, strict=True) if size < 0]
         if not taken:
             count_kept(self, found)
