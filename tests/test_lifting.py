@@ -82,6 +82,19 @@ def test_few_rows_of_variable_weights_are_lifted(rows, options, expected):
     assert lifted_rank(lowered.steps, lowered.values) == 2 * (expected and OLD)
 
 
+@pytest.mark.parametrize(
+    ("columns", "dtype", "expected"), [(256, "f32", True), (257, "f32", False), (256, "bf16", False)]
+)
+def test_constant_batches_with_short_rows_are_read_where_they_lie(columns, dtype, expected):
+    kind = og.DataType(dtype).numpy
+    x, w = values(3, 20, 5), values(3, 5, columns)
+    g = og.Graph()
+    g.output("y", g.matmul(g.input("x", dtype, x.shape), g.constant(w.astype(kind))))
+    lowered = lower(g)
+    assert lifted_rank(lowered.steps, lowered.values) == 3 * (expected and OLD and has_avx512())
+    np.testing.assert_array_equal(g.compile()(x.astype(kind)).astype(np.float32), (x @ w).astype(kind))
+
+
 def test_layers_of_equal_form_share_a_lifted_partition():
     g = og.Graph()
     x, matrices = g.input("x", "f32", (2, 6)), [values(6, 6) for _ in range(3)]

@@ -3,6 +3,9 @@
 On two or three axes the library copies such weights into its own layout in every run, which can take longer than the
 product. Axes of size 1 in front change no address, so the partition runs on the same memory. A MatMul of up to 256 rows
 takes 0.45 to 0.95 of the time then.
+
+Constant weights are copied once. Batches of f32 matrices with rows of up to 1 KiB are as fast to read where they lie:
+without the copy, they take half the memory, and the first run is shorter.
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ from ..capi.settings import has_avx512
 from ..faults.performance import WEIGHTS, Product
 from ..faults.use import ELEMENTWISE
 from ..native.library import VERSION
+from ..opset.dtypes import DataType
 from .lowered import Lowered, Step, Value, dense_of
 
 AXES = 4
+SHORT_ROW = 256  # columns of constant batches of matrices that are read where they lie
 # Ops that compute the same on a tensor with further axes of size 1 in front.
 BEHIND = ELEMENTWISE | {"Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract", "TypeCast"}
 
@@ -30,9 +35,11 @@ def lifted_rank(steps: Sequence[Step], values: Mapping[int, Value]) -> int:
     if first.kind != "MatMul" or first.attrs.get("transpose_a"):
         return 0
     x, weights = (values[number] for number in first.inputs[:2])
-    turned, known = bool(first.attrs.get("transpose_b")), weights.constant is not None
-    product = Product(x.shape, weights.shape, turned, known, has_avx512())
-    rank, is_slow = len(x.shape), bool(WEIGHTS.of(frozenset(["MatMul"]), product, VERSION))
+    rank, turned = len(x.shape), bool(first.attrs.get("transpose_b"))
+    is_short = rank == 3 and not turned and weights.dtype is DataType.f32 and weights.shape[-1] <= SHORT_ROW
+    is_copied_once = weights.constant is not None and not is_short
+    product = Product(x.shape, weights.shape, turned, is_copied_once, has_avx512())
+    is_slow = bool(WEIGHTS.of(frozenset(["MatMul"]), product, VERSION))
     return rank if is_slow and all(_is_behind(step, values, rank) for step in others) else 0
 
 
