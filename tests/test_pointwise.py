@@ -259,7 +259,7 @@ def test_lone_sigmoid_stays_in_the_library():
     assert joined(g) == []
 
 
-@pytest.mark.parametrize("channels", [2, 3, 8, 96, 513, 1000])
+@pytest.mark.parametrize("channels", [2, 3, 8, 48, 96, 100, 241, 256, 257, 300, 513, 1000, 1023, 1025, 5000])
 def test_factor_of_each_channel_is_exact(channels):
     """The factors are computed, as in a squeeze-and-excitation block, and another op reads the image too."""
     shape, row = (1, 7, 20_000 // channels // 7 + 1, channels), (1, 1, 1, channels)

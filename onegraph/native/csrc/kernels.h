@@ -88,7 +88,7 @@ private:
     void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
 
     std::size_t n_inputs_, n_registers_, total_ = 1;
-    std::size_t row_ = 0, piece_; // elements of the inputs that are rows, and of a block
+    std::size_t row_ = 0, unit_, piece_; // elements of the inputs that are rows, that threads share, and of a block
     std::vector<Tensor> tensors_;
     std::vector<PointwiseStage> stages_;
     int level_;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include "../shares.h"
@@ -15,8 +16,10 @@
 namespace onegraph {
 namespace {
 
-constexpr std::size_t PIECE = 256; // elements of a block: those of 32 registers fit into the first cache
+// Elements of the least and the largest block; each block takes the time of 60 elements more.
+constexpr std::size_t UNIT = 256, LARGEST = 1024;
 constexpr std::size_t REGISTERS = 48;
+constexpr std::size_t TOGETHER = 8192; // elements of all registers in use, which fit into the first cache
 // Bytes of all tensors; results of more are not read again from a cache. Those of a gate are: the next step reads them.
 constexpr std::size_t LARGE = 1u << 22;
 
@@ -107,7 +110,7 @@ void finish_streams() {}
 
 Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors,
         const int *code, std::size_t n_code)
-    : n_inputs_(n_inputs), n_registers_(count), piece_(PIECE) {
+    : n_inputs_(n_inputs), n_registers_(count), unit_(UNIT) {
     std::size_t bytes = 0;
     std::vector<std::size_t> sizes;
     std::vector<PointwiseStage> ops;
@@ -127,7 +130,6 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
         if (i >= n_inputs || total_ % sizes[i] || (row_ && row_ != sizes[i])) throw std::invalid_argument("no row");
         row_ = sizes[i], tensors_[i].is_row = true;
     }
-    if (row_ && row_ <= PIECE) piece_ = PIECE / row_ * row_;
     if (n_code % 4 != 1) throw std::invalid_argument("no level and ops");
     level_ = code[0];
     for (std::size_t i = 1; i < n_code; i += 4) {
@@ -144,6 +146,15 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
     if (n_registers_ > REGISTERS) throw std::invalid_argument("too many registers");
     const auto gates = [](const PointwiseStage &one) { return one.kind >= onegraph_op_sigmoid; };
     is_large_ = bytes > LARGE && !row_ && std::none_of(ops.begin(), ops.end(), gates);
+    // Memory reads the next block while this one is computed, if that is a small one.
+    piece_ = is_large_ ? UNIT : std::clamp(TOGETHER / n_registers_ / LANES * LANES, UNIT, LARGEST);
+    if (row_ > UNIT) { // a block begins anywhere in a row, and ends before the same place of the next one
+        piece_ = std::min(piece_, row_ / LANES * LANES);
+    } else if (row_) { // a block is some rows, if possible whole vectors of them
+        const std::size_t whole = std::lcm(row_, LANES);
+        unit_ = whole <= piece_ ? whole : UNIT / row_ * row_;
+        piece_ = piece_ / unit_ * unit_;
+    }
     stages_ = in_chains(ops, count);
     for (std::size_t i = 0; i < stages_.size(); i++) {
         const PointwiseStage &one = stages_[i];
@@ -157,7 +168,10 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
 }
 
 void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t end) const {
-    alignas(64) float memory[REGISTERS][PIECE + 16]; // a distance of a power of two makes cache lines collide
+    alignas(64) float elements[REGISTERS * (UNIT + LANES)];
+    float *memory[REGISTERS];
+    for (std::size_t i = 0; i < n_registers_; i++) // a distance of a power of two makes cache lines collide
+        memory[i] = elements + i * (piece_ + LANES);
     PointwiseRegister registers[REGISTERS];
     PointwiseTarget targets[REGISTERS];
     const bool is_fast = level_ > 0 && has_avx2();
@@ -192,18 +206,17 @@ void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t e
         cast(tensors_[i].type, at(i, place), dnnl_f32, reinterpret_cast<char *>(memory[i] + target), count, is_fast);
     };
     for (std::size_t i = 0; i < n_inputs_; i++)
-        if (tensors_[i].is_row && row_ <= PIECE)
+        if (tensors_[i].is_row && row_ <= UNIT)
             for (std::size_t place = 0; place < piece_; place += row_)
                 read(i, 0, place, row_);
     for (; begin < end; begin += piece_) {
         const std::size_t count = std::min(piece_, end - begin), ahead = std::min(piece_, end - begin - count);
         for (std::size_t i = 0; i < n_inputs_; i++) {
-            if (tensors_[i].is_single || (tensors_[i].is_row && row_ <= PIECE)) continue;
+            if (tensors_[i].is_single || (tensors_[i].is_row && row_ <= UNIT)) continue;
             const std::size_t place = tensors_[i].is_row ? begin % row_ : begin;
             const std::size_t some = tensors_[i].is_row ? std::min(row_ - place, count) : count;
-            // Memory works while this block is computed. A row is in a cache already.
             const char *const next = at(i, begin + count);
-            for (std::size_t byte = 0; !tensors_[i].is_row && byte < ahead * size_of(tensors_[i].type); byte += 64)
+            for (std::size_t byte = 0; is_large_ && byte < ahead * size_of(tensors_[i].type); byte += 64)
                 __builtin_prefetch(next + byte, 0, 2);
             // Whole vectors are read, also of the last elements.
             if (tensors_[i].is_direct && count % LANES == 0 && some == count) {
@@ -233,7 +246,7 @@ void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t e
 }
 
 void Pointwise::run(void *const *addresses, int threads) const {
-    share(total_, threads, piece_, [&](std::size_t begin, std::size_t end) { compute(addresses, begin, end); });
+    share(total_, threads, unit_, [&](std::size_t begin, std::size_t end) { compute(addresses, begin, end); });
 }
 
 } // namespace onegraph
