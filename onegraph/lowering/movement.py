@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..opset.dtypes import DataType
+from .computed_shapes import Parts, known_parts
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, is_known, numbers, rank_of, shape_of
 from .layout import moved
 
@@ -26,7 +27,17 @@ def reshape(emit: Emitter, src: Value, shape: Value) -> Value:
             return found
         shape = shape.astype(np.int64)
     result: Value = emit.op("Reshape", [src, shape])
-    return result
+    return _with_dims(emit, result, known_parts(emit, shape))
+
+
+def _with_dims(emit: Emitter, value: Value, dims: Parts | None) -> Value:
+    """The value, of whose dims these are known; other numbers than dims count as unknown."""
+    shape, stated = shape_of(value), [max(dim or 0, 0) for dim in dims or ()]
+    is_new = shape is not None and any(dim and have is None for have, dim in zip(shape, stated, strict=False))
+    if not is_new or shape is None or len(shape) != len(stated) or dtype_of(value) not in NATIVE:
+        return value
+    found: Value = emit.op("StaticReshape", [value], {"shape": stated, "special_zero": True})
+    return found
 
 
 def transpose(emit: Emitter, src: Value, order: Sequence[int]) -> Value:
@@ -145,7 +156,8 @@ def expand(emit: Emitter, src: Value, shape: Value) -> Value:
         if isinstance(src, np.ndarray):
             return np.broadcast_to(src, np.broadcast_shapes(src.shape, dims))
     found: Value = emit.op("Expand", [src, as_s64(emit, shape)])
-    return found
+    # A 1 in the shape leaves the dim of src.
+    return _with_dims(emit, found, [dim if dim != 1 else None for dim in known_parts(emit, shape) or ()])
 
 
 def split(emit: Emitter, src: Value, sizes: Sequence[int], axis: int) -> list[Value]:

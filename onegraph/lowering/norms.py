@@ -9,7 +9,7 @@ import numpy as np
 from .elementwise import add, binary, filled, multiply, unary
 from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
 from .layout import inverse
-from .movement import cast, reshape, transpose
+from .movement import cast, reshape, transpose, unsqueeze
 from .reduction import reduce
 from .windows import Window, convolution
 
@@ -71,11 +71,9 @@ def layer_norm(
     else:
         found = emit.op("LayerNorm", [rows, gamma, beta], {"epsilon": epsilon})
         normal = found[0]
-    kept = numbers(*_open((*outer, *[1] * len(inner))))
-    return [
-        reshape(emit, normal, numbers(*_open(shape))),
-        *(reshape(emit, one, kept) for one in found[1:]),
-    ]
+    if len(inner) > 1:
+        normal = reshape(emit, normal, numbers(*_open(shape)))
+    return [normal, *(unsqueeze(emit, one, [*range(begin, len(shape))]) for one in found[1:])]
 
 
 def _open(shape: Sequence[int | None]) -> list[int]:

@@ -1,0 +1,102 @@
+"""Finds the elements of a computed shape that are known, such as the channels in a shape of which the batch is unknown.
+
+The shape functions of ops see known contents alone. So a Reshape to a computed shape has a result of unknown dims, and
+what is known of them gets lost, unless another op states it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+
+from ..ir.op import LogicalTensor, Op
+from .emitter import Emitter, Value, shape_of
+
+Parts = Sequence[int | None]  # the elements of a vector or a number, None for unknown ones
+MOST_OPS = 32  # between the shape and what it is computed of
+
+
+def known_parts(emit: Emitter, value: Value | None, most: int = MOST_OPS) -> Parts | None:
+    """The elements of a vector of integers, or of a single one; None if their number is unknown."""
+    array = value.value if isinstance(value, LogicalTensor) else value
+    if array is not None:
+        return array.reshape(-1).tolist() if array.ndim < 2 and array.dtype.kind in "biu" else None
+    op = emit.maker(value)
+    rule = None if op is None or not most or len(shape_of(op.outputs[0]) or ()) > 1 else RULES.get(op.kind)
+    return None if rule is None or op is None else rule(op, lambda one: known_parts(emit, one, most - 1))
+
+
+Read = Callable[[Value | None], Parts | None]  # known_parts of an input
+Rule = Callable[[Op, Read], Parts | None]
+
+
+def _shape(op: Op, _: Read) -> Parts | None:
+    return None if op.inputs[0] is None else op.inputs[0].shape
+
+
+def _same(op: Op, parts: Read) -> Parts | None:
+    return parts(op.inputs[0])
+
+
+def _cast(op: Op, parts: Read) -> Parts | None:
+    return parts(op.inputs[0]) if op.outputs[0].dtype.numpy.kind in "iu" else None
+
+
+def _slice(op: Op, parts: Read) -> Parts | None:
+    src, places = parts(op.inputs[0]), [parts(one) for one in op.inputs[1:]]
+    numbers = [one[0] for one in places if one is not None and len(one) == 1]
+    if src is None or len(numbers) < len(places) or None in numbers:
+        return None
+    step = numbers[3] if len(numbers) > 3 else 1
+    return src[numbers[0] : numbers[1] : step]
+
+
+def _concat(op: Op, parts: Read) -> Parts | None:
+    found = [parts(one) for one in op.inputs]
+    return None if None in found else [number for one in found for number in one or ()]
+
+
+def _gather(op: Op, parts: Read) -> Parts | None:
+    src, places = parts(op.inputs[0]), parts(op.inputs[1])
+    if src is None or places is None:
+        return None
+    return [src[at] if at is not None and -len(src) <= at < len(src) else None for at in places]
+
+
+def _elementwise(function: Callable[..., int | None]) -> Rule:
+    def rule(op: Op, parts: Read) -> Parts | None:
+        found = [parts(one) for one in op.inputs]
+        if None in found:
+            return None
+        count = max(len(one or ()) for one in found)
+        wide = [[*(one or ()) * count] if len(one or ()) == 1 else one or () for one in found]
+        return [*map(function, *wide)] if all(len(one) == count for one in wide) else None
+
+    return rule
+
+
+def _both(function: Callable[[int, int], int]) -> Rule:
+    return _elementwise(lambda a, b: None if a is None or b is None else int(function(a, b)))
+
+
+def _chosen(condition: int | None, first: int | None, second: int | None) -> int | None:
+    if condition is None:
+        return first if first == second else None
+    return first if condition else second
+
+
+RULES: dict[str, Rule] = {
+    "Shape": _shape,
+    "Reshape": _same,
+    "Squeeze": _same,
+    "Unsqueeze": _same,
+    "Cast": _cast,
+    "Slice": _slice,
+    "Concat": _concat,
+    "Gather": _gather,
+    "Where": _elementwise(_chosen),
+    "Add": _both(operator.add),
+    "Subtract": _both(operator.sub),
+    "Multiply": _both(operator.mul),
+    "Equal": _both(operator.eq),
+}

@@ -1,0 +1,131 @@
+"""What is known of a computed shape: literal parts, and the same numbers when the graph runs."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.lowering import movement
+from onegraph.lowering.computed_shapes import MOST_OPS, RULES, known_parts
+from onegraph.lowering.emitter import Emitter, numbers
+from onegraph.lowering.norms import layer_norm
+
+X = np.zeros((3, 5, 8), np.float32)
+
+
+def shape(emit, x):
+    return emit.op("Shape", [x])
+
+
+# By case: the kinds of the ops, a function of the emitter and x that makes a vector, and what is known of it.
+CASES = {
+    "Shape": (lambda e, x: shape(e, x), [None, None, 8]),
+    "Slice": (lambda e, x: movement.slice_(e, shape(e, x), [1], [9], [0]), [None, 8]),
+    "Slice, from the end": (lambda e, x: movement.slice_(e, shape(e, x), [-1], [-9], [0], [-2]), [8, None]),
+    "Concat": (lambda e, x: e.op("Concat", [shape(e, x), numbers(2, 4)], {"axis": 0}), [None, None, 8, 2, 4]),
+    "Gather": (lambda e, x: e.op("Gather", [shape(e, x), numbers(2, 0, -1)], {"axis": 0}), [8, None, 8]),
+    "Reshape": (lambda e, x: e.op("Reshape", [shape(e, x), numbers(-1)]), [None, None, 8]),
+    "Unsqueeze": (
+        lambda e, x: e.op("Unsqueeze", [e.op("Gather", [shape(e, x), np.array(2)], {"axis": 0})], {"axes": [0]}),
+        [8],
+    ),
+    "Squeeze": (lambda e, x: e.op("Squeeze", [movement.slice_(e, shape(e, x), [2], [3], [0])], {"axes": [0]}), [8]),
+    "Cast": (lambda e, x: movement.cast(e, shape(e, x), og.s32), [None, None, 8]),
+    "Cast to a float": (lambda e, x: movement.cast(e, shape(e, x), og.f32), None),
+    "Add": (lambda e, x: e.op("Add", [shape(e, x), numbers(1)]), [None, None, 9]),
+    "Subtract": (lambda e, x: e.op("Subtract", [numbers(9), shape(e, x)]), [None, None, 1]),
+    "Multiply": (lambda e, x: e.op("Multiply", [shape(e, x), numbers(1, 2, 3)]), [None, None, 24]),
+    "Equal": (lambda e, x: e.op("Equal", [shape(e, x), numbers(8)]), [None, None, 1]),
+    "Where": (
+        lambda e, x: e.op(
+            "Where", [e.op("Equal", [shape(e, x), numbers(3, 8, 8)]), numbers(7, 6, 5), numbers(7, 4, 4)]
+        ),
+        [7, None, 5],
+    ),
+    "Square": (lambda e, x: e.op("Maximum", [shape(e, x), numbers(1)]), None),
+}
+
+
+def open_graph():
+    g = og.Graph()
+    return g, g.input("x", "f32", (None, None, 8)), Emitter(g)
+
+
+def test_every_rule_has_a_case():
+    assert RULES.keys() <= CASES.keys()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_known_parts_are_those_that_are_computed(case):
+    make, expected = CASES[case]
+    g, x, emit = open_graph()
+    vector = make(emit, x)
+    parts = known_parts(emit, vector)
+    assert (None if parts is None else [*parts]) == expected
+    g.output("y", vector)
+    found = g.compile()(X).reshape(-1)
+    for known, number in zip(expected or (), found, strict=expected is not None):
+        assert known is None or known == number
+
+
+def test_long_chain_ends():
+    _, x, emit = open_graph()
+    vector = shape(emit, x)
+    for _ in range(MOST_OPS + 1):
+        vector = emit.op("Add", [vector, numbers(1)])
+    assert known_parts(emit, vector) is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "dims", "result"),
+    [
+        ([numbers(-1), 1, numbers(4, 2)], (None, None, 4, 2), (3, 5, 4, 2)),
+        ([0, 1, numbers(2, -1)], (None, None, 2, None), (3, 5, 2, 4)),
+        ([0, 1, numbers(1, 8)], (None, None, 1, 8), (3, 5, 1, 8)),
+    ],
+)
+def test_reshape_to_a_computed_shape_keeps_what_is_known(parts, dims, result):
+    g, x, emit = open_graph()
+    sizes = shape(emit, x)
+    parts = [movement.slice_(emit, sizes, [one], [one + 1], [0]) if type(one) is int else one for one in parts]
+    y = movement.reshape(emit, x, emit.op("Concat", parts, {"axis": 0}))
+    assert y.shape == dims
+    g.output("y", emit.op("ReLU", [y]))
+    assert g.compile()(X).shape == result
+
+
+def test_expansion_to_a_computed_shape_keeps_what_is_known():
+    g, x, emit = open_graph()
+    row = g.input("row", "f32", (1, 1, None))
+    wide = movement.expand(
+        emit, row, emit.op("Concat", [movement.slice_(emit, shape(emit, x), [0], [2], [0]), numbers(8)], {"axis": 0})
+    )
+    assert wide.shape == (None, None, 8)
+    g.output("y", emit.op("ReLU", [wide]))
+    given = np.arange(8, dtype=np.float32).reshape(1, 1, 8)
+    np.testing.assert_array_equal(g.compile()(X, given), np.broadcast_to(given, (3, 5, 8)))
+
+
+def test_wrong_shape_is_an_error_and_not_another_shape():
+    """The stated dims add a check to that of the Reshape."""
+    g, x, emit = open_graph()
+    batch = movement.slice_(emit, shape(emit, x), [0], [1], [0])
+    g.output("y", emit.op("ReLU", [movement.reshape(emit, x, emit.op("Concat", [batch, numbers(40)], {"axis": 0}))]))
+    model = g.compile()
+    assert model(X).shape == (3, 40)
+    with pytest.raises(og.OneGraphError, match="elements"):
+        model(np.zeros((3, 4, 8), np.float32))
+
+
+def test_layer_norm_of_several_unknown_dims_is_one_op():
+    g, x, emit = open_graph()
+    gamma, beta = np.full(8, 2, np.float32), np.full(8, 1, np.float32)
+    normal, mean, variance = layer_norm(emit, x, gamma, beta, -1, 1e-5)
+    for name, one in (("normal", normal), ("mean", mean), ("variance", variance)):
+        g.output(name, one)
+    given = np.random.default_rng(0).standard_normal((3, 5, 8)).astype(np.float32)
+    found = g.compile()(given)
+    center, spread = given.mean(-1, keepdims=True), given.var(-1, keepdims=True)
+    np.testing.assert_allclose(found.normal, (given - center) / np.sqrt(spread + 1e-5) * 2 + 1, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.mean, center, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.variance, spread, rtol=1e-4, atol=1e-6)
+    assert [op.kind for op in g.ops].count("LayerNorm") == 1
