@@ -297,6 +297,9 @@ class Graph(DataGraph):
     def specialise(self, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> Graph:
         """The same graph for inputs of given shapes.
 
+        Of a model that a front end has read, the patterns that need known dims are tried again. Long attention that the
+        model spells out becomes one op then, for example.
+
         Args:
             shapes: the new shapes, by name of the input.
             values: contents of integer inputs that set shapes or axes, by name.
@@ -305,6 +308,6 @@ class Graph(DataGraph):
             SpecError: an op cannot have inputs of these shapes.
             ArgumentError: a name is unknown, or a shape does not fit the shape that the input has now.
         """
-        from .transform.specialise import specialise
+        from .lowering.for_shapes import for_shapes
 
-        return specialise(self._as_step(), shapes, values)._with_variables_of(self)
+        return for_shapes(self._as_step(), shapes, values)._with_variables_of(self)

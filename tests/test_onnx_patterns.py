@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import onegraph.capi  # noqa: F401 - its graphs run in the library
+import onegraph.capi
 
 onnx = pytest.importorskip("onnx")
 parser = pytest.importorskip("onnx.parser")
@@ -212,6 +212,52 @@ def test_a_known_causal_mask_becomes_causality():
     (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
     assert wanted.shape[2] == rows
     np.testing.assert_allclose(graph.compile()(*feeds.values()), wanted, rtol=1e-4, atol=2e-5)
+
+
+SELF_ATTENTION = (
+    "float[B,T,24] x, float[24,24] w",
+    "B,T,24",
+    "k=MatMul(x,w) d=Shape(x) b=Shape<start=0,end=2>(x) n=Constant<value_ints=[3,8]>() h=Concat<axis=0>(b,n) "
+    "q1=Reshape(x,h) k1=Reshape(k,h) q=Transpose<perm=[0,2,1,3]>(q1) v=Transpose<perm=[0,2,1,3]>(k1) "
+    "t=Transpose<perm=[0,2,3,1]>(k1) a=MatMul(q,t) s=Constant<value_float=0.3>() c=Mul(a,s) p=Softmax<axis=-1>(c) "
+    "e=MatMul(p,v) f=Transpose<perm=[0,2,1,3]>(e) y=Reshape(f,d)",
+)
+
+
+def kinds_for(graph, batch, tokens):
+    return [op.kind for op in graph.specialise({"x": (batch, tokens, 24)}).ops]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_attention_of_unknown_length_is_one_op_where_it_is_long(dtype):
+    proto, rng = model(([], *SELF_ATTENTION)), np.random.default_rng(0)
+    graph = load(proto) if dtype == "f32" else onegraph.onnx.load(proto, dtype=dtype)
+    assert "Attention" not in [op.kind for op in graph.ops]
+    assert ("Attention" in kinds_for(graph, 2, 256), "Attention" in kinds_for(graph, 2, 16)) == (True, False)
+    run, reference, weights = graph.compile(), ReferenceEvaluator(proto), rng.standard_normal((24, 24), np.float32)
+    for batch, tokens in ((2, 256), (1, 16), (1, 300)):
+        feeds = {"x": rng.standard_normal((batch, tokens, 24), np.float32), "w": weights}
+        (wanted,) = reference.run(None, feeds)
+        largest = np.abs(wanted).max()  # bf16 has 8 bits, and several results are rounded one after another
+        np.testing.assert_allclose(run(**feeds), wanted, rtol=1e-4, atol=2e-5 if dtype == "f32" else largest / 64)
+    bits = graph.compile(reproducible=True)
+    several = bits(x=np.concatenate([feeds["x"], feeds["x"]]), w=weights)
+    np.testing.assert_array_equal(several, np.concatenate([bits(**feeds)] * 2))
+
+
+def test_shapes_one_after_another_are_the_same_model():
+    graph = load(model(([], *SELF_ATTENTION)))
+    first = graph.specialise({"w": (24, 24)})
+    assert "Attention" not in [op.kind for op in first.ops]
+    assert kinds_for(first, 2, 256) == kinds_for(graph, 2, 256)
+
+
+def test_ops_that_a_user_added_are_kept():
+    """Else a gradient, which reads the shares of the attention, would keep them beside the op."""
+    graph = load(model(([], *SELF_ATTENTION)))
+    graph.output("more", graph.relu(graph.outputs["y"]))
+    assert "Attention" not in kinds_for(graph, 2, 256)
+    assert "Attention" in kinds_for(load(model(([], *SELF_ATTENTION))), 2, 256)
 
 
 QDQ = (

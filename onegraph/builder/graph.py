@@ -21,6 +21,7 @@ class DataGraph(OpAdding):
     """The ops, tensors, inputs and outputs of a graph. :class:`onegraph.Graph` adds compiling, files and more."""
 
     _file: FileOrigin | None = None
+    _n_read = 0  # number of ops of the model that a front end has read
 
     def copy(self: AnyGraph) -> AnyGraph:
         """A copy of the graph with the same records; adding to one graph does not change the other."""
@@ -30,11 +31,15 @@ class DataGraph(OpAdding):
         other._outputs, other._ops = dict(self._outputs), list(self._ops)
         other._inputs, other._by_id = dict(self._inputs), dict(self._by_id)
         other._op_ids, other._names, other._file = copy.copy(self._op_ids), dict(self._names), self._file
-        other._constant_inputs = set(self._constant_inputs)
+        other._constant_inputs, other._n_read = set(self._constant_inputs), self._n_read
         other._initial, other._next = dict(self._initial), dict(self._next)
         return other
 
     __copy__ = copy
+
+    def _is_as_read(self) -> bool:
+        """Whether a front end has made the graph, and no op was added since."""
+        return 0 < self._n_read == len(self._ops)
 
     def _as_step(self: AnyGraph) -> AnyGraph:
         """The graph of one call: variables are inputs and their next values outputs, after all others."""

@@ -65,12 +65,12 @@ def _gather(op: Op, parts: Read) -> Parts | None:
 
 def _elementwise(function: Callable[..., int | None]) -> Rule:
     def rule(op: Op, parts: Read) -> Parts | None:
-        found = [parts(one) for one in op.inputs]
-        if None in found:
+        found = [one for one in map(parts, op.inputs) if one is not None]
+        count = max(map(len, found), default=0)
+        wide = [list(one) * count if len(one) == 1 else one for one in found]
+        if len(found) < len(op.inputs) or any(len(one) != count for one in wide):
             return None
-        count = max(len(one or ()) for one in found)
-        wide = [[*(one or ()) * count] if len(one or ()) == 1 else one or () for one in found]
-        return [*map(function, *wide)] if all(len(one) == count for one in wide) else None
+        return [*map(function, *wide)]
 
     return rule
 

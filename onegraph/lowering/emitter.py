@@ -107,13 +107,32 @@ class Emitter:
         if outputs is None and dtype is None and (other := self._replaced(kind, tensors, attrs, chosen)) is not None:
             return other
         found = self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
-        op = self.graph._ops[-1]
+        other = self._replaced_late(self.graph._ops[-1])
+        if other is None:
+            return found
+        return other if isinstance(found, LogicalTensor) else (other, *found[1:])
+
+    def repeat(self, op: Op, inputs: Sequence[LogicalTensor | None]) -> Sequence[Value]:
+        """Add an op of another graph, or what replaces it, and return its results.
+
+        Args:
+            op: the op.
+            inputs: tensors of this graph in the place of its inputs, of which more may be known.
+
+        Raises:
+            SpecError: the op cannot have these inputs.
+        """
+        names, types = [end.name for end in op.outputs], tuple([end.dtype for end in op.outputs])
+        name = self._name() or op.name
+        found = self.graph._add_op(edition(op.edition), op.kind, dict(op.attrs), inputs, types, name=name, names=names)
+        other = self._replaced_late(self.graph._ops[-1])
+        return found if other is None else (other, *found[1:])
+
+    def _replaced_late(self, op: Op) -> Value | None:
+        """What replaces the first result of an op that was just added; None if nothing does."""
         self._makers.update(dict.fromkeys([tensor.id for tensor in op.outputs], op))
-        for rewrite in self.rewrites.late.get(kind, ()):
-            other = rewrite(self, op)
-            if other is not None:
-                return other if len(op.outputs) == 1 else (other, *op.outputs[1:])
-        return found
+        found = (other for rewrite in self.rewrites.late.get(op.kind, ()) if (other := rewrite(self, op)) is not None)
+        return next(found, None)
 
     def _replaced(
         self,

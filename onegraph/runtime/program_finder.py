@@ -27,6 +27,7 @@ from .staged import Runnable, Staged
 
 # They take 60 ms to import, for which a kept program does not wait.
 COMPILER = "onegraph.runtime.compiled_program", "onegraph.transform.specialise", "onegraph.transform.stages"
+SHAPES = "onegraph.lowering.for_shapes"
 COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
 
 
@@ -102,9 +103,10 @@ class ProgramFinder:
         return self._entry(key, lambda: self._specialised(shapes, values))
 
     def _specialised(self, shapes: Mapping[str, Shape], values: Arrays) -> DataGraph:
-        from ..transform.specialise import specialise
+        import_late(SHAPES)
+        from ..lowering.for_shapes import for_shapes
 
-        return specialise(self.graph, shapes, values)
+        return for_shapes(self.graph, shapes, values)
 
     def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
         """The entry of a key; if another thread owns its program, an entry for this thread alone."""

@@ -42,7 +42,7 @@ def read_contents(model: object, shapes: Shapes, values: Mapping[str, Array], dt
     else:
         path_of("model", model, "a path, the bytes of a model, or an ModelProto")
         raise AssertionError
-    return narrowed(graph) if dtype is DataType.bf16 else graph
+    return _in_dtype(graph, dtype)
 
 
 def read_file(
@@ -63,7 +63,13 @@ def read_file(
     storage = Storage(mapped, pieces, path.parent)
     graph = Importer(_parsed(pieces, str(path)), storage, shapes, values).graph()
     mapped.give_back()
-    return narrowed(graph) if dtype is DataType.bf16 else graph, storage.files()
+    return _in_dtype(graph, dtype), storage.files()
+
+
+def _in_dtype(graph: Graph, dtype: DataType) -> Graph:
+    found = narrowed(graph) if dtype is DataType.bf16 else graph
+    found._n_read = len(found._ops)
+    return found
 
 
 def _model_classes() -> tuple[type, ...]:

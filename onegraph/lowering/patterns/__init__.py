@@ -5,9 +5,10 @@ at the end by ``without_unread``. Of the patterns for one kind of op, those of t
 """
 
 from . import activations, attention, branches, norms, padding, products, quantized, smaller, transposes, views
-from .table import REWRITES
+from .table import OF_KNOWN_DIMS, REWRITES
 
 __all__ = [
+    "OF_KNOWN_DIMS",
     "REWRITES",
     "activations",
     "attention",

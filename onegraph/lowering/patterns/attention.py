@@ -13,7 +13,7 @@ from .table import contents, either, made, number, operand_of, rewrites
 HIDDEN = -1e30  # a mask below this number hides a key: beside any other score its exponential is 0
 
 
-@rewrites("MatMul")
+@rewrites("MatMul", of_known_dims=True)
 def spelled_out(emit: Emitter, op: Op) -> Value | None:
     """softmax(query @ key.T / number + mask) @ value.
 

@@ -224,7 +224,7 @@ def _turned(emit: Emitter, value: Value | None) -> Value | None:
     return value if op is None else op.inputs[0]
 
 
-@rewrites("StaticReshape")
+@rewrites("StaticReshape", of_known_dims=True)
 def grouped_norm(emit: Emitter, op: Op) -> Value | None:
     """GroupNorm of (N, groups, size) seen as (N, C, X): a GroupNorm with these groups."""
     norm = made(emit, _turned(emit, op.inputs[0]), "GroupNorm")
@@ -243,7 +243,7 @@ def grouped_norm(emit: Emitter, op: Op) -> Value | None:
     return group_norm(emit, operand_of(inner), spread[0], spread[1], rows[1], float(str(norm.attrs["epsilon"])))
 
 
-@rewrites("Add")
+@rewrites("Add", of_known_dims=True)
 def affine_group_norm(emit: Emitter, op: Op) -> Value | None:
     """GroupNorm(x) * gamma + beta for each channel, where the norm itself has ones and zeros."""
     for product, beta in either(op):

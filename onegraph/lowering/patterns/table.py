@@ -9,21 +9,25 @@ from ..emitter import Array, Emitter, Rewrite, Rewrites, Value
 
 TYPED = ("TypeCast", "SoftMax", "LogSoftmax", "Quantize")  # ops whose result has a data type of its own
 REWRITES = Rewrites({}, {})
+OF_KNOWN_DIMS = Rewrites({}, {})
 
 
-def rewrites(*kinds: str, early: bool = False) -> Callable[[Rewrite], Rewrite]:
+def rewrites(*kinds: str, early: bool = False, of_known_dims: bool = False) -> Callable[[Rewrite], Rewrite]:
     """Enter a pattern into the table, by the kinds of its last op.
 
     Args:
         kinds: the kinds, each with one result and a data type that follows from the inputs if ``early``.
         early: whether the pattern gets the op before it is examined and added, without results; its attributes are
             as the caller gave them and may be wrong.
+        of_known_dims: whether the pattern needs dims that may be unknown when a model is read, and makes no weights,
+            which each shape would have for itself. It is tried again once the dims are known.
     """
-    table = REWRITES.early if early else REWRITES.late
+    tables = [REWRITES.early if early else REWRITES.late, *([OF_KNOWN_DIMS.late] if of_known_dims else [])]
 
     def enter(function: Rewrite) -> Rewrite:
         for kind in kinds:
-            table.setdefault(kind, []).append(function)
+            for table in tables:
+                table.setdefault(kind, []).append(function)
         return function
 
     return enter
