@@ -118,9 +118,9 @@ def mean_variance_norm(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
 def local_response(emit: Emitter, src: Value, size: int, alpha: float, beta: float, bias: float) -> Value:
     """A normalization over neighbouring channels: a convolution of single elements adds up their squares."""
     shape = shape_of(src)
-    if shape is None or len(shape) < 3 or None in shape[1:]:
-        raise NotLowered("the channels and spatial axes are unknown")
-    axes, channels = len(shape) - 2, shape[1] or 0
+    if shape is None or len(shape) < 3 or shape[1] is None:
+        raise NotLowered("the number of channels is unknown")
+    axes, channels = len(shape) - 2, shape[1]
     before, dtype = (size - 1) // 2, dtype_of(src).numpy
     places = np.arange(channels)
     distance = places - places[:, None]  # of a channel that is read from the one that is written

@@ -48,6 +48,10 @@ class Sampling:
     outside: float = 0.0
 
 
+# Coordinates of which each element of src has the same places around it, if the factor is a whole number; and sizes
+# that tell for all others which elements are read.
+PERIODIC = frozenset(["asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"])
+SIZES = (1, 2, 3, 8)
 # Coordinates of PyTorch's nearest neighbours, in single precision as there: what is added to an index.
 TORCH_OFFSETS = {"pytorch_nearest": 0.0, "pytorch_nearest_exact": 0.5}
 
@@ -143,6 +147,38 @@ def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampli
     else:
         result = _products(emit, src, {place: matrix(axis, sampling) for place, axis in axes.items()})
     return _cropped(emit, result, axes, sampling) if sampling.coordinates == "tf_crop_and_resize" else result
+
+
+def enlarged(emit: Emitter, src: Value, factors: Mapping[int, float], sampling: Sampling) -> Value:
+    """src with some axes of unknown size enlarged: an Interpolate, if it samples the same places for every size.
+
+    Args:
+        emit: adds the ops.
+        src: a tensor of known rank.
+        factors: by the index of an axis.
+        sampling: how elements between those of src are found.
+
+    Raises:
+        NotLowered: it depends on the sizes which elements are read, or no Interpolate has this form.
+    """
+    rank, plain = rank_of(src) or 0, Sampling(sampling.mode, "half_pixel", "round_prefer_ceil")
+    is_whole = all(factor >= 1 and float(factor).is_integer() for factor in factors.values())
+    if not is_whole or min(factors) < 2 or rank > 5 or dtype_of(src) not in NATIVE or sampling.mode == "cubic":
+        raise NotLowered("unknown dims")
+    axes = [Axis(size, size * int(factor), factor) for factor in {*factors.values()} for size in SIZES]
+    if sampling.coordinates not in PERIODIC or not all(_alike(axis, sampling, plain) for axis in axes):
+        raise NotLowered("unknown dims")
+    found: Value = emit.op(
+        "Interpolate",
+        [src],
+        {
+            "mode": sampling.mode,
+            "coordinate_transformation_mode": "half_pixel",
+            "scales": [float(factors.get(place, 1)) for place in range(2, rank)],
+            "data_format": "NCX",
+        },
+    )
+    return found
 
 
 def resize_backward(emit: Emitter, diff: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:

@@ -6,8 +6,8 @@ import numpy as np
 
 from ....lowering import reduction as lowering
 from ....lowering.elementwise import multiply, unary
-from ....lowering.emitter import Value, numbers
-from ....lowering.movement import NATIVE, as_s64, flatten, reshape
+from ....lowering.emitter import Value
+from ....lowering.movement import NATIVE, as_s64, dims_of, flatten, reshape
 from ..node import Node, NotLowered, lowers
 
 SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
@@ -73,15 +73,13 @@ def softmax(node: Node) -> Value:
     """A softmax, or its logarithm; before op set 13 over all axes from ``axis`` on."""
     if node.dtype() not in NATIVE:
         raise NotLowered(f"{node.dtype()} is no data type of the op")
-    emit, src, shape = node.emit, node.value(0), node.shape()
+    emit, src = node.emit, node.value(0)
     axis = node.attr("axis", -1 if node.opset >= 13 else 1)
     flat = node.opset < 13 and axis % node.rank() != node.rank() - 1
     if flat:
-        if None in shape:
-            raise NotLowered("unknown dims")
         src, axis = flatten(emit, src, axis), -1
     if node.proto.op_type == "LogSoftmax":
         found = unary(emit, "LogSoftmax", src, {"axis": axis})
     else:
         found = emit.op("SoftMax", [src], {"axis": axis}, dtype=node.dtype(), outputs=[])
-    return reshape(emit, found, numbers(*shape)) if flat else found
+    return reshape(emit, found, dims_of(emit, node.value(0))) if flat else found

@@ -26,8 +26,6 @@ def resize(node: Node) -> Value:
         counts, factors = lowering.settled_sizes(dims, sizes, node.attr("keep_aspect_ratio_policy", "stretch"))
     elif scales is not None:
         factors = [float(scale) for scale in scales]
-        if any(dim is None and factor != 1 for dim, factor in zip(dims, factors, strict=True)):
-            raise NotLowered("unknown dims")
         counts = [int((dim or 0) * factor) for dim, factor in zip(dims, factors, strict=True)]
     else:
         raise NotLowered("neither sizes nor scales")
@@ -51,6 +49,9 @@ def resize(node: Node) -> Value:
         bool(node.attr("exclude_outside", 0)),
         node.attr("extrapolation_value", 0.0),
     )
+    changed = {axis: factor for axis, factor in zip(axes, factors, strict=True) if factor != 1}
+    if any(shape[axis] is None for axis in changed):
+        return lowering.enlarged(node.emit, node.value(0), changed, sampling)
     return lowering.resize(node.emit, node.value(0), found, sampling)
 
 
@@ -59,12 +60,13 @@ def upsample(node: Node) -> Value:
     """Axes enlarged by scales, which are an attribute before op set 9."""
     scales = np.array(node.attr("scales")) if node.has("scales") else node.known(1)
     shape = node.shape()
-    if scales is None or shape is None or None in shape:
-        raise NotLowered("unknown scales or dims")
-    found = {}
-    for place, (dim, scale) in enumerate(zip(shape, scales.tolist(), strict=True)):
-        found[place] = Axis(dim, int(dim * scale), scale)
+    if scales is None or shape is None:
+        raise NotLowered("unknown scales, or an unknown rank")
     sampling = Sampling(node.attr("mode", "nearest"), "asymmetric", "floor")
+    changed = {place: scale for place, scale in enumerate(scales.tolist()) if scale != 1}
+    if any(shape[place] is None for place in changed):
+        return lowering.enlarged(node.emit, node.value(0), changed, sampling)
+    found = {place: Axis(shape[place], int(shape[place] * scale), scale) for place, scale in changed.items()}
     return lowering.resize(node.emit, node.value(0), found, sampling)
 
 

@@ -1,0 +1,99 @@
+"""Models with unknown dims: the same numbers as with known dims, and no node that runs in the package onnx."""
+
+import numpy as np
+import pytest
+
+parser = pytest.importorskip("onnx.parser", reason="onnx is not installed")
+load = pytest.importorskip("onegraph.onnx").load
+
+IMAGE, ROWS = "2,4,6,5", "3,4,8"
+SCALES = "float[4] s = {{1.0, 1.0, {}, {}}}"
+# The op set, the shape of x, the nodes that make y, and initializers.
+CASES = {
+    "softmax over several axes": (11, IMAGE, "y=Softmax<axis=1>(x)", ""),
+    "softmax over all but the first axis, by default": (9, ROWS, "y=Softmax(x)", ""),
+    "logarithm of a softmax over several axes": (11, IMAGE, "y=LogSoftmax<axis=2>(x)", ""),
+    "softmax of an old op set over the last axis": (11, ROWS, "y=Softmax<axis=2>(x)", ""),
+    "softmax over one axis": (13, IMAGE, "y=Softmax<axis=1>(x)", ""),
+    "nearest neighbours, twice": (
+        13,
+        IMAGE,
+        'y=Resize<mode="nearest",coordinate_transformation_mode="asymmetric",nearest_mode="floor">(x,,s)',
+        SCALES.format(2.0, 2.0),
+    ),
+    "nearest neighbours by default, three times one axis": (13, IMAGE, "y=Resize(x,,s)", SCALES.format(1.0, 3.0)),
+    "linear, twice and three times": (13, IMAGE, 'y=Resize<mode="linear">(x,,s)', SCALES.format(2.0, 3.0)),
+    "linear as in PyTorch": (
+        13,
+        IMAGE,
+        'y=Resize<mode="linear",coordinate_transformation_mode="pytorch_half_pixel">(x,,s)',
+        SCALES.format(2.0, 2.0),
+    ),
+    "upsampling of an old op set": (9, IMAGE, 'y=Upsample<mode="nearest">(x,s)', SCALES.format(2.0, 2.0)),
+    "upsampling by an attribute": (7, IMAGE, 'y=Upsample<mode="nearest",scales=[1.0,1.0,2.0,2.0]>(x)', ""),
+    "layer norm": (
+        17,
+        ROWS,
+        "y=LayerNormalization(x,g,b)",
+        "float[8] g = {1,2,3,4,5,6,7,8}, float[8] b = {1,0,2,0,3,0,4,0}",
+    ),
+    "parts of a computed shape": (
+        18,
+        ROWS,
+        "d=Shape<start=0,end=2>(x) e=Concat<axis=0>(d,k) r=Reshape(x,e) p,q=Split<axis=2,num_outputs=2>(r) y=Sub(p,q)",
+        "int64[2] k = {4,2}",
+    ),
+    "pool of whole images": (13, IMAGE, "a=GlobalAveragePool(x) y=Flatten(a)", ""),
+}
+# Where the channels stay known.
+CHANNELS = {"neighbouring channels": (13, IMAGE, "y=LRN<size=3,alpha=0.5,beta=0.6>(x)", "")}
+# What depends on the sizes runs in the package onnx.
+ELSEWHERE = {
+    "linear, by a broken number": (13, IMAGE, 'y=Resize<mode="linear">(x,,s)', SCALES.format(1.5, 2.0)),
+    "linear with aligned corners": (
+        13,
+        IMAGE,
+        'y=Resize<mode="linear",coordinate_transformation_mode="align_corners">(x,,s)',
+        SCALES.format(2.0, 2.0),
+    ),
+}
+
+
+def model(case, *, keep=None):
+    """The graph of a case; with unknown dims, but for axis ``keep``, unless it is None."""
+    opset, shape, body, initializers = case
+    names = (f"D{axis}" if axis != keep else dim for axis, dim in enumerate(shape.split(",")))
+    dims = shape if keep is None else ",".join(names)
+    text = (
+        f'<ir_version: 9, opset_import: ["" : {opset}]> g (float[{dims}] x) => (float y) <{initializers}> {{ {body} }}'
+    )
+    return load(parser.parse_model(text))
+
+
+def run(graph, x):
+    return graph.compile()(x)
+
+
+@pytest.mark.parametrize("name", [*CASES, *CHANNELS, *ELSEWHERE])
+def test_numbers_are_those_of_known_dims(name):
+    case = {**CASES, **CHANNELS, **ELSEWHERE}[name]
+    opened = model(case, keep=1 if name in CHANNELS else -1)
+    x = np.random.default_rng(0).standard_normal([int(dim) for dim in case[1].split(",")]).astype(np.float32)
+    np.testing.assert_allclose(run(opened, x), run(model(case), x), rtol=1e-5, atol=1e-6)
+    assert ("OnnxNode" in [op.kind for op in opened.ops]) == (name in ELSEWHERE)
+
+
+@pytest.mark.parametrize(("axis", "axes"), [(1, (1, 2, 3)), (2, (2, 3))])
+def test_old_softmax_is_over_all_further_axes(axis, axes):
+    """The reference of the package onnx takes one axis, as newer op sets do."""
+    x = np.random.default_rng(0).standard_normal((2, 4, 6, 5)).astype(np.float32)
+    powers = np.exp(x.astype(np.float64))
+    found = run(model((11, IMAGE, f"y=Softmax<axis={axis}>(x)", ""), keep=-1), x)
+    np.testing.assert_allclose(found, powers / powers.sum(axes, keepdims=True), rtol=1e-5)
+
+
+def test_enlarged_images_of_several_sizes():
+    enlarge = model(CASES["nearest neighbours, twice"], keep=-1).compile()
+    for shape in ((1, 3, 1, 1), (2, 3, 7, 2), (1, 1, 64, 33)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        np.testing.assert_array_equal(enlarge(x), x.repeat(2, 2).repeat(2, 3))
