@@ -43,11 +43,12 @@ CASES = {
         "d=Shape<start=0,end=2>(x) e=Concat<axis=0>(d,k) r=Reshape(x,e) p,q=Split<axis=2,num_outputs=2>(r) y=Sub(p,q)",
         "int64[2] k = {4,2}",
     ),
+    "padding as wide as the window needs": (13, IMAGE, 'y=MaxPool<kernel_shape=[3,2],auto_pad="SAME_UPPER">(x)', ""),
     "pool of whole images": (13, IMAGE, "a=GlobalAveragePool(x) y=Flatten(a)", ""),
 }
 # Where the channels stay known.
 CHANNELS = {"neighbouring channels": (13, IMAGE, "y=LRN<size=3,alpha=0.5,beta=0.6>(x)", "")}
-# What depends on the sizes runs in the package onnx.
+# What depends on the sizes is lowered for each of them.
 ELSEWHERE = {
     "linear, by a broken number": (13, IMAGE, 'y=Resize<mode="linear">(x,,s)', SCALES.format(1.5, 2.0)),
     "linear with aligned corners": (
@@ -55,6 +56,22 @@ ELSEWHERE = {
         IMAGE,
         'y=Resize<mode="linear",coordinate_transformation_mode="align_corners">(x,,s)',
         SCALES.format(2.0, 2.0),
+    ),
+    "channels to pixels": (13, IMAGE, "y=DepthToSpace<blocksize=2>(x)", ""),
+    "neighbouring channels of unknown number": (13, IMAGE, "y=LRN<size=3,alpha=0.5,beta=0.6>(x)", ""),
+    "channels normalized one by one": (
+        13,
+        IMAGE,
+        "y=InstanceNormalization(x,g,b)",
+        "float[4] g={1,2,3,4}, float[4] b={0,1,0,2}",
+    ),
+    "einsum": (13, ROWS, 'y=Einsum<equation="bij,bkj->bik">(x,x)', ""),
+    "axes of size 1": (13, "3,1,4", "y=Squeeze(x)", ""),
+    "steps of a recurrence": (
+        14,
+        "5,2,1",
+        "y,z=GRU<hidden_size=1>(x,w,r)",
+        "float[1,3,1] w={1,2,3}, float[1,3,1] r={0.5,1,0.5}",
     ),
 }
 
@@ -81,6 +98,7 @@ def test_numbers_are_those_of_known_dims(name):
     x = np.random.default_rng(0).standard_normal([int(dim) for dim in case[1].split(",")]).astype(np.float32)
     np.testing.assert_allclose(run(opened, x), run(model(case), x), rtol=1e-5, atol=1e-6)
     assert ("OnnxNode" in [op.kind for op in opened.ops]) == (name in ELSEWHERE)
+    assert "OnnxNode" not in [op.kind for op in opened.specialise({"x": x.shape}).ops]
 
 
 @pytest.mark.parametrize(("axis", "axes"), [(1, (1, 2, 3)), (2, (2, 3))])

@@ -56,14 +56,20 @@ class Importer:
         storage: the contents of its tensors.
         shapes: by name: shapes of inputs and sizes of named dims, which replace those of the model.
         known: contents of inputs, by name.
+        emit: adds the ops of single nodes to another graph; None for a whole model.
     """
 
     def __init__(
-        self, model: ModelProto, storage: Storage, shapes: Mapping[str, Any], known: Mapping[str, Array]
+        self,
+        model: ModelProto,
+        storage: Storage,
+        shapes: Mapping[str, Any],
+        known: Mapping[str, Array],
+        emit: Emitter | None = None,
     ) -> None:
         self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
         self.made, self._count = Graph(), 0
-        self.emit = Emitter(self.made, REWRITES)
+        self.emit = emit or Emitter(self.made, REWRITES)
         self.opsets = {_domain(one.domain): one.version for one in model.opset_import}
         self.functions = {(_domain(one.domain), one.name): one for one in model.functions}
 

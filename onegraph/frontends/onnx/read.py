@@ -16,6 +16,7 @@ from ...graph import Graph
 from ...ir.op import Array
 from ...opset.dtypes import DataType
 from ...opset.signature import Shape
+from . import again as again
 from .importer import Importer
 from .precision import narrowed
 from .protos import ModelProto
