@@ -22,8 +22,11 @@ from ..opset.signature import Shape
 from ..reference import run_op
 
 MAX_ELEMENTS = 2**16  # of the results that are computed here
-# Host ops that are computed when the graph runs: by another package, or with other processes.
-LATE = frozenset(["OnnxNode", "AllReduceStart", "AllReduceDone"])
+# Of those of the specification's ops in models, which compute sizes with f32 numbers. Larger ones are shared by the
+# programs of an executable, if the compiler computes them.
+MAX_NUMBERS = 2**8
+# Ops that are computed when the graph runs: by another package, with other processes, at random, or in a fusion.
+LATE = frozenset(["OnnxNode", "AllReduceStart", "AllReduceDone", "Dropout", "Dequantize", "DynamicDequantize"])
 
 
 def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> AnyGraph:
@@ -32,6 +35,7 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
     values = _copied(_by_name(graph, "values", {} if values is None else values))
     other, before = graph._empty(), DataGraph.copy(graph)
     renewed: dict[int, LogicalTensor] = {}
+    is_model = before._is_as_read()
     for tensor in before._tensors:
         if tensor.constant:
             renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
@@ -46,7 +50,7 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
         sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
         chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
         labels = [tensor.name for tensor in op.outputs]
-        found = _settled(op, sources)
+        found = _settled(op, sources, MAX_ELEMENTS if op.edition == HOST else MAX_NUMBERS if is_model else 0)
         if found is None:
             results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
         else:
@@ -57,8 +61,8 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
     return other
 
 
-def _settled(op: Op, sources: Sequence[LogicalTensor | None]) -> tuple[Array, ...] | None:
-    """The results of an op that follow from shapes and small constants alone; None for other ops."""
+def _settled(op: Op, sources: Sequence[LogicalTensor | None], most: int) -> tuple[Array, ...] | None:
+    """The results of an op that follow from shapes and constants of few elements alone; None for other ops."""
     if op.edition == HOST and op.kind in ("Shape", "Size"):
         shape = None if sources[0] is None else sources[0].shape
         if shape is None or None in shape:
@@ -67,14 +71,14 @@ def _settled(op: Op, sources: Sequence[LogicalTensor | None]) -> tuple[Array, ..
         return (_read_only(np.array(number, np.int64)),)
     arrays = [None if source is None else source.value for source in sources]
     size = sum(array.size for array in arrays if array is not None)
-    if op.edition != HOST or size > MAX_ELEMENTS or op.kind in LATE:
+    if not most or size > most or op.kind in LATE:
         return None
     if any(array is None and source is not None for array, source in zip(arrays, sources, strict=True)):
         return None
     outputs = tuple(replace(end, shape=None) for end in op.outputs)
     small = replace(op, inputs=tuple(sources), outputs=outputs, signature=None)
     found = run_op(small, arrays)
-    return tuple(map(_read_only, found)) if sum(array.size for array in found) <= MAX_ELEMENTS else None
+    return tuple(map(_read_only, found)) if sum(array.size for array in found) <= most else None
 
 
 def _read_only(array: Array) -> Array:

@@ -12,13 +12,13 @@ from ...opset.shapes import known
 from ...opset.signature import Shape
 from ..emitter import Array, Emitter, Value, integers, numbers
 from ..layout import inverse
-from ..movement import reshape, slice_, transpose
+from ..movement import NATIVE, reshape, slice_, transpose
 from .table import again, made, number, operand_of, rewrites
 
 Atom = tuple[int, int]  # size and stride
 
 
-@rewrites("Concat")
+@rewrites("Concat", of_known_dims=True)
 def joined_slices(emit: Emitter, op: Op) -> Value | None:
     """Join Slices that lie side by side in one tensor, and that a Concat joins again."""
     axis, inputs = int(str(op.attrs["axis"])), list[Value | None]()
@@ -50,7 +50,7 @@ def _part(emit: Emitter, value: LogicalTensor | None, axis: int) -> tuple[Logica
     return src, first, first + size
 
 
-@rewrites("Gather")
+@rewrites("Gather", of_known_dims=True)
 def one_slice(emit: Emitter, op: Op) -> Value | None:
     """A Gather with known indices that count up as a Slice, which is a view."""
     src, indices = op.inputs[0], op.inputs[1]
@@ -69,7 +69,7 @@ def one_slice(emit: Emitter, op: Op) -> Value | None:
     return reshape(emit, part, numbers(*[dim or 0 for dim in dims]))
 
 
-@rewrites("GatherElements")
+@rewrites("GatherElements", of_known_dims=True)
 def from_a_row(emit: Emitter, op: Op) -> Value | None:
     """A GatherElements with known indices as a Gather from the elements in a row, whose places are computed once."""
     src, indices = op.inputs[0], op.inputs[1]
@@ -87,7 +87,17 @@ def from_a_row(emit: Emitter, op: Op) -> Value | None:
     return found
 
 
-@rewrites("StaticReshape")
+@rewrites("Reshape", "StaticReshape", "Squeeze", "Unsqueeze", of_known_dims=True)
+def known_reshape(emit: Emitter, op: Op) -> Value | None:
+    """A host op, or a reshape to the same shape, as the reshape that a model with known dims has."""
+    src, shape = op.inputs[0], op.outputs[0].shape
+    if src is None or src.dtype not in NATIVE or shape is None or not known(shape):
+        return None
+    is_other = op.kind != "StaticReshape" or src.shape == shape
+    return reshape(emit, src, numbers(*[dim or 0 for dim in shape])) if is_other else None
+
+
+@rewrites("StaticReshape", of_known_dims=True)
 def one_view(emit: Emitter, op: Op) -> Value | None:
     """A chain of reshapes and transposes as one reshape and then one transpose at most, if it needs no copy."""
     chain: list[Op] = []
@@ -112,7 +122,7 @@ def one_view(emit: Emitter, op: Op) -> Value | None:
     return transpose(emit, reshape(emit, base, numbers(*[axes[place][0] for place in order])), inverse(order))
 
 
-@rewrites("StaticTranspose")
+@rewrites("StaticTranspose", of_known_dims=True)
 def before_a_join(emit: Emitter, op: Op) -> Value | None:
     """A transpose before the reshape that joins transposed axes: the copy for that reshape then does both."""
     joined = made(emit, op.inputs[0], "StaticReshape")
