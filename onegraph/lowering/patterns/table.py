@@ -19,8 +19,8 @@ def rewrites(*kinds: str, early: bool = False, of_known_dims: bool = False) -> C
         kinds: the kinds, each with one result and a data type that follows from the inputs if ``early``.
         early: whether the pattern gets the op before it is examined and added, without results; its attributes are
             as the caller gave them and may be wrong.
-        of_known_dims: whether the pattern needs dims that may be unknown when a model is read, and makes no weights,
-            which each shape would have for itself. It is tried again once the dims are known.
+        of_known_dims: whether the pattern is tried again once dims are known that were not when a model was read. It
+            must make no weights, of which each size would have its own.
     """
     tables = [REWRITES.early if early else REWRITES.late, *([OF_KNOWN_DIMS.late] if of_known_dims else [])]
 

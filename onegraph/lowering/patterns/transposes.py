@@ -33,8 +33,8 @@ SLOPES = tuple(f"{kind}Backward" for kind in ACTIVATIONS)
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
 
 
-@rewrites(*WINDOWS, *GRADIENTS, early=True)
-@rewrites("GroupNorm")
+@rewrites(*WINDOWS, *GRADIENTS, early=True, of_known_dims=True)
+@rewrites("GroupNorm", of_known_dims=True)
 def channels_last(emit: Emitter, op: Op) -> Value | None:
     """Run an op over (N, C, X) as the op over (N, X, C)."""
     count = (WINDOWS | GRADIENTS).get(op.kind, 1)
@@ -66,16 +66,16 @@ def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
     return found
 
 
-@rewrites(*UNARY, early=True)
-@rewrites("TypeCast")
+@rewrites(*UNARY, early=True, of_known_dims=True)
+@rewrites("TypeCast", of_known_dims=True)
 def behind_unary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on single elements."""
     found = moved(emit, op.inputs[0])
     return None if found is None else transpose(emit, again(emit, op, [found[0]]), found[1])
 
 
-@rewrites("Dequantize", early=True)
-@rewrites("Quantize")
+@rewrites("Dequantize", early=True, of_known_dims=True)
+@rewrites("Quantize", of_known_dims=True)
 def behind_quantize(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Quantize or Dequantize, unless it transposes an input of the model."""
     found = moved(emit, op.inputs[0])
@@ -90,7 +90,7 @@ def behind_quantize(emit: Emitter, op: Op) -> Value | None:
     return transpose(emit, again(emit, op, [found[0]], **attrs), found[1])
 
 
-@rewrites("PReLU")
+@rewrites("PReLU", of_known_dims=True)
 def behind_prelu(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a PReLU whose slopes need no copy: with channels last, the library has a fast kernel."""
     found = moved(emit, op.inputs[0])
@@ -100,7 +100,7 @@ def behind_prelu(emit: Emitter, op: Op) -> Value | None:
     return None if slope is None else transpose(emit, again(emit, op, [found[0], slope]), found[1])
 
 
-@rewrites(*BINARY, *SLOPES)
+@rewrites(*BINARY, *SLOPES, of_known_dims=True)
 def behind_binary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on two tensors, if both are transposed in the same way or one needs no copy."""
     order = next((found[1] for one in op.inputs if (found := moved(emit, one))), None)
@@ -129,7 +129,7 @@ def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> V
     return reshape(emit, value, numbers(*[full[axis] for axis in back])) if wide == sorted(wide) else None
 
 
-@rewrites("Concat", early=True)
+@rewrites("Concat", early=True, of_known_dims=True)
 def behind_concat(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Concat whose inputs are all transposed in the same way."""
     found = [one for one in (moved(emit, one) for one in op.inputs) if one is not None]
@@ -142,7 +142,7 @@ def behind_concat(emit: Emitter, op: Op) -> Value | None:
     return transpose(emit, again(emit, op, [inner for inner, _ in found], axis=order[axis]), order)
 
 
-@rewrites(*REDUCTIONS)
+@rewrites(*REDUCTIONS, of_known_dims=True)
 def behind_reduction(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a reduction."""
     found = moved(emit, op.inputs[0])
@@ -157,7 +157,7 @@ def behind_reduction(emit: Emitter, op: Op) -> Value | None:
     return transpose(emit, inner, [sorted(left).index(axis) for axis in left])
 
 
-@rewrites("SoftMax", "LogSoftmax")
+@rewrites("SoftMax", "LogSoftmax", of_known_dims=True)
 def behind_softmax(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a SoftMax, unless it is along the last axis, as its kernel is, and would not be any more."""
     found = moved(emit, op.inputs[0])
@@ -171,7 +171,7 @@ def behind_softmax(emit: Emitter, op: Op) -> Value | None:
     return transpose(emit, again(emit, op, [src], axis=axis), order)
 
 
-@rewrites("Slice")
+@rewrites("Slice", of_known_dims=True)
 def behind_slice(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Slice along known axes."""
     found = moved(emit, op.inputs[0])
