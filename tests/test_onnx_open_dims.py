@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import onegraph as og
+
 parser = pytest.importorskip("onnx.parser", reason="onnx is not installed")
 load = pytest.importorskip("onegraph.onnx").load
 
@@ -115,3 +117,15 @@ def test_enlarged_images_of_several_sizes():
     for shape in ((1, 3, 1, 1), (2, 3, 7, 2), (1, 1, 64, 33)):
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
         np.testing.assert_array_equal(enlarge(x), x.repeat(2, 2).repeat(2, 3))
+
+
+def test_picture_of_the_model_shows_where_each_size_runs():
+    """An op that was made for a size has the name of an op of the model and a number."""
+    opened = model(ELSEWHERE["linear with aligned corners"], keep=-1)
+    run = opened.compile()
+    run(np.zeros((2, 4, 6, 5), np.float32))
+    report = run.report()
+    assert any(name not in {op.name for op in opened.ops} for part in report.partitions for name in part.names)
+    picture = og.view.svg(opened, report)
+    for part in report.partitions:
+        assert f"partition {part.index}" in picture

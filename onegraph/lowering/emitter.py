@@ -122,6 +122,8 @@ class Emitter:
         Raises:
             SpecError: the op cannot have these inputs.
         """
+        if len(op.outputs) == 1 and (early := self._replaced(op.kind, inputs, op.attrs, op.edition)) is not None:
+            return (early,)
         names, types = [end.name for end in op.outputs], tuple([end.dtype for end in op.outputs])
         name = self._name() or op.name
         found = self.graph._add_op(edition(op.edition), op.kind, dict(op.attrs), inputs, types, name=name, names=names)

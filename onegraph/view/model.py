@@ -180,7 +180,9 @@ def _partitions(facts: Mapping[str, object], numbers: Mapping[str, int], times: 
     for place, entry in enumerate(entries):
         index = entry.get("index", place)
         names = entry.get("names") or [_name(text) for text in entry.get("ops", ())]
-        ops = [numbers[name] for name in dict.fromkeys(names) if name in numbers]
+        # What replaces an op once its dims are known has the name of the op and a number.
+        stems = (name if name in numbers else name.rpartition("/")[0] for name in names)
+        ops = [numbers[name] for name in dict.fromkeys(stems) if name in numbers]
         more = {key: value for key, value in entry.items() if key not in KNOWN}
         if more.get("threads") == 0:
             more["threads"] = "all"

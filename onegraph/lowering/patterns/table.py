@@ -22,7 +22,7 @@ def rewrites(*kinds: str, early: bool = False, of_known_dims: bool = False) -> C
         of_known_dims: whether the pattern is tried again once dims are known that were not when a model was read. It
             must make no weights, of which each size would have its own.
     """
-    tables = [REWRITES.early if early else REWRITES.late, *([OF_KNOWN_DIMS.late] if of_known_dims else [])]
+    tables = [one.early if early else one.late for one in (REWRITES, *([OF_KNOWN_DIMS] if of_known_dims else []))]
 
     def enter(function: Rewrite) -> Rewrite:
         for kind in kinds:

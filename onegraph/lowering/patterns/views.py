@@ -12,7 +12,7 @@ from ...opset.shapes import known
 from ...opset.signature import Shape
 from ..emitter import Array, Emitter, Value, integers, numbers
 from ..layout import inverse
-from ..movement import NATIVE, reshape, slice_, transpose
+from ..movement import reshape, slice_, transpose
 from .table import again, made, number, operand_of, rewrites
 
 Atom = tuple[int, int]  # size and stride
@@ -85,16 +85,6 @@ def from_a_row(emit: Emitter, op: Op) -> Value | None:
     places: Array = np.asarray(np.ravel_multi_index(tuple(np.broadcast_arrays(*axes)), shape))
     found: Value = emit.op("Gather", [reshape(emit, src, numbers(-1)), places], {"axis": 0})
     return found
-
-
-@rewrites("Reshape", "StaticReshape", "Squeeze", "Unsqueeze", of_known_dims=True)
-def known_reshape(emit: Emitter, op: Op) -> Value | None:
-    """A host op, or a reshape to the same shape, as the reshape that a model with known dims has."""
-    src, shape = op.inputs[0], op.outputs[0].shape
-    if src is None or src.dtype not in NATIVE or shape is None or not known(shape):
-        return None
-    is_other = op.kind != "StaticReshape" or src.shape == shape
-    return reshape(emit, src, numbers(*[dim or 0 for dim in shape])) if is_other else None
 
 
 @rewrites("StaticReshape", of_known_dims=True)
