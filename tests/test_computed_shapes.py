@@ -75,6 +75,14 @@ def test_long_chain_ends():
     assert known_parts(emit, vector) is None
 
 
+def test_ops_that_read_one_value_twice_take_no_time():
+    _, x, emit = open_graph()
+    vector = shape(emit, x)
+    for _ in range(MOST_OPS - 2):  # a rule that followed each input would be called 2**30 times
+        vector = emit.op("Add", [vector, vector])
+    assert [*known_parts(emit, vector)] == [None, None, 8 << (MOST_OPS - 2)]
+
+
 @pytest.mark.parametrize(
     ("parts", "dims", "result"),
     [

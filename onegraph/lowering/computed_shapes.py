@@ -7,23 +7,28 @@ what is known of them gets lost, unless another op states it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ..ir.op import LogicalTensor, Op
-from .emitter import Emitter, Value, shape_of
+from .emitter import Emitter, Parts, Value, shape_of
 
-Parts = Sequence[int | None]  # the elements of a vector or a number, None for unknown ones
 MOST_OPS = 32  # between the shape and what it is computed of
+MOST_NUMBERS = 1 << 10  # of a vector; shapes and what they are computed of have fewer
 
 
 def known_parts(emit: Emitter, value: Value | None, most: int = MOST_OPS) -> Parts | None:
     """The elements of a vector of integers, or of a single one; None if their number is unknown."""
     array = value.value if isinstance(value, LogicalTensor) else value
     if array is not None:
-        return array.reshape(-1).tolist() if array.ndim < 2 and array.dtype.kind in "biu" else None
+        is_read = array.ndim < 2 and array.size <= MOST_NUMBERS and array.dtype.kind in "biu"
+        return array.reshape(-1).tolist() if is_read else None
     op = emit.maker(value)
     rule = None if op is None or not most or len(shape_of(op.outputs[0]) or ()) > 1 else RULES.get(op.kind)
-    return None if rule is None or op is None else rule(op, lambda one: known_parts(emit, one, most - 1))
+    if rule is None or op is None:
+        return None
+    if op.id not in emit.parts:  # else a few ops that each read one value twice would take for ever
+        emit.parts[op.id] = rule(op, lambda one: known_parts(emit, one, most - 1))
+    return emit.parts[op.id]
 
 
 Read = Callable[[Value | None], Parts | None]  # known_parts of an input

@@ -23,6 +23,7 @@ from ..reference import run_op
 
 Array = NDArray[Any]
 Value = LogicalTensor | Array
+Parts = Sequence[int | None]  # the elements of a vector or a number, None for unknown ones
 MAX_COMPUTED = 2**31  # bytes
 # Ops of constants that stay in the graph: the library fuses them, they draw random numbers, or wait for processes.
 KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout", "AllReduceStart", "AllReduceDone"])
@@ -54,11 +55,13 @@ class Emitter:
         graph: the graph.
         rewrites: functions that replace ops.
         same_as: values that have the same numbers in another data type, by the id of a value, which is kept too.
+        parts: what is known of the results of ops that compute shapes, by the id of the op.
     """
 
     def __init__(self, graph: DataGraph, rewrites: Rewrites | None = None) -> None:
         self.graph, self.rewrites = graph, rewrites or Rewrites({}, {})
         self.same_as: dict[int, tuple[Value, Value]] = {}
+        self.parts: dict[int, Parts | None] = {}
         self._makers: dict[int, Op] = {}
         self._constants: dict[int, tuple[Array, LogicalTensor]] = {}
         self._prefix = ""

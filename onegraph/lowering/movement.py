@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from ..opset.dtypes import DataType
-from .computed_shapes import Parts, known_parts
-from .emitter import Array, Emitter, NotLowered, Value, dtype_of, is_known, numbers, rank_of, shape_of
+from .computed_shapes import known_parts
+from .emitter import Array, Emitter, NotLowered, Parts, Value, dtype_of, is_known, numbers, rank_of, shape_of
 from .layout import moved
 
 # The data types that the specification's movement ops take.
