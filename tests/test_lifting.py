@@ -120,4 +120,4 @@ def test_weights_with_gaps_between_rows_are_copied_once_for_several_products(cou
     for one, x in zip(found if count > 1 else [found], given.values(), strict=True):
         np.testing.assert_array_equal(one, x @ w[:, :24])
     copies = [part for part in model.report().partitions if part.ops[0].startswith("copy of")]
-    assert len(copies) == (count > 1 and OLD)
+    assert len(copies) == (count > 1)
