@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+import onegraph as og
 import onegraph.capi
 
 onnx = pytest.importorskip("onnx")
@@ -268,6 +269,13 @@ def test_shapes_one_after_another_are_the_same_model():
     first = graph.specialise({"w": (24, 24)})
     assert "Attention" not in [op.kind for op in first.ops]
     assert kinds_for(first, 2, 256) == kinds_for(graph, 2, 256)
+
+
+def test_saved_executable_tries_the_patterns_too(tmp_path):
+    load(model(([], *SELF_ATTENTION))).compile().save(tmp_path / "model")
+    run, rng = og.load(tmp_path / "model"), np.random.default_rng(0)
+    run(x=rng.standard_normal((1, 256, 24), np.float32), w=rng.standard_normal((24, 24), np.float32))
+    assert any("Attention" in op for part in run.report().partitions for op in part.ops)
 
 
 def test_ops_that_a_user_added_are_kept():

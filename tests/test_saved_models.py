@@ -169,6 +169,7 @@ def edited(key, value):
         (edited(["settings", "policy"], "fast"), "model.json: settings: policy: 'fast'"),
         (edited(["settings", "threads"], {"x": 1}), "model.json: settings: threads"),
         (edited(["settings", "cache_capacity"], 0), "cache_capacity"),
+        (edited(["settings", "as_read"], "yes"), "as_read: 'yes'"),
         (edited(["settings"], 3), "model.json: settings"),
         (edited(["checksums"], {}), "checksums"),
     ],

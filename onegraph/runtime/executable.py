@@ -144,8 +144,9 @@ class Executable(Made):
         """
         from ..serialize import save_model
 
-        settings = {**self._programs.options._asdict(), "cache_capacity": self.cache_capacity}
-        save_model(self._whole_graph(), path, settings)
+        graph, settings = self._whole_graph(), self._programs.options._asdict()
+        more = {"cache_capacity": self.cache_capacity, "as_read": graph._is_as_read()}
+        save_model(graph, path, {**settings, **more})
 
     def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
         """Run the graph.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._util.mapped_file import identity_of
-from .._util.validation import integer
+from .._util.validation import flag, integer
 from ..arrays.mapped_files import file_of
 from ..builder.graph import DataGraph
 from ..builder.origin import is_known, key_of, origin_of
@@ -22,6 +22,7 @@ from .warm_start import find, keep
 class _Settings(NamedTuple):
     options: Options
     cache_capacity: int
+    as_read: bool  # whether a front end has made the graph, and each new size tries its patterns again
 
 
 def load_executable(make: type[DataGraph], folder: Path) -> Executable:
@@ -49,6 +50,7 @@ def load_executable(make: type[DataGraph], folder: Path) -> Executable:
             return found
     graph, given = read()
     settings = _checked(given, graph)
+    graph._n_read = len(graph._ops) if settings.as_read else 0
     executable = compile_graph(graph, **settings.options._asdict())
     executable.cache_capacity = settings.cache_capacity
     mapped = [file_of(tensor.value) for tensor in graph._tensors if tensor.value is not None]
@@ -80,6 +82,7 @@ def _checked(settings: Mapping[str, object], graph: DataGraph | None) -> _Settin
         return _Settings(
             compile_options(graph, **options),  # type: ignore[arg-type]
             integer("cache_capacity", capacity, 1, 2**31 - 1),
+            flag("as_read", settings.get("as_read", False)),
         )
     except ArgumentError as error:
         raise FormatError("model.json: settings", str(error), "the settings of an executable") from None
