@@ -119,6 +119,20 @@ def test_enlarged_images_of_several_sizes():
         np.testing.assert_array_equal(enlarge(x), x.repeat(2, 2).repeat(2, 3))
 
 
+@pytest.mark.parametrize("keep", [-1, None], ids=["unknown dims", "known dims"])
+@pytest.mark.parametrize("scales", ["2.0,2.0", "1.0,1.0,2.0,2.0,2.0"])
+def test_upsampling_of_other_axes_than_those_of_x_is_refused(scales, keep):
+    with pytest.raises(og.FormatError, match="Upsample"):
+        model((7, IMAGE, f'y=Upsample<mode="nearest",scales=[{scales}]>(x)', ""), keep=keep)
+
+
+@pytest.mark.parametrize("name", ["parts of a computed shape", "layer norm", "nearest neighbours, twice"])
+def test_empty_batch_of_a_model_with_unknown_dims(name):
+    run, (_, *others) = model(CASES[name], keep=-1).compile(), map(int, CASES[name][1].split(","))
+    whole, empty = (run(np.zeros((count, *others), np.float32)).shape for count in (2, 0))
+    assert empty == (0, *whole[1:])
+
+
 def test_picture_of_the_model_shows_where_each_size_runs():
     """An op that was made for a size has the name of an op of the model and a number."""
     opened = model(ELSEWHERE["linear with aligned corners"], keep=-1)

@@ -63,10 +63,11 @@ def upsample(node: Node) -> Value:
     if scales is None or shape is None:
         raise NotLowered("unknown scales, or an unknown rank")
     sampling = Sampling(node.attr("mode", "nearest"), "asymmetric", "floor")
-    changed = {place: scale for place, scale in enumerate(scales.tolist()) if scale != 1}
+    axes = [*enumerate(zip(shape, scales.tolist(), strict=True))]
+    changed = {place: scale for place, (_, scale) in axes if scale != 1}
     if any(shape[place] is None for place in changed):
         return lowering.enlarged(node.emit, node.value(0), changed, sampling)
-    found = {place: Axis(shape[place], int(shape[place] * scale), scale) for place, scale in changed.items()}
+    found = {place: Axis(dim, int(dim * scale), scale) for place, (dim, scale) in axes if place in changed}
     return lowering.resize(node.emit, node.value(0), found, sampling)
 
 
