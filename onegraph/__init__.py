@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from .checker.check import check_attrs as check_attrs
     from .checker.check import check_graph as check_graph
     from .checker.check import check_op as check_op
+    from .inference.translate_op import Translation as Translation
+    from .inference.translate_op import translate as translate
     from .tools.capture import capture as capture
-    from .transform.translate_op import Translation as Translation
-    from .transform.translate_op import translate as translate
 
 f32 = DataType.f32
 f16 = DataType.f16
@@ -77,8 +77,8 @@ _LAZY = {
     "check_graph": ".checker.check",
     "check_op": ".checker.check",
     "capture": ".tools.capture",
-    "Translation": ".transform.translate_op",
-    "translate": ".transform.translate_op",
+    "Translation": ".inference.translate_op",
+    "translate": ".inference.translate_op",
 }
 
 __all__ = [

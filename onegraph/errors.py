@@ -104,7 +104,8 @@ class Violation:
     page: str
 
     def __str__(self) -> str:
-        return self.message
+        """The violation in one line, with its severity and rule: ``error: [attribute_range] Elu: alpha: ...``."""
+        return f"{self.severity}: [{self.rule}] {self.message}"
 
 
 class SpecError(OneGraphError, ValueError):

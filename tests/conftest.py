@@ -63,5 +63,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """Exempt objects that live until the end from garbage collection, which is faster."""
+    import hypothesis  # noqa: F401  # its plugin imports it at the end, and then warns of objects that are exempted
+
     gc.collect()
     gc.freeze()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph._util.html_table import RED
-from onegraph.checker.check import _cycles
+from onegraph.checker.structure import _cycles
 from onegraph.errors import ERROR, LIBRARY, NOTE, UNSAFE
 from onegraph.opset.editions.registry import BASE, EDITIONS, edition
 from onegraph.testing.cases import CASES
@@ -93,7 +93,7 @@ def test_violation_fields():
         "edition": "oneapi-1.4",
         "page": "oneAPI specification 1.4, oneDNN graph, BiasAdd",
     }
-    assert str(found) == found.message
+    assert str(found) == f"error: [attribute_value] {found.message}"
 
 
 @pytest.mark.parametrize("attrs", [3, "strides", [("strides", 1)], {3: 4}, {b"strides": 1}])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.inference.translate_op import translate
 from onegraph.opset.editions.legacy_ops import OPS
 from onegraph.opset.editions.registry import BASE, base_of, edition
 from onegraph.reference import reference_function, run
-from onegraph.transform.translate_op import translate
 
 EDITION = "legacy-1"
 RNG = np.random.default_rng(7)

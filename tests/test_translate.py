@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
+from onegraph.inference.translate_op import Translation, translate
 from onegraph.opset.editions.dialect import base_call
 from onegraph.opset.editions.registry import EDITIONS, base_of, edition
 from onegraph.opset.signature import Fill
@@ -15,7 +16,6 @@ from onegraph.reference import run
 from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.transform.translate_graph import translate_graph
-from onegraph.transform.translate_op import Translation, translate
 
 BASE_EDITION = "onednn-3.13"
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}

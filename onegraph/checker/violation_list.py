@@ -21,10 +21,19 @@ MEANINGS = {
 
 
 class ViolationList(list[Violation]):
-    """A list of violations. ``print`` shows one in each line; notebooks draw a table."""
+    """A list of violations. ``print`` shows one in each line; notebooks draw a table.
+
+    The list also holds violations that are no errors, such as notes, so ask ``if violations.errors:`` whether the
+    specification is broken.
+    """
+
+    @property
+    def errors(self) -> list[Violation]:
+        """The violations that break the specification."""
+        return [violation for violation in self if violation.severity == ERROR]
 
     def __str__(self) -> str:
-        return "\n".join(f"{one.severity}: [{one.rule}] {one.message}  ({one.page})" for one in self) or "no violations"
+        return "\n".join(f"{violation}  ({violation.page})" for violation in self) or "no violations"
 
     def _repr_html_(self) -> str:
         """The violations as HTML for a notebook."""

@@ -18,6 +18,7 @@ from . import (
     slow_operands,
     slow_strides,
     strided_ops,
+    support,
     vectors,
     without_avx512,
 )
@@ -53,6 +54,7 @@ MODULES: dict[str, ModuleType] = {
     "Empty and huge tensors": size,
     "Low precision": precision,
     "Ops without a kernel": capabilities,
+    "Forms without a kernel": support,
     "Fused: operands of binary ops": operands,
     "Fused: operands behind Interpolate and pools": image_operands,
     "Fused: attention": attention,

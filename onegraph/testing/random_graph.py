@@ -20,6 +20,7 @@ from ..builder.signature_cache import signature
 from ..errors import ArgumentError, SpecError, shown
 from ..graph import Graph
 from ..inference.suggestions import unknown_op
+from ..inference.translate_op import translate
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, DEFAULT, Edition, base_of
@@ -27,7 +28,6 @@ from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Schema
 from ..opset.shapes import known_dims
 from ..opset.signature import AttrValue
-from ..transform.translate_op import translate
 from .recipes import Draw, recipe
 from .recipes.draw import Dims
 

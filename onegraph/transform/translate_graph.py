@@ -11,10 +11,10 @@ import numpy as np
 from ..builder.graph import AnyGraph, expect_graph
 from ..errors import SpecError, UnsupportedError
 from ..inference.infer import infer_op
+from ..inference.translate_op import translate
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import DEFAULT, Edition, base_of
 from ..opset.editions.registry import edition as edition_named
-from .translate_op import translate
 
 
 def translate_graph(graph: AnyGraph, edition: str = DEFAULT) -> AnyGraph:

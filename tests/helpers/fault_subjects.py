@@ -13,6 +13,7 @@ from onegraph.faults.ops.interpolation import ENDLESS_TABLE
 from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOPES, SLOW_BROADCAST
 from onegraph.faults.precision import PRECISION
+from onegraph.faults.support import SUPPORT
 from onegraph.faults.use import Fused, Laid, Use
 from onegraph.faults.vectors import SLOW_VECTORS
 from onegraph.faults.vectors import Product as Vectors
@@ -64,7 +65,7 @@ def laid(graph):
 
 def subjects(fault, graph):
     """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
-    if fault in (*OPS, *PRECISION, *CAPABILITIES, *BIASES, *DEPTHWISE, *SLOPES, *NUMPY, *REFERENCE):
+    if fault in (*OPS, *PRECISION, *CAPABILITIES, *SUPPORT, *BIASES, *DEPTHWISE, *SLOPES, *NUMPY, *REFERENCE):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
     if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
         return [fused(graph), fused(graph, vnni=False, avx2=False, avx512=False)]

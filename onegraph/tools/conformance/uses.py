@@ -20,6 +20,7 @@ from ...faults.capabilities import CAPABILITIES, LIBRARY_VALUES
 from ...faults.fault import Fault
 from ...faults.ops import OPS
 from ...faults.precision import PRECISION
+from ...faults.support import SUPPORT
 from ...inference.infer import infer_op
 from ...ir.op import Array, LogicalTensor
 from ...opset.dtypes import DataType
@@ -32,7 +33,8 @@ from ...testing.cases import CASES, Case
 CASE, FAULT, GIVEN = "case", "fault", "given"
 EXTRA = -1  # instead of the number of an array: the numbers of ``extra``
 # Faults of single ops on dense tensors, which a probe can meet.
-SINGLE: dict[str, Fault[Any]] = {fault.name: fault for table in (OPS, CAPABILITIES, PRECISION) for fault in table}
+TABLES = (OPS, CAPABILITIES, SUPPORT, PRECISION)
+SINGLE: dict[str, Fault[Any]] = {fault.name: fault for table in TABLES for fault in table}
 
 
 @record(frozen=True)

@@ -12,8 +12,6 @@ from itertools import zip_longest
 from .._util.exact_types import elements, has_type
 from .._util.records import record
 from ..errors import ArgumentError, SpecError, shown
-from ..inference.infer import infer_attrs, infer_op
-from ..inference.op_inference import OpInference
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, in_words, is_swapped, swap_channels
@@ -22,6 +20,8 @@ from ..opset.schema import Call, Schema, TensorType
 from ..opset.shapes import MAX_RANK, dense_strides, known_dims
 from ..opset.signature import Attribute, AttrValue, Fill, Port, Shape
 from ..opset.values import BadValueError, convert
+from .infer import infer_attrs, infer_op
+from .op_inference import OpInference
 
 Pair = tuple[DataType | None, Shape]
 # Op that the target lacks -> (another op, a suggestion to show if the target has that other op).

@@ -1,0 +1,101 @@
+"""Forms of ops for which a version of oneDNN has no kernel, beside the ops that ``capabilities`` names."""
+
+from __future__ import annotations
+
+from ..builder.graph import DataGraph
+from ..ir.op import LogicalTensor
+from ..opset.dtypes import DataType
+from ..opset.schema import Call
+from .fault import LACKS, Faults, always
+
+SUPPORT = Faults[Call]()
+
+NO_VIEWS = SUPPORT.add(
+    "no_kernel_of_views",
+    "StaticReshape StaticTranspose",
+    "kind",
+    LACKS,
+    always,
+    {(3, 2): "unsupported", (3, 6): "right"},
+    "the op has no partition of its own before 3.6: it is taken in a fusion alone",
+    "a view of the same memory, or a copy by onegraph's own kernel",
+)
+
+
+@NO_VIEWS.example()
+def reshape_alone(g: DataGraph) -> LogicalTensor:
+    return g.op("StaticReshape", [g.input("x", "f32", (4, 6))], {"shape": [6, 4], "special_zero": False})
+
+
+@NO_VIEWS.example()
+def transpose_alone(g: DataGraph) -> LogicalTensor:
+    return g.op("StaticTranspose", [g.input("x", "f32", (4, 6))], {"order": [1, 0]})
+
+
+NO_DROPOUT = SUPPORT.add(
+    "no_dropout",
+    "Dropout",
+    "kind",
+    LACKS,
+    always,
+    {(3, 2): "absent", (3, 13): "unsupported"},
+    "Dropout has no kernel on a CPU",
+    "numpy",
+)
+
+
+@NO_DROPOUT.example()
+def dropout_alone(g: DataGraph) -> LogicalTensor:
+    seed, offset = g.input("seed", "s64", ()), g.input("offset", "s64", ())
+    return g.op("Dropout", [g.input("x", "f32", (4,)), seed, offset, g.input("p", "f32", ())], outputs=["dst"])
+
+
+def bf16_parameters(call: Call) -> bool:
+    """Whether a normalization of bf16 has parameters or statistics of bf16."""
+    src, *others = call.inputs
+    return src is not None and src.dtype is DataType.bf16 and any(t and t.dtype is DataType.bf16 for t in others)
+
+
+BF16_PARAMETERS = SUPPORT.add(
+    "bf16_parameters",
+    "BatchNormInference GroupNorm LayerNorm",
+    "gamma",
+    LACKS,
+    bf16_parameters,
+    {(3, 2): "unsupported"},
+    "a normalization of bf16 has a kernel for parameters of f32 alone",
+    "the same op with parameters of f32",
+)
+
+
+@BF16_PARAMETERS.example()
+def norm_with_bf16_parameters(g: DataGraph) -> LogicalTensor:
+    parameters = [g.input(name, "bf16", (4,)) for name in ("gamma", "beta")]
+    return g.op("LayerNorm", [g.input("x", "bf16", (2, 4)), *parameters], {"keep_stats": False})
+
+
+def bf16_gradient_parameters(call: Call) -> bool:
+    """Whether a LayerNormBackward has parameters or statistics of bf16."""
+    return any(tensor is not None and tensor.dtype is DataType.bf16 for tensor in call.inputs[2:])
+
+
+BF16_GRADIENT_PARAMETERS = SUPPORT.add(
+    "bf16_gradient_parameters",
+    "LayerNormBackward",
+    "mean",
+    LACKS,
+    bf16_gradient_parameters,
+    {(3, 2): "unsupported"},
+    "the gradient of a LayerNorm has a kernel for parameters and statistics of f32 alone",
+    "the same op with parameters and statistics of f32",
+)
+
+
+@BF16_GRADIENT_PARAMETERS.example()
+def norm_gradient_with_bf16_statistics(g: DataGraph) -> LogicalTensor:
+    ends = [g.input(name, "bf16", (2, 4)) for name in ("x", "d")]
+    statistics = [g.input(name, "bf16", (2,)) for name in ("mean", "variance")]
+    return g.op("LayerNormBackward", [*ends, *statistics], {"use_affine": False})
+
+
+__all__ = ["SUPPORT"]
