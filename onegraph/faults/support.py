@@ -57,7 +57,7 @@ def bf16_parameters(call: Call) -> bool:
 
 
 BF16_PARAMETERS = SUPPORT.add(
-    "bf16_parameters",
+    "norm_parameters_of_bf16",
     "BatchNormInference GroupNorm LayerNorm",
     "gamma",
     LACKS,
@@ -80,7 +80,7 @@ def bf16_gradient_parameters(call: Call) -> bool:
 
 
 BF16_GRADIENT_PARAMETERS = SUPPORT.add(
-    "bf16_gradient_parameters",
+    "norm_gradient_parameters_of_bf16",
     "LayerNormBackward",
     "mean",
     LACKS,
