@@ -229,9 +229,9 @@ def test_notes_implausible_parameters(kind, attrs, types, where):
             LIBRARY,
         ),
         (
-            "ConvolutionBackwardWeights",
-            {**WINDOW, "auto_pad": "same_upper", "weights_shape": [3, 3, 2, 2]},
-            [("f32", (1, 9, 9, 2)), ("f32", (1, 9, 9, 2))],
+            "ConvTransposeBackwardWeights",
+            {**WINDOW, "strides": [2, 2], "auto_pad": "same_upper", "weights_shape": [3, 3, 2, 2]},
+            [("f32", (1, 3, 3, 2)), ("f32", (1, 6, 6, 2))],
             "gradient_auto_pad",
             UNSAFE,
         ),
@@ -245,6 +245,25 @@ def test_reports_library_faults(kind, attrs, inputs, rule, severity):
     found = og.check_op(kind, attrs, inputs)
     assert rules(found) == []
     assert rule in rules(found, severity)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "inputs"),
+    [
+        ("ConvolutionBackwardWeights", {"weights_shape": [3, 3, 4, 6]}, [(2, 7, 8, 4), (2, 4, 4, 6)]),
+        ("ConvolutionBackwardData", {"dst_shape": [2, 7, 8, 4]}, [(2, 4, 4, 6), (3, 3, 4, 6)]),
+        ("ConvTransposeBackwardData", {}, [(2, 8, 8, 4), (3, 3, 4, 6)]),
+        ("ConvTransposeBackwardWeights", {"weights_shape": [3, 3, 4, 6]}, [(2, 4, 4, 6), (2, 8, 8, 4)]),
+        ("AvgPoolBackward", {"kernel": [3, 3], "exclude_pad": True, "src_shape": [2, 7, 8, 4]}, [(2, 4, 4, 4)]),
+        ("MaxPoolBackward", {"kernel": [3, 3]}, [(2, 7, 8, 4), (2, 4, 4, 4)]),
+    ],
+)
+@pytest.mark.parametrize("library", ["3.2", "3.6.2", "3.13"])
+def test_padding_that_is_computed_right_is_no_fault(kind, attrs, inputs, library):
+    window = {**WINDOW, "strides": [2, 2], "auto_pad": "same_upper", **attrs}
+    if kind == "AvgPoolBackward":
+        del window["dilations"]
+    assert og.check_op(kind, window, [("f32", shape) for shape in inputs], library=library) == []
 
 
 @pytest.mark.parametrize("edition", EDITIONS)

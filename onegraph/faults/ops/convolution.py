@@ -10,7 +10,7 @@ from ...opset.convolution_geometry import SIDES, convolution_geometry
 from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
-from ...opset.window import SHAPE_SOURCE
+from ...opset.window import SHAPE_SOURCE, extent, split_padding
 from ..fault import LIBRARY, UNSAFE, Faults
 from .windows import IMAGE, NCX, POOL, ROW, VOLUME, WEIGHT_GRADIENTS
 from .windows import POOLS as POOLS
@@ -104,14 +104,32 @@ def dilated_gradient(g: DataGraph) -> LogicalTensor:
     return g.op("ConvTransposeBackwardData", [d, w], attrs)
 
 
+def padded_as_src(call: Call) -> bool:
+    """Whether the padding in front that ``auto_pad`` gives differs if it is computed from src in place of diff_dst."""
+    auto_pad, found = call.string("auto_pad"), convolution_geometry(call)
+    if not auto_pad.startswith("same_"):
+        return False
+    if found is None or found.narrow is None or found.kernel is None or found.pads_begin is None:
+        return True
+    for size, kernel, stride, dilation, begin in zip(
+        found.narrow, found.kernel, found.strides, found.dilations, found.pads_begin, strict=True
+    ):
+        if size is None or kernel is None:
+            return True
+        total = extent(kernel, dilation) - (size % stride or stride)
+        if split_padding(total, auto_pad)[0] != begin:
+            return True
+    return False
+
+
 GRADIENT_AUTO_PAD = FAULTS.add(
     "gradient_auto_pad",
-    f"ConvolutionBackwardData ConvTransposeBackwardData {WEIGHT_GRADIENTS} AvgPoolBackward MaxPoolBackward",
+    "ConvTransposeBackwardWeights",
     "auto_pad",
     UNSAFE,
-    lambda call: call.attr("auto_pad") != "none",
+    padded_as_src,
     {(3, 2): "wrong"},
-    "auto_pad of a gradient op is computed from the wrong tensor; pads_begin and pads_end are right",
+    "the padding of auto_pad is computed from src in place of diff_dst; pads_begin and pads_end are right",
     "the same op with the pads that auto_pad stands for",
 )
 
