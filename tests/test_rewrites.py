@@ -341,10 +341,10 @@ SAID = {
         g.input("x", "f32", (2, 3, 4)), qtype="per_channel", axis=-2, scales=[1.0, 2.0, 4.0], zps=[0] * 3, dtype="u8"
     ),
     "axes as an input": lambda g, _: g.reduce_sum(g.input("x", "f32", (2, 3, 4)), g.constant(np.array([1], np.int32))),
-    "auto_pad": lambda g, _: g.convolution_backward_data(
-        g.input("x", "f32", (1, 4, 2)),
-        g.input("w", "f32", (3, 2, 2)),
-        dst_shape=[1, 7, 2],
+    "auto_pad": lambda g, _: g.conv_transpose_backward_weights(
+        g.input("x", "f32", (1, 3, 2)),
+        g.input("d", "f32", (1, 6, 2)),
+        weights_shape=[3, 2, 2],
         auto_pad="same_upper",
         dilations=[1],
         **{**BACK, "data_format": "NXC"},

@@ -71,6 +71,7 @@ class _Building:
         self.input_names = dict(names.inputs)
         self.tensors: dict[int, LogicalTensor] = {}
         self.notes: list[Violation] = []
+        self.errors: list[Violation] = []
         self.repeated: dict[str, int] = {}  # op name -> last number that was added to make it unique
 
     def run(self) -> None:
@@ -81,7 +82,14 @@ class _Building:
             self._input(number)
         order = ordered(self.found.ops, self.producers)
         for index in order:
-            self._op(self.found.ops[index])
+            try:
+                self._op(self.found.ops[index])
+            except FormatError:
+                if not self.errors:
+                    raise
+                break  # an op before this one has errors, which come first
+        if self.errors:
+            raise SpecError(self.errors)
         for name, number, where in self._outputs():
             if number not in self.tensors:
                 raise FormatError(where, f"tensor {number}", "a tensor of an op")
@@ -201,9 +209,12 @@ class _Building:
         checked = infer_op(schema.kind, attrs, inputs, outputs, edition=chosen, name=label, by=by)
         found = list(checked.errors)
         stale = [error for error in found if error.rule == OUTPUT_SHAPE and not self.graph.strict]
-        if len(stale) < len(found):
-            left = [error for error in found if error not in stale]
-            raise SpecError([replace(error, message=f"{form.where}: {error.message}") for error in left])
+        self.errors += [
+            replace(error, message=f"{form.where}: {error.message}") for error in found if error not in stale
+        ]
+        if self.errors:  # the ops behind are checked too, with the types and shapes that the file gives
+            self._results_of_file(form, label)
+            return
         self.notes += [_as_note(error, form.where) for error in stale]
         kept: Mapping[str, AttrValue] = dict(checked.attrs or {})
         shapes, known = checked.shapes, None
@@ -227,6 +238,13 @@ class _Building:
             results.append(self.tensors[use.id])
         number = next(self.graph._op_ids)
         self.graph._append(Op(number, schema.kind, tuple(inputs), tuple(results), kept, label, chosen.name, known))
+
+    def _results_of_file(self, form: OpForm, label: str) -> None:
+        """Make the outputs of an op as the file has them, because an error hides what would be inferred."""
+        self.graph._names[label] = 0  # taken; the graph is never used
+        for index, use in enumerate(form.outputs):
+            shape = self.names.shape(use.id, agreed_shape(use.shape, use, self.uses[use.id]))
+            self.tensors[use.id] = self.graph._tensor(self._dtype(self.uses[use.id]), shape, f"{label}.{index}")
 
     def _label(self, name: str) -> str:
         """``name`` if no other op has it, else ``name`` with a number."""
