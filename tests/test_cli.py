@@ -38,7 +38,7 @@ def test_info_for_people():
     [
         (("nonsense",), "onegraph: No such command 'nonsense'; see onegraph --help\n"),
         (("info", "--nonsense"), "onegraph: No such option '--nonsense'; see onegraph info --help\n"),
-        (("check",), "onegraph: Missing argument 'FILE'; see onegraph check --help\n"),
+        (("check",), "onegraph: Missing argument 'FILES...'; see onegraph check --help\n"),
         (("ops", "--json", "--markdown"), "onegraph: --json or --markdown, not both; see onegraph ops --help\n"),
         (("conformance", "--workers", "0"), "onegraph: Invalid value for '--workers': 0 is not in the range x>=1; see"),
     ],

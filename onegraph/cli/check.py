@@ -1,137 +1,187 @@
-"""Implements ``onegraph check`` for a graph file or descriptions of single ops."""
+"""Implements ``onegraph check`` for graph files and descriptions of single ops."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from ..checker.check import check_graph, check_op
-from ..errors import ERROR, LIBRARY, TAKEN, UNSAFE, ArgumentError, FormatError, SpecError, Violation, shown
-from ..opset.editions.registry import DEFAULT, EDITIONS
+from .._util.atomic_write import write_atomically
+from ..checker.library_limits import library_version
+from ..errors import ERROR, LIBRARY, TAKEN, UNSAFE, ArgumentError, FormatError
+from ..opset.editions.registry import EDITIONS
+from ..opset.shapes import counted
 from ..serialize.files import read_file
-from ..serialize.json_text import ONNX, decode, other_format
+from ..serialize.json_text import decode
+from .check_files import CheckedFile, Finding
+from .check_formats import FORMATS
 from .graph_source import Source, standard_input
-from .options import graph_file, json_option
-from .terminal import emit
-from .value_types import EditionName
+from .options import graph_files, json_option
+from .terminal import emit, print_rich, table
+from .value_types import EditionName, FilePath, OutputPath
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
+ALL = "all"
 COLOURS = {ERROR: "red", TAKEN: "yellow", LIBRARY: "yellow", UNSAFE: "yellow"}
-KEYS = ("op", "attrs", "inputs", "outputs", "edition")
+
+
+class _Editions(EditionName):
+    """The name of an edition, or ``all``."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name; fails if there is no such edition."""
+        return ALL if value == ALL else str(super().convert(value, param, ctx))
+
+
+class _Library(click.ParamType):  # type: ignore[type-arg]  # older versions of click have no argument
+    """``none``, or a version of oneDNN."""
+
+    name = "version"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text; fails if it is neither."""
+        try:
+            library_version(value)
+        except ArgumentError as error:
+            self.fail(str(error).partition(": ")[2], param, ctx)
+        return value
 
 
 @click.command()
-@graph_file
+@graph_files
 @click.option(
     "--edition",
-    type=EditionName(),
-    default=DEFAULT,
+    type=_Editions(),
+    metavar="NAME|all",
+    help="Edition that all ops of a graph must be expressible in, and of records that name none; by default that of "
+    "each op, and onednn-3.13 of records. all prints a table of all editions.",
+)
+@click.option(
+    "--library",
+    "libraries",
+    type=_Library(),
+    multiple=True,
+    metavar="none|VERSION",
+    help="Version of oneDNN, such as 3.6, which need not be installed; none checks against the text alone. By default "
+    "the loaded library. May be given several times.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("text", *FORMATS)),
+    default="text",
     show_default=True,
-    metavar="NAME",
-    help="Edition of ops that name none.",
+    help="json has file, record, JSON pointer, line and page of each violation.",
+)
+@click.option("--baseline", type=FilePath(), metavar="FILE", help="Leave out the findings that FILE has accepted.")
+@click.option(
+    "--write-baseline", type=OutputPath(".json"), metavar="FILE", help="Accept all findings: write them to FILE."
 )
 @json_option
-def command(source: Source, edition: str, as_json: bool) -> int:
-    """Check FILE against the specification and against the loaded library. - is standard input.
+def command(
+    sources: tuple[Source, ...],
+    edition: str | None,
+    libraries: tuple[str, ...],
+    form: str,
+    baseline: str | None,
+    write_baseline: str | None,
+    as_json: bool,
+) -> int:
+    """Check FILES against the specification and against a library. - is standard input.
 
-    FILE is a graph in the JSON format of oneDNN Graph, or a model of ONNX; or JSON or TOML with one op, a list of ops,
-    or a list under "ops". Each op has "op", and may have "attrs", "inputs", "outputs" and "edition". A tensor is
-    [dtype, shape]; an unknown dim is ?.
+    A file is a graph in the JSON format of oneDNN Graph, or a model of ONNX; or JSON, TOML or YAML with one op, a list
+    of ops, or a list under "ops". Each op has "op", and may have "attrs", "inputs", "outputs" and "edition". A tensor
+    is [dtype, shape], or an object with dtype, shape and, for a shape or axes, values; an unknown dim is ?. A name with
+    * or ** stands for all files that match.
 
-    Exit status 1 if there is an error, and 3 if the specification forbids something in a graph, but oneDNN takes all of
-    it. An op that only the library refuses is not an error.
+    Exit status: 0 if nothing breaks the specification, also where the library refuses an op or gets it wrong; 1 if
+    there is an error, with --edition all in any edition; 2 for a file that cannot be read, or wrong arguments; 3 if the
+    specification forbids something in a graph, but oneDNN takes all of it.
     """
-    violations = _check(source, edition)
-    severities = {violation.severity for violation in violations}
+    if as_json and form != "text":
+        raise click.UsageError("--json or --format, not both")
+    files = [CheckedFile(source, _content(source)) for source in sources]
+    accepted = [] if baseline is None else _accepted(baseline)
+    findings = [
+        one
+        for file in files
+        for words in (EDITIONS if edition == ALL else (edition,))
+        for library in (libraries or (None,))
+        for one in file.findings(words, library)
+    ]
+    if write_baseline is not None:
+        text = json.dumps([one.key() for one in findings], indent=1).encode()
+        write_atomically(Path(write_baseline), lambda stream: stream.write(text))
+        click.echo(f"{write_baseline}: {counted(len(findings), 'finding')} accepted", err=True)
+        return 0
+    new = _without(findings, accepted)
     if as_json:
-        emit([asdict(violation) for violation in violations])
+        emit([asdict(one.violation) for one in new])
+    elif form != "text":
+        click.echo(FORMATS[form](new, [file.source.name for file in files]))
+    elif edition == ALL:
+        _print_matrix(new, [file.source.name for file in files], libraries)
     else:
-        for violation in violations:
-            severity = click.style(violation.severity, fg=COLOURS.get(violation.severity), bold=True)
-            click.echo(f"{severity}: [{violation.rule}] {violation.message}  ({violation.page})")
-        if not violations:
-            click.echo("no violations")
+        _print(new, len(findings) - len(new), len(files) > 1, len(libraries) > 1)
+    severities = {one.violation.severity for one in new}
     return 1 if ERROR in severities else 3 if TAKEN in severities else 0
 
 
-def _check(source: Source, edition: str) -> list[Violation]:
-    content = standard_input() if source.path == "-" else read_file(Path(source.path))
-    data = None if ONNX.match(content) else _parse(source.name, content)
-    if data is None or (isinstance(data, dict) and "graph" in data):
-        try:
-            violations = check_graph(source.parse(content if source.path == "-" else None))
-        except SpecError as error:
-            return list(error.violations)
-        # Loading has refused what oneDNN refuses too, so oneDNN takes the errors that are left.
-        return [replace(one, severity=TAKEN) if one.severity == ERROR else one for one in violations]
-    if source.rewrites:
-        raise ArgumentError(f"{source.name}: descriptions of ops; expected a graph, for the options that rewrite one")
-    if isinstance(data, dict) and "op" in data:
-        return list(_check_record(data, source.name, edition))
-    found = data.get("ops") if isinstance(data, dict) else data
-    if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
-        raise FormatError(source.name, "no op", 'a graph, an op as a dictionary with the key "op", or a list of them')
-    return [
-        replace(violation, message=f"record {number}: {violation.message}")
-        for number, record in enumerate(found)
-        for violation in _check_record(record, f"{source.name}: record {number}", edition)
-    ]
+def _content(source: Source) -> bytes:
+    return standard_input() if source.path == "-" else read_file(Path(source.path))
 
 
-def _parse(name: str, content: bytes) -> object:
-    """The value of a JSON or TOML text."""
-    try:
-        return decode(content)
-    except FormatError as as_json:
-        if other_format(content):
-            raise FormatError(name, as_json.given, "JSON or TOML in UTF-8") from None
-        try:
-            return tomllib.loads(content.decode("utf-8-sig"))
-        except UnicodeDecodeError:  # the JSON error reports that too
-            raise FormatError(name, as_json.given, "JSON or TOML in UTF-8") from None
-        except (ValueError, RecursionError) as as_toml:
-            if isinstance(as_toml, RecursionError) or (
-                content.lstrip()[:1] in (b"{", b"[", b"") and not name.endswith(".toml")
-            ):
-                raise FormatError(f"{name}: {as_json.where}", as_json.given, as_json.expected) from None
-            raise FormatError(name, str(as_toml), "JSON or TOML") from None
+def _accepted(path: str) -> list[dict[str, str]]:
+    """The findings of a baseline."""
+    data = decode(read_file(Path(path)))
+    if not isinstance(data, list) or not all(isinstance(one, dict) for one in data):
+        raise FormatError(path, "no list of findings", "what onegraph check --write-baseline has written")
+    return data
 
 
-def _check_record(record: Mapping[str, object], where: str, edition: str) -> Iterator[Violation]:
-    unknown = sorted(set(record) - set(KEYS))
-    if unknown:
-        raise FormatError(where, f"unknown key {shown(unknown[0])}", f"the keys {', '.join(KEYS)}")
-    op, words = record.get("op"), record.get("edition", edition)
-    if not isinstance(op, str):
-        raise FormatError(where, f"op {shown(op)}" if "op" in record else "no op", 'the key "op" with the name of one')
-    if not isinstance(words, str) or words not in EDITIONS:
-        raise FormatError(f"{where}: edition", shown(words), f"one of {', '.join(EDITIONS)}")
-    outputs = record.get("outputs")
-    yield from check_op(
-        op,
-        record.get("attrs"),
-        [_tensor(value) for value in _list(record.get("inputs", []))],
-        None if outputs is None else [_tensor(value) for value in _list(outputs)],
-        edition=words,
-    )
+def _without(findings: Sequence[Finding], accepted: Sequence[dict[str, str]]) -> list[Finding]:
+    """The findings that are not accepted; each accepted one stands for one finding."""
+    left = Counter(json.dumps(one, sort_keys=True) for one in accepted)
+    new = []
+    for one in findings:
+        key = json.dumps(one.key(), sort_keys=True)
+        if left[key] > 0:
+            left[key] -= 1
+        else:
+            new.append(one)
+    return new
 
 
-def _list(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else [value]
+def _print(findings: Sequence[Finding], n_accepted: int, several: bool, with_library: bool) -> None:
+    """Print each finding in one line, with its file if there are several, and its library likewise."""
+    for one in findings:
+        found = one.violation
+        severity = click.style(found.severity, fg=COLOURS.get(found.severity), bold=True)
+        file = f"{one.file}:{one.line}: " if several else ""
+        record = f"{one.subject}: " if one.subject.startswith("record ") else ""
+        library = f" [library {one.library}]" if with_library and found.severity in (LIBRARY, UNSAFE) else ""
+        click.echo(f"{file}{severity}: [{found.rule}] {record}{found.message}  ({found.page}){library}")
+    if not findings:
+        click.echo("no violations" + (f" beside {n_accepted} accepted" if n_accepted else ""))
 
 
-def _tensor(value: object) -> object:
-    """The tensor of a description in a file: [dtype, shape] or {dtype, shape}; an unknown dim is null or "?"."""
-    if isinstance(value, dict):
-        value = [value.get("dtype"), value.get("shape")]
-    if isinstance(value, list) and len(value) == 2 and isinstance(value[1], list):
-        return (value[0], tuple(None if dim == "?" else dim for dim in value[1]))
-    return tuple(value) if isinstance(value, list) else value
+def _print_matrix(findings: Sequence[Finding], files: Sequence[str], libraries: Sequence[str]) -> None:
+    """Print a table for each file: what each edition forbids, and what each library lacks or gets wrong."""
+    titles = ["edition=", *(f"{name or 'loaded library'}=" for name in libraries or ("",))]
+    for file in files:
+        here = [one for one in findings if one.file == file]
+        rows = [[words, *(_cell(here, words, name) for name in libraries or ("",))] for words in EDITIONS]
+        print_rich(file, table(titles, rows))
+
+
+def _cell(findings: Sequence[Finding], words: str, library: str) -> str:
+    """What a file breaks in an edition, or else which of its ops the library lacks, refuses or gets wrong."""
+    own = [one.violation for one in findings if one.library == library]
+    errors = {(one.op, one.rule, one.where) for one in own if one.severity in (ERROR, TAKEN) and one.edition == words}
+    limits = {one.op for one in own if one.severity in (LIBRARY, UNSAFE)}
+    if errors:
+        return counted(len(errors), "error")
+    return f"{counted(len(limits), 'op')} not in the library" if limits else "ok"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,16 +64,43 @@ def graph_file(command: Command) -> Command:
 
     @wraps(command)
     def with_source(file: str, **options: Any) -> Any:
-        names = ("in_shapes", "op_attrs", "mb", "dt", "op_kind", "tensor_property")
-        given = {name: options.pop(name) for name in names}
-        rewrites = {name: value for name, value in given.items() if value is not None}
-        source = Source(file, rewrites)
+        source = Source(file, _taken_rewrites(options))
         try:
             return command(source=source, **options)
         except UnsupportedError as error:
             raise UnsupportedError(f"{source.name}: {error}") from None
 
     return _with(with_source, (click.argument("file", type=FilePath(allow_dash=True)), *REWRITES))
+
+
+def graph_files(command: Command) -> Command:
+    """Add the argument FILES and benchdnn's rewriting options; the function gets ``sources``, one for each file."""
+
+    @wraps(command)
+    def with_sources(files: tuple[str, ...], **options: Any) -> Any:
+        rewrites = _taken_rewrites(options)
+        sources = tuple(Source(file, rewrites) for pattern in files for file in _matching(pattern))
+        return command(sources=sources, **options)
+
+    argument = click.argument("files", type=FilePath(allow_dash=True), nargs=-1, required=True)
+    return _with(with_sources, (argument, *REWRITES))
+
+
+def _taken_rewrites(options: dict[str, Any]) -> dict[str, Any]:
+    """The rewriting options that were given; they are removed from ``options``."""
+    names = ("in_shapes", "op_attrs", "mb", "dt", "op_kind", "tensor_property")
+    given = {name: options.pop(name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _matching(pattern: str) -> Sequence[str]:
+    """The files of a pattern with ``*``, ``?`` or ``**``, in alphabetical order; another name is the file itself."""
+    if pattern == "-" or not has_magic(pattern) or Path(pattern).exists():
+        return [pattern]
+    files = sorted(name for name in glob(pattern, recursive=True) if not Path(name).is_dir())
+    if not files:
+        raise ArgumentError(f"{pattern}: no file matches; expected a name or a pattern of files")
+    return files
 
 
 class Compiling(NamedTuple):

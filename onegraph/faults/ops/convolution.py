@@ -12,7 +12,7 @@ from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ...opset.window import SHAPE_SOURCE, extent, split_padding
 from ..fault import LIBRARY, UNSAFE, Faults
-from .windows import IMAGE, NCX, POOL, ROW, VOLUME, WEIGHT_GRADIENTS
+from .windows import IMAGE, NCX, POOL, ROW, VOLUME
 from .windows import POOLS as POOLS
 
 FAULTS = Faults[Call]()

@@ -1,0 +1,96 @@
+"""Writes findings of ``onegraph check`` in the formats that services of continuous integration read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from xml.etree import ElementTree as ET
+
+from .._version import __version__
+from ..errors import ERROR, NOTE
+from .check_files import Finding
+from .json_pointers import pointer
+
+SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
+PAGES = "https://uxlfoundation.github.io/oneDNN/graph_supported_operations.html"
+LEVELS = {ERROR: "error", NOTE: "note"}  # of SARIF; all others are warnings
+COMMANDS = {ERROR: "error", NOTE: "notice"}  # of GitHub; all others are warnings
+
+
+def as_sarif(findings: Sequence[Finding], files: Sequence[str]) -> str:
+    """The findings as SARIF 2.1.0, which code scanning reads."""
+    rules = {one.violation.rule: {"id": one.violation.rule, "helpUri": one.url or PAGES} for one in findings}
+    results = [
+        {
+            "ruleId": one.violation.rule,
+            "level": LEVELS.get(one.violation.severity, "warning"),
+            "message": {"text": one.violation.message},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": one.file},
+                        "region": {"startLine": one.line},
+                    },
+                    "logicalLocations": [{"fullyQualifiedName": pointer(one.path) or one.subject}],
+                }
+            ],
+            "properties": {"edition": one.violation.edition, "library": one.library, "page": one.violation.page},
+        }
+        for one in findings
+    ]
+    driver = {"name": "onegraph", "version": __version__, "informationUri": PAGES, "rules": [*rules.values()]}
+    artifacts = [{"location": {"uri": file}} for file in files]
+    runs = [{"tool": {"driver": driver}, "artifacts": artifacts, "results": results}]
+    return json.dumps({"$schema": SARIF, "version": "2.1.0", "runs": runs}, indent=2)
+
+
+def as_junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
+    """The findings as JUnit XML: a suite for each file, and a failure for each error."""
+    root = ET.Element("testsuites", name="onegraph check")
+    for file in files:
+        here = [one for one in findings if one.file == file]
+        failures = sum(one.violation.severity == ERROR for one in here)
+        suite = ET.SubElement(
+            root, "testsuite", name=file, tests=str(max(1, len(here))), failures=str(failures), errors="0"
+        )
+        for one in here:
+            name = f"{one.violation.rule}: {one.violation.where}"
+            case = ET.SubElement(suite, "testcase", classname=one.subject, name=name, line=str(one.line))
+            kind = "failure" if one.violation.severity == ERROR else "system-out"
+            facts = {"message": one.violation.message, "type": one.violation.rule} if kind == "failure" else {}
+            ET.SubElement(case, kind, facts).text = _printable(str(one.violation))
+        if not here:
+            ET.SubElement(suite, "testcase", classname=file, name="no violations")
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _printable(text: str) -> str:
+    """The text without the control characters that XML forbids."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in text)
+
+
+def as_github(findings: Sequence[Finding], files: Sequence[str]) -> str:
+    """The findings as commands of GitHub Actions, which become annotations of the files."""
+    return "\n".join(
+        f"::{COMMANDS.get(one.violation.severity, 'warning')} file={_escaped(one.file, ',:')},line={one.line},"
+        f"title={_escaped(one.violation.rule, ',:')}::{_escaped(one.violation.message)}"
+        for one in findings
+    )
+
+
+def _escaped(text: str, more: str = "") -> str:
+    return "".join(f"%{ord(one):02X}" if one in f"%\r\n{more}" else one for one in text)
+
+
+def as_json(findings: Sequence[Finding], files: Sequence[str]) -> str:
+    """The findings as a JSON list: each violation with its file, record, JSON pointer, line and page."""
+    return json.dumps([one.to_dict() for one in findings], indent=2)
+
+
+FORMATS: dict[str, Callable[[Sequence[Finding], Sequence[str]], str]] = {
+    "json": as_json,
+    "sarif": as_sarif,
+    "junit": as_junit,
+    "github": as_github,
+}

@@ -1,0 +1,251 @@
+"""onegraph check: editions, versions of the library, formats, baselines, and files of several kinds."""
+
+import json
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+
+import onegraph as og
+from onegraph.cli import cli
+from onegraph.cli.json_pointers import line_of, pointer
+from onegraph.opset.editions.registry import EDITIONS
+
+WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+BAD = {"op": "Elu", "attrs": {"alpha": -1, "beta": 2}, "inputs": [{"dtype": "f32", "shape": [3]}]}
+GOOD = {"op": "ReLU", "inputs": [["f32", [2, None]]]}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Every test runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def check(*arguments, **options):
+    return CliRunner().invoke(cli, ["check", *map(str, arguments)], **options)
+
+
+def findings(*arguments):
+    return json.loads(check(*arguments, "--format", "json").stdout)
+
+
+@pytest.fixture
+def norm(folder):
+    """A graph of an op that 3.6 has added, and of one that all editions have."""
+    g = og.Graph()
+    parameters = [g.input(name, "f32", (4,)) for name in ("gamma", "beta")]
+    y = g.group_norm(g.relu(g.input("x", "f32", (2, 8, 8, 4))), *parameters, groups=2, keep_stats=False, name="norm")
+    g.output("y", y)
+    g.save("norm.json")
+    return "norm.json"
+
+
+@pytest.fixture
+def wrong(folder):
+    """A graph file with mistakes in three ops, one value a line."""
+    g = og.Graph()
+    y = g.convolution(g.input("x", "f32", (1, 8, 8, 3)), g.input("w", "f32", (3, 3, 3, 4)), **WINDOW)
+    g.output("y", g.softmax(g.softmax(y, axis=-1), axis=1))
+    data = json.loads(g.to_json())
+    data["graph"][0]["attrs"]["strides"]["value"] = [0, 1]
+    data["graph"][0]["attrs"]["data_format"] = {"type": "string", "value": "NHWC"}
+    for op in data["graph"][1:]:
+        op["attrs"]["axis"]["value"] = 9
+    (folder / "wrong.json").write_text(json.dumps(data, indent=1))
+    return "wrong.json"
+
+
+# Editions and libraries -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("edition", "library", "status", "rules"),
+    [
+        ("onednn-3.2", "none", 1, ["unknown_op"]),
+        ("onednn-3.5", "none", 1, ["unknown_op"]),
+        ("onednn-3.6", "none", 0, []),
+        ("onednn-3.6", "3.5", 0, ["newer_than_library"]),
+        ("onednn-3.6", "3.6.2", 0, []),
+        ("legacy-1", "none", 1, ["unknown_op"]),
+        (None, "3.2", 0, ["newer_than_library"]),
+    ],
+)
+def test_graph_is_checked_in_any_edition_and_library(norm, edition, library, status, rules):
+    done = check(norm, *(("--edition", edition) if edition else ()), "--library", library, "--format", "json")
+    assert (done.exit_code, [one["rule"] for one in json.loads(done.stdout)]) == (status, rules)
+    graph = og.Graph.load(norm)
+    found = og.check_graph(graph, edition=edition, library=library)
+    assert [one.rule for one in found] == rules
+    assert bool(found.errors) == (status == 1)
+
+
+def test_matrix_of_editions_and_libraries(norm):
+    done = check(norm, "--edition", "all", "--library", "3.2", "--library", "none")
+    assert done.exit_code == 1
+    rows = {line.split("  ")[0]: re.split(" {2,}", line) for line in done.stdout.splitlines() if "-" in line}
+    assert {*rows} >= {*EDITIONS}
+    assert rows["onednn-3.5"][1:] == ["1 error", "1 error"]
+    assert rows["onednn-3.6"][1:] == ["1 op not in the library", "ok"]
+
+
+def test_words_of_another_edition_are_translated():
+    g = og.Graph(edition="legacy-1")
+    d, x = g.input("d", "f32", (2, 11, 11, 4)), g.input("x", "f32", (2, 5, 5, 6))
+    attrs = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    g.output("w", g.op("ConvTransposeBackpropFilters", [x, d], {**attrs, "filter_shape": [3, 3, 6, 4]}))
+    for edition in EDITIONS:
+        assert og.check_graph(g, edition=edition, library="none") == [], edition
+
+
+def test_attribute_that_an_edition_lacks_is_an_error():
+    g = og.Graph()
+    ends = g.input("x", "f32", (3, 5)), g.input("w", "f32", (5, 4))
+    g.output("y", g.matmul(*ends, accumulation_mode="f16"))
+    (found,) = og.check_graph(g, edition="onednn-3.2", library="none").errors
+    assert (found.rule, found.where, found.edition) == ("not_in_edition", "accumulation_mode", "onednn-3.2")
+
+
+@pytest.mark.parametrize("library", ["2.0", "3.1", "x", "3", 3.2, "3.2.0.0"])
+def test_unknown_version_of_the_library_is_refused(library):
+    with pytest.raises(og.ArgumentError, match=r"expected 'none', or a version from '3\.2' on"):
+        og.check_graph(og.Graph(), library=library)
+
+
+def test_str_of_a_violation_names_severity_and_rule():
+    found = og.check_op("Elu", {"alpha": -1.0}, [("f32", (3,))])
+    assert str(found.errors[0]).startswith("error: [attribute_range] Elu: alpha: ")
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_all_mistakes_of_a_graph_at_once(wrong):
+    found = findings(wrong)
+    assert [(one["pointer"], one["rule"]) for one in found] == [
+        ("/graph/0/attrs/strides", "attribute_range"),
+        ("/graph/0/attrs/data_format", "attribute_value"),
+        ("/graph/1/attrs/axis", "axis_in_range"),
+        ("/graph/2/attrs/axis", "axis_in_range"),
+    ]
+    with open(wrong) as file:
+        lines = file.read().splitlines()
+    for one in found:
+        assert f'"{one["pointer"].rpartition("/")[2]}"' in lines[one["line"] - 1]
+        assert one["url"].endswith((".md", ".rst"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ops.json", json.dumps([GOOD, BAD], indent=1)),
+        ("ops.toml", '[[ops]]\nop = "ReLU"\n\n[[ops]]\nop = "Elu"\nattrs = {alpha = -1, beta = 2}\n'),
+        ("ops.yaml", "- op: ReLU\n- op: Elu\n  attrs: {alpha: -1, beta: 2}\n"),
+    ],
+)
+def test_records_have_places(folder, name, text):
+    if name.endswith("yaml"):
+        pytest.importorskip("yaml")
+    (folder / name).write_text(text)
+    found = findings(name)
+    assert [(one["rule"], one["record"], one["pointer"]) for one in found if one["where"] == "alpha"] == [
+        ("attribute_range", "record 1", "/1/attrs/alpha" if name != "ops.toml" else "/ops/1/attrs/alpha")
+    ]
+    number = next(one["line"] for one in found if one["where"] == "alpha")
+    assert "lpha" in text.splitlines()[number - 1] or "ops" in text.splitlines()[number - 1] or "Elu" in text
+
+
+def test_many_files_and_patterns(folder, norm):
+    (folder / "more").mkdir()
+    (folder / "more" / "bad.json").write_text(json.dumps(BAD))
+    done = check("**/*.json", "--library", "none")
+    assert done.exit_code == 1
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["more/bad.json"] * 2
+    none = check("*.nothing")
+    assert (none.exit_code, none.stderr) == (
+        2,
+        "onegraph: *.nothing: no file matches; expected a name or a pattern of files\n",
+    )
+
+
+def test_values_of_shape_tensors_are_checked(folder):
+    axes = {"dtype": "s32", "values": [7, 7]}
+    (folder / "op.json").write_text(json.dumps({"op": "ReduceSum", "inputs": [["f32", [2, 3]], axes]}))
+    assert [one["rule"] for one in findings("op.json")] != []
+    axes["values"] = [1]
+    (folder / "op.json").write_text(json.dumps({"op": "ReduceSum", "inputs": [["f32", [2, 3]], axes]}))
+    assert [one["rule"] for one in findings("op.json", "--library", "none")] == []
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        {"dtype": "f32", "values": [1.0]},
+        {"dtype": "s32", "values": [2**40]},
+        {"dtype": "s32", "shape": [3], "values": [1]},
+        {"dtype": "s32", "values": 1},
+        {"dtype": "s32", "size": 1},
+    ],
+)
+def test_wrong_values_are_refused(folder, tensor):
+    (folder / "op.json").write_text(json.dumps({"op": "ReduceSum", "inputs": [["f32", [2, 3]], tensor]}))
+    done = check("op.json")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+
+
+# Formats --------------------------------------------------------------------------------------------------------------
+
+
+def test_sarif_has_rules_places_and_levels(wrong):
+    log = json.loads(check(wrong, "--format", "sarif").stdout)
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    assert {one["ruleId"] for one in run["results"]} == {one["id"] for one in run["tool"]["driver"]["rules"]}
+    for one in run["results"]:
+        place = one["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"] == wrong
+        assert place["region"]["startLine"] > 1
+        assert one["level"] == "error"
+
+
+def test_junit_has_a_failure_for_each_error(wrong, norm):
+    root = ET.fromstring(check(wrong, norm, "--format", "junit", "--library", "3.2").stdout)
+    suites = {suite.get("name"): suite for suite in root}
+    assert suites[wrong].get("failures") == "4"
+    assert len(suites[wrong].findall("testcase/failure")) == 4
+    assert suites[norm].get("failures") == "0"
+
+
+def test_github_commands_are_escaped(folder):
+    (folder / "a,b.json").write_text(json.dumps({"op": "Re%LU\n"}))
+    (line,) = check("a,b.json", "--format", "github").stdout.splitlines()
+    assert line.startswith("::error file=a%2Cb.json,line=1,title=unknown_op::")
+    assert "Re%25LU" in line
+
+
+def test_baseline_leaves_out_accepted_findings(wrong, folder):
+    assert check(wrong, "--write-baseline", "accepted.json").exit_code == 0
+    done = check(wrong, "--baseline", "accepted.json")
+    assert (done.exit_code, done.stdout) == (0, "no violations beside 4 accepted\n")
+    data = json.loads((folder / wrong).read_text())
+    data["graph"][1]["attrs"]["axis"]["value"] = 8  # another mistake than the accepted one
+    (folder / wrong).write_text(json.dumps(data))
+    assert check(wrong, "--baseline", "accepted.json").exit_code == 1
+    (folder / "accepted.json").write_text("{}")
+    assert check(wrong, "--baseline", "accepted.json").exit_code == 2
+
+
+def test_help_names_every_exit_status():
+    text = check("--help").stdout
+    assert all(f" {status} " in text.partition("Exit status")[2] for status in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("path", "line"), [((), 1), (("a",), 2), (("b", 1), 5), (("b", 1, "c"), 6), (("none",), 1), (("b", 9), 3)]
+)
+def test_lines_of_places_in_json(path, line):
+    text = '{\n"a": "x{[\\"",\n"b": [\n-1.5e3,\n{\n"c": null}]}'
+    assert line_of(text, path) == line
+    assert pointer(("a/b", 0, "c~")) == "/a~1b/0/c~0"
