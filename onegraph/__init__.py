@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from .inference.translate_op import Translation as Translation
     from .inference.translate_op import translate as translate
     from .tools.capture import capture as capture
+    from .tools.run_op import run_op as run_op
+    from .transform.translate_graph import translate_graph as translate_graph
 
 f32 = DataType.f32
 f16 = DataType.f16
@@ -77,6 +79,8 @@ _LAZY = {
     "check_graph": ".checker.check",
     "check_op": ".checker.check",
     "capture": ".tools.capture",
+    "run_op": ".tools.run_op",
+    "translate_graph": ".transform.translate_graph",
     "Translation": ".inference.translate_op",
     "translate": ".inference.translate_op",
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ._util.late_imports import import_late
 from ._util.paths import path_of
+from .builder.chosen_outputs import returning
 from .builder.graph import DataGraph
 from .builder.origin import Origin
 from .ir.op import Array, LogicalTensor
@@ -77,6 +78,7 @@ class Graph(DataGraph):
         fpmath_mode: str | None = "strict",
         threads: int | Mapping[int, int] | None = None,
         reproducible: bool = False,
+        outputs: Sequence[LogicalTensor | str] | None = None,
     ) -> Executable:
         """Compile for the CPU engine.
 
@@ -91,23 +93,28 @@ class Graph(DataGraph):
                 some partitions, by their index in ``report()``.
             reproducible: True chooses kernels whose results have the same bits for any number of threads, any batch
                 size and any process on the same CPU. Compilation takes longer.
+            outputs: the results to return in place of the outputs of the graph: tensors, or names of outputs, of
+                tensors such as ``conv.dst``, or of ops with one result. Variables are assigned all the same.
 
         Returns:
             The executable. The graph can be extended and compiled again; this executable does not change.
 
         Raises:
             UnsupportedError: ``fallback`` is False, and the library does not support an op.
-            ArgumentError: an option is wrong, or the graph has no output.
+            ArgumentError: an option is wrong, an output is unknown, or the graph has no output.
             LibraryError: there is no usable oneDNN library.
         """
         import_late(RUNTIME)
         from .runtime.executable import compile_graph
         from .runtime.warm_start import keep
 
-        known = self._compiled_before((policy, fallback, fpmath_mode, threads, reproducible))
-        if known is not None:
-            return known
+        if outputs is None:
+            known = self._compiled_before((policy, fallback, fpmath_mode, threads, reproducible))
+            if known is not None:
+                return known
         graph, origin = Graph.copy(self), self._origin
+        if outputs is not None:
+            graph, origin = returning(self, outputs), None
         executable = compile_graph(
             graph,
             policy=policy,

@@ -637,3 +637,53 @@ def test_violations_in_a_notebook():
     assert html.count(RED) > 0
     assert "<script" not in html
     assert "2 violations: 2 break" in og.check_graph([1, 2])._repr_html_()
+
+
+@pytest.mark.parametrize("edition", ["onednn-3.2", "onednn-3.13", "oneapi-1.4"])
+@pytest.mark.parametrize(("shape", "fits"), [((2, 5), True), ((5,), False), ((1, 5), False), ((None, 5), True)])
+def test_select_without_broadcasting_needs_one_shape(edition, shape, fits):
+    inputs = [("boolean", shape), ("f32", (2, 5)), ("f32", (2, 5))]
+    found = og.check_op("Select", {"auto_broadcast": "none"}, inputs, edition=edition)
+    assert rules(found) == ([] if fits else ["condition_fits"])
+    assert rules(og.check_op("Select", {}, inputs, edition=edition)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "edition", "name"),
+    [
+        ("ConvTransposeBackpropFilters", "legacy-1", "filter_shape"),
+        ("ConvolutionBackpropFilters", "legacy-1", "filter_shape"),
+        ("ConvTransposeBackwardWeights", "oneapi-1.4", "weights_shape"),
+        ("ConvolutionBackpropData", "legacy-1", "output_shape"),
+    ],
+)
+@pytest.mark.parametrize("shape", [[2, 2, 3, 3], [2, 3, 3], [2, 1, 4, 4, 1]])
+def test_an_ignored_shape_attribute_decides_nothing(kind, edition, name, shape):
+    inputs = [("f32", None), ("f32", None), ("s32", (None,))]
+    assert rules(og.check_op(kind, {**WINDOW, name: shape}, inputs, edition=edition)) == []
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [([3, 3, 6, 4], []), ([0, 0, 0, 0], ["shape_length"]), ([3, 3, 5, 4], ["channels_match"])],
+)
+def test_contents_of_a_shape_array_are_checked(contents, expected):
+    inputs = [("f32", (2, 5, 5, 6)), ("f32", (2, 11, 11, 4)), np.array(contents, np.int32)]
+    attrs = {**WINDOW, "strides": [2, 2]}
+    assert rules(og.check_op("ConvTransposeBackpropFilters", attrs, inputs, edition="legacy-1")) == expected
+
+
+def test_contents_of_an_axes_array_are_checked():
+    for axes, expected in (([1], []), ([7], ["axes_valid"])):
+        assert rules(og.check_op("ReduceSum", {}, [("f32", (2, 3)), np.array(axes, np.int32)])) == expected
+
+
+@pytest.mark.parametrize("library", ["3.2", "3.6.2", "3.13"])
+def test_forms_without_a_kernel_are_told_by_version(library):
+    x = ("f32", (4, 6))
+    view = og.check_op("StaticTranspose", {"order": [1, 0]}, [x], library=library)
+    assert [one.severity for one in view] == ([LIBRARY] if library == "3.2" else [])
+    norm = og.check_op("LayerNorm", {}, [("bf16", (2, 4)), ("bf16", (4,)), ("bf16", (4,))], library=library)
+    assert [one.rule for one in norm] == ["norm_parameters_of_bf16"]
+    assert og.check_op("LayerNorm", {}, [("bf16", (2, 4)), ("f32", (4,)), ("f32", (4,))], library=library) == []
+    assert og.check_op("StaticTranspose", {"order": [1, 0]}, [x], library="none") == []

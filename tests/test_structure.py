@@ -62,6 +62,7 @@ BORDER = {
     "inference.violations": "whatever was given instead, as text",
     "builder.tensors": "arguments of inputs, constants and outputs",
     "builder.adding_ops": "arguments of ops",
+    "builder.chosen_outputs": "outputs to return in place of those of the graph",
     "builder.graph": "graphs that are given to functions",
     "builder.operators": "operands of Python's operators",
     "builder.op_outputs": "names of the outputs that are wanted",
@@ -84,6 +85,7 @@ BORDER = {
     "distributed.batches": "models, and batches of arrays",
     "runtime.compile_options": "threads, by partition",
     "runtime.arguments": "arrays of a call",
+    "tools.run_op": "arrays of one op",
     "tools.python_code": "variables of a file of Python code",
 }
 MODULES = {

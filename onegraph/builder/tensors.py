@@ -59,6 +59,19 @@ class GraphTensors(OpMethods):
         return tuple(name for name in [*self._inputs] if name in self._constant_inputs)
 
     @property
+    def constants(self) -> Mapping[str, Array]:
+        """The contents of the constants by name, as read-only arrays, in the order in which they were made.
+
+        If several have one name, the number of its tensor is added to the name of each further one.
+        """
+        contents: dict[str, Array] = {}
+        for tensor in self._tensors:
+            if tensor.constant and tensor.value is not None:
+                name = f"{tensor.name}_{tensor.id}" if tensor.name in contents else tensor.name
+                contents[name] = tensor.value
+        return MappingProxyType(contents)
+
+    @property
     def outputs(self) -> Mapping[str, LogicalTensor]:
         """The graph outputs by name, in the order of the ``output`` calls."""
         if self._next:

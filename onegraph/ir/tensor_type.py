@@ -35,7 +35,10 @@ def tensor_type(tensor: object) -> TensorType:
         return TensorType(DataType.of(tensor.dtype), as_shape(dims), tensor.value)
     if has_type(tensor, (np.ndarray, np.generic)):
         plain = np.asarray(tensor)  # a subclass may report a false shape or dtype
-        return TensorType(DataType.s64 if plain.dtype == np.int64 else DataType.of(plain.dtype), plain.shape)
+        dtype = DataType.s64 if plain.dtype == np.int64 else DataType.of(plain.dtype)
+        # The elements of a shape or of axes decide the result; no rule reads those of other tensors.
+        is_read = plain.ndim == 1 and dtype in (DataType.s32, DataType.s64)
+        return TensorType(dtype, plain.shape, plain if is_read else None)
     if (pair := elements(tensor)) is not None and len(pair) == 2:
         return TensorType(DataType.of(pair[0]), as_shape(pair[1]))
     raise ArgumentError(f"{shown(tensor)} is not a logical tensor, a (dtype, shape) pair or an array")

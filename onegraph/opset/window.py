@@ -175,7 +175,7 @@ def _ranks(call: Call) -> Iterator[int]:
         elif shape is not None:
             yield len(shape)
     yield from shapes
-    if call.has(given):
+    if call.has(given) and call.input(given) is None:  # the input overrides the attribute
         yield len(call.s64s(given))
 
 

@@ -34,8 +34,12 @@ def broadcastable(call: Call) -> Iterable[Finding]:
 
 
 def condition_fits(call: Call) -> Iterable[Finding]:
-    """The condition can be broadcast to the sources."""
+    """The condition can be broadcast to the sources, or has their shape if auto_broadcast is none."""
     condition = call.shape("cond")
+    if call.string("auto_broadcast") == "none":
+        if not compatible(condition, source := call.shape("src_0")):
+            yield Finding("cond", f"shape {show(condition)}", f"shape {show(source)}, as auto_broadcast is none")
+        return
     try:
         target = binary_shape(call)[0]
     except ValueError:

@@ -230,8 +230,9 @@ AUTO_PAD = Attribute(
 )
 TRANSPOSE_AUTO_PAD = replace(
     AUTO_PAD,
-    doc="Computes the padding: same_upper and same_lower pad so that dst has size * stride elements, same_upper with "
-    "an odd element at the end, same_lower at the beginning; valid pads nothing; none uses pads_begin and pads_end.",
+    doc="Computes the padding: same_upper and same_lower pad so that dst has size * stride elements, or more if the "
+    "dilated kernel is shorter than the stride, as the padding is not negative; same_upper with an odd element at the "
+    "end, same_lower at the beginning; valid pads nothing; none uses pads_begin and pads_end.",
 )
 GROUPS = Attribute(
     "groups", "s64", "Number of groups that both channel counts are divided into.", default=1, range=POSITIVE

@@ -1,0 +1,58 @@
+"""Makes a graph with other outputs than its own, such as results inside the graph."""
+
+from __future__ import annotations
+
+from .._util.exact_types import elements, has_type, text
+from ..errors import ArgumentError, shown
+from ..ir.op import LogicalTensor
+from .graph import AnyGraph, DataGraph
+
+
+def returning(graph: AnyGraph, given: object) -> AnyGraph:
+    """A copy of ``graph`` that returns the chosen tensors; assignments to variables stay.
+
+    Args:
+        graph: the graph.
+        given: tensors of the graph, or names: of outputs, of tensors such as ``conv.dst``, or of ops with one result.
+
+    Raises:
+        ArgumentError: ``given`` is no list, is empty, or names something that the graph does not have.
+    """
+    several = elements(given)
+    if not several:
+        raise ArgumentError(
+            f"outputs: {shown(given)}; expected a list of tensors, or of names of outputs, tensors or ops"
+        )
+    new = DataGraph.copy(graph)
+    hidden = {output: new._outputs[output] for output in new._next.values()}
+    chosen: dict[str, LogicalTensor] = {}
+    for index, value in enumerate(several):
+        name, tensor = _named(graph, f"outputs[{index}]", value)
+        while name in new._inputs or name in hidden or name in chosen:
+            name += "_out"
+        chosen[name] = tensor
+    new._outputs = {**chosen, **hidden}
+    return new
+
+
+def _named(graph: DataGraph, where: str, value: object) -> tuple[str, LogicalTensor]:
+    """The tensor that is meant, and its name as an output."""
+    label = text(value)
+    if label is None:
+        if not has_type(value, LogicalTensor):
+            raise ArgumentError(f"{where}: {shown(value)}; expected a tensor of this graph, or a name")
+        tensor = graph._own(value, where)
+        names = [name for name, output in graph.outputs.items() if output.id == tensor.id]
+        return names[0] if names else tensor.name, tensor
+    if label in graph.outputs:
+        return label, graph.outputs[label]
+    tensors = {tensor.id: tensor for tensor in graph._tensors if tensor.name == label}
+    tensors = tensors or {
+        op.outputs[0].id: op.outputs[0] for op in graph.ops if op.name == label and len(op.outputs) == 1
+    }
+    if len(tensors) != 1:
+        known = [*graph.outputs, *(op.name for op in graph.ops)]
+        names_of = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+        given = "no such tensor" if not tensors else f"{len(tensors)} tensors have this name"
+        raise ArgumentError(f"{where}: {shown(label)}: {given}; expected an output, tensor or op: {names_of}")
+    return label, next(iter(tensors.values()))
