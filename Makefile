@@ -103,10 +103,12 @@ docs: $(VENV)/.dev
 	@echo build/docs/index.html
 
 # Builds one wheel for every Python from 3.10 on, and the source distribution, in dist. oneDNN stays in its own wheel.
+# The build fails if the extension needs a newer system than the tag says.
+PLATFORM := manylinux_2_27_x86_64
 wheel: $(VENV)/.dev
 	rm -rf dist build/wheel
 	$(BIN)/python -m build --outdir build/wheel
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --exclude libdnnl.so.3 -w dist build/wheel/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --plat $(PLATFORM) --exclude libdnnl.so.3 -w dist build/wheel/*.whl
 	mv build/wheel/*.tar.gz dist
 
 # For each Python of PYTHONS, installs the wheel into a clean environment without a compiler and runs an example.

@@ -53,7 +53,7 @@ SOURCES = (
 )
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
 LIBRARY_WHEEL = "onednn-cpu-gomp"
-FLAGS = ("-std=c++17", "-O2", "-Wall", "-Wno-unused-function", "-fvisibility=hidden")
+FLAGS = ("-std=c++17", "-O2", "-g0", "-Wall", "-Wno-unused-function", "-fvisibility=hidden")
 OLDEST_HEADERS = (3, 2)
 SANITIZE = "ONEGRAPH_SANITIZE"
 PURE = "ONEGRAPH_PURE"
@@ -144,7 +144,7 @@ def compile_ffi(target: Path) -> Path:
             str(CSRC),
         ],
         library_dirs=[str(library.parent)],
-        extra_link_args=["-l:libdnnl.so.3", *sanitizers()],
+        extra_link_args=["-l:libdnnl.so.3", *(sanitizers() or ["-s"])],
         # The sanitizers replace the symbols that old_symbols.h gives other versions.
         extra_compile_args=[*FLAGS, *(sanitizers() or ["-include", str(CSRC / "old_symbols.h")])],
         language="c++",

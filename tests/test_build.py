@@ -106,3 +106,42 @@ def test_other_platforms_get_a_pure_wheel(monkeypatch, system, machine):
     monkeypatch.setattr(build_ffi.sys, "platform", system)
     monkeypatch.setattr(build_ffi.platform, "machine", lambda: machine)
     assert not build_ffi.can_build()
+
+
+# The newest versions of symbols in Debian 10, Ubuntu 18.04 and Red Hat 8, which the platform tag of the wheel promises.
+PROMISED = {"GLIBC": (2, 27), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11)}
+
+
+def symbol_versions(path):
+    """The versions of symbols that a shared library needs, by prefix."""
+    from elftools.elf.elffile import ELFFile
+
+    with open(path, "rb") as stream:
+        section = ELFFile(stream).get_section_by_name(".gnu.version_r")
+        names = [needed.name for _, versions in section.iter_versions() for needed in versions]
+    for name in names:
+        prefix, _, number = name.partition("_")
+        if number[:1].isdigit():
+            yield prefix, tuple(map(int, number.split(".")))
+
+
+@pytest.mark.library
+def test_extension_runs_on_the_promised_systems():
+    needed = [*symbol_versions(ROOT / "onegraph" / "_ffi.abi3.so")]
+    assert {prefix for prefix, _ in needed} >= {"GLIBC", "GLIBCXX"}
+    assert [(prefix, version) for prefix, version in needed if version > PROMISED.get(prefix, version)] == []
+
+
+@pytest.mark.library
+def test_extension_has_no_debug_information():
+    from elftools.elf.elffile import ELFFile
+
+    with open(ROOT / "onegraph" / "_ffi.abi3.so", "rb") as stream:
+        names = [section.name for section in ELFFile(stream).iter_sections()]
+    assert not [name for name in names if name.startswith(".debug")]
+
+
+def test_platform_tag_of_the_wheel_is_checked_by_its_build():
+    makefile = (ROOT / "Makefile").read_text()
+    assert "PLATFORM := manylinux_2_27_x86_64" in makefile
+    assert "--plat $(PLATFORM)" in makefile

@@ -11,6 +11,7 @@
 __asm__(".symver dlopen, dlopen@GLIBC_2.2.5");
 __asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
 __asm__(".symver dladdr, dladdr@GLIBC_2.2.5");
+__asm__(".symver pthread_mutex_trylock, pthread_mutex_trylock@GLIBC_2.2.5");
 __asm__(".symver pthread_rwlock_rdlock, pthread_rwlock_rdlock@GLIBC_2.2.5");
 __asm__(".symver pthread_rwlock_wrlock, pthread_rwlock_wrlock@GLIBC_2.2.5");
 __asm__(".symver pthread_rwlock_unlock, pthread_rwlock_unlock@GLIBC_2.2.5");
@@ -23,5 +24,13 @@ __asm__(".symver _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE, "
 extern "C" {
 __attribute__((visibility("hidden"))) inline char __libc_single_threaded = 0;
 }
+
+// Containers of gcc 11 and later call this function of libstdc++ 3.4.29 for a size above the limit of their allocator.
+#include <new>
+namespace std {
+[[noreturn]] __attribute__((visibility("hidden"))) inline void __throw_bad_array_new_length() {
+    throw bad_array_new_length();
+}
+} // namespace std
 
 #endif
