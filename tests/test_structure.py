@@ -113,6 +113,15 @@ def stage(name: str) -> str:
 
 
 @pytest.mark.library
+def test_map_of_the_code_names_every_stage_in_order():
+    table = (PACKAGE.parent / "CONTRIBUTING.md").read_text().partition("## A map of the code")[2].partition("\n\nOutside")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    named = [name.rstrip("/") for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    order = [*STAGES]
+    assert sorted(named) == sorted(order)
+    assert [order.index(name) for name in named] == sorted(order.index(name) for name in named)
+
+
 def test_the_stages_are_all_there_is():
     assert {stage(name) for name in MODULES} == set(STAGES)
 

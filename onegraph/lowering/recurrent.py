@@ -8,7 +8,6 @@ which the library fuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -267,56 +266,3 @@ def in_blocks(emit: Emitter, recurrence: Value, bias: Value) -> Value:
     aligned = aligned_empty(found.shape, found.dtype)  # the kernel reads whole cache lines
     aligned[...] = found
     return aligned
-
-
-def op_by_op(
-    emit: Emitter,
-    cell: str,
-    direction: str,
-    inputs: Value,
-    weights: Value,
-    hidden: Value | None,
-    cell_state: Value | None,
-) -> tuple[Value, ...]:
-    """The results of a Recurrence, by ops for each step."""
-    steps, batch, directions, gates, units = known_dims(shape_of(inputs))
-    blocks = known_dims(shape_of(weights))[1]
-    whole = reshape(
-        emit, transpose(emit, weights, (0, 3, 1, 4, 2)), numbers(directions, gates, blocks * LANES, units + 1)
-    )
-    whole = slice_(emit, whole, [0], [units], [2])
-    factors, bias = slice_(emit, whole, [0], [units], [3]), slice_(emit, whole, [units], [units + 1], [3])
-    lines = transpose(emit, inputs, (2, 3, 0, 1, 4))
-    work = Steps(emit, steps, batch, units, Cell(gates, linear_before_reset=True), None)
-    names = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "tanh": ("Tanh",), "relu": ("ReLU",)}
-    functions = [activation(name, None, None) for name in names[cell]]
-
-    def of(value: Value, place: int, *dims: int) -> Value:
-        return reshape(emit, slice_(emit, value, [place], [place + 1], [0]), numbers(*dims))
-
-    def state_of(value: Value | None, place: int) -> Value | None:
-        return None if value is None else of(value, place, batch, units)
-
-    found: list[tuple[Value, Value, Value | None]] = []
-    for place in range(directions):
-        recurrence, shift = of(factors, place, gates * units, units), of(bias, place, gates * units)
-        given = parts_of(emit, of(lines, place, gates * steps * batch, units), gates, steps * batch)
-        shifts = parts_of(emit, shift, gates, units)
-        if cell == "gru":
-            state_bias = shifts.pop()
-        given = [*map(partial(add, emit), given, shifts), *given[len(shifts) :]]
-        one = Direction(
-            recurrence,
-            state_bias if cell == "gru" else None,
-            None,
-            state_of(hidden, place),
-            state_of(cell_state, place),
-            functions,
-            reverse=direction == "reverse" or place == 1,
-        )
-        found.append(work.run(one, given))
-    states = concat(emit, [states for states, _, _ in found], 1)
-    lasts = [[last for _, last, _ in found], [last for _, _, last in found if last is not None]]
-    return states, *[
-        concat(emit, [reshape(emit, one, numbers(1, batch, units)) for one in last], 0) for last in lasts if last
-    ]
