@@ -114,7 +114,8 @@ def stage(name: str) -> str:
 
 @pytest.mark.library
 def test_map_of_the_code_names_every_stage_in_order():
-    table = (PACKAGE.parent / "CONTRIBUTING.md").read_text().partition("## A map of the code")[2].partition("\n\nOutside")[0]
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+    table = text.partition("## A map of the code")[2].partition("\n\nOutside")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     named = [name.rstrip("/") for row in rows for name in re.findall(r"`([^`]+)`", row)]
     order = [*STAGES]
