@@ -23,6 +23,14 @@ enum {
     onegraph_f4_e3m0 = 15, // since 3.8
     onegraph_s64 = 16, // since 3.12
 };
+enum {
+    onegraph_tensor_property_host_scalar = 3, // since 3.9
+};
+enum {
+    onegraph_dump_mode_none = 0, // since 3.11
+    onegraph_dump_mode_subgraph = 1,
+    onegraph_dump_mode_graph = 2,
+};
 // Instruction sets that are newer than 3.2.
 enum {
     onegraph_cpu_isa_avx10_2 = 0x201ff, // since 3.9
@@ -46,8 +54,9 @@ const char *onegraph_what(void);
 // guard: the number of engines of a kind. dnnl_engine_get_count itself has no status to report an exception.
 int onegraph_engine_count(dnnl_engine_kind_t kind, size_t *count);
 
-// guard: calls a function that the headers lack. It takes an engine kind, and a number or the address of a number.
-int onegraph_call_newer(uintptr_t function, dnnl_engine_kind_t kind, size_t argument);
+// guard: calls a function that the headers lack. It takes up to 7 numbers and addresses; all 7 are passed, because an
+// x86-64 function ignores arguments that it does not have.
+int onegraph_call_newer(uintptr_t function, const uintptr_t *arguments);
 
 // allocator: 64-byte aligned host memory for the library. A failed request throws and never returns NULL. Every thread
 // keeps some freed blocks for its next requests.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._util.validation import flag, integer
 from ..errors import StateError, UnsupportedError
 from ..native import library
-from ..native.library import address, call, ffi, lib, read
+from ..native.library import call, ffi, lib, read
 from .engine import engine_kind_value
 
 
@@ -111,9 +111,9 @@ def get_constant_tensor_cache_capacity(engine_kind: str = "cpu") -> int:
     Raises:
         UnsupportedError: the library is older than 3.4.
     """
-    function, found = _capacity_function("get"), ffi.new("size_t *")
-    _checked("get", function(engine_kind_value(engine_kind), address(found)))
-    return int(found[0])
+    capacity = ffi.new("size_t *")
+    call(_capacity_function("get"), engine_kind_value(engine_kind), capacity)
+    return int(capacity[0])
 
 
 def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") -> None:
@@ -129,18 +129,8 @@ def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") 
     with library.before_compilation:
         if library.has_compiled():
             raise StateError("the capacity of the constant tensor cache can be set only before anything is compiled")
-        _checked("set", function(kind, number))
+        call(function, kind, number)
 
 
 def _capacity_function(verb: str) -> library.Function:
-    name = f"dnnl_graph_{verb}_constant_tensor_cache_capacity"
-    function = library.library_function(name)
-    if function is None:
-        loaded = ".".join(map(str, library.VERSION))
-        raise UnsupportedError(f"{name} needs oneDNN 3.4; the loaded library is {loaded}")
-    return function
-
-
-def _checked(verb: str, status: int) -> None:
-    if status:
-        raise library.status_error(f"dnnl_graph_{verb}_constant_tensor_cache_capacity", status)
+    return library.newer_function(f"dnnl_graph_{verb}_constant_tensor_cache_capacity", "3.4")

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._util.validation import as_list
 from ..errors import ArgumentError, StateError
-from ..native.library import Handle, call, ffi, lib
+from ..native.library import Handle, call, ffi, lib, newer_function
 from ..opset.signature import Shape
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation
@@ -55,6 +55,7 @@ def execute(
     stream: Stream,
     ins: Sequence[Tensor],
     outs: Sequence[Tensor],
+    scratchpad: Tensor | None = None,
 ) -> None:
     """Execute a compiled partition, and wait; ``constants`` are those of the first execution of its partition."""
     for tensor in outs:
@@ -64,15 +65,12 @@ def execute(
     refuse_misaligned("inputs", ins)
     refuse_misaligned("outputs", outs)
     _refuse_other_constants(compilation, constants, ins)
-    call(
-        lib.dnnl_graph_compiled_partition_execute,
-        pointer,
-        stream._ptr,
-        len(ins),
-        ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in ins]),
-        len(outs),
-        ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in outs]),
-    )
+    tensors = [ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in side]) for side in (ins, outs)]
+    arguments = pointer, stream._ptr, len(ins), tensors[0], len(outs), tensors[1]
+    if scratchpad is None:
+        call(lib.dnnl_graph_compiled_partition_execute, *arguments)
+    else:
+        call(newer_function("dnnl_graph_compiled_partition_execute_v2", "3.13"), *arguments, scratchpad._ptr)
     stream.wait()
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
-from .._util.validation import choice, expect
+from .._util.validation import choice, expect, flag
 from ..errors import ArgumentError, StateError, UnsupportedError
 from ..faults.execution import unproduced_weights
-from ..native.library import VERSION, Handle, call, create, enum_value, ffi, lib, read
+from ..native.library import VERSION, Handle, call, create, enum_names, enum_value, ffi, lib, newer_function, read
 from .engine import ENGINE_KIND_NAMES, available_kind
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
@@ -29,6 +29,7 @@ class Graph(Handle):
     """
 
     __slots__ = (
+        "_applies_to_int",
         "_engine_kind",
         "_fpmath_mode",
         "_in_order",
@@ -44,6 +45,7 @@ class Graph(Handle):
     def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
         fpmath_mode, kind = choice("fpmath_mode", fpmath_mode, FPMATH_MODES), available_kind(engine_kind)
         self._engine_kind, self._fpmath_mode = ENGINE_KIND_NAMES[kind], fpmath_mode
+        self._applies_to_int: bool | None = None  # None unless set_fpmath_mode was called
         self._lock = new_rlock()
         self._ops: dict[int, Op] = {}
         self._lazy_ops: LazyOps | None = None  # all ops, if they were added by _add_lazy_ops
@@ -61,6 +63,8 @@ class Graph(Handle):
             enum_value("fpmath_mode_", self._fpmath_mode),
         )
         super().__init__(pointer, lib.dnnl_graph_graph_destroy)
+        if self._applies_to_int is not None:
+            self._set_fpmath_mode(self._fpmath_mode, self._applies_to_int)
         for op in self._ops.values():
             self._take(op)
         self._is_in_sync = True  # False while an op is being added
@@ -79,6 +83,45 @@ class Graph(Handle):
     def fpmath_mode(self) -> str:
         """The lowest precision that f32 arithmetic may use."""
         return self._fpmath_mode
+
+    def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
+        """Change the lowest precision that arithmetic may use.
+
+        Args:
+            mode: strict, bf16, f16, any, tf32.
+            apply_to_int: whether products of integers may be computed in floating-point numbers, as for weights of
+                integers that are dequantized.
+
+        Raises:
+            UnsupportedError: the library is older than 3.7.
+            StateError: the graph is finalized.
+        """
+        mode, flagged = choice("mode", mode, FPMATH_MODES), flag("apply_to_int", apply_to_int)
+        self._refuse_inner()
+        with self._lock:
+            if self.finalized:
+                raise StateError("the graph is finalized; the mode is set before that")
+            self._recreate_if_interrupted()
+            self._set_fpmath_mode(mode, flagged)
+            self._fpmath_mode, self._applies_to_int = mode, flagged
+
+    def _set_fpmath_mode(self, mode: str, apply_to_int: bool) -> None:
+        function = newer_function("dnnl_graph_graph_set_fpmath_mode", "3.7")
+        call(function, self._ptr, enum_value("fpmath_mode_", mode), int(apply_to_int))
+
+    def get_fpmath_mode(self) -> tuple[str, bool]:
+        """The mode, and whether it applies to integers, as the library has them.
+
+        Raises:
+            UnsupportedError: the library is older than 3.7.
+            StateError: the graph is finalized; the library tells the mode before that alone.
+        """
+        function = newer_function("dnnl_graph_graph_get_fpmath_mode", "3.7")
+        if self.finalized:
+            raise StateError("the graph is finalized; the library tells the mode before that alone")
+        mode, applies = ffi.new("dnnl_fpmath_mode_t *"), ffi.new("int *")
+        call(function, self._ptr, mode, applies)
+        return enum_names("fpmath_mode_", FPMATH_MODES)[mode[0]], bool(applies[0])
 
     @property
     def ops(self) -> tuple[Op, ...]:

@@ -8,15 +8,29 @@ from typing import Any
 from .._util.exact_types import elements, has_type
 from .._util.init_once import once
 from .._util.validation import choice, identifier, integer
-from ..errors import ArgumentError, shown
+from ..errors import ArgumentError, UnsupportedError, shown
 from ..ir.tensor_type import as_shape
-from ..native.library import DTYPE_NAMES, DTYPES, Final, Function, call, dtype_value, enum_names, ffi, lib, read
+from ..native.library import (
+    DTYPE_NAMES,
+    DTYPES,
+    VERSION,
+    Final,
+    Function,
+    call,
+    dtype_value,
+    enum_names,
+    ffi,
+    lib,
+    read,
+)
 from ..opset.dtypes import DataType
 from ..opset.shapes import is_dense as is_row_major
+from ..opset.shapes import show
 from ..opset.signature import Shape
 
 LAYOUTS = ("undef", "any", "strided", "opaque")
-PROPERTIES = ("undef", "variable", "constant")
+HOST_SCALAR = "host_scalar"
+PROPERTIES = ("undef", "variable", "constant", HOST_SCALAR)
 _LAYOUT_NAMES = enum_names("graph_layout_type_", LAYOUTS)
 _PROPERTY_NAMES = enum_names("graph_tensor_property_", PROPERTIES)
 _LAYOUTS = {name: value for value, name in _LAYOUT_NAMES.items()}
@@ -39,11 +53,12 @@ class LogicalTensor(Final):
         shape: dims; None for an unknown dim. None instead of the dims means an unknown rank.
         strides: in elements, one for each axis; dense row-major by default.
         layout: ``strided``; ``any`` lets the library choose; ``opaque`` comes only from a compiled partition.
-        property: ``undef``, ``variable`` or ``constant``.
+        property: ``undef``, ``variable`` or ``constant``; or ``host_scalar`` for a tensor without axes whose number is
+            in the memory of the host, since oneDNN 3.9.
 
     Raises:
         ArgumentError: the shape, strides, layout or property is invalid, or the tensor has 2**63 bytes or more.
-        UnsupportedError: the loaded library is older than the data type.
+        UnsupportedError: the loaded library is older than the data type, or than host scalars.
     """
 
     __slots__ = ("_dtype", "_id", "_layout", "_property", "_shape", "_strides", "_struct")
@@ -64,6 +79,8 @@ class LogicalTensor(Final):
         dtype_value(data_type)
         layout = choice("layout", layout, ("undef", "any", "strided"))
         property = choice("property", property, PROPERTIES)
+        if property == HOST_SCALAR:
+            _check_host_scalar(dims, layout)
         element_strides = None if strides is None else _checked_strides(strides, dims, layout)
         _check_size(dims, element_strides, data_type)
         self._fill(number, data_type, dims, element_strides, layout, property)
@@ -266,3 +283,13 @@ def has_dense_layout(tensor: LogicalTensor) -> bool:
     if shape is None or strides is None:
         return True
     return is_row_major([dim or 0 for dim in shape], strides)
+
+
+def _check_host_scalar(dims: Shape, layout: str) -> None:
+    """Raise an error if a host scalar has axes, or if the loaded library has no host scalars."""
+    if VERSION < (3, 9):
+        loaded = ".".join(map(str, VERSION))
+        raise UnsupportedError(f"property 'host_scalar' needs oneDNN 3.9; the loaded library is {loaded}")
+    if dims != () or layout == "any":
+        given = f"shape: {show(dims)}, layout {layout!r}"
+        raise ArgumentError(f"{given}; expected (), and a strided layout, for a host scalar")

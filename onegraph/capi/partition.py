@@ -12,7 +12,7 @@ from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
 from .._util.validation import expect, identifier
 from ..errors import ArgumentError, OutOfMemoryError, StatusError, UnsupportedError, shown
-from ..native.library import Handle, call, create, ffi, lib, read
+from ..native.library import Handle, call, create, ffi, lib, newer_function, read
 from ..opset.signature import Shape
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation, compile_all, empty_caches, refusal
@@ -20,7 +20,7 @@ from .engine import ENGINE_KIND_NAMES, Engine, Stream, available_kind, engine_or
 from .execution import execute, given_tensors, refuse_other_threads
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
-from .partition_checks import check_tensors, matched, with_one_stride
+from .partition_checks import check_tensors, matched, refuse_overlap, with_one_stride
 from .tensor import Execution, Tensor
 from .thread_affinity import OwnerThread
 
@@ -329,18 +329,38 @@ class CompiledPartition(Handle):
         """Pairs (input id, output id) of tensors that may share memory."""
         return [(source, target) for target, source in self._compilation.in_place.items()]
 
-    def execute(self, stream: Stream, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    @property
+    def scratchpad(self) -> LogicalTensor:
+        """The scratch memory that an execution needs, as a vector of u8; of no elements if it needs none.
+
+        Raises:
+            UnsupportedError: the library is older than 3.13.
+        """
+        name = "dnnl_graph_compiled_partition_get_scratchpad_logical_tensor"
+        return LogicalTensor._filled(newer_function(name, "3.13"), self._ptr)
+
+    def execute(
+        self,
+        stream: Stream,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        scratchpad: Tensor | None = None,
+    ) -> None:
         """Execute, and wait until the execution is done.
 
         Args:
             stream: a stream of ``engine``.
             inputs, outputs: tensors in any order, matched by id. A tensor that is listed twice among the ports may be
                 given twice.
+            scratchpad: scratch memory of at least the size of ``scratchpad``, which no other execution uses at the same
+                time; since oneDNN 3.13. By default the library allocates it.
 
         Raises:
-            ArgumentError: the stream or a tensor belongs to another engine; a tensor is missing, unknown, misaligned,
-                or differs from the compiled one; an output is read-only or overlaps another tensor that is not its
-                pair in ``inplace_pairs``; or a constant differs from the first execution.
+            UnsupportedError: there is a scratchpad, and the library is older than 3.13.
+            ArgumentError: the scratchpad is too small, read-only or overlaps another tensor; the stream or a tensor
+                belongs to another engine; a tensor is missing, unknown, misaligned, or differs from the compiled one; an
+                output is read-only or overlaps another tensor that is not its pair in ``inplace_pairs``; or a constant
+                differs from the first execution.
             StateError: another thread compiled it, or it needs threads that this process lost in a fork.
             StatusError: the library failed.
         """
@@ -350,12 +370,23 @@ class CompiledPartition(Handle):
             raise ArgumentError("stream: of another engine than the compiled partition")
         ins = given_tensors("inputs", self.inputs, self.partition._input_ids, inputs, self.engine)
         outs = given_tensors("outputs", self.outputs, self.partition._output_ids, outputs, self.engine)
+        scratch = () if scratchpad is None else (self._checked_scratchpad(scratchpad, (*ins, *outs)),)
         execution = Execution()
         try:
-            execution.use((*ins, *outs))
-            execute(self._ptr, self._compilation, self._partition._constants, stream, ins, outs)
+            execution.use((*ins, *outs, *scratch))
+            execute(self._ptr, self._compilation, self._partition._constants, stream, ins, outs, *scratch)
         finally:
             execution.done = True
+
+    def _checked_scratchpad(self, given: Tensor, others: Sequence[Tensor]) -> Tensor:
+        expect("scratchpad", given, Tensor)
+        needed = self.scratchpad.mem_size or 0
+        if given.nbytes < needed:
+            raise ArgumentError(f"scratchpad: {given.nbytes} bytes; expected at least {needed}")
+        if given.engine is not self.engine or not given.writable:
+            raise ArgumentError("scratchpad: read-only, or of another engine; expected writable memory of this engine")
+        refuse_overlap(others, [given], {})
+        return given
 
 
 def compile_postponed(groups: Sequence[Sequence[CompiledPartition]], most: int) -> list[int]:

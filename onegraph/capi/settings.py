@@ -157,6 +157,24 @@ def set_verbose(level: int) -> None:
     call(lib.dnnl_set_verbose, integer("level", level, 0, 2))
 
 
+DUMP_MODES = ("none", "subgraph", "graph")
+
+
+def set_dump_mode(*modes: str) -> None:
+    """Set which graphs the library writes to files in the current folder: ``graph``, ``subgraph``, both, or ``none``.
+
+    Raises:
+        ArgumentError: a mode is none of these.
+        UnsupportedError: the library is older than 3.11.
+        StatusError: the library was built without graph dumps.
+    """
+    chosen = [choice("modes", mode, DUMP_MODES) for mode in modes]
+    bits = 0
+    for mode in chosen:
+        bits |= enum_value("graph_dump_mode_", mode)
+    call(library.newer_function("dnnl_graph_set_dump_mode", "3.11"), bits)
+
+
 # Library and machine --------------------------------------------------------------------------------------------------
 
 

@@ -16,10 +16,10 @@ from .._util.validation import expect
 from ..arrays.ndarrays import owners, strided
 from ..errors import ArgumentError, StateError
 from ..ir.op import Array
-from ..native.library import Handle, address, address_of, call, create, ffi, lib, read
+from ..native.library import Handle, address, address_of, call, create, ffi, lib, newer_function, read
 from ..opset.dtypes import DataType
 from .engine import Engine, engine_at, engine_or_default
-from .logical_tensor import LogicalTensor
+from .logical_tensor import HOST_SCALAR, LogicalTensor
 
 PACKED = frozenset([DataType.s4, DataType.u4, DataType.f4_e2m1])  # two elements in a byte
 _lock = new_rlock()  # guards the arrays and executions of all tensors
@@ -71,7 +71,7 @@ class Tensor(Handle):
             type or layout.
     """
 
-    __slots__ = ("_executions", "_held", "_library_address", "_logical_tensor", "_nbytes")
+    __slots__ = ("_engine", "_executions", "_held", "_library_address", "_logical_tensor", "_nbytes")
 
     @once("_ptr")
     def __init__(self, logical_tensor: LogicalTensor, data: Array, engine: Engine | None = None) -> None:
@@ -85,8 +85,14 @@ class Tensor(Handle):
         self._held = self._checked(data)
         self._library_address: int | None = self._held.place  # as the library has it; None while it changes
         place = ffi.cast("void *", self._library_address)
-        make = lib.dnnl_graph_tensor_create
-        pointer = create(make, "dnnl_graph_tensor_t", logical_tensor._struct, owner._ptr, place)
+        self._engine = owner
+        if logical_tensor.property == HOST_SCALAR:
+            made = ffi.new("dnnl_graph_tensor_t *")
+            call(newer_function("dnnl_graph_tensor_create_scalar", "3.9"), made, logical_tensor._struct, place)
+            pointer = made[0]
+        else:
+            make = lib.dnnl_graph_tensor_create
+            pointer = create(make, "dnnl_graph_tensor_t", logical_tensor._struct, owner._ptr, place)
         super().__init__(pointer, lib.dnnl_graph_tensor_destroy, owner)
 
     def _checked(self, data: Array) -> _Held:
@@ -111,6 +117,14 @@ class Tensor(Handle):
     def logical_tensor(self) -> LogicalTensor:
         """Metadata of the data."""
         return self._logical_tensor
+
+    def query_logical_tensor(self) -> LogicalTensor:
+        """The metadata of the data as the library has it.
+
+        Raises:
+            UnsupportedError: the library is older than 3.6.
+        """
+        return LogicalTensor._filled(newer_function("dnnl_graph_tensor_get_logical_tensor", "3.6"), self._ptr)
 
     @property
     def data(self) -> Array:
@@ -143,7 +157,9 @@ class Tensor(Handle):
 
     @property
     def engine(self) -> Engine:
-        """The engine of the tensor, as the library has it."""
+        """The engine of the tensor, as the library has it; of a host scalar, the engine that was given."""
+        if self._logical_tensor.property == HOST_SCALAR:
+            return self._engine
         return engine_at(read(lib.dnnl_graph_tensor_get_engine, "dnnl_engine_t", self._ptr))
 
     @property

@@ -182,13 +182,28 @@ def omp_function(name: str) -> Function | None:
     return getattr(_handle, name, None) if RUNTIME == "OpenMP" else None
 
 
-def library_function(name: str) -> Function | None:
-    """A library function that is newer than the extension's headers; None where the loaded library lacks it.
+def newer_function(name: str, since: str) -> Function:
+    """A library function that is newer than the extension's headers. It takes up to 7 numbers and pointers.
 
-    The function takes an engine kind, and a number or the address of a number.
+    Args:
+        name: of the function.
+        since: the version that brought it, for the message.
+
+    Raises:
+        UnsupportedError: the loaded library lacks the function.
     """
     function = getattr(_handle, name, None)
-    return function and partial(lib.onegraph_call_newer, ctypes.cast(function, ctypes.c_void_p).value)
+    if function is None:
+        loaded = ".".join(map(str, VERSION))
+        raise UnsupportedError(f"{name} needs oneDNN {since}; the loaded library is {loaded}")
+    place = ctypes.cast(function, ctypes.c_void_p).value
+
+    def newer(*arguments: Any) -> int:
+        words = [int(ffi.cast("uintptr_t", argument)) for argument in arguments]
+        return int(lib.onegraph_call_newer(place, ffi.new("uintptr_t[7]", words)))
+
+    newer.__name__ = name
+    return newer
 
 
 os.register_at_fork(

@@ -204,10 +204,12 @@ extern "C" int onegraph_engine_count(dnnl_engine_kind_t kind, size_t *count) {
     });
 }
 
-extern "C" int onegraph_call_newer(uintptr_t function, dnnl_engine_kind_t kind, size_t argument) {
-    const auto newer = reinterpret_cast<dnnl_status_t (*)(dnnl_engine_kind_t, size_t)>(function);
+extern "C" int onegraph_call_newer(uintptr_t function, const uintptr_t *given) {
+    using Word = uintptr_t;
+    const auto newer = reinterpret_cast<dnnl_status_t (*)(Word, Word, Word, Word, Word, Word, Word)>(function);
     const onegraph::Inside inside;
-    return onegraph::guarded([&] { return newer(kind, argument); });
+    return onegraph::guarded(
+            [&] { return newer(given[0], given[1], given[2], given[3], given[4], given[5], given[6]); });
 }
 
 extern "C" void onegraph_lose_threads(void) {
