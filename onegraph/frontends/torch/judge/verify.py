@@ -1,0 +1,236 @@
+"""Judges a module that is compiled with the backend ``onegraph`` by the same module in eager PyTorch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ...._util.exact_types import elements, entries, has_type
+from ...._util.validation import flag, function, integer
+from ....errors import ArgumentError
+from ....judging.contents import GIVEN
+from ....judging.judgement import Finding, Judgement
+from ..options import options_of
+from ..statistics import Region, statistics
+from .arguments import batch_of, resized, variants
+from .calls import Call, Subject, call, fresh, tensors_of
+from .oracle import Arguments, Oracle
+from .state import WRITES
+
+ORACLE = "eager PyTorch in float64"
+LIMITS = ("recompile_limit", "cache_size_limit")  # the names of one setting of PyTorch
+RECOMPILED = 256  # times, before PyTorch would run a module uncompiled
+
+
+def verify(
+    module: object,
+    inputs: object,
+    kwargs: object = None,
+    *,
+    dynamic: bool = False,
+    gradients: bool | None = None,
+    options: object = None,
+    seed: int = 0,
+) -> Judgement:
+    """Judge a module; see :func:`onegraph.torch.verify`."""
+    function("verify: module", module)
+    args = (inputs,) if torch.is_tensor(inputs) else elements(inputs)
+    named = {} if kwargs is None else entries(kwargs)
+    if args is None or named is None:
+        raise ArgumentError("verify: the inputs are a tensor or a tuple, and those by name a dictionary")
+    options_of(options)
+    arguments: Arguments = (tuple(args), dict(named))
+    whole: Any = module
+    judged = whole if has_type(module, torch.nn.Module) else None
+    tensors = [*tensors_of(arguments, "").values(), *([] if judged is None else judged.parameters())]
+    trained = any(one.requires_grad for one in tensors) if gradients is None else flag("verify: gradients", gradients)
+    start = integer("verify: seed", seed, 0, 2**31)
+    if flag("verify: dynamic", dynamic) and batch_of(arguments) is None:
+        raise ArgumentError("verify: dynamic: True; expected a first input with an axis that is not empty")
+    with _alone():
+        return _Judge(whole, judged, options, [False, True] if trained else [False], start).judge(arguments, dynamic)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Compile anew, as often as needed, and keep the state of random numbers."""
+    torch._dynamo.reset()
+    config: Any = torch._dynamo.config
+    limits = {name: RECOMPILED for name in LIMITS if hasattr(config, name)}
+    with torch.random.fork_rng(devices=[]), config.patch(dict([*limits.items()][:1])):
+        try:
+            yield
+        finally:
+            torch._dynamo.reset()
+
+
+@dataclass
+class _Judge:
+    """Collects what is found for one module.
+
+    Attributes:
+        function, module: what is judged, and the same if it is a module.
+        options: of the backend.
+        modes: whether gradients are computed, for each mode that is judged.
+    """
+
+    function: Callable[..., Any]
+    module: torch.nn.Module | None
+    options: object
+    modes: Sequence[bool]
+    seed: int
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    contents: list[str] = field(default_factory=list)
+    compared: int = 0
+    random: bool = False
+
+    def judge(self, arguments: Arguments, dynamic: bool) -> Judgement:
+        before = len(statistics().regions)
+        self._expect_a_run(arguments)
+        self.random = self._draws(arguments)
+        if self.random:
+            self.notes.append("the module draws random numbers: judged by eager PyTorch in its own data types")
+        self._numbers(arguments, dynamic)
+        self._results_of_their_own(arguments)
+        if self.module is not None and any(True for _ in self.module.parameters()):
+            self._state(arguments)
+        ran = self._ran(statistics().regions[before:])
+        return Judgement(
+            ORACLE, tuple(self.findings), self.compared if ran else 0, tuple(self.contents), tuple(self.notes)
+        )
+
+    def _expect_a_run(self, arguments: Arguments) -> None:
+        """Raise the error of the eager module for the inputs that are given."""
+        peer = call(self._eager(), arguments, gradients=False, seed=self.seed)
+        if peer.error is not None:
+            raise ArgumentError(f"verify: eager PyTorch fails with these inputs: {_shown(peer.error)}")
+
+    def _ran(self, regions: Sequence[Region]) -> bool:
+        """Whether any op ran here; notes what PyTorch ran."""
+        left = sorted({one.op for region in regions for one in region.left})
+        if left:
+            self.notes.append(f"PyTorch runs {', '.join(left)}")
+        if not any(region.taken for region in regions):
+            self.notes.append("onegraph runs no op of the module: PyTorch was compared with itself")
+            return False
+        return True
+
+    def _eager(self) -> Subject:
+        module = None if self.module is None else copy.deepcopy(self.module)
+        return Subject(self.function if module is None else module, module)
+
+    def _compiled(self, eager: Subject, backend: str = "onegraph") -> Subject:
+        """The compiled form of an eager module, which has the same parameters."""
+        torch._dynamo.reset()
+        more: Any = {"options": self.options} if backend == "onegraph" and self.options is not None else {}
+        return Subject(torch.compile(eager.function, backend=backend, **more), eager.module)
+
+    def _draws(self, arguments: Arguments) -> bool:
+        """Whether results depend on random numbers."""
+        first, second = (call(self._eager(), arguments, gradients=False, seed=self.seed + place) for place in (0, 1))
+        pairs = zip(first.results.values(), second.results.values(), strict=False)
+        return any(not torch.equal(one.nan_to_num(), other.nan_to_num()) for one, other in pairs if one.shape == other.shape)  # fmt: skip
+
+    def _numbers(self, arguments: Arguments, dynamic: bool) -> None:
+        eager, compiled = (self._eager() for _ in range(2))
+        compiled = self._compiled(compiled)
+        oracle = Oracle(eager, random=self.random, seed=self.seed)
+        for label, sized in self._sizes(arguments, dynamic):
+            for gradients in self.modes:
+                run = ("training" if gradients else "inference") + label
+                for contents, made in variants(sized, self.seed):
+                    self._compare(oracle, compiled, made, gradients, run, contents)
+
+    def _sizes(self, arguments: Arguments, dynamic: bool) -> list[tuple[str, Arguments]]:
+        batch = batch_of(arguments)
+        if not dynamic or batch is None:
+            return [("", arguments)]
+        other = batch - 1 if batch > 2 else batch + 1
+        return [(f", batch of {size}", resized(arguments, size)) for size in (batch, other)]
+
+    def _compare(self, oracle: Oracle, compiled: Subject, made: Arguments, gradients: bool, run: str, contents: str, peer: Call | None = None) -> None:  # fmt: skip
+        """Call both, and collect what differs; ``peer`` is the call of the eager module, if it was made before."""
+        if peer is None:
+            peer = call(oracle.eager, made, gradients=gradients, seed=self.seed)
+        if peer.error is not None:
+            self.notes.append(f"{run}, {contents}: eager PyTorch fails, so not judged: {_shown(peer.error)}")
+            return
+        if contents not in self.contents:
+            self.contents.append(contents)
+        given = call(compiled, made, gradients=gradients, seed=self.seed)
+        if given.error is not None:
+            self.findings.append(Finding("the call", run, contents, "error", _shown(given.error), "results"))
+            return
+        self.compared += len(peer.results) + len(peer.gradients)
+        self.findings += oracle.judge(given, made, peer, gradients=gradients, run=run, contents=contents)
+        if contents == GIVEN:
+            self.findings += self._relations(given, peer, oracle.eager, made, gradients, run)
+
+    def _relations(self, given: Call, peer: Call, eager: Subject, made: Arguments, gradients: bool, run: str) -> list[Finding]:  # fmt: skip
+        """Where results share memory or require gradients otherwise than in eager PyTorch and its own compiler."""
+        pairs, names = given.memory ^ peer.memory, given.requires_grad ^ peer.requires_grad
+        if pairs or names:
+            traced = call(self._compiled(eager, "aot_eager"), made, gradients=gradients, seed=self.seed)
+            if traced.error is None:
+                pairs, names = pairs & (given.memory ^ traced.memory), names & (given.requires_grad ^ traced.requires_grad)  # fmt: skip
+        found = []
+        for one, other in sorted(pairs):
+            words = [f"{'shared with' if (one, other) in side.memory else 'apart from'} {other}" for side in (given, peer)]  # fmt: skip
+            found.append(Finding(one, run, GIVEN, "memory", *words))
+        for name in sorted(names):
+            found.append(Finding(name, run, GIVEN, "requires_grad", *(str(name in side.requires_grad) for side in (given, peer))))  # fmt: skip
+        return found
+
+    def _results_of_their_own(self, arguments: Arguments) -> None:
+        """Write to the results of a call, which must not change those of the next call."""
+        for gradients in self.modes:
+            eager, subject = self._eager(), self._eager()
+            compiled = self._compiled(subject)
+            peer = call(eager, arguments, gradients=gradients, seed=self.seed)
+            oracle = Oracle(eager, random=self.random, seed=self.seed)
+            run = "training" if gradients else "inference"
+            if peer.error is None and call(compiled, arguments, gradients=gradients, seed=self.seed).error is None:
+                self._write_results(compiled, arguments, peer, gradients)
+                self._compare(oracle, compiled, arguments, gradients, run, "after writes to the results", peer)
+
+    def _write_results(self, compiled: Subject, arguments: Arguments, peer: Call, gradients: bool) -> None:
+        args, kwargs = fresh(arguments, gradients=gradients)
+        bound = {name for pair in peer.memory for name in pair if any(not one.startswith("output") for one in pair)}
+        with torch.set_grad_enabled(gradients):
+            torch.manual_seed(self.seed)
+            outputs = tensors_of(compiled.function(*args, **kwargs), "output")
+        with torch.no_grad():
+            for name, tensor in outputs.items():
+                if name not in bound and tensor.layout is torch.strided:
+                    tensor.detach().add_(1) if tensor.dtype is not torch.bool else tensor.logical_not_()
+
+    def _state(self, arguments: Arguments) -> None:
+        """Write and replace parameters between calls, in each way that programs do."""
+        for what, write in WRITES.items():
+            for gradients in self.modes:
+                eager = self._eager()
+                compiled = self._compiled(eager)
+                if call(compiled, arguments, gradients=gradients, seed=self.seed).error is not None:
+                    continue
+                assert eager.module is not None
+                run = "training" if gradients else "inference"
+                try:
+                    for _ in write(eager.module, torch.Generator().manual_seed(self.seed)):
+                        oracle = Oracle(eager, random=self.random, seed=self.seed)
+                        self._compare(oracle, compiled, arguments, gradients, run, what)
+                except (RuntimeError, TypeError, ValueError) as error:  # tied or parametrized weights refuse it
+                    self.notes.append(f"{what}: not tried: {_shown(error)}")
+
+
+def _shown(error: Exception) -> str:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
+
+
+__all__ = ["verify"]
