@@ -81,6 +81,10 @@ class Source:
                 raise FormatError(f"{self.name}: {error.where}", error.given, error.expected) from None
         return self.rewritten(cut_at_wildcards(graph) if cut else graph)
 
+    def is_onnx(self) -> bool:
+        """Whether the file is a model of ONNX."""
+        return ONNX.match(self._beginning()) is not None
+
     def _beginning(self) -> bytes:
         """The first bytes of a file; none of what cannot be read, which the reader of graphs reports."""
         if not os.path.isfile(self.path):  # opening a pipe would wait

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from math import isnan, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..opset.shapes import counted
-from .graph_source import Source
+from ..opset.shapes import counted, known, known_dims
+from .graph_source import Source, onnx_files
 from .options import Compiling, InputData, compiling, data, graph_file, json_option
 from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
+    from ..judging.judgement import Judgement
     from ..testing.tolerance import Comparison
     from ..tools.changed_ops import Unnoticed
     from ..tools.verify import Verification
 
 SHOWN = 12  # ops
+NOT_PROVEN = 3  # exit status
+SHAPES = frozenset(["in_shapes", "mb"])  # options that do not change what a model computes
 
 
 @click.command()
@@ -27,42 +30,90 @@ SHOWN = 12  # ops
 @compiling
 @json_option
 def command(source: Source, data: InputData, compiling: Compiling, as_json: bool) -> int:
-    """Run the graph in FILE on the library and in numpy, and compare the results. - is standard input.
+    """Compare the results of FILE with those of an oracle. - is standard input.
 
-    Results may differ by the effect of rounding, which is measured by a run of the reference with a rounding error in
-    every tensor. If a result differs by more, bisection finds the first wrong tensor of the graph, the op that wrote it
-    and the ops that were fused with that op. Inputs that FILE marks as constant are constant here too. Variables have
-    their first contents, and their next values are compared too.
+    A model of ONNX is judged by ONNX Runtime, which runs the original file: with two sizes of open dims, with large and
+    tiny numbers, zeros, NaN, infinities, equal rows and rows near zero, and with the same inputs again. Without ONNX
+    Runtime, or with options that rewrite more than shapes, only the graph that the file was imported as is compared.
+
+    A graph is compared with the numpy reference. Results may differ by the effect of rounding, which is measured by a
+    run of the reference with a rounding error in every tensor. If a result differs by more, bisection finds the first
+    wrong tensor of the graph, the op that wrote it and the ops that were fused with that op. Inputs that FILE marks as
+    constant are constant here too. Variables have their first contents, and their next values are compared too.
 
     Random inputs are scaled so that results stay finite and in range. If the results agree, each op is changed in the
     reference: an attribute, the order of its inputs, or an operand by 10 %. A change that the comparison would not
     notice makes the result "not proven", and so does an output with too few finite elements.
 
-    Exit status 1 if a result differs or is not proven.
+    Exit status 0 if the results are right; 1 if one differs; 3 if all agree, and a graph is not proven.
     """
+    judgement = _judged(source, data, compiling)
     graph = source.load_to_run()
+    if judgement is not None and any(not known(tensor.shape) for tensor in graph.inputs.values()):
+        return _end(judgement, None, as_json)
     with progress("verify") as tell:
         inputs = data.read(graph, tell, calibrated=True)
         from ..tools.verify import verify  # last, because it needs the library
 
         found = verify(graph, inputs, **compiling._asdict(), progress=lambda what, done, total: tell(done, total, what))
     data.write(found.results)
+    return _end(judgement, found, as_json)
+
+
+def _judged(source: Source, data: InputData, compiling: Compiling) -> Judgement | None:
+    """The judgement of a model of ONNX; None for other files, and for models that options rewrite."""
+    if source.path == "-" or not source.is_onnx() or not SHAPES.issuperset(source.rewrites):
+        return None
+    onnx_files(source.name)
+    from ..tools.verify_model import verify_model
+
+    graph = source.load()
+    shapes = {name: known_dims(tensor.shape) for name, tensor in graph.inputs.items() if known(tensor.shape)}
+    inputs = None if data.inputs is None else data.read(graph)
+    return verify_model(source.path, inputs=inputs, shapes=shapes, seed=data.seed, **compiling._asdict())
+
+
+def _end(judgement: Judgement | None, found: Verification | None, as_json: bool) -> int:
+    """Print what was found, and return the exit status."""
     if as_json:
-        emit(
-            {
-                "agrees": found.agrees,
-                "proven": found.proven,
-                "outputs": [asdict(output) for output in found.outputs],
-                "first": None if found.first is None else asdict(found.first),
-                "unnoticed": [asdict(one) for one in found.unnoticed],
-                "changed": found.changed,
-                "provable": found.provable,
-                "report": found.report.to_dict(),
-            }
-        )
+        emit({**({} if found is None else _facts(found)), **({} if judgement is None else _model(judgement))})
     else:
-        _show(found)
-    return int(not found.proven)
+        if judgement is not None:
+            print_rich(f"model: {judgement}")
+        if found is not None:
+            if judgement is not None:
+                print_rich("")
+            _show(found)
+    if (judgement is not None and judgement.findings) or (found is not None and not found.agrees):
+        return 1
+    right = judgement is not None and judgement.judged
+    return 0 if right or (found is not None and found.proven) else NOT_PROVEN
+
+
+def _model(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "model": {
+            "right": bool(judgement),
+            "oracle": judgement.oracle,
+            "compared": judgement.compared,
+            "contents": list(judgement.contents),
+            "findings": [asdict(one) for one in judgement.findings],
+            "notes": list(judgement.notes),
+        }
+    }
+
+
+def _facts(found: Verification) -> dict[str, Any]:
+    return {
+        "agrees": found.agrees,
+        "proven": found.proven,
+        "outputs": [asdict(output) for output in found.outputs],
+        "first": None if found.first is None else asdict(found.first),
+        "unnoticed": [asdict(one) for one in found.unnoticed],
+        "changed": found.changed,
+        "provable": found.provable,
+        "report": found.report.to_dict(),
+    }
 
 
 def _show(found: Verification) -> None:
@@ -92,15 +143,14 @@ def _show(found: Verification) -> None:
         texts.append("no beginning of the graph is wrong by itself: the difference comes and goes")
     else:
         texts.append(_proof(found))
-    rows = [_row(one, found.proven or not found.agrees) for one in found.outputs]
+    rows = [_row(one) for one in found.outputs]
     print_rich(table(columns, rows), *texts)
 
 
-def _row(one: Comparison, proven: bool = True) -> list[str]:
+def _row(one: Comparison) -> list[str]:
     size = prod(one.shape)
     share = f"in {one.wrong} of {size}" if one.wrong else "on average"
-    agreed = "agrees" if proven else "not proven"
-    agreed = agreed if one.is_proof else "not proven: too few elements are finite numbers"
+    agreed = "agrees" if one.is_proof else "not proven: too few elements are finite numbers"
     verdict = agreed if one.agrees else f"differs {share}, most at {list(one.where)}"
     compared = f"{100 * one.compared // size if size else 100} %"
     return [one.name, one.dtype, dims(one.shape), compared, f"{one.max_error:.3g}", f"{one.limit:.3g}", verdict]
@@ -110,12 +160,12 @@ def _proof(found: Verification) -> str:
     """What the comparison would notice."""
     of = "" if found.changed == found.provable else f" of {found.provable}, chosen at random"
     if not found.computed:
-        return "not proven: the library computes nothing"
+        return "agrees, but is not proven: the library computes nothing"
     if not found.unnoticed:
         return f"a change of any op would be noticed: tried with {counted(found.changed, 'op')}{of}"
     return "\n".join(
         [
-            f"not proven: changes of {counted(len(found.unnoticed), 'op')} would not be noticed; "
+            f"agrees, but is not proven: changes of {counted(len(found.unnoticed), 'op')} would not be noticed; "
             f"tried with {counted(found.changed, 'op')}{of}",
             *(f"  {one.op}: {_reason(one)}" for one in found.unnoticed[:SHOWN]),
             *(["  ..."] if len(found.unnoticed) > SHOWN else []),

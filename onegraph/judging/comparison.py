@@ -49,10 +49,11 @@ class Rounding:
 
 ROUNDINGS = {
     "float64": Rounding(2.0**-53, 1.7976931348623157e308, 1e-9, 1e-9, 1e-12, 4, 4, 8, 8),
-    "float32": Rounding(2.0**-24, 3.4028234663852886e38, 2e-5, 1e-5, 2.0**-18, 4, 4, 8, 8),
-    "bfloat16": Rounding(2.0**-8, 3.3895313892515355e38, 2.0**-7, 2.0**-9, 2.0**-18, 3, 1.5, 2, 1),
-    "float16": Rounding(2.0**-11, 65504.0, 2.0**-10, 2.0**-12, 2.0**-18, 3, 1.5, 2, 1),
+    "float32": Rounding(2.0**-24, 3.4028234663852886e38, 2e-5, 1e-5, 2.0**-19, 4, 4, 8, 8),
+    "bfloat16": Rounding(2.0**-8, 3.3895313892515355e38, 2.0**-7, 2.0**-9, 2.0**-19, 3, 1.25, 2, 0.25),
+    "float16": Rounding(2.0**-11, 65504.0, 2.0**-10, 2.0**-12, 2.0**-19, 3, 1.25, 2, 0.25),
 }
+MANY = 64  # elements, whose mean error tells something
 SHORTEST = 16  # elements of a row; in fewer, terms of a sum may happen to cancel without an error of the peer
 NEAR_MOST = 0.9  # from this share of the largest number on, rounding decides about an infinity
 
@@ -157,7 +158,7 @@ def _units(
 ) -> Floats:
     """The error of each element in units of the allowed one of its row, and of the mean error where that is larger."""
     count, length = rows_of(got.shape)
-    if length < SHORTEST:
+    if length < SHORTEST or loose > 1:
         count, length = 1, got.size
     inside = np.isfinite(got) & np.isfinite(exact) & (np.abs(exact) < NEAR_MOST * rounding.most)
 
@@ -174,6 +175,6 @@ def _units(
         units = error / most[:, None]
         usual = r.peer_mean * own.mean() + r.disturbed_mean * moved.mean() + loose * r.usual * size.mean() + r.absolute
         mean = error.mean() / usual
-    if mean > 1:
+    if mean > 1 and got.size >= MANY:
         units = np.where(error == error.max(), np.maximum(units, mean), units)
     return units.reshape(got.shape)

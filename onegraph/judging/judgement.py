@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._util.records import record
 from ..opset.shapes import counted
 
-SHOWN = 12  # findings
+SHOWN = 12  # results
 
 
 @record(frozen=True)
@@ -65,8 +65,8 @@ class Judgement:
 
     @property
     def judged(self) -> bool:
-        """Whether anything was compared with the oracle."""
-        return self.compared > 0
+        """Whether anything that this package computes was compared with the oracle."""
+        return self.compared > 0 or bool(self.findings)
 
     def __str__(self) -> str:
         tried = f"{counted(self.compared, 'result')} compared with {self.oracle}"
@@ -76,9 +76,19 @@ class Judgement:
             head = f"wrong: {counted(len(self.findings), 'finding')}; {tried}"
         else:
             head = f"right: {tried}"
-        lines = [head, *(f"  {one}" for one in self.findings[:SHOWN])]
-        if len(self.findings) > SHOWN:
-            lines.append(f"  and {len(self.findings) - SHOWN} more, in .findings")
+        groups: dict[tuple[str, str, str], list[Finding]] = {}
+        for one in self.findings:
+            groups.setdefault((one.name, one.run, one.problem), []).append(one)
+        lines = [head, *(_shown(group) for group in [*groups.values()][:SHOWN])]
+        if len(groups) > SHOWN:
+            lines.append(f"  and {len(groups) - SHOWN} more results, in .findings")
         if self.contents:
             lines.append(f"inputs: {', '.join(self.contents)}")
         return "\n".join([*lines, *(f"note: {one}" for one in self.notes)])
+
+
+def _shown(group: list[Finding]) -> str:
+    """The first of several findings about one result, and the contents of the others."""
+    others = [one.contents for one in group[1:] if one.contents != group[0].contents]
+    also = f"; also with {', '.join(dict.fromkeys(others))}" if others else ""
+    return f"  {group[0]}{also}"

@@ -17,6 +17,8 @@ from ..testing.tolerance import INEXACT, ROUNDED_TWICE, Comparison, compare, dis
 
 Progress = Callable[[str, int, int], None]
 ROUNDING = frozenset({"Quantize", "DynamicQuantize", "TypeCast"})  # to integers, in every edition
+# Ops that round nothing, and whose gradients ask whether a result lies exactly at an end.
+PLATEAUS = frozenset({"ReLU", "Clamp"})
 
 
 @record(frozen=True)
@@ -102,7 +104,7 @@ class Oracle:
                 near = disturbed(near, tensor.dtype, rng, rounded=False)
             right = narrow(wide, tensor.dtype)
             noisy = right if near is wide else narrow(near, tensor.dtype)
-            if tensor.id in last:
+            if tensor.id in last and base_of(schema_of(op)).kind not in PLATEAUS:
                 noisy = disturbed(noisy, precision, rng, rounded=rounded, terms=terms)
             kept = (wide, near) if tensor.id in wanted else (right, right)
             values[tensor.id] = Expected(right, noisy, *kept, rounded)

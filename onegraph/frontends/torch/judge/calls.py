@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,21 +84,37 @@ def fresh(arguments: Any, *, gradients: bool) -> Any:
     return mapped(arguments, copied)
 
 
-def call(subject: Subject, arguments: tuple[Sequence[Any], Mapping[str, Any]], *, gradients: bool, seed: int) -> Call:
-    """Call, with gradients of all parameters and inputs if asked, on copies of the arguments and of the buffers."""
+def call(
+    subject: Subject,
+    arguments: tuple[Sequence[Any], Mapping[str, Any]],
+    *,
+    gradients: bool,
+    seed: int,
+    within: AbstractContextManager[Any] | None = None,
+) -> Call:
+    """Call, with gradients of all parameters and inputs if asked, on copies of the arguments and of the buffers.
+
+    Args:
+        subject: what is called.
+        arguments: its arguments.
+        gradients: whether gradients are computed.
+        seed: of the random numbers that the module draws, and of the gradients of its outputs.
+        within: a context around the computation.
+    """
     found = Call()
     args, kwargs = given = fresh(arguments, gradients=gradients)
     before = mapped(given, lambda tensor: tensor.detach().clone())
+    inputs = tensors_of(given, "input")
     with kept_buffers(subject.module), torch.set_grad_enabled(gradients):
         torch.manual_seed(seed)
         try:
-            outputs = tensors_of(subject.function(*args, **kwargs), "output")
-            found.results.update({name: tensor.detach().clone() for name, tensor in outputs.items()})
-            found.requires_grad = frozenset(name for name, tensor in outputs.items() if tensor.requires_grad)
-            inputs = tensors_of(given, "input")
-            found.memory = _shared(outputs, {**inputs, **subject.state()})
-            if gradients:
-                found.gradients = _gradients(subject, inputs, outputs, seed)
+            with within or nullcontext():
+                outputs = tensors_of(subject.function(*args, **kwargs), "output")
+                found.results.update({name: tensor.detach().clone() for name, tensor in outputs.items()})
+                found.requires_grad = frozenset(name for name, tensor in outputs.items() if tensor.requires_grad)
+                found.memory = _shared(outputs, {**inputs, **subject.state()})
+                if gradients:
+                    found.gradients = _gradients(subject, inputs, outputs, seed)
         except Exception as error:  # whatever a module raises is a result, too
             found.error = error
             return found

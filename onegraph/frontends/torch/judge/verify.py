@@ -18,7 +18,7 @@ from ....judging.judgement import Finding, Judgement
 from ..options import options_of
 from ..statistics import Region, statistics
 from .arguments import batch_of, resized, variants
-from .calls import Call, Subject, call, fresh, tensors_of
+from .calls import Call, Subject, call, fresh, kept_buffers, tensors_of
 from .oracle import Arguments, Oracle
 from .state import WRITES
 
@@ -100,10 +100,8 @@ class _Judge:
         self._results_of_their_own(arguments)
         if self.module is not None and any(True for _ in self.module.parameters()):
             self._state(arguments)
-        ran = self._ran(statistics().regions[before:])
-        return Judgement(
-            ORACLE, tuple(self.findings), self.compared if ran else 0, tuple(self.contents), tuple(self.notes)
-        )
+        self._note_what_ran(statistics().regions[before:])
+        return Judgement(ORACLE, tuple(self.findings), self.compared, tuple(self.contents), tuple(self.notes))
 
     def _expect_a_run(self, arguments: Arguments) -> None:
         """Raise the error of the eager module for the inputs that are given."""
@@ -111,15 +109,18 @@ class _Judge:
         if peer.error is not None:
             raise ArgumentError(f"verify: eager PyTorch fails with these inputs: {_shown(peer.error)}")
 
-    def _ran(self, regions: Sequence[Region]) -> bool:
-        """Whether any op ran here; notes what PyTorch ran."""
+    def _note_what_ran(self, regions: Sequence[Region]) -> None:
+        """Note what PyTorch ran; where it ran everything, nothing was judged."""
         left = sorted({one.op for region in regions for one in region.left})
         if left:
             self.notes.append(f"PyTorch runs {', '.join(left)}")
-        if not any(region.taken for region in regions):
-            self.notes.append("onegraph runs no op of the module: PyTorch was compared with itself")
-            return False
-        return True
+        taken = {region.kind != "inference" for region in regions if region.taken}
+        for mode in self.modes:
+            if mode not in taken:
+                name = "training" if mode else "inference"
+                self.notes.append(f"{name}: onegraph runs no op, so that PyTorch was compared with itself")
+        if not taken:
+            self.compared = 0
 
     def _eager(self) -> Subject:
         module = None if self.module is None else copy.deepcopy(self.module)
@@ -164,13 +165,13 @@ class _Judge:
         if contents not in self.contents:
             self.contents.append(contents)
         given = call(compiled, made, gradients=gradients, seed=self.seed)
+        if contents == GIVEN and (given.results or given.error is None):
+            self.findings += self._relations(given, peer, oracle.eager, made, gradients, run)
         if given.error is not None:
             self.findings.append(Finding("the call", run, contents, "error", _shown(given.error), "results"))
             return
         self.compared += len(peer.results) + len(peer.gradients)
         self.findings += oracle.judge(given, made, peer, gradients=gradients, run=run, contents=contents)
-        if contents == GIVEN:
-            self.findings += self._relations(given, peer, oracle.eager, made, gradients, run)
 
     def _relations(self, given: Call, peer: Call, eager: Subject, made: Arguments, gradients: bool, run: str) -> list[Finding]:  # fmt: skip
         """Where results share memory or require gradients otherwise than in eager PyTorch and its own compiler."""
@@ -202,7 +203,7 @@ class _Judge:
     def _write_results(self, compiled: Subject, arguments: Arguments, peer: Call, gradients: bool) -> None:
         args, kwargs = fresh(arguments, gradients=gradients)
         bound = {name for pair in peer.memory for name in pair if any(not one.startswith("output") for one in pair)}
-        with torch.set_grad_enabled(gradients):
+        with kept_buffers(compiled.module), torch.set_grad_enabled(gradients):
             torch.manual_seed(self.seed)
             outputs = tensors_of(compiled.function(*args, **kwargs), "output")
         with torch.no_grad():
@@ -211,21 +212,32 @@ class _Judge:
                     tensor.detach().add_(1) if tensor.dtype is not torch.bool else tensor.logical_not_()
 
     def _state(self, arguments: Arguments) -> None:
-        """Write and replace parameters between calls, in each way that programs do."""
-        for what, write in WRITES.items():
-            for gradients in self.modes:
-                eager = self._eager()
-                compiled = self._compiled(eager)
-                if call(compiled, arguments, gradients=gradients, seed=self.seed).error is not None:
-                    continue
-                assert eager.module is not None
-                run = "training" if gradients else "inference"
-                try:
-                    for _ in write(eager.module, torch.Generator().manual_seed(self.seed)):
-                        oracle = Oracle(eager, random=self.random, seed=self.seed)
-                        self._compare(oracle, compiled, arguments, gradients, run, what)
-                except (RuntimeError, TypeError, ValueError) as error:  # tied or parametrized weights refuse it
-                    self.notes.append(f"{what}: not tried: {_shown(error)}")
+        """Write and replace parameters between calls, in each way that programs do.
+
+        In inference each way gets a module of its own, because the backend learns from writes. A training graph reads
+        the parameters as inputs, so that one module is enough.
+        """
+        for gradients in self.modes:
+            shared = self._subjects()
+            for what in WRITES:
+                eager, compiled = shared if gradients else self._subjects()
+                if call(compiled, arguments, gradients=gradients, seed=self.seed).error is None:
+                    self._write(what, eager, compiled, arguments, gradients)
+
+    def _subjects(self) -> tuple[Subject, Subject]:
+        """A copy of the module, and its compiled form."""
+        eager = self._eager()
+        return eager, self._compiled(eager)
+
+    def _write(self, what: str, eager: Subject, compiled: Subject, arguments: Arguments, gradients: bool) -> None:
+        assert eager.module is not None
+        run = "training" if gradients else "inference"
+        try:
+            for _ in WRITES[what](eager.module, torch.Generator().manual_seed(self.seed)):
+                oracle = Oracle(eager, random=self.random, seed=self.seed)
+                self._compare(oracle, compiled, arguments, gradients, run, what)
+        except (RuntimeError, TypeError, ValueError) as error:  # tied or parametrized weights refuse it
+            self.notes.append(f"{what}: not tried: {_shown(error)}")
 
 
 def _shown(error: Exception) -> str:
