@@ -108,12 +108,21 @@ def compare(
     if wrong.any():
         place = np.unravel_index(int(wrong.argmax()), got.shape)
         wanted = peer[place] if np.isfinite(exact[place]) and not np.isfinite(peer[place]) else exact[place]
-        return found(_problem(got[place], wanted), f"{got[place]:.7g}", f"{wanted:.7g}", _index(place), float("inf"), int(wrong.sum()))  # fmt: skip
+        return found(
+            _problem(got[place], wanted),
+            f"{got[place]:.7g}",
+            f"{wanted:.7g}",
+            _index(place),
+            float("inf"),
+            int(wrong.sum()),
+        )
     units = _units(got, exact, peer, noise, rounding, loose)
     if units.max() <= 1:
         return None
     place = np.unravel_index(int(units.argmax()), got.shape)
-    return found("numbers", f"{got[place]:.7g}", f"{exact[place]:.7g}", _index(place), float(units.max()), int((units > 1).sum()))  # fmt: skip
+    return found(
+        "numbers", f"{got[place]:.7g}", f"{exact[place]:.7g}", _index(place), float(units.max()), int((units > 1).sum())
+    )
 
 
 def _index(place: Sequence[Any]) -> tuple[int, ...]:
@@ -150,7 +159,8 @@ def _differing_classes(got: Floats, exact: Floats, peer: Floats, noise: Sequence
         wrong &= ours != _classes(one, most)
     with np.errstate(invalid="ignore"):
         edge = (np.abs(exact) > NEAR_MOST * most) & (np.abs(exact) < most / NEAR_MOST) & (ours != 2)
-    return wrong & ~edge
+    found: Mask = wrong & ~edge
+    return found
 
 
 def _units(
@@ -175,6 +185,19 @@ def _units(
         units = error / most[:, None]
         usual = r.peer_mean * own.mean() + r.disturbed_mean * moved.mean() + loose * r.usual * size.mean() + r.absolute
         mean = error.mean() / usual
+        if len(np.unique(exact[inside])) >= MANY:
+            mean = max(
+                mean, _bias(rows(got - exact), rows(np.where(np.isfinite(peer), peer - exact, 0.0)), size, r, loose)
+            )
     if mean > 1 and got.size >= MANY:
         units = np.where(error == error.max(), np.maximum(units, mean), units)
-    return units.reshape(got.shape)
+    found: Floats = units.reshape(got.shape)
+    return found
+
+
+def _bias(error: Floats, own: Floats, size: Floats, rounding: Rounding, loose: float) -> float:
+    """The error that all elements have in common, in units of the allowed one; rounding moves numbers both ways."""
+    allowed = (
+        2 * abs(own.mean()) + np.abs(own).mean() / 4 + loose * max(rounding.usual, rounding.unit / 2) * size.mean()
+    )
+    return float(abs(error.mean()) / (allowed + rounding.absolute))

@@ -4,8 +4,8 @@ The reference computes in float64. The library computes in f32, rounds where it 
 between them. A result is compared with the reference before its last rounding: the nearest number of the data type has
 no error, and the error of another number is what it is farther away. The effect of all earlier rounding is measured: a
 second, disturbed run of the reference changes every value by about one rounding. A result may have the error of an f32
-sum, plus four times the error of the disturbed run, in the maximum, in the mean and in the median. So steep ops, cancellation, long
-chains, 8-bit floats and int8 need no special rules.
+sum, plus four times the error of the disturbed run, in the maximum, in the mean and in the median. So steep ops,
+cancellation, long chains, 8-bit floats and int8 need no special rules.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def borders(array: Array, *, largest: bool) -> Array:
     if array.dtype.kind not in "iub" or not array.size:
         return array
     if array.dtype.kind != "b" and array.dtype.itemsize == 1:
-        limits = np.iinfo(array.dtype)
+        limits = np.iinfo(array.dtype.name)
         return np.full_like(array, limits.max if largest else limits.min)
     return np.full_like(array, array.max() if largest else array.min())
 

@@ -111,9 +111,9 @@ class ModelOracle:
             if rounding is None:
                 found[name] = array
                 continue
-            wide = array.astype(np.float64) if self._wide is not None else array
             unit = max(rounding.unit, STEPS if self.rounds else 0.0, 2.0**-23)
-            found[name] = (wide * (1 + unit * rng.uniform(-1, 1, array.shape))).astype(wide.dtype)
+            moved = array.astype(np.float64) * (1 + unit * rng.uniform(-1, 1, array.shape))
+            found[name] = moved if self._wide is not None else moved.astype(array.dtype)
         return found
 
 

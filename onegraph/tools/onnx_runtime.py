@@ -43,12 +43,13 @@ class Runtime:
     def run(self, model: Path, inputs: Mapping[str, Array]) -> Ran:
         """Run a model, whose file is read at the first call."""
         given, made = self._folder / "given.npz", self._folder / "made.npz"
-        np.savez(given, **{f"_{name}": array for name, array in inputs.items()})
+        stored: dict[str, Any] = {f"_{name}": array for name, array in inputs.items()}
+        np.savez(given, **stored)
         done = self._worker.run({"model": str(model), "given": str(given), "made": str(made)}, TIME_LIMIT)
         if done.outcome != "done":
             return Ran((), f"{done.outcome}: {done.detail}" if done.outcome != "error" else done.detail)
-        with np.load(made) as stored:
-            return Ran(tuple([stored[f"_{place}"] for place in range(len(stored.files))]))
+        with np.load(made) as results:
+            return Ran(tuple([results[f"_{place}"] for place in range(len(results.files))]))
 
     def close(self) -> None:
         """End the process."""
@@ -68,7 +69,7 @@ def runtime() -> Iterator[tuple[Runtime, Path]]:
 
 def main() -> None:
     """Run the tasks on standard input."""
-    import onnxruntime
+    import onnxruntime  # type: ignore[import-untyped]
 
     onnxruntime.set_default_logger_severity(4)
     sessions: dict[str, Any] = {}
@@ -81,7 +82,8 @@ def main() -> None:
             with np.load(task["given"]) as given:
                 inputs = {name[1:]: given[name] for name in given.files}
             results = sessions[task["model"]].run(None, inputs)
-            np.savez(task["made"], **{f"_{place}": np.asarray(one) for place, one in enumerate(results)})
+            stored: dict[str, Any] = {f"_{place}": np.asarray(one) for place, one in enumerate(results)}
+            np.savez(task["made"], **stored)
         except Exception as error:  # the errors of ONNX Runtime have no common class
             outcome, detail = "error", str(error).strip().splitlines()[0][:300]
         print(json.dumps({"stage": "run", "done": True, "outcome": outcome, "detail": detail}), flush=True)

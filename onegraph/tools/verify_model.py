@@ -172,9 +172,7 @@ class _Judge:
             return
         for (name, got), wanted in zip(results.items(), answer.results, strict=True):
             self.compared += 1
-            found = compare(
-                got, wanted, got.dtype.name, name=name, run=run, contents=contents, loose=self.oracle.loose
-            )
+            found = compare(got, wanted, got.dtype.name, name=name, run=run, contents=contents, loose=self.oracle.loose)
             if found is not None and found.problem == "NaN" and self._keeps_nan(inputs, name, found):
                 self.notes.append(f"{name} ({run}, {contents}): ONNX Runtime drops the NaN at {list(found.where)}")
             elif found is not None:

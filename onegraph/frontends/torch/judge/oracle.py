@@ -76,7 +76,7 @@ class Oracle:
             label = f"gradient of {name}" if name in peer.gradients else name
             got = given.gradients.get(name) if name in peer.gradients else given.results.get(name)
             if (got is None) != (want is None):
-                words = ["none" if one is None else "a tensor" for one in (got, want)]
+                words = ("a tensor", "none") if want is None else ("none", "a tensor")
                 found.append(Finding(label, run, contents, "missing", *words))
             elif got is not None and want is not None:
                 if got.dtype is not want.dtype:

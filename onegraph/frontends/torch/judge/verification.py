@@ -136,7 +136,7 @@ class _Judge:
         """Whether results depend on random numbers."""
         first, second = (call(self._eager(), arguments, gradients=False, seed=self.seed + place) for place in (0, 1))
         pairs = zip(first.results.values(), second.results.values(), strict=False)
-        return any(not torch.equal(one.nan_to_num(), other.nan_to_num()) for one, other in pairs if one.shape == other.shape)  # fmt: skip
+        return any(not _same(one, other) for one, other in pairs)
 
     def _numbers(self, arguments: Arguments, dynamic: bool) -> None:
         eager, compiled = (self._eager() for _ in range(2))
@@ -155,7 +155,16 @@ class _Judge:
         other = batch - 1 if batch > 2 else batch + 1
         return [(f", batch of {size}", resized(arguments, size)) for size in (batch, other)]
 
-    def _compare(self, oracle: Oracle, compiled: Subject, made: Arguments, gradients: bool, run: str, contents: str, peer: Call | None = None) -> None:  # fmt: skip
+    def _compare(
+        self,
+        oracle: Oracle,
+        compiled: Subject,
+        made: Arguments,
+        gradients: bool,
+        run: str,
+        contents: str,
+        peer: Call | None = None,
+    ) -> None:
         """Call both, and collect what differs; ``peer`` is the call of the eager module, if it was made before."""
         if peer is None:
             peer = call(oracle.eager, made, gradients=gradients, seed=self.seed)
@@ -173,19 +182,24 @@ class _Judge:
         self.compared += len(peer.results) + len(peer.gradients)
         self.findings += oracle.judge(given, made, peer, gradients=gradients, run=run, contents=contents)
 
-    def _relations(self, given: Call, peer: Call, eager: Subject, made: Arguments, gradients: bool, run: str) -> list[Finding]:  # fmt: skip
+    def _relations(
+        self, given: Call, peer: Call, eager: Subject, made: Arguments, gradients: bool, run: str
+    ) -> list[Finding]:
         """Where results share memory or require gradients otherwise than in eager PyTorch and its own compiler."""
         pairs, names = given.memory ^ peer.memory, given.requires_grad ^ peer.requires_grad
         if pairs or names:
             traced = call(self._compiled(eager, "aot_eager"), made, gradients=gradients, seed=self.seed)
             if traced.error is None:
-                pairs, names = pairs & (given.memory ^ traced.memory), names & (given.requires_grad ^ traced.requires_grad)  # fmt: skip
+                pairs &= given.memory ^ traced.memory
+                names &= given.requires_grad ^ traced.requires_grad
         found = []
         for one, other in sorted(pairs):
-            words = [f"{'shared with' if (one, other) in side.memory else 'apart from'} {other}" for side in (given, peer)]  # fmt: skip
+            words = f"shared with {other}", f"apart from {other}"
+            words = words if (one, other) in given.memory else (words[1], words[0])
             found.append(Finding(one, run, GIVEN, "memory", *words))
         for name in sorted(names):
-            found.append(Finding(name, run, GIVEN, "requires_grad", *(str(name in side.requires_grad) for side in (given, peer))))  # fmt: skip
+            required = name in given.requires_grad
+            found.append(Finding(name, run, GIVEN, "requires_grad", str(required), str(not required)))
         return found
 
     def _results_of_their_own(self, arguments: Arguments) -> None:
@@ -238,6 +252,10 @@ class _Judge:
                 self._compare(oracle, compiled, arguments, gradients, run, what)
         except (RuntimeError, TypeError, ValueError) as error:  # tied or parametrized weights refuse it
             self.notes.append(f"{what}: not tried: {_shown(error)}")
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and bool(torch.equal(one.nan_to_num(), other.nan_to_num()))
 
 
 def _shown(error: Exception) -> str:
