@@ -17,7 +17,7 @@ from .rules import COMPOSED, FLAT, rules_of
 from .rules.indexing import zeros_like
 from .rules.movement import joined
 from .rules.table import Found, entry
-from .use import Part, Piece, Product, Scattered, Use, has_gradient, summed_to
+from .use import Part, Piece, Product, Scattered, Use, has_gradient, may_repeat, summed_to, summed_where_open
 
 
 class Reverse:
@@ -33,8 +33,14 @@ class Reverse:
         self._parts: dict[int, list[Part]] = {}
         self._readers: Counter[int] = Counter()  # inputs of ops that were not taken back yet, by id of the tensor
 
-    def give(self, tensor: LogicalTensor | None, gradient: Part | None) -> None:
-        """Add a part of the gradient with respect to a tensor."""
+    def give(self, tensor: LogicalTensor | None, gradient: Part | None, *, repeated: bool = False) -> None:
+        """Add a part of the gradient with respect to a tensor.
+
+        Args:
+            tensor: the tensor.
+            gradient: the part; None for zero.
+            repeated: whether a call may have broadcast the tensor along an axis whose size is unknown before.
+        """
         if tensor is None or gradient is None or tensor.id not in self.active:
             return
         part: Part
@@ -43,7 +49,7 @@ class Reverse:
         elif isinstance(gradient, Product):
             part = gradient
         else:
-            part = fitted(self.emit, gradient, tensor)
+            part = fitted(self.emit, gradient, tensor, repeated)
         self._parts.setdefault(tensor.id, []).append(part)
 
     def gradient(self, tensor: LogicalTensor) -> Value | None:
@@ -111,7 +117,7 @@ class Reverse:
                     part: Any = value[index] if isinstance(value, list) else value
                     if part is not None and not isinstance(part, Piece | Product | Scattered):
                         part = use.in_base_order(part, use.schema.input_port(index).name)
-                    self.give(use.op.inputs[index], part)
+                    self.give(use.op.inputs[index], part, repeated=may_repeat(use, index))
 
     def _take_composed(self, use: Use, gradients: list[Value | None]) -> None:
         """Take the ops of a composition back, which are added behind those of the graph."""
@@ -138,9 +144,11 @@ def active_ports(op: Op, active: Set[int]) -> dict[str, list[int]]:
     return found
 
 
-def fitted(emit: Emitter, gradient: Value, tensor: LogicalTensor) -> Value:
+def fitted(emit: Emitter, gradient: Value, tensor: LogicalTensor, repeated: bool) -> Value:
     """A gradient in the shape and data type of its tensor: summed over the axes along which the tensor was broadcast.
 
-    An unknown dim of the tensor is taken as that of the gradient.
+    Unless ``repeated``, an unknown dim of the tensor is that of the gradient.
     """
+    if repeated:
+        return cast(emit, summed_where_open(emit, gradient, tensor), tensor.dtype)
     return cast(emit, summed_to(emit, gradient, tensor.shape), tensor.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ..opset.schema import Schema
 from ..opset.shapes import known, known_dims, show
 from ..opset.signature import AttrValue, Shape
 
+OTHER_SIZE = 7  # of open dims of other inputs; no size that an attribute or a divisor is likely to ask for
 # The data types of tensors that have gradients.
 FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16, DataType.float64])
 
@@ -172,6 +174,42 @@ def ones_like(emit: Emitter, like: LogicalTensor, number: float = 1) -> Value:
     """A value of the same shape and data type that is the same number everywhere."""
     one = scalar(number, like.dtype)
     return np.broadcast_to(one, known_dims(like.shape)) if known(like.shape) else expand(emit, one, dims_of(emit, like))
+
+
+def may_repeat(use: Use, index: int) -> bool:
+    """Whether an op may broadcast an input along an axis whose size is unknown before a call.
+
+    The op is asked: its shape function is given this input with size 1 along the open axes, and the others with
+    another size. A result that is longer there repeats the input.
+    """
+    types = [None if tensor is None else tensor.type for tensor in use.op.inputs]
+    given = types[index]
+    if given is None or sum(one is not None for one in types) < 2 or (given.shape is not None and known(given.shape)):
+        return False
+    if given.shape is None:
+        return True
+    sizes = [1 if place == index else OTHER_SIZE for place in range(len(types))]
+    tried = [one and replace(one, shape=_filled(one.shape, size)) for one, size in zip(types, sizes, strict=True)]
+    dtypes = [tensor.dtype for tensor in use.op.outputs]
+    call = base_call(use.schema, use.base, use.op.attrs, tried, len(dtypes), dtypes)
+    if any(not finding.note for rule in (*use.base.rules, *use.base.shape_rules) for finding in rule(call)):
+        return False
+    shape = use.base.shape(call)[0]
+    if shape is None:
+        return True
+    pairs = zip(use.call.inputs[index].shape[::-1], shape[::-1], strict=False)  # type: ignore[union-attr, index]
+    return any(dim is None and size != 1 for dim, size in pairs)
+
+
+def _filled(shape: Shape, size: int) -> Shape:
+    return None if shape is None else tuple([size if dim is None else dim for dim in shape])
+
+
+def summed_where_open(emit: Emitter, value: Value, tensor: LogicalTensor) -> Value:
+    """The sum over the axes along which a call has broadcast a tensor of open dims."""
+    dims = () if tensor.shape is None else tuple(-1 if dim is None else dim for dim in tensor.shape)
+    found: Value = emit.op("SumTo", [value, dims_of(emit, tensor)], {"dims": [*dims]})
+    return found
 
 
 def summed_to(emit: Emitter, value: Value, shape: Shape) -> Value:

@@ -15,7 +15,8 @@ from ..builder.graph import AnyGraph, DataGraph
 from ..errors import ArgumentError, shown
 from ..ir.op import Array, LogicalTensor, Op
 from ..ir.tensor_type import as_shape
-from ..opset.editions.registry import HOST
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import DEFAULT, HOST
 from ..opset.editions.registry import edition as edition_named
 from ..opset.shapes import compatible, show
 from ..opset.signature import Shape
@@ -25,6 +26,7 @@ MAX_ELEMENTS = 2**16  # of the results that are computed here
 # Of those of the specification's ops in models, which compute sizes with f32 numbers. Larger ones are shared by the
 # programs of an executable, if the compiler computes them.
 MAX_NUMBERS = 2**8
+NATIVE = frozenset([DataType.f32, DataType.bf16, DataType.f16])  # of ReduceSum in the base vocabulary
 # Ops that are computed when the graph runs: by another package, with other processes, at random, or in a fusion.
 LATE = frozenset(["OnnxNode", "AllReduceStart", "AllReduceDone", "Dropout", "Dequantize", "DynamicDequantize"])
 
@@ -50,6 +52,9 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
         sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
         chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
         labels = [tensor.name for tensor in op.outputs]
+        if (same := _summed(other, op, sources)) is not None:
+            renewed[op.outputs[0].id] = same
+            continue
         found = _settled(op, sources, MAX_ELEMENTS if op.edition == HOST else MAX_NUMBERS if is_model else 0)
         if found is None:
             results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
@@ -59,6 +64,33 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
         renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
     other._outputs = {name: renewed[t.id]._laid_out(t.strides) for name, t in before._outputs.items()}
     return other
+
+
+def _summed(graph: AnyGraph, op: Op, sources: Sequence[LogicalTensor | None]) -> LogicalTensor | None:
+    """The result of a SumTo whose shapes are known: a sum, or its source; None for another op."""
+    if op.kind != "SumTo" or op.edition != HOST:
+        return None
+    src, shape = sources[0], sources[1]
+    if src is None or shape is None or shape.value is None or src.shape is None or None in src.shape:
+        return None
+    target = tuple(shape.value.tolist())
+    if src.shape == target:
+        return src
+    added = len(src.shape) - len(target)
+    axes = [*range(added), *(added + axis for axis, dim in enumerate(target) if dim == 1 != src.shape[added + axis])]
+    native = edition_named(DEFAULT if src.dtype in NATIVE else HOST)
+    label = op.outputs[0].name
+    (total,) = graph._add_op(
+        native, "ReduceSum", {"axes": axes, "keep_dims": True}, [src], (src.dtype,), name=op.name, names=[label]
+    )
+    if not added:
+        return total
+    attrs = {"shape": [*target], "special_zero": False}
+    name = f"{op.name}/shape"
+    if native.name == HOST:
+        squeezed = {"axes": [*range(added)]}
+        return graph._add_op(native, "Squeeze", squeezed, [total], (src.dtype,), name=name, names=[label])[0]
+    return graph._add_op(native, "StaticReshape", attrs, [total], (src.dtype,), name=name, names=[label])[0]
 
 
 def _settled(op: Op, sources: Sequence[LogicalTensor | None], most: int) -> tuple[Array, ...] | None:

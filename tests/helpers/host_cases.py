@@ -150,6 +150,8 @@ def _movement(x: Array) -> Iterator[HostCase]:
     yield HostCase("Slice", [x, _i(-1), _i(-100), _i(2), _i(-1)], [x[:, :, ::-1]], known=every)
     yield HostCase("Slice", [x, _i(1), _i(2**62)], [x[1:]], known=every)
     yield HostCase("Expand", [_f(3, 1), _i(2, 1, 4)], [np.broadcast_to(_f(3, 1), (2, 3, 4))], known=one)
+    yield HostCase("SumTo", [_f(2, 3, 4), _i(3, 1)], [_f(2, 3, 4).sum((0, 2)).reshape(3, 1)], known=one)
+    yield HostCase("SumTo", [_f(3, 4), _i(3, 4)], [_f(3, 4)], {"dims": (-1, 4)}, known=one)
     yield HostCase("Concat", [x, x[:, :1]], [np.concatenate([x, x[:, :1]], 1)], {"axis": 1})
     yield HostCase("Tile", [x, _i(1, 2, 3)], [np.tile(x, (1, 2, 3))], known=one)
     pads = _i(0, 1, 0, 0, 0, 2)

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import UnsupportedError
 from ...lowering.emitter import Array, Emitter, Value, dtype_of, numbers, rank_of
 from ...lowering.layers import matmul
-from ...lowering.movement import concat, dims_of, reshape, slice_, transpose, unsqueeze
+from ...lowering.movement import concat, dims_of, expand, reshape, slice_, transpose, unsqueeze
 from ...lowering.reduction import reduce
 from ...opset.host.movement import slices
 from ...opset.shapes import known, normalize_axis
@@ -56,6 +56,11 @@ def parted(emit: Emitter, use: Use, diff: Value) -> list[Value | None]:
 @gradient_of("Expand", "src")
 def expanded(emit: Emitter, use: Use, diff: Value) -> Value:
     return diff
+
+
+@gradient_of("SumTo", "src")
+def summed(emit: Emitter, use: Use, diff: Value) -> Value:
+    return expand(emit, diff, dims_of(emit, use["src"]))
 
 
 @gradient_of("Tile", "src")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..ops.matmul import OPS as MATMUL
 from ..ops.reduction import AXES, KEEP_DIMS, axes_valid, reduced_shape
-from ..schema import Schema
-from ..signature import Row, ports, rows
+from ..schema import Call, Finding, Schema
+from ..shapes import broadcast, compatible, show
+from ..signature import Attribute, Row, Shape, ports, rows
 from .types import FLOAT_NAMES, INTEGER_NAMES, NUMBERS
 
 ORDERED = rows("T", f"{FLOAT_NAMES}|{INTEGER_NAMES}|boolean")
@@ -18,12 +21,50 @@ def _reduction(kind: str, name: str, doc: str, types: tuple[Row, ...] = NUMBERS)
     return Schema(kind, f"host_{name}", "host", doc, inputs, outputs, types, reduced_shape, fields, (axes_valid,))
 
 
+DIMS = Attribute("dims", "s64[]", "The dims of shape that are known before a call, with -1 for each other one.", default=())
+
+
+def sum_to_shape(call: Call) -> tuple[Shape, ...]:
+    """The dims of shape; the known ones if its contents are unknown."""
+    wanted = call.value("shape")
+    if wanted is not None:
+        return (tuple(wanted),)
+    count = call.shape("shape")
+    dims = call.s64s("dims")
+    if dims:
+        return (tuple([None if dim == -1 else dim for dim in dims]),)
+    return (() if count == (0,) else None,)
+
+
+def shape_broadcasts(call: Call) -> Iterable[Finding]:
+    """A tensor of the shape can be broadcast to the shape of src."""
+    (target,), src = sum_to_shape(call), call.shape("src")
+    try:
+        fits = target is None or src is None or compatible(broadcast(target, src), src)
+    except ValueError:
+        fits = False
+    if not fits:
+        yield Finding("shape", show(target), f"a shape that broadcasts to {show(src)} of src")
+
+
 OPS = (
     _reduction("ReduceSum", "reduce_sum", "dst = the sum of src over axes"),
     _reduction("ReduceMean", "reduce_mean", "dst = the mean of src over axes"),
     _reduction("ReduceProd", "reduce_prod", "dst = the product of src over axes"),
     _reduction("ReduceMax", "reduce_max", "dst = the maximum of src over axes", ORDERED),
     _reduction("ReduceMin", "reduce_min", "dst = the minimum of src over axes", ORDERED),
+    Schema(
+        "SumTo",
+        "host_sum_to",
+        "host",
+        "dst = src summed over the axes along which a tensor of the given shape was broadcast to the shape of src",
+        ports("src:T shape:s64!"),
+        ports("dst:T"),
+        NUMBERS,
+        sum_to_shape,
+        (DIMS,),
+        shape_rules=(shape_broadcasts,),
+    ),
     Schema(
         "MatMul",
         "host_mat_mul",

@@ -48,6 +48,15 @@ def expand(call: Call, src: Array, shape: Array) -> Array:
     return np.broadcast_to(src, np.broadcast_shapes(src.shape, tuple(shape.tolist())))
 
 
+def sum_to(call: Call, src: Array, shape: Array) -> Array:
+    """src summed over the axes along which a tensor of a shape was broadcast."""
+    dims = tuple(shape.tolist())
+    added = src.ndim - len(dims)
+    axes = (*range(added), *(added + axis for axis, dim in enumerate(dims) if dim == 1 != src.shape[added + axis]))
+    found: Array = src.sum(axes, dtype=src.dtype, keepdims=True).reshape(dims) if axes else src
+    return found
+
+
 def concat(call: Call, *sources: Array) -> Array:
     """The sources along one axis."""
     return np.concatenate(sources, axis=call.s64("axis"))

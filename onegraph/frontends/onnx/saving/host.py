@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 
+from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
 from ....opset.schema import Call
 from ..own import DOMAIN
@@ -64,6 +65,20 @@ def mod(call: Call, first: Value, second: Value) -> Value:
     apart = remainder.compare("Less", 0.0).compare("Xor", second.compare("Less", 0.0))
     moved = apart.compare("And", remainder.compare("Equal", 0.0).op("Not"))
     return moved.where(remainder + second, remainder)
+
+
+@writes("host SumTo")
+def sum_to(call: Call, src: Value, shape: Value) -> Value:
+    """A sum over the axes whose size differs from that in the shape, which gets ones in front."""
+    rank, length = call.rank("src"), (call.shape("shape") or (None,))[0]
+    if rank is None or length is None:
+        raise UnsupportedError("SumTo: the rank of src or the length of shape is unknown; expected known ones")
+    count = rank - length
+    whole = src.body.numbers(*[1] * count).op("Concat", shape, axis=0) if count else shape
+    apart = whole.compare("Equal", src.dims()).op("Not")
+    axes = apart.op("NonZero", dtype=DataType.s64).reshape(-1)
+    total = src.op("ReduceSum", axes, keepdims=1, noop_with_empty_axes=1)
+    return total.op("Reshape", shape) if count else total
 
 
 def _shifted(call: Call, first: Value, second: Value, direction: str) -> Value:
