@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor, Op
 from ..opset.editions.registry import edition
+from .repeats import SUFFIX
 
 
 class Transplant:
@@ -69,7 +70,7 @@ class Transplant:
             if not missing:
                 waiting.pop()
                 if last.outputs[0].id not in self._moved:
-                    self._move(last, f"{last.name}/again")
+                    self._move(last, f"{last.name}{SUFFIX}")
 
     def _move(self, op: Op, name: str) -> None:
         inputs = [None if tensor is None else self._tensor(tensor) for tensor in op.inputs]

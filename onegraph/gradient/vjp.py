@@ -9,9 +9,11 @@ import numpy as np
 from ..builder.graph import DataGraph
 from ..errors import UnsupportedError
 from ..ir.op import LogicalTensor, Op, schema_of
+from ..lowering.elementwise import add
 from ..lowering.emitter import Emitter
 from ..opset.editions.registry import base_of
 from .arguments import differentiable, seeds_of, tensors_of
+from .repeats import repetitions
 from .reverse import Reverse, active_ports
 from .rules import FLAT, refusal
 from .rules.table import entry
@@ -28,7 +30,9 @@ def gradient(
     kept = None if checkpoint is None else tensors_of(graph, "checkpoint", checkpoint)
     # The ops are added to a copy, so that an error leaves the graph as it is, and ops without a reader stay out of it.
     scratch = DataGraph.copy(graph)
-    emit, between = Emitter(scratch), _between(graph.ops, results, sources)
+    again = repetitions(graph.ops)
+    copies = [again.get(source.id, []) for source in sources]
+    emit, between = Emitter(scratch), _between(graph.ops, results, [*sources, *(one for some in copies for one in some)])
     reverse = Reverse(emit, between, _label(graph.ops))
     emit.named(reverse.label)
     for result, seed in zip(results, seeds, strict=True):
@@ -37,9 +41,12 @@ def gradient(
         reverse.give(result, seed)
     reverse.take(graph.ops[::-1])
     found = []
-    for source in sources:
+    for source, repeated in zip(sources, copies, strict=True):
         emit.named(f"{source.name}/{reverse.label}")
-        one = reverse.gradient(source)
+        parts = [part for one in (source, *repeated) if (part := reverse.gradient(one)) is not None]
+        while len(parts) > 1:
+            parts[:2] = [add(emit, parts[0], parts[1])]
+        one = parts[0] if parts else None
         found.append(emit.tensor(ones_like(emit, source, 0) if one is None else one))
     return Transplant(graph, scratch, kept).moved(found)
 
