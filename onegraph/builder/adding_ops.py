@@ -19,11 +19,13 @@ from .op_outputs import count_outputs, result_type
 from .operators import OPS, contents_like
 from .signature_cache import signature
 from .tensors import GraphTensors
+from .transaction import adds, atomic
 
 
 class OpAdding(GraphTensors):
     """The calls that add ops: :meth:`op`, Python's operators, and the cast of a bias."""
 
+    @atomic
     def op(
         self,
         kind: str,
@@ -67,7 +69,7 @@ class OpAdding(GraphTensors):
         found = signature(chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient)
         while tensors and tensors[-1] is None:
             tensors.pop()
-        ports, number = found.schema.outputs, next(self._op_ids)
+        ports, number = found.schema.outputs, self._number()
         label = self._op_name(found.schema.name, name, number)
         op = self._new_op(number, found, tensors, label, chosen, [f"{label}.{port.name}" for port in ports])
         result: Any = op.outputs
@@ -75,9 +77,11 @@ class OpAdding(GraphTensors):
             (result,) = result
         else:
             result = result_type(found.schema.kind, tuple(port.name for port in ports[: len(result)]))._make(result)
+        adds(self, self._ops, op)
         self._ops += (op,)
         return result
 
+    @atomic
     def _operator(self, sign: str, left: object, right: object) -> LogicalTensor:
         """Add the op of an operator; NotImplemented if an operand is neither a tensor nor numbers.
 
@@ -165,7 +169,7 @@ class OpAdding(GraphTensors):
         """
         count, lenient = len(dtypes), not self.strict
         found = signature(chosen, kind, attrs, inputs, name=name, n_outputs=count, dtypes=dtypes, lenient=lenient)
-        op = self._new_op(next(self._op_ids), found, inputs[: len(found.inputs)], name, chosen, names)
+        op = self._new_op(self._number(), found, inputs[: len(found.inputs)], name, chosen, names)
         self._append(op)
         return op.outputs
 
@@ -180,12 +184,20 @@ class OpAdding(GraphTensors):
         if op.signature is None:  # that of an op that breaks the specification depends on this graph
             types = tuple(tensor.dtype for tensor in op.outputs)
             return self._add_op(chosen, op.kind, dict(op.attrs), inputs, types, name=op.name, names=names)
-        repeated = self._new_op(next(self._op_ids), op.signature, inputs, op.name, chosen, names)
+        repeated = self._new_op(self._number(), op.signature, inputs, op.name, chosen, names)
         self._append(repeated)
         return repeated.outputs
 
+    def _number(self) -> int:
+        """The number of a new op."""
+        number = next(self._op_ids)
+        adds(self, self._op_ids, number)
+        return number
+
     def _append(self, op: Op) -> None:
         """Add an op whose name is free."""
+        adds(self, self._names, op.name, op.id)
+        adds(self, self._ops, op)
         self._names[op.name] = op.id
         self._ops += (op,)
 
@@ -226,6 +238,7 @@ class OpAdding(GraphTensors):
                 raise ArgumentError(f"name {shown(name)} is taken by another op")
             suffix += 1
             label = f"{stem}_{suffix}"
+        adds(self, self._names, label, number)
         return label
 
     def _is_taken(self, name: str) -> bool:

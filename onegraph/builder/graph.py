@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import TypeVar, cast
 from weakref import ref
@@ -30,7 +29,7 @@ class DataGraph(OpAdding):
         # containers that it refers to.
         other._outputs, other._ops = dict(self._outputs), list(self._ops)
         other._inputs, other._by_id = dict(self._inputs), dict(self._by_id)
-        other._op_ids, other._names, other._file = copy.copy(self._op_ids), dict(self._names), self._file
+        other._op_ids, other._names, other._file = self._op_ids.copy(), dict(self._names), self._file
         other._constant_inputs, other._n_read = set(self._constant_inputs), self._n_read
         other._initial, other._next = dict(self._initial), dict(self._next)
         return other

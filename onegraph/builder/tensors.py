@@ -20,6 +20,7 @@ from ..opset.shapes import compatible, is_dense, known_dims, show
 from ..opset.signature import Shape
 from .constants import contents_of, first_contents_of
 from .op_methods import OpMethods
+from .transaction import OpNumbers, adds
 
 
 class GraphTensors(OpMethods):
@@ -31,7 +32,7 @@ class GraphTensors(OpMethods):
         # Each id and name is taken in one interpreter step, so that two threads never take the same one. The step that
         # adds an op, input or output to the graph comes last, so that an interrupt never leaves a half-added one.
         self._ops: list[Op] = []
-        self._op_ids = iter(range(2**62))
+        self._op_ids = OpNumbers()
         self._by_id: dict[int, LogicalTensor] = {}
         self._inputs: dict[str, LogicalTensor] = {}
         self._outputs: dict[str, LogicalTensor] = {}
@@ -123,6 +124,7 @@ class GraphTensors(OpMethods):
             fix = "; the data type comes before the shape" if swapped else ""
             raise ArgumentError(f"input {shown(name)}: {error}{fix}") from None
         tensor = self._tensor(data_type, dims, name, stored_strides)
+        adds(self, self._inputs, name, tensor)
         (self._constant_inputs.add if constant else self._constant_inputs.discard)(name)
         self._inputs[name] = tensor
         return tensor
@@ -173,6 +175,8 @@ class GraphTensors(OpMethods):
         except ArgumentError as error:
             raise ArgumentError(f"variable {shown(name)}: {error}") from None
         tensor = self._tensor(found, kept.shape, name)
+        adds(self, self._initial, name, kept)
+        adds(self, self._inputs, name, tensor)
         self._initial[name] = kept  # first, so that an interrupt never leaves an input
         self._inputs[name] = tensor
         return tensor
@@ -203,8 +207,11 @@ class GraphTensors(OpMethods):
         output = f"{name} (next)"
         while output in self._inputs or output in self._outputs:
             output += "'"
+        end = new._laid_out(None)
+        adds(self, self._outputs, output, end)
+        adds(self, self._next, name, output)
         self._next[name] = output
-        self._outputs[output] = new._laid_out(None)
+        self._outputs[output] = end
         return new
 
     def output(self, name: str, tensor: LogicalTensor, *, strides: Sequence[int] | None = None) -> LogicalTensor:
@@ -227,7 +234,9 @@ class GraphTensors(OpMethods):
             raise ArgumentError(f"output {shown(name)}: {error}") from None
         if stored_strides is not None and is_dense(known_dims(tensor.shape), stored_strides):
             stored_strides = None
-        self._outputs[name] = tensor._laid_out(stored_strides)
+        end = tensor._laid_out(stored_strides)
+        adds(self, self._outputs, name, end)
+        self._outputs[name] = end
         return tensor
 
     @property
@@ -247,6 +256,7 @@ class GraphTensors(OpMethods):
         number = len(self._by_id)
         while True:
             tensor = make_tensor(number, dtype, shape, strides, name, value, watches, ref(self))
+            adds(self, self._by_id, number, tensor)
             if self._by_id.setdefault(number, tensor) is tensor:
                 return tensor
             number += 1

@@ -7,6 +7,7 @@ from math import prod
 
 from .._util.validation import integer
 from ..builder.graph import DataGraph
+from ..builder.transaction import atomic
 from ..ir.op import LogicalTensor, Op
 from ..lowering.emitter import Emitter, numbers
 from ..lowering.movement import reshape, slice_
@@ -18,6 +19,7 @@ BUCKET_BYTES = 4 << 20
 START = "AllReduceStart"
 
 
+@atomic
 def average(
     graph: DataGraph, tensors: Sequence[LogicalTensor], *, bucket_bytes: int = BUCKET_BYTES
 ) -> tuple[LogicalTensor, ...]:

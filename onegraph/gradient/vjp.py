@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from ..builder.graph import DataGraph
+from ..builder.transaction import atomic
 from ..errors import UnsupportedError
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..lowering.elementwise import add
@@ -21,6 +22,7 @@ from .transplant import Transplant
 from .use import has_gradient, ones_like
 
 
+@atomic
 def gradient(
     graph: DataGraph, outputs: object, wrt: object, grad_outputs: object = None, checkpoint: object = None
 ) -> tuple[LogicalTensor, ...]:
@@ -32,7 +34,10 @@ def gradient(
     scratch = DataGraph.copy(graph)
     again = repetitions(graph.ops)
     copies = [again.get(source.id, []) for source in sources]
-    emit, between = Emitter(scratch), _between(graph.ops, results, [*sources, *(one for some in copies for one in some)])
+    emit, between = (
+        Emitter(scratch),
+        _between(graph.ops, results, [*sources, *(one for some in copies for one in some)]),
+    )
     reverse = Reverse(emit, between, _label(graph.ops))
     emit.named(reverse.label)
     for result, seed in zip(results, seeds, strict=True):

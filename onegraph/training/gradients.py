@@ -9,6 +9,7 @@ import numpy as np
 
 from .._util.validation import choice, number
 from ..builder.graph import DataGraph
+from ..builder.transaction import atomic
 from ..ir.op import LogicalTensor
 from ..lowering.emitter import Emitter
 from ..lowering.movement import cast
@@ -19,6 +20,7 @@ from .arguments import tensors_of
 EPSILON = 1e-6  # PyTorch's, which keeps the quotient finite
 
 
+@atomic
 def global_norm(graph: DataGraph, tensors: Sequence[LogicalTensor]) -> LogicalTensor:
     """The Euclidean norm of all elements of some tensors, as an f32 scalar.
 
@@ -31,6 +33,7 @@ def global_norm(graph: DataGraph, tensors: Sequence[LogicalTensor]) -> LogicalTe
     return graph.sqrt(sum(squares[1:], squares[0]))
 
 
+@atomic
 def clip_by_norm(graph: DataGraph, gradients: Sequence[LogicalTensor], max_norm: float) -> tuple[LogicalTensor, ...]:
     """The gradients, all made smaller by one factor if the norm of all of them is larger than ``max_norm``.
 
@@ -51,6 +54,7 @@ def clip_by_norm(graph: DataGraph, gradients: Sequence[LogicalTensor], max_norm:
     return tuple(one * factor for one in given)
 
 
+@atomic
 def low_precision(
     graph: DataGraph, tensors: Sequence[LogicalTensor], dtype: object = DataType.bf16
 ) -> tuple[LogicalTensor, ...]:

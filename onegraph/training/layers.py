@@ -8,12 +8,14 @@ import numpy as np
 
 from .._util.validation import integer, number, string
 from ..builder.graph import DataGraph
+from ..builder.transaction import atomic
 from ..ir.op import LogicalTensor
 from ..lowering.emitter import Emitter
 from ..opset.dtypes import DataType
 from .arguments import expect_free, tensor_of
 
 
+@atomic
 def batch_norm(
     graph: DataGraph,
     x: LogicalTensor,
@@ -57,6 +59,7 @@ def batch_norm(
     return found.dst
 
 
+@atomic
 def dropout(
     graph: DataGraph, x: LogicalTensor, probability: float, *, seed: int = 0, name: str = "dropout"
 ) -> LogicalTensor:

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._util.validation import choice, integer
 from ..builder.graph import DataGraph
+from ..builder.transaction import atomic
 from ..errors import ArgumentError
 from ..ir.op import LogicalTensor
 from ..lowering.elementwise import binary, filled, multiply, negative, select
@@ -20,6 +21,7 @@ REDUCTIONS = {"mean": "ReduceMean", "sum": "ReduceSum"}
 LIMIT = 2**31
 
 
+@atomic
 def mean_squared_error(
     graph: DataGraph, prediction: LogicalTensor, target: LogicalTensor, *, reduction: str = "mean"
 ) -> LogicalTensor:
@@ -43,6 +45,7 @@ def mean_squared_error(
     return emit.tensor(reduce(emit, kind, squares, None, keep=False))
 
 
+@atomic
 def cross_entropy(
     graph: DataGraph,
     logits: LogicalTensor,

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._util.validation import flag, number, string
 from ..builder.graph import DataGraph
+from ..builder.transaction import atomic
 from ..errors import ArgumentError
 from ..gradient import gradient
 from ..ir.op import LogicalTensor
@@ -51,6 +52,7 @@ class Optimizer:
         """The name of the variable that counts steps, for optimizers that do."""
         return f"{self.name}/step"
 
+    @atomic
     def minimize(
         self, graph: DataGraph, loss: LogicalTensor, variables: Sequence[LogicalTensor]
     ) -> tuple[LogicalTensor, ...]:
@@ -69,6 +71,7 @@ class Optimizer:
         self.update(graph, variables, found)
         return found
 
+    @atomic
     def update(self, graph: DataGraph, variables: Sequence[LogicalTensor], gradients: Sequence[LogicalTensor]) -> None:
         """Assign to each variable its value after one step.
 

@@ -21,7 +21,9 @@ def _reduction(kind: str, name: str, doc: str, types: tuple[Row, ...] = NUMBERS)
     return Schema(kind, f"host_{name}", "host", doc, inputs, outputs, types, reduced_shape, fields, (axes_valid,))
 
 
-DIMS = Attribute("dims", "s64[]", "The dims of shape that are known before a call, with -1 for each other one.", default=())
+DIMS = Attribute(
+    "dims", "s64[]", "The dims of shape that are known before a call, with -1 for each other one.", default=()
+)
 
 
 def sum_to_shape(call: Call) -> tuple[Shape, ...]:
