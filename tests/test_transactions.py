@@ -10,7 +10,7 @@ import onegraph as og
 from onegraph import training
 from onegraph.builder import tensors
 from onegraph.builder.adding_ops import OpAdding
-from onegraph.builder.transaction import Transaction, atomic
+from onegraph.builder.transaction import atomic
 
 pytestmark = pytest.mark.library
 
@@ -152,14 +152,18 @@ def test_what_another_thread_adds_stays():
         g.output("theirs", g.tanh(given["x"], name="theirs"))
         added.set()
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    with pytest.raises(Stop), Transaction(g):
-        g.relu(given["x"], name="ours")
+    @atomic
+    def ours(graph):
+        graph.relu(given["x"], name="ours")
         ready.set()
         added.wait(10)
-        g.sqrt(given["x"])
+        graph.sqrt(given["x"])
         raise Stop
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with pytest.raises(Stop):
+        ours(g)
     thread.join()
     names = [op.name for op in g.ops]
     assert "theirs" in names

@@ -105,6 +105,19 @@ class OpAdding(GraphTensors):
                 return cast("LogicalTensor", NotImplemented)  # Python then raises a TypeError that names both types
         return cast("LogicalTensor", self.op(kind, tensors, edition=edition))
 
+    @atomic
+    def _op_with_bias(
+        self,
+        schema: Schema,
+        tensors: list[Any],
+        attrs: Mapping[str, object],
+        place: int,
+        options: Mapping[str, Any],
+    ) -> Any:
+        """Add an op of the base vocabulary whose input ``place`` is its bias; without its cast if it is refused."""
+        tensors[place] = self._cast_bias(schema, tensors, attrs, place, options)
+        return self.op(schema.kind, tensors, attrs, edition=DEFAULT, **options)
+
     def _cast_bias(
         self,
         schema: Schema,

@@ -18,7 +18,6 @@ from ..opset.editions.registry import BASE, DEFAULT, edition
 from ..opset.schema import Schema
 from ..opset.signature import AttrValue, Fill
 from ..opset.values import nearest
-from .transaction import Transaction
 
 
 class OpMethods:
@@ -89,9 +88,7 @@ def _method(schema: Schema) -> Any:
         if lists or implied:
             attrs = _completed(implied, attrs, lists, tensors)
         if "bias" in ports and ports["bias"] < len(tensors):
-            with Transaction(self):  # takes the cast back if the op is refused
-                tensors[ports["bias"]] = self._cast_bias(schema, tensors, attrs, ports["bias"], options)
-                return self.op(schema.kind, tensors, attrs, edition=DEFAULT, **options)
+            return self._op_with_bias(schema, tensors, attrs, ports["bias"], options)
         return self.op(schema.kind, tensors, attrs, edition=DEFAULT, **options)
 
     method.__name__ = method.__qualname__ = schema.name
