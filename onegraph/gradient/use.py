@@ -20,6 +20,7 @@ from ..opset.schema import Schema
 from ..opset.shapes import known, known_dims, show
 from ..opset.signature import AttrValue, Shape
 
+BROADCASTING = frozenset(["binary", "matmul"])  # categories, for inputs of which the sizes tell nothing
 OTHER_SIZE = 7  # of open dims of other inputs; no size that an attribute or a divisor is likely to ask for
 # The data types of tensors that have gradients.
 FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16, DataType.float64])
@@ -188,12 +189,16 @@ def may_repeat(use: Use, index: int) -> bool:
         return False
     if given.shape is None:
         return True
-    sizes = [1 if place == index else OTHER_SIZE for place in range(len(types))]
-    tried = [one and replace(one, shape=_filled(one.shape, size)) for one, size in zip(types, sizes, strict=True)]
+    others = given.shape  # an open dim beside a known one may be that one
+    alone = replace(given, shape=tuple([1 if dim is None else dim for dim in given.shape]))
+    tried = [
+        alone if place == index else one and replace(one, shape=_filled(one.shape, others))
+        for place, one in enumerate(types)
+    ]
     dtypes = [tensor.dtype for tensor in use.op.outputs]
     call = base_call(use.schema, use.base, use.op.attrs, tried, len(dtypes), dtypes)
     if any(not finding.note for rule in (*use.base.rules, *use.base.shape_rules) for finding in rule(call)):
-        return False
+        return use.base.category in BROADCASTING
     shape = use.base.shape(call)[0]
     if shape is None:
         return True
@@ -201,8 +206,13 @@ def may_repeat(use: Use, index: int) -> bool:
     return any(dim is None and size != 1 for dim, size in pairs)
 
 
-def _filled(shape: Shape, size: int) -> Shape:
-    return None if shape is None else tuple([size if dim is None else dim for dim in shape])
+def _filled(shape: Shape, beside: tuple[int | None, ...]) -> Shape:
+    """A shape whose open dims have the sizes of the axes of another input beside them, or :data:`OTHER_SIZE`."""
+    if shape is None:
+        return None
+    sizes = [OTHER_SIZE if dim is None else dim for dim in beside[::-1]] + [OTHER_SIZE] * len(shape)
+    pairs = zip(shape[::-1], sizes, strict=False)
+    return tuple([size if dim is None else dim for dim, size in pairs])[::-1]
 
 
 def summed_where_open(emit: Emitter, value: Value, tensor: LogicalTensor) -> Value:

@@ -25,6 +25,7 @@ from .onnx_runtime import INSTALL, is_installed, runtime
 from .onnx_types import ModelInput, inputs_of
 
 BORDERS = ("least integers", "largest integers")
+UNORDERED = "some NaN"
 AGAIN = "given again, after other calls and writes to the results"
 
 
@@ -171,6 +172,8 @@ class _Judge:
             self._fail("the call", error, run, contents)
             return
         for (name, got), wanted in zip(results.items(), answer.results, strict=True):
+            if contents == UNORDERED and got.dtype.kind in "iub":
+                continue  # ONNX says nothing about the place of a NaN in an order
             self.compared += 1
             found = compare(got, wanted, got.dtype.name, name=name, run=run, contents=contents, loose=self.oracle.loose)
             if found is not None and found.problem == "NaN" and self._keeps_nan(inputs, name, found):

@@ -19,7 +19,7 @@ from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, HOST
 from ..opset.editions.registry import edition as edition_named
 from ..opset.shapes import compatible, show
-from ..opset.signature import Shape
+from ..opset.signature import AttrValue, Shape
 from ..reference import run_op
 
 MAX_ELEMENTS = 2**16  # of the results that are computed here
@@ -77,20 +77,20 @@ def _summed(graph: AnyGraph, op: Op, sources: Sequence[LogicalTensor | None]) ->
     if src.shape == target:
         return src
     added = len(src.shape) - len(target)
-    axes = [*range(added), *(added + axis for axis, dim in enumerate(target) if dim == 1 != src.shape[added + axis])]
+    pairs = enumerate(zip(target, src.shape[added:], strict=True), added)
+    axes = (*range(added), *(axis for axis, (dim, size) in pairs if dim == 1 != size))
     native = edition_named(DEFAULT if src.dtype in NATIVE else HOST)
-    label = op.outputs[0].name
-    (total,) = graph._add_op(
-        native, "ReduceSum", {"axes": axes, "keep_dims": True}, [src], (src.dtype,), name=op.name, names=[label]
-    )
+
+    def add(kind: str, attrs: Mapping[str, AttrValue], source: LogicalTensor, name: str) -> LogicalTensor:
+        names = [op.outputs[0].name]
+        return graph._add_op(native, kind, attrs, [source], (src.dtype,), name=name, names=names)[0]
+
+    total = add("ReduceSum", {"axes": axes, "keep_dims": True}, src, op.name)
     if not added:
         return total
-    attrs = {"shape": [*target], "special_zero": False}
-    name = f"{op.name}/shape"
     if native.name == HOST:
-        squeezed = {"axes": [*range(added)]}
-        return graph._add_op(native, "Squeeze", squeezed, [total], (src.dtype,), name=name, names=[label])[0]
-    return graph._add_op(native, "StaticReshape", attrs, [total], (src.dtype,), name=name, names=[label])[0]
+        return add("Squeeze", {"axes": tuple(range(added))}, total, f"{op.name}/shape")
+    return add("StaticReshape", {"shape": target, "special_zero": False}, total, f"{op.name}/shape")
 
 
 def _settled(op: Op, sources: Sequence[LogicalTensor | None], most: int) -> tuple[Array, ...] | None:

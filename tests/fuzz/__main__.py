@@ -1,4 +1,4 @@
-"""``make fuzz MINUTES=n``: random graphs, ops with anything for attributes, and coverage-guided files, in processes.
+"""``make fuzz MINUTES=n``: random graphs, gradients, ops with any attributes, and coverage-guided files, in processes.
 
 A finding is printed with its seed and a short script that reproduces it. A worker names each case before it runs the
 case, so a signal or a hang has a name too; a new worker then continues.
@@ -72,6 +72,11 @@ def show(kind, finding):
     """Print a finding and the shortest script for it."""
     seed, variant, text = finding
     print(f"\n{kind}, seed {seed}: {text}", flush=True)
+    if kind == "gradients":
+        from ..helpers.gradient_programs import program
+
+        print(program(seed), flush=True)
+        return
     try:
         steps, ways = random_case(seed, kind=kind)
         dies = variant is None
@@ -154,7 +159,8 @@ def main():
     print(f"seed {options.seed}")
     seconds = options.minutes * 60
     found, failed = {}, 0
-    for kind, share in (("graphs", 0.3), ("host", 0.2)):
+    kinds = {"graphs": 0.2, "host": 0.2} | ({} if importlib.util.find_spec("torch") is None else {"gradients": 0.1})
+    for kind, share in kinds.items():
         for seed, variant, text in graphs(kind, options.seed, seconds * share):
             if (kind, seed) not in found:
                 found[kind, seed] = (seed, variant, text)

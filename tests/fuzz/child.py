@@ -16,7 +16,15 @@ def graphs(seed, kind="graphs"):
     yield from check(steps, ways)
 
 
-CASES = {"graphs": graphs, "host": partial(graphs, kind="host")}
+def gradients(seed):
+    """Random programs whose first and second derivatives are compared with PyTorch's."""
+    from ..helpers.gradient_programs import differences, program
+
+    for text in differences(program(seed)):
+        yield None, text
+
+
+CASES = {"gradients": gradients, "graphs": graphs, "host": partial(graphs, kind="host")}
 
 
 def main(kind, first, count):
