@@ -237,6 +237,7 @@ typedef struct {
     int prepares; // whether the first execution may prepare constants, in memory that stays
     size_t room; // where the slot 0 has memory that no tensor uses meanwhile, and how many bytes
     size_t room_size;
+    dnnl_graph_compiled_partition_t alone; // the partition for one thread, which runs beside other programs; or NULL
 } onegraph_step_t;
 
 // Pages of a mapped file that are given back after the first execution of a step.

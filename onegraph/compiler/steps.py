@@ -39,6 +39,7 @@ class CompiledStep(NamedTuple):
     again: Callable[[], Partition] | None = None  # None if the library finds no constants of the step by a hash
     ends: Sequence[int] = ()  # the values that its ops read and write; the pieces may have copies of the former
     room: tuple[int, int] = 0, 0  # where the block of intermediates has memory that nobody uses meanwhile: start, size
+    alone: CompiledPartition | None = None  # for one thread, which is faster beside other programs; see thread_tuning
 
 
 def shifts_of(values: Sequence[Value]) -> Sequence[int]:

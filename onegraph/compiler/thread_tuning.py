@@ -33,6 +33,15 @@ WORTHWHILE_SECONDS = 1e-5
 # More threads must save more time than this, because threads start later in a program than in the measuring loop.
 MIN_GAIN_SECONDS = 1e-6
 
+# Ops whose kernels have a barrier of their own, at which each thread spins until the last one arrives. Beside another
+# program that holds a processor, they take 20 to 100 times as long; on one thread, twice as long.
+SPINNING = frozenset(
+    [
+        *("BatchNormForwardTraining", "BatchNormTrainingBackward"),
+        *("ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"),
+    ]
+)
+
 Made = dict[tuple[CompiledPartition, int], CompiledPartition]
 Measure = Callable[[Sequence[CompiledStep], Sequence[int]], list[float | None]]
 
@@ -85,6 +94,28 @@ def share_threads(
         if steps[index].again is not None:  # the first execution, in which constants are prepared, is to come
             chosen[index] = compiled_for(steps[index], counts[index] or limit, {})
     return chosen, counts
+
+
+def without_barriers(
+    steps: Sequence[CompiledStep], notes: Sequence[Note], counts: Sequence[int]
+) -> list[CompiledStep]:
+    """The steps, where those whose kernels spin at barriers have a partition for one thread too.
+
+    Args:
+        steps: the steps.
+        notes: the notes of the program.
+        counts: the number of threads of each step; 0 for all.
+    """
+    made: Made = {}
+    found = []
+    for step, count in zip(steps, counts, strict=True):
+        spins = count != 1 and step.again is None and not isinstance(step.compiled, CompiledKernel)
+        if spins and any(one.kind in SPINNING for one in notes[step.note].steps):
+            other = compiled_for(step, 1, made).compiled
+            if other is not step.compiled and isinstance(other, CompiledPartition):
+                step = step._replace(alone=other)
+        found.append(step)
+    return found
 
 
 def measured(steps: Sequence[CompiledStep], limit: int, measure: Measure, made: Made) -> tuple[Counts, bool]:

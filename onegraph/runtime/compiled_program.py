@@ -28,7 +28,7 @@ from ..compiler.rows_as_images import see_images
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
-from ..compiler.thread_tuning import long_seconds, share_threads
+from ..compiler.thread_tuning import long_seconds, share_threads, without_barriers
 from ..compiler.unsigned_codes import use_unsigned_codes
 from ..compiler.vector_products import multiply_vectors
 from ..compiler.weight_layouts import lay_out_weights
@@ -134,6 +134,8 @@ class CompiledProgram(Program):
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             measure = self._measure if is_measurable else None
             in_c, counts = share_threads(in_c, schedule.notes, chosen, limit, measure)
+        if limit > 1 and reproducible is None:
+            in_c = without_barriers(in_c, schedule.notes, counts)
         if reproducible is not None:
             in_c, counts = self._settle(schedule, reproducible.choose(in_c, counts, every or limit))
         self.source = self._source(in_c, every or self._most(), self.ending.n_steps)

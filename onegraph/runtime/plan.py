@@ -41,12 +41,13 @@ class PlanSource:
         bound: bool = False,
     ) -> None:
         self.compiled = tuple([step.compiled for step in steps])
+        self.alone = tuple([step.alone for step in steps if step.alone is not None])
         self.n_slots, self.limit, self.bound, self.n_last = n_slots, limit, bound, n_last
         self.keeps = [step.again is not None for step in steps]
         self.steps = ffi.new(
             "onegraph_step_t[]",
             [
-                (ffi.NULL, *made.ports, 0, keeps, made.number, made.code, len(made.code), False, *step.room)
+                (ffi.NULL, *made.ports, 0, keeps, made.number, made.code, len(made.code), False, *step.room, ffi.NULL)
                 if isinstance(made := step.compiled, CompiledKernel)
                 else (
                     made._ptr,
@@ -58,6 +59,7 @@ class PlanSource:
                     0,
                     made._compilation.prepares,
                     *step.room,
+                    ffi.NULL if step.alone is None else step.alone._ptr,
                 )
                 for step, keeps in zip(steps, self.keeps, strict=True)
             ],
@@ -123,7 +125,7 @@ class Plan(Handle):
                 source.n_last,
             )
         )
-        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled)
+        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled, source.alone)
         self.n_steps = len(source.steps)
         self.number = address(pointer[0])  # for onegraph_plan_run and onegraph_plan_call
 

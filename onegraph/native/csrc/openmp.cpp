@@ -197,6 +197,7 @@ private:
 
 constexpr std::int64_t period = 50'000'000; // nanoseconds between two tests, which take about 20 microseconds
 std::atomic<std::int64_t> next_test {0};
+std::atomic<bool> crowded {false}; // what the last test found
 Others others; // this and `crowd` belong to the thread that moved `next_test` on
 Crowd crowd;
 
@@ -214,8 +215,10 @@ bool side_by_side(int count) {
     return false;
 }
 
-void adapt_waiting(int count) noexcept {
-    if (count < 2 || !is_adaptable()) return;
+bool is_crowded() noexcept { return crowded; }
+
+void adapt_waiting(int count, bool is_asked) noexcept {
+    if (count < 2 || !(is_asked || is_adaptable())) return;
     const std::int64_t time = now();
     std::int64_t due = next_test.load(std::memory_order_relaxed);
     if (time < due || !next_test.compare_exchange_strong(due, INT64_MAX)) return;
@@ -224,12 +227,14 @@ void adapt_waiting(int count) noexcept {
         // alone may find all of them free.
         const double left = processors() - count;
         const std::optional<double> used = others.processors();
-        if (crowd.exists()) {
-            if (used && *used < left + 0.3 && !is_disturbed(count)) crowd.dismiss();
+        if (crowded) {
+            if (used && *used < left + 0.3 && !is_disturbed(count)) crowded = false;
         } else if ((used && *used > left + 0.5) || is_disturbed(count)) {
-            // libgomp counts the threads of this run's team, and all but the first of a region of another thread.
-            crowd.gather(std::max(processors() - count, 0) + 2);
+            crowded = true;
         }
+        if (crowd.exists() && !crowded) crowd.dismiss();
+        // libgomp counts the threads of this run's team, and all but the first of a region of another thread.
+        if (!crowd.exists() && crowded && is_adaptable()) crowd.gather(std::max(processors() - count, 0) + 2);
     } catch (const std::exception &) {
         // No thread can be started: the next test tries again.
     }

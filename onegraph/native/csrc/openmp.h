@@ -29,7 +29,11 @@ bool side_by_side(int count);
 // That is the fastest way on an idle machine. Beside another program it is the slowest, because the threads that still
 // work wait for the processor. This function tests from time to time whether the processors are free, and shortens the
 // spinning until they are.
-void adapt_waiting(int count) noexcept;
+// With `is_asked`, it tests the processors even where the user chose how threads wait, for is_crowded().
+void adapt_waiting(int count, bool is_asked = false) noexcept;
+
+// Whether the last test found that other programs hold processors of the threads.
+bool is_crowded() noexcept;
 
 // Call this in the child of a fork, which has none of the threads.
 void forget_waiting() noexcept;

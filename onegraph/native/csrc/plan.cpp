@@ -85,6 +85,7 @@ struct Step {
     void *const *addresses; // of the kernel's tensors
     bool prepares; // whether the first execution may prepare constants
     std::size_t room, room_size; // memory of the arena that no tensor uses meanwhile
+    dnnl_graph_compiled_partition_t alone; // for one thread, beside other programs; NULL if several are as good
 };
 
 } // namespace
@@ -100,6 +101,7 @@ struct onegraph_plan {
     std::vector<std::size_t> starts; // index in `places` of each slot's first tensor, then the size of `places`
     std::vector<std::size_t> alignments; // of each slot, in bytes
     bool keeps = false; // whether a step keeps constants
+    bool adapts = false; // whether a step has a partition for one thread
     std::size_t ending = 0; // the first of the last steps, which finish() executes
     char *arena = nullptr; // the memory of slot 0
     int *turn = nullptr; // which memory of the variables is the present one
@@ -119,7 +121,7 @@ struct onegraph_plan {
             dnnl_graph_tensor_destroy(const_cast<dnnl_graph_tensor_t>(tensor));
     }
 
-    dnnl_status_t execute(const Step &step, int threads) const {
+    dnnl_status_t execute(const Step &step, int threads, bool alone = false) const {
         if (step.kernel) {
             // A library built for SYCL may not have executed the steps before.
             if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
@@ -129,7 +131,7 @@ struct onegraph_plan {
         std::optional<onegraph::Scratch> scratch;
         if (!step.prepares || prepared == onegraph::flushes()) scratch.emplace(arena + step.room, step.room_size);
         const dnnl_status_t status = dnnl_graph_compiled_partition_execute(
-                step.partition, stream, step.n_inputs, step.tensors, step.n_outputs, step.tensors + step.n_inputs);
+                alone ? step.alone : step.partition, stream, step.n_inputs, step.tensors, step.n_outputs, step.tensors + step.n_inputs);
         return !status && scratch && scratch->is_in_use() ? dnnl_runtime_error : status;
     }
 
@@ -176,13 +178,15 @@ struct onegraph_plan {
         const onegraph::Execution execution;
         const onegraph::InOrder in_order;
         Threads threads(limit);
-        onegraph::adapt_waiting(threads.most());
+        onegraph::adapt_waiting(threads.most(), adapts);
+        const bool crowded = adapts && onegraph::is_crowded();
         dnnl_status_t status = dnnl_success;
         for (std::size_t i = first; i < last && !status; i++) {
             const std::int64_t start = nanoseconds ? now() : 0;
-            threads.use(steps[i].threads);
+            const bool alone = crowded && steps[i].alone;
+            threads.use(alone ? 1 : steps[i].threads);
             if (given_back < pages.size()) map_pages(i);
-            status = execute(steps[i], threads.current());
+            status = execute(steps[i], threads.current(), alone);
             if (nanoseconds && !status) {
                 status = dnnl_stream_wait(stream);
                 nanoseconds[i] = now() - start;
@@ -381,7 +385,8 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
             else if (step.kernel)
                 kernel = std::make_unique<onegraph::Kernel>(step.kernel, count, step.tensors);
             made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0,
-                    std::move(kernel), addresses, step.prepares != 0, step.room, step.room_size});
+                    std::move(kernel), addresses, step.prepares != 0, step.room, step.room_size, step.alone});
+            made->adapts |= step.alone != nullptr;
             made->keeps |= step.keeps != 0;
         }
         std::stable_sort(made->places.begin(), made->places.end(),
