@@ -12,6 +12,7 @@ import pytest
 from helpers.executables import at_once, filled, in_a_process, rows_summed
 
 import onegraph as og
+from onegraph.compiler.thread_tuning import SPINNING, without_barriers
 from onegraph.native import library
 from onegraph.runtime import compiled_program, frame
 
@@ -319,3 +320,97 @@ def test_threads_stop_spinning_beside_other_programs(policy, seconds, adapts):
     command = [sys.executable, "-c", WATCHED, str(seconds)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == [str(adapts)]
+
+
+# Kernels that spin at barriers ----------------------------------------------------------------------------------------
+
+PLACES, FILTER = (4, 14, 14, 32), {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+
+
+def of_batch_norm(g, gradient):
+    images = [g.input(name, og.f32, PLACES) for name in ("x", "d")[: 1 + gradient]]
+    vectors = [g.input(name, og.f32, PLACES[3:]) for name in ("mean", "variance", "gamma", "beta")[: 4 - gradient]]
+    attrs = {"epsilon": 1e-3} if gradient else {"epsilon": 1e-3, "momentum": 0.5}
+    kind = "BatchNormTrainingBackward" if gradient else "BatchNormForwardTraining"
+    return g.op(kind, [*images, *vectors], attrs)
+
+
+def of_weights(g, kind):
+    images = [g.input(name, og.f32, PLACES) for name in "xd"]
+    layout = "XIO" if kind.startswith("Convolution") else "XOI"
+    return g.op(kind, images, {**FILTER, "weights_shape": [3, 3, 32, 32], "weights_format": layout})
+
+
+SPINS = {
+    "BatchNormForwardTraining": lambda g: of_batch_norm(g, False),
+    "BatchNormTrainingBackward": lambda g: of_batch_norm(g, True),
+    "ConvolutionBackwardWeights": lambda g: of_weights(g, "ConvolutionBackwardWeights"),
+    "ConvTransposeBackwardWeights": lambda g: of_weights(g, "ConvTransposeBackwardWeights"),
+}
+
+
+def test_every_kernel_that_spins_has_a_case():
+    assert {*SPINS} == SPINNING
+
+
+@pytest.mark.skipif(library.RUNTIME != "OpenMP", reason="needs OpenMP")
+@pytest.mark.parametrize("kind", SPINS)
+def test_a_kernel_that_spins_has_a_form_for_one_thread(kind, monkeypatch):
+    g = og.Graph()
+    found = SPINS[kind](g)
+    for place, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
+        g.output(f"y{place}", tensor)
+    rng = np.random.default_rng(0)
+    arrays = [rng.uniform(0.5, 1.5, tensor.shape).astype(np.float32) for tensor in g.inputs.values()]
+    forms = []
+
+    def only_the_form(steps, notes, counts):
+        made = without_barriers(steps, notes, counts)
+        forms.extend(step.alone for step in made if step.alone is not None)
+        return [step if step.alone is None else step._replace(compiled=step.alone) for step in steps]
+
+    with og.num_threads(2):
+        wanted = g.compile()(*arrays)
+        monkeypatch.setattr(compiled_program, "without_barriers", only_the_form)
+        results = g.compile()(*arrays)
+    assert forms
+    pairs = zip(results, wanted, strict=True) if isinstance(wanted, tuple) else [(results, wanted)]
+    for ours, want in pairs:
+        np.testing.assert_allclose(ours, want, rtol=1e-4, atol=1e-3)
+
+
+BESIDE = """
+import os, statistics, subprocess, sys, time
+import numpy as np
+import onegraph as og
+g = og.Graph()
+ends = [g.input("x", og.f32, (8, 28, 28, 64)), *(g.input(name, og.f32, (64,)) for name in ("m", "v", "g", "b"))]
+g.output("y", g.op("BatchNormForwardTraining", ends, {"epsilon": 1e-3, "momentum": 0.5}).dst)
+arrays = [np.random.default_rng(0).uniform(0.5, 1.5, tensor.shape).astype(np.float32) for tensor in ends]
+model = g.compile()
+first = model(*arrays)
+others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+try:
+    end, times = time.monotonic() + 4, []
+    while time.monotonic() < end:
+        start = time.perf_counter()
+        found = model(*arrays)
+        times.append(time.perf_counter() - start)
+finally:
+    for other in others:
+        other.kill()
+assert np.allclose(found, first, atol=1e-5)
+later = times[len(times) // 2 :]
+print(statistics.median(later) / min(times))
+"""
+
+
+@pytest.mark.skipif(
+    library.RUNTIME != "OpenMP" or len(os.sched_getaffinity(0)) < 2, reason="needs OpenMP and two processors"
+)
+def test_batch_norm_keeps_its_pace_beside_other_programs():
+    # With spinning threads, the median is a time slice, some hundred times the shortest time.
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", BESIDE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    assert float(done.stdout) < 10

@@ -96,9 +96,7 @@ def share_threads(
     return chosen, counts
 
 
-def without_barriers(
-    steps: Sequence[CompiledStep], notes: Sequence[Note], counts: Sequence[int]
-) -> list[CompiledStep]:
+def without_barriers(steps: Sequence[CompiledStep], notes: Sequence[Note], counts: Sequence[int]) -> list[CompiledStep]:
     """The steps, where those whose kernels spin at barriers have a partition for one thread too.
 
     Args:
