@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from ..builder.graph import DataGraph
 from ..errors import UnsupportedError
-from ..ir.op import LogicalTensor, schema_of
-from ..opset.editions.registry import base_of
+from ..ir.op import LogicalTensor, shape_inputs_of
 
 
 def shape_tensors(graph: DataGraph) -> Iterator[LogicalTensor]:
     """The tensors that set a shape or axes; their contents must be known before compilation."""
     for op in graph.ops:
-        for index in base_of(schema_of(op) if op.signature is None else op.signature.schema).shape_inputs:
+        for index in shape_inputs_of(op):
             tensor = op.inputs[index] if index < len(op.inputs) else None
             if tensor is not None:
                 yield tensor

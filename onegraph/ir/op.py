@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from .._util.interpreter_tricks import read_slot_through, record_maker
 from .._util.validation import as_dict, expect
 from ..errors import StateError
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import edition
+from ..opset.editions.registry import base_of, edition
 from ..opset.schema import Schema, TensorType, make_type
 from ..opset.signature import AttrValue, Shape
 from .operators import OperatorGraph, Operators
@@ -158,6 +159,13 @@ class Op(Made):
 
 
 make_op = record_maker(Op)
+
+
+def shape_inputs_of(op: Op) -> tuple[int, ...]:
+    """Indices of the inputs of an op whose contents decide the shapes of its results."""
+    schema = base_of(schema_of(op) if op.signature is None else op.signature.schema)
+    stated: Any = op.attrs.get("shape_inputs", ())
+    return (*schema.shape_inputs, *stated)
 
 
 def schema_of(op: Op) -> Schema:

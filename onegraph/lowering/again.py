@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from .._util.late_imports import import_late
 from ..builder.graph import AnyGraph
 from ..ir.op import LogicalTensor, Op
 from ..opset.shapes import known, known_dims
@@ -14,14 +15,21 @@ from .patterns import OF_KNOWN_DIMS
 
 NodeAgain = Callable[[Emitter, Op, Sequence[LogicalTensor | None]], Sequence[Value] | None]
 # By the kind of an op that stands for a node of another package: what lowers the node with what is known now. A front
-# end enters it.
+# end enters it, whose module is imported for the first such op: a graph may come from a file.
 NODES: dict[str, NodeAgain] = {}
+FRONT_ENDS = {"OnnxNode": "onegraph.frontends.onnx.again"}
 # Ops that are one StaticReshape, or none, in a model with known dims.
 RESHAPES = frozenset(["Reshape", "StaticReshape", "Squeeze", "Unsqueeze"])
 
 
-def lowered_again(graph: AnyGraph) -> AnyGraph:
-    """The graph with what the patterns that need known dims find now, and with lowerings of nodes that had none."""
+def lowered_again(graph: AnyGraph, is_model: bool) -> AnyGraph:
+    """The graph with lowerings of nodes that had none, and with what the patterns that need known dims find now.
+
+    Args:
+        graph: the graph.
+        is_model: whether all ops are those of a model. A graph whose ops were added one by one keeps the ops that were
+            asked for, so that no pattern is tried.
+    """
     made, renewed = graph._empty(), dict[int, Value]()
     for tensor in graph._tensors:
         if tensor.constant:
@@ -29,18 +37,21 @@ def lowered_again(graph: AnyGraph) -> AnyGraph:
     for name, tensor in graph._inputs.items():
         one = made._tensor(tensor.dtype, tensor.shape, name, tensor.strides, tensor.value)
         renewed[tensor.id] = made._inputs[name] = one
-    emit = Emitter(made, OF_KNOWN_DIMS)
+    emit = Emitter(made, OF_KNOWN_DIMS if is_model else None)
     for op in graph._ops:
         emit.named(op.name)
         inputs = [None if one is None else emit.tensor(renewed[one.id]) for one in op.inputs]
-        renewed.update(zip([end.id for end in op.outputs], _again(emit, op, inputs), strict=True))
+        results = _again(emit, op, inputs) if is_model or op.kind in FRONT_ENDS else emit.repeat(op, inputs)
+        renewed.update(zip([end.id for end in op.outputs], results, strict=True))
     made._outputs = {name: _laid(emit.tensor(renewed[end.id]), end) for name, end in graph._outputs.items()}
-    made._constant_inputs, made._n_read = set(graph._constant_inputs), len(made._ops)
+    made._constant_inputs, made._n_read = set(graph._constant_inputs), len(made._ops) if is_model else 0
     return without_unread(made)
 
 
 def _again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Sequence[Value]:
     """The results of an op, or of what replaces it now."""
+    if op.kind in FRONT_ENDS:
+        import_late(FRONT_ENDS[op.kind])
     node, shape = NODES.get(op.kind), op.outputs[0].shape
     if node is not None and (found := node(emit, op, inputs)) is not None:
         return found

@@ -14,7 +14,7 @@ import numpy as np
 from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply, select, unary
-from .emitter import Array, Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
+from .emitter import Array, Emitter, Unsettled, Value, dtype_of, numbers, rank_of, shape_of
 from .layers import matmul
 from .movement import NATIVE, cast, concat, reshape, transpose
 from .reduction import reduce
@@ -71,7 +71,7 @@ def heads_together(emit: Emitter, src: Value) -> Value:
 def _known(value: Value, rank: int) -> list[int]:
     shape = shape_of(value)
     if shape is None or len(shape) != rank or None in shape[1:]:
-        raise NotLowered("unknown dims of query, key or value")
+        raise Unsettled("unknown dims of query, key or value")
     return [-1 if dim is None else dim for dim in shape]
 
 
@@ -211,7 +211,7 @@ def bias_of(
 def _allowed(emit: Emitter, masking: Masking, tokens: int, keys: int) -> Value | None:
     """Which keys each query sees by its place, as booleans."""
     if tokens < 0 or keys < 0:
-        raise NotLowered("unknown numbers of tokens")
+        raise Unsettled("unknown numbers of tokens")
     key = np.arange(keys, dtype=np.int64)
     place: Value = np.arange(tokens, dtype=np.int64)[:, None] + masking.past
     found: list[Value] = []
@@ -235,7 +235,7 @@ def _widened(emit: Emitter, mask: Value, keys: int) -> Value:
     """A mask with one element for each key; those that it lacks are masked."""
     shape = shape_of(mask)
     if shape is None or not shape or shape[-1] is None:
-        raise NotLowered("the keys of the mask are unknown")
+        raise Unsettled("the keys of the mask are unknown")
     if shape[-1] in (1, keys):
         return mask
     outside: Array = np.array(False if dtype_of(mask) is DataType.boolean else -np.inf, dtype_of(mask).numpy)

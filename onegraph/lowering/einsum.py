@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .elementwise import multiply
-from .emitter import Emitter, NotLowered, Value, numbers, rank_of, shape_of
+from .emitter import Emitter, NotLowered, Unsettled, Value, numbers, rank_of, shape_of
 from .layers import matmul
 from .movement import reshape, transpose
 from .reduction import reduce
@@ -27,7 +27,7 @@ def einsum(emit: Emitter, equation: str, operands: Sequence[Value]) -> Value:
         if len(set(term)) != len(term):
             raise NotLowered(f"a diagonal: {term}")
         if None in (shape_of(value) or (None,)) and rank_of(value) != 0:
-            raise NotLowered("unknown dims")
+            raise Unsettled("unknown dims")
     left: Named = operands[0], terms[0]
     for place in range(1, len(operands)):
         later = wanted + "".join(terms[place + 1 :])

@@ -48,6 +48,18 @@ class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
     """What no op of a graph computes; the text is the reason."""
 
 
+class Unsettled(NotLowered):
+    """What is lowered once more is known: the dims of the inputs, and the contents of some of them.
+
+    Attributes:
+        contents: indices of the inputs of the node whose contents must be known.
+    """
+
+    def __init__(self, reason: str, contents: Sequence[int] = ()) -> None:
+        super().__init__(reason)
+        self.contents = tuple(contents)
+
+
 class Emitter:
     """Adds ops to ``graph`` and computes those of known arrays.
 

@@ -10,6 +10,7 @@ from ..ir.op import Array
 from ..opset.signature import Shape
 from ..transform.specialise import specialise
 
+NODE = "OnnxNode"  # waits in any graph for what decides its lowering
 PATTERNS = "onegraph.lowering.again"  # takes 30 ms to import, for models alone
 
 
@@ -17,9 +18,10 @@ def for_shapes(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
     """The graph for inputs of known shapes; see :meth:`onegraph.Graph.specialise`."""
     before = DataGraph.copy(graph)
     found = specialise(before, shapes, values)
-    if not before._is_as_read():
+    is_model = before._is_as_read()
+    if not is_model and not any(op.kind == NODE for op in before._ops):
         return found
     import_late(PATTERNS)
     from .again import lowered_again
 
-    return lowered_again(found)
+    return lowered_again(found, is_model)

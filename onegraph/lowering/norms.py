@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply, unary
-from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
+from .emitter import Emitter, Unsettled, Value, dtype_of, numbers, rank_of, shape_of
 from .layout import inverse
 from .movement import cast, reshape, transpose, unsqueeze
 from .reduction import reduce
@@ -52,22 +53,24 @@ def layer_norm(
     """
     shape = shape_of(src)
     if shape is None:
-        raise NotLowered("the rank is unknown")
+        raise Unsettled("the rank is unknown")
     begin = axis % len(shape)
     outer, inner = shape[:begin], shape[begin:]
-    if None in inner:
-        raise NotLowered("the normalized axes are unknown")
+    has_one = (gamma is None) != (beta is None)
+    if None in inner and (len(inner) > 1 or has_one):
+        raise Unsettled("the normalized axes are unknown")
     rows, size = src, int(np.prod([dim or 0 for dim in inner]))
     if len(inner) > 1:
         rows = reshape(emit, src, numbers(*_open(outer), size))
         gamma, beta = (None if one is None else reshape(emit, one, numbers(size)) for one in (gamma, beta))
-    if gamma is None and beta is not None:
-        gamma = np.ones(size, dtype_of(beta).numpy)
-    if beta is None and isinstance(gamma, np.ndarray):
-        beta = np.zeros(gamma.shape, gamma.dtype)
+    # Parameters of f32 are in every row of the op's table of data types, so that 16-bit rows are one op.
+    gamma, beta = (None if one is None else cast(emit, one, DataType.f32) for one in (gamma, beta))
+    if has_one:
+        gamma = np.ones(size, np.float32) if gamma is None else gamma
+        beta = np.zeros(size, np.float32) if beta is None else beta
     if gamma is None or beta is None:
         found = emit.op("LayerNorm", [rows], {"epsilon": epsilon, "use_affine": False})
-        normal = found[0] if gamma is None else multiply(emit, found[0], cast(emit, gamma, dtype_of(src)))
+        normal = found[0]
     else:
         found = emit.op("LayerNorm", [rows, gamma, beta], {"epsilon": epsilon})
         normal = found[0]
@@ -83,7 +86,7 @@ def _open(shape: Sequence[int | None]) -> list[int]:
         NotLowered: several dims are unknown.
     """
     if sum(dim is None for dim in shape) > 1:
-        raise NotLowered("several dims are unknown")
+        raise Unsettled("several dims are unknown")
     return [-1 if dim is None else dim for dim in shape]
 
 
@@ -119,7 +122,7 @@ def local_response(emit: Emitter, src: Value, size: int, alpha: float, beta: flo
     """A normalization over neighbouring channels: a convolution of single elements adds up their squares."""
     shape = shape_of(src)
     if shape is None or len(shape) < 3 or shape[1] is None:
-        raise NotLowered("the number of channels is unknown")
+        raise Unsettled("the number of channels is unknown")
     axes, channels = len(shape) - 2, shape[1]
     before, dtype = (size - 1) // 2, dtype_of(src).numpy
     places = np.arange(channels)

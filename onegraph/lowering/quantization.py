@@ -11,7 +11,7 @@ import numpy as np
 from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, multiply, unary
-from .emitter import Array, Emitter, NotLowered, Value, dtype_of, is_known, numbers, rank_of, shape_of
+from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, is_known, numbers, rank_of, shape_of
 from .layers import matmul
 from .movement import cast, expand, reshape, slice_
 from .windows import Window, convolution
@@ -53,7 +53,7 @@ class Scale:
         """The scale or zero point ``value``, shaped to broadcast with ``of``."""
         rank, shape = rank_of(of) or 0, shape_of(value)
         if shape is None:
-            raise NotLowered("the shape of the scale is unknown")
+            raise Unsettled("the shape of the scale is unknown")
         if self.block and len(shape) == rank:
             return self._repeated(emit, value, of)
         if not shape or rank < 2 or len(shape) != 1:
@@ -65,7 +65,7 @@ class Scale:
     def _repeated(self, emit: Emitter, value: Value, of: Value) -> Value:
         whole, parts = shape_of(of), shape_of(value)
         if whole is None or parts is None or None in whole or None in parts:
-            raise NotLowered("unknown dims of blocks")
+            raise Unsettled("unknown dims of blocks")
         axis = self.axis % len(whole)
         dims = [dim or 0 for dim in parts]
         wide = reshape(emit, value, numbers(*dims[: axis + 1], 1, *dims[axis + 1 :]))
@@ -127,7 +127,7 @@ def integer_matmul(emit: Emitter, src: Value, weights: Value, src_zero: Value | 
     """
     shape, inner = shape_of(src), (shape_of(src) or (None,))[-1]
     if shape is None or inner is None or rank_of(weights) is None:
-        raise NotLowered("the number of products of a sum is unknown")
+        raise Unsettled("the number of products of a sum is unknown")
     weights, right = symmetric(weights, Scale(np.ones((), np.float32), zero))
     known = isinstance(weights, np.ndarray) and right.zero is None
     if src_zero is not None and not is_known(src_zero) and known and shape_of(src_zero) in ((), (1,)):
@@ -194,7 +194,7 @@ def integer_convolution(
     weights, right = symmetric(weights, Scale(np.ones((), np.float32), zero))
     shape = shape_of(weights)
     if shape is None or None in shape:
-        raise NotLowered("the number of products of a sum is unknown")
+        raise Unsettled("the number of products of a sum is unknown")
     if isinstance(weights, np.ndarray) and right.zero is None:
         largest = int(np.abs(weights.astype(np.int64)).reshape(shape[0] or 1, -1).sum(1).max(initial=0)) * 255
     else:

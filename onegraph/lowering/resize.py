@@ -9,7 +9,7 @@ import numpy as np
 from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, multiply
-from .emitter import Array, Emitter, NotLowered, Value, dtype_of, rank_of, shape_of
+from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, rank_of, shape_of
 from .layers import matmul
 from .movement import NATIVE, cast, transpose
 
@@ -164,10 +164,10 @@ def enlarged(emit: Emitter, src: Value, factors: Mapping[int, float], sampling: 
     rank, plain = rank_of(src) or 0, Sampling(sampling.mode, "half_pixel", "round_prefer_ceil")
     is_whole = all(factor >= 1 and float(factor).is_integer() for factor in factors.values())
     if not is_whole or min(factors) < 2 or rank > 5 or dtype_of(src) not in NATIVE or sampling.mode == "cubic":
-        raise NotLowered("unknown dims")
+        raise Unsettled("unknown dims")
     axes = [Axis(size, size * int(factor), factor) for factor in {*factors.values()} for size in SIZES]
     if sampling.coordinates not in PERIODIC or not all(_alike(axis, sampling, plain) for axis in axes):
-        raise NotLowered("unknown dims")
+        raise Unsettled("unknown dims")
     found: Value = emit.op(
         "Interpolate",
         [src],

@@ -11,7 +11,7 @@ import numpy as np
 from ..opset.dtypes import DataType
 from ..opset.shapes import known
 from .elementwise import add, binary, clamp, filled, multiply, select, unary
-from .emitter import Array, Emitter, NotLowered, Value, dtype_of, numbers, shape_of
+from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, numbers, shape_of
 from .movement import cast, reshape, slice_, transpose, unsqueeze
 
 Neighbour = tuple[Value, Value | None]  # the index along an axis, and the weight; None for 1
@@ -36,11 +36,14 @@ def grid_sample(
             PyTorch moves the neighbours alone.
 
     Raises:
-        NotLowered: a shape is not known, or a tensor is empty.
+        NotLowered: a tensor is empty.
+        Unsettled: a shape is not known.
     """
     shape, places = shape_of(src), shape_of(grid)
-    if not known(shape) or not known(places) or 0 in (*(shape or ()), *(places or ())):
-        raise NotLowered("a grid or an image without a known shape, or an empty one")
+    if not known(shape) or not known(places):
+        raise Unsettled("a grid or an image without a known shape")
+    if 0 in (*(shape or ()), *(places or ())):
+        raise NotLowered("an empty grid or image")
     batch, channels, *sizes = [dim or 0 for dim in shape or ()]
     dtype = dtype_of(src)
     src, grid = cast(emit, src, DataType.f32), cast(emit, grid, DataType.f32)

@@ -9,8 +9,8 @@ import numpy as np
 
 from .._util.records import record
 from ..opset.signature import Shape
-from .elementwise import add, filled, multiply, unary
-from .emitter import Array, Emitter, Value, dtype_of, numbers, shape_of
+from .elementwise import add, multiply, unary
+from .emitter import Array, Emitter, Unsettled, Value, dtype_of, numbers, shape_of
 from .movement import NATIVE, padded, part, reshape, transpose
 
 
@@ -69,6 +69,14 @@ def spatial(value: Value) -> list[int] | None:
     """The sizes of the spatial axes of (N, C, X); None if one is unknown."""
     dims: Shape = shape_of(value)
     return None if dims is None or None in dims[2:] else [dim or 0 for dim in dims[2:]]
+
+
+def _spatial_for(value: Value, why: str, needed: bool) -> list[int] | None:
+    """:func:`spatial`, and Unsettled if a size is unknown that the lowering needs."""
+    dims = spatial(value)
+    if dims is None and needed:
+        raise Unsettled(f"{why} depends on unknown dims")
+    return dims
 
 
 def convolution(
@@ -138,11 +146,15 @@ def convolution_transpose(
 
 
 def max_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, *, ceil: bool = False) -> Value:
-    """The largest element of each window of src (N, C, X); 8-bit integers too."""
-    dims = spatial(src)
+    """The largest element of each window of src (N, C, X); 8-bit integers too.
+
+    Raises:
+        Unsettled: ``ceil`` is set, and the spatial dims are unknown. ONNX and oneDNN count windows differently then.
+    """
+    dims = _spatial_for(src, "the number of windows", ceil)
     if dims is not None:
-        window, ceil = window.settled(dims, kernel, ceil), False
-    attrs = window.attrs(kernel=[*kernel], dilations=[*window.dilations], rounding_type="ceil" if ceil else "floor")
+        window = window.settled(dims, kernel, ceil)
+    attrs = window.attrs(kernel=[*kernel], dilations=[*window.dilations], rounding_type="floor")
     if dtype_of(src) in NATIVE:
         found: Value = emit.op("MaxPool", [src], attrs)
         return found
@@ -165,9 +177,12 @@ def average_pool(
     """The mean of each window of src (N, C, X), with the padding as elements unless ``exclude_pad``.
 
     Elements behind the padding, which ``ceil`` may add, never count.
+
+    Raises:
+        Unsettled: ``ceil`` is set or the window has gaps, and the spatial dims are unknown.
     """
-    dims = spatial(src)
     dilated = any(step != 1 for step in window.dilations)
+    dims = _spatial_for(src, "the number of elements of a window", ceil or dilated)
     whole = window
     if dims is not None:
         whole = window.settled(dims, kernel, ceil)
@@ -176,23 +191,28 @@ def average_pool(
     if not dilated and not behind:
         attrs = whole.attrs(
             kernel=[*kernel],
-            rounding_type="ceil" if ceil and dims is None else "floor",
+            rounding_type="floor",
             exclude_pad=exclude_pad,
         )
         found: Value = emit.op("AvgPool", [src], attrs)
         return found
+    assert dims is not None
     total = window_sum(emit, src, kernel, whole)
-    if dims is None:
-        return multiply(emit, total, filled(1 / float(np.prod(kernel)), total))
     pads = ([0] * len(dims), [0] * len(dims)) if exclude_pad else (window.begin, window.end)
     counts = _counts(dims, kernel, whole, pads)
     return multiply(emit, total, (1 / counts).astype(dtype_of(src).numpy))
 
 
 def window_sum(emit: Emitter, src: Value, kernel: Sequence[int], window: Window) -> Value:
-    """The sum of each window of src (N, C, X), as a convolution of each channel with ones."""
+    """The sum of each window of src (N, C, X), as a convolution of each channel with ones.
+
+    Raises:
+        Unsettled: the number of channels is unknown.
+    """
     shape = shape_of(src)
-    channels = (shape[1] if shape is not None else None) or 1
+    channels = None if shape is None else shape[1]
+    if channels is None:
+        raise Unsettled("the number of channels is unknown")
     ones = np.ones((channels, 1, *kernel), dtype_of(src).numpy)
     return convolution(emit, src, ones, None, window, groups=channels)
 
@@ -212,8 +232,12 @@ def _counts(
 
 
 def lp_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, power: int, *, ceil: bool) -> Value:
-    """The p-norm of each window of src (N, C, X)."""
-    dims = spatial(src)
+    """The p-norm of each window of src (N, C, X).
+
+    Raises:
+        Unsettled: ``ceil`` is set and the spatial dims are unknown, or the number of channels is unknown.
+    """
+    dims = _spatial_for(src, "the number of windows", ceil)
     whole = window if dims is None else window.settled(dims, kernel, ceil)
     base = unary(emit, "Square", src) if power == 2 else unary(emit, "Abs", src)
     if power > 2:

@@ -14,7 +14,7 @@ from ..arrays.ndarrays import is_numpy, numpy_array
 from ..builder.graph import DataGraph, snapshot
 from ..builder.signature_cache import signature
 from ..errors import ArgumentError, OutOfMemoryError, shown
-from ..ir.op import Op, schema_of
+from ..ir.op import Op, schema_of, shape_inputs_of
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
 from ..opset.editions.registry import HOST, base_of, edition
@@ -195,7 +195,7 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 def _is_examined(op: Op) -> bool:
     """Whether the builder knew all shapes of the op, and all contents that decide output shapes."""
-    given = [op.inputs[index] for index in base_of(schema_of(op)).shape_inputs if index < len(op.inputs)]
+    given = [op.inputs[index] for index in shape_inputs_of(op) if index < len(op.inputs)]
     if any(tensor is not None and tensor.value is None for tensor in given):
         return False
     return all(tensor is None or known(tensor.shape) for tensor in (*op.inputs, *op.outputs))

@@ -201,10 +201,10 @@ def value_inputs(graph: DataGraph) -> tuple[str, ...]:
     """
     makers = {tensor.id: op for op in graph.ops for tensor in op.outputs}
     waiting = [*shape_tensors(graph)]
-    found = {tensor.id for tensor in waiting}
+    found = {tensor.id for tensor in waiting if tensor.shape is None}  # a shape is a vector, if no rank says otherwise
     while waiting:
         tensor = waiting.pop()
-        if tensor.shape is None or len(tensor.shape) > 1:
+        if tensor.id not in found and (tensor.shape is None or len(tensor.shape) > 1):
             continue
         found.add(tensor.id)
         op = makers.get(tensor.id)

@@ -20,10 +20,9 @@ from ..compiler.numpy_steps import store
 from ..compiler.report import PartitionReport
 from ..compiler.steps import NumpyStep
 from ..compiler.transformed_weights import LAYOUTS
-from ..ir.op import Array, LogicalTensor, schema_of
+from ..ir.op import Array, LogicalTensor, shape_inputs_of
 from ..native.library import address_of
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import base_of
 from .compiled_program import CompiledProgram
 from .kept_partitions import COPY, PLAIN, Json, NotKeptError, described
 
@@ -150,7 +149,7 @@ def _part(program: CompiledProgram, part: range | NumpyStep) -> Json:
     op = step.op
     if not step.whole:
         raise NotKeptError("numpy runs a part of an op")
-    shaping = base_of(schema_of(op)).shape_inputs
+    shaping = shape_inputs_of(op)
     tensors = [None if one is None else _typed(one, index in shaping) for index, one in enumerate(op.inputs)]
     return {
         "kind": op.kind,

@@ -131,6 +131,6 @@ def _copied(values: Mapping[str, object]) -> dict[str, Array]:
     """Copies of the arrays, so that later changes by the caller cannot contradict the inferred shapes."""
     copies = {name: array_of(f"values: {name!r}", value).copy() for name, value in values.items()}
     for name, value in copies.items():
-        if value.dtype.kind not in "iufV":
+        if value.dtype.kind not in "biufV":
             raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected numbers")
     return copies

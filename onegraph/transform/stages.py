@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..builder.graph import DataGraph
-from ..ir.op import LogicalTensor, Op, schema_of
-from ..opset.editions.registry import base_of
+from ..ir.op import LogicalTensor, Op, shape_inputs_of
 from ..opset.shapes import known
 from .part import part_of
 
@@ -37,7 +36,7 @@ def is_open(op: Op) -> bool:
     """Whether numpy alone can run an op now, because the shapes of its results follow from contents."""
     if not all(known(tensor.shape) for tensor in op.outputs):
         return True
-    for index in base_of(schema_of(op)).shape_inputs:
+    for index in shape_inputs_of(op):
         tensor = op.inputs[index] if index < len(op.inputs) else None
         if tensor is not None and tensor.value is None:
             return True

@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import FormatError
 from ...lowering.emitter import dtype_of, shape_of
 from ...opset.dtypes import DataType
-from .node import Node, TensorList
+from .node import Node, TensorList, Unsettled
 from .protos import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 from .types import DTYPES, NUMBERS
 
@@ -29,7 +29,11 @@ def newest_op_set() -> int:
 
 
 def expanded(node: Node) -> FunctionProto | None:
-    """The function that defines the op of a node; None if there is none."""
+    """The function that defines the op of a node, of the newest op set within its meaning; None if there is none.
+
+    A meaning lasts over several op sets, and the package has a function for some of them. Each function names the op
+    set of its own nodes, so that it serves every op set of the meaning.
+    """
     import onnx
 
     proto = node.proto
@@ -37,25 +41,31 @@ def expanded(node: Node) -> FunctionProto | None:
         schema: Any = onnx.defs.get_schema(proto.op_type, node.opset, DOMAINS.get(proto.domain, proto.domain))
     except Exception:  # the package has no such op
         return None
+    made = FunctionProto()
     if schema.has_function:
-        function: FunctionProto = schema.function_body
-        return function
-    if schema.has_context_dependent_function:
-        if any(isinstance(value, TensorList) for value in node.inputs):
-            types = [_sequence_type(value).SerializeToString() for value in node.inputs]
-        else:
-            types = [_type(value).SerializeToString() if value is not None else b"" for value in node.inputs]
+        made.ParseFromString(schema.get_function_with_opset_version(max(schema.function_opset_versions)))
+        return made
+    if not schema.has_context_dependent_function:
+        return None
+    types = [_sequence_type(value).SerializeToString() for value in node.inputs]
+    for version in sorted(schema.context_dependent_function_opset_versions, reverse=True):
         try:
-            text: bytes = schema.get_context_dependent_function_with_opset_version(
-                node.opset, proto.SerializeToString(), types
-            )
+            text = schema.get_context_dependent_function_with_opset_version(version, proto.SerializeToString(), types)
         except Exception:  # the package raises errors of many classes
-            return None
+            continue
         if text:
-            made = FunctionProto()
             made.ParseFromString(text)
+            if any(one.HasField("g") for one in proto.attribute):
+                _state_op_set(made, node)
             return made
     return None
+
+
+def _state_op_set(function: FunctionProto, node: Node) -> None:
+    """Give a function the op set of a node, whose graphs become part of it."""
+    for one in function.opset_import:
+        if DOMAINS.get(one.domain, one.domain) == "":
+            one.version = node.opset
 
 
 def _type(value: Any) -> TypeProto:
@@ -100,8 +110,23 @@ def converted(node: Node) -> tuple[GraphProto, int] | None:
         return None
 
 
-def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
-    """The results of an op that the package onnx runs on the host.
+def is_typed(node: Node, values: Mapping[str, Any]) -> bool:
+    """Whether the package onnx finds the attributes of a node right, and infers the types of its results."""
+    try:
+        _check(node)
+    except FormatError:
+        return False
+    given = {name: values[name] for name in node.proto.input if name}
+    return not any(isinstance(one, TensorList) for one in given.values()) and bool(_inferred(_model(node, given), True))
+
+
+def run_elsewhere(node: Node, values: Mapping[str, Any], waits: Unsettled | None = None) -> Sequence[Any]:
+    """The results of an op that the package onnx runs on the host, or that is lowered once more is known.
+
+    Args:
+        node: the node.
+        values: the values around it, by name.
+        waits: what the lowering of the node waits for; None if it has none.
 
     Raises:
         FormatError: the package has no such op, or a value is no tensor.
@@ -115,8 +140,12 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
     _check(node)
     model = _model(node, given)
     outputs = [name for name in proto.output if name]
-    inferred = _inferred(model)
-    types = [found for name in outputs if (found := _tensor_type(inferred.get(name))) is not None]
+    inferred, stated = _inferred(model), {} if waits is None else _stated_types(node)
+    types = [
+        found
+        for name in outputs
+        if (found := _tensor_type(inferred.get(name)) or _tensor_type(stated.get(name))) is not None
+    ]
     if len(types) < len(outputs):
         raise FormatError(node.where, "a result that is not a tensor of a known type", "a node that returns tensors")
     shapes = [number for _, shape in types for number in _coded(shape)]
@@ -124,6 +153,7 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
         "model": b64encode(model.SerializeToString()).decode(),
         "nodes": proto.op_type,
         "shapes": shapes,
+        "shape_inputs": [[*given].index(proto.input[index]) for index in (() if waits is None else waits.contents)],
     }
     repeatable = proto.op_type not in RANDOM and not any(one.HasField("g") for one in proto.attribute)
     results = iter(node.emit.foreign([*given.values()], attrs, [dtype for dtype, _ in types], repeatable=repeatable))
@@ -178,15 +208,37 @@ def _model(node: Node, given: Mapping[str, Any]) -> ModelProto:
     return model
 
 
-def _inferred(model: ModelProto) -> dict[str, TypeProto]:
-    """The types of the outputs, by the shape inference of onnx."""
+def _inferred(model: ModelProto, strict: bool = False) -> dict[str, TypeProto]:
+    """The types of the outputs, by the shape inference of onnx; none if the node is not valid and ``strict`` is set."""
     import onnx
 
     try:
-        found = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
+        found = onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
     except Exception:  # the package raises errors of many classes
         return {}
     return {one.name: one.type for one in found.graph.output}
+
+
+def _stated_types(node: Node) -> dict[str, TypeProto]:
+    """The types of the outputs that share a type variable with an input; an unknown op keeps the type of the first."""
+    import onnx
+    from onnx import helper
+
+    proto = node.proto
+    try:
+        schema: Any = onnx.defs.get_schema(proto.op_type, node.opset, DOMAINS.get(proto.domain, proto.domain))
+    except Exception:  # the package has no such op
+        known = {"": dtype_of(node.value(0))}
+        variables = [""] * len(proto.output)
+    else:
+        known = {
+            port.type_str: dtype_of(value)
+            for port, value in zip(schema.inputs, node.inputs, strict=False)
+            if value is not None and not isinstance(value, TensorList)
+        }
+        variables = [port.type_str for port in schema.outputs]
+    pairs = zip(proto.output, variables, strict=False)
+    return {name: helper.make_tensor_type_proto(NUMBERS[known[one]], None) for name, one in pairs if one in known}
 
 
 def _tensor_type(kind: TypeProto | None) -> tuple[DataType, Sequence[int | None] | None] | None:

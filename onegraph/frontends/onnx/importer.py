@@ -15,11 +15,11 @@ from ...opset.shapes import compatible, show
 from ...opset.signature import Shape
 from ...transform.part import without_unread
 from . import tables as tables
-from .foreign import CONVERTED, DOMAINS, converted, expanded, newest_op_set, run_elsewhere
-from .node import LOWERINGS, Node, NotLowered, TensorList
+from .foreign import CONVERTED, DOMAINS, converted, expanded, is_typed, newest_op_set, run_elsewhere
+from .functions import with_attributes
+from .node import LOWERINGS, Node, NotLowered, TensorList, Unsettled
 from .own import own_op
 from .protos import (
-    AttributeProto,
     FunctionProto,
     GraphProto,
     ModelProto,
@@ -241,6 +241,8 @@ class Importer:
             if lowering is not None:
                 try:
                     return _listed(lowering(node))
+                except Unsettled as reason:
+                    return self._later(node, values, reason)
                 except NotLowered:
                     pass
                 except SpecError as error:  # what the base vocabulary refuses, ONNX may allow
@@ -254,13 +256,20 @@ class Importer:
             text = f"{type(error).__name__}: {error}"
             raise FormatError(place, text, "a node that the specification of ONNX allows") from error
 
+    def _later(self, node: Node, values: dict[str, Any], reason: Unsettled) -> Sequence[Any]:
+        """The results of an OnnxNode, which is lowered once a call states its dims, as with dims that are known now."""
+        try:
+            return run_elsewhere(node, values, reason)
+        except FormatError:
+            return self._otherwise(node, values)
+
     def _otherwise(self, node: Node, values: dict[str, Any], refused: str = "") -> Sequence[Any]:
         """The results of a node without a lowering: by the function that defines it, or by the package onnx.
 
         ``refused`` says why the specification refuses the node; the error says it if nothing else takes the node.
         """
         body = expanded(node)
-        if body is not None:
+        if body is not None and (not refused or is_typed(node, values)):
             try:
                 return self._called(body, node)
             except (NotLowered, OneGraphError):
@@ -286,7 +295,7 @@ class Importer:
         values: dict[str, Any] = dict.fromkeys(function.input)
         values.update(zip(function.input, node.inputs, strict=False))
         given = {one.name: one for one in (*function.attribute_proto, *node.proto.attribute)}
-        nodes = [_with_attributes(one, given) for one in function.node]
+        nodes = [with_attributes(one, given) for one in function.node]
         before = self.opsets
         self.opsets = {**before, **{_domain(one.domain): one.version for one in function.opset_import}}
         try:
@@ -330,21 +339,3 @@ def _calls(nodes: Sequence[NodeProto]) -> Iterator[tuple[str, str]]:
 def _listed(found: Any) -> Sequence[Any]:
     """The results of a node, of which a sequence of tensors is one."""
     return found if isinstance(found, (tuple, list)) and not isinstance(found, TensorList) else [found]
-
-
-def _with_attributes(proto: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:
-    """A node of a function with the attributes of the call in the place of references, also in its subgraphs."""
-    made = NodeProto()
-    made.CopyFrom(proto)
-    del made.attribute[:]
-    for one in proto.attribute:
-        if one.ref_attr_name and one.ref_attr_name not in given:
-            continue
-        attribute = made.attribute.add()
-        attribute.CopyFrom(given[one.ref_attr_name] if one.ref_attr_name else one)
-        attribute.name = one.name
-        for graph in ([attribute.g] if attribute.HasField("g") else []) + [*attribute.graphs]:
-            inner = [_with_attributes(node, given) for node in graph.node]
-            del graph.node[:]
-            graph.node.extend(inner)
-    return made

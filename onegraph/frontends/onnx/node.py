@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...errors import FormatError
-from ...lowering.emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
+from ...lowering.emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, shape_of
+from ...opset.signature import Shape
 from .protos import GraphProto, NodeProto, contents
 
-__all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "TensorList", "lowers"]
+__all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "TensorList", "Unsettled", "lowers"]
 
 Results = Any  # a value, or a list or tuple of values; a value is a tensor, a TensorList, or None for an absent one
 Lowering = Callable[["Node"], Results]
@@ -92,9 +93,20 @@ class Node:
             raise NotLowered(f"input {index} is not known before the graph runs")
         return found
 
+    def settled(self, index: int) -> Array | None:
+        """The contents of input ``index``, which decide a shape; None if it is absent.
+
+        Raises:
+            Unsettled: the contents are not known yet.
+        """
+        found = self.optional(index)
+        if found is not None and not isinstance(found, np.ndarray):
+            raise Unsettled(f"input {index} is not known before the graph runs", [index])
+        return found
+
     def integers(self, index: int) -> list[int] | None:
-        """The contents of input ``index`` as a list of integers; None if it is absent."""
-        found = self.known(index)
+        """The contents of input ``index``, which decide a shape, as a list of integers; None if it is absent."""
+        found = self.settled(index)
         return None if found is None else [int(one) for one in found.reshape(-1)]
 
     def dtype(self, index: int = 0) -> Any:
@@ -109,12 +121,31 @@ class Node:
         """Rank of input ``index``.
 
         Raises:
-            NotLowered: the rank is unknown.
+            Unsettled: the rank is unknown.
         """
-        shape = self.shape(index)
+        return len(self.dims(index))
+
+    def dims(self, index: int = 0) -> tuple[int | None, ...]:
+        """Shape of input ``index``, whose rank is known.
+
+        Raises:
+            Unsettled: the rank is unknown.
+        """
+        shape: Shape = self.shape(index)
         if shape is None:
-            raise NotLowered(f"the rank of input {index} is unknown")
-        return len(shape)
+            raise Unsettled(f"the rank of input {index} is unknown")
+        return shape
+
+    def whole_shape(self, index: int = 0) -> tuple[int, ...]:
+        """Shape of input ``index`` with known dims.
+
+        Raises:
+            Unsettled: a dim is unknown.
+        """
+        shape = self.dims(index)
+        if None in shape:
+            raise Unsettled(f"unknown dims of input {index}")
+        return tuple([dim or 0 for dim in shape])
 
     def has(self, name: str) -> bool:
         """Whether the node has an attribute."""

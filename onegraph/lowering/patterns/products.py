@@ -70,7 +70,7 @@ def broadcast(emit: Emitter, op: Op) -> Value | None:
     return None
 
 
-@rewrites("Equal")
+@rewrites("Equal", of_known_dims=True)
 def masked_row(emit: Emitter, op: Op) -> Value | None:
     """ReduceMax(x) == -inf: the library's ReduceMax of minus infinities is the least finite number."""
     for largest, other in either(op):
@@ -80,7 +80,7 @@ def masked_row(emit: Emitter, op: Op) -> Value | None:
     return None
 
 
-@rewrites("Select", "Where")
+@rewrites("Select", "Where", of_known_dims=True)
 def replaced_nan(emit: Emitter, op: Op) -> Value | None:
     """Where(IsNaN(x), value, x), which exporters write behind each masked SoftMax."""
     test = made(emit, op.inputs[0], "IsNaN")

@@ -40,6 +40,12 @@ OPS = (
                 "Shapes of the outputs: for each the rank and the dims; -1 is an unknown rank or dim.",
                 default=(),
             ),
+            Attribute(
+                "shape_inputs",
+                "s64[]",
+                "Indices of the inputs whose contents decide the shapes, and by which ops the nodes run.",
+                default=(),
+            ),
         ),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....lowering import attention as lowering
 from ....lowering.attention import Masking
 from ....lowering.emitter import Value, shape_of
-from ..node import Node, NotLowered, lowers
+from ..node import Node, NotLowered, Unsettled, lowers
 from ..types import data_type
 from .layers import native
 from .norms import results_wanted
@@ -25,7 +25,7 @@ def attention(node: Node) -> tuple[Value | None, ...]:
     start = 0 if past is None else (shape_of(past[0]) or (None,) * 4)[2]
     causal = bool(node.attr("is_causal", 0))
     if start is None and (causal or node.has("left_window_size") or node.has("right_window_size")):
-        raise NotLowered("an unknown number of earlier keys")
+        raise Unsettled("an unknown number of earlier keys")
     masking = Masking(
         node.optional(3),
         causal,

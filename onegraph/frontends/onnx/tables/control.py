@@ -8,7 +8,7 @@ import numpy as np
 
 from ....lowering import movement as lowering
 from ....lowering.emitter import Value
-from ..node import Node, NotLowered, TensorList, lowers
+from ..node import Node, NotLowered, TensorList, Unsettled, lowers
 
 MAX_UNROLLED = 2000  # nodes; a longer loop runs on the host
 
@@ -27,8 +27,8 @@ def branch(node: Node) -> list[Any]:
 def loop(node: Node) -> list[Any]:
     """The iterations one after the other, if their number is known and small."""
     body, states = node.attr("body"), [node.any(index) for index in range(2, len(node))]
-    trips, going = node.integers(0), node.known(1)
-    limit = None if trips is None else trips[0]
+    trips, going = node.known(0), node.known(1)
+    limit = None if trips is None else int(trips.reshape(-1)[0])
     if limit is None and going is None:
         raise NotLowered("a loop without an end")
     if limit is not None and limit * max(len(body.node), 1) > MAX_UNROLLED:
@@ -93,7 +93,7 @@ def _parts(node: Node, value: Value, axis: int) -> list[Value]:
     """The slices of a tensor along an axis, without that axis."""
     dim = None if value.shape is None else value.shape[axis]
     if dim is None:
-        raise NotLowered("the size of the scanned axis is unknown")
+        raise Unsettled("the size of the scanned axis is unknown")
     if dim > MAX_UNROLLED:
         raise NotLowered(f"more than {MAX_UNROLLED} nodes")
     parts = lowering.split(node.emit, value, [1] * dim, axis)

@@ -8,7 +8,7 @@ from ....lowering.emitter import Array, Value, numbers, shape_of
 from ....lowering.layout import inverse, moved
 from ....lowering.movement import as_s64, is_replaceable, part, transpose, with_part
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import Node, Unsettled, lowers
 
 
 @lowers("Gather", "GatherElements")
@@ -148,7 +148,7 @@ def eye(node: Node) -> Value:
     """Ones on a diagonal."""
     shape = node.shape()
     if shape is None or len(shape) != 2 or None in shape:
-        raise NotLowered("the shape is unknown")
+        raise Unsettled("the shape is unknown")
     rows, columns = shape
     dtype: DataType = node.importer.dtype(node.attr("dtype"), node.where) if node.has("dtype") else node.dtype()
     found: Array = np.eye(int(rows), int(columns), k=node.attr("k", 0)).astype(dtype.numpy)

@@ -11,7 +11,7 @@ from ....lowering.elementwise import unary
 from ....lowering.emitter import Value
 from ....lowering.movement import NATIVE
 from ....lowering.windows import Window
-from ..node import Node, NotLowered, lowers
+from ..node import Node, NotLowered, Unsettled, lowers
 
 AUTO_PAD = {"NOTSET": "None", "VALID": "VALID", "SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
 
@@ -58,7 +58,7 @@ def _transposed(node: Node, window: Window, extra: list[int]) -> tuple[Window, l
     """The padding, and the output padding, that give a transposed convolution its stated or default shape."""
     dims, kernel = windows.spatial(node.value(0)), windows.spatial(node.value(1))
     if dims is None or kernel is None:
-        raise NotLowered("the padding depends on unknown dims")
+        raise Unsettled("the padding depends on unknown dims")
     stated = node.attr("output_shape")
     begin, end, more = [], [], []
     for axis, size in enumerate(dims):
@@ -77,9 +77,8 @@ def _transposed(node: Node, window: Window, extra: list[int]) -> tuple[Window, l
 def blocks_to_image(node: Node) -> Value:
     """The sums of blocks at their places in an image."""
     native(node)
-    image, kernel, known = node.integers(1), node.integers(2), node.shape(0)
-    if image is None or kernel is None or known is None or None in known:
-        raise NotLowered("the shape is unknown")
+    node.whole_shape()
+    image, kernel = (node.integers(index) or [] for index in (1, 2))
     pads, ones = node.attr("pads", [0] * (2 * len(image))), [1] * len(image)
     begin, end = pads[: len(image)], pads[len(image) :]
     window = Window(node.attr("strides", ones), begin, end, node.attr("dilations", ones))

@@ -8,7 +8,7 @@ from ....lowering import movement as lowering
 from ....lowering.elementwise import select
 from ....lowering.emitter import Array, Value, numbers, refuse_large
 from ....opset.dtypes import OF_NUMPY
-from ..node import Node, NotLowered, lowers
+from ..node import Node, NotLowered, Unsettled, lowers
 
 
 @lowers("Reshape")
@@ -34,7 +34,7 @@ def _with_copied_dims(node: Node, src: Value, shape: Value) -> Value:
     """A shape that is a tensor, with the dims of src in the place of each 0."""
     rank, count = node.rank(), None if shape.shape is None else shape.shape[0]
     if count is None:
-        raise NotLowered("the rank of the result is unknown")
+        raise Unsettled("the rank of the result is unknown")
     dims = lowering.slice_(node.emit, lowering.dims_of(node.emit, src), [0], [min(rank, count)], [0])
     if count > rank:
         dims = lowering.concat(node.emit, [dims, np.ones(count - rank, np.int64)], 0)
@@ -69,11 +69,9 @@ def flatten(node: Node) -> Value:
 @lowers("Squeeze")
 def squeeze(node: Node) -> Value:
     """Without axes of size 1."""
-    axes, shape = node.axes(), node.shape()
+    axes = node.axes()
     if axes is None:
-        if shape is None or None in shape:
-            raise NotLowered("the axes of size 1 are unknown")
-        axes = [axis for axis, dim in enumerate(shape) if dim == 1]
+        axes = [axis for axis, dim in enumerate(node.whole_shape()) if dim == 1]
     return lowering.squeeze(node.emit, node.value(0), axes)
 
 
@@ -94,12 +92,12 @@ def slice_(node: Node) -> Value:
 @lowers("Split")
 def split(node: Node) -> tuple[Value, ...]:
     """Parts of a tensor."""
-    axis, sizes, shape = node.attr("axis", 0), node.attr("split"), node.shape()
+    axis, sizes = node.attr("axis", 0), node.attr("split")
     sizes = node.integers(1) if sizes is None else sizes
     if sizes is None:
-        dim, count = (None if shape is None else shape[axis]), node.attr("num_outputs", len(node.proto.output))
+        dim, count = node.dims()[axis], node.attr("num_outputs", len(node.proto.output))
         if dim is None:
-            raise NotLowered("the size of the axis is unknown")
+            raise Unsettled("the size of the axis is unknown")
         each = -(-dim // count)
         sizes = [max(min(each, dim - each * place), 0) for place in range(count)]
     return tuple(lowering.split(node.emit, node.value(0), sizes, axis))
@@ -133,7 +131,7 @@ def pad(node: Node) -> Value:
     if axes is not None:
         known = pads if isinstance(pads, np.ndarray) else None
         if known is None:
-            raise NotLowered("the padding of some of the axes is unknown")
+            raise Unsettled("the padding of some of the axes is unknown", [1])
         whole = np.zeros((2, rank), np.int64)
         whole[:, [axis % rank for axis in axes]] = known.reshape(2, -1)
         pads = whole.reshape(-1)
@@ -232,7 +230,8 @@ def space_to_depth(node: Node) -> Value:
 
 
 def _known(node: Node) -> tuple[int, int, int, int]:
-    shape = node.shape()
-    if shape is None or len(shape) != 4 or None in shape[1:]:
-        raise NotLowered("the shape is unknown")
-    return tuple(-1 if dim is None else dim for dim in shape)  # type: ignore[return-value]
+    shape = node.dims()
+    if None in shape[1:]:
+        raise Unsettled("the shape is unknown")
+    batch, channels, height, width = (-1 if dim is None else dim for dim in shape)
+    return batch, channels, height, width

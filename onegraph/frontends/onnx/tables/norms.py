@@ -7,7 +7,7 @@ from ....lowering.elementwise import add, filled, unary
 from ....lowering.emitter import Value, numbers
 from ....lowering.movement import cast, expand, reshape
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import Node, NotLowered, Unsettled, lowers
 from .layers import native
 
 
@@ -32,9 +32,9 @@ def batch_norm(node: Node) -> Value:
 def instance_norm(node: Node) -> Value:
     """A normalization of each channel of each image: a group norm with a group for each channel."""
     native(node)
-    channels = None if node.shape() is None else node.shape()[1]
+    channels = node.dims()[1]
     if channels is None:
-        raise NotLowered("the number of channels is unknown")
+        raise Unsettled("the number of channels is unknown")
     src, gamma, beta = (node.value(index) for index in range(3))
     return lowering.group_norm(node.emit, src, gamma, beta, channels, node.attr("epsilon", 1e-5))
 
@@ -43,10 +43,10 @@ def instance_norm(node: Node) -> Value:
 def group_norm(node: Node) -> Value:
     """A normalization of groups of channels; in old op sets gamma and beta have an element for each group."""
     native(node)
-    emit, groups, shape = node.emit, node.attr("num_groups"), node.shape()
+    emit, groups, shape = node.emit, node.attr("num_groups"), node.dims()
     src, gamma, beta = (node.value(index) for index in range(3))
-    if shape is None or shape[1] is None:
-        raise NotLowered("the number of channels is unknown")
+    if shape[1] is None:
+        raise Unsettled("the number of channels is unknown")
     if node.opset < 21:
         each = shape[1] // groups
         gamma, beta = (

@@ -11,7 +11,7 @@ from ....lowering.recurrent import Activation, Cell, Direction, Steps, activatio
 from ....opset.dtypes import DataType
 from ....opset.shapes import compatible, known_dims, show
 from ....opset.signature import Shape
-from ..node import Node, NotLowered, lowers
+from ..node import Node, NotLowered, Unsettled, lowers
 from .layers import native
 
 DIRECTIONS = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
@@ -48,12 +48,12 @@ def recurrent(node: Node) -> tuple[Value | None, ...]:
     emit, hidden = node.emit, node.attr("hidden_size")
     size = hidden or (node.shape(2) or (None, None, None))[2]
     if not size:
-        raise NotLowered("the size of the state is unknown")
+        raise Unsettled("the size of the state is unknown")
     batch_first = bool(node.attr("layout", 0))
     _refuse_other_shapes(node, size, batch_first)
     src = transpose(emit, node.value(0), (1, 0, 2)) if batch_first else node.value(0)
     if (shape_of(src) or (None,))[-1] is None:
-        raise NotLowered("unknown inputs")
+        raise Unsettled("unknown inputs")
     cell = _usual_cell(node, src)
     found = _unrolled(node, src, size, batch_first) if cell is None else _whole(node, src, cell, batch_first)
     if batch_first:
@@ -113,7 +113,7 @@ def _whole(node: Node, src: Value, cell: str, batch_first: bool) -> tuple[Value,
     weights, recurrence, bias, hidden, memory = (node.optional(index) for index in (1, 2, 3, 5, 6))
     for value in (weights, recurrence, bias):
         if value is not None and None in (shape_of(value) or (None,)):
-            raise NotLowered("unknown dims of an input")
+            raise Unsettled("unknown dims of an input")
     assert weights is not None
     assert recurrence is not None
     if batch_first:
@@ -129,7 +129,7 @@ def _whole(node: Node, src: Value, cell: str, batch_first: bool) -> tuple[Value,
 def _unrolled(node: Node, src: Value, size: int, batch_first: bool) -> tuple[Value, ...]:
     """The node as ops for each direction and step."""
     if None in (shape_of(src) or (None,)):
-        raise NotLowered("unknown steps or batch")
+        raise Unsettled("unknown steps or batch")
     emit, kind = node.emit, node.proto.op_type
     cell = Cell(
         GATES[kind],
@@ -181,9 +181,10 @@ def _biases(node: Node, cell: Cell, place: int, size: int) -> tuple[list[Value |
 
 def _part(node: Node, index: int, place: int) -> Value | None:
     """What one direction has of an input, whose first axis counts the directions."""
-    found, shape = node.optional(index), None if node.optional(index) is None else node.shape(index)
-    if found is None or shape is None or None in shape:
+    found = node.optional(index)
+    if found is None:
         return None
+    shape = node.whole_shape(index)
     part = slice_(node.emit, found, [place], [place + 1], [0])
     return reshape(node.emit, part, numbers(*shape[1:]))
 
@@ -192,8 +193,6 @@ def _state(node: Node, index: int, place: int, batch_first: bool) -> Value | Non
     """The first state of one direction."""
     if not batch_first or node.optional(index) is None:
         return _part(node, index, place)
-    shape = node.shape(index)
-    if shape is None or None in shape:
-        raise NotLowered("unknown dims of the first state")
+    shape = node.whole_shape(index)
     part = slice_(node.emit, node.value(index), [place], [place + 1], [1])
     return reshape(node.emit, part, numbers(shape[0], shape[2]))

@@ -8,7 +8,7 @@ from ....lowering import reduction as lowering
 from ....lowering.elementwise import multiply, unary
 from ....lowering.emitter import Value
 from ....lowering.movement import NATIVE, as_s64, dims_of, flatten, reshape
-from ..node import Node, NotLowered, lowers
+from ..node import Node, NotLowered, Unsettled, lowers
 
 SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
 
@@ -28,15 +28,14 @@ def reduce(node: Node) -> Value:
     src, kind, axes_input = node.value(0), node.proto.op_type, node.optional(1)
     if axes_input is not None and not isinstance(axes_input, np.ndarray) and kind not in ("ReduceL1", "ReduceL2"):
         if node.attr("noop_with_empty_axes", 0) or node.shape(1) in (None, (0,), (None,)):
-            raise NotLowered("axes that are known only in a run, and may be none")
+            raise Unsettled("axes that are known only in a run, and may be none", [1])
         inputs = [src, as_s64(node.emit, axes_input)]
         found: Value = node.emit.op(kind, inputs, {"keep_dims": bool(node.attr("keepdims", 1))}, edition="host")
         return found
     axes, keep, nothing = _axes(node)
     if nothing:
         return unary(node.emit, "Abs", src) if kind in ("ReduceL1", "ReduceL2") else src
-    shape = node.shape()
-    if shape is None or 0 in shape:
+    if 0 in node.dims():
         raise NotLowered("an empty tensor")
     return lowering.reduce(node.emit, kind, src, axes, keep)
 
@@ -62,8 +61,7 @@ def log_of_sum(node: Node) -> Value:
 def log_of_sum_of_exponentials(node: Node) -> Value:
     """The logarithm of the sum of exponentials."""
     axes, keep, nothing = _axes(node)
-    shape = node.shape()
-    if shape is None or 0 in shape:
+    if 0 in node.dims():
         raise NotLowered("an empty tensor")
     return node.value(0) if nothing else lowering.log_sum_exp(node.emit, node.value(0), axes, keep)
 

@@ -8,21 +8,23 @@ from ....lowering import resize as lowering
 from ....lowering import sampling
 from ....lowering.emitter import Value
 from ....lowering.resize import Axis, Sampling
-from ..node import Node, NotLowered, lowers
+from ..node import Node, NotLowered, Unsettled, lowers
 
 
 @lowers("Resize")
 def resize(node: Node) -> Value:
     """Axes resized to sizes or by scales."""
-    shape, axes = node.shape(), node.attr("axes") or [*range(node.rank())]
+    shape, axes = node.dims(), node.attr("axes") or [*range(node.rank())]
     axes = [axis % len(shape) for axis in axes]
     dims = [shape[axis] for axis in axes]
     first = node.opset < 11  # op set 10 has the scales alone, and one way of sampling
-    scales, sizes, crop = (node.known(1), None, None) if first else (node.known(2), node.integers(3), node.known(1))
+    scales, sizes, crop = (
+        (node.settled(1), None, None) if first else (node.settled(2), node.integers(3), node.settled(1))
+    )
     if sizes is not None:
         open_ = [axis for axis, dim, size in zip(axes, dims, sizes, strict=True) if dim is None]
         if open_:
-            raise NotLowered("unknown dims")
+            raise Unsettled("unknown dims")
         counts, factors = lowering.settled_sizes(dims, sizes, node.attr("keep_aspect_ratio_policy", "stretch"))
     elif scales is not None:
         factors = [float(scale) for scale in scales]
@@ -58,16 +60,17 @@ def resize(node: Node) -> Value:
 @lowers("Upsample")
 def upsample(node: Node) -> Value:
     """Axes enlarged by scales, which are an attribute before op set 9."""
-    scales = np.array(node.attr("scales")) if node.has("scales") else node.known(1)
-    shape = node.shape()
-    if scales is None or shape is None:
-        raise NotLowered("unknown scales, or an unknown rank")
+    scales = np.array(node.attr("scales")) if node.has("scales") else node.settled(1)
+    shape = node.dims()
+    if scales is None:
+        raise NotLowered("no scales")
     sampling = Sampling(node.attr("mode", "nearest"), "asymmetric", "floor")
     axes = [*enumerate(zip(shape, scales.tolist(), strict=True))]
     changed = {place: scale for place, (_, scale) in axes if scale != 1}
     if any(shape[place] is None for place in changed):
         return lowering.enlarged(node.emit, node.value(0), changed, sampling)
-    found = {place: Axis(dim, int(dim * scale), scale) for place, (dim, scale) in axes if place in changed}
+    sizes = {place: shape[place] or 0 for place in changed}
+    found = {place: Axis(sizes[place], int(sizes[place] * scale), scale) for place, scale in changed.items()}
     return lowering.resize(node.emit, node.value(0), found, sampling)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....lowering import movement as lowering
 from ....lowering.emitter import Value
-from ..node import Node, NotLowered, TensorList, lowers
+from ..node import Node, TensorList, Unsettled, lowers
 
 
 @lowers("SequenceConstruct")
@@ -67,7 +67,7 @@ def split(node: Node) -> TensorList:
     dim = None if shape is None else shape[axis]
     if sizes is None or sizes.ndim == 0:
         if dim is None:
-            raise NotLowered("the size of the axis is unknown")
+            raise Unsettled("the size of the axis is unknown")
         each = 1 if sizes is None else int(sizes)
         parts = [min(each, dim - start) for start in range(0, dim, each)]
     else:
