@@ -17,12 +17,17 @@ from .windows import Window, convolution
 THREE_QUARTERS = 0.75  # the exponent of AlexNet and GoogLeNet: a square root times its own
 
 
+def in_f32(emit: Emitter, *parameters: Value | None) -> list[Value | None]:
+    """Parameters of a normalization as f32, which every row of the ops' tables of data types takes beside 16 bits."""
+    return [None if one is None else cast(emit, one, DataType.f32) for one in parameters]
+
+
 def batch_norm(
     emit: Emitter, src: Value, gamma: Value, beta: Value, mean: Value, variance: Value, *, epsilon: float
 ) -> Value:
     """(src - mean) / sqrt(variance + epsilon) * gamma + beta for each channel of src (N, C, X)."""
     attrs = {"epsilon": epsilon, "data_format": "NXC" if rank_of(src) == 2 else "NCX"}
-    found: Value = emit.op("BatchNormInference", [src, gamma, beta, mean, variance], attrs)
+    found: Value = emit.op("BatchNormInference", [src, *in_f32(emit, gamma, beta, mean, variance)], attrs)
     return found
 
 
@@ -63,8 +68,7 @@ def layer_norm(
     if len(inner) > 1:
         rows = reshape(emit, src, numbers(*_open(outer), size))
         gamma, beta = (None if one is None else reshape(emit, one, numbers(size)) for one in (gamma, beta))
-    # Parameters of f32 are in every row of the op's table of data types, so that 16-bit rows are one op.
-    gamma, beta = (None if one is None else cast(emit, one, DataType.f32) for one in (gamma, beta))
+    gamma, beta = in_f32(emit, gamma, beta)
     if has_one:
         gamma = np.ones(size, np.float32) if gamma is None else gamma
         beta = np.zeros(size, np.float32) if beta is None else beta
@@ -93,13 +97,16 @@ def _open(shape: Sequence[int | None]) -> list[int]:
 def group_norm(emit: Emitter, src: Value, gamma: Value, beta: Value, groups: int, epsilon: float) -> Value:
     """src (N, C, X) normalized over each group of channels, times gamma, plus beta for each channel."""
     attrs = {"groups": groups, "epsilon": epsilon, "keep_stats": False, "data_format": "NCX"}
-    found: Value = emit.op("GroupNorm", [src, gamma, beta], attrs)
+    found: Value = emit.op("GroupNorm", [src, *in_f32(emit, gamma, beta)], attrs)
     return found
 
 
 def rms_norm(emit: Emitter, src: Value, gamma: Value | None, axis: int, epsilon: float) -> Value:
-    """src divided by the root of the mean of its squares over the axes from ``axis`` on, times gamma."""
-    inputs = [src] if gamma is None else [src, gamma]
+    """src divided by the root of the mean of its squares over the axes from ``axis`` on, times gamma.
+
+    The result has the data type of src.
+    """
+    inputs = [src] if gamma is None else [src, *in_f32(emit, gamma)]
     found: Value = emit.op("RMSNorm", inputs, {"epsilon": epsilon, "begin_norm_axis": axis})
     return found
 

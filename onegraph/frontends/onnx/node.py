@@ -9,14 +9,17 @@ import numpy as np
 
 from ...errors import FormatError
 from ...lowering.emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, shape_of
+from ...lowering.movement import cast
+from ...opset.dtypes import DataType
 from ...opset.signature import Shape
 from .protos import GraphProto, NodeProto, contents
 
-__all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "TensorList", "Unsettled", "lowers"]
+__all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "TensorList", "Unsettled", "in_f32", "lowers"]
 
 Results = Any  # a value, or a list or tuple of values; a value is a tensor, a TensorList, or None for an absent one
 Lowering = Callable[["Node"], Results]
 LOWERINGS: dict[str, Lowering] = {}
+HALVES = frozenset([DataType.f16, DataType.bf16])
 Kept = TypeVar("Kept", bound=Lowering)
 
 
@@ -39,6 +42,12 @@ class Node:
         self.scope: dict[str, Any] = {}
         self.depth = 0
         self._attrs = {one.name: one for one in proto.attribute}
+
+    def with_inputs(self, inputs: Sequence[Any]) -> Node:
+        """The same node with other values of its inputs."""
+        other = Node(self.proto, inputs, self.emit, self.opset, self.where)
+        other.importer, other.scope, other.depth = self.importer, self.scope, self.depth
+        return other
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -165,11 +174,41 @@ class Node:
         return [int(one) for one in self.attr("axes")] if self.has("axes") else self.integers(index)
 
 
-def lowers(*kinds: str, domain: str = "") -> Callable[[Kept], Kept]:
-    """Enter a function into the table for these kinds of nodes, which another domain than ONNX's may define."""
+def lowers(*kinds: str, domain: str = "", wide: bool = False) -> Callable[[Kept], Kept]:
+    """Enter a function into the table for these kinds of nodes.
+
+    Args:
+        kinds: the kinds.
+        domain: the domain that defines them, if it is another one than ONNX's.
+        wide: whether 16-bit floats are computed in f32, as by :func:`in_f32`.
+    """
 
     def enter(function: Kept) -> Kept:
-        LOWERINGS.update({f"{domain}::{kind}" if domain else kind: function for kind in kinds})
+        entered = (lambda node: in_f32(node, function)) if wide else function
+        LOWERINGS.update({f"{domain}::{kind}" if domain else kind: entered for kind in kinds})
         return function
 
     return enter
+
+
+def in_f32(node: Node, function: Lowering) -> Results:
+    """The results of a node whose 16-bit floats are f32 in between, as ONNX Runtime and PyTorch compute them.
+
+    A sum of squares leaves the range of f16 from values of a few hundred on. Every result has the data type of the
+    first input that is a 16-bit float.
+    """
+    narrow = [dtype_of(one) for one in node.inputs if one is not None and dtype_of(one) in HALVES]
+    if not narrow:
+        return function(node)
+    inputs = [
+        cast(node.emit, one, DataType.f32) if one is not None and dtype_of(one) in HALVES else one
+        for one in node.inputs
+    ]
+    found = function(node.with_inputs(inputs))
+    if isinstance(found, (list, tuple)):
+        return [_narrowed(node.emit, one, narrow[0]) for one in found]
+    return _narrowed(node.emit, found, narrow[0])
+
+
+def _narrowed(emit: Emitter, value: Value | None, dtype: DataType) -> Value | None:
+    return cast(emit, value, dtype) if value is not None and dtype_of(value) is DataType.f32 else value

@@ -9,7 +9,7 @@ from ....lowering import elementwise as lowering
 from ....lowering.emitter import Value
 from ....lowering.movement import NATIVE, cast, dims_of, expand, scalar, unsqueeze
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import Node, NotLowered, in_f32, lowers
 from ..types import data_type
 
 # Nodes on one tensor whose op has no attributes.
@@ -144,7 +144,7 @@ def reciprocal(node: Node) -> Value:
     return lowering.binary(node.emit, "Divide", lowering.filled(1, src), src)
 
 
-@lowers(*COMPOSED)
+@lowers(*COMPOSED, wide=True)
 def composed(node: Node) -> Value:
     """An activation made of several ops."""
     if node.dtype() not in NATIVE:
@@ -198,10 +198,16 @@ def power(node: Node) -> Value:
     return found
 
 
-@lowers("Max", "Min", "Sum")
+@lowers("Max", "Min")
 def several(node: Node) -> Value:
     """A chain of ops on two tensors."""
-    return chain(node, {"Max": "Maximum", "Min": "Minimum", "Sum": "Add"}[node.proto.op_type])
+    return chain(node, {"Max": "Maximum", "Min": "Minimum"}[node.proto.op_type])
+
+
+@lowers("Sum")
+def sum_(node: Node) -> Value:
+    """A chain of sums; those of several 16-bit tensors are f32 in between."""
+    return chain(node, "Add") if len(node) < 3 else in_f32(node, lambda wide: chain(wide, "Add"))
 
 
 def chain(node: Node, kind: str) -> Value:
@@ -212,7 +218,7 @@ def chain(node: Node, kind: str) -> Value:
     return found
 
 
-@lowers("Mean")
+@lowers("Mean", wide=True)
 def mean(node: Node) -> Value:
     """A sum, divided by the number of tensors."""
     total = chain(node, "Add")

@@ -11,7 +11,7 @@ from ....lowering.elementwise import unary
 from ....lowering.emitter import Value
 from ....lowering.movement import NATIVE
 from ....lowering.windows import Window
-from ..node import Node, NotLowered, Unsettled, lowers
+from ..node import Node, NotLowered, Unsettled, in_f32, lowers
 
 AUTO_PAD = {"NOTSET": "None", "VALID": "VALID", "SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
 
@@ -93,7 +93,13 @@ def matmul(node: Node) -> Value:
 
 @lowers("Gemm")
 def gemm(node: Node) -> Value:
-    """alpha * A @ B + beta * C."""
+    """alpha * A @ B + beta * C; factors of 16-bit matrices are applied in f32."""
+    if (node.attr("alpha", 1.0), node.attr("beta", 1.0)) == (1, 1):
+        return _gemm(node)
+    return in_f32(node, _gemm)  # type: ignore[no-any-return]
+
+
+def _gemm(node: Node) -> Value:
     return layers.scaled_matmul(
         node.emit,
         node.value(0),
@@ -121,10 +127,15 @@ def average_pool(node: Node) -> Value:
     native(node)
     ceil, exclude = bool(node.attr("ceil_mode", 0)), not node.attr("count_include_pad", 0)
     kernel, window = node.attr("kernel_shape"), window_of(node)
-    return windows.average_pool(node.emit, node.value(0), kernel, window, ceil=ceil, exclude_pad=exclude)
+
+    def pooled(node: Node) -> Value:
+        return windows.average_pool(node.emit, node.value(0), kernel, window, ceil=ceil, exclude_pad=exclude)
+
+    # A window with gaps, or one behind the padding, is a sum times the reciprocal of a count.
+    return in_f32(node, pooled) if ceil or max(window.dilations) > 1 else pooled(node)
 
 
-@lowers("LpPool")
+@lowers("LpPool", wide=True)
 def lp_pool(node: Node) -> Value:
     """The p-norm of windows."""
     native(node)
@@ -139,7 +150,7 @@ def global_pool(node: Node) -> Value:
     return reduction.reduce(node.emit, kind, node.value(0), [*range(2, node.rank())], keep=True)
 
 
-@lowers("GlobalLpPool")
+@lowers("GlobalLpPool", wide=True)
 def global_lp_pool(node: Node) -> Value:
     """The p-norm over the spatial axes."""
     emit, src, power, axes = node.emit, node.value(0), node.attr("p", 2), [*range(2, node.rank())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....lowering import norms as lowering
 from ....lowering.elementwise import add, filled, unary
-from ....lowering.emitter import Value, numbers
+from ....lowering.emitter import Value, dtype_of, numbers
 from ....lowering.movement import cast, expand, reshape
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, Unsettled, lowers
@@ -78,7 +78,9 @@ def rms_norm(node: Node) -> Value:
     if results_wanted(node) > 1:
         raise NotLowered("the inverse root of the mean square as an output")
     epsilon = node.attr("epsilon", 1e-5)
-    return lowering.rms_norm(node.emit, node.value(0), node.optional(1), node.attr("axis", -1), epsilon)
+    gamma = node.optional(1)
+    found = lowering.rms_norm(node.emit, node.value(0), gamma, node.attr("axis", -1), epsilon)
+    return found if gamma is None else cast(node.emit, found, dtype_of(gamma))
 
 
 def skip_layer_norm(node: Node) -> tuple[Value | None, ...]:
@@ -99,19 +101,19 @@ def skip_layer_norm(node: Node) -> tuple[Value | None, ...]:
     return (normal, None, None, total)[: len(node.proto.output)]
 
 
-@lowers("LpNormalization")
+@lowers("LpNormalization", wide=True)
 def lp_norm(node: Node) -> Value:
     """A division by a norm along an axis."""
     return lowering.lp_norm(node.emit, node.value(0), node.attr("axis", -1), node.attr("p", 2))
 
 
-@lowers("MeanVarianceNormalization")
+@lowers("MeanVarianceNormalization", wide=True)
 def mean_variance_norm(node: Node) -> Value:
     """A normalization over axes."""
     return lowering.mean_variance_norm(node.emit, node.value(0), node.attr("axes", [0, 2, 3]))
 
 
-@lowers("LRN")
+@lowers("LRN", wide=True)
 def local_response(node: Node) -> Value:
     """A normalization over neighbouring channels."""
     native(node)

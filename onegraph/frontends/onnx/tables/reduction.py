@@ -40,7 +40,7 @@ def reduce(node: Node) -> Value:
     return lowering.reduce(node.emit, kind, src, axes, keep)
 
 
-@lowers("ReduceSumSquare")
+@lowers("ReduceSumSquare", wide=True)
 def sum_of_squares(node: Node) -> Value:
     """The sum of squares."""
     axes, keep, nothing = _axes(node)
@@ -49,7 +49,7 @@ def sum_of_squares(node: Node) -> Value:
     return squares if nothing else lowering.reduce(node.emit, "ReduceSum", squares, axes, keep)
 
 
-@lowers("ReduceLogSum")
+@lowers("ReduceLogSum", wide=True)
 def log_of_sum(node: Node) -> Value:
     """The logarithm of the sum."""
     axes, keep, nothing = _axes(node)
@@ -57,7 +57,7 @@ def log_of_sum(node: Node) -> Value:
     return unary(node.emit, "Log", total)
 
 
-@lowers("ReduceLogSumExp")
+@lowers("ReduceLogSumExp", wide=True)
 def log_of_sum_of_exponentials(node: Node) -> Value:
     """The logarithm of the sum of exponentials."""
     axes, keep, nothing = _axes(node)
