@@ -189,6 +189,24 @@ def windows_of_25_pixels_of_16_channels(g: DataGraph) -> LogicalTensor:
     return g.op("ConvolutionBackwardWeights", ends, {**IMAGE, "groups": 16, "weights_shape": [5, 5, 1, 16]})
 
 
+SLOW_F16_WINDOWS = PRECISION.add(
+    "slow_f16_windows",
+    "Convolution",
+    "weights",
+    SLOW,
+    lambda call: _dtype(call) is DataType.f16 and any((size or 0) > 1 for size in _kernel(call)),
+    {(3, 2): "slow"},
+    "in f16, a convolution with a window of several elements takes 1.3 to 2 times as long as in f32",
+    "the same op in f32",
+)
+
+
+@SLOW_F16_WINDOWS.example({(3, 2): "right"}, on={"no FP16": "throws could not create a primitive"})
+def windows_of_9_pixels_in_f16(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f16", (1, 4, 4, 16)), g.input("w", "f16", (3, 3, 16, 16))
+    return g.op("Convolution", ends, IMAGE)
+
+
 def better_in_f32(call: Call, version: Release) -> str:
     """Why an op of a low-precision type is better computed in f32; empty where it is not."""
     return PRECISION.reason(frozenset([call.schema.kind]), call, version)

@@ -148,8 +148,13 @@ class Emitter:
     def _replaced_late(self, op: Op) -> Value | None:
         """What replaces the first result of an op that was just added; None if nothing does."""
         self._makers.update(dict.fromkeys([tensor.id for tensor in op.outputs], op))
-        found = (other for rewrite in self.rewrites.late.get(op.kind, ()) if (other := rewrite(self, op)) is not None)
-        return next(found, None)
+        for rewrite in self.rewrites.late.get(op.kind, ()):
+            try:
+                if (other := rewrite(self, op)) is not None:
+                    return other
+            except SpecError:  # no op has this form; the op that was added stays
+                continue
+        return None
 
     def _replaced(
         self,

@@ -12,7 +12,7 @@ from ...opset.dtypes import DataType
 from ..elementwise import binary
 from ..emitter import Array, Emitter, Value, integers, numbers
 from ..movement import NATIVE, reshape
-from ..norms import group_norm, rms_norm
+from ..norms import group_norm, in_f32, rms_norm
 from .table import again, contents, either, known_inputs, made, number, operand_of, rewrites
 
 
@@ -201,7 +201,7 @@ def layer_norm(emit: Emitter, op: Op) -> Value | None:
             width = (norm.outputs[0].shape or (None,))[-1]
             if gamma.shape == beta.shape == (width,):
                 attrs = {"epsilon": norm.attrs["epsilon"], "keep_stats": False}
-                found: Value = emit.op("LayerNorm", [operand_of(norm), gamma, beta], attrs)
+                found: Value = emit.op("LayerNorm", [operand_of(norm), *in_f32(emit, gamma, beta)], attrs)
                 return found
     return None
 
@@ -256,7 +256,7 @@ def affine_group_norm(emit: Emitter, op: Op) -> Value | None:
             axis = 1 if norm.attrs["data_format"] == "NCX" else rank - 1
             if all(_is_channels(one, norm.outputs[0], axis) for one in (gamma, beta)):
                 vectors = [reshape(emit, _known(one), numbers(-1)) for one in (gamma, beta)]
-                found: Value = emit.op("GroupNorm", [operand_of(norm), *vectors], norm.attrs)
+                found: Value = emit.op("GroupNorm", [operand_of(norm), *in_f32(emit, *vectors)], norm.attrs)
                 return found
     return None
 
