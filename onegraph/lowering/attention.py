@@ -122,7 +122,12 @@ def in_fusions(
     precision: DataType | None = None,
     stage: int | None = None,
 ) -> Attention:
-    """:func:`attention` by the ops that the library fuses, which keeps the scores in memory."""
+    """:func:`attention` by the ops that the library fuses, which keeps the scores in memory; those of f16 in f32."""
+    if dtype_of(query) is DataType.f16:
+        wide = [cast(emit, one, DataType.f32) for one in (query, key, value)]
+        found = in_fusions(emit, *wide, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage)
+        scores = None if found.scores is None else cast(emit, found.scores, DataType.f16)
+        return Attention(cast(emit, found.output, DataType.f16), key, value, scores)
     batch, heads, tokens, size = _known(query, 4)
     kv_heads, keys = _known(key, 4)[1:3]
     group, dtype = heads // kv_heads, dtype_of(query)
@@ -159,7 +164,9 @@ def is_tiled(query: Value, key: Value, masking: Masking) -> bool:
     is_causal = masking.causal or masking.right == 0
     fits = masking.lengths is None and masking.right <= 0 and (masking.left < 0 or is_causal)
     scores = _known(query, 4)[2] * _known(key, 4)[2]
-    return fits and dtype_of(query) in NATIVE and scores >= TILED_SCORES[is_causal]
+    # The kernel keeps scores in f32. In f16 it is as fast as the fusions, which round scores to f16.
+    is_worth = dtype_of(query) is DataType.f16 or scores >= TILED_SCORES[is_causal]
+    return fits and dtype_of(query) in NATIVE and is_worth
 
 
 def in_tiles(
