@@ -14,7 +14,7 @@ import numpy as np
 from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply, select, unary
-from .emitter import Array, Emitter, Unsettled, Value, dtype_of, numbers, rank_of, shape_of
+from .emitter import Array, Emitter, Unsettled, Value, dtype_of, known_rank, numbers, shape_of
 from .layers import matmul
 from .movement import NATIVE, cast, concat, reshape, transpose
 from .reduction import reduce
@@ -103,11 +103,17 @@ def attention(
     if past is not None:
         key, value = concat(emit, [past[0], key], 2), concat(emit, [past[1], value], 2)
     masking = masking or Masking()
-    if softcap == 0 and stage is None and precision in (None, DataType.f32) and is_tiled(query, key, masking):
+    is_half = dtype_of(query) in (DataType.f16, DataType.bf16)
+    is_plain = softcap == 0 and stage is None and precision in (None, DataType.f32)
+    if is_plain and (is_tiled(query, key, masking) or (is_half and has_kernel(query, masking))):
         return Attention(in_tiles(emit, query, key, value, scale=scale, masking=masking)[0], key, value, None)
-    return in_fusions(
-        emit, query, key, value, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage
-    )
+    # The kernel has scores in f32. Large ones, rounded to 16 bits, would give other keys the most weight.
+    wide = [cast(emit, one, DataType.f32) if is_half else one for one in (query, key, value)]
+    if is_half and precision in (DataType.f16, DataType.bf16):
+        precision = None
+    found = in_fusions(emit, *wide, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage)
+    scores = None if found.scores is None else cast(emit, found.scores, dtype_of(query))
+    return Attention(cast(emit, found.output, dtype_of(query)), key, value, scores)
 
 
 def in_fusions(
@@ -122,12 +128,7 @@ def in_fusions(
     precision: DataType | None = None,
     stage: int | None = None,
 ) -> Attention:
-    """:func:`attention` by the ops that the library fuses, which keeps the scores in memory; those of f16 in f32."""
-    if dtype_of(query) is DataType.f16:
-        wide = [cast(emit, one, DataType.f32) for one in (query, key, value)]
-        found = in_fusions(emit, *wide, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage)
-        scores = None if found.scores is None else cast(emit, found.scores, DataType.f16)
-        return Attention(cast(emit, found.output, DataType.f16), key, value, scores)
+    """:func:`attention` by the ops that the library fuses, which keeps the scores in memory."""
     batch, heads, tokens, size = _known(query, 4)
     kv_heads, keys = _known(key, 4)[1:3]
     group, dtype = heads // kv_heads, dtype_of(query)
@@ -159,14 +160,20 @@ def in_fusions(
     return Attention(found, key, value, None if stage is None else stages[stage])
 
 
+def has_kernel(query: Value, masking: Masking) -> bool:
+    """Whether the op Attention has this form."""
+    is_causal = masking.causal or masking.right == 0
+    fits = masking.lengths is None and masking.right <= 0 and (masking.left < 0 or is_causal)
+    return fits and dtype_of(query) in NATIVE
+
+
 def is_tiled(query: Value, key: Value, masking: Masking) -> bool:
     """Whether the op Attention has this form, and its kernel is faster than the library's fusions."""
     is_causal = masking.causal or masking.right == 0
-    fits = masking.lengths is None and masking.right <= 0 and (masking.left < 0 or is_causal)
     scores = _known(query, 4)[2] * _known(key, 4)[2]
     # The kernel keeps scores in f32. In f16 it is as fast as the fusions, which round scores to f16.
     is_worth = dtype_of(query) is DataType.f16 or scores >= TILED_SCORES[is_causal]
-    return fits and dtype_of(query) in NATIVE and is_worth
+    return has_kernel(query, masking) and is_worth
 
 
 def in_tiles(
@@ -208,7 +215,7 @@ def bias_of(
     if isinstance(bias, np.ndarray):
         some: Array = np.logical_not(np.isneginf(bias.astype(np.float32)).all(-1, keepdims=True))
         return bias, None if some.all() else some
-    largest = reduce(emit, "ReduceMax", bias, [(rank_of(bias) or 0) - 1], keep=True)
+    largest = reduce(emit, "ReduceMax", bias, [known_rank(bias) - 1], keep=True)
     # The library's ReduceMax returns the least finite number for a row of minus infinities.
     limits: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
     least = np.full((), limits.min, dtype.numpy)

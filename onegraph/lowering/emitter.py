@@ -283,6 +283,18 @@ def rank_of(value: Value) -> int | None:
     return None if shape is None else len(shape)
 
 
+def known_rank(value: Value) -> int:
+    """Rank of a value.
+
+    Raises:
+        Unsettled: the rank is unknown.
+    """
+    rank = rank_of(value)
+    if rank is None:
+        raise Unsettled("the rank is unknown")
+    return rank
+
+
 def is_known(value: Value | None) -> bool:
     """Whether a value is a known array."""
     return isinstance(value, np.ndarray)

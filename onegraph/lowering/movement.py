@@ -9,7 +9,19 @@ import numpy as np
 
 from ..opset.dtypes import DataType
 from .computed_shapes import known_parts
-from .emitter import Array, Emitter, NotLowered, Parts, Value, dtype_of, is_known, numbers, rank_of, shape_of
+from .emitter import (
+    Array,
+    Emitter,
+    NotLowered,
+    Parts,
+    Value,
+    dtype_of,
+    is_known,
+    known_rank,
+    numbers,
+    rank_of,
+    shape_of,
+)
 from .layout import moved
 
 # The data types that the specification's movement ops take.
@@ -76,7 +88,7 @@ def squeeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
 
 def flatten(emit: Emitter, src: Value, axis: int) -> Value:
     """src as a matrix: the axes before ``axis``, and the axes from it on."""
-    shape, rank = shape_of(src), rank_of(src) or 0
+    shape, rank = shape_of(src), known_rank(src)
     axis = axis % rank if axis < 0 else axis
     if shape is not None and None not in shape[axis:]:
         columns = int(np.prod([dim or 0 for dim in shape[axis:]], dtype=np.int64))

@@ -119,10 +119,11 @@ def lp_norm(emit: Emitter, src: Value, axis: int, power: int) -> Value:
 
 
 def mean_variance_norm(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
-    """(src - mean) / standard deviation over axes."""
+    """(src - mean) / (standard deviation + 1e-9) over axes."""
     apart = binary(emit, "Subtract", src, reduce(emit, "ReduceMean", src, axes, keep=True))
     variance = reduce(emit, "ReduceMean", multiply(emit, apart, apart), axes, keep=True)
-    return binary(emit, "Divide", apart, unary(emit, "Sqrt", add(emit, variance, filled(1e-9, variance))))
+    deviation = unary(emit, "Sqrt", variance)
+    return binary(emit, "Divide", apart, add(emit, deviation, filled(1e-9, deviation)))
 
 
 def local_response(emit: Emitter, src: Value, size: int, alpha: float, beta: float, bias: float) -> Value:

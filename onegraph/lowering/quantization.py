@@ -11,7 +11,19 @@ import numpy as np
 from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, multiply, unary
-from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, is_known, numbers, rank_of, shape_of
+from .emitter import (
+    Array,
+    Emitter,
+    NotLowered,
+    Unsettled,
+    Value,
+    dtype_of,
+    is_known,
+    known_rank,
+    numbers,
+    rank_of,
+    shape_of,
+)
 from .layers import matmul
 from .movement import cast, expand, reshape, slice_
 from .windows import Window, convolution
@@ -51,7 +63,7 @@ class Scale:
 
     def along(self, emit: Emitter, value: Value, of: Value) -> Value:
         """The scale or zero point ``value``, shaped to broadcast with ``of``."""
-        rank, shape = rank_of(of) or 0, shape_of(value)
+        rank, shape = known_rank(of), shape_of(value)
         if shape is None:
             raise Unsettled("the shape of the scale is unknown")
         if self.block and len(shape) == rank:
@@ -77,7 +89,7 @@ class Scale:
 def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -> Value:
     """(src - zero) * scale; a Dequantize of 8 bits stays in the graph even if src is known."""
     if dtype_of(src) in EIGHT_BITS and dtype_of(scale.scale) is F32 and dtype is F32:
-        attrs = scale.attrs(rank_of(src) or 0)
+        attrs = scale.attrs(known_rank(src))
         if attrs is not None:
             found: Value = emit.op("Dequantize", [src], attrs)
             return found
@@ -91,7 +103,7 @@ def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -
 def quantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType, saturate: bool = True) -> Value:
     """src / scale + zero, rounded to the nearest number of a data type and kept in its range."""
     if dtype in EIGHT_BITS and dtype_of(src) is F32 and dtype_of(scale.scale) is F32 and not is_known(src):
-        attrs = scale.attrs(rank_of(src) or 0)
+        attrs = scale.attrs(known_rank(src))
         if attrs is not None:
             found: Value = emit.op("Quantize", [src], attrs, dtype=dtype)
             return found

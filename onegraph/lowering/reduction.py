@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .elementwise import binary, multiply, unary
-from .emitter import Emitter, Value, dtype_of, rank_of
+from .emitter import Emitter, Value, dtype_of, known_rank
 from .movement import NATIVE
 
 
 def reduce(emit: Emitter, kind: str, src: Value, axes: Sequence[int] | None, keep: bool) -> Value:
     """A reduction over axes; None stands for all."""
-    along = [*range(rank_of(src) or 0)] if axes is None else [*axes]
+    along = [*range(known_rank(src))] if axes is None else [*axes]
     if not along:
         return src if kind not in ("ReduceL1", "ReduceL2") else unary(emit, "Abs", src)
     if kind in ("ReduceL1", "ReduceL2") and dtype_of(src) not in NATIVE:

@@ -9,7 +9,7 @@ import numpy as np
 from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, multiply
-from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, rank_of, shape_of
+from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, shape_of
 from .layers import matmul
 from .movement import NATIVE, cast, transpose
 
@@ -161,7 +161,7 @@ def enlarged(emit: Emitter, src: Value, factors: Mapping[int, float], sampling: 
     Raises:
         NotLowered: it depends on the sizes which elements are read, or no Interpolate has this form.
     """
-    rank, plain = rank_of(src) or 0, Sampling(sampling.mode, "half_pixel", "round_prefer_ceil")
+    rank, plain = known_rank(src), Sampling(sampling.mode, "half_pixel", "round_prefer_ceil")
     is_whole = all(factor >= 1 and float(factor).is_integer() for factor in factors.values())
     if not is_whole or min(factors) < 2 or rank > 5 or dtype_of(src) not in NATIVE or sampling.mode == "cubic":
         raise Unsettled("unknown dims")
@@ -195,7 +195,7 @@ def _is_same(axis: Axis, sampling: Sampling) -> bool:
 
 def _interpolated(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value | None:
     """An Interpolate of spatial axes (N, C, X), if it samples the same places; else None."""
-    shape, rank = shape_of(src), rank_of(src) or 0
+    shape, rank = shape_of(src), known_rank(src)
     if sampling.mode == "cubic" or sampling.coordinates == "tf_crop_and_resize" or shape is None or not 3 <= rank <= 5:
         return None
     if min(axes) < 2 or None in shape[2:]:
@@ -233,7 +233,7 @@ def _products(emit: Emitter, src: Value, matrices: Mapping[int, Array]) -> Value
 
 def _product(emit: Emitter, src: Value, place: int, shares: Array) -> Value:
     """The product of a matrix with src along one axis."""
-    rank = rank_of(src) or 0
+    rank = known_rank(src)
     if place == rank - 1:
         return matmul(emit, src, np.ascontiguousarray(shares.T))
     order = [*range(rank)]
@@ -244,7 +244,7 @@ def _product(emit: Emitter, src: Value, place: int, shares: Array) -> Value:
 
 def _cropped(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
     """The value for places outside of a crop."""
-    rank = rank_of(src) or 0
+    rank = known_rank(src)
     inside: Array = np.ones([1] * rank, np.bool_)
     for place, axis in axes.items():
         at = places(axis, sampling.coordinates)

@@ -31,7 +31,12 @@ KNOWN_INPUTS = {
     "test_split_to_sequence_2": ("split",),
 }
 # Axes of inputs whose sizes say how many tensors a sequence has. They stay known where all other dims are open.
-KNOWN_AXES = {"test_split_to_sequence_1": (0,), "test_split_to_sequence_nokeepdims": (0, 1)}
+KNOWN_AXES = {
+    "test_sequence_model6": (0, 1, 2),
+    "test_sequence_model7": (0, 1, 2),
+    "test_split_to_sequence_1": (0, 1),
+    "test_split_to_sequence_nokeepdims": (0, 1),
+}
 # How the model states the dims of its inputs: as the test does, by names alone, or not even their number.
 FORMS = ("known", "open", "unranked")
 ROOT = Path(onnx.__file__).parent.parent
@@ -87,7 +92,7 @@ def _run(case, form: str) -> bool:
                 one, other = ([*each] if isinstance(each, list) else [each] for each in (one, other))
                 Runner.assert_similar_outputs(one, other, case.rtol, case.atol)
         in_onednn |= any(part.executor == "oneDNN" for part in executable.report().partitions)
-        if form != "known" and not values:
+        if form == "open" and not values and case.name not in KNOWN_AXES:
             _compare_larger(model, executable, shapes, feeds)
     return in_onednn
 
@@ -117,17 +122,21 @@ def opened(case, form: str):
 
 
 def _compare_larger(model, executable, shapes, feeds) -> None:
-    """Compare a second size with the model of known dims; an op that does not take the size is left out."""
+    """Compare a second size with the model of known dims; a node that is not lowered for the size is left out."""
     feeds = {name: _larger(value) for name, value in feeds.items()}
     shapes = {**shapes, **{name: value.shape for name, value in feeds.items() if "." not in name}}
     try:
-        wanted = onegraph.onnx.load(model, shapes=shapes).compile()(**feeds)
+        graph = onegraph.onnx.load(model, shapes=shapes)
+        wanted = graph.compile()(**feeds)
     except onegraph.OneGraphError:
+        return
+    if "OnnxNode" in [op.kind for op in graph.ops]:
         return
     found = executable(**feeds)
     for one, other in zip(*([*each] if isinstance(each, tuple) else [each] for each in (found, wanted)), strict=True):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=1e-3, atol=1e-5)
+        exact = 1e-3 if one.dtype.itemsize > 2 or one.dtype.kind in "iu" else 0.02
+        np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=exact, atol=exact / 100)
 
 
 def _larger(value):

@@ -159,10 +159,11 @@ def non_zero(call: Call, src: Array) -> Array:
 
 
 def cum_sum(call: Call, src: Array) -> Array:
-    """The sums of the elements so far."""
+    """The sums of the elements so far; those of 16-bit floats are added up in f32."""
     axis = call.s64("axis")
     turned = np.flip(src, axis) if call.flag("reverse") else src
-    sums = np.cumsum(turned, axis=axis, dtype=src.dtype)
+    wide = np.dtype(np.float32) if src.dtype.itemsize < 4 and src.dtype.kind not in "iu" else src.dtype
+    sums = np.cumsum(turned.astype(wide, copy=False), axis=axis, dtype=wide).astype(src.dtype, copy=False)
     sums = sums - turned if call.flag("exclusive") and src.dtype.kind in "iu" else sums
     if call.flag("exclusive") and src.dtype.kind not in "iu":
         shifted = np.zeros_like(sums)
