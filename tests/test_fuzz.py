@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
-from tests.fuzz import attributes, compare
+from tests.fuzz import attributes, compare, onnx_open_dims
 from tests.fuzz.differ import WAYS, check
 from tests.fuzz.recipe import build, reproducer
 
@@ -29,6 +29,12 @@ def test_random_graphs_agree(kind):
     last = next((line for line in reversed(lines) if line.startswith("@")), "no case")
     assert last == "@done", f"ended by {done.returncode} at {last}\n{done.stderr[-3000:]}"
     assert not [line for line in lines if line.startswith("FAIL")]
+
+
+@pytest.mark.library
+def test_random_onnx_nodes_agree_for_any_dims():
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    assert onnx_open_dims.in_child(1, 60) == []
 
 
 @pytest.mark.library

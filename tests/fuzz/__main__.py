@@ -150,6 +150,22 @@ def onnx(seed, seconds):
     return failed
 
 
+def open_dims(seed, seconds):
+    """Random ONNX nodes of known dims, open dims and unknown rank, if the package onnx is installed."""
+    if importlib.util.find_spec("onnx") is None:
+        return 0
+    from .onnx_open_dims import in_child
+
+    end, failed, first = time.monotonic() + seconds, 0, seed
+    while time.monotonic() < end:
+        for finding in in_child(seed, 200):
+            failed += 1
+            print(f"\nONNX node, seed {finding}", flush=True)
+        seed += 200
+    print(f"ONNX nodes: seeds {first} to {seed - 1}", flush=True)
+    return failed
+
+
 def main():
     """Parse the command line, run everything, and exit with 1 where there is a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
@@ -165,7 +181,8 @@ def main():
             if (kind, seed) not in found:
                 found[kind, seed] = (seed, variant, text)
                 show(kind, found[kind, seed])
-    failed += attributes(options.seed, seconds * 0.2)
+    failed += attributes(options.seed, seconds * 0.1)
+    failed += open_dims(options.seed, seconds * 0.1)
     failed += guided(options.seed, seconds * 0.2)
     failed += onnx(options.seed, seconds * 0.1)
     print(f"{len(found)} findings in graphs, {failed} elsewhere")
