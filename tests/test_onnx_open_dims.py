@@ -133,6 +133,101 @@ def test_empty_batch_of_a_model_with_unknown_dims(name):
     assert empty == (0, *whole[1:])
 
 
+POOL = "AveragePool", "MaxPool", "LpPool"
+# Attributes of pools whose windows depend on the dims.
+WINDOWS = {
+    "a last window that is partly behind": "kernel_shape=[2,2],strides=[2,2],ceil_mode=1",
+    "a last window that starts behind": "kernel_shape=[1,1],strides=[3,2],ceil_mode=1",
+    "a last window in the padding": "kernel_shape=[3,3],strides=[2,2],pads=[1,1,1,1],ceil_mode=1",
+    "windows with gaps": "kernel_shape=[2,2],dilations=[2,2],pads=[1,0,1,0]",
+    "windows with gaps, and a last one behind": "kernel_shape=[2,2],dilations=[2,1],strides=[2,2],ceil_mode=1",
+    "padding that the window needs": 'kernel_shape=[3,2],strides=[2,2],auto_pad="SAME_LOWER"',
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("kind", [*POOL, "AveragePool of padding"])
+def test_pool_of_open_dims_is_that_of_onnx_runtime(kind, name):
+    runtime = pytest.importorskip("onnxruntime")
+    more = ",count_include_pad=1" if kind.endswith("padding") else ""
+    text = f"y={kind.split()[0]}<{WINDOWS[name]}{more}>(x)"
+    proto = parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 19]> g (float[n,c,h,w] x) => (float y) {{ {text} }}'
+    )
+    pool, session = load(proto).compile(), runtime.InferenceSession(proto.SerializeToString())
+    for shape in ((1, 2, 4, 5), (2, 3, 7, 6), (1, 1, 5, 8)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        (wanted,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(pool(x), wanted, rtol=1e-5, atol=1e-6)
+
+
+def node_of_open_dims(op_set, inputs, body):
+    """The executable of a node whose inputs, with their types, have dims without sizes."""
+    text = f'<ir_version: 10, opset_import: ["" : {op_set}]> g ({inputs}) => (float y) {{ {body} }}'
+    return load(parser.parse_model(text)).compile()
+
+
+@pytest.mark.parametrize("name", ["s", "a,b,c,d"])
+def test_sizes_of_a_resize_are_an_input(name):
+    """Each size of the result is another lowering; the number of sizes need not be known either."""
+    resize = node_of_open_dims(18, f"float[{name if ',' in name else 'n,c,h,w'}] x, int64[k] s", "y=Resize(x,,,s)")
+    for shape, sizes in (((1, 2, 3, 4), (1, 2, 6, 12)), ((2, 1, 5, 2), (2, 1, 10, 2))):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        wanted = x.repeat(sizes[2] // shape[2], 2).repeat(sizes[3] // shape[3], 3)
+        np.testing.assert_array_equal(resize(x=x, s=np.array(sizes)), wanted)
+
+
+def test_affine_grid_of_open_dims():
+    grid = node_of_open_dims(20, "float[n,a,b] t, int64[k] s", "y=AffineGrid(t,s)")
+    for height, width in ((2, 3), (4, 5)):
+        found = grid(t=np.array([[[1, 0, 0], [0, 2, 1]]], np.float32), s=np.array([1, 1, height, width]))
+        rows, columns = ((2 * np.arange(size) + 1) / size - 1 for size in (height, width))
+        wanted = np.stack(np.broadcast_arrays(columns, 2 * rows[:, None] + 1), -1)[None]
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("op_set", [23, 24])
+def test_row_that_masks_hide_wholly_is_zero(op_set):
+    """The causal mask and two tokens of padding on the left together hide every key of the first two queries."""
+    attention = node_of_open_dims(op_set, "float[b,h,s,d] q, bool[b,o,s,t] m", "y=Attention<is_causal=1>(q,q,q,m)")
+    q = np.random.default_rng(0).standard_normal((2, 2, 4, 8)).astype(np.float32)
+    mask = np.ones((2, 1, 4, 4), bool)
+    mask[0, :, :, :2] = False
+    scores = q.astype(np.float64) @ q.swapaxes(-1, -2) / np.sqrt(8)
+    powers = np.where(mask & np.tril(np.ones((4, 4), bool)), np.exp(scores), 0)
+    total = powers.sum(-1, keepdims=True)
+    shares = np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
+    np.testing.assert_allclose(attention(q=q, m=mask), shares @ q, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["ReduceSum", "Flatten", "GlobalAveragePool", "Softmax<axis=1>", "Squeeze"])
+def test_rank_may_be_unknown(kind):
+    x = np.random.default_rng(0).standard_normal((3, 1, 4)).astype(np.float32)
+    functions = {
+        "ReduceSum": lambda x: x.sum(keepdims=True),
+        "Flatten": lambda x: x.reshape(3, 4),
+        "GlobalAveragePool": lambda x: x.mean(2, keepdims=True),
+        "Softmax<axis=1>": np.ones_like,
+        "Squeeze": lambda x: x[:, 0],
+    }
+    proto = parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 13]> g (float[n] x) => (float y) {{ y={kind}(x) }}'
+    )
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    np.testing.assert_allclose(load(proto).compile()(x), functions[kind](x), rtol=1e-6)
+
+
+def test_state_of_open_dims_is_read():
+    """The first state and the biases of a recurrence have open dims too."""
+    text = "y,h=RNN<hidden_size=1,clip=9.0>(x,w,r,b,,s)"
+    inputs = "float[t,n,i] x, float[d,g,i] w, float[d,g,h] r, float[d,k] b, float[d,n,h] s"
+    rnn = node_of_open_dims(14, inputs, text)
+    x, one = np.array([[[0.5]], [[-1.0]]], np.float32), np.ones((1, 1, 1), np.float32)
+    found = rnn(x=x, w=one, r=one, b=np.full((1, 2), 0.25, np.float32), s=one * 2)
+    first = np.tanh(0.5 + 0.5 + 2)
+    np.testing.assert_allclose(found.ravel(), [first, np.tanh(-1 + 0.5 + first)], rtol=1e-6)
+
+
 def test_picture_of_the_model_shows_where_each_size_runs():
     """An op that was made for a size has the name of an op of the model and a number."""
     opened = model(ELSEWHERE["linear with aligned corners"], keep=-1)

@@ -425,7 +425,7 @@ def findings(seed):
     known = [one if isinstance(one, og.OneGraphError) else one[0] for one in known]
     where = f"{kind}-{draw.op_set} {name} {draw.attrs} {[one.shape for side in sides for one in side]}"
     for have, want in zip(known, oracle, strict=True):
-        if want is None:
+        if want is None or 0 in want.shape:  # no window fits
             continue
         if isinstance(have, og.OneGraphError):
             yield f"{where}: refused, but ONNX Runtime runs it: {have}"
