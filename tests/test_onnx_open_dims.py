@@ -217,6 +217,16 @@ def test_rank_may_be_unknown(kind):
     np.testing.assert_allclose(load(proto).compile()(x), functions[kind](x), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("start", "end", "wanted"), [(-8, 2, []), (-8, -100, [0]), (-7, -100, [0]), (9, 2, [6, 4])])
+def test_slice_backwards_from_outside_the_axis(start, end, wanted):
+    """ONNX moves a start to the nearest element of the axis."""
+    text = f"int64[1] a = {{{start}}}, int64[1] b = {{{end}}}, int64[1] c = {{0}}, int64[1] d = {{-2}}"
+    proto = parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 13]> g (float[n] x) => (float y) <{text}> {{ y = Slice(x,a,b,c,d) }}'
+    )
+    np.testing.assert_array_equal(load(proto).compile()(np.arange(7, dtype=np.float32)), wanted)
+
+
 def test_state_of_open_dims_is_read():
     """The first state and the biases of a recurrence have open dims too."""
     text = "y,h=RNN<hidden_size=1,clip=9.0>(x,w,r,b,,s)"

@@ -198,10 +198,13 @@ def slices(call: Call) -> tuple[slice, ...] | None:
 
 
 def _clamped(start: int, end: int, step: int, dim: int) -> tuple[int, int, int]:
-    """Start, end and step within an axis; an end of -1 lies before its first element."""
+    """Start, end and step within an axis; an end of -1 lies before its first element.
+
+    A start before the axis counts as its first element, as ONNX says, also where the step is negative.
+    """
     low, high = (0, dim) if step > 0 else (-1, dim - 1)
     start, end = start + dim if start < 0 else start, end + dim if end < 0 else end
-    start = min(max(start, 0 if step > 0 else low), high)
+    start = min(max(start, 0), high)
     end = min(max(end, low), high if step < 0 else dim)
     return start, end, step
 
@@ -308,7 +311,7 @@ OPS = (
     _movement(
         "Slice",
         "slice",
-        "dst = src[start:end:step] along each of axes, all axes from the first on by default; as in numpy",
+        "dst = src[start:end:step] along each of axes, all axes from the first on by default; a start before an axis is its first element",
         "src:T starts:s64! ends:s64! axes:s64!? steps:s64!?",
         slice_shape,
         rules=(slices_fit,),
