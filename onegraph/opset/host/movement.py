@@ -311,7 +311,7 @@ OPS = (
     _movement(
         "Slice",
         "slice",
-        "dst = src[start:end:step] along each of axes, all axes from the first on by default; a start before an axis is its first element",
+        "dst = src[start:end:step] along each of axes, all axes by default; a start before an axis is its first one",
         "src:T starts:s64! ends:s64! axes:s64!? steps:s64!?",
         slice_shape,
         rules=(slices_fit,),
