@@ -290,3 +290,15 @@ void onegraph_forked(void);
 
 // library: path of the file that provides dnnl_version to this extension.
 const char *onegraph_library_path(void);
+
+// digest: the sizes in bytes of the parts of a file that have digests of their own, and of a digest.
+enum {
+    onegraph_digest_chunk = 4194304,
+    onegraph_digest_size = 64,
+};
+// digest: writes the digest of each chunk of `size` bytes at `offset` of a file, on at most `threads` threads. Returns 0,
+// or the number of an error of the system; EIO if the file is shorter.
+int onegraph_digest(int descriptor, size_t offset, size_t size, int threads, void *digests);
+// digest: writes the digest of each file, and the last time in nanoseconds since 1970 at which one of them changed.
+// `paths`: zero-terminated, one after another.
+int onegraph_digest_files(size_t count, const char *paths, void *digests, long long *changed);

@@ -10,7 +10,6 @@ from ._util.late_imports import import_late
 from ._util.paths import path_of
 from .builder.chosen_outputs import returning
 from .builder.graph import DataGraph
-from .builder.origin import Origin
 from .ir.op import Array, LogicalTensor
 from .opset.signature import Shape
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from .capi.partition import Partition
     from .runtime.compile_options import GivenOptions
     from .runtime.executable import Executable
+    from .runtime.origin import Origin
 
 RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
 

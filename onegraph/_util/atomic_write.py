@@ -1,4 +1,11 @@
-"""Writes files atomically: a file is written completely, or left as it was."""
+"""Writes files atomically: a reader finds the old contents or the new ones, never a mixture.
+
+Several files that belong together have a head, such as the JSON file of a graph, and parts, such as the archive with
+its constants. The head has the digest of each part. A part is first put beside its place under a hidden name that its
+digest is in. Then the head is replaced: from this moment on the files are the new ones. At last each part is moved to
+its place. A reader takes a part from either place, wherever the digest is right. A process that is killed leaves the
+old files before that moment and the new files after it; the next writer ends or removes what it has left.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +15,31 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple, TypeVar
 
 from ..errors import FormatError
+from .drafts import PREFIX, Draft, flush_folder, locked, remove_abandoned
+from .interpreter_tricks import blake2b
 
 Write = Callable[[IO[bytes]], object]
+Result = TypeVar("Result")
+ATTEMPTS = 100  # of reading files together where there are no locks
+
+
+class Part(NamedTuple):
+    """A file that belongs to a head.
+
+    Attributes:
+        path: of the file.
+        write: writes the contents to a binary stream, and returns their digest, which the head must contain.
+    """
+
+    path: Path
+    write: Callable[[IO[bytes]], str]
+
+
+class TornError(FormatError):
+    """A part has other contents than its head says: another process replaces them now, or somebody has changed one."""
 
 
 def write_atomically(path: Path, write: Write) -> None:
@@ -28,46 +55,141 @@ def write_atomically(path: Path, write: Write) -> None:
     Raises:
         FormatError: the file cannot be written.
     """
-    write_together([(path, write)])
+    write_together([], path, write)
 
 
-def write_together(files: Sequence[tuple[Path, Write]]) -> None:
-    """Write several files as ``write_atomically`` does; none is renamed before all are written.
+def write_together(parts: Sequence[Part], head: Path, write: Write) -> None:
+    """Write files that belong together as ``write_atomically`` does: all are replaced, or none.
+
+    Args:
+        parts: the parts, which are written first.
+        head: the file with the digests of the parts.
+        write: writes the head, after all parts were written.
 
     Raises:
         FormatError: a file cannot be written.
     """
-    drafts: list[Path] = []
+    made: list[_File] = []
     try:
-        for path, place in [(path, _drafted(path, write, drafts)) for path, write in files]:
-            with explained(path):
-                place()
+        for part in parts:
+            made.append(_File(part.path))
+            made[-1].digest = str(made[-1].write(part.write))
+        made.append(_File(head))
+        made[-1].write(write)
+        with explained(head), locked(made[-1].target.parent):
+            _put_in_place(made[:-1], made[-1])
+        for changed in {file.target.parent for file in made}:
+            remove_abandoned(changed)
     finally:
-        for draft in drafts:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
+        for file in made:
+            file.close()
 
 
-def _drafted(path: Path, write: Write, drafts: list[Path]) -> Callable[[], object]:
-    """Write the contents to a temporary file, add it to ``drafts``, and return the function that renames it."""
-    import secrets  # both take long to import
-    import shutil
+class _File:
+    """A file that is being written: a draft, or for a special file its contents."""
 
-    with explained(path):
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if path.exists() and not path.is_file():
-            contents = io.BytesIO()  # writing an archive seeks, which a special file may not allow
-            write(contents)
-            return lambda: path.write_bytes(contents.getvalue())
-        target = Path(os.path.realpath(path))
-        draft = target.with_name(f".{secrets.token_hex(8)}")
-        drafts.append(draft)
-        with draft.open("xb") as stream:
-            write(stream)
-        if target.exists():
-            shutil.copymode(target, draft)
-        return lambda: draft.replace(target)
+    def __init__(self, path: Path) -> None:
+        self.path, self.digest = path, ""
+        with explained(path):
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            self.is_special = path.exists() and not path.is_file()
+            self.target = path if self.is_special else Path(os.path.realpath(path))
+            self._draft = None if self.is_special else Draft(self.target.parent, 0o666)
+        # Writing an archive seeks, which a special file may not allow.
+        self._contents: IO[bytes] = io.BytesIO() if self._draft is None else self._draft.stream
+
+    def write(self, write: Callable[[IO[bytes]], Result]) -> Result:
+        """Write the contents, up to the disk."""
+        with explained(self.path):
+            result = write(self._contents)
+            if self._draft is not None:
+                if self.target.exists():
+                    os.chmod(self._draft.stream.fileno(), self.target.stat().st_mode & 0o7777)
+                self._draft.flush()
+        return result
+
+    def place(self, path: Path) -> None:
+        """Put the contents in a place beside the target or at the target."""
+        with explained(self.path):
+            if self._draft is not None:
+                self._draft.place(path)
+            elif isinstance(self._contents, io.BytesIO) and path == self.target:
+                path.write_bytes(self._contents.getvalue())
+
+    def close(self) -> None:
+        """Remove the draft if the contents were put in no place."""
+        if self._draft is not None:
+            self._draft.close()
+
+
+def _put_in_place(parts: Sequence[_File], head: _File) -> None:
+    """Replace the files. Only one process does so at a time."""
+    placed: list[Path] = []
+    folders = {file.target.parent for file in (*parts, head)}
+    try:
+        for part in parts:
+            end_interrupted(part.target, head.target)
+            place = part.target if part.is_special else hidden(part.target, part.digest)
+            part.place(place)
+            placed.append(place)
+        for folder in folders if parts else ():
+            flush_folder(folder)
+        head.place(head.target)
+    except BaseException:
+        for part in parts[: len(placed)]:  # the head tells whether an interrupt came before it was replaced or after
+            with suppress(FormatError):
+                end_interrupted(part.target, head.target)
+        raise
+    for part, place in zip(parts, placed, strict=True):
+        if not part.is_special:
+            with explained(part.path):
+                os.replace(place, part.target)
+    for folder in folders:
+        flush_folder(folder)
+
+
+def hidden(part: Path, digest: str) -> Path:
+    """Where the contents of a part with this digest are while its head is replaced."""
+    return part.with_name(f"{_hidden_prefix(part)}{digest}")
+
+
+def _hidden_prefix(part: Path) -> str:
+    return f"{PREFIX}{blake2b(os.fsencode(part.name), digest_size=8).hexdigest()}-"
+
+
+def end_interrupted(part: Path, head: Path) -> None:
+    """End what a writer has left that was killed: move the contents to their part if the head has their digest.
+
+    Contents whose digest is not in the head are removed.
+    """
+    prefix = _hidden_prefix(part)
+    with explained(part):
+        with os.scandir(part.parent) as entries:
+            left = [entry.name for entry in entries if entry.name.startswith(prefix)]
+        whole = head.read_bytes() if left and head.is_file() else b""
+        for name in left:
+            if name.removeprefix(prefix).encode() in whole:
+                os.replace(part.with_name(name), part)
+            else:
+                os.unlink(part.with_name(name))
+
+
+def read_together(head: Path, read: Callable[[], Result]) -> Result:
+    """What ``read`` returns, which opens a head and its parts. It is called again if files were replaced meanwhile.
+
+    Raises:
+        TornError: a part has other contents than its head says.
+    """
+    try:
+        return read()
+    except TornError:
+        folder = Path(os.path.realpath(head)).parent
+        with locked(folder, shared=True) as is_locked:
+            for _ in range(0 if is_locked else ATTEMPTS):
+                with suppress(TornError):
+                    return read()
+            return read()
 
 
 @contextmanager
@@ -77,3 +199,5 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FormatError(str(path), error.strerror or str(error), "a path that can be written") from None
+
+

@@ -1,32 +1,32 @@
-"""Keeps what was measured and compiled in files, for later processes.
+"""Keeps what was compiled in files, for later processes.
 
-A file has a checksum of its contents. A file that is damaged, of another program or too long is ignored, and so is a
-file that another user owns or may write to. The reader checks what it gets against the program that it belongs to, and
+A file has a digest of its contents. A file that is damaged, of another program or too long is ignored, and so is a file
+that another user owns or may write to. The reader checks what it gets against the program that it belongs to, and
 computes it anew if it does not fit. Several processes may use the folder at once: a file is replaced as a whole, so
-the contents of one that is mapped stay as they are.
+the contents of one that is mapped stay as they are, also if it is removed.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import threading
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from ..errors import ArgumentError
-from .mapped_file import MappedFile
+from .drafts import Draft, remove_abandoned
+from .mapped_file import MappedFile, open_regular
 from .paths import path_of
 
 VARIABLE = "ONEGRAPH_CACHE"  # the folder; empty for none
 SUFFIX = ".onegraph"
-HEADER = 64  # bytes, so that what is aligned in the data is aligned in memory too
+HEADER = 128  # bytes, so that what is aligned in the data is aligned in memory too
 MOST_BYTES = 1 << 27  # of a file
 MOST_FILES = 512
 MOST_BYTES_TOGETHER = 1 << 30  # of all files
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+Digest = Callable[[int, int, int], str]  # of an open file: of the bytes from a place on, so many
 _chosen: list[Path | None] = []  # what the program has set, otherwise empty
 
 
@@ -63,68 +63,78 @@ def set_cache_folder(folder: object) -> None:
     _chosen[:] = [None if path is None else path.absolute()]
 
 
-def find(key: str) -> memoryview | None:
+def find(key: str, digest: Digest) -> memoryview | None:
     """The data that was kept under a key, in a mapped file; None if there is none, or it cannot be read.
 
     Args:
         key: at most 32 hexadecimal digits.
+        digest: that was used when the data was kept.
     """
     folder = get_cache_folder()
     if folder is None:
         return None
     with suppress(OSError):
         path = _file(folder, key)
-        # Opening a pipe must not wait.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb", buffering=0):
-            status = os.fstat(descriptor)
-            is_own = status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS
-            if not stat.S_ISREG(status.st_mode) or not is_own or not HEADER <= status.st_size <= MOST_BYTES:
+        with open(open_regular(path), "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            if not is_own(status) or not HEADER <= status.st_size <= MOST_BYTES:
                 return None
-            mapped = MappedFile.of(descriptor, path)
-            body = memoryview(mapped)[HEADER:]
-            if mapped[:HEADER] == _head(key, [body]):
-                os.utime(descriptor)  # the files that were not used for longest are removed first
-                return body
+            mapped = MappedFile.of(file.fileno(), path)
+            if mapped[:HEADER] != _head(key, digest(file.fileno(), HEADER, len(mapped) - HEADER)):
+                return None
+            with suppress(OSError):  # a folder that can only be read
+                os.utime(file.fileno())  # the files that were not used for longest are removed first
+            return memoryview(mapped)[HEADER:]
     return None
 
 
-def keep(key: str, *data: bytes | memoryview) -> None:
+def keep(key: str, digest: Digest, *data: bytes | memoryview) -> None:
     """Keep data, given in parts, under a key. Does nothing if the file cannot be written, or would be too long."""
-    folder = get_cache_folder()
-    if folder is None or HEADER + sum(map(len, data)) > MOST_BYTES:
+    folder, size = get_cache_folder(), sum(map(len, data))
+    if folder is None or HEADER + size > MOST_BYTES:
         return
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = folder / f".{key}.{os.getpid()}.{threading.get_ident()}{SUFFIX}"
+        draft = Draft(folder, 0o600)
         try:
-            # Not flushed to the disk, which may take long: what a crash damages is ignored.
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-                for part in (_head(key, data), *data):
-                    file.write(part)
-            draft.replace(_file(folder, key))
+            # Not written through to the disk, which may take long: the digest tells what a loss of power damages.
+            for part in (bytes(HEADER), *data):
+                draft.stream.write(part)
+            draft.stream.flush()
+            draft.stream.seek(0)
+            draft.stream.write(_head(key, digest(draft.stream.fileno(), HEADER, size)))
+            draft.stream.flush()
+            draft.place(_file(folder, key))
         finally:
-            draft.unlink(missing_ok=True)
+            draft.close()
+            remove_abandoned(folder)
         _limit(folder)
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Whether a file belongs to this user, and no other one may write to it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS
 
 
 def _file(folder: Path, key: str) -> Path:
     return folder / f"{key}{SUFFIX}"
 
 
-def _head(key: str, data: Sequence[bytes | memoryview]) -> bytes:
+def _head(key: str, digest: str) -> bytes:
     """What stands before the data in the file of a key."""
-    checksum = 0
-    for part in data:
-        checksum = zlib.crc32(part, checksum)
-    return f"onegraph cache 2 {key} {checksum:08x}\n".encode().ljust(HEADER)
+    return f"onegraph cache 3 {key} {digest}\n".encode().ljust(HEADER)
 
 
 def _limit(folder: Path) -> None:
     """Remove files until a quarter of the limits is free, if there are too many; those that were used last stay."""
+    files = []
     with os.scandir(folder) as entries:
-        found = [(entry.stat(follow_symlinks=False), entry.path) for entry in entries if entry.name.endswith(SUFFIX)]
-    files = sorted((status.st_mtime, path, status.st_size) for status, path in found)
+        for entry in entries:
+            with suppress(OSError):  # another process has removed it
+                if entry.name.endswith(SUFFIX):
+                    status = entry.stat(follow_symlinks=False)
+                    files.append((status.st_mtime, entry.path, status.st_size))
+    files.sort()
     count, size = len(files), sum(size for _, _, size in files)
     if count <= MOST_FILES and size <= MOST_BYTES_TOGETHER:
         return

@@ -1,11 +1,14 @@
-"""Maps a file into memory."""
+"""Maps files into memory."""
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
-from collections.abc import Iterable
-from typing import Any
+import stat
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +17,12 @@ Identity = tuple[int, ...]
 
 
 def identity_of(status: os.stat_result) -> Identity:
-    """The identity of a file and of its contents: whoever writes to the file changes the last number."""
+    """The identity of a file and of its contents. A writer through a memory map leaves it as it is."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+class NotRegularError(OSError):
+    """A path leads to no regular file."""
 
 
 class MappedFile(mmap.mmap):
@@ -25,11 +32,13 @@ class MappedFile(mmap.mmap):
         path: the path of the file, for messages.
         address: of the first byte.
         identity: of the file, and of its contents when it was mapped.
+        descriptor: of the open file.
     """
 
     path: str
     address: int
     identity: Identity
+    descriptor: int
 
     @classmethod
     def of(cls, descriptor: int, path: object) -> MappedFile:
@@ -38,7 +47,13 @@ class MappedFile(mmap.mmap):
         made.path = str(path)
         made.address = np.frombuffer(made, np.uint8).__array_interface__["data"][0]
         made.identity = identity_of(os.fstat(descriptor))
+        made.descriptor = os.dup(descriptor)
+        weakref.finalize(made, os.close, made.descriptor).atexit = False
         return made
+
+    def is_changed(self) -> bool:
+        """Whether the file is known to have been written to since it was mapped."""
+        return identity_of(os.fstat(self.descriptor))[2:4] != self.identity[2:4]
 
     def array(self, offset: int, shape: Iterable[int], dtype: np.dtype[Any]) -> NDArray[Any]:
         """The numbers at a place of the file, without a copy. The place need not be aligned to the data type."""
@@ -55,3 +70,69 @@ class MappedFile(mmap.mmap):
         """Give the pages at a place back to the system."""
         if hasattr(mmap, "MADV_DONTNEED"):  # Windows has no madvise
             self.madvise(mmap.MADV_DONTNEED, offset, size)
+
+
+def open_regular(path: str | os.PathLike[str]) -> int:
+    """Open a regular file for reading.
+
+    Raises:
+        NotRegularError: it is another kind of file.
+        OSError: it cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not wait
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegularError(errno.EINVAL, "not a regular file")
+    return descriptor
+
+
+class SourceFile(NamedTuple):
+    """A file that a model is read from.
+
+    Attributes:
+        written: its path as the caller and the model have it.
+        resolved: its path without symbolic links, as it was when the file was opened.
+        mapped: its contents; None if it is empty.
+    """
+
+    written: str
+    resolved: str
+    mapped: MappedFile | None
+
+
+class SourceFiles:
+    """The files that a model is read from. Each is opened once, so that all readers see the same contents.
+
+    Attributes:
+        notice: is called with each file, before anything is read from it; None for nothing.
+    """
+
+    def __init__(self) -> None:
+        self.notice: Callable[[SourceFile], object] | None = None
+        self._files: dict[str, SourceFile] = {}
+
+    def __iter__(self) -> Iterator[SourceFile]:
+        return iter([*self._files.values()])
+
+    def open(self, path: str | os.PathLike[str], resolved: str | None = None) -> MappedFile | None:
+        """The contents of a file, or None if it is empty.
+
+        Args:
+            path: as it is written.
+            resolved: the path without symbolic links, if it is known.
+
+        Raises:
+            NotRegularError: it is no regular file.
+            OSError: it cannot be opened.
+        """
+        written = os.path.join(os.getcwd(), path)
+        if written not in self._files:
+            real = os.path.realpath(path) if resolved is None else resolved
+            with open(open_regular(real), "rb", buffering=0) as file:
+                is_empty = not os.fstat(file.fileno()).st_size
+                mapped = None if is_empty else MappedFile.of(file.fileno(), path if resolved is None else resolved)
+            found = SourceFile(written, real, mapped)
+            if self.notice is not None:
+                self.notice(found)
+            self._files[written] = found
+        return self._files[written].mapped

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._util import disk_cache
 from .._util.interpreter_tricks import blake2b
+from .._util.record_log import RecordLog
 from ..capi.machine import machine
 from ..capi.threads import MAX_THREADS
 from .lowered import Value
 from .notes import Note
 
 Counts = list[int | None]
-# How numbers of threads are written: b"0" stands for None.
-_TEXTS = [str(number).encode() for number in range(MAX_THREADS + 1)]
+# How numbers of threads are written: "0" stands for None.
+_TEXTS = [str(number) for number in range(MAX_THREADS + 1)]
+LOG = RecordLog("threads.log")
 
 
 def key_of(notes: Sequence[Note], limit: int) -> str:
@@ -47,8 +48,8 @@ def find_counts(key: str, count: int, limit: int) -> Counts | None:
         count: how many steps there are.
         limit: the most threads.
     """
-    kept = disk_cache.find(key)
-    texts = [] if kept is None else bytes(kept).split()
+    kept = LOG.find(key)
+    texts = [] if kept is None else kept.split(",")
     if len(texts) != count or not all(text in _TEXTS[: limit + 1] for text in texts):
         return None
     return [_TEXTS.index(text) or None for text in texts]
@@ -56,7 +57,7 @@ def find_counts(key: str, count: int, limit: int) -> Counts | None:
 
 def keep_counts(key: str, counts: Counts) -> None:
     """Keep numbers of threads for later processes."""
-    disk_cache.keep(key, b" ".join(_TEXTS[count or 0] for count in counts))
+    LOG.keep(key, ",".join(_TEXTS[count or 0] for count in counts))
 
 
 def _described(value: Value) -> tuple[object, ...]:

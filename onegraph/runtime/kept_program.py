@@ -88,6 +88,16 @@ class KeptProgram(Program):
         return tuple(_kept_report(index, one) for index, one in enumerate(json.loads(self._described)))
 
 
+def without_proof(data: memoryview) -> tuple[memoryview, Json]:
+    """A program, and the proof of what it was computed from.
+
+    Raises:
+        ValueError: there is no proof.
+    """
+    end = len(data) - 8 - int.from_bytes(data[-8:], "little")
+    return data[: max(end, 0)], json.loads(bytes(data[max(end, 0) : -8]))
+
+
 def _sections(data: memoryview) -> tuple[Array, bytes, bytes]:
     """The constants, which stay in the file, and the program and the reports as JSON."""
     sizes = [int.from_bytes(data[at : at + 8], "little") for at in (0, 8, 16)]

@@ -116,6 +116,12 @@ def written(program: CompiledProgram, files: Sequence[MappedFile]) -> list[bytes
     return [head.ljust(aligned(len(head))), *constants.contents(), *sections]
 
 
+def with_proof(program: Sequence[bytes | memoryview], proof: Json) -> list[bytes | memoryview]:
+    """A program with the proof of what it was computed from behind it, in parts."""
+    text = json.dumps(proof).encode()
+    return [*program, text, len(text).to_bytes(8, "little")]
+
+
 def _end(named: tuple[str, LogicalTensor]) -> Json:
     name, tensor = named
     return [name, tensor.id, tensor.dtype.value, tensor.shape, tensor.strides]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .._util.mapped_file import identity_of
+from .._util.atomic_write import read_together
+from .._util.disk_cache import get_cache_folder
+from .._util.mapped_file import SourceFiles
 from .._util.validation import flag, integer
-from ..arrays.mapped_files import file_of
 from ..builder.graph import DataGraph
-from ..builder.origin import is_known, key_of, origin_of
 from ..errors import ArgumentError, FormatError
-from ..serialize.model_folder import CONSTANTS, GRAPH, MODEL, read_settings
+from ..serialize import load_model
+from ..serialize.model_folder import MODEL, read_settings
 from .compile_options import Options, compile_options
 from .executable import Executable, compile_graph
+from .origin import Reading, key_of, opened
 from .warm_start import find, keep
 
 
@@ -36,36 +37,28 @@ def load_executable(make: type[DataGraph], folder: Path) -> Executable:
         FormatError: a file is missing, truncated or changed, or a setting is unknown or wrong.
         SpecError: an op breaks the specification.
     """
-    key = _key_of(folder)
-
-    def read() -> tuple[DataGraph, Mapping[str, object]]:
-        from ..serialize import load_model
-
-        return load_model(make, folder)
-
-    if key is not None and is_known(key):
-        settings = _checked(read_settings(folder)[0], None)
-        if (found := find(key, settings.options, lambda: read()[0])) is not None:
+    key = None if get_cache_folder() is None else key_of(folder)
+    if key is not None and (files := opened(key)) is not None:
+        settings = _checked(read_settings(folder, files).settings, None)
+        if (found := find(key, settings.options, files, lambda: load_model(make, folder, files)[0])) is not None:
             found.cache_capacity = settings.cache_capacity
             return found
-    graph, given = read()
+    reading, graph, given = read_together(folder / MODEL, lambda: _read(make, folder, key))
     settings = _checked(given, graph)
     graph._n_read = len(graph._ops) if settings.as_read else 0
     executable = compile_graph(graph, **settings.options._asdict())
     executable.cache_capacity = settings.cache_capacity
-    mapped = [file_of(tensor.value) for tensor in graph._tensors if tensor.value is not None]
-    files = {id(file): file for file in mapped if file is not None}
-    if (origin := origin_of(key, files.values(), graph)) is not None:
+    if reading is not None and key is not None and (origin := reading.origin(key, graph)) is not None:
         keep(origin, executable)
     return executable
 
 
-def _key_of(folder: Path) -> str | None:
-    try:
-        others = [identity_of(os.stat(folder / name)) for name in (GRAPH, CONSTANTS)]
-    except OSError:  # reading tells more
-        return None
-    return key_of(folder / MODEL, others)
+def _read(
+    make: type[DataGraph], folder: Path, key: str | None
+) -> tuple[Reading | None, DataGraph, Mapping[str, object]]:
+    """The graph in a folder and its settings, and what its programs are kept by if there is a key."""
+    reading = None if key is None else Reading()
+    return reading, *load_model(make, folder, SourceFiles() if reading is None else reading.files)
 
 
 def _checked(settings: Mapping[str, object], graph: DataGraph | None) -> _Settings:

@@ -7,12 +7,14 @@ The form has no names of inputs and outputs, no editions and no data. onegraph s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .._util.atomic_write import read_together
 from .._util.exact_types import has_type
 from .._util.exact_types import text as characters
+from .._util.mapped_file import SourceFiles
 from .._util.paths import path_of
 from .._util.validation import as_dict, flag
 from ..arrays.ndarrays import aligned_empty, numpy_array
@@ -25,7 +27,7 @@ from ..opset.signature import Version
 from .document import document, parse_json
 from .files import as_path, read_constants, read_file, write_files
 from .model_folder import GRAPH, read_model, write_model
-from .names import read_names
+from .names import KEY, read_names
 from .reader import build
 from .writer import as_form, as_text, tensor_ids
 
@@ -71,31 +73,40 @@ def load(make: type[AnyGraph], path: object, *, strict: bool = False) -> AnyGrap
     """The graph of a file; see :meth:`onegraph.Graph.load`."""
     source = as_path(path)
     with naming_the_file(source):
-        return _graph(make, read_file(source), source, strict)
+        return read_together(source, lambda: _graph(make, read_file(source), source, strict))
 
 
-def load_model(make: type[AnyGraph], folder: Path) -> tuple[AnyGraph, Mapping[str, object]]:
+def load_model(make: type[AnyGraph], folder: Path, files: SourceFiles) -> tuple[AnyGraph, Mapping[str, object]]:
     """The graph in a folder, whose constants lie in the mapped file, and the settings; see :func:`onegraph.load`.
 
     Raises:
-        FormatError: a file is missing, truncated or changed.
+        TornError: a part was changed, or the folder is written to now.
+        FormatError: a file is missing or truncated.
         SpecError: an op breaks the specification.
     """
     source = folder / GRAPH
-    settings, text = read_model(folder)
+    settings, text = read_model(folder, files)
     with naming_the_file(source):
-        return _graph(make, text, source, False, mapped=True), settings
+        return _graph(make, text, source, False, files), settings
 
 
-def _written(graph: DataGraph, target: Path, for_version: str | None) -> tuple[Path, str, Path, Mapping[str, Array]]:
-    """The contents of a graph file, and of the archive with its constants."""
+def _written(
+    graph: DataGraph, target: Path, for_version: str | None
+) -> tuple[Path, Callable[[str], str], Path, Mapping[str, Array]]:
+    """What makes the contents of a graph file from the digest of the archive, and the archive with its constants."""
     ids = tensor_ids(graph)
     arrays: Mapping[str, Array] = {
         **{f"t{ids[t.id]}": t.value for t in graph._tensors if t.value is not None},
         **{f"t{ids[graph._inputs[name].id]}": array for name, array in graph._initial.items()},
     }
     data = target.with_suffix(".npz")
-    text = as_text(as_form(graph, _as_version(for_version), data.name if arrays else None))
+    form: Any = as_form(graph, _as_version(for_version), data.name if arrays else None)
+
+    def text(digest: str) -> str:
+        if arrays:
+            form[KEY]["digest"] = digest
+        return as_text(form)
+
     return target, text, data, arrays
 
 
@@ -107,7 +118,7 @@ def naming_the_file(source: Path) -> Iterator[None]:
     except FormatError as error:
         if any(f"{error.where}:".startswith(f"{path}:") for path in (source, source.with_suffix(".npz"))):
             raise  # the message already names the file
-        raise FormatError(f"{source}: {error.where}", error.given, error.expected) from None
+        raise type(error)(f"{source}: {error.where}", error.given, error.expected) from None
 
 
 def with_constants(graph: AnyGraph, arrays: object) -> AnyGraph:
@@ -167,12 +178,12 @@ def with_known(graph: AnyGraph, inputs: Mapping[str, Array]) -> tuple[AnyGraph, 
 
 
 def _graph(
-    make: type[AnyGraph], text: str | bytes, path: Path | None, strict: object, *, mapped: bool = False
+    make: type[AnyGraph], text: str | bytes, path: Path | None, strict: object, files: SourceFiles | None = None
 ) -> AnyGraph:
     is_strict = flag("strict", strict)
     raw = parse_json(text)
     found, names = document(raw), read_names(raw)
-    data = {} if path is None else read_constants(path, found, names, mapped=mapped)
+    data = {} if path is None else read_constants(path, found, names, files)
     graph = make(names.edition, strict=is_strict)
     build(graph, found, names, data)
     return graph

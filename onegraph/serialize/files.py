@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import stat
+import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
-from .._util.atomic_write import Write, write_together
+from .._util.atomic_write import Part, TornError, hidden, write_together
 from .._util.exact_types import has_type
-from .._util.mapped_file import MappedFile
+from .._util.mapped_file import MappedFile, NotRegularError, SourceFiles
 from .._util.paths import path_of
 from ..arrays.ndarrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
@@ -20,7 +22,19 @@ from ..opset.dtypes import DataType
 from .document import Document, TensorForm
 from .json_text import MAX_BYTES
 from .names import Names
-from .npz import ARCHIVE, mapped_elements, read_elements, read_header, refuse_twice, write_archive
+from .npz import (
+    ARCHIVE,
+    digest_of_archive,
+    mapped_elements,
+    open_archive,
+    read_elements,
+    read_header,
+    refuse_twice,
+    write_archive,
+)
+
+SAVED = "the file that was saved together with the file that names it; save or copy both"
+BESIDE = "the file with the constants, beside the JSON file"
 
 
 def as_path(path: object) -> Path:
@@ -31,43 +45,89 @@ def as_path(path: object) -> Path:
     return found
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path, files: SourceFiles | None = None) -> bytes:
     """The contents of a file of at most ``MAX_BYTES``.
+
+    Args:
+        path: of the file.
+        files: open it.
 
     Raises:
         FormatError: the file cannot be read, is not a regular file, or is too large.
     """
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise FormatError(str(path), "not a regular file", "a file")
-        if status.st_size > MAX_BYTES:
-            raise FormatError(str(path), f"{status.st_size} bytes", f"at most {MAX_BYTES}")
-        return path.read_bytes()
+        mapped = (files or SourceFiles()).open(path)
+        if mapped is not None and len(mapped) > MAX_BYTES:
+            raise FormatError(str(path), f"{len(mapped)} bytes", f"at most {MAX_BYTES}")
+        return b"" if mapped is None else mapped[:]
+    except NotRegularError:
+        raise FormatError(str(path), "not a regular file", "a file") from None
     except OSError as error:
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
 
 
-def write_files(path: Path, text: str, data: Path, arrays: Mapping[str, Array]) -> None:
-    """Write ``text`` to ``path`` and, if there are arrays, an archive to ``data``; a failed write changes neither.
+def write_files(path: Path, text: Callable[[str], str], data: Path, arrays: Mapping[str, Array]) -> None:
+    """Write a file and, if there are arrays, an archive to ``data``; a failed write changes neither.
+
+    Args:
+        path: of the file.
+        text: makes its contents from the digest of the archive, which is empty if there is none.
+        data, arrays: the archive.
 
     Raises:
         FormatError: a file cannot be written.
     """
-    files: list[tuple[Path, Write]] = [(path, lambda stream: stream.write(text.encode() + b"\n"))]
-    if arrays:
-        files.insert(0, (data, lambda stream: write_archive(stream, arrays)))
-    write_together(files)
+    digests = [""]
+
+    def write(stream: IO[bytes]) -> str:
+        digests.append(write_archive(stream, arrays))
+        return digests[-1]
+
+    parts = [Part(data, write)] if arrays else []
+    write_together(parts, path, lambda stream: stream.write(text(digests[-1]).encode() + b"\n"))
 
 
-def read_constants(path: Path, found: Document, names: Names, *, mapped: bool = False) -> dict[int, Array]:
+def open_part(files: SourceFiles, place: Path, digest: str | None, digest_of: Callable[[MappedFile], str]) -> MappedFile:
+    """The file at a place, or the one that a writer is about to move there, whichever has the digest.
+
+    Args:
+        files: open it.
+        place: of the part.
+        digest: that the head has; None in heads of older versions.
+        digest_of: computes it.
+
+    Raises:
+        TornError: neither has the digest.
+        FormatError: the part is missing, or no regular file.
+    """
+    places = [place] if digest is None else [place, hidden(Path(os.path.realpath(place)), digest)]
+    failed: OSError | None = None
+    for path in places:
+        try:
+            mapped = files.open(path)
+        except NotRegularError:
+            raise FormatError(str(place), "not a regular file", "a file") from None
+        except OSError as error:
+            failed = failed or error
+            continue
+        if mapped is None:
+            raise FormatError(str(place), "an empty file", ARCHIVE)
+        if digest is None or digest_of(mapped) == digest:
+            return mapped
+    if failed is not None and not place.exists():
+        raise TornError(str(place), failed.strerror or str(failed), BESIDE)
+    raise TornError(str(place), "other contents", SAVED)
+
+
+def read_constants(path: Path, found: Document, names: Names, files: SourceFiles | None = None) -> dict[int, Array]:
     """The contents of the constants, by tensor id.
 
     Args:
         path, found, names: the JSON file and its contents.
-        mapped: whether the arrays lie in the file, mapped into memory, instead of in copies.
+        files: open the archive, in which the arrays then lie, mapped into memory; None for copies of the arrays.
 
     Raises:
+        TornError: the archive has other contents than the JSON file says.
         FormatError: the archive is missing or broken, or a constant in it does not fit the JSON file.
     """
     if names.data is None:
@@ -77,25 +137,30 @@ def read_constants(path: Path, found: Document, names: Names, *, mapped: bool = 
     for op in found.ops:
         uses.update((use.id, use) for use in (*op.inputs, *op.outputs))
     arrays: dict[int, Array] = {}
-    try:
-        if not stat.S_ISREG(place.stat().st_mode):
-            raise FormatError(str(place), "not a regular file", "a file")
-        with place.open("rb") as stream, zipfile.ZipFile(stream) as archive:
+    with explained_archive(place):
+        mapped = open_part(files or SourceFiles(), place, names.digest, digest_of_archive)
+        with open_archive(mapped) as archive:
             refuse_twice(archive, place)
-            contents = memoryview(MappedFile.of(stream.fileno(), place)) if mapped else None
+            contents = None if files is None else memoryview(mapped)
             for number in (*names.constants, *names.variables):
                 if number not in uses:
                     key = "constants" if number in names.constants else "variables"
                     raise FormatError(f"onegraph.{key}", f"tensor {number}", "a tensor of an op")
                 arrays[number] = _read_constant(archive, place, uses[number], contents)
+    return arrays
+
+
+@contextmanager
+def explained_archive(place: Path, expected: str = BESIDE) -> Iterator[None]:
+    """A block in which the errors of an archive become a FormatError that names it."""
+    try:
+        yield
     except OSError as error:
-        given = error.strerror or str(error)
-        raise FormatError(str(place), given, "the file with the constants, beside the JSON file") from None
+        raise FormatError(str(place), error.strerror or str(error), expected) from None
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         if has_type(error, FormatError):
             raise
         raise FormatError(str(place), shown(str(error)), ARCHIVE) from None
-    return arrays
 
 
 def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm, contents: memoryview | None) -> Array:

@@ -1,7 +1,7 @@
 """Reads and writes the folder of a saved model.
 
 It has ``graph.json``, ``graph.npz`` with the constants, and ``model.json`` with the settings of the compilation and
-checksums of the other two files.
+checksums and digests of the other two files.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO, NamedTuple
 
-from .._util.atomic_write import explained, write_together
+from .._util.atomic_write import Part, TornError, explained, write_together
+from .._util.interpreter_tricks import blake2b
+from .._util.mapped_file import MappedFile, SourceFiles
 from .._version import __version__
-from ..errors import FormatError, shown
+from ..errors import FormatError
 from ..ir.op import Array
 from .document import json_integer, json_object, json_string, parse_json
-from .files import read_file
-from .npz import ARCHIVE, contents_of, write_archive
+from .files import explained_archive, open_part, read_file
+from .npz import contents_of, digest_of_archive, open_archive, write_archive
 
 MODEL, GRAPH, CONSTANTS = "model.json", "graph.json", "graph.npz"
 FORM = 1
@@ -26,74 +29,104 @@ SAVED = "the file that was saved together with model.json"
 CHECKSUM = 2**32 - 1
 
 
-def write_model(folder: Path, text: str, arrays: Mapping[str, Array], settings: Mapping[str, object]) -> None:
+def write_model(
+    folder: Path, text: Callable[[str], str], arrays: Mapping[str, Array], settings: Mapping[str, object]
+) -> None:
     """Write the folder of a model. No file is replaced before all are complete.
 
     Args:
         folder: is made if it does not exist.
-        text: of ``graph.json``.
+        text: makes the contents of ``graph.json`` from the digest of the archive.
         arrays: the constants.
         settings: plain data.
 
     Raises:
         FormatError: a file cannot be written.
     """
-    graph = text.encode() + b"\n"
-    sums = {GRAPH: zlib.crc32(graph)}
+    sums: dict[str, int] = {}
+    digests: dict[str, str] = {}
+
+    def write_constants(stream: IO[bytes]) -> str:
+        digests[CONSTANTS] = write_archive(stream, arrays)
+        with zipfile.ZipFile(stream) as archive:
+            sums[CONSTANTS] = contents_of(archive)
+        return digests[CONSTANTS]
+
+    def write_graph(stream: IO[bytes]) -> str:
+        graph = text(digests[CONSTANTS]).encode() + b"\n"
+        sums[GRAPH], digests[GRAPH] = zlib.crc32(graph), _digest(graph)
+        stream.write(graph)
+        return digests[GRAPH]
 
     def described() -> bytes:
-        whole = {"form": FORM, "onegraph": __version__, "settings": settings, "checksums": sums}
+        whole = {"form": FORM, "onegraph": __version__, "settings": settings, "checksums": sums, "digests": digests}
         return json.dumps(whole, indent=2).encode() + b"\n"
 
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_together(
-        [
-            (folder / CONSTANTS, lambda stream: sums.update({CONSTANTS: write_archive(stream, arrays)})),
-            (folder / GRAPH, lambda stream: stream.write(graph)),
-            (folder / MODEL, lambda stream: stream.write(described())),
-        ]
-    )
+    parts = [Part(folder / CONSTANTS, write_constants), Part(folder / GRAPH, write_graph)]
+    write_together(parts, folder / MODEL, lambda stream: stream.write(described()))
 
 
-def read_settings(folder: Path) -> tuple[Mapping[str, object], Mapping[str, object]]:
-    """The settings of a model, and the checksums of its other files.
+class Saved(NamedTuple):
+    """What ``model.json`` says.
+
+    Attributes:
+        settings: of the compilation.
+        sums: checksums of the other files.
+        digests: of the other files; empty in folders of older versions.
+    """
+
+    settings: Mapping[str, object]
+    sums: Mapping[str, object]
+    digests: Mapping[str, object]
+
+
+def read_settings(folder: Path, files: SourceFiles) -> Saved:
+    """The settings of a model, and the checksums and digests of its other files.
 
     Raises:
         FormatError: the file is missing or broken, or was written by a newer onegraph.
     """
     place = folder / MODEL
     try:
-        raw = parse_json(read_file(place))
+        raw = parse_json(read_file(place, files))
         writer = json_string(raw.get("onegraph", "?"), "onegraph")
         json_integer(raw.get("form"), "form", 1, FORM, f"at most {FORM}; onegraph {writer} wrote this, install it")
-        sums = json_object(raw.get("checksums"), "checksums")
+        sums, digests = (json_object(raw.get(key, {}), key) for key in ("checksums", "digests"))
         for name in (GRAPH, CONSTANTS):
             json_integer(sums.get(name), f"checksums.{name}", 0, CHECKSUM, "a checksum")
-        return json_object(raw.get("settings"), "settings"), sums
+            json_string(digests.get(name, ""), f"digests.{name}")
+        return Saved(json_object(raw.get("settings"), "settings"), sums, digests)
     except FormatError as error:
         if error.where == str(place):
             raise
         raise FormatError(f"{place}: {error.where}", error.given, error.expected) from None
 
 
-def read_model(folder: Path) -> tuple[Mapping[str, object], bytes]:
+def read_model(folder: Path, files: SourceFiles) -> tuple[Mapping[str, object], bytes]:
     """The settings of a model, and the contents of ``graph.json``; the checksums of both files fit.
 
     Raises:
-        FormatError: a file is missing or broken, was changed, or was written by a newer onegraph.
+        TornError: a file was changed, or the folder is written to now.
+        FormatError: a file is missing or broken, or was written by a newer onegraph.
     """
-    settings, sums = read_settings(folder)
-    graph = read_file(folder / GRAPH)
-    if zlib.crc32(graph) != sums[GRAPH]:
-        raise FormatError(str(folder / GRAPH), "other contents", SAVED)
+    saved = read_settings(folder, files)
+    graph = _part(files, folder / GRAPH, saved, lambda mapped: _digest(mapped[:]))
+    if zlib.crc32(graph) != saved.sums[GRAPH]:
+        raise TornError(str(folder / GRAPH), "other contents", SAVED)
     archive = folder / CONSTANTS
-    try:
-        with zipfile.ZipFile(archive) as found:
-            if contents_of(found) != sums[CONSTANTS]:
-                raise FormatError(str(archive), "other contents", SAVED)
-    except OSError as error:
-        raise FormatError(str(archive), error.strerror or str(error), SAVED) from None
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
-        raise FormatError(str(archive), shown(str(error)), ARCHIVE) from None
-    return settings, graph
+    with explained_archive(archive), open_archive(_part(files, archive, saved, digest_of_archive)) as opened:
+        if contents_of(opened) != saved.sums[CONSTANTS]:
+            raise TornError(str(archive), "other contents", SAVED)
+    return saved.settings, bytes(graph)
+
+
+def _part(files: SourceFiles, place: Path, saved: Saved, digest_of: Callable[[MappedFile], str]) -> MappedFile:
+    digest = saved.digests.get(place.name)
+    with explained_archive(place, SAVED):
+        return open_part(files, place, None if digest is None else str(digest), digest_of)
+
+
+def _digest(contents: bytes) -> str:
+    return blake2b(contents, digest_size=16).hexdigest()

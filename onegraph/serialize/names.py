@@ -52,6 +52,7 @@ class Names:
         tensors: tensors that no op uses.
         ops: names, editions and attributes of ops, by id.
         data: name of the ``.npz`` file in the same folder that holds the constants.
+        digest: of that file; None in files of older versions.
     """
 
     edition: str = DEFAULT
@@ -64,6 +65,7 @@ class Names:
     ops: Mapping[int, OpNames] = field(default_factory=dict)
     data: str | None = None
     variables: Mapping[int, str] = field(default_factory=dict)
+    digest: str | None = None
 
     def op(self, number: int) -> OpNames:
         """The record of one op; empty if there is none."""
@@ -109,6 +111,7 @@ def read_names(whole: Json) -> Names:
         },
         None if data is None else str(data),
         _variables(raw),
+        json_string(raw["digest"], f"{KEY}.digest") if "digest" in raw else None,
     )
 
 

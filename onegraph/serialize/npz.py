@@ -15,6 +15,8 @@ from typing import IO, Any
 import numpy as np
 
 from .._util.atomic_write import write_atomically
+from .._util.interpreter_tricks import blake2b
+from .._util.mapped_file import MappedFile
 from ..arrays.ndarrays import ALIGNMENT, aligned_empty
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError, FormatError, shown
@@ -169,13 +171,13 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
     write_atomically(place, lambda stream: write_archive(stream, arrays))
 
 
-def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> int:
+def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> str:
     """Write named arrays as an ``.npz`` archive to a stream; see :func:`write_arrays`.
 
     The elements of each array start at a multiple of 64 bytes, so that they can be used where they lie in the file.
 
     Returns:
-        the checksum of :func:`contents_of`.
+        the digest, as of :func:`digest_of_archive`.
     """
     archive = zipfile.ZipFile(stream, "w", allowZip64=True)
     try:
@@ -185,13 +187,37 @@ def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> int:
             with archive.open(_aligned(_member(name), stream.tell()), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
         archive.close()
-        return contents_of(archive)
+        return _digest(archive)
     finally:
         archive.fp = None  # after a failure, closing the archive again would raise a second error
 
 
+def open_archive(mapped: MappedFile) -> zipfile.ZipFile:
+    """The archive in a mapped file.
+
+    Raises:
+        BadZipFile: it is no archive.
+    """
+    return zipfile.ZipFile(open(mapped.descriptor, "rb", closefd=False))  # noqa: SIM115 - the mapped file closes it
+
+
+def digest_of_archive(mapped: MappedFile) -> str:
+    """A digest of the names, sizes and checksums of all members; it takes no reading of the contents.
+
+    Raises:
+        BadZipFile: it is no archive.
+    """
+    with open_archive(mapped) as archive:
+        return _digest(archive)
+
+
+def _digest(archive: zipfile.ZipFile) -> str:
+    members = sorted((one.filename, one.file_size, one.CRC) for one in archive.infolist())
+    return blake2b(repr(members).encode(), digest_size=16).hexdigest()
+
+
 def contents_of(archive: zipfile.ZipFile) -> int:
-    """A checksum of the names and contents of all members."""
+    """A checksum of the names and contents of all members, as older versions write it."""
     return zlib.crc32(repr(sorted((one.filename, one.CRC) for one in archive.infolist())).encode())
 
 

@@ -137,7 +137,7 @@ class _Writing:
         form.update([(key, raw[key]) for key in more])
         about = raw.get(KEY) if unchanged and not self.is_lost and self._names_constants() else self._about()
         if isinstance(about, Mapping):
-            about = {key: value for key, value in about.items() if key != "data"}
+            about = {key: value for key, value in about.items() if key not in ("data", "digest")}
             form[KEY] = about if data is None else {**about, "data": data}
         return form
 

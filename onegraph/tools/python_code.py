@@ -70,7 +70,7 @@ def save_python(graph: Graph, path: str | PathLike[str]) -> None:
         raise ArgumentError(f"path: {shown(path)}; expected {PYTHON_FILE}")
     data = target.with_name(f"{target.name}.npz")
     code, arrays = to_python(graph, data.name)
-    write_files(target, code.rstrip("\n"), data, arrays)
+    write_files(target, lambda _: code.rstrip("\n"), data, arrays)
 
 
 def load_python(path: str | PathLike[str]) -> Graph:

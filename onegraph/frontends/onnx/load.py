@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._util.collector_pause import CollectorPause
+from ..._util.disk_cache import get_cache_folder
 from ..._util.exact_types import elements, has_type, whole
 from ..._util.late_imports import import_late
+from ..._util.mapped_file import Identity, SourceFiles, identity_of
 from ..._util.paths import path_of
 from ..._util.validation import as_dict
 from ...arrays.ndarrays import array_of
-from ...builder.origin import is_known, key_of, origin_of
-from ...errors import ArgumentError, FormatError, shown
+from ...errors import ArgumentError, FormatError, LibraryError, shown
 from ...graph import Graph
 from ...ir.op import Array
 from ...ir.tensor_type import as_shape
@@ -23,6 +24,7 @@ from ...opset.signature import Shape
 from .unread import UnreadGraph
 
 READER = "onegraph.frontends.onnx.read"  # a kept program does not wait for its import
+LIBRARY = "onegraph.native.library"
 
 
 def load(
@@ -91,25 +93,70 @@ def load(
 
 def _of_file(path: Path, shapes: Mapping[str, Any], values: Mapping[str, Array], dtype: DataType) -> Graph:
     """The graph of a model, which is read when it is needed if a program of it was kept."""
-    contents = [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in sorted(values.items())]
-    arguments = sorted(shapes.items()), contents, dtype
-    key = key_of(path, *arguments)
 
-    def read() -> Graph:
+    def read(files: SourceFiles) -> Graph:
         import_late(READER)
         from .read import read_file
 
         with CollectorPause():
-            graph, files = read_file(path, shapes, values, dtype)
-        graph._origin = origin_of(key, files, graph)
+            return read_file(path, shapes, values, dtype, files)
+
+    if not _keeps_programs():
+        return _read_whole(path, lambda: read(SourceFiles()))
+    from ...runtime.origin import Reading, key_of, opened
+
+    contents = [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in sorted(values.items())]
+    key = key_of(path, sorted(shapes.items()), contents, dtype)
+
+    def read_first() -> Graph:
+        reading = Reading()
+        graph = read(reading.files)
+        graph._origin = reading.origin(key, graph)
         return graph
 
-    def read_again() -> Graph:
-        if key_of(path, *arguments) != key:
-            raise FormatError(str(path), "a file that has changed since it was loaded", "the same file; load it again")
-        return read()
+    def read_again(files: SourceFiles) -> Graph:
+        for file in files:
+            if file.mapped is not None and file.mapped.is_changed():
+                expected = "the same contents; load it again"
+                raise FormatError(file.mapped.path, "a file that has changed since it was loaded", expected)
+        reading = Reading(files)
+        graph = read(files)
+        graph._origin = reading.origin(key, graph)
+        return graph
 
-    return UnreadGraph(key, read_again) if key is not None and is_known(key) else read()
+    files = opened(key)
+    if files is None:
+        return _read_whole(path, read_first)
+    return UnreadGraph(key, files, lambda: read_again(files))
+
+
+def _keeps_programs() -> bool:
+    """Whether compiled programs are kept for later processes: there is a folder for them, and the library."""
+    if get_cache_folder() is None:
+        return False
+    try:
+        import_late(LIBRARY)
+    except LibraryError:
+        return False
+    return True
+
+
+def _read_whole(path: Path, read: Callable[[], Graph]) -> Graph:
+    """What ``read`` returns. It is called again if the model was replaced while it was read."""
+    while True:
+        before = _identity(path)
+        try:
+            return read()
+        except FormatError:
+            if _identity(path) == before:
+                raise
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        return identity_of(os.stat(path))
+    except OSError:
+        return None
 
 
 def _named(what: str, given: object) -> Mapping[str, Any]:

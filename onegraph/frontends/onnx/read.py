@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..._util.exact_types import has_type
-from ..._util.mapped_file import MappedFile
+from ..._util.mapped_file import NotRegularError, SourceFiles
 from ..._util.paths import path_of
 from ...errors import ArgumentError, FormatError
 from ...graph import Graph
@@ -47,24 +45,23 @@ def read_contents(model: object, shapes: Shapes, values: Mapping[str, Array], dt
 
 
 def read_file(
-    path: Path, shapes: Shapes, values: Mapping[str, Array], dtype: DataType
-) -> tuple[Graph, Sequence[MappedFile]]:
-    """The graph of a model, and the files that it was read from."""
+    path: Path, shapes: Shapes, values: Mapping[str, Array], dtype: DataType, files: SourceFiles
+) -> Graph:
+    """The graph of a model; ``files`` open the model and its external data."""
     try:
-        # O_NONBLOCK: opening a pipe must not wait.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or not status.st_size:
-                raise FormatError(str(path), "an empty file, or none", "a file with a model in the ONNX format")
-            mapped = MappedFile.of(file.fileno(), path)
+        mapped = files.open(path)
+    except NotRegularError:
+        mapped = None
     except OSError as error:
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
+    if mapped is None:
+        raise FormatError(str(path), "an empty file, or none", "a file with a model in the ONNX format")
     with memoryview(mapped) as data:
         pieces = cut(data)
-    storage = Storage(mapped, pieces, path.parent)
+    storage = Storage(mapped, pieces, path.parent, files)
     graph = Importer(_parsed(pieces, str(path)), storage, shapes, values).graph()
     mapped.give_back()
-    return _in_dtype(graph, dtype), storage.files()
+    return _in_dtype(graph, dtype)
 
 
 def _in_dtype(graph: Graph, dtype: DataType) -> Graph:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
-from ..._util.mapped_file import MappedFile
+from ..._util.mapped_file import MappedFile, NotRegularError, SourceFiles
 from ...arrays.mapped_files import LEAST_BYTES
 from ...arrays.ndarrays import aligned_empty
 from ...errors import FormatError
@@ -49,17 +48,15 @@ class Storage:
         source: the file or bytes that the model came from; None if the model has all contents itself.
         pieces: where the large tensors are in the source.
         directory: the folder of external data; None if there is none.
+        files: open the external data.
     """
 
-    def __init__(self, source: Source | None, pieces: Pieces, directory: Path | None) -> None:
-        self.source, self.pieces = source, pieces
-        self.directory = None if directory is None else Path(os.path.realpath(directory))
-        self._maps: dict[Path, MappedFile | None] = {}
-
-    def files(self) -> list[MappedFile]:
-        """The files that were read so far."""
-        found = [self.source, *self._maps.values()]
-        return [file for file in found if isinstance(file, MappedFile)]
+    def __init__(
+        self, source: Source | None, pieces: Pieces, directory: Path | None, files: SourceFiles | None = None
+    ) -> None:
+        self.source, self.pieces, self.directory = source, pieces, directory
+        self._files = SourceFiles() if files is None else files
+        self._maps: dict[str, MappedFile | None] = {}  # by location
 
     def array(self, tensor: TensorProto, where: str) -> Array:
         """The contents of a tensor.
@@ -151,7 +148,10 @@ class Storage:
 
     def _external(self, tensor: TensorProto, dims: list[int], dtype: np.dtype[np.generic], where: str) -> Array:
         entries = {one.key: one.value for one in tensor.external_data}
-        mapped = self._mapped(entries.get("location", ""), where)
+        location = entries.get("location", "")
+        if location not in self._maps:
+            self._maps[location] = self._mapped(location, where)
+        mapped = self._maps[location]
         whole = 0 if mapped is None else len(mapped)
         offset = _number(entries.get("offset", "0"), where, "offset")
         size = _number(entries.get("length", str(whole - offset)), where, "length")
@@ -172,19 +172,14 @@ class Storage:
         if not location or "\0" in location or os.path.isabs(location):
             raise FormatError(where, f"external data in {location!r}", expected)
         path = Path(os.path.realpath(self.directory / location))
-        if not path.is_relative_to(self.directory):
+        if not path.is_relative_to(os.path.realpath(self.directory)):
             raise FormatError(where, f"external data in {location!r}, which is outside", expected)
-        if path not in self._maps:
-            try:
-                # O_NONBLOCK: opening a pipe must not wait.
-                with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-                    status = os.fstat(file.fileno())
-                    if not stat.S_ISREG(status.st_mode):
-                        raise FormatError(where, f"external data in {location!r}", expected)
-                    self._maps[path] = MappedFile.of(file.fileno(), path) if status.st_size else None
-            except OSError as error:
-                raise FormatError(where, f"external data in {location!r}: {error.strerror}", expected) from None
-        return self._maps[path]
+        try:
+            return self._files.open(self.directory / location, str(path))
+        except NotRegularError:
+            raise FormatError(where, f"external data in {location!r}", expected) from None
+        except OSError as error:
+            raise FormatError(where, f"external data in {location!r}: {error.strerror}", expected) from None
 
 
 def _number(text: str, where: str, key: str) -> int:

@@ -10,6 +10,7 @@ from ..._util.init_once import refuse_unmade
 from ...graph import Graph
 
 if TYPE_CHECKING:
+    from ..._util.mapped_file import SourceFiles
     from ...runtime.compile_options import GivenOptions
     from ...runtime.executable import Executable
 
@@ -21,11 +22,12 @@ class UnreadGraph(Graph):
 
     Args:
         key: of the model.
-        read: reads the model.
+        files: of the model.
+        read: reads the model from them.
     """
 
-    def __init__(self, key: str, read: Callable[[], Graph]) -> None:
-        self._key, self._read, self._reading = key, read, new_rlock()
+    def __init__(self, key: str, files: SourceFiles, read: Callable[[], Graph]) -> None:
+        self._key, self._files, self._read, self._reading = key, files, read, new_rlock()
 
     def _compiled_before(self, options: GivenOptions) -> Executable | None:
         if "_ops" in vars(self):
@@ -33,7 +35,7 @@ class UnreadGraph(Graph):
         from ...runtime.compile_options import compile_options
         from ...runtime.warm_start import find
 
-        return find(self._key, compile_options(None, *options), self._read)
+        return find(self._key, compile_options(None, *options), self._files, self._read)
 
     if not TYPE_CHECKING:
 
