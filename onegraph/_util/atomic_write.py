@@ -5,13 +5,17 @@ its constants. The head has the digest of each part. A part is first put beside 
 digest is in. Then the head is replaced: from this moment on the files are the new ones. At last each part is moved to
 its place. A reader takes a part from either place, wherever the digest is right. A process that is killed leaves the
 old files before that moment and the new files after it; the next writer ends or removes what it has left.
+
+A head that other programs read cannot have digests. It has the name of its part instead, and each part gets a new name.
 """
 
 from __future__ import annotations
 
 import errno
 import io
+import mmap
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,14 +36,21 @@ class Part(NamedTuple):
     Attributes:
         path: of the file.
         write: writes the contents to a binary stream, and returns their digest, which the head must contain.
+        old: for a part whose name the head contains, the names of such parts; those with a first group are removed
+            whenever the head does not contain them, others if the head before contained them.
     """
 
     path: Path
-    write: Callable[[IO[bytes]], str]
+    write: Callable[[IO[bytes]], object]
+    old: re.Pattern[str] | None = None
 
 
 class TornError(FormatError):
     """A part has other contents than its head says: another process replaces them now, or somebody has changed one."""
+
+
+class TakenError(FormatError):
+    """There is a file of the name that a part would get."""
 
 
 def write_atomically(path: Path, write: Write) -> None:
@@ -67,13 +78,15 @@ def write_together(parts: Sequence[Part], head: Path, write: Write) -> None:
         write: writes the head, after all parts were written.
 
     Raises:
+        TakenError: there is a file of the new name of a part.
         FormatError: a file cannot be written.
     """
     made: list[_File] = []
     try:
         for part in parts:
-            made.append(_File(part.path))
-            made[-1].digest = str(made[-1].write(part.write))
+            made.append(_File(part.path, part.old))
+            digest = made[-1].write(part.write)
+            made[-1].digest = part.path.name if part.old is not None else str(digest)
         made.append(_File(head))
         made[-1].write(write)
         with explained(head), locked(made[-1].target.parent):
@@ -88,8 +101,8 @@ def write_together(parts: Sequence[Part], head: Path, write: Write) -> None:
 class _File:
     """A file that is being written: a draft, or for a special file its contents."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.digest = path, ""
+    def __init__(self, path: Path, old: re.Pattern[str] | None = None) -> None:
+        self.path, self.old, self.digest = path, old, ""
         with explained(path):
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -117,6 +130,12 @@ class _File:
             elif isinstance(self._contents, io.BytesIO) and path == self.target:
                 path.write_bytes(self._contents.getvalue())
 
+    def take_back(self) -> None:
+        """Remove the file if its contents were put at the target."""
+        if self._draft is not None and self._draft.path is None:
+            with suppress(OSError):
+                os.unlink(self.target)
+
     def close(self) -> None:
         """Remove the draft if the contents were put in no place."""
         if self._draft is not None:
@@ -125,28 +144,61 @@ class _File:
 
 def _put_in_place(parts: Sequence[_File], head: _File) -> None:
     """Replace the files. Only one process does so at a time."""
-    placed: list[Path] = []
     folders = {file.target.parent for file in (*parts, head)}
+    old = [path for part in parts for path in _old(part, head.target)]
     try:
         for part in parts:
             end_interrupted(part.target, head.target)
-            place = part.target if part.is_special else hidden(part.target, part.digest)
-            part.place(place)
-            placed.append(place)
+            if part.old is not None and os.path.lexists(part.target):
+                raise TakenError(str(part.path), "there is such a file", "a new name")
+            part.place(_first_place(part))
         for folder in folders if parts else ():
             flush_folder(folder)
         head.place(head.target)
     except BaseException:
-        for part in parts[: len(placed)]:  # the head tells whether an interrupt came before it was replaced or after
+        for part in parts:  # the head tells whether an interrupt came before it was replaced or after
             with suppress(FormatError):
                 end_interrupted(part.target, head.target)
+            if part.old is not None and not _contains(head.target, part.target.name):
+                part.take_back()
         raise
-    for part, place in zip(parts, placed, strict=True):
-        if not part.is_special:
+    for part in parts:
+        if _first_place(part) != part.target:
             with explained(part.path):
-                os.replace(place, part.target)
+                _first_place(part).replace(part.target)
+    _remove(old, head.target)
     for folder in folders:
         flush_folder(folder)
+
+
+def _first_place(part: _File) -> Path:
+    """Where a part is put before its head is replaced."""
+    return part.target if part.is_special or part.old is not None else hidden(part.target, part.digest)
+
+
+def _old(part: _File, head: Path) -> Iterator[Path]:
+    """The parts of a name of its own each that the head before may have left, and those that it has."""
+    if part.old is not None:
+        for name in os.listdir(part.target.parent):
+            match = part.old.fullmatch(name)
+            if match and (match[1] or _contains(head, name)):
+                yield part.target.with_name(name)
+
+
+def _remove(paths: Sequence[Path], head: Path) -> None:
+    """Remove parts that the head does not contain."""
+    for path in paths:
+        if not _contains(head, path.name):
+            with suppress(OSError):
+                os.unlink(path)
+
+
+def _contains(head: Path, text: str) -> bool:
+    """Whether a head contains a digest or a name."""
+    if not head.is_file() or not head.stat().st_size:
+        return False
+    with head.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        return whole.find(os.fsencode(text)) >= 0
 
 
 def hidden(part: Path, digest: str) -> Path:
@@ -167,10 +219,9 @@ def end_interrupted(part: Path, head: Path) -> None:
     with explained(part):
         with os.scandir(part.parent) as entries:
             left = [entry.name for entry in entries if entry.name.startswith(prefix)]
-        whole = head.read_bytes() if left and head.is_file() else b""
         for name in left:
-            if name.removeprefix(prefix).encode() in whole:
-                os.replace(part.with_name(name), part)
+            if _contains(head, name.removeprefix(prefix)):
+                part.with_name(name).replace(part)
             else:
                 os.unlink(part.with_name(name))
 
@@ -199,5 +250,3 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FormatError(str(path), error.strerror or str(error), "a path that can be written") from None
-
-

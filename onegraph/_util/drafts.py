@@ -45,7 +45,7 @@ class Draft:
     def place(self, path: Path) -> None:
         """Give the file its name; a file of that name is replaced."""
         if self.path is not None:
-            os.replace(self.path, path)
+            self.path.replace(path)
             self.path = None
 
     def flush(self) -> None:

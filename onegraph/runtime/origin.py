@@ -1,8 +1,8 @@
 """Knows the files that a graph was read from, so that its compiled programs can be kept for later processes.
 
 A program holds what it was computed from: the package, and every file of the model with a digest of its contents. No
-time stamp proves anything, because a writer through a memory map leaves it as it is. The key of a model only tells under
-which name its programs are kept.
+time stamp proves anything, because a writer through a memory map leaves it as it is. The key of a model only tells
+under which name its programs are kept.
 """
 
 from __future__ import annotations
@@ -111,14 +111,14 @@ def remember(key: str, files: Iterable[SourceFile]) -> None:
     disk_cache.keep(key, digest_of, json.dumps([file.written for file in files]).encode())
 
 
-def is_proven(proof: object, files: Sequence[SourceFile]) -> bool:
+def is_proven(proof: Any, files: Sequence[SourceFile]) -> bool:
     """Whether a program was compiled by this package from files with these contents.
 
     Raises:
         LookupError, TypeError, ValueError: the proof is no such data.
         OSError: a file cannot be read.
     """
-    package, given = proof  # type: ignore[misc]
+    package, given = proof
     if package is None or package != package_digest():
         return False
     if [(file.written, file.resolved) for file in files] != [(written, resolved) for written, resolved, _ in given]:
@@ -141,5 +141,3 @@ def digest_of_file(file: SourceFile) -> str:
 def digest(*parts: object) -> str:
     """A key of plain data."""
     return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
-
-

@@ -7,7 +7,6 @@ were computed; all others stay in the files of the model. It holds the proof of 
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -87,8 +87,10 @@ def write_files(path: Path, text: Callable[[str], str], data: Path, arrays: Mapp
     write_together(parts, path, lambda stream: stream.write(text(digests[-1]).encode() + b"\n"))
 
 
-def open_part(files: SourceFiles, place: Path, digest: str | None, digest_of: Callable[[MappedFile], str]) -> MappedFile:
-    """The file at a place, or the one that a writer is about to move there, whichever has the digest.
+def open_part(
+    files: SourceFiles, place: Path, digest: str | None, digest_of: Callable[[MappedFile], str]
+) -> tuple[MappedFile, bool]:
+    """The file at a place, or the one that a writer is about to move there, and whether it has the digest.
 
     Args:
         files: open it.
@@ -97,11 +99,12 @@ def open_part(files: SourceFiles, place: Path, digest: str | None, digest_of: Ca
         digest_of: computes it.
 
     Raises:
-        TornError: neither has the digest.
-        FormatError: the part is missing, or no regular file.
+        TornError: the part is missing.
+        FormatError: the part is no regular file, or empty.
     """
     places = [place] if digest is None else [place, hidden(Path(os.path.realpath(place)), digest)]
     failed: OSError | None = None
+    opened: list[MappedFile] = []
     for path in places:
         try:
             mapped = files.open(path)
@@ -112,11 +115,12 @@ def open_part(files: SourceFiles, place: Path, digest: str | None, digest_of: Ca
             continue
         if mapped is None:
             raise FormatError(str(place), "an empty file", ARCHIVE)
+        opened.append(mapped)
         if digest is None or digest_of(mapped) == digest:
-            return mapped
-    if failed is not None and not place.exists():
-        raise TornError(str(place), failed.strerror or str(failed), BESIDE)
-    raise TornError(str(place), "other contents", SAVED)
+            return mapped, True
+    if not opened:
+        raise TornError(str(place), "missing" if failed is None else failed.strerror, BESIDE)
+    return opened[0], False
 
 
 def read_constants(path: Path, found: Document, names: Names, files: SourceFiles | None = None) -> dict[int, Array]:
@@ -138,8 +142,8 @@ def read_constants(path: Path, found: Document, names: Names, files: SourceFiles
         uses.update((use.id, use) for use in (*op.inputs, *op.outputs))
     arrays: dict[int, Array] = {}
     with explained_archive(place):
-        mapped = open_part(files or SourceFiles(), place, names.digest, digest_of_archive)
-        with open_archive(mapped) as archive:
+        mapped, is_right = open_part(files or SourceFiles(), place, names.digest, digest_of_archive)
+        with torn_unless(is_right, place, SAVED), open_archive(mapped) as archive:
             refuse_twice(archive, place)
             contents = None if files is None else memoryview(mapped)
             for number in (*names.constants, *names.variables):
@@ -148,6 +152,22 @@ def read_constants(path: Path, found: Document, names: Names, files: SourceFiles
                     raise FormatError(f"onegraph.{key}", f"tensor {number}", "a tensor of an op")
                 arrays[number] = _read_constant(archive, place, uses[number], contents)
     return arrays
+
+
+@contextmanager
+def torn_unless(is_right: bool, place: Path, expected: str) -> Iterator[None]:
+    """A block that reads a part and ends in a TornError unless the part has the right digest.
+
+    What is wrong with the part tells more than that it is another one.
+    """
+    try:
+        yield
+    except FormatError as error:
+        if is_right:
+            raise
+        raise TornError(error.where, error.given, error.expected) from None
+    if not is_right:
+        raise TornError(str(place), "other contents", expected)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 
 from .._util.atomic_write import Part, TornError, explained, write_together
 from .._util.interpreter_tricks import blake2b
-from .._util.mapped_file import MappedFile, SourceFiles
+from .._util.mapped_file import SourceFiles
 from .._version import __version__
 from ..errors import FormatError
 from ..ir.op import Array
@@ -79,7 +79,7 @@ class Saved(NamedTuple):
 
     settings: Mapping[str, object]
     sums: Mapping[str, object]
-    digests: Mapping[str, object]
+    digests: Mapping[str, str]
 
 
 def read_settings(folder: Path, files: SourceFiles) -> Saved:
@@ -96,8 +96,8 @@ def read_settings(folder: Path, files: SourceFiles) -> Saved:
         sums, digests = (json_object(raw.get(key, {}), key) for key in ("checksums", "digests"))
         for name in (GRAPH, CONSTANTS):
             json_integer(sums.get(name), f"checksums.{name}", 0, CHECKSUM, "a checksum")
-            json_string(digests.get(name, ""), f"digests.{name}")
-        return Saved(json_object(raw.get("settings"), "settings"), sums, digests)
+        texts = {name: json_string(digest, f"digests.{name}") for name, digest in digests.items()}
+        return Saved(json_object(raw.get("settings"), "settings"), sums, texts)
     except FormatError as error:
         if error.where == str(place):
             raise
@@ -112,20 +112,18 @@ def read_model(folder: Path, files: SourceFiles) -> tuple[Mapping[str, object], 
         FormatError: a file is missing or broken, or was written by a newer onegraph.
     """
     saved = read_settings(folder, files)
-    graph = _part(files, folder / GRAPH, saved, lambda mapped: _digest(mapped[:]))
-    if zlib.crc32(graph) != saved.sums[GRAPH]:
-        raise TornError(str(folder / GRAPH), "other contents", SAVED)
-    archive = folder / CONSTANTS
-    with explained_archive(archive), open_archive(_part(files, archive, saved, digest_of_archive)) as opened:
-        if contents_of(opened) != saved.sums[CONSTANTS]:
-            raise TornError(str(archive), "other contents", SAVED)
-    return saved.settings, bytes(graph)
-
-
-def _part(files: SourceFiles, place: Path, saved: Saved, digest_of: Callable[[MappedFile], str]) -> MappedFile:
-    digest = saved.digests.get(place.name)
+    place, archive = folder / GRAPH, folder / CONSTANTS
     with explained_archive(place, SAVED):
-        return open_part(files, place, None if digest is None else str(digest), digest_of)
+        graph, is_right = open_part(files, place, saved.digests.get(GRAPH), lambda mapped: _digest(mapped[:]))
+    if not is_right or zlib.crc32(graph) != saved.sums[GRAPH]:
+        raise TornError(str(place), "other contents", SAVED)
+    with explained_archive(archive, SAVED):
+        # The graph has the digest of the archive too, with which the constants are read.
+        mapped, _ = open_part(files, archive, saved.digests.get(CONSTANTS), digest_of_archive)
+        with open_archive(mapped) as opened:
+            if contents_of(opened) != saved.sums[CONSTANTS]:
+                raise TornError(str(archive), "other contents", SAVED)
+    return saved.settings, graph[:]
 
 
 def _digest(contents: bytes) -> str:

@@ -198,7 +198,7 @@ def open_archive(mapped: MappedFile) -> zipfile.ZipFile:
     Raises:
         BadZipFile: it is no archive.
     """
-    return zipfile.ZipFile(open(mapped.descriptor, "rb", closefd=False))  # noqa: SIM115 - the mapped file closes it
+    return zipfile.ZipFile(open(mapped.descriptor, "rb", closefd=False))
 
 
 def digest_of_archive(mapped: MappedFile) -> str:

@@ -44,9 +44,7 @@ def read_contents(model: object, shapes: Shapes, values: Mapping[str, Array], dt
     return _in_dtype(graph, dtype)
 
 
-def read_file(
-    path: Path, shapes: Shapes, values: Mapping[str, Array], dtype: DataType, files: SourceFiles
-) -> Graph:
+def read_file(path: Path, shapes: Shapes, values: Mapping[str, Array], dtype: DataType, files: SourceFiles) -> Graph:
     """The graph of a model; ``files`` open the model and its external data."""
     try:
         mapped = files.open(path)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
-from ..._util.atomic_write import Write, write_together
 from ..._util.paths import path_of
 from ..._version import __version__
 from ...builder.graph import DataGraph, snapshot
@@ -35,6 +33,7 @@ from .saving import (
     windows,
 )
 from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
+from .saving.files import write_model
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS
 
@@ -62,7 +61,6 @@ NEWER = {
 # A message of protobuf has at most 2 GiB. Larger models have their constants in a file of their own.
 MAX_BYTES = 2**31 - 2**20
 SMALL = 1024  # bytes of a constant that stays in the model
-ALIGNMENT = 4096  # of a constant in the file of its own, so that readers can map it into memory
 
 
 def save(graph: DataGraph, path: object) -> None:
@@ -75,7 +73,8 @@ def save(graph: DataGraph, path: object) -> None:
     strides and no constant inputs, so these two are lost.
 
     A file is replaced when the new one is complete. A symbolic link stays: the file that it leads to is replaced. The
-    constants of a model of more than 2 GiB stand beside it, in a file with the ending ``.data``.
+    constants of a model of more than 2 GiB stand beside it, in a file that the model names, with the ending ``.data``.
+    Saving again writes a file of another name, and removes the old one once the model names the new one.
 
     Args:
         graph: the graph, with ops of any edition.
@@ -91,44 +90,10 @@ def save(graph: DataGraph, path: object) -> None:
         raise ArgumentError(f"path: {shown(str(target))}; expected the path of an ONNX file")
     model, constants = Exporter(_without_variables(snapshot(graph))).model()
     large = {name: array for name, array in constants.items() if array.nbytes >= SMALL}
-    files: list[tuple[Path, Write]] = []
-    if sum(array.nbytes for array in constants.values()) > MAX_BYTES:
-        data = target.with_name(f"{target.name}.data")
-        files.append((data, _externally(model, large, data.name)))
-        constants = {name: array for name, array in constants.items() if name not in large}
-    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
-    files.append((target, lambda stream: stream.write(model.SerializeToString(deterministic=True))))
-    write_together(files)
-
-
-def _externally(model: onnx.ModelProto, arrays: dict[str, Array], file: str) -> Write:
-    """Declare constants in a file of their own; returns the function that writes that file."""
-    offset, pieces = 0, list[tuple[int, Array]]()
-    for name, array in arrays.items():
-        made = TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
-        packed = numpy_helper.from_array(array.reshape(-1)[:0])
-        made.data_type = packed.data_type
-        length = _length(array, made.data_type)
-        for key, value in (("location", file), ("offset", str(offset)), ("length", str(length))):
-            entry = made.external_data.add()
-            entry.key, entry.value = key, value
-        model.graph.initializer.append(made)
-        pieces.append((offset, array))
-        offset += -(-length // ALIGNMENT) * ALIGNMENT
-
-    def write(stream: IO[bytes]) -> None:
-        for start, array in pieces:
-            stream.write(b"\0" * (start - stream.tell()))
-            stream.write(numpy_helper.from_array(array).raw_data)
-
-    return write
-
-
-def _length(array: Array, number: int) -> int:
-    """Number of bytes of the contents; elements of fewer than eight bits share one."""
-    name = TensorProto.DataType.Name(number)
-    bits = next((int(end) for end in ("4", "2") if name.endswith(f"INT{end}")), 4 if name == "FLOAT4E2M1" else 0)
-    return -(-array.size * bits // 8) if bits else array.nbytes
+    if sum(array.nbytes for array in constants.values()) <= MAX_BYTES:
+        large = {}
+    small = [numpy_helper.from_array(array, name) for name, array in constants.items() if name not in large]
+    write_model(target, model, large, small)
 
 
 def _without_variables(graph: DataGraph) -> DataGraph:
