@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 27  # of a file
 MOST_FILES = 512
 MOST_BYTES_TOGETHER = 1 << 30  # of all files
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-Digest = Callable[[int, int, int], str]  # of an open file: of the bytes from a place on, so many
+Digest = Callable[["int | MappedFile", int, int], str]  # of a file: of the bytes from a place on, so many
 _chosen: list[Path | None] = []  # what the program has set, otherwise empty
 
 
@@ -80,7 +80,7 @@ def find(key: str, digest: Digest) -> memoryview | None:
             if not is_own(status) or not HEADER <= status.st_size <= MOST_BYTES:
                 return None
             mapped = MappedFile.of(file.fileno(), path)
-            if mapped[:HEADER] != _head(key, digest(file.fileno(), HEADER, len(mapped) - HEADER)):
+            if mapped[:HEADER] != _head(key, digest(mapped, HEADER, len(mapped) - HEADER)):
                 return None
             with suppress(OSError):  # a folder that can only be read
                 os.utime(file.fileno())  # the files that were not used for longest are removed first

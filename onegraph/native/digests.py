@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from .._util.interpreter_tricks import blake2b
+from .._util.mapped_file import MappedFile
 from .library import ffi, lib
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -23,15 +25,22 @@ CHUNK, SIZE = int(lib.onegraph_digest_chunk), int(lib.onegraph_digest_size)
 EARLIEST_IMPORT = 0.02
 
 
-def digest_of(descriptor: int, offset: int, size: int) -> str:
-    """The digest of a part of an open file.
+def digest_of(file: int | MappedFile, offset: int, size: int) -> str:
+    """The digest of a part of a file.
+
+    Args:
+        file: the descriptor of an open file, which is read; or a mapped file, which takes half the time.
+        offset, size: of the part.
 
     Raises:
         OSError: the file is shorter, or cannot be read.
     """
     digests = bytearray(SIZE * -(-size // CHUNK))
     threads = min(MOST_THREADS, len(os.sched_getaffinity(0)))
-    _refuse(lib.onegraph_digest(descriptor, offset, size, threads, ffi.from_buffer(digests)))
+    descriptor, address = (file, 0) if isinstance(file, int) else (file.descriptor, file.address)
+    if address and offset + size > os.fstat(descriptor).st_size:  # reading memory behind the end would end the process
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    _refuse(lib.onegraph_digest(descriptor, address, offset, size, threads, ffi.from_buffer(digests)))
     return _joined(digests, size)
 
 

@@ -92,10 +92,13 @@ def without_proof(data: memoryview) -> tuple[memoryview, Json]:
     """A program, and the proof of what it was computed from.
 
     Raises:
-        ValueError: there is no proof.
+        NotKeptError: there is no proof.
     """
-    end = len(data) - 8 - int.from_bytes(data[-8:], "little")
-    return data[: max(end, 0)], json.loads(bytes(data[max(end, 0) : -8]))
+    end = max(len(data) - 8 - int.from_bytes(data[-8:], "little"), 0)
+    try:
+        return data[:end], json.loads(bytes(data[end:-8]))
+    except ValueError:
+        raise NotKeptError("no proof") from None
 
 
 def _sections(data: memoryview) -> tuple[Array, bytes, bytes]:

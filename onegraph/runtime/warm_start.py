@@ -44,12 +44,34 @@ def find(key: str, options: Options, files: SourceFiles, read: Callable[[], Data
     data = disk_cache.find(_program_key(key, options), digest_of)
     if data is None:
         return None
-    with suppress(NotKeptError, OSError, LookupError, TypeError, ValueError):
-        sources, (program, proof) = [*files], without_proof(data)
-        if is_proven(proof, sources):
-            mapped = [file.mapped for file in sources if file.mapped is not None]
-            return Executable._of_program(KeptProgram(program, mapped, options, read), options, read)
+    sources = [*files]
+    mapped = [file.mapped for file in sources if file.mapped is not None]
+    with suppress(NotKeptError):
+        program, proof = without_proof(data)
+        # Reading the files takes as long as compiling, so that both go on at once.
+        check = _started(lambda: is_proven(proof, sources))
+        try:
+            made = Executable._of_program(KeptProgram(program, mapped, options, read), options, read)
+        finally:
+            proven = check()
+        return made if proven else None
     return None
+
+
+def _started(run: Callable[[], bool]) -> Callable[[], bool]:
+    """Run a function in a thread of its own; returns a function that waits for its result."""
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(run()), name="onegraph check")
+    try:
+        thread.start()
+    except RuntimeError:  # the system refuses a thread
+        return run
+
+    def result() -> bool:
+        thread.join()
+        return results == [True]
+
+    return result
 
 
 def keep(origin: Origin, executable: Executable) -> None:

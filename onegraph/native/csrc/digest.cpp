@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,8 +38,10 @@ struct State {
     Words a[VECTORS], b[VECTORS];
 };
 
-ONEGRAPH_INLINE Words turned(Words word) {
-    return word << 29 | word >> 35;
+// Changes a state by a word.
+ONEGRAPH_INLINE void take(Words &state, const Words &word) {
+    const Words product = (state ^ word) * MULTIPLIER;
+    state = product << 29 | product >> 35;
 }
 
 // `size`: a multiple of STRIPE.
@@ -48,7 +51,7 @@ ONEGRAPH_INLINE void absorb(State &state, const char *data, std::size_t size) {
         for (std::size_t i = 0; i < VECTORS; i++) {
             Words word;
             std::memcpy(&word, data + i * sizeof(Words), sizeof(Words));
-            now.a[i] = turned((now.a[i] ^ word) * MULTIPLIER);
+            take(now.a[i], word);
             now.b[i] += (now.b[i] << 2) + now.a[i];
         }
     state = now;
@@ -66,32 +69,38 @@ ONEGRAPH_AVX512 void absorb_avx512(State &state, const char *data, std::size_t s
     absorb(state, data, size);
 }
 
-// Reads a part of a file piece by piece. A file that becomes shorter meanwhile is an error, where mapped memory would
-// end the process.
+void absorb_any(State &state, const char *data, std::size_t size) {
+    const auto function = has_avx512() ? absorb_avx512 : has_avx2() ? absorb_avx2 : absorb_portable;
+    function(state, data, size);
+}
+
+// Takes the digests of parts of a file, which is read piece by piece or lies in memory.
 class Reader {
 public:
     Reader() : piece_(new char[PIECE]) {}
 
-    // Writes the digest of `size` bytes at `offset`; returns the number of an error, or 0.
-    int digest(int descriptor, std::size_t offset, std::size_t size, char *result) {
-        const auto function = has_avx512() ? absorb_avx512 : has_avx2() ? absorb_avx2 : absorb_portable;
+    // Writes the digest of `size` bytes at `offset` of a file, or of memory; returns the number of an error, or 0.
+    int digest(int descriptor, const char *memory, std::size_t offset, std::size_t size, char *result) {
         State state;
         for (std::size_t i = 0; i < VECTORS; i++)
             for (std::size_t lane = 0; lane < sizeof(Words) / 8; lane++) {
                 state.a[i][lane] = SEED * (i * 8 + lane + 1);
                 state.b[i][lane] = size;
             }
-        for (std::size_t done = 0; done < size;) {
+        std::size_t done = 0;
+        if (memory && (done = size / STRIPE * STRIPE)) absorb_any(state, memory + offset, done);
+        while (done < size) {
             const std::size_t some = std::min(PIECE, size - done);
-            if (const int error = read(descriptor, offset + done, some)) return error;
+            if (memory) std::memcpy(piece_.get(), memory + offset + done, some);
+            else if (const int error = read(descriptor, offset + done, some)) return error;
             const std::size_t whole = (some + STRIPE - 1) / STRIPE * STRIPE;
             std::memset(piece_.get() + some, 0, whole - some);
-            function(state, piece_.get(), whole);
+            absorb_any(state, piece_.get(), whole);
             done += some;
         }
         Words joined {};
         for (const Words *words = state.a; words < state.b + VECTORS; words++)
-            joined = turned((joined ^ *words) * MULTIPLIER);
+            take(joined, *words);
         std::memcpy(result, &joined, SIZE);
         return 0;
     }
@@ -110,7 +119,15 @@ private:
     std::unique_ptr<char[]> piece_;
 };
 
-int digest_chunks(int descriptor, std::size_t offset, std::size_t size, int threads, char *digests) {
+// Gives the pages of mapped memory back to the system: they are few that somebody needs soon, and all would take memory.
+void give_back(const char *memory, std::size_t size) {
+    static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory) / page * page;
+    madvise(reinterpret_cast<void *>(begin), reinterpret_cast<std::uintptr_t>(memory) + size - begin, MADV_DONTNEED);
+}
+
+int digest_chunks(
+        int descriptor, const char *memory, std::size_t offset, std::size_t size, int threads, char *digests) {
     const std::size_t count = (size + CHUNK - 1) / CHUNK;
     std::atomic<std::size_t> next {0};
     std::atomic<int> failed {0};
@@ -119,7 +136,9 @@ int digest_chunks(int descriptor, std::size_t offset, std::size_t size, int thre
             Reader reader;
             for (std::size_t i; !failed && (i = next++) < count;) {
                 const std::size_t begin = i * CHUNK, some = std::min(CHUNK, size - begin);
-                if (const int error = reader.digest(descriptor, offset + begin, some, digests + i * SIZE)) failed = error;
+                if (const int error = reader.digest(descriptor, memory, offset + begin, some, digests + i * SIZE))
+                    failed = error;
+                if (memory) give_back(memory + offset + begin, some);
             }
         } catch (const std::bad_alloc &) {
             failed = ENOMEM;
@@ -145,7 +164,7 @@ int digest_paths(std::size_t count, const char *paths, char *digests, long long 
         if (descriptor < 0) return errno;
         struct stat status;
         int error = fstat(descriptor, &status) ? errno : 0;
-        if (!error) error = reader.digest(descriptor, 0, static_cast<std::size_t>(status.st_size), digests);
+        if (!error) error = reader.digest(descriptor, nullptr, 0, static_cast<std::size_t>(status.st_size), digests);
         close(descriptor);
         if (error) return error;
         *changed = std::max(*changed, status.st_ctim.tv_sec * 1000000000LL + status.st_ctim.tv_nsec);
@@ -156,9 +175,10 @@ int digest_paths(std::size_t count, const char *paths, char *digests, long long 
 } // namespace
 } // namespace onegraph
 
-int onegraph_digest(int descriptor, size_t offset, size_t size, int threads, void *digests) {
+int onegraph_digest(int descriptor, uintptr_t memory, size_t offset, size_t size, int threads, void *digests) {
     try {
-        return onegraph::digest_chunks(descriptor, offset, size, threads, static_cast<char *>(digests));
+        const auto *mapped = reinterpret_cast<const char *>(memory);
+        return onegraph::digest_chunks(descriptor, mapped, offset, size, threads, static_cast<char *>(digests));
     } catch (const std::bad_alloc &) {
         return ENOMEM;
     }
