@@ -1,18 +1,22 @@
-"""Tests of the files that are kept for later processes: measured numbers of threads."""
+"""The folder of files that are kept for later processes, and the measured numbers of threads in it."""
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph._util import disk_cache
+from onegraph._util import disk_cache, drafts, record_log
+from onegraph._util.record_log import RecordLog
+from onegraph.compiler.known_threads import LOG
 
 KEY = "0123456789abcdef"
 
@@ -24,12 +28,26 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+def digest(file, offset, size):
+    """A digest without the library: the CRC of the bytes."""
+    descriptor = file if isinstance(file, int) else file.descriptor
+    return f"{zlib.crc32(os.pread(descriptor, size, offset)):08x}"
+
+
+def find(key):
+    return disk_cache.find(key, digest)
+
+
+def keep(key, data):
+    disk_cache.keep(key, digest, data)
+
+
 def test_finds_what_was_kept(folder):
-    assert disk_cache.find(KEY) is None
-    disk_cache.keep(KEY, b"first")
-    disk_cache.keep(KEY, b"second")
-    assert disk_cache.find(KEY) == b"second"
-    assert disk_cache.find(KEY[::-1]) is None
+    assert find(KEY) is None
+    keep(KEY, b"first")
+    keep(KEY, b"second")
+    assert find(KEY) == b"second"
+    assert find(KEY[::-1]) is None
     assert [file.name for file in folder.iterdir()] == [f"{KEY}.onegraph"]  # no draft is left
     assert folder.stat().st_mode & 0o077 == 0
 
@@ -43,45 +61,79 @@ def test_finds_what_was_kept(folder):
         lambda file: file.write_bytes(file.read_bytes() + b"x"),
         lambda file: file.write_bytes(b"x" * (disk_cache.MOST_BYTES + 1)),
         lambda file: file.chmod(0) if os.geteuid() else file.unlink(),
+        lambda file: file.chmod(0o620),
         lambda file: (file.unlink(), file.mkdir()),
         lambda file: (file.unlink(), os.mkfifo(file)),
         lambda file: (file.unlink(), file.symlink_to(file)),
         lambda file: file.write_bytes(b"another program's file"),
     ],
-    ids=["empty", "short", "changed", "longer", "large", "unreadable", "folder", "pipe", "link to itself", "foreign"],
+    ids=[
+        "empty",
+        "short",
+        "changed",
+        "longer",
+        "large",
+        "unreadable",
+        "writable by others",
+        "folder",
+        "pipe",
+        "link to itself",
+        "foreign",
+    ],
 )
 def test_ignores_damaged_and_foreign_files(folder, damage):
-    disk_cache.keep(KEY, b"data")
+    keep(KEY, b"data")
     damage(folder / f"{KEY}.onegraph")
-    assert disk_cache.find(KEY) is None
+    assert find(KEY) is None
 
 
 def test_file_of_another_key_is_ignored(folder):
-    disk_cache.keep(KEY, b"data")
+    keep(KEY, b"data")
     (folder / f"{KEY}.onegraph").rename(folder / f"{KEY[::-1]}.onegraph")
-    assert disk_cache.find(KEY[::-1]) is None
+    assert find(KEY[::-1]) is None
 
 
 def test_goes_on_where_nothing_can_be_written(folder):
     folder.write_bytes(b"a file in the place of the folder")
-    disk_cache.keep(KEY, b"data")
-    assert disk_cache.find(KEY) is None
+    keep(KEY, b"data")
+    assert find(KEY) is None
+    LOG.keep(KEY, "1")
+    assert LOG.find(KEY) is None
     assert folder.read_bytes() == b"a file in the place of the folder"
+
+
+def test_finds_files_that_cannot_be_touched(folder, monkeypatch):
+    """On a file system that can only be read, no time of use can be noted."""
+    keep(KEY, b"data")
+
+    def refuse(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert find(KEY) == b"data"
 
 
 def test_number_of_files_is_limited(folder, monkeypatch):
     monkeypatch.setattr(disk_cache, "MOST_FILES", 8)
     keys = [f"{number:016x}" for number in range(20)]
     for age, key in enumerate(keys):
-        disk_cache.keep(key, b"data")
+        keep(key, b"data")
         os.utime(folder / f"{key}.onegraph", (age, age))
         assert len([*folder.iterdir()]) <= 8
-    assert disk_cache.find(keys[-1]) == b"data"
-    assert disk_cache.find(keys[0]) is None
+    assert find(keys[-1]) == b"data"
+    assert find(keys[0]) is None
+
+
+def test_removed_file_stays_readable_where_mapped(folder):
+    keep(KEY, b"data" * 10_000)
+    data = find(KEY)
+    (folder / f"{KEY}.onegraph").unlink()
+    assert data == b"data" * 10_000
+    assert find(KEY) is None
 
 
 def test_long_data_is_not_kept(folder):
-    disk_cache.keep(KEY, b"x" * disk_cache.MOST_BYTES)
+    keep(KEY, b"x" * disk_cache.MOST_BYTES)
     assert not folder.exists()
 
 
@@ -90,8 +142,8 @@ def test_threads_write_whole_files():
 
     def work(own):
         for _ in range(30):
-            disk_cache.keep(KEY, own)
-            seen.add(disk_cache.find(KEY))
+            keep(KEY, own)
+            seen.add(find(KEY))
 
     threads = [threading.Thread(target=work, args=(own,)) for own in contents]
     for thread in threads:
@@ -99,6 +151,86 @@ def test_threads_write_whole_files():
     for thread in threads:
         thread.join()
     assert seen <= {*contents}
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_drafts_of_killed_writers_are_removed(folder, is_held):
+    folder.mkdir()
+    draft = drafts.Draft(folder, 0o600)
+    name = draft.path
+    if not is_held:
+        draft.path = None  # as if the process was killed: nothing removes it, and its lock is gone
+        draft.close()
+    keep(KEY, b"data")
+    assert name.exists() == is_held
+    draft.close()
+
+
+# One file of short texts ----------------------------------------------------------------------------------------------
+
+
+def test_log_finds_the_text_that_was_kept_last(folder):
+    writer, reader = RecordLog("x.log"), RecordLog("x.log")
+    assert reader.find("a") is None
+    for text in ("1", "2,3", "4"):
+        writer.keep("a", text)
+        writer.keep(text, "other")
+        assert reader.find("a") == writer.find("a") == text
+    assert [file.name for file in folder.iterdir()] == ["x.log"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda whole: whole[:-3],
+        lambda whole: whole + b"b 3 0000",
+        lambda whole: whole.replace(b" 2 ", b" 3 "),
+        lambda whole: whole + bytes(range(256)),
+        lambda whole: b"",
+    ],
+    ids=["cut off", "begun", "changed", "bytes", "empty"],
+)
+def test_log_goes_on_behind_damaged_lines(folder, damage):
+    log = RecordLog("x.log")
+    log.keep("a", "1")
+    log.keep("b", "2")
+    file = folder / "x.log"
+    file.write_bytes(damage(file.read_bytes()))
+    assert RecordLog("x.log").find("b") in ("2", None)
+    log.keep("c", "3")
+    for reader in (log, RecordLog("x.log")):
+        assert reader.find("c") == "3"
+        assert reader.find("b") in ("2", None)
+
+
+def test_log_is_shortened_to_its_newer_half(folder, monkeypatch):
+    monkeypatch.setattr(record_log, "MOST_BYTES", 2000)
+    log, reader = RecordLog("x.log"), RecordLog("x.log")
+    for number in range(300):
+        log.keep(f"key{number}", str(number))
+        assert reader.find(f"key{number}") == str(number)
+        assert (folder / "x.log").stat().st_size < 2100
+    assert RecordLog("x.log").find("key0") is None
+    assert RecordLog("x.log").find("key290") == "290"
+    log.keep("long", "1" * record_log.MOST_TEXT + "1")
+    assert log.find("long") is None
+
+
+def test_log_that_others_may_write_is_ignored(folder):
+    log = RecordLog("x.log")
+    log.keep("a", "1")
+    (folder / "x.log").chmod(0o622)
+    assert log.find("a") is None
+
+
+def test_new_key_lists_no_folder(folder, monkeypatch):
+    log = RecordLog("x.log")
+    log.keep("a", "1")
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, lambda *_: pytest.fail("lists the folder"))
+    assert log.find("b") is None
+    log.keep("b", "1")
+    assert log.find("b") == "1"
 
 
 @pytest.mark.parametrize(
@@ -123,12 +255,12 @@ def test_environment_moves_the_folder(monkeypatch, settings, expected):
 def test_setting_moves_the_folder(tmp_path):
     og.set_cache_folder(tmp_path / "new")
     assert og.get_cache_folder() == tmp_path / "new"
-    disk_cache.keep(KEY, b"data")
+    keep(KEY, b"data")
     assert (tmp_path / "new" / f"{KEY}.onegraph").exists()
     og.set_cache_folder(None)
     assert og.get_cache_folder() is None
-    disk_cache.keep(KEY, b"other")
-    assert disk_cache.find(KEY) is None
+    keep(KEY, b"other")
+    assert find(KEY) is None
     (tmp_path / "file").touch()
     for wrong in (1, b"bytes", tmp_path / "file", "\0"):
         with pytest.raises(og.ArgumentError, match="folder"):
@@ -184,14 +316,13 @@ def test_steps_are_measured_once(measured, folder):
 
 
 @pytest.mark.library
-@pytest.mark.parametrize("kept", [b"", b"1", b"1 3", b"1 -1", b"1 2 2", b"1 x", b"1 1e0", b"\xff\xff", b"1 \xc2\xb2"])
+@pytest.mark.parametrize("kept", ["", "1", "1,3", "1,-1", "1,2,2", "1,x", "1,1e0", "1,,2", "1,\xb2"])
 def test_numbers_of_threads_that_do_not_fit_are_ignored(measured, folder, kept):
     expected = [part.threads for part in products().report().partitions]
     (file,) = folder.iterdir()
-    key = file.name.removesuffix(".onegraph")
-    count = len(bytes(disk_cache.find(key)).split())
-    assert count == 2
-    disk_cache.keep(key, kept)
+    key, text, _ = file.read_text().split()
+    assert text.count(",") == 1
+    LOG.keep(key, kept)
     measured.clear()
     assert [part.threads for part in products().report().partitions] == expected
     assert measured
@@ -228,4 +359,4 @@ def test_processes_share_the_folder(folder):
     assert [process.returncode for process in processes] == [0] * 3
     assert [round(float(result)) for result in results] == [64] * 3
     (file,) = folder.iterdir()
-    assert disk_cache.find(file.name.removesuffix(".onegraph"))
+    assert LOG.find(file.read_text().split()[0])

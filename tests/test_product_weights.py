@@ -6,7 +6,6 @@ import pytest
 
 import onegraph as og
 from onegraph._util import disk_cache
-from onegraph.builder import origin
 from onegraph.compiler import product_weights
 from onegraph.compiler.product_weights import NOTE
 from onegraph.compiler.transformed_weights import BY_COLUMNS, BY_ROWS, weights_in
@@ -109,7 +108,6 @@ def test_a_kept_program_moves_its_weights_again(is_turned, tmp_path, monkeypatch
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     import onegraph.onnx
 
-    monkeypatch.setattr(origin, "SETTLED", -1)  # the test writes its model right before it reads it
     monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / "cache"])
     weights, x = drawn(64, 512), drawn(40, 64)
     stored = np.ascontiguousarray(weights.T) if is_turned else weights
