@@ -36,13 +36,10 @@ class Part(NamedTuple):
     Attributes:
         path: of the file.
         write: writes the contents to a binary stream, and returns their digest, which the head must contain.
-        old: for a part whose name the head contains, the names of such parts; those with a first group are removed
-            whenever the head does not contain them, others if the head before contained them.
     """
 
     path: Path
     write: Callable[[IO[bytes]], object]
-    old: re.Pattern[str] | None = None
 
 
 class TornError(FormatError):
@@ -69,13 +66,15 @@ def write_atomically(path: Path, write: Write) -> None:
     write_together([], path, write)
 
 
-def write_together(parts: Sequence[Part], head: Path, write: Write) -> None:
+def write_together(parts: Sequence[Part], head: Path, write: Write, named: re.Pattern[str] | None = None) -> None:
     """Write files that belong together as ``write_atomically`` does: all are replaced, or none.
 
     Args:
         parts: the parts, which are written first.
         head: the file with the digests of the parts.
         write: writes the head, after all parts were written.
+        named: for a head that has the names of its parts instead of their digests, all names that its parts get.
+            Files of such names beside it are removed when it does not contain them any more.
 
     Raises:
         TakenError: there is a file of the new name of a part.
@@ -84,13 +83,13 @@ def write_together(parts: Sequence[Part], head: Path, write: Write) -> None:
     made: list[_File] = []
     try:
         for part in parts:
-            made.append(_File(part.path, part.old))
+            made.append(_File(part.path))
             digest = made[-1].write(part.write)
-            made[-1].digest = part.path.name if part.old is not None else str(digest)
+            made[-1].digest = str(digest) if named is None else ""
         made.append(_File(head))
         made[-1].write(write)
         with explained(head), locked(made[-1].target.parent):
-            _put_in_place(made[:-1], made[-1])
+            _put_in_place(made[:-1], made[-1], named)
         for changed in {file.target.parent for file in made}:
             remove_abandoned(changed)
     finally:
@@ -101,8 +100,8 @@ def write_together(parts: Sequence[Part], head: Path, write: Write) -> None:
 class _File:
     """A file that is being written: a draft, or for a special file its contents."""
 
-    def __init__(self, path: Path, old: re.Pattern[str] | None = None) -> None:
-        self.path, self.old, self.digest = path, old, ""
+    def __init__(self, path: Path) -> None:
+        self.path, self.digest = path, ""
         with explained(path):
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -142,14 +141,14 @@ class _File:
             self._draft.close()
 
 
-def _put_in_place(parts: Sequence[_File], head: _File) -> None:
+def _put_in_place(parts: Sequence[_File], head: _File, named: re.Pattern[str] | None) -> None:
     """Replace the files. Only one process does so at a time."""
     folders = {file.target.parent for file in (*parts, head)}
-    old = [path for part in parts for path in _old(part, head.target)]
+    old = [] if named is None else _named_parts(head, named)
     try:
         for part in parts:
             end_interrupted(part.target, head.target)
-            if part.old is not None and os.path.lexists(part.target):
+            if named is not None and os.path.lexists(part.target):
                 raise TakenError(str(part.path), "there is such a file", "a new name")
             part.place(_first_place(part))
         for folder in folders if parts else ():
@@ -159,7 +158,7 @@ def _put_in_place(parts: Sequence[_File], head: _File) -> None:
         for part in parts:  # the head tells whether an interrupt came before it was replaced or after
             with suppress(FormatError):
                 end_interrupted(part.target, head.target)
-            if part.old is not None and not _contains(head.target, part.target.name):
+            if named is not None and not _contains(head.target, part.target.name):
                 part.take_back()
         raise
     for part in parts:
@@ -173,16 +172,17 @@ def _put_in_place(parts: Sequence[_File], head: _File) -> None:
 
 def _first_place(part: _File) -> Path:
     """Where a part is put before its head is replaced."""
-    return part.target if part.is_special or part.old is not None else hidden(part.target, part.digest)
+    return part.target if part.is_special or not part.digest else hidden(part.target, part.digest)
 
 
-def _old(part: _File, head: Path) -> Iterator[Path]:
-    """The parts of a name of its own each that the head before may have left, and those that it has."""
-    if part.old is not None:
-        for name in os.listdir(part.target.parent):
-            match = part.old.fullmatch(name)
-            if match and (match[1] or _contains(head, name)):
-                yield part.target.with_name(name)
+def _named_parts(head: _File, named: re.Pattern[str]) -> list[Path]:
+    """The files beside a head that it or an earlier head names; none if the head was written by something else.
+
+    Names with a first group are given by this package alone.
+    """
+    names = [name for name in os.listdir(head.path.parent) if named.fullmatch(name)]
+    is_own = any(_contains(head.target, name) for name in names)
+    return [head.path.with_name(name) for name in names if is_own or named.fullmatch(name)[1]]  # type: ignore[index]
 
 
 def _remove(paths: Sequence[Path], head: Path) -> None:

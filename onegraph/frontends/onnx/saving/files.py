@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -33,22 +34,21 @@ def write_model(target: Path, model: onnx.ModelProto, large: Mapping[str, Array]
     Raises:
         FormatError: a file cannot be written.
     """
-    old = re.compile(re.escape(target.name) + r"(\.[0-9a-f]{16})?\.data")
+    named = re.compile(re.escape(target.name) + r"(\.[0-9a-f]{16})?\.data")
     for name in (f"{target.name}.data", f"{target.name}.{os.urandom(8).hex()}.data"):
         whole = onnx.ModelProto()
         whole.CopyFrom(model)
-        parts = [Part(target.with_name(name), _externally(whole, large, name), old)] if large else []
+        parts = [Part(target.with_name(name), _externally(whole, large, name))] if large else []
         whole.graph.initializer.extend(small)
         try:
-            write_together(parts, target, lambda stream, whole=whole: stream.write(_bytes(whole)))  # type: ignore[misc]
+            write_together(parts, target, partial(_write, whole), named)
         except TakenError:
             continue
         return
 
 
-def _bytes(model: onnx.ModelProto) -> bytes:
-    contents: bytes = model.SerializeToString(deterministic=True)
-    return contents
+def _write(model: onnx.ModelProto, stream: IO[bytes]) -> None:
+    stream.write(model.SerializeToString(deterministic=True))
 
 
 def _externally(model: onnx.ModelProto, arrays: Mapping[str, Array], file: str) -> Write:
