@@ -57,9 +57,11 @@ test-reproducible: $(VENV)/.dev
 	$(BIN)/python -m tests.reproducible_models
 	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m tests.reproducible_models
 
-# Tests threads, forks and signals for a long time, and checks memory over 100,000 executions and 10,000 compilations.
+# Tests threads, forks, signals, writers of files and kept programs for a long time, and checks memory over 100,000
+# executions and 10,000 compilations.
 stress: $(VENV)/.dev
-	ONEGRAPH_STRESS=1 $(BIN)/python -m pytest -n 2 tests/test_stress.py
+	ONEGRAPH_STRESS=1 ONEGRAPH_STRESS_SECONDS=60 ONEGRAPH_STATE_SEQUENCES=500 $(BIN)/python -m pytest -n 2 \
+		tests/test_stress.py tests/test_whole_files.py tests/test_kept_state.py
 
 # Runs the tests with the C++ code of the package, including cffi's glue, under gcc's sanitizers. The oneDNN library is
 # not instrumented. libstdc++ is preloaded because the sanitizer must find it before the first exception.
