@@ -220,7 +220,9 @@ class Graph(DataGraph):
     def save(self, path: str | PathLike[str], *, for_version: str | None = None) -> None:
         """Write the text of ``to_json`` to a file, and the contents of constants to an ``.npz`` file beside it.
 
-        A file is replaced when the new one is complete. A symbolic link stays: the file that it leads to is replaced.
+        Both files are replaced as one: a reader finds the old graph or the new one, also if this process is killed. The
+        JSON file has a digest of the archive, so that ``load`` refuses the archive of another graph. A symbolic link
+        stays: the file that it leads to is replaced.
 
         Args:
             path: of the JSON file.

@@ -133,7 +133,8 @@ class Executable(Made):
 
         ``onegraph.load`` compiles them again, for the library and the processors of the process that loads. The
         constants stay in the file, which all processes of a machine share. Files are replaced, and never changed in
-        place, so that processes which use them go on.
+        place, so that processes which use them go on. All are replaced as one: a reader finds the old model or the new
+        one, also if this process is killed.
 
         Args:
             path: of the folder, which is made if it does not exist.
