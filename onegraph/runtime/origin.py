@@ -19,6 +19,7 @@ from .._util.mapped_file import MappedFile, SourceFile, SourceFiles
 from .._version import __version__
 from ..builder.graph import DataGraph
 from ..native.digests import digest_of, package_digest
+from ..native.library import HASHES_CONSTANTS
 
 FORM = 2
 FEW = 1 << 22  # bytes of which a digest takes no time
@@ -81,6 +82,11 @@ class Reading:
         """The origin of a graph that was read from these files; None if its programs are not kept."""
         contents = contents_of(graph)
         return None if contents is None else Origin(key, [*self._digests], contents)
+
+
+def keeps_programs() -> bool:
+    """Whether there is a folder for programs, and a library whose programs can be kept."""
+    return disk_cache.get_cache_folder() is not None and not HASHES_CONSTANTS
 
 
 def contents_of(graph: DataGraph) -> object:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._util.atomic_write import read_together
-from .._util.disk_cache import get_cache_folder
 from .._util.mapped_file import SourceFiles
 from .._util.validation import flag, integer
 from ..builder.graph import DataGraph
@@ -16,7 +15,7 @@ from ..serialize import load_model
 from ..serialize.model_folder import MODEL, read_settings
 from .compile_options import Options, compile_options
 from .executable import Executable, compile_graph
-from .origin import Reading, key_of, opened
+from .origin import Reading, keeps_programs, key_of, opened
 from .warm_start import find, keep
 
 
@@ -37,7 +36,7 @@ def load_executable(make: type[DataGraph], folder: Path) -> Executable:
         FormatError: a file is missing, truncated or changed, or a setting is unknown or wrong.
         SpecError: an op breaks the specification.
     """
-    key = None if get_cache_folder() is None else key_of(folder)
+    key = key_of(folder) if keeps_programs() else None
     if key is not None and (files := opened(key)) is not None:
         settings = _checked(read_settings(folder, files).settings, None)
         if (found := find(key, settings.options, files, lambda: load_model(make, folder, files)[0])) is not None:

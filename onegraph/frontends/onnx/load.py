@@ -24,7 +24,7 @@ from ...opset.signature import Shape
 from .unread import UnreadGraph
 
 READER = "onegraph.frontends.onnx.read"  # a kept program does not wait for its import
-LIBRARY = "onegraph.native.library"
+ORIGIN = "onegraph.runtime.origin"  # needs the library
 
 
 def load(
@@ -131,14 +131,16 @@ def _of_file(path: Path, shapes: Mapping[str, Any], values: Mapping[str, Array],
 
 
 def _keeps_programs() -> bool:
-    """Whether compiled programs are kept for later processes: there is a folder for them, and the library."""
+    """Whether compiled programs are kept for later processes: there is a folder for them, and a fitting library."""
     if get_cache_folder() is None:
         return False
     try:
-        import_late(LIBRARY)
+        import_late(ORIGIN)
     except LibraryError:
         return False
-    return True
+    from ...runtime.origin import keeps_programs
+
+    return keeps_programs()
 
 
 def _read_whole(path: Path, read: Callable[[], Graph]) -> Graph:
