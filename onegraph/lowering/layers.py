@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..opset.dtypes import DataType
 from .elementwise import add, filled, multiply
 from .emitter import Emitter, Value, dtype_of, rank_of
-from .movement import NATIVE
+from .movement import NATIVE, cast, scalar
 
 
 def matmul(
@@ -33,7 +36,18 @@ def scaled_matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Value:
-    """alpha * src @ weights + beta * bias; a bias vector becomes one of the product."""
+    """alpha * src @ weights + beta * bias; a bias vector becomes one of the product.
+
+    Beside factors that a 16-bit data type rounds, the product is f32, because it may be too large for f16 unscaled.
+    """
+    narrow = dtype_of(src) in NATIVE and dtype_of(src) is not DataType.f32
+    if narrow and any(filled(number, src).astype(np.float64) != number for number in (alpha, beta)):
+        wide = [cast(emit, one, DataType.f32) for one in (src, weights)]
+        product = matmul(emit, *wide, transpose_a=transpose_a, transpose_b=transpose_b)
+        product = multiply(emit, product, scalar(alpha, DataType.f32))
+        if bias is not None:
+            product = add(emit, product, multiply(emit, cast(emit, bias, DataType.f32), scalar(beta, DataType.f32)))
+        return cast(emit, product, dtype_of(src))
     if alpha != 1:
         weights = multiply(emit, weights, filled(alpha, weights))
     if bias is not None and beta != 1:

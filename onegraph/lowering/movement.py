@@ -241,5 +241,13 @@ def dims_of(emit: Emitter, src: Value) -> Value:
 
 
 def scalar(value: float, dtype: DataType) -> Array:
-    """A number as a known scalar of a data type."""
-    return np.array(value, dtype.numpy)
+    """A number as a known scalar of a data type.
+
+    Raises:
+        NotLowered: the data type is one of integers, and the number is beyond its range.
+    """
+    try:
+        with np.errstate(over="ignore"):
+            return np.array(value, dtype.numpy)
+    except OverflowError:
+        raise NotLowered(f"{value} is beyond the range of {dtype}") from None

@@ -20,6 +20,9 @@ from .windows import window_of
 
 # Ops whose gradient reads the result: the kind of the specification's op.
 BY_RESULT = {"tanh_backward": "TanhBackward", "sigmoid_backward": "SigmoidBackward"}
+# PyTorch saves 1 / sqrt(variance + epsilon). The backward ops add an epsilon to a variance, and take none that is 0:
+# this one is lost beside every variance + epsilon that a reciprocal root in f32 stands for.
+NOTHING = float(np.finfo(np.float32).tiny)
 
 
 @lowers("threshold_backward.default")
@@ -89,7 +92,7 @@ def softmax_backward(node: Node) -> Value:
     """The gradient of SoftMax or LogSoftmax."""
     kind = "LogSoftmaxBackward" if "log" in node.name else "SoftMaxBackward"
     diff, result = native(node, "grad_output"), native(node, "output")
-    axis = node["dim"] % len(node.shape("output"))
+    axis = node.axis("dim", "output")
     found: Value = node.emit.op(kind, [diff, result], {"axis": axis})
     return cast(node.emit, found, node.result_dtype)
 
@@ -103,13 +106,11 @@ def layer_norm_backward(node: Node) -> list[Value | None]:
     rows, size = int(np.prod(shape[:begin])), int(np.prod(shape[begin:]))
     wide = DataType.f32
     mean, root = (reshape(node, cast(emit, node.value(name), wide), [rows]) for name in ("mean", "rstd"))
-    # The saved number is 1 / sqrt(variance + epsilon), and the op adds its own epsilon.
-    epsilon = 1e-12
     variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
     flat = [reshape(node, one, [rows, size]) for one in (src, diff)]
     gamma = np.ones(size, np.float32) if node["weight"] is None else node.value("weight")
     gamma = reshape(node, cast(emit, gamma, wide), [size])
-    attrs = {"begin_norm_axis": -1, "use_affine": True, "epsilon": epsilon}
+    attrs = {"begin_norm_axis": -1, "use_affine": True, "epsilon": NOTHING}
     inputs = [*flat, mean, variance, gamma, np.zeros(size, np.float32)]
     found = emit.op("LayerNormBackward", inputs, attrs)
     results: list[Value | None] = [None, None, None]
@@ -139,7 +140,7 @@ def _by_batch(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Val
     mean, root = (cast(emit, node.value(name), DataType.f32) for name in ("save_mean", "save_invstd"))
     variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
     others = [mean, variance, gamma]
-    return batch_norm_of_images(emit, "BatchNormTrainingBackward", [src, diff], others, epsilon=1e-12)
+    return batch_norm_of_images(emit, "BatchNormTrainingBackward", [src, diff], others, epsilon=NOTHING)
 
 
 def _by_running(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:

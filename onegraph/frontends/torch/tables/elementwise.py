@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from ....lowering import elementwise as lowering
-from ....lowering.emitter import Value, dtype_of
-from ....lowering.movement import NATIVE, scalar
+from ....lowering.emitter import Value, dtype_of, shape_of
+from ....lowering.movement import NATIVE, cast, scalar
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from ..types import DTYPES
@@ -38,6 +39,7 @@ UNARY = {
 }
 # The library's logarithm is up to 4e-6 from the exact one, which is more than the logarithm of a number near 1.
 INEXACT = frozenset([("Log", DataType.f32)])
+NARROW = frozenset([DataType.bf16, DataType.f16])
 # Activations of the specification: the op, and its attributes by name of the argument.
 ACTIVATIONS: dict[str, tuple[str, dict[str, object]]] = {
     "hardswish": ("HardSwish", {}),
@@ -62,6 +64,26 @@ def common(node: Node, *names: str) -> list[Value]:
         made = torch.result_type(*pair)
         wanted = next((one for one in pair if hasattr(one, "dtype") and one.dtype == made), torch.empty((), dtype=made))
     return [node.value_as(name, DTYPES[wanted.dtype]) for name in names]
+
+
+def factors(node: Node, *names: str) -> list[Value]:
+    """Factors of a product or quotient in the data type that PyTorch computes it in.
+
+    Beside 16-bit tensors, PyTorch computes with numbers, and with tensors of one number, before any rounding: 1e5 times
+    a number of f16 is finite. Where a number is none of the 16-bit data type, the factors are f32 here.
+    """
+    if node.result_dtype not in NARROW:
+        return common(node, *names)
+    widened = any(_is_rounded(node, name) for name in names)
+    return [node.value_as(name, DataType.f32 if widened else node.result_dtype) for name in names]
+
+
+def _is_rounded(node: Node, name: str) -> bool:
+    """Whether an argument is one number that the data type of the result may lack."""
+    given = node[name]
+    if not hasattr(given, "shape"):
+        return bool(scalar(given, node.result_dtype).astype(np.float64) != given)
+    return shape_of(given) == () and dtype_of(given) is not node.result_dtype and node.result_shape != ()
 
 
 def base(node: Node) -> str:
@@ -216,17 +238,20 @@ def reverse_subtract(node: Node) -> Value:
 @lowers("mul.Tensor", "mul.Scalar")
 def multiply(node: Node) -> Value:
     """self * other."""
-    first, second = common(node, "self", "other")
+    first, second = factors(node, "self", "other")
     if dtype_of(first) is DataType.boolean:
         return lowering.binary(node.emit, "And", first, second)
-    return lowering.multiply(node.emit, first, second)
+    return cast(node.emit, lowering.multiply(node.emit, first, second), node.result_dtype)
 
 
 @lowers("div.Tensor", "div.Scalar")
 def divide(node: Node) -> Value:
     """self / other, of integers too as a float."""
-    first, second = (node.value_as(name, node.result_dtype) for name in ("self", "other"))
-    return lowering.binary(node.emit, "Divide", first, second)
+    if node.result_dtype in NARROW:
+        first, second = factors(node, "self", "other")
+    else:
+        first, second = (node.value_as(name, node.result_dtype) for name in ("self", "other"))
+    return cast(node.emit, lowering.binary(node.emit, "Divide", first, second), node.result_dtype)
 
 
 @lowers("maximum.default", "minimum.default")
@@ -234,3 +259,33 @@ def extreme(node: Node) -> Value:
     """The larger or smaller of two tensors."""
     kind = {"maximum": "Maximum", "minimum": "Minimum"}[base(node)]
     return lowering.binary(node.emit, kind, *common(node, "self", "other"))
+
+
+@lowers("addcmul.default", "addcdiv.default")
+def add_product(node: Node) -> Value:
+    """self + value * tensor1 * tensor2, or self + value * tensor1 / tensor2; of 16-bit tensors with one rounding."""
+    names, number = ("self", "tensor1", "tensor2"), node["value"]
+    dtype = DataType.f32 if node.result_dtype in NARROW else node.result_dtype
+    src, first, second = (node.value_as(name, dtype) for name in names)
+    if dtype not in NATIVE:
+        raise NotLowered(f"{dtype} is no data type of the ops")
+    if number != 1:
+        first = lowering.multiply(node.emit, first, scalar(number, dtype))
+    kind = "Multiply" if "mul" in node.name else "Divide"
+    found = lowering.add(node.emit, src, lowering.binary(node.emit, kind, first, second))
+    return cast(node.emit, found, node.result_dtype)
+
+
+@lowers("lerp.Scalar")
+def interpolate(node: Node) -> Value:
+    """self + weight * (end - self), computed from the nearer end; of 16-bit tensors with one rounding."""
+    emit, weight = node.emit, node["weight"]
+    if node.result_dtype not in NATIVE:
+        raise NotLowered(f"{node.result_dtype} is no data type of the ops")
+    first, second = (node.value_as(name, DataType.f32) for name in ("self", "end"))
+    apart = lowering.binary(emit, "Subtract", second, first)
+    if abs(weight) < 0.5:
+        found = lowering.add(emit, first, lowering.multiply(emit, apart, lowering.filled(weight, apart)))
+    else:
+        found = lowering.add(emit, second, lowering.multiply(emit, apart, lowering.filled(weight - 1, apart)))
+    return cast(emit, found, node.result_dtype)
