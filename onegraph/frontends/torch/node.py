@@ -66,6 +66,13 @@ class Node:
         """Shape of argument ``name``."""
         return tuple(int(dim or 0) for dim in shape_of(self.value(name)) or ())
 
+    def axis(self, name: str, of: str = "self") -> int:
+        """The axis that argument ``name`` is, by default 0, counted from the start of the axes of a tensor."""
+        rank = len(self.shape(of))
+        if not rank:
+            raise NotLowered(f"{of} is one number, and has no axes")
+        return int(self._values[name] or 0) % rank
+
     def dtype(self, name: str) -> DataType:
         """Data type of argument ``name``."""
         return dtype_of(self.value(name))
@@ -120,3 +127,8 @@ def arguments(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> di
 def is_op(target: Any) -> bool:
     """Whether a target is an overload of an op."""
     return type(target) is torch._ops.OpOverload
+
+
+def is_higher_order(target: Any) -> bool:
+    """Whether a target is an op whose arguments are graphs, such as a condition or a loop."""
+    return isinstance(target, torch._ops.HigherOrderOperator)

@@ -18,7 +18,7 @@ def embedding(node: Node) -> Value:
 @lowers("index_select.default")
 def index_select(node: Node) -> Value:
     """The slices along an axis that the indices name."""
-    found: Value = node.emit.op("Gather", [node.value("self"), node.value("index")], {"axis": node["dim"]})
+    found: Value = node.emit.op("Gather", [node.value("self"), node.value("index")], {"axis": node.axis("dim")})
     return found
 
 
@@ -26,8 +26,8 @@ def index_select(node: Node) -> Value:
 def gather(node: Node) -> Value:
     """Elements by indices along an axis."""
     shape, indices = node.shape("self"), node.shape("index")
-    axis = node["dim"] % max(len(shape), 1)
-    if not shape or any(a != b for place, (a, b) in enumerate(zip(shape, indices, strict=True)) if place != axis):
+    axis = node.axis("dim")
+    if any(a != b for place, (a, b) in enumerate(zip(shape, indices, strict=True)) if place != axis):
         raise NotLowered("fewer indices than elements along another axis")
     found: Value = node.emit.op("GatherElements", [node.value("self"), node.value("index")], {"axis": axis})
     return found
@@ -56,7 +56,7 @@ def rows_of_gradients(node: Node) -> Value:
 def top_k(node: Node) -> list[Value]:
     """The largest or smallest elements along an axis, and their places."""
     count = np.array([node["k"]], np.int64)
-    attrs = {"axis": node["dim"], "largest": bool(node["largest"])}
+    attrs = {"axis": node.axis("dim"), "largest": bool(node["largest"])}
     return [*node.emit.op("TopK", [node.value("self"), count], attrs)]
 
 

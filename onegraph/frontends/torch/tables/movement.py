@@ -99,7 +99,7 @@ def repeat(node: Node) -> Value:
 def slice_(node: Node) -> Value:
     """A part along one axis."""
     shape = node.shape("self")
-    axis = (node["dim"] or 0) % len(shape)
+    axis = node.axis("dim")
     size, step = shape[axis], node["step"] or 1
     start, end, _ = slice(node["start"], node["end"], step).indices(size)
     return part(node.emit, node.value("self"), axis, start, end, step)
@@ -109,7 +109,7 @@ def slice_(node: Node) -> Value:
 def select(node: Node) -> Value:
     """One index along an axis."""
     shape = node.shape("self")
-    axis = node["dim"] % len(shape)
+    axis = node.axis("dim")
     index = node["index"] % shape[axis]
     return reshape(node, part(node.emit, node.value("self"), axis, index, index + 1), node.result_shape)
 
@@ -117,8 +117,7 @@ def select(node: Node) -> Value:
 @lowers("split.Tensor", "split_with_sizes.default", "unbind.int", "chunk.default")
 def split(node: Node) -> list[Value]:
     """Parts along one axis."""
-    src, shape = node.value("self"), node.shape("self")
-    axis = (node["dim"] or 0) % len(shape)
+    src, axis = node.value("self"), node.axis("dim")
     found, start = [], 0
     for like in node.like:
         size = 1 if "unbind" in node.name else int(like.shape[axis])
@@ -181,7 +180,7 @@ def roll(node: Node) -> Value:
     if len(node["dims"]) != len(node["shifts"]):
         raise NotLowered("all elements as one row")
     for axis, shift in zip(node["dims"], node["shifts"], strict=True):
-        axis %= len(shape)
+        axis %= max(len(shape), 1)
         start = -shift % shape[axis]
         if start:
             parts = [part(node.emit, src, axis, start, shape[axis]), part(node.emit, src, axis, 0, start)]
@@ -193,6 +192,8 @@ def roll(node: Node) -> Value:
 def flip(node: Node) -> Value:
     """Axes in reverse."""
     src, shape = node.value("self"), node.shape("self")
+    if not shape:
+        return src
     axes = [axis % len(shape) for axis in node["dims"]]
     if isinstance(src, np.ndarray):
         found: Value = np.flip(src, tuple(axes))
@@ -205,7 +206,7 @@ def flip(node: Node) -> Value:
 def scatter(node: Node) -> Value:
     """self with another tensor in the place of a part; one element of every few is a part of an axis that is split."""
     shape = [*node.shape("self")]
-    axis = (node["dim"] or 0) % len(shape)
+    axis = node.axis("dim")
     updates = node.value("src")
     if "select" in node.name:
         start = node["index"] % shape[axis]

@@ -123,10 +123,10 @@ def group_norm(node: Node) -> list[Value | None]:
 def softmax(node: Node) -> Value:
     """SoftMax or its logarithm."""
     src, wanted = node.value("self"), node.result_dtype
-    if wanted not in NATIVE or not node.shape("self"):
+    if wanted not in NATIVE:
         raise NotLowered(f"{wanted} is no data type of SoftMax")
     src = cast(node.emit, src, wanted)
-    axis = node["dim"] % len(node.shape("self"))
+    axis = node.axis("dim")
     factor = None
     if "safe" in node.name and not _sees_a_key(node, src, axis):
         # A row that is minus infinity alone is equal after the clamp; the factor makes its elements 0.

@@ -84,9 +84,7 @@ def variance_and_mean(node: Node) -> list[Value]:
 def extreme_and_place(node: Node) -> list[Value | None]:
     """The largest or smallest elements along an axis, and their places if somebody reads them."""
     name, src = ("Max" if "max" in node.name else "Min"), node.value("self")
-    if not node.shape("self"):
-        raise NotLowered("a scalar")
-    axis, keep = node["dim"] % len(node.shape("self")), bool(node["keepdim"])
+    axis, keep = node.axis("dim"), bool(node["keepdim"])
     places: Value | None = None
     if 1 in node.read:
         places = node.emit.op(f"Arg{name}", [src], {"axis": axis, "keep_dims": keep})
@@ -99,7 +97,9 @@ def place(node: Node) -> Value:
     kind = "ArgMax" if "argmax" in node.name else "ArgMin"
     if node["dim"] is None:
         raise NotLowered("an index into all elements")
-    found: Value = node.emit.op(kind, [node.value("self")], {"axis": node["dim"], "keep_dims": bool(node["keepdim"])})
+    found: Value = node.emit.op(
+        kind, [node.value("self")], {"axis": node.axis("dim"), "keep_dims": bool(node["keepdim"])}
+    )
     return found
 
 
@@ -109,7 +109,7 @@ def cumulative_sum(node: Node) -> Value:
     src = cast(node.emit, node.value("self"), node.result_dtype)
     if not node.shape("self"):
         return src
-    found: Value = node.emit.op("CumSum", [src], {"axis": node["dim"]})
+    found: Value = node.emit.op("CumSum", [src], {"axis": node.axis("dim")})
     return found
 
 

@@ -60,7 +60,7 @@ def _sampling(node: Node, name: str) -> tuple[resize.Sampling, int]:
     return (replace(sampling, coordinates="align_corners") if node["align_corners"] else sampling), count
 
 
-@lowers(*(f"{name}.default" for name in RESIZING))
+@lowers(*(f"{space}{name}.default" for name in RESIZING for space in ("", "onegraph.")))
 def resized(node: Node) -> Value:
     """An image resized."""
     sampling, count = _sampling(node, node.name.split(".")[1])
@@ -68,7 +68,7 @@ def resized(node: Node) -> Value:
     return resize.resize(node.emit, native(node, "self"), axes, sampling)
 
 
-@lowers(*(f"{name}_backward.default" for name in RESIZING))
+@lowers(*(f"{space}{name}_backward.default" for name in RESIZING for space in ("", "onegraph.")))
 def resized_backward(node: Node) -> Value:
     """The gradient of a resized image."""
     sampling, count = _sampling(node, node.name.split(".")[1].removesuffix("_backward"))
