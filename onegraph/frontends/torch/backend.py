@@ -14,15 +14,16 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
-from .capture import decompositions, partitioned, whole_ops
+from .capture import decompositions, partitioned
 from .draws import order_draws
 from .embeddings import add_rows_in_place
 from .folding import folded, without_empty
-from .joint import with_true_types
 from .options import Options, options_of
 from .partitions import divided
+from .resizing import whole_ops
 from .saved import saved_nodes, with_true_strides
 from .statistics import log
+from .true_types import with_true_types
 
 FRAME_WORDS = 2048  # as many as a block for frames of Python has
 MOST_MODULES = 64  # that share a captured graph, each with its parameters as constants

@@ -16,11 +16,33 @@ from torch.fx import Node as FxNode
 from .lowering import is_call
 from .node import LOWERINGS
 
+_library = torch.library.Library("onegraph", "FRAGMENT")
+_library.define("bernoulli_like(Tensor self, float p) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+
+
+def _bernoulli_like(self: Any, p: float) -> Any:
+    """1 with a probability, else 0, for each element of a tensor, drawn in the order of its memory.
+
+    ``aten::bernoulli.p`` draws in the order of rows, unlike the dropout of PyTorch.
+    """
+    return torch.empty_like(self).bernoulli_(p)
+
+
+_library.impl("bernoulli_like", _bernoulli_like, "CPU")
+_library.impl("bernoulli_like", lambda self, _: torch.empty_like(self), "Meta")
+
 # Ops that read the shape, the strides and the data type of their first input alone.
 OF_SHAPES = frozenset(
-    f"aten.{name}"
+    name if name.startswith("onegraph.") else f"aten.{name}"
     for name in (
-        *("bernoulli.p", "rand_like.default", "randn_like.default", "randint_like.default", "randint_like.low_dtype"),
+        *(
+            "onegraph.bernoulli_like.default",
+            "bernoulli.p",
+            "rand_like.default",
+            "randn_like.default",
+            "randint_like.default",
+            "randint_like.low_dtype",
+        ),
         *("uniform.default", "exponential.default", "geometric.default", "cauchy.default", "log_normal.default"),
     )
 )

@@ -12,10 +12,11 @@ from torch.export.graph_signature import InputKind, OutputKind
 from ..._util.exact_types import elements, entries, has_type
 from ...errors import ArgumentError, OneGraphError, UnsupportedError, class_of
 from ...graph import Graph
-from .capture import decompositions, whole_ops
+from .capture import decompositions
 from .folding import folded, without_empty
 from .lowering import array_of, lower_graph
 from .node import NotLowered
+from .resizing import whole_ops
 from .support import verdicts
 
 aten = torch.ops.aten

@@ -1,4 +1,4 @@
-"""Mends captured graphs: data types that PyTorch states wrongly, and what the backward graph need not read."""
+"""Takes what the backward graph need not read out of joint graphs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule
-from torch.fx import Node as FxNode
 
 aten = torch.ops.aten
-TRAINED_NORMS = (
-    aten._native_batch_norm_legit_functional.default,
-    aten._native_batch_norm_legit.no_stats,
-    aten._batch_norm_with_update_functional.default,
-)
-ROW_NORMS = (aten.native_layer_norm.default, aten.native_group_norm.default)
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # data types of the op
 _library = torch.library.Library("onegraph", "DEF")
 _library.define(
@@ -36,33 +29,6 @@ def _max_pool_backward_like(grad_output: Any, self: Any, *window: Any) -> Any:
 
 _library.impl("max_pool2d_backward", _max_pool_backward, "CPU")
 _library.impl("max_pool2d_backward", _max_pool_backward_like, "Meta")
-
-
-def with_true_types(gm: GraphModule) -> None:
-    """State the data types that normalizations by the statistics of their input have when PyTorch runs them.
-
-    PyTorch states those of its decomposition. In 16 bits, kernels for CPUs keep statistics in f32 beside parameters
-    in f32, and return running statistics in their own data type.
-    """
-    for node in gm.graph.nodes:
-        if node.target not in (*TRAINED_NORMS, *ROW_NORMS):
-            continue
-        given = [one.meta["val"] if hasattr(one, "meta") else one for one in node.args]
-        source, *parameters = [getattr(one, "dtype", None) for one in given[:5]]
-        kept = torch.float32 if torch.float32 in parameters else source
-        results = node.meta["val"]
-        dtypes = [source, kept, kept]
-        if node.target in TRAINED_NORMS:
-            reserved = [one.dtype for one in results[3:-2]]  # memory for the backward pass
-            dtypes += [*reserved, *parameters[2:]]
-        _restate(node, [one.to(dtype) for one, dtype in zip(results, dtypes, strict=False)])
-
-
-def _restate(node: FxNode, likes: list[Any]) -> None:
-    node.meta["val"] = tuple(likes)
-    for user in node.users:
-        if user.target is operator.getitem:
-            user.meta["val"] = likes[user.args[1]]
 
 
 def without_indices(joint: GraphModule) -> None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import operator
-import threading
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx import GraphModule, Interpreter
+from torch.fx import Graph as FxGraph
+from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.infra.partitioner import Partition as Proposed
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from ...errors import UnsupportedError
-from ...reference.host import KERNELS
-from .lowering import array_of, is_call, lower_graph
+from .compiled_part import Part
+from .lowering import is_call
+from .multiply_adds import products_of
+from .node import is_higher_order, is_op
 from .options import Options
 from .saved import with_channels_last
-from .statistics import Left, Region, add, products_of
+from .statistics import Left, Region, Work, add, joined
 from .support import Verdict, verdicts
 
 PREFIX = "onegraph_"
@@ -37,145 +37,6 @@ HEAVY = frozenset(
         *("native_layer_norm_backward", "gelu", "gelu_backward", "_log_softmax"),
     ]
 )
-MULTIPLYING = KERNELS.union(
-    f"{family}{part}"
-    for family in ("MatMul", "Convolution", "ConvTranspose")
-    for part in ("", "BackwardData", "BackwardWeights")
-)
-
-
-class Part:
-    """A part of a captured graph that runs here.
-
-    Args:
-        gm: the calls of the part.
-        known: what is the same in every call, by input of the part.
-        options: the options of the backend.
-        region: where multiply-adds are counted.
-    """
-
-    def __init__(self, gm: GraphModule, known: Mapping[FxNode, Any], options: Options) -> None:
-        self.gm, self.options = gm, options
-        self.known = known
-        self.inputs = [node for node in gm.graph.nodes if node.op == "placeholder" and node not in known]
-        (end,) = (node for node in gm.graph.nodes if node.op == "output")
-        result = end.args[0]
-        self.several = type(result) in (tuple, list)
-        self.outputs: list[FxNode] = [*result] if self.several else [result]
-        self.calls = [node for node in gm.graph.nodes if node.op == "call_function"]
-        likes = [node.meta.get("val") for node in (*self.inputs, *self.calls)]
-        self.is_static = all(map(_is_static, likes))
-        self.model: Any = None
-
-    def function(self) -> Callable[..., Any]:
-        """A function of tensors that runs the part."""
-        if self.is_static:
-            return self._compiled({node: node.meta["val"] for node in (*self.inputs, *self.calls)}, {})
-        cache: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
-        capacity, lock = self.options.cache_capacity, threading.Lock()
-
-        def run(*given: Any) -> Any:
-            key = tuple([one if type(one) in (int, float, bool) else (one.shape, one.stride()) for one in given])
-            with lock:
-                found = cache.get(key)
-                if found is None:
-                    found = cache[key] = self._compiled(*self._measured(given))
-                    while len(cache) > capacity:
-                        cache.popitem(last=False)
-                else:
-                    cache.move_to_end(key)
-            return found(*given)
-
-        return run
-
-    def _measured(self, given: Sequence[Any]) -> tuple[dict[FxNode, Any], dict[FxNode, Any]]:
-        """What each call returns for inputs of these sizes, as fake tensors; and the inputs that are numbers."""
-        metas: dict[FxNode, Any] = {}
-        numbers: dict[FxNode, Any] = {}
-        mode = FakeTensorMode()
-
-        class Recorded(Interpreter):
-            def run_node(self, n: FxNode) -> Any:
-                metas[n] = super().run_node(n)
-                return metas[n]
-
-        arguments = iter(given)
-        everything = []
-        for node in self.gm.graph.nodes:
-            if node.op != "placeholder":
-                continue
-            one = self.known[node] if node in self.known else next(arguments)
-            if hasattr(one, "stride"):
-                everything.append(mode.from_tensor(one))
-            else:
-                everything.append(one)
-                numbers[node] = one
-        with torch.no_grad(), mode:
-            Recorded(self.gm).run(*everything)
-        return metas, numbers
-
-    def _compiled(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Callable[..., Any]:
-        known = {node: array_of(one) if hasattr(one, "stride") else one for node, one in self.known.items()}
-        known.update(numbers)
-        whole = {**self.known, **metas}
-        inputs = [node for node in self.inputs if node not in numbers]
-        lowered = lower_graph(self.calls, inputs, self.outputs, known, whole)
-        threads = self.options.threads or torch.get_num_threads()
-        options = self.options
-        model = lowered.graph.compile(
-            threads=threads, fpmath_mode=options.fpmath_mode, reproducible=options.reproducible
-        )
-        self.model = model
-        places = [place for place, node in enumerate(self.inputs) if node not in numbers]
-        return _function(
-            model,
-            [*zip(places, [one.array() for one in lowered.inputs], strict=True)],
-            [one.tensor() for one in lowered.outputs],
-            self.several,
-        )
-
-    def fallbacks(self) -> set[str]:
-        """The names of the calls whose products numpy or a kernel of the package runs."""
-        if self.model is None:
-            return set()
-        found = set()
-        for one in self.model.report().partitions:
-            if one.executor != "oneDNN":
-                found |= {
-                    name.split("/")[0] for kind, name in zip(one.ops, one.names, strict=True) if kind in MULTIPLYING
-                }
-        return found
-
-
-def _function(
-    model: Callable[..., Any],
-    inputs: Sequence[tuple[int, Callable[[Any], Any]]],
-    outputs: Sequence[Callable[[Any], Any]],
-    several: bool,
-) -> Callable[..., Any]:
-    """A function of tensors."""
-    if several and len(outputs) > 1:
-
-        def many(*given: Any) -> Any:
-            results = model(*[view(given[place]) for place, view in inputs])
-            return [view(one) for view, one in zip(outputs, results, strict=True)]
-
-        return many
-    (back,) = outputs
-
-    def one(*given: Any) -> Any:
-        result = back(model(*[view(given[place]) for place, view in inputs]))
-        return [result] if several else result
-
-    return one
-
-
-def _is_static(like: Any) -> bool:
-    if type(like) in (tuple, list):
-        return all(map(_is_static, like))
-    if not hasattr(like, "stride"):
-        return type(like) is not torch.SymInt
-    return all(type(dim) is int for dim in (*like.shape, *like.stride()))
 
 
 class _Supported(OperatorSupportBase):
@@ -207,12 +68,15 @@ def divided(
     Raises:
         UnsupportedError: PyTorch would have to run a call, and the options forbid it.
     """
+    without_dead(gm.graph)
     found = verdicts(gm.graph, known)
     strict = options.fallback == "error"
     taken = {node: bool(node.users) and (not one.reason or (strict and one.host)) for node, one in found.items()}
-    refused = {node: one.reason for node, one in found.items() if one.reason and not taken[node] and is_call(node)}
+    refused = {
+        node: one.reason for node, one in found.items() if one.reason and not taken[node] and not _is_result(node)
+    }
     if strict and refused:
-        lines = [f"{node.target}: {reason}" for node, reason in refused.items()]
+        lines = [f"{name_of(node)}: {reason}" for node, reason in refused.items()]
         raise UnsupportedError(f"ops of the {kind} graph that do not run here:\n  " + "\n  ".join(dict.fromkeys(lines)))
     partitioner = CapabilityBasedPartitioner(gm, _Supported(taken), allows_single_node_partition=True)
     proposed = _whole(gm, known, taken) or partitioner.propose_partitions()
@@ -229,21 +93,53 @@ def divided(
     taken_calls = [node for one in kept for node in one.nodes if is_call(node)]
     multiplied = {node.name: products_of(node) for node in gm.graph.nodes if node not in known}
     names = [node.name for node in taken_calls]
-    counts = Counter((str(node.target), reason) for node, reason in refused.items() if not _moves(node, found))
+    left = joined(
+        Left(name_of(node), reason, 1, multiplied.get(node.name, 0))
+        for node, reason in refused.items()
+        if not _moves(node, found)
+    )
     named = {node.name: value for node, value in known.items()}
     partitioner.fuse_partitions(kept, prefix=PREFIX)
     renewed = {node: named[node.name] for node in gm.graph.nodes if node.name in named}  # the nodes are copies
-    parts = _with_functions(gm, renewed, options)
+    work = Work()
+    parts = _with_functions(gm, renewed, options, work)
     host = set().union(*[part.fallbacks() for part in parts]) if parts else set()
     region = Region(
         kind,
         len(parts),
         len(names),
-        [Left(*key, count) for key, count in counts.most_common()],
+        left,
         (sum(multiplied.values()), sum(multiplied[name] for name in names if name not in host)),
+        work,
     )
     add(region)
     return gm, region
+
+
+def without_dead(graph: FxGraph) -> None:
+    """Erase calls whose results nobody reads, but those that draw random numbers, which move PyTorch's generator."""
+    for node in reversed([*graph.nodes]):
+        if not node.users and (node.op == "get_attr" or _is_pure(node)):
+            graph.erase_node(node)
+
+
+def _is_pure(node: FxNode) -> bool:
+    """Whether a call does nothing but return its result."""
+    target: Any = node.target
+    if is_call(node):
+        return not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
+    return node.op == "call_function" and getattr(target, "__module__", "") in ("_operator", "math")
+
+
+def name_of(node: FxNode) -> str:
+    """The name of an op; of an op that PyTorch wraps because it writes into tensors, that of the wrapped one."""
+    wrapped = [one for one in node.args if is_op(one)] if is_higher_order(node.target) else []
+    return str(wrapped[0] if wrapped else node.target)
+
+
+def _is_result(node: FxNode) -> bool:
+    """Whether a node takes one of the results of a call."""
+    return node.target is operator.getitem
 
 
 def _whole(gm: GraphModule, known: Mapping[FxNode, Any], taken: Mapping[FxNode, bool]) -> list[Proposed]:
@@ -302,7 +198,7 @@ def _is_worth(part: Proposed, found: Mapping[FxNode, Verdict], smallest: int) ->
     return bool(names & HEAVY) or (len(work) >= smallest and bool(part.nodes))
 
 
-def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Options) -> list[Part]:
+def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, work: Work) -> list[Part]:
     """Put a function in the place of each fused module, and known tensors in the place of known calls."""
     parts: list[Part] = []
     for node in [*gm.graph.nodes]:
@@ -311,7 +207,7 @@ def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Optio
         inner: Any = getattr(gm, str(node.target))
         own = [one for one in inner.graph.nodes if one.op == "placeholder"]
         fixed = {one: known[outer] for one, outer in zip(own, node.args, strict=True) if outer in known}
-        part = Part(inner, fixed, options)
+        part = Part(inner, fixed, options, work)
         function = part.function()
         function.__name__ = function.__qualname__ = str(node.target)
         function.__module__ = "onegraph.frontends.torch"
@@ -323,9 +219,7 @@ def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Optio
         gm.graph.erase_node(node)
         delattr(gm, str(node.target))
         parts.append(part)
-    for node in reversed([*gm.graph.nodes]):
-        if not node.users and node.op in ("call_function", "get_attr") and not str(node.target).startswith("<function"):
-            gm.graph.erase_node(node)
+    without_dead(gm.graph)
     for number, node in enumerate([*gm.graph.nodes]):
         if node in known and node.op == "call_function" and hasattr(known[node], "stride"):
             name = f"_folded_{number}"
@@ -333,8 +227,6 @@ def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Optio
             with gm.graph.inserting_before(node):
                 made = gm.graph.get_attr(name)
             node.replace_all_uses_with(made)
-    for node in reversed([*gm.graph.nodes]):
-        if not node.users and node.op in ("call_function", "get_attr") and is_call(node):
-            gm.graph.erase_node(node)
+    without_dead(gm.graph)
     gm.recompile()
     return parts

@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.fx import Node as FxNode
-from torch.utils.flop_counter import flop_registry
 
 from ..._util.records import record
 from ...opset.shapes import counted
-from .lowering import concrete, is_call
+from ...runtime.kept_constants import prepared_bytes
 
 log = logging.getLogger("onegraph.torch")
 
@@ -28,11 +26,44 @@ class Left:
         op: the name of the op.
         reason: why it does not run here.
         count: number of such calls.
+        products: their multiply-adds, as far as the op is known; of a loop those of one turn.
     """
 
     op: str
     reason: str
     count: int
+    products: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dictionary for JSON."""
+        return {"op": self.op, "reason": self.reason, "count": self.count, "products": self.products}
+
+    def __str__(self) -> str:
+        products = f" ({self.products:,} multiply-adds)" if self.products else ""
+        return f"  {self.count:4} {self.op}: {self.reason}{products}"
+
+
+def joined(calls: Iterable[Left]) -> list[Left]:
+    """The calls, with those of one op and reason as one record, the most frequent first."""
+    found: dict[tuple[str, str], Left] = {}
+    for one in calls:
+        before = found.get((one.op, one.reason), Left(one.op, one.reason, 0))
+        total = before.count + one.count, before.products + one.products
+        found[one.op, one.reason] = Left(one.op, one.reason, *total)
+    return sorted(found.values(), key=lambda one: -one.count)
+
+
+@dataclass
+class Work:
+    """What was compiled for a graph.
+
+    Attributes:
+        compilations: number of compiled graphs: one for each part and combination of sizes.
+        dropped: number of compiled graphs that were dropped, because there were more than the cache holds.
+    """
+
+    compilations: int = 0
+    dropped: int = 0
 
 
 @dataclass
@@ -45,6 +76,7 @@ class Region:
         taken: number of calls that run here.
         left: the calls that PyTorch runs.
         products: multiply-adds of all calls, and of those that run in oneDNN.
+        work: what was compiled so far.
     """
 
     kind: str
@@ -52,6 +84,7 @@ class Region:
     taken: int = 0
     left: Sequence[Left] = ()
     products: tuple[int, int] = (0, 0)
+    work: Work = field(default_factory=Work)
 
 
 @record(frozen=True)
@@ -84,17 +117,28 @@ class Statistics:
     @property
     def left(self) -> tuple[Left, ...]:
         """The calls that PyTorch runs, the most frequent first."""
-        counts = Counter[tuple[str, str]]()
-        for region in self.regions:
-            for one in region.left:
-                counts[one.op, one.reason] += one.count
-        return tuple(Left(*key, count) for key, count in counts.most_common())
+        return tuple(joined(one for region in self.regions for one in region.left))
 
     @property
     def share(self) -> float:
-        """The share of multiply-adds that oneDNN does; 1 if there are none."""
+        """The share of multiply-adds that oneDNN does; without any, 1 if an op runs here, and 0 if none does."""
         whole = sum(one.products[0] for one in self.regions)
-        return sum(one.products[1] for one in self.regions) / whole if whole else 1.0
+        return sum(one.products[1] for one in self.regions) / whole if whole else float(self.taken > 0)
+
+    @property
+    def compilations(self) -> int:
+        """Number of compiled graphs: one for each partition and combination of sizes."""
+        return sum(one.work.compilations for one in self.regions)
+
+    @property
+    def dropped(self) -> int:
+        """Number of compiled graphs that were dropped, because there were more sizes than ``cache_capacity``."""
+        return sum(one.work.dropped for one in self.regions)
+
+    @property
+    def prepared_bytes(self) -> int:
+        """The bytes of weights that the library keeps in layouts of its own, for all programs of this process."""
+        return prepared_bytes()
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers as a dictionary for JSON."""
@@ -103,18 +147,23 @@ class Statistics:
             "breaks": dict(self.breaks),
             "partitions": self.partitions,
             "taken": self.taken,
-            "left": [{"op": one.op, "reason": one.reason, "count": one.count} for one in self.left],
+            "left": [one.to_dict() for one in self.left],
             "share": self.share,
+            "compilations": self.compilations,
+            "dropped": self.dropped,
+            "prepared_bytes": self.prepared_bytes,
         }
 
     def __str__(self) -> str:
-        count = sum(one.count for one in self.left)
+        count, products = sum(one.count for one in self.left), sum(one.products[0] for one in self.regions)
         lines = [
             f"graphs captured: {self.graphs}, graph breaks: {sum(self.breaks.values())}",
             f"ops in oneDNN: {self.taken}, in {counted(self.partitions, 'partition')}; ops in PyTorch: {count}",
-            f"{self.share:.1%} of multiply-adds in oneDNN",
+            f"{self.share:.1%} of multiply-adds in oneDNN" if products else "no multiply-adds",
         ]
-        lines += [f"  {one.count:4} {one.op}: {one.reason}" for one in self.left]
+        if self.dropped:
+            lines.append(f"{self.compilations} compilations, of which {self.dropped} were dropped for newer sizes")
+        lines += [str(one) for one in self.left]
         lines += [f"  graph break, {times} times: {reason}" for reason, times in self.breaks.items()]
         return "\n".join(lines)
 
@@ -150,49 +199,3 @@ def reset() -> None:
 def _breaks() -> Counter[str]:
     """PyTorch's counts of graph breaks since its start, or since somebody cleared them."""
     return Counter(torch._dynamo.utils.counters["graph_break"])
-
-
-def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
-    """Floating-point operations of the scores, and of the sums of values."""
-    batch, heads, tokens, size = query.shape
-    return 2 * batch * heads * tokens * key.shape[2] * (size + value.shape[3])
-
-
-def _attention_backward(diff: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
-    """Floating-point operations of the scores anew, and of the gradients of weights, value, query and key."""
-    batch, heads, tokens, size = query.shape
-    return 2 * batch * heads * tokens * key.shape[2] * (3 * size + 2 * value.shape[3])
-
-
-def _lstm(src: Any, weights: Any, recurrence: Any, *args: Any, out_val: Any, **kwargs: Any) -> int:
-    """Floating-point operations of one direction of an LSTM: each step multiplies its input and its state."""
-    steps, batch, inputs = src.shape
-    return int(2 * steps * batch * recurrence.shape[0] * (inputs + recurrence.shape[1]))
-
-
-# Floating-point operations of the calls that PyTorch's own table lacks.
-FORMULAS: dict[Any, Callable[..., Any]] = {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
-    torch.ops.aten.mkldnn_rnn_layer: _lstm,
-}
-
-
-def products_of(node: FxNode) -> int:
-    """The multiply-adds of a call."""
-    if not is_call(node):
-        return 0
-    packet = node.target._overloadpacket
-    formula = FORMULAS.get(packet) or flop_registry.get(packet)
-    if formula is None:
-        return 0
-
-    def like(value: Any) -> Any:
-        if type(value) is FxNode:
-            found = value.meta.get("val")
-            return found if hasattr(found, "stride") else concrete(found)
-        return type(value)(map(like, value)) if type(value) in (list, tuple) else value
-
-    args = [like(one) for one in node.args]
-    kwargs = {key: like(one) for key, one in node.kwargs.items()}
-    return int(concrete(formula(*args, **kwargs, out_val=node.meta["val"]))) // 2

@@ -18,9 +18,10 @@ from ...lowering.emitter import Emitter
 from ...opset.editions.registry import HOST
 from ...reference.host import KERNELS, VIEWS
 from .lowering import concrete, is_call, lower_call, result_fits
-from .node import NotLowered
+from .node import NotLowered, is_higher_order, is_op
 from .types import DTYPES
 
+HIGHER_ORDER_REASON = "PyTorch runs an op whose arguments are graphs, op by op"
 HOST_REASON = "PyTorch runs it faster than numpy"
 
 
@@ -44,6 +45,8 @@ def verdicts(graph: FxGraph, known: Mapping[FxNode, Any]) -> dict[FxNode, Verdic
     found: dict[FxNode, Verdict] = {}
     seen: dict[object, Verdict] = {}
     for node in graph.nodes:
+        if node.op == "call_function" and is_higher_order(node.target) and not _is_check(node):
+            found[node] = Verdict(HIGHER_ORDER_REASON)
         if node in known or not is_call(node):
             continue
         key = _key(node)
@@ -54,6 +57,12 @@ def verdicts(graph: FxGraph, known: Mapping[FxNode, Any]) -> dict[FxNode, Verdic
         if node.target is operator.getitem and node.args[0] in found:
             found[node] = found[node.args[0]]
     return found
+
+
+def _is_check(node: FxNode) -> bool:
+    """Whether a higher-order op only keeps the order of a call that returns nothing, such as a check or a print."""
+    called = [one for one in node.args if is_op(one)]
+    return str(node.target) == "with_effects" and not any(one._schema.returns for one in called)
 
 
 def _key(node: FxNode) -> object:

@@ -1,0 +1,185 @@
+"""A part of a captured graph that runs here, compiled for each combination of sizes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule, Interpreter
+from torch.fx import Node as FxNode
+
+from ...reference.host import KERNELS
+from .lowering import array_of, lower_graph
+from .options import Options
+from .statistics import Work, log
+
+MULTIPLYING = KERNELS.union(
+    f"{family}{part}"
+    for family in ("MatMul", "Convolution", "ConvTranspose")
+    for part in ("", "BackwardData", "BackwardWeights")
+)
+DROPPED = (
+    "a graph was called with more than %d combinations of sizes: the compiled graph of the oldest is dropped, and "
+    "compiles again when the sizes come back; raise the option cache_capacity, or pad inputs to fewer sizes"
+)
+
+
+class Part:
+    """A part of a captured graph that runs here.
+
+    Args:
+        gm: the calls of the part.
+        known: what is the same in every call, by input of the part.
+        options: the options of the backend.
+        work: where compilations are counted.
+    """
+
+    def __init__(self, gm: GraphModule, known: Mapping[FxNode, Any], options: Options, work: Work) -> None:
+        self.gm, self.options, self.work = gm, options, work
+        self.known = known
+        self.inputs = [node for node in gm.graph.nodes if node.op == "placeholder" and node not in known]
+        (end,) = (node for node in gm.graph.nodes if node.op == "output")
+        result = end.args[0]
+        self.several = type(result) in (tuple, list)
+        self.outputs: list[FxNode] = [*result] if self.several else [result]
+        self.calls = [node for node in gm.graph.nodes if node.op == "call_function"]
+        likes = [node.meta.get("val") for node in (*self.inputs, *self.calls)]
+        self.is_static = all(map(_is_static, likes))
+        self.model: Any = None
+
+    def function(self) -> Callable[..., Any]:
+        """A function of tensors that runs the part."""
+        if self.is_static:
+            return self._compiled({node: node.meta["val"] for node in (*self.inputs, *self.calls)}, {})
+        cache: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
+        capacity, lock = self.options.cache_capacity, threading.Lock()
+
+        def run(*given: Any) -> Any:
+            key = tuple([one if type(one) in (int, float, bool) else (one.shape, one.stride()) for one in given])
+            with lock:
+                found = cache.get(key)
+                if found is None:
+                    found = cache[key] = self._for_sizes(given)
+                    while len(cache) > capacity:
+                        cache.popitem(last=False)
+                        self.work.dropped += 1
+                        if self.work.dropped == 1:
+                            log.warning(DROPPED, capacity)
+                else:
+                    cache.move_to_end(key)
+            return found(*given)
+
+        return run
+
+    def _for_sizes(self, given: Sequence[Any]) -> Callable[..., Any]:
+        """A function for inputs of these sizes: PyTorch runs the calls if a tensor has no elements."""
+        metas, numbers = self._measured(given)
+        if not any(map(_is_empty, metas.values())):
+            return self._compiled(metas, numbers)
+        places = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
+
+        def run(*given: Any) -> Any:
+            rest = iter(given)
+            return self.gm(*[self.known[node] if node in self.known else next(rest) for node in places])
+
+        return run
+
+    def _measured(self, given: Sequence[Any]) -> tuple[dict[FxNode, Any], dict[FxNode, Any]]:
+        """What each call returns for inputs of these sizes, as fake tensors; and the inputs that are numbers."""
+        metas: dict[FxNode, Any] = {}
+        numbers: dict[FxNode, Any] = {}
+        mode = FakeTensorMode()
+
+        class Recorded(Interpreter):
+            def run_node(self, n: FxNode) -> Any:
+                metas[n] = super().run_node(n)
+                return metas[n]
+
+        arguments = iter(given)
+        everything = []
+        for node in self.gm.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            one = self.known[node] if node in self.known else next(arguments)
+            if hasattr(one, "stride"):
+                everything.append(mode.from_tensor(one))
+            else:
+                everything.append(one)
+                numbers[node] = one
+        with torch.no_grad(), mode:
+            Recorded(self.gm).run(*everything)
+        return metas, numbers
+
+    def _compiled(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Callable[..., Any]:
+        self.work.compilations += 1
+        known = {node: array_of(one) if hasattr(one, "stride") else one for node, one in self.known.items()}
+        known.update(numbers)
+        whole = {**self.known, **metas}
+        inputs = [node for node in self.inputs if node not in numbers]
+        lowered = lower_graph(self.calls, inputs, self.outputs, known, whole)
+        threads = self.options.threads or torch.get_num_threads()
+        options = self.options
+        model = lowered.graph.compile(
+            threads=threads, fpmath_mode=options.fpmath_mode, reproducible=options.reproducible
+        )
+        self.model = model
+        places = [place for place, node in enumerate(self.inputs) if node not in numbers]
+        return _function(
+            model,
+            [*zip(places, [one.array() for one in lowered.inputs], strict=True)],
+            [one.tensor() for one in lowered.outputs],
+            self.several,
+        )
+
+    def fallbacks(self) -> set[str]:
+        """The names of the calls whose products numpy or a kernel of the package runs."""
+        if self.model is None:
+            return set()
+        found = set()
+        for one in self.model.report().partitions:
+            if one.executor != "oneDNN":
+                found |= {
+                    name.split("/")[0] for kind, name in zip(one.ops, one.names, strict=True) if kind in MULTIPLYING
+                }
+        return found
+
+
+def _function(
+    model: Callable[..., Any],
+    inputs: Sequence[tuple[int, Callable[[Any], Any]]],
+    outputs: Sequence[Callable[[Any], Any]],
+    several: bool,
+) -> Callable[..., Any]:
+    """A function of tensors."""
+    if several and len(outputs) > 1:
+
+        def many(*given: Any) -> Any:
+            results = model(*[view(given[place]) for place, view in inputs])
+            return [view(one) for view, one in zip(outputs, results, strict=True)]
+
+        return many
+    (back,) = outputs
+
+    def one(*given: Any) -> Any:
+        result = back(model(*[view(given[place]) for place, view in inputs]))
+        return [result] if several else result
+
+    return one
+
+
+def _is_static(like: Any) -> bool:
+    if type(like) in (tuple, list):
+        return all(map(_is_static, like))
+    if not hasattr(like, "stride"):
+        return type(like) is not torch.SymInt
+    return all(type(dim) is int for dim in (*like.shape, *like.stride()))
+
+
+def _is_empty(like: Any) -> bool:
+    if type(like) in (tuple, list):
+        return any(map(_is_empty, like))
+    return hasattr(like, "stride") and 0 in like.shape

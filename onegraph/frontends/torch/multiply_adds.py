@@ -1,0 +1,83 @@
+"""Counts the multiply-adds of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+from torch.utils.flop_counter import flop_registry
+
+from .lowering import concrete, is_call
+from .node import is_higher_order
+
+
+def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
+    """Floating-point operations of the scores, and of the sums of values."""
+    batch, heads, tokens, size = query.shape
+    return 2 * batch * heads * tokens * key.shape[2] * (size + value.shape[3])
+
+
+def _attention_backward(diff: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
+    """Floating-point operations of the scores anew, and of the gradients of weights, value, query and key."""
+    batch, heads, tokens, size = query.shape
+    return 2 * batch * heads * tokens * key.shape[2] * (3 * size + 2 * value.shape[3])
+
+
+def _lstm(src: Any, weights: Any, recurrence: Any, *args: Any, out_val: Any, **kwargs: Any) -> int:
+    """Floating-point operations of one direction of an LSTM: each step multiplies its input and its state."""
+    steps, batch, inputs = src.shape
+    return int(2 * steps * batch * recurrence.shape[0] * (inputs + recurrence.shape[1]))
+
+
+# Floating-point operations of the calls that PyTorch's own table lacks.
+FORMULAS: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+    torch.ops.aten.mkldnn_rnn_layer: _lstm,
+}
+
+
+def products_of(node: FxNode) -> int:
+    """The multiply-adds of a call; of a loop, those of one turn."""
+    if is_higher_order(node.target):
+        return _of_bodies(node)
+    return _of_op(node) if is_call(node) else 0
+
+
+def _of_bodies(node: FxNode) -> int:
+    """The multiply-adds of a higher-order op: of attention, or of its bodies, of which a condition runs the largest."""
+    name = str(node.target)
+    if name.startswith("flex_attention"):
+        formula = _attention_backward if "backward" in name else _attention
+        likes: list[Any] = [one.meta["val"] for one in node.args[:3] if type(one) is FxNode]
+        return 0 if len(likes) < 3 else int(concrete(formula(*([None] if "backward" in name else []), *likes))) // 2
+    module = node.graph.owning_module
+    bodies = [_attribute(module, str(one.target)) for one in node.all_input_nodes if one.op == "get_attr"]
+    counts = [sum(products_of(inner) for inner in body.graph.nodes) for body in bodies if isinstance(body, GraphModule)]
+    return max(counts, default=0) if name == "cond" else sum(counts)
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for name in path.split("."):
+        module = getattr(module, name, None)
+    return module
+
+
+def _of_op(node: FxNode) -> int:
+    target: Any = node.target
+    formula = FORMULAS.get(target._overloadpacket) or flop_registry.get(target._overloadpacket)
+    if formula is None:
+        return 0
+
+    def like(value: Any) -> Any:
+        if type(value) is FxNode:
+            found = value.meta.get("val")
+            return found if hasattr(found, "stride") else concrete(found)
+        return type(value)(map(like, value)) if type(value) in (list, tuple) else value
+
+    args = [like(one) for one in node.args]
+    kwargs = {key: like(one) for key, one in node.kwargs.items()}
+    return int(concrete(formula(*args, **kwargs, out_val=node.meta["val"]))) // 2
