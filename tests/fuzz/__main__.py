@@ -1,4 +1,5 @@
-"""``make fuzz MINUTES=n``: random graphs, gradients, ops with any attributes, and coverage-guided files, in processes.
+"""``make fuzz MINUTES=n``: random graphs, gradients, ops with any attributes, ONNX nodes, coverage-guided files, and
+programs of PyTorch, in processes.
 
 A finding is printed with its seed and a short script that reproduces it. A worker names each case before it runs the
 case, so a signal or a hang has a name too; a new worker then continues.
@@ -166,6 +167,16 @@ def open_dims(seed, seconds):
     return failed
 
 
+def torch(seed, seconds):
+    """Random programs of PyTorch, if it is installed."""
+    if importlib.util.find_spec("torch") is None:
+        print("torch is not installed: no programs")
+        return 0
+    from tests.torch_backend.run_programs import run
+
+    return run(seed, 10**9, seconds)
+
+
 def main():
     """Parse the command line, run everything, and exit with 1 where there is a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
@@ -185,6 +196,7 @@ def main():
     failed += open_dims(options.seed, seconds * 0.1)
     failed += guided(options.seed, seconds * 0.2)
     failed += onnx(options.seed, seconds * 0.1)
+    failed += torch(options.seed, seconds * 0.1)
     print(f"{len(found)} findings in graphs, {failed} elsewhere")
     sys.exit(1 if found or failed else 0)
 

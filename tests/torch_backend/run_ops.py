@@ -20,11 +20,12 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from onegraph.errors import UnsupportedError
-from onegraph.frontends.torch.capture import decompositions, whole_ops
+from onegraph.frontends.torch.capture import decompositions
 from onegraph.frontends.torch.folding import folded, without_empty
-from onegraph.frontends.torch.joint import with_true_types
 from onegraph.frontends.torch.options import Options
 from onegraph.frontends.torch.partitions import divided
+from onegraph.frontends.torch.resizing import whole_ops
+from onegraph.frontends.torch.true_types import with_true_types
 
 SAMPLES = 12
 TIES = {"topk"}  # ops that return elements and their places: of equal elements, each place is right

@@ -1,0 +1,205 @@
+"""Runs random programs with a backend, and compares everything that a caller sees with eager mode and aot_eager."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from .programs import Program
+
+ROUNDINGS = 24  # of the data type, at the size of the largest element
+LESS_EXACT = 4  # times as far from float64 as eager
+
+
+@dataclass
+class Outcome:
+    """What a program does.
+
+    Attributes:
+        values: results, inputs after the call, and gradients of the inputs, by name.
+        sharing: for each result, the first value of ``values`` in the same memory, and the offset.
+        marks: data type, shape, strides and whether a gradient is asked for, of results and gradients.
+        error: the text of an exception; then nothing else is set.
+        random: the state of the generator of random numbers after the call.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    sharing: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    random: Any = None
+    marks: dict[str, Any] = field(default_factory=dict)
+
+
+def outcome(program: Program, backend: Any, exact: bool = False) -> Outcome:
+    """What a program does with a backend; None stands for eager mode."""
+    function = program.function(exact)
+    if backend is not None:
+        torch._dynamo.reset()
+        function = torch.compile(function, backend=backend, dynamic=program.dynamic or None, fullgraph=False)
+    arguments = program.arguments(exact)
+    names = [name for name, _ in program.inputs]
+    found = Outcome()
+    try:
+        with torch.set_grad_enabled(program.grad), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.manual_seed(program.seed)
+            results = function(*arguments)
+            found.random = torch.get_rng_state()
+            found.values = {f"result {place}": one for place, one in enumerate(results)}
+            found.values |= {f"input {name}": one for name, one in zip(names, arguments, strict=True)}
+            found.sharing = _sharing(found.values)
+            found.values = {
+                key: one.detach().clone(memory_format=torch.preserve_format) for key, one in found.values.items()
+            }
+            marks = {f"result {place}": _marks(one) for place, one in enumerate(results)}
+            differentiable = [one for one in results if one.requires_grad]
+            if differentiable:
+                _loss(differentiable, exact).backward()
+            for name, one in zip(names, arguments, strict=True):
+                if one.is_leaf and one.grad is not None:
+                    found.values[f"gradient {name}"] = one.grad
+                    marks[f"gradient {name}"] = _marks(one.grad)[:2]
+    except Exception as error:
+        return Outcome(error=f"{type(error).__name__}: {error}"[:2000])
+    found.marks = marks
+    return found
+
+
+def _loss(results, exact):
+    kind = torch.float64 if exact else torch.float32
+    total = 0.0
+    for one in results:
+        places = torch.arange(one.numel(), dtype=kind).reshape(one.shape)
+        total = total + (one.to(kind) * (1 + places % 3)).sum()
+    return total
+
+
+def _marks(value):
+    strides = [step for step, dim in zip(value.stride(), value.shape, strict=True) if dim > 1 and value.numel()]
+    return value.dtype, tuple(value.shape), strides, value.requires_grad
+
+
+def _sharing(values):
+    found, seen = {}, {}
+    for name, one in values.items():
+        place = one.untyped_storage().data_ptr()
+        if place and one.numel():
+            first, other = seen.setdefault(place, (name, one))
+            if first != name:
+                found[name] = first, one.storage_offset() - other.storage_offset()
+    return found
+
+
+def difference(program: Program, backend: Any = "onegraph") -> str:
+    """What differs from eager mode and from aot_eager too; empty if nothing does, ``invalid`` if eager mode fails."""
+    eager = outcome(program, None)
+    if eager.error:
+        return "invalid"
+    found = outcome(program, backend)
+    text = _differs(program, found, eager)
+    if not text:
+        return ""
+    usual = outcome(program, "aot_eager")
+    if usual.error:
+        return "" if found.error else text
+    return "" if not _differs(program, found, usual) else text
+
+
+def _differs(program: Program, found: Outcome, wanted: Outcome) -> str:
+    if found.error:
+        return f"error: {found.error}"
+    if found.values.keys() != wanted.values.keys():
+        return f"gradients: {sorted(found.values)} for {sorted(wanted.values)}"
+    for name, mark in wanted.marks.items():
+        if found.marks[name] != mark:
+            return f"form of {name}: {found.marks[name]} for {mark}"
+    if found.sharing != wanted.sharing:
+        return f"memory: {found.sharing} for {wanted.sharing}"
+    if not torch.equal(found.random, wanted.random):
+        return "random numbers: another state of the generator"
+    exact = None
+    for name, one in wanted.values.items():
+        text = _values(found.values[name], one, None)
+        if text and not program.draws:
+            exact = exact or outcome(program, None, exact=True)
+            right = exact.values.get(name) if not exact.error else None
+            text = _values(found.values[name], one, right)
+        elif text:
+            text = _values(found.values[name], one, one.double(), program.eps)
+        if text:
+            return f"numbers of {name}: {text}"
+    return ""
+
+
+def _classes(value: Any) -> list[Any]:
+    return [torch.isnan(value).tolist(), torch.isposinf(value).tolist(), torch.isneginf(value).tolist()]
+
+
+def _values(found: Any, wanted: Any, exact: Any, eps: float = 0.0) -> str:
+    if not wanted.is_floating_point():
+        return (
+            "" if torch.equal(found, wanted) else f"{found.flatten()[:6].tolist()} for {wanted.flatten()[:6].tolist()}"
+        )
+    if not wanted.numel():
+        return ""
+    if exact is not None and exact.shape == found.shape and torch.isfinite(found).all() and torch.isfinite(exact).all():
+        wanted = torch.where(torch.isfinite(wanted), wanted, exact.to(wanted.dtype))  # eager overflowed
+    if _classes(found) != _classes(wanted):
+        return f"other infinities or NaN: {found.flatten()[:6].tolist()} for {wanted.flatten()[:6].tolist()}"
+    kept, kind = torch.isfinite(wanted), wanted.dtype
+    found, wanted = found[kept].double(), wanted[kept].double()
+    if not wanted.numel():
+        return ""
+    scale = wanted.abs().max()
+    limit = (
+        ROUNDINGS * max(torch.finfo(torch.float32).eps, eps) + 4 * torch.finfo(kind).eps * (kind is not torch.float32)
+    ) * (scale + 1)
+    if exact is not None and exact.shape == kept.shape:
+        right = exact[kept].double()
+        limit = limit + LESS_EXACT * (wanted - right).abs().max()
+        apart = (found - right).abs().max()
+    else:
+        apart = (found - wanted).abs().max()
+    return (
+        ""
+        if apart <= limit
+        else f"{float(apart):.3g} apart (limit {float(limit):.3g}): {found[:4].tolist()} for {wanted[:4].tolist()}"
+    )
+
+
+def shortened(program: Program, backend: Any = "onegraph") -> Program:
+    """A program with as few statements as possible that differs in the same way."""
+    kind = difference(program, backend).split(" ")[0]
+    again = True
+    while again:
+        again = False
+        for candidate in _candidates(program):
+            if candidate.results and difference(candidate, backend).split(" ")[0] == kind:
+                program, again = candidate, True
+                break
+    return program
+
+
+def _candidates(program: Program):
+    for place in reversed(range(len(program.statements))):
+        yield program.without(place)
+    if len(program.results) > 1:
+        for one in program.results:
+            yield replace(program, results=(one,))
+            yield replace(program, results=tuple(other for other in program.results if other != one))
+    for place, (name, expression) in enumerate(program.inputs):
+        others = [other for at, (_, other) in enumerate(program.inputs) if at != place]
+        used = " ".join([*others, *program.results, *(one for _, one in program.statements)])
+        if name not in re.findall(r"\w+", used):
+            yield replace(program, inputs=tuple(one for at, one in enumerate(program.inputs) if at != place))
+        if ".requires_grad_()" in expression:
+            changed = (name, expression.replace(".requires_grad_()", ""))
+            yield replace(program, inputs=(*program.inputs[:place], changed, *program.inputs[place + 1 :]))
+    if program.grad:
+        yield replace(program, grad=False)
+    if program.dynamic:
+        yield replace(program, dynamic=False)
