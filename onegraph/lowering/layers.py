@@ -41,7 +41,7 @@ def scaled_matmul(
     Beside factors that a 16-bit data type rounds, the product is f32, because it may be too large for f16 unscaled.
     """
     narrow = dtype_of(src) in NATIVE and dtype_of(src) is not DataType.f32
-    if narrow and any(filled(number, src).astype(np.float64) != number for number in (alpha, beta)):
+    if narrow and any(scalar(number, dtype_of(src)).astype(np.float64) != number for number in (alpha, beta)):
         wide = [cast(emit, one, DataType.f32) for one in (src, weights)]
         product = matmul(emit, *wide, transpose_a=transpose_a, transpose_b=transpose_b)
         product = multiply(emit, product, scalar(alpha, DataType.f32))
