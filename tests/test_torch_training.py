@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from helpers.torch_backend import compiled, left  # noqa: E402
 
 import onegraph.torch  # noqa: E402
-from onegraph.frontends.torch import partitions  # noqa: E402
+from onegraph.frontends.torch import compiled_part  # noqa: E402
 from onegraph.frontends.torch.joint import without_aliases  # noqa: E402
 
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
@@ -447,13 +447,13 @@ def test_rows_are_not_added_to_an_expanded_gradient(axes):
 
 def shapes_saved(monkeypatch, module, x):
     """The shapes of the arrays with four axes that the forward graph returns."""
-    lowered, lower = [], partitions.lower_graph
+    lowered, lower = [], compiled_part.lower_graph
 
     def recorded(*args, **options):
         lowered.append(lower(*args, **options))
         return lowered[-1]
 
-    monkeypatch.setattr(partitions, "lower_graph", recorded)
+    monkeypatch.setattr(compiled_part, "lower_graph", recorded)
     compiled(module)(x).sum().backward()
     return {tensor.shape for tensor in lowered[0].graph.outputs.values() if len(tensor.shape) == 4}
 
