@@ -80,7 +80,7 @@ class _Folding:
         sources = [number for number in step.inputs if number in constants]
         if not sources or len(sources) < len(step.inputs) or step.id in self._kept:
             return False
-        if not KEPT.isdisjoint([step.kind, step.op.kind]):
+        if not KEPT.isdisjoint([step.kind, step.op.kind]) or step.op.attrs.get("draws"):
             return False
         if step.kind in DEQUANTIZATIONS and step.outputs[0] in self._multiplied:
             return False  # a fusion with 8-bit weights begins with their Dequantize

@@ -13,7 +13,7 @@ from .._util.fork_safety import cached_property
 from .._util.records import record
 from ..builder.graph import DataGraph
 from ..builder.signature_cache import MAX_SIGNATURES
-from ..ir.op import Array, Op
+from ..ir.op import Array, Op, label_of
 from ..opset.dtypes import DataType
 from ..opset.shapes import dense_strides
 from ..opset.signature import AttrValue
@@ -93,7 +93,7 @@ class Step(NamedTuple):
     @property
     def label(self) -> str:
         """The kind of the op; for a part of an op, the kind of the part too."""
-        return self.op.kind if self.whole or self.kind == self.op.kind else f"{self.op.kind}: {self.kind}"
+        return label_of(self.op) if self.whole or self.kind == self.op.kind else f"{self.op.kind}: {self.kind}"
 
 
 @record(frozen=True)

@@ -168,6 +168,11 @@ def shape_inputs_of(op: Op) -> tuple[int, ...]:
     return (*schema.shape_inputs, *stated)
 
 
+def label_of(op: Op) -> str:
+    """The kind of an op in reports; an OnnxNode has the kinds of its nodes too."""
+    return f"{op.kind} {op.attrs['nodes']}" if op.kind == "OnnxNode" else op.kind
+
+
 def schema_of(op: Op) -> Schema:
     """The schema of an op in its edition."""
     schema = edition(op.edition).schema(op.kind)

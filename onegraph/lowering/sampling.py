@@ -10,7 +10,7 @@ import numpy as np
 
 from ..opset.dtypes import DataType
 from ..opset.shapes import known
-from .elementwise import add, binary, clamp, filled, multiply, select, unary
+from .elementwise import add, binary, clamp, filled, multiply, unary
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, numbers, shape_of
 from .movement import cast, reshape, slice_, transpose, unsqueeze
 
@@ -19,9 +19,7 @@ EXACT = 1 << 24  # integers up to this one are exact in f32
 CUBIC = -0.75  # the coefficient that PyTorch and ONNX use
 
 
-def grid_sample(
-    emit: Emitter, src: Value, grid: Value, mode: str, padding: str, *, align_corners: bool, moves_places: bool = True
-) -> Value:
+def grid_sample(emit: Emitter, src: Value, grid: Value, mode: str, padding: str, *, align_corners: bool) -> Value:
     """The elements of src (N, C, X) at the places of a grid (N, Y, rank of X): (N, C, Y).
 
     Args:
@@ -32,8 +30,6 @@ def grid_sample(
         mode: ``linear``, ``nearest`` or ``cubic``.
         padding: what lies outside an image: ``zeros``, ``border`` or ``reflection``.
         align_corners: whether -1 and 1 are the centres of the first and the last element instead of their edges.
-        moves_places: whether ``cubic`` moves a place to the ``border`` before it finds the neighbours, as ONNX does.
-            PyTorch moves the neighbours alone.
 
     Raises:
         NotLowered: a tensor is empty.
@@ -54,9 +50,7 @@ def grid_sample(
     for axis, size in enumerate(sizes):
         part = slice_(emit, grid, [rank - 1 - axis], [rank - axis], [rank + 1], [1])
         at = _place(emit, reshape(emit, part, numbers(batch, *inner)), size, align_corners)
-        if mode == "cubic" and padding == "border" and moves_places:
-            at = _on_border(emit, at, size, align_corners)
-        elif mode != "cubic" and padding != "zeros":
+        if mode != "cubic" and padding != "zeros":
             at = _inside(emit, at, size, padding, align_corners)
         sides.append([*_neighbours(emit, at, size, mode, padding, align_corners)])
     first = np.arange(batch, dtype=np.int64).reshape(batch, *[1] * rank) * prod(sizes)
@@ -135,15 +129,6 @@ def _counted(
     elif padding == "reflection":
         index = _inside(emit, index, size, padding, align_corners)
     return clamp(emit, index, filled(0, index), filled(size - 1, index)), weight
-
-
-def _on_border(emit: Emitter, at: Value, size: int, align_corners: bool) -> Value:
-    """A place outside of the image moved to the centre of its outermost element."""
-    moved = clamp(emit, at, filled(0, at), filled(size - 1, at))
-    if align_corners:
-        return moved
-    distance = unary(emit, "Abs", add(emit, at, filled(-(size - 1) / 2, at)))
-    return select(emit, binary(emit, "LessEqual", distance, filled(size / 2, at)), at, moved)
 
 
 def _inside(emit: Emitter, at: Value, size: int, padding: str, align_corners: bool) -> Value:

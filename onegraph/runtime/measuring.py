@@ -11,7 +11,7 @@ from ..builder.graph import DataGraph
 from ..capi.threads import get_num_threads
 from ..compiler.arithmetic import flops
 from ..compiler.report import PartitionReport
-from ..ir.op import Array
+from ..ir.op import Array, label_of
 from .frame import Frame
 from .profile import Profile, ProfileRow, Spans
 from .program import Program
@@ -90,7 +90,7 @@ def _span(run: Callable[[], object]) -> tuple[float, float]:
 def _profile(
     graph: DataGraph, partitions: Sequence[PartitionReport], spans: Sequence[Sequence[tuple[float, float]]], runs: int
 ) -> Profile:
-    ops = {(op.kind, op.name): op for op in graph.ops}
+    ops = {(label_of(op), op.name): op for op in graph.ops}
     times = [[seconds for _, seconds in taken] for taken in zip(*spans, strict=True)]
     medians = [median(taken) for taken in times]
     total = sum(medians) or 1.0

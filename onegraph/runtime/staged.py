@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ..builder.graph import DataGraph
-from ..ir.op import Array
+from ..ir.op import Array, label_of
 
 if TYPE_CHECKING:
     from ..compiler.report import PartitionReport, Report
@@ -86,7 +86,8 @@ class Staged:
 
         if self._first is not None:
             return self._first.report().partitions
-        kinds, names = (tuple([getattr(op, what) for op in self._stages.heads]) for what in ("kind", "name"))
+        heads = self._stages.heads
+        kinds, names = tuple([label_of(op) for op in heads]), tuple([op.name for op in heads])
         return (PartitionReport(0, "host", kinds, names, (OPEN_SHAPE,)),)
 
     def reports(self) -> tuple[PartitionReport, ...]:

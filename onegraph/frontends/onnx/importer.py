@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
@@ -15,9 +16,14 @@ from ...opset.shapes import compatible, show
 from ...opset.signature import Shape
 from ...transform.part import without_unread
 from . import tables as tables
-from .foreign import CONVERTED, DOMAINS, converted, expanded, is_typed, newest_op_set, run_elsewhere
-from .functions import with_attributes
+from .custom import custom
+from .deferred import computed_now, deferred, is_typed
+from .evaluator import Evaluator
+from .foreign import expanded, newest_op_set
+from .functions import MAX_NODES, domain_of, refuse_recursion, with_attributes
+from .meanings import MODERN, modern
 from .node import LOWERINGS, Node, NotLowered, TensorList, Unsettled
+from .order import graphs_of, in_order, place_of
 from .own import own_op
 from .protos import (
     FunctionProto,
@@ -28,24 +34,15 @@ from .protos import (
     TypeProto,
     ValueInfoProto,
 )
+from .registered import OWN
 from .storage import Storage
 from .types import data_type
+from .ways import Fallbacks, UnloweredError
+from .wire import Pieces
 
 # Every supported version of the package onnx has these op sets.
 OLDEST, SURE = 1, 21
 MAX_DEPTH = 64  # of functions that call functions, and of graphs in nodes
-MAX_NODES = 200_000  # after all functions are expanded and loops unrolled
-# The op sets from which on the table of nodes takes a kind as it is; the package onnx converts older nodes.
-SINCE = {
-    "BatchNormalization": 9,
-    "Hardmax": 13,
-    "Pad": 11,
-    "Resize": 11,
-    "Slice": 10,
-    "TopK": 10,
-    "Upsample": 11,
-}
-SINCE_ALL = 7
 
 
 class Importer:
@@ -57,6 +54,11 @@ class Importer:
         shapes: by name: shapes of inputs and sizes of named dims, which replace those of the model.
         known: contents of inputs, by name.
         emit: adds the ops of single nodes to another graph; None for a whole model.
+        now: whether every value is known, because the nodes run now.
+        strict: whether nodes that the package onnx runs are refused.
+
+    Attributes:
+        fallbacks: the nodes that the package onnx runs.
     """
 
     def __init__(
@@ -66,12 +68,17 @@ class Importer:
         shapes: Mapping[str, Any],
         known: Mapping[str, Array],
         emit: Emitter | None = None,
+        *,
+        now: bool = False,
+        strict: bool = False,
     ) -> None:
         self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
         self.made, self._count = Graph(), 0
         self.emit = emit or Emitter(self.made, REWRITES)
-        self.opsets = {_domain(one.domain): one.version for one in model.opset_import}
-        self.functions = {(_domain(one.domain), one.name): one for one in model.functions}
+        self.opsets = {domain_of(one.domain): one.version for one in model.opset_import}
+        self.now, self.fallbacks = now, Fallbacks(strict)
+        self._sorted: dict[int, tuple[object, Sequence[NodeProto]]] = {}
+        self.functions = {(domain_of(one.domain), one.name): one for one in model.functions}
 
     def graph(self) -> Graph:
         """The graph.
@@ -84,7 +91,7 @@ class Importer:
         if version is not None and not OLDEST <= version <= SURE and not OLDEST <= version <= newest_op_set():
             expected = f"1 to {newest_op_set()}"
             raise FormatError(f"opset_import {version}", "an op set that the package onnx lacks", expected)
-        self._refuse_recursion()
+        refuse_recursion(self.functions, graph.node)
         if graph.sparse_initializer:
             raise FormatError("sparse_initializer", "a sparse tensor", "dense tensors")
         values = self._initializers(graph, "")
@@ -92,7 +99,8 @@ class Importer:
         self._refuse_unknown(inputs)
         for one in inputs:
             values[one.name] = self._input(one)
-        self.run(graph.node, values, "")
+        self.run(self._ordered(graph, values, ""), values, "")
+        self.fallbacks.tell()
         for one in graph.output:
             if one.name not in values:
                 raise FormatError(f"output {one.name!r}", "no node makes it", "the name of a value")
@@ -102,6 +110,10 @@ class Importer:
     def array(self, tensor: TensorProto, where: str) -> Array:
         """The contents of a tensor of the model."""
         return self.storage.array(tensor, where)
+
+    def evaluated(self, model: ModelProto, arrays: Mapping[str, Array]) -> list[Array]:
+        """The outputs of another model, for arrays by the names of its inputs."""
+        return evaluated(model, arrays)
 
     def dtype(self, number: int, where: str) -> DataType:
         """The data type that ONNX gives this number."""
@@ -182,35 +194,30 @@ class Importer:
         except ArgumentError as error:
             raise FormatError(f"output {name!r}", str(error), "the name of an output") from None
 
-    def _refuse_recursion(self) -> None:
-        """Raise FormatError if a function of the model calls itself, or stands for too many nodes.
+    def _ordered(self, graph: GraphProto | FunctionProto, given: Collection[str], where: str) -> Sequence[NodeProto]:
+        """The nodes of a graph or function in an order in which they can run."""
+        found = self._sorted.get(id(graph))
+        if found is None:  # the graph is kept, so that its id stays its own
+            found = self._sorted[id(graph)] = graph, in_order(graph.node, given, where)
+        return found[1]
 
-        The package onnx expands functions without a limit.
+    def run(
+        self, nodes: Sequence[NodeProto], values: dict[str, Any], where: str, depth: int = 0, whole: str = ""
+    ) -> None:
+        """Lower nodes in their order; ``values`` has the values by name, and gets the results.
+
+        ``whole`` is the place of the node for which all these nodes stand.
         """
-        calls = {name: [*_calls(one.node)] for name, one in self.functions.items()}
-        order = TopologicalSorter({name: set(found) & calls.keys() for name, found in calls.items()})
-        sizes: dict[tuple[str, str], int] = {}
-        try:
-            for name in order.static_order():
-                sizes[name] = sum(1 + sizes.get(one, 0) for one in calls[name])
-        except CycleError as error:
-            domain, name = error.args[1][0]
-            raise FormatError(f"function {name!r} of {domain!r}", "a call of itself", "no recursion") from None
-        if sum(1 + sizes.get(one, 0) for one in _calls(self.model.graph.node)) > MAX_NODES:
-            raise FormatError("functions", f"more than {MAX_NODES} nodes in all", "fewer nodes")
-
-    def run(self, nodes: Sequence[NodeProto], values: dict[str, Any], where: str, depth: int = 0) -> None:
-        """Lower nodes in their order; ``values`` has the values by name, and gets the results."""
         if depth > MAX_DEPTH:
             raise FormatError(where, f"functions or graphs {MAX_DEPTH} deep in each other", "no recursion")
         for number, proto in enumerate(nodes):
-            place = f"{where}node {proto.name or number!r} ({proto.op_type})"
+            place = whole or place_of(proto, number, where)
             self._count += 1
-            if self._count > MAX_NODES:
+            if self._count > MAX_NODES and not self.now:
                 raise FormatError(place, f"more than {MAX_NODES} nodes in functions and loops", "fewer nodes")
             missing = [name for name in proto.input if name and name not in values]
             if missing:
-                raise FormatError(place, f"input {missing[0]!r}", "the name of a value that an earlier node makes")
+                raise FormatError(place, f"input {missing[0]!r}", "the name of a value that a node makes")
             inputs = [values[name] if name else None for name in proto.input]
             results = self._results(proto, inputs, values, place, depth)
             for name, result in zip(proto.output, results, strict=False):
@@ -220,7 +227,7 @@ class Importer:
     def _results(
         self, proto: NodeProto, inputs: Sequence[Any], values: dict[str, Any], place: str, depth: int
     ) -> Sequence[Any]:
-        domain = _domain(proto.domain)
+        domain = domain_of(proto.domain)
         node = Node(proto, inputs, self.emit, self.opsets.get(domain, 1), place)
         node.importer, node.scope, node.depth = self, values, depth
         self.emit.named(proto.name or proto.output[0] if proto.output else proto.name)
@@ -229,25 +236,15 @@ class Importer:
             own = None if function is None else own_op(node)
             if own is not None:
                 return own
+            if (written := OWN.get((domain, proto.op_type))) is not None:
+                return custom(node, written)
             if function is not None:
                 return self._called(function, node)
-            if domain == "" and node.opset < SINCE.get(proto.op_type, SINCE_ALL):
-                newer = converted(node)
-                if newer is not None:
-                    return self._converted(*newer, node)
-                if proto.op_type in SINCE:
-                    raise FormatError(place, f"a form of op set {node.opset}", f"one that onnx converts to {CONVERTED}")
-            lowering = LOWERINGS.get(f"{domain}::{proto.op_type}" if domain else proto.op_type)
-            if lowering is not None:
-                try:
-                    return _listed(lowering(node))
-                except Unsettled as reason:
-                    return self._later(node, values, reason)
-                except NotLowered:
-                    pass
-                except SpecError as error:  # what the base vocabulary refuses, ONNX may allow
-                    return self._otherwise(node, values, str(error))
-            return self._otherwise(node, values)
+            try:
+                newer = modern(proto, node.opset, node, place) if domain == "" else None
+            except NotLowered as reason:
+                return computed_now(node, str(reason)) if self.now else deferred(node, values, str(reason))
+            return self._lowered(node, domain, values) if newer is None else self._in_newer_terms(newer, node)
         except FormatError:
             raise
         except OneGraphError as error:
@@ -256,48 +253,74 @@ class Importer:
             text = f"{type(error).__name__}: {error}"
             raise FormatError(place, text, "a node that the specification of ONNX allows") from error
 
+    def _lowered(self, node: Node, domain: str, values: dict[str, Any]) -> Sequence[Any]:
+        """The results of a node by the table of nodes, or else in another way."""
+        kind = node.proto.op_type
+        lowering = LOWERINGS.get(f"{domain}::{kind}" if domain else kind)
+        if lowering is None:
+            return self._otherwise(node, values, "there is no lowering of this kind of node")
+        try:
+            return _listed(lowering(node))
+        except Unsettled as reason:
+            return self._later(node, values, reason)
+        except NotLowered as reason:
+            return self._otherwise(node, values, str(reason))
+        except SpecError as error:  # what the base vocabulary refuses, ONNX may allow
+            return self._otherwise(node, values, str(error), error)
+
     def _later(self, node: Node, values: dict[str, Any], reason: Unsettled) -> Sequence[Any]:
         """The results of an OnnxNode, which is lowered once a call states its dims, as with dims that are known now."""
         try:
-            return run_elsewhere(node, values, reason)
+            return deferred(node, values, str(reason), reason)
+        except UnloweredError:
+            raise
         except FormatError:
-            return self._otherwise(node, values)
+            return self._otherwise(node, values, str(reason))
 
-    def _otherwise(self, node: Node, values: dict[str, Any], refused: str = "") -> Sequence[Any]:
-        """The results of a node without a lowering: by the function that defines it, or by the package onnx.
-
-        ``refused`` says why the specification refuses the node; the error says it if nothing else takes the node.
-        """
-        body = expanded(node)
-        if body is not None and (not refused or is_typed(node, values)):
-            try:
-                return self._called(body, node)
-            except (NotLowered, OneGraphError):
-                pass
-        try:
-            return run_elsewhere(node, values)
-        except FormatError:
-            if not refused:
-                raise
-            raise FormatError(node.where, refused, "a node that the specification of ONNX allows") from None
-
-    def _converted(self, graph: GraphProto, version: int, node: Node) -> Sequence[Any]:
+    def _in_newer_terms(self, nodes: Sequence[NodeProto], node: Node) -> Sequence[Any]:
+        """The results of nodes of op set ``MODERN`` that mean what a node of an old op set means."""
         before = self.opsets
-        self.opsets = {**before, "": version}
+        self.opsets = {**before, "": MODERN}
         try:
-            inputs = dict(zip(node.proto.input, node.inputs, strict=False))
-            return self.subgraph(graph, [inputs[one.name] for one in graph.input], node)
+            values = dict(node.scope) if graphs_of(node.proto) else {}
+            values.update((name, one) for name, one in zip(node.proto.input, node.inputs, strict=False) if name)
+            self.run(nodes, values, node.where, node.depth + 1, node.where)
         finally:
             self.opsets = before
+        return [values.get(name) for name in node.proto.output]
 
-    def _called(self, function: FunctionProto, node: Node) -> Sequence[Any]:
-        """The results of a function of the model, or of one that defines an op."""
+    def _otherwise(
+        self, node: Node, values: dict[str, Any], reason: str, error: SpecError | None = None
+    ) -> Sequence[Any]:
+        """The results of a node without a lowering: by the function that defines it, or by a run of the node.
+
+        ``reason`` says why there is no lowering, and ``error`` why the specification refuses the node.
+        """
+        body = expanded(node)
+        if body is not None and (error is None or is_typed(node, values)):
+            mark = self.fallbacks.mark()
+            try:
+                return self._called(body, node, body.node)
+            except (NotLowered, OneGraphError) as other:
+                self.fallbacks.forget(mark)
+                reason = f"{reason}; its function: {other}"
+        try:
+            return computed_now(node, reason) if self.now else deferred(node, values, reason)
+        except FormatError:
+            if error is None:
+                raise
+            raise FormatError(node.where, str(error), "a node that the specification of ONNX allows") from None
+
+    def _called(self, function: FunctionProto, node: Node, ordered: Sequence[NodeProto] | None = None) -> Sequence[Any]:
+        """The results of a function of the model, or of one that defines an op, whose nodes are in order."""
         values: dict[str, Any] = dict.fromkeys(function.input)
         values.update(zip(function.input, node.inputs, strict=False))
         given = {one.name: one for one in (*function.attribute_proto, *node.proto.attribute)}
-        nodes = [with_attributes(one, given) for one in function.node]
+        if ordered is None:
+            ordered = self._ordered(function, function.input, f"{node.where}: ")
+        nodes = [with_attributes(one, given) for one in ordered]
         before = self.opsets
-        self.opsets = {**before, **{_domain(one.domain): one.version for one in function.opset_import}}
+        self.opsets = {**before, **{domain_of(one.domain): one.version for one in function.opset_import}}
         try:
             self.run(nodes, values, f"{node.where}: ", node.depth + 1)
         finally:
@@ -315,27 +338,29 @@ class Importer:
             raise FormatError(where, f"{len(graph.input)} inputs", f"{len(inputs)}, as the node gives")
         values = {**node.scope, **self._initializers(graph, f"{where}: ")}
         values.update(zip([one.name for one in graph.input], inputs, strict=True))
-        self.run(graph.node, values, f"{where}: ", node.depth + 1)
+        given = {one.name for one in (*graph.input, *graph.initializer)}
+        self.run(self._ordered(graph, given, f"{where}: "), values, f"{where}: ", node.depth + 1)
         for one in graph.output:
             if one.name not in values:
                 raise FormatError(where, f"output {one.name!r}", "the name of a value")
         return [values[one.name] for one in graph.output]
 
 
-def _domain(name: str) -> str:
-    """The name of a domain, of which the default has two."""
-    return DOMAINS.get(name, name)
-
-
-def _calls(nodes: Sequence[NodeProto]) -> Iterator[tuple[str, str]]:
-    """Domain and kind of each node, with those in subgraphs."""
-    for node in nodes:
-        yield _domain(node.domain), node.op_type
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _calls(graph.node)
-
-
 def _listed(found: Any) -> Sequence[Any]:
     """The results of a node, of which a sequence of tensors is one."""
     return found if isinstance(found, (tuple, list)) and not isinstance(found, TensorList) else [found]
+
+
+def evaluated(model: ModelProto, arrays: Mapping[str, Array]) -> list[Array]:
+    """The outputs of a model, for arrays by the names of its inputs.
+
+    Raises:
+        FormatError: the nodes are not valid, nothing computes them, or a result is no tensor.
+    """
+    importer = Importer(model, Storage(None, Pieces(), None), {}, {}, Evaluator(), now=True)
+    values: dict[str, Any] = dict(arrays)
+    importer.run(model.graph.node, values, "")
+    found = [values[one.name] for one in model.graph.output]
+    if any(one is None or isinstance(one, TensorList) for one in found):
+        raise FormatError("a result", "a sequence, or an absent optional", "a tensor")
+    return [np.asarray(one) for one in found]

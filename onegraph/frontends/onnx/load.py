@@ -13,7 +13,7 @@ from ..._util.exact_types import elements, has_type, whole
 from ..._util.late_imports import import_late
 from ..._util.mapped_file import Identity, SourceFiles, identity_of
 from ..._util.paths import path_of
-from ..._util.validation import as_dict
+from ..._util.validation import as_dict, flag
 from ...arrays.ndarrays import array_of
 from ...errors import ArgumentError, FormatError, LibraryError, shown
 from ...graph import Graph
@@ -21,6 +21,7 @@ from ...ir.op import Array
 from ...ir.tensor_type import as_shape
 from ...opset.dtypes import DataType
 from ...opset.signature import Shape
+from .registered import OWN
 from .unread import UnreadGraph
 
 READER = "onegraph.frontends.onnx.read"  # a kept program does not wait for its import
@@ -33,6 +34,8 @@ def load(
     shapes: Mapping[str, object] | None = None,
     values: Mapping[str, object] | None = None,
     dtype: object = None,
+    strict: bool = False,
+    folder: object = None,
 ) -> Graph:
     """Read a model in the ONNX format as a graph.
 
@@ -41,11 +44,14 @@ def load(
 
     1. ops of the specification and host ops, by the table of nodes; oneDNN runs the former;
     2. the nodes of the function by which ONNX defines the op, if the table lacks the node or the form that it has;
-    3. else an op ``OnnxNode``, which the package onnx runs in numpy on the host. ``report()`` of the executable names
-       each one. Control flow whose course depends on the input, and random numbers, run this way.
+    3. else an op ``OnnxNode``, which runs on the host in numpy. ``report()`` of the executable names each one. Control
+       flow whose course depends on the input, and random numbers, run this way; the nodes in a branch or a loop run by
+       the same table of nodes.
 
-    Models of op set 7 and newer are read. The package onnx converts nodes of old op sets one by one if their meaning
-    changed since; of an op set before 7 it converts every node that it can.
+    A few kinds of nodes, which are proven by tests, run by the package onnx. ``load`` warns once if a model has some.
+    Every other node is refused in one error. :func:`register` gives nodes of your own domains a lowering.
+
+    Nodes of old op sets mean what their op set says: a table has what changed between op sets.
 
     A sequence of tensors has no op. It exists while the model is read, and its length must be known then. A sequence
     ``s`` at an input or output of the model becomes the inputs or outputs ``s.0``, ``s.1`` ... of the graph. Strings
@@ -58,8 +64,8 @@ def load(
     folder of the model alone; a symbolic link may not lead out of it.
 
     Args:
-        model: a path; or the bytes of a model, or an ``onnx.ModelProto``, which cannot have external data. The proto is
-            not changed.
+        model: a path; or the bytes of a model, or an ``onnx.ModelProto``, whose external data lie in ``folder``. The
+            proto is not changed.
         shapes: by the name of an input: its shape, which replaces that of the model; for a sequence a list with a shape
             for each tensor; for an optional None, which leaves it out. By the name of a dim: the size of that dim in
             all inputs. Named dims without a size, like all unknown ones, are None in the graph, so that each call may
@@ -68,6 +74,8 @@ def load(
             the structure of a graph: a trip count, a position in a sequence, a shape.
         dtype: bf16 makes products, windows and what moves their numbers bf16; sensitive ops, inputs and outputs keep
             their data types. f32 and None change nothing.
+        strict: True refuses nodes that the package onnx would run.
+        folder: the folder of the external data of a proto or of bytes; a path has its own.
 
     Returns:
         The graph, with the inputs and outputs of the model in their order and of their names.
@@ -82,16 +90,22 @@ def load(
         raise ArgumentError(f"dtype: {shown(dtype)}; expected f32, bf16 or None")
     sizes = {name: _shape(name, one) for name, one in _named("shapes", shapes).items()}
     known = {name: _value(name, one) for name, one in _named("values", values).items()}
+    is_strict = flag("strict", strict)
     with CollectorPause():
         if not has_type(model, (str, os.PathLike)):
             import_late(READER)
             from .read import read_contents
 
-            return read_contents(model, sizes, known, wanted)
-        return _of_file(path_of("model", model, "the path of a model"), sizes, known, wanted)
+            where = None if folder is None else path_of("folder", folder, "the path of a folder")
+            return read_contents(model, sizes, known, wanted, is_strict, where)
+        if folder is not None:
+            raise ArgumentError("folder: given beside a path; expected it beside a proto or bytes alone")
+        return _of_file(path_of("model", model, "the path of a model"), sizes, known, wanted, is_strict)
 
 
-def _of_file(path: Path, shapes: Mapping[str, Any], values: Mapping[str, Array], dtype: DataType) -> Graph:
+def _of_file(
+    path: Path, shapes: Mapping[str, Any], values: Mapping[str, Array], dtype: DataType, strict: bool
+) -> Graph:
     """The graph of a model, which is read when it is needed if a program of it was kept."""
 
     def read(files: SourceFiles) -> Graph:
@@ -99,14 +113,14 @@ def _of_file(path: Path, shapes: Mapping[str, Any], values: Mapping[str, Array],
         from .read import read_file
 
         with CollectorPause():
-            return read_file(path, shapes, values, dtype, files)
+            return read_file(path, shapes, values, dtype, strict, files)
 
-    if not _keeps_programs():
+    if OWN or not _keeps_programs():  # a file does not say what a function of the user adds
         return _read_whole(path, lambda: read(SourceFiles()))
     from ...runtime.origin import Reading, key_of, opened
 
     contents = [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in sorted(values.items())]
-    key = key_of(path, sorted(shapes.items()), contents, dtype)
+    key = key_of(path, sorted(shapes.items()), contents, dtype, strict)
 
     def read_first() -> Graph:
         reading = Reading()

@@ -70,6 +70,17 @@ class Node:
             raise self.invalid(f"input {index} is a sequence", "a tensor")
         return found  # type: ignore[no-any-return]
 
+    def array(self, index: int) -> Array:
+        """The contents of input ``index``, which is required."""
+        found = self.known(index)
+        if found is None:
+            raise self.invalid(f"no input {index}", "an input, which the op requires")
+        return found
+
+    def wide(self, index: int) -> Array:
+        """The contents of input ``index`` as float64."""
+        return self.array(index).astype(np.float64)
+
     def any(self, index: int) -> Any:
         """Input ``index``: a tensor, a sequence, or None if it is absent."""
         return self.inputs[index] if index < len(self.inputs) else None
@@ -156,6 +167,21 @@ class Node:
             raise Unsettled(f"unknown dims of input {index}")
         return tuple([dim or 0 for dim in shape])
 
+    def rank_of(self, index: int) -> int | None:
+        """The rank of an input; None if it is unknown or no tensor."""
+        shape = getattr(self.any(index), "shape", None)
+        return None if shape is None else len(shape)
+
+    def size_of(self, index: int) -> int | None:
+        """The number of elements of an input; None if it is unknown or no tensor."""
+        shape = getattr(self.any(index), "shape", None)
+        return None if shape is None or None in shape else int(np.prod(shape))
+
+    def contents_of(self, index: int) -> Array | None:
+        """The contents of an input; None if they are unknown."""
+        found = self.any(index)
+        return found if isinstance(found, np.ndarray) else None
+
     def has(self, name: str) -> bool:
         """Whether the node has an attribute."""
         return name in self._attrs
@@ -168,10 +194,6 @@ class Node:
         return (
             found.decode() if isinstance(found, bytes) else list(found) if isinstance(found, (list, tuple)) else found
         )
-
-    def axes(self, index: int = 1) -> list[int] | None:
-        """The axes, an attribute in old op sets and an input in new ones; None if there are none."""
-        return [int(one) for one in self.attr("axes")] if self.has("axes") else self.integers(index)
 
 
 def lowers(*kinds: str, domain: str = "", wide: bool = False) -> Callable[[Kept], Kept]:
@@ -212,3 +234,20 @@ def in_f32(node: Node, function: Lowering) -> Results:
 
 def _narrowed(emit: Emitter, value: Value | None, dtype: DataType) -> Value | None:
     return cast(emit, value, dtype) if value is not None and dtype_of(value) is DataType.f32 else value
+
+
+def computes(*kinds: str, domain: str = "") -> Callable[[Kept], Kept]:
+    """As :func:`lowers`, for a function that computes a node in numpy, once the contents of all inputs are known."""
+
+    def enter(function: Kept) -> Kept:
+        def computed(node: Node) -> Results:
+            if not all(value is None or isinstance(value, np.ndarray) for value in node.inputs):
+                raise Unsettled("numpy computes it, once its inputs are known")
+            with np.errstate(all="ignore"):
+                return function(node)
+
+        computed.__module__ = function.__module__
+        lowers(*kinds, domain=domain)(computed)
+        return function
+
+    return enter

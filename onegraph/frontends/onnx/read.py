@@ -24,27 +24,34 @@ from .wire import Pieces, cut
 Shapes = Mapping[str, int | Shape | list[Shape]]  # of inputs by name, and sizes of dims
 
 
-def read_contents(model: object, shapes: Shapes, values: Mapping[str, Array], dtype: DataType) -> Graph:
+def read_contents(
+    model: object, shapes: Shapes, values: Mapping[str, Array], dtype: DataType, strict: bool, folder: Path | None
+) -> Graph:
     """The graph of the bytes of a model, or of a proto; see :func:`onegraph.onnx.load`.
 
     Args:
         model: whatever the caller gave instead of a path.
         shapes, values: as plain data.
         dtype: f32 or bf16.
+        strict: whether nodes that the package onnx runs are refused.
+        folder: of external data.
     """
     if has_type(model, _model_classes()):
-        graph = Importer(model, Storage(None, Pieces(), None), shapes, values).graph()
+        graph = Importer(model, Storage(None, Pieces(), folder), shapes, values, strict=strict).graph()
     elif has_type(model, (bytes, bytearray, memoryview)):
         with _bytes(model) as data:
             pieces = cut(data)
-            graph = Importer(_parsed(pieces, "model"), Storage(data, pieces, None), shapes, values).graph()
+            storage = Storage(data, pieces, folder)
+            graph = Importer(_parsed(pieces, "model"), storage, shapes, values, strict=strict).graph()
     else:
         path_of("model", model, "a path, the bytes of a model, or an ModelProto")
         raise AssertionError
     return _in_dtype(graph, dtype)
 
 
-def read_file(path: Path, shapes: Shapes, values: Mapping[str, Array], dtype: DataType, files: SourceFiles) -> Graph:
+def read_file(
+    path: Path, shapes: Shapes, values: Mapping[str, Array], dtype: DataType, strict: bool, files: SourceFiles
+) -> Graph:
     """The graph of a model; ``files`` open the model and its external data."""
     try:
         mapped = files.open(path)
@@ -57,7 +64,7 @@ def read_file(path: Path, shapes: Shapes, values: Mapping[str, Array], dtype: Da
     with memoryview(mapped) as data:
         pieces = cut(data)
     storage = Storage(mapped, pieces, path.parent, files)
-    graph = Importer(_parsed(pieces, str(path)), storage, shapes, values).graph()
+    graph = Importer(_parsed(pieces, str(path)), storage, shapes, values, strict=strict).graph()
     mapped.give_back()
     return _in_dtype(graph, dtype)
 

@@ -168,7 +168,7 @@ class Storage:
         """A file of the model's folder in memory; None if it is empty."""
         expected = "a file in the folder of the model"
         if self.directory is None:
-            raise FormatError(where, f"external data in {location!r}", "a model that is loaded from a path")
+            raise FormatError(where, f"external data in {location!r}", "a model that is loaded from a path, or folder=")
         if not location or "\0" in location or os.path.isabs(location):
             raise FormatError(where, f"external data in {location!r}", expected)
         path = Path(os.path.realpath(self.directory / location))

@@ -26,7 +26,7 @@ OPS = (
         "OnnxNode",
         "host_onnx_node",
         "host",
-        "Runs ONNX nodes that have no record of their own with the package onnx, in numpy.",
+        "Runs ONNX nodes whose ops depend on what a run alone knows: the reader of models lowers and computes them.",
         ports("src:any*?"),
         ports("dst:T0 " + " ".join(f"dst_{number}:T{number}?" for number in range(1, MAX_OUTPUTS))),
         rows(" ".join(VARIABLES), " ".join([ALL_NAMES] * MAX_OUTPUTS)),
@@ -46,6 +46,7 @@ OPS = (
                 "Indices of the inputs whose contents decide the shapes, and by which ops the nodes run.",
                 default=(),
             ),
+            Attribute("draws", "bool", "Whether the nodes draw random numbers, anew in each run.", default=False),
         ),
     ),
 )

@@ -1,73 +1,31 @@
-"""Runs ONNX nodes with the reference of the package onnx."""
+"""Runs the nodes of an ONNX model that was read as a graph, by the reader of models."""
 
 from __future__ import annotations
 
-from base64 import b64decode
-from collections.abc import Sequence
-from functools import lru_cache
-from importlib import import_module
-from threading import local
+import sys
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from ..._util.late_imports import import_late
 from ...opset.schema import Call
 
 Array = NDArray[Any]
-
-
-@lru_cache(maxsize=256)
-def _evaluator(model: str) -> Any:
-    import onnx
-    from onnx.reference import ReferenceEvaluator
-
-    return ReferenceEvaluator(onnx.load_from_string(b64decode(model)), new_ops=[_loop()])
-
-
-@lru_cache(maxsize=1)
-def _loop() -> Any:
-    """The Loop of the package onnx, with scan outputs stacked along a new axis; the package uses numpy.vstack."""
-    reference: Any = import_module("onnx.reference.ops.op_loop").Loop
-
-    class Loop(reference):  # type: ignore[misc]
-        op_domain = ""
-
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            self._found = local()  # several threads may run one evaluator
-            run_body = vars(self)["_run_body"]
-
-            def run(*inputs: Any, **named: Any) -> Sequence[Any]:
-                outputs: Sequence[Any] = run_body(*inputs, **named)
-                self._found.scans.append(outputs[len(outputs) - self.K :])
-                return outputs
-
-            self._run_body = run
-
-        def _run(self, *args: Any, **named: Any) -> tuple[Any, ...]:
-            self._found.scans = []
-            results = tuple(super()._run(*args, **named))
-            if not self.K or not self._found.scans:
-                return results
-            return (*results[: -self.K], *map(np.stack, zip(*self._found.scans, strict=True)))
-
-    return Loop
+# A graph from a file, or a kept program, may have such nodes while nothing else needs the reader.
+READER = "onegraph.frontends.onnx.evaluate"
 
 
 def onnx_node(call: Call, *sources: Array) -> tuple[Array, ...]:
     """The outputs of the nodes.
 
     Raises:
-        ValueError: the package onnx cannot run them; it raises errors of many kinds.
+        ValueError: the nodes cannot be computed; the text has the reason.
     """
     try:
-        evaluator = _evaluator(call.string("model"))
-        found = tuple(evaluator.run(None, dict(zip(evaluator.input_names, sources, strict=True))))
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from error
+        import_late(READER)
+    except ImportError as error:
+        raise ValueError(f"{error}; run: pip install onegraph[onnx]") from None
+    found: tuple[Array, ...] = sys.modules[READER].run_node(call.string("model"), sources)
     if len(found) < (call.n_outputs or 1):
         raise ValueError(f"the model has {len(found)} outputs; expected {call.n_outputs}")
     return found

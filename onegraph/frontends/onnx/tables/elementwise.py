@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from ....lowering import elementwise as lowering
-from ....lowering.emitter import Value
-from ....lowering.movement import NATIVE, cast, dims_of, expand, scalar, unsqueeze
+from ....lowering.emitter import Array, Value
+from ....lowering.movement import NATIVE, cast, dims_of, expand, scalar
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, in_f32, lowers
 from ..types import data_type
+from .random import dropped
 
 # Nodes on one tensor whose op has no attributes.
 UNARY = {
@@ -85,16 +88,7 @@ def unary(node: Node) -> Value:
 @lowers(*BINARY)
 def binary(node: Node) -> Value:
     """One op with the same meaning."""
-    return lowering.binary(node.emit, BINARY[node.proto.op_type], *_operands(node))
-
-
-def _operands(node: Node) -> tuple[Value, Value]:
-    """The two inputs; before op set 7 the attribute ``axis`` places the axes of the second."""
-    first, second = node.value(0), node.value(1)
-    if node.opset >= 7 or not node.has("axis"):
-        return first, second
-    behind = node.rank() - node.attr("axis") % node.rank() - node.rank(1)
-    return first, unsqueeze(node.emit, second, [*range(node.rank(1), node.rank(1) + behind)])
+    return lowering.binary(node.emit, BINARY[node.proto.op_type], node.value(0), node.value(1))
 
 
 @lowers(*NATIVE_ONLY)
@@ -111,13 +105,13 @@ def native(node: Node) -> Value:
 @lowers("Add")
 def add(node: Node) -> Value:
     """A sum."""
-    return lowering.add(node.emit, *_operands(node))
+    return lowering.add(node.emit, node.value(0), node.value(1))
 
 
 @lowers("Mul")
 def multiply(node: Node) -> Value:
     """A product."""
-    return lowering.multiply(node.emit, *_operands(node))
+    return lowering.multiply(node.emit, node.value(0), node.value(1))
 
 
 @lowers("Neg")
@@ -172,12 +166,8 @@ def prelu(node: Node) -> Value:
 
 @lowers("Clip")
 def clip(node: Node) -> Value:
-    """A clamp; the limits are attributes in old op sets."""
-    src = node.value(0)
-    low, high = node.optional(1), node.optional(2)
-    if node.has("min") or node.has("max"):
-        low, high = (lowering.filled(node.attr(name), src) if node.has(name) else None for name in ("min", "max"))
-    return lowering.clamp(node.emit, src, low, high)
+    """A clamp."""
+    return lowering.clamp(node.emit, node.value(0), node.optional(1), node.optional(2))
 
 
 @lowers("Pow")
@@ -266,8 +256,22 @@ def to_type_of(node: Node) -> Value:
 
 def _to(node: Node, dtype: DataType) -> Value:
     if dtype is DataType.e8m0:
-        raise NotLowered("a cast to e8m0 rounds as an attribute says")
+        return _scales(node.array(0), node.attr("round_mode", "up"), bool(node.attr("saturate", 1)))
     return cast(node.emit, node.value(0), dtype, bool(node.attr("saturate", 1)))
+
+
+def _scales(src: Array, mode: str, saturate: bool) -> Array:
+    """Powers of two as e8m0, whose byte is the exponent of the f32 number."""
+    bits = src.astype(np.float32).view(np.uint32).reshape(src.shape)
+    exponents, rest, half = (bits >> 23) & 255, bits & (2**23 - 1), 2**22
+    up = {
+        "up": rest > 0,
+        "down": rest < 0,
+        "nearest": (rest > half) | ((rest == half) & (exponents > 0)),
+    }[mode]
+    codes = np.minimum(exponents + up, 254 if saturate else 255)
+    codes = np.where(exponents == 255, 255, codes).astype(np.uint8)
+    return codes.view(DataType.e8m0.numpy)
 
 
 @lowers("Identity")
@@ -281,7 +285,7 @@ def dropout(node: Node) -> tuple[Value | None, ...]:
     """The tensor itself outside of training."""
     training = node.known(2)
     if training is not None and training.any():
-        raise NotLowered("training draws random numbers")
+        return dropped(node)
     src = node.value(0)
     if len(node.proto.output) == 1:
         return (src,)

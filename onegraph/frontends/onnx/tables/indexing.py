@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....lowering.emitter import Array, Value, numbers, shape_of
+from ....lowering.emitter import Array, Value, shape_of
 from ....lowering.layout import inverse, moved
 from ....lowering.movement import as_s64, is_replaceable, part, transpose, with_part
 from ....opset.dtypes import DataType
@@ -26,7 +26,7 @@ def gather_nd(node: Node) -> Value:
     return found
 
 
-@lowers("ScatterElements", "ScatterND", "Scatter")
+@lowers("ScatterElements", "ScatterND")
 def scatter(node: Node) -> Value:
     """A tensor with updates at some places."""
     kind = "ScatterND" if node.proto.op_type == "ScatterND" else "ScatterElements"
@@ -105,10 +105,9 @@ def arg(node: Node) -> Value:
 
 @lowers("TopK")
 def top_k(node: Node) -> tuple[Value, ...]:
-    """The largest or smallest elements, sorted; their number is an attribute before op set 10."""
+    """The largest or smallest elements, sorted."""
     attrs = {"axis": node.attr("axis", -1), "largest": bool(node.attr("largest", 1))}
-    count = numbers(node.attr("k")) if node.has("k") else node.value(1)
-    return tuple(node.emit.op("TopK", [node.value(0), count], attrs))
+    return tuple(node.emit.op("TopK", [node.value(0), node.value(1)], attrs))
 
 
 @lowers("NonZero")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from ....lowering import layers, reduction, windows
 from ....lowering.blocks import from_blocks
 from ....lowering.einsum import einsum
@@ -12,6 +14,7 @@ from ....lowering.emitter import Value
 from ....lowering.movement import NATIVE
 from ....lowering.windows import Window
 from ..node import Node, NotLowered, Unsettled, in_f32, lowers
+from .regions import max_pool_with_places
 
 AUTO_PAD = {"NOTSET": "None", "VALID": "VALID", "SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
 
@@ -113,10 +116,10 @@ def _gemm(node: Node) -> Value:
 
 
 @lowers("MaxPool")
-def max_pool(node: Node) -> Value:
-    """A pool; the indices of the largest elements need another way."""
-    if len(node.proto.output) > 1:
-        raise NotLowered("indices of the largest elements")
+def max_pool(node: Node) -> Value | tuple[Value, Value]:
+    """A pool; with the places of the largest elements numpy computes it."""
+    if any(node.proto.output[1:]):
+        return max_pool_with_places(node)
     ceil = bool(node.attr("ceil_mode", 0))
     return windows.max_pool(node.emit, node.value(0), node.attr("kernel_shape"), window_of(node), ceil=ceil)
 
@@ -164,4 +167,10 @@ def global_lp_pool(node: Node) -> Value:
 @lowers("Einsum")
 def sum_of_products(node: Node) -> Value:
     """A sum of products over named axes."""
-    return einsum(node.emit, node.attr("equation"), [node.value(index) for index in range(len(node))])
+    equation, operands = node.attr("equation"), [node.value(index) for index in range(len(node))]
+    try:
+        return einsum(node.emit, equation, operands)
+    except NotLowered:
+        arrays = [node.array(index) for index in range(len(node))]
+        wide = [one if one.dtype.kind in "iu" else one.astype(np.float64) for one in arrays]
+        return np.asarray(np.einsum(equation.replace(" ", ""), *wide)).astype(arrays[0].dtype)

@@ -69,7 +69,7 @@ def flatten(node: Node) -> Value:
 @lowers("Squeeze")
 def squeeze(node: Node) -> Value:
     """Without axes of size 1."""
-    axes = node.axes()
+    axes = node.integers(1)
     if axes is None:
         axes = [axis for axis, dim in enumerate(node.whole_shape()) if dim == 1]
     return lowering.squeeze(node.emit, node.value(0), axes)
@@ -78,22 +78,19 @@ def squeeze(node: Node) -> Value:
 @lowers("Unsqueeze")
 def unsqueeze(node: Node) -> Value:
     """With further axes of size 1."""
-    return lowering.unsqueeze(node.emit, node.value(0), node.axes() or [])
+    return lowering.unsqueeze(node.emit, node.value(0), node.integers(1) or [])
 
 
 @lowers("Slice")
 def slice_(node: Node) -> Value:
-    """Part of a tensor; the places are attributes before op set 10."""
-    if node.has("starts"):
-        return lowering.slice_(node.emit, node.value(0), node.attr("starts"), node.attr("ends"), node.attr("axes"))
+    """Part of a tensor."""
     return lowering.slice_(node.emit, *[node.optional(index) for index in range(max(len(node), 3))])  # type: ignore[arg-type]
 
 
 @lowers("Split")
 def split(node: Node) -> tuple[Value, ...]:
     """Parts of a tensor."""
-    axis, sizes = node.attr("axis", 0), node.attr("split")
-    sizes = node.integers(1) if sizes is None else sizes
+    axis, sizes = node.attr("axis", 0), node.integers(1)
     if sizes is None:
         dim, count = node.dims()[axis], node.attr("num_outputs", len(node.proto.output))
         if dim is None:
@@ -126,8 +123,7 @@ def tile(node: Node) -> Value:
 def pad(node: Node) -> Value:
     """A tensor with elements around it."""
     src, mode, rank = node.value(0), node.attr("mode", "constant"), node.rank()
-    pads: Value = np.array(node.attr("pads"), np.int64) if node.has("pads") else node.value(1)
-    axes = node.integers(3)
+    pads, axes = node.value(1), node.integers(3)
     if axes is not None:
         known = pads if isinstance(pads, np.ndarray) else None
         if known is None:
@@ -138,8 +134,6 @@ def pad(node: Node) -> Value:
     if isinstance(pads, np.ndarray) and not pads.any():
         return src
     value = node.optional(2)
-    if node.has("value"):
-        value = lowering.scalar(node.attr("value"), node.dtype())
     inputs = [src, pads] if value is None or mode != "constant" else [src, pads, value]
     found: Value = node.emit.op("Pad", inputs, {"mode": mode})
     return found

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ....lowering import norms as lowering
 from ....lowering.elementwise import add, filled, unary
-from ....lowering.emitter import Value, dtype_of, numbers
-from ....lowering.movement import cast, expand, reshape
+from ....lowering.emitter import Value, dtype_of
+from ....lowering.movement import cast
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, Unsettled, lowers
 from .layers import native
+from .training import batch_norm_of_batch
 
 
 def results_wanted(node: Node) -> int:
@@ -17,11 +18,11 @@ def results_wanted(node: Node) -> int:
 
 
 @lowers("BatchNormalization")
-def batch_norm(node: Node) -> Value:
-    """A normalization with known statistics."""
+def batch_norm(node: Node) -> Value | tuple[Value, ...]:
+    """A normalization with known statistics, or with those of the batch."""
     native(node)
-    if node.attr("training_mode", 0) or results_wanted(node) > 1:
-        raise NotLowered("statistics of the batch")
+    if node.attr("training_mode", 0):
+        return batch_norm_of_batch(node)
     if node.rank() < 2:
         raise NotLowered("a tensor without channels")
     src, gamma, beta, mean, variance = (node.value(index) for index in range(5))
@@ -47,12 +48,6 @@ def group_norm(node: Node) -> Value:
     src, gamma, beta = (node.value(index) for index in range(3))
     if shape[1] is None:
         raise Unsettled("the number of channels is unknown")
-    if node.opset < 21:
-        each = shape[1] // groups
-        gamma, beta = (
-            reshape(emit, expand(emit, reshape(emit, one, numbers(-1, 1)), numbers(groups, each)), numbers(-1))
-            for one in (gamma, beta)
-        )
     return lowering.group_norm(emit, src, gamma, beta, groups, node.attr("epsilon", 1e-5))
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....lowering import layers, quantization, windows
 from ....lowering.elementwise import add, multiply
-from ....lowering.emitter import Value
+from ....lowering.elementwise import binary as binary_op
+from ....lowering.emitter import Emitter, Value, numbers, shape_of
+from ....lowering.movement import cast, concat, reshape, split
 from ....lowering.quantization import Scale
+from ....lowering.windows import Window
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from ..types import data_type
@@ -75,7 +80,40 @@ def integer_matmul(node: Node) -> Value:
 @lowers("ConvInteger")
 def integer_convolution(node: Node) -> Value:
     """An exact convolution."""
-    if node.optional(3) is not None and node.optional(3) is not None and node.shape(3) not in ((), (1,)):
-        raise NotLowered("zero points for each channel of the weights")
-    inputs = node.value(0), node.value(1), node.optional(2), node.optional(3)
-    return quantization.integer_convolution(node.emit, *inputs, window_of(node), groups=node.attr("group", 1))
+    emit, window, groups = node.emit, window_of(node), node.attr("group", 1)
+    src, weights, points = node.value(0), node.value(1), (node.optional(2), node.optional(3))
+    if points[1] is None or node.shape(3) in ((), (1,)):
+        return _exact(emit, src, weights, points, window, groups)
+    # Each channel subtracts its zero point from all weights: from the result that many sums of the windows.
+    shape = node.shape(1)
+    if shape is None or None in shape:
+        raise NotLowered("zero points for each channel of weights of unknown shape")
+    ones = np.ones(shape, np.int8)
+    found, sums = (_exact(emit, src, one, (points[0], None), window, groups) for one in (weights, ones))
+    zeros = reshape(emit, cast(emit, points[1], DataType.s32), numbers(-1, *[1] * (len(shape) - 2)))
+    return binary_op(emit, "Subtract", found, multiply(emit, sums, zeros))
+
+
+def _exact(
+    emit: Emitter,
+    src: Value,
+    weights: Value,
+    points: tuple[Value | None, Value | None],
+    window: Window,
+    groups: int,
+) -> Value:
+    """An exact convolution: the sum over parts of the channels whose sums f32 holds."""
+    try:
+        return quantization.integer_convolution(emit, src, weights, *points, window, groups=groups)
+    except NotLowered:
+        shape = shape_of(weights)
+        if shape is None or shape[0] is None or shape[1] is None or (groups == 1 and shape[1] < 2):
+            raise
+    if groups > 1:
+        images = split(emit, src, [shape[1]] * groups, 1)
+        kernels = split(emit, weights, [shape[0] // groups] * groups, 0)
+        pairs = zip(images, kernels, strict=True)
+        return concat(emit, [_exact(emit, *pair, points, window, 1) for pair in pairs], 1)
+    sizes = [shape[1] // 2, shape[1] - shape[1] // 2]
+    pairs = zip(split(emit, src, sizes, 1), split(emit, weights, sizes, 1), strict=True)
+    return add(emit, *[_exact(emit, *pair, points, window, 1) for pair in pairs])

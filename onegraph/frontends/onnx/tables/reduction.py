@@ -7,7 +7,7 @@ import numpy as np
 from ....lowering import reduction as lowering
 from ....lowering.elementwise import multiply, unary
 from ....lowering.emitter import Value
-from ....lowering.movement import NATIVE, as_s64, dims_of, flatten, reshape
+from ....lowering.movement import NATIVE, as_s64
 from ..node import Node, NotLowered, Unsettled, lowers
 
 SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
@@ -15,7 +15,7 @@ SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "Redu
 
 def _axes(node: Node) -> tuple[list[int] | None, bool, bool]:
     """The axes, whether they stay as axes of size 1, and whether nothing is reduced."""
-    axes = node.axes()
+    axes = node.integers(1)
     keep = bool(node.attr("keepdims", 1))
     if not axes:
         return None, keep, bool(node.attr("noop_with_empty_axes", 0))
@@ -68,16 +68,11 @@ def log_of_sum_of_exponentials(node: Node) -> Value:
 
 @lowers("Softmax", "LogSoftmax")
 def softmax(node: Node) -> Value:
-    """A softmax, or its logarithm; before op set 13 over all axes from ``axis`` on."""
+    """A softmax, or its logarithm."""
     if node.dtype() not in NATIVE:
         raise NotLowered(f"{node.dtype()} is no data type of the op")
-    emit, src = node.emit, node.value(0)
-    axis = node.attr("axis", -1 if node.opset >= 13 else 1)
-    flat = node.opset < 13 and axis % node.rank() != node.rank() - 1
-    if flat:
-        src, axis = flatten(emit, src, axis), -1
+    emit, src, axis = node.emit, node.value(0), node.attr("axis", -1)
     if node.proto.op_type == "LogSoftmax":
-        found = unary(emit, "LogSoftmax", src, {"axis": axis})
-    else:
-        found = emit.op("SoftMax", [src], {"axis": axis}, dtype=node.dtype(), outputs=[])
-    return reshape(emit, found, dims_of(emit, node.value(0))) if flat else found
+        return unary(emit, "LogSoftmax", src, {"axis": axis})
+    found: Value = emit.op("SoftMax", [src], {"axis": axis}, dtype=node.dtype(), outputs=[])
+    return found

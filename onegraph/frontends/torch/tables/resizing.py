@@ -84,4 +84,4 @@ def grid_sampler(node: Node) -> Value:
     grid = native(node, "grid")
     corners = node["align_corners"]
     src = native(node, "input")
-    return grid_sample(node.emit, src, grid, mode, padding, align_corners=corners, moves_places=False)
+    return grid_sample(node.emit, src, grid, mode, padding, align_corners=corners)

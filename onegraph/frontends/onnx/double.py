@@ -1,0 +1,72 @@
+"""Computes nodes of float64 whose ops take narrower floats alone: the same ops, without their rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...graph import Graph
+from ...ir.op import Op, schema_of
+from ...lowering.emitter import Array, Emitter
+from ...opset.dtypes import DataType
+from ...opset.editions.dialect import base_call
+from ...opset.editions.registry import HOST, base_of
+from ...opset.schema import TensorType
+from ...reference import reference_function, run_op
+from .node import Lowering, Node, NotLowered, TensorList
+
+
+def in_double(node: Node, lowering: Lowering) -> Sequence[Any] | None:
+    """The results of a node with known inputs, some of which are float64; None if a lowering to f32 refuses it.
+
+    The node is lowered for f32, and numpy computes the ops in float64.
+    """
+    graph, arrays = Graph(), dict[int, Array]()
+    inputs: list[Any] = []
+    for place, value in enumerate(node.inputs):
+        if isinstance(value, np.ndarray) and value.dtype == np.float64:
+            tensor = graph.input(f"x{place}", DataType.f32, value.shape)
+            arrays[tensor.id] = value
+            inputs.append(tensor)
+        else:
+            inputs.append(value)
+    emit = Emitter(graph)
+    twin = Node(node.proto, inputs, emit, node.opset, node.where)
+    twin.importer, twin.scope, twin.depth = node.importer, node.scope, node.depth
+    try:
+        found = lowering(twin)
+    except NotLowered:
+        return None
+    results = found if isinstance(found, (tuple, list)) and not isinstance(found, TensorList) else [found]
+    arrays.update((one.id, one.value) for one in graph._tensors if one.value is not None and one.id not in arrays)
+    for op in graph.ops:
+        ends = _computed(op, [None if one is None else arrays[one.id] for one in op.inputs])
+        arrays.update(zip([end.id for end in op.outputs], ends, strict=True))
+    return [_wide(one, arrays) for one in results]
+
+
+def _wide(value: Any, arrays: dict[int, Array]) -> Any:
+    """The array of a value, in float64 where the lowering has f32."""
+    if value is None or isinstance(value, np.ndarray):
+        return value
+    found = arrays[value.id]
+    return found.astype(np.float64 if value.dtype is DataType.f32 else value.dtype.numpy)
+
+
+def _computed(op: Op, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """The results of an op, whose floats keep all their digits."""
+    schema = schema_of(op)
+    if schema.category != HOST:
+        return run_op(op, arrays, rounded=False)
+    if op.kind == "Cast" and op.outputs[0].dtype is DataType.f32 and arrays[0] is not None:
+        return [arrays[0].astype(np.float64)]
+    types = [
+        None if one is None or array is None else TensorType(one.dtype, array.shape, array)
+        for one, array in zip(op.inputs, arrays, strict=True)
+    ]
+    call = base_call(schema, base_of(schema), op.attrs, types, len(op.outputs), [one.dtype for one in op.outputs])
+    with np.errstate(all="ignore"):
+        found: Any = reference_function(schema)(call, *arrays)
+    return found if isinstance(found, tuple) else [found]

@@ -1,0 +1,42 @@
+"""Computes the ops of nodes whose inputs are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...builder.graph import DataGraph
+from ...lowering.emitter import Emitter, Value, edition_of
+from ...opset.dtypes import OF_NUMPY, DataType
+from ...reference import run_op
+
+
+class Evaluator(Emitter):
+    """Computes ops at once."""
+
+    def __init__(self) -> None:
+        super().__init__(DataGraph())
+
+    def op(
+        self,
+        kind: str,
+        inputs: Sequence[Value | None],
+        attrs: Mapping[str, object] | None = None,
+        *,
+        dtype: DataType | None = None,
+        outputs: Sequence[str] | None = None,
+        edition: str | None = None,
+    ) -> Any:
+        """The result of an op, or a tuple of results; see :meth:`Emitter.op`."""
+        arrays = [one if isinstance(one, np.ndarray) else None for one in inputs]
+        chosen = edition or edition_of(kind, [None if one is None else OF_NUMPY[one.dtype] for one in arrays])
+        scratch = DataGraph()
+        tensors = [
+            None if one is None else scratch._tensor(OF_NUMPY[one.dtype], one.shape, "", None, one) for one in arrays
+        ]
+        scratch.op(kind, tensors, attrs, dtype=dtype, outputs=outputs, edition=chosen)
+        (op,) = scratch.ops
+        found = run_op(op, arrays[: len(op.inputs)])
+        return found[0] if len(found) == 1 else found

@@ -1,0 +1,34 @@
+"""Writes a node of an old op set in the terms of a newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..protos import NodeProto
+from .changes import CHANGES
+from .draft import Draft, Facts
+
+
+def modern(proto: NodeProto, opset: int, facts: Facts, where: str) -> Sequence[NodeProto] | None:
+    """The nodes of op set ``MODERN`` that compute a node of ONNX's own domain; None if it means the same there.
+
+    Args:
+        proto: the node.
+        opset: its op set.
+        facts: what is known of its inputs.
+        where: the place of the node, for errors.
+
+    Raises:
+        NotLowered: the new form depends on what is unknown.
+        FormatError: the node has a form that newer op sets lack, such as the training of an old Dropout.
+    """
+    kind = proto.op_type
+    if all(change.since <= opset for change in CHANGES.get(kind, ())):
+        return None
+    draft = Draft(proto, facts, where)
+    last = opset
+    while change := next((one for one in CHANGES.get(draft.kind, ()) if one.since > last), None):
+        last = change.since
+        for step in change.steps:
+            step(draft)
+    return draft.nodes()

@@ -1,0 +1,31 @@
+"""Runs a node whose inputs are known with the package onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .foreign import model_of
+from .node import Node
+
+
+@lru_cache(maxsize=256)
+def _evaluator(model: bytes) -> Any:
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(onnx.load_from_string(model))
+
+
+def run_in_package(node: Node) -> Sequence[Any]:
+    """The results of a node of the table ``PROVEN``."""
+    given = {name: value for name, value in zip(node.proto.input, node.inputs, strict=False) if name}
+    model = model_of(node, given)
+    for one in model.graph.input:
+        one.ClearField("type")  # so that calls of other sizes share an evaluator
+    with np.errstate(all="ignore"):
+        found = iter(_evaluator(model.SerializeToString()).run(None, given))
+    return [next(found) if name else None for name in node.proto.output]

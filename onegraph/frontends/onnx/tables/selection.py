@@ -1,0 +1,108 @@
+"""Computes nodes that select, order and rewrite elements by their contents."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....lowering.elementwise import binary
+from ....lowering.emitter import Array, Value
+from ....lowering.movement import cast
+from ..node import Node, NotLowered, computes, lowers
+
+
+@lowers("Hardmax")
+def hardmax(node: Node) -> Value:
+    """1 at the first of the largest elements along an axis, and 0 elsewhere."""
+    axis, shape = node.attr("axis", -1), node.shape()
+    if shape is None or shape[axis] is None:
+        raise NotLowered("the size of the axis is unknown")
+    axis %= len(shape)
+    places = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
+    largest = node.emit.op("ArgMax", [node.value(0)], {"axis": axis, "keep_dims": True, "last": False})
+    return cast(node.emit, binary(node.emit, "Equal", largest, places), node.dtype())
+
+
+@computes("Compress")
+def compress(node: Node) -> Array:
+    """The elements or slices where a condition holds."""
+    src, condition = node.array(0), node.array(1).reshape(-1).astype(bool)
+    axis = node.attr("axis")
+    if condition.size > (src.size if axis is None else src.shape[axis]):
+        raise node.invalid(f"a condition of {condition.size} elements", "at most one for each element of the axis")
+    return np.compress(condition, src, axis)
+
+
+@computes("ReverseSequence")
+def reverse_sequence(node: Node) -> Array:
+    """Sequences of given lengths, each from its end to its begin."""
+    src, lengths = node.array(0), node.array(1)
+    batch, time = node.attr("batch_axis", 1), node.attr("time_axis", 0)
+    found = src.copy()
+    out, within = np.moveaxis(found, (batch, time), (0, 1)), np.moveaxis(src, (batch, time), (0, 1))
+    if lengths.size != out.shape[0] or (lengths < 0).any() or (lengths > out.shape[1]).any():
+        raise node.invalid(f"lengths {lengths.tolist()}", f"{out.shape[0]} lengths of 0 to {out.shape[1]}")
+    for place, length in enumerate(lengths.tolist()):
+        out[place, :length] = within[place, :length][::-1]
+    return found
+
+
+@computes("Unique")
+def unique(node: Node) -> tuple[Array, ...]:
+    """Each element or slice once, with its first place, the places of all, and their number."""
+    axis = node.attr("axis")
+    src = node.array(0).reshape(-1) if axis is None else node.array(0)
+    along = 0 if axis is None else axis
+    found, first, inverse, counts = np.unique(src, True, True, True, axis=along)
+    inverse = inverse.reshape(-1)
+    if not node.attr("sorted", 1):
+        order = np.argsort(first)
+        rank = np.argsort(order)
+        found, first, inverse, counts = np.take(found, order, along), first[order], rank[inverse], counts[order]
+    return found.astype(src.dtype), *[one.astype(np.int64) for one in (first, inverse, counts)]
+
+
+@computes("TensorScatter")
+def tensor_scatter(node: Node) -> Array:
+    """A cache with updates, for each image from a place on."""
+    cache, update, axis = node.array(0).copy(), node.array(1), node.attr("axis", -2)
+    starts = np.zeros(cache.shape[0], np.int64) if node.known(2) is None else node.array(2)
+    size, count = cache.shape[axis], update.shape[axis]
+    whole, part = np.moveaxis(cache, axis, 1), np.moveaxis(update, axis, 1)
+    circular = node.attr("mode", "linear") == "circular"
+    if not circular and ((starts < 0).any() or (starts + count > size).any()):
+        raise node.invalid(f"write_indices {starts.tolist()} and {count} updates", f"places in a cache of {size}")
+    for place, start in enumerate(starts.tolist()):
+        at = np.arange(start, start + count)
+        whole[place, at % size if circular else at] = part[place]
+    return cache
+
+
+@computes("CumProd")
+def cum_prod(node: Node) -> Array:
+    """Products along an axis."""
+    src, axis = node.array(0), int(node.array(1).reshape(-1)[0])
+    back = bool(node.attr("reverse", 0))
+    src = np.flip(src, axis) if back else src
+    if node.attr("exclusive", 0):
+        one = np.ones_like(np.take(src, [0], axis)) if src.shape[axis] else src
+        src = np.concatenate([one, np.take(src, range(src.shape[axis] - 1), axis)], axis) if src.shape[axis] else src
+    exact = src.dtype if src.dtype.kind in "iu" else np.float64
+    found = np.cumprod(src.astype(exact), axis, dtype=exact).astype(src.dtype)
+    return np.flip(found, axis) if back else found
+
+
+@computes("BitCast")
+def bit_cast(node: Node) -> Array:
+    """The same bits as another data type."""
+    wanted = node.importer.dtype(node.attr("to"), node.where).numpy
+    src = node.array(0)
+    if src.dtype.itemsize != wanted.itemsize:
+        raise node.invalid(f"{src.dtype} as {wanted}", "a data type of as many bits")
+    found: Array = np.ascontiguousarray(src).view(wanted).reshape(src.shape)
+    return found
+
+
+@computes("Det")
+def determinant(node: Node) -> Array:
+    """The determinant of each matrix."""
+    return np.asarray(np.linalg.det(node.wide(0))).astype(node.array(0).dtype)

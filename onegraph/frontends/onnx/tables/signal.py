@@ -1,0 +1,89 @@
+"""Computes Fourier transforms and the weights of Mel spectrograms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....lowering.emitter import Array
+from ..node import Node, computes
+
+
+def _complex(values: Array) -> Array:
+    """The numbers whose last axis has the real part, or the real and the imaginary one."""
+    wide = values if values.dtype == np.float64 else values.astype(np.float32)
+    return wide[..., 0] + 1j * wide[..., 1] if values.shape[-1] == 2 else wide[..., 0]
+
+
+def _parts(values: Array, dtype: np.dtype[np.generic]) -> Array:
+    return np.stack([values.real, values.imag], -1).astype(dtype)
+
+
+@computes("DFT")
+def dft(node: Node) -> Array:
+    """The Fourier transform along an axis, or its inverse."""
+    src, length, axis = node.array(0), node.integers(1), (node.integers(2) or [-2])[0]
+    if src.shape[-1] not in (1, 2) or not -src.ndim <= axis < src.ndim or axis % src.ndim == src.ndim - 1:
+        raise node.invalid(f"axis {axis} of shape {src.shape}", "an axis before the last one, which has 1 or 2 numbers")
+    numbers, place = _complex(src), axis % src.ndim
+    if node.attr("onesided", 0) and node.attr("inverse", 0):
+        size = length[0] if length else 2 * (numbers.shape[place] - 1)
+        return np.fft.irfft(numbers, size, place)[..., None].astype(src.dtype)
+    size = length[0] if length else numbers.shape[place]
+    if node.attr("inverse", 0):
+        return _parts(np.fft.ifft(numbers, size, place), src.dtype)
+    if node.attr("onesided", 0):
+        if src.shape[-1] == 2:
+            raise node.invalid("onesided=1 for complex numbers", "real numbers, or onesided=0")
+        return _parts(np.fft.rfft(numbers, size, place), src.dtype)
+    return _parts(np.fft.fft(numbers, size, place), src.dtype)
+
+
+@computes("STFT")
+def stft(node: Node) -> Array:
+    """The Fourier transform of each frame of a signal."""
+    src, step, window, given = node.array(0), int(node.array(1).reshape(-1)[0]), node.known(2), node.integers(3)
+    size = given[0] if given else None if window is None else window.size
+    if size is None or step < 1 or not 1 <= size <= src.shape[1]:
+        raise node.invalid(f"frames of {size}, every {step}", "a window or a frame_length, and a frame_step")
+    signal = _complex(src if src.ndim == 3 else src[..., None])
+    weights = np.ones(size, signal.real.dtype)
+    weights = weights if window is None else window.astype(weights.dtype)
+    frames = np.stack([signal[:, at : at + size] for at in range(0, signal.shape[1] - size + 1, step)], 1) * weights
+    found = np.fft.fft(frames, size, -1)
+    if node.attr("onesided", 1):
+        found = found[..., : size // 2 + 1]
+    return _parts(found, src.dtype)
+
+
+@computes("MelWeightMatrix")
+def mel_weights(node: Node) -> Array:
+    """The weights that make a Mel spectrum of a spectrum: triangles over the frequencies."""
+    bins, length, rate = (int(node.array(index).reshape(-1)[0]) for index in range(3))
+    lower, upper = (float(node.array(index).reshape(-1)[0]) for index in (3, 4))
+    low, high = (2595 * np.log10(1 + edge / 700) for edge in (lower, upper))
+    mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
+    edges = ((length + 1) * (700 * (10 ** (mels / 2595) - 1)) // rate).astype(np.int64)
+    found = np.zeros((length // 2 + 1, bins))
+    for place, (first, middle, last) in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
+        if first == middle:
+            found[middle, place] = 1
+        else:
+            found[first : middle + 1, place] = np.arange(middle - first + 1) / (middle - first)
+        if last > middle:
+            found[middle:last, place] = np.arange(last - middle, 0, -1) / (last - middle)
+    dtype = node.importer.dtype(node.attr("output_datatype", 1), node.where)
+    return found.astype(dtype.numpy)
+
+
+# The coefficients of the cosines of 0, 1 and 2 turns.
+WINDOWS = {"HannWindow": (0.5, -0.5), "HammingWindow": (25 / 46, -21 / 46), "BlackmanWindow": (0.42, -0.5, 0.08)}
+
+
+@computes(*WINDOWS)
+def window(node: Node) -> Array:
+    """The weights of a window, a sum of cosines."""
+    size = int(node.array(0).reshape(-1)[0])
+    turns = np.arange(size) / (size if node.attr("periodic", 1) else size - 1)
+    terms = [share * np.cos(2 * np.pi * turns * count) for count, share in enumerate(WINDOWS[node.proto.op_type])]
+    dtype = node.importer.dtype(node.attr("output_datatype", 1), node.where)
+    return sum(terms, np.zeros(size)).astype(dtype.numpy)
