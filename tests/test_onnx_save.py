@@ -22,6 +22,8 @@ from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.expected_results import Oracle
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+from helpers.onnx_compare import by_runtime, difference  # noqa: E402
+from helpers.onnx_nodes import Case, model_of  # noqa: E402
 from helpers.onnx_runs import run_in_reference, run_in_runtime  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 
@@ -199,6 +201,50 @@ def test_a_foreign_node_is_written_as_a_function(tmp_path):
     graph.output("y", found[0])
     got = run_in_runtime(saved(graph, tmp_path), {"x": np.diag([2, 3, 4]).astype(np.float32)})
     assert got["y"] == 24
+
+
+def loaded(kind, arrays, opset, outputs=1, known=(), **attrs):
+    """A model with one node of an op set, read as a graph, and the arrays of its inputs."""
+    model, feeds = model_of(Case(kind, arrays, attrs, known=known, outputs=outputs), opset)
+    return onegraph.onnx.load(model), feeds, by_runtime(model, feeds)
+
+
+IMAGE = RNG.standard_normal((1, 2, 6, 6)).astype(np.float32)
+BOXES = {"X": IMAGE, "rois": np.float32([[0, 0, 3, 4]]), "batch_indices": np.array([0])}
+SIGNAL = {"input": IMAGE[..., :1], "dft_length": None, "axis": np.array(1)}
+KEPT = {
+    "boxes before op set 16": ("RoiAlign", BOXES, 10, {"output_height": 2}),
+    "boxes of op set 16": ("RoiAlign", BOXES, 16, {"output_width": 2}),
+    "an axis as an attribute": ("DFT", {"input": IMAGE[..., :1]}, 17, {"axis": 2}),
+    "an axis as an input": ("DFT", SIGNAL, 20, {"known": ("axis",)}),
+    "places of a pool": ("MaxPool", {"X": IMAGE}, 11, {"kernel_shape": [2, 1], "outputs": 2}),
+    "a determinant": ("Det", {"X": IMAGE[0]}, 11, {}),
+    "a cache": ("TensorScatter", {"past_cache": IMAGE, "update": IMAGE[:, :, :2]}, 24, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "arrays", "opset", "attrs"), KEPT.values(), ids=KEPT)
+def test_kept_nodes_are_written_in_the_op_set_of_the_model(kind, arrays, opset, attrs, tmp_path):
+    graph, feeds, wanted = loaded(kind, arrays, opset, **attrs)
+    assert "OnnxNode" in {op.kind for op in graph.ops}
+    model = saved(graph, tmp_path)
+    for found in (run_in_runtime(model, feeds), run(onegraph.onnx.load(model), feeds)):
+        for name, array in zip(graph.outputs, wanted, strict=True):
+            assert difference(found[name], array) == ""
+
+
+def test_kept_branches_are_written_in_the_op_set_of_the_model(tmp_path):
+    ports = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3, 4]) for name in "xyq"}
+    inner = [helper.make_node("Hardmax", ["x"], ["q"], axis=1)], [helper.make_node("Softmax", ["x"], ["q"], axis=1)]
+    graphs = [helper.make_graph(nodes, f"b{place}", [], [ports["q"]]) for place, nodes in enumerate(inner)]
+    fork = helper.make_node("If", ["c"], ["y"], then_branch=graphs[0], else_branch=graphs[1])
+    choice = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    whole = helper.make_graph([fork], "g", [ports["x"], choice], [ports["y"]])
+    old = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 11)], ir_version=6)
+    model = saved(onegraph.onnx.load(old), tmp_path)
+    for flag in (True, False):
+        feeds = {"x": RNG.standard_normal((2, 3, 4)).astype(np.float32), "c": np.array(flag)}
+        assert difference(run_in_runtime(model, feeds)["y"], by_runtime(old, feeds)[0]) == ""
 
 
 # Round trips ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from ...opset.editions.registry import BASE, base_of
 from ...opset.schema import Call, Schema, TensorType
 from ...opset.signature import Fill
 from ...serialize import with_constants
+from .meanings import MODERN
 from .own import TYPES
 from .saving import (
     attention,
@@ -34,6 +36,7 @@ from .saving import (
 )
 from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
 from .saving.files import write_model
+from .saving.kept import needed, oldest_format
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS
 
@@ -110,8 +113,7 @@ class Exporter:
 
     def __init__(self, graph: DataGraph) -> None:
         self.graph = graph
-        dtypes = {tensor.dtype for tensor in graph._tensors}
-        self.opset, self.ir = max([(OPSET, IR), *(NEWER[dtype] for dtype in dtypes if dtype in NEWER)])
+        self.opset, self.ir = _op_set(graph)
         self.functions = Functions(self.opset)
         names = [*graph.inputs, *graph.outputs]
         for name in names:
@@ -153,7 +155,8 @@ class Exporter:
             [_info(name, tensor, "") for name, tensor in graph.outputs.items()],
         )
         opsets = [helper.make_opsetid("", self.opset)]
-        opsets += [helper.make_opsetid(domain, 1) for domain in sorted({one.domain for one in self.functions.protos})]
+        domains = {**dict.fromkeys([one.domain for one in self.functions.protos], 1), **self.functions.imports}
+        opsets += [helper.make_opsetid(domain, version) for domain, version in sorted(domains.items())]
         model = helper.make_model(
             made,
             functions=self.functions.protos,
@@ -211,6 +214,19 @@ class Exporter:
         if tensor.shape is None:
             raise UnsupportedError(f"{op.kind} {op.name!r} in ONNX: the rank of {port} is unknown")
         return value.transpose(channel_swap(len(tensor.shape), format_of(schema, op.attrs)))
+
+
+def _op_set(graph: DataGraph) -> tuple[int, int]:
+    """The op set of a model and the version of its format: the oldest ones with its data types and kept nodes.
+
+    Other runtimes lack newer op sets of some kinds that an OnnxNode keeps, such as RoiAlign.
+    """
+    dtypes = {tensor.dtype for tensor in graph._tensors}
+    kept = [b64decode(str(op.attrs["model"])) for op in graph.ops if op.kind == "OnnxNode"]
+    least = OPSET if not kept or DataType.bf16 in dtypes else MODERN
+    opset, ir = max([(least, IR), *(NEWER[dtype] for dtype in dtypes if dtype in NEWER)])
+    opset = max([opset, *(needed(onnx.load_from_string(one)) for one in kept)])
+    return opset, max(ir, oldest_format(opset))
 
 
 def _attributes(call: Call) -> dict[str, Any]:

@@ -291,6 +291,7 @@ class Functions:
     def __init__(self, opset: int) -> None:
         self.opset = opset
         self.protos: list[onnx.FunctionProto] = []
+        self.imports: dict[str, int] = {}  # of domains of kept nodes
         self._known: dict[bytes, str] = {}
         self._counts: dict[str, int] = {}
 
@@ -310,10 +311,11 @@ class Functions:
         return self._kept(made, kind)
 
     def of_model(self, model: onnx.ModelProto) -> str:
-        """The name of the function that computes a model without constants of its own."""
+        """The name of the function that computes a model without constants of its own, with nodes of this op set."""
         graph = model.graph
         for one in model.functions:
             if not any((one.domain, one.name) == (other.domain, other.name) for other in self.protos):
+                self._import(one)
                 self.protos.append(one)
         constants = [helper.make_node("Constant", [], [one.name], value=one) for one in graph.initializer]
         kind = graph.node[0].op_type if len(graph.node) == 1 else "Nodes"
@@ -325,7 +327,16 @@ class Functions:
             [*constants, *graph.node],
             model.opset_import,
         )
+        self._import(made)
         return self._kept(made, kind)
+
+    def _import(self, function: onnx.FunctionProto) -> None:
+        """Let a function import the op set of the model, and note its other domains."""
+        for one in function.opset_import:
+            if one.domain in ("", "ai.onnx"):
+                one.version = self.opset
+            else:
+                self.imports[one.domain] = max(one.version, self.imports.get(one.domain, 1))
 
     def _kept(self, made: onnx.FunctionProto, kind: str) -> str:
         key = made.SerializeToString(deterministic=True)

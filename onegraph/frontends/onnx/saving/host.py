@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from typing import Any
-
-import onnx
 
 from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
 from ....opset.schema import Call
 from ..own import DOMAIN
 from .body import Value
+from .kept import model_of
 from .table import writes
 
 _SAME = (
@@ -197,7 +195,7 @@ def range_(call: Call, *ends: Value) -> Value:
 @writes("host OnnxNode")
 def onnx_node(call: Call, *sources: Value) -> tuple[Value, ...]:
     """The model as a function; functions that it has are added too."""
-    model = onnx.load_from_string(b64decode(call.string("model")))
+    model = model_of(call)
     body = sources[0].body if sources else None
     assert body is not None
     name = body.functions.of_model(model)
