@@ -177,6 +177,23 @@ def torch(seed, seconds):
     return run(seed, 10**9, seconds)
 
 
+def onnx_nodes(seed, seconds):
+    """Random ONNX nodes against ONNX Runtime, if it is installed."""
+    if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
+        print("ONNX Runtime is not installed: no nodes")
+        return 0
+    from .onnx_nodes import search
+
+    failed = 0
+    for number, text in search(seed, 10**9, seconds):
+        failed += number is not None
+        print(
+            f"ONNX nodes from seed {seed}: {text}" if number is None else f"\nONNX node, seed {number}: {text}",
+            flush=True,
+        )
+    return failed
+
+
 def main():
     """Parse the command line, run everything, and exit with 1 where there is a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
@@ -193,9 +210,10 @@ def main():
                 found[kind, seed] = (seed, variant, text)
                 show(kind, found[kind, seed])
     failed += attributes(options.seed, seconds * 0.1)
+    failed += guided(options.seed, seconds * 0.1)
+    failed += onnx(options.seed, seconds * 0.05)
     failed += open_dims(options.seed, seconds * 0.1)
-    failed += guided(options.seed, seconds * 0.2)
-    failed += onnx(options.seed, seconds * 0.1)
+    failed += onnx_nodes(options.seed, seconds * 0.15)
     failed += torch(options.seed, seconds * 0.1)
     print(f"{len(found)} findings in graphs, {failed} elsewhere")
     sys.exit(1 if found or failed else 0)
