@@ -159,7 +159,7 @@ WRONG = {
     "a place outside": ([[3], [4]], (2, 2), "index"),
     "too many updates": ([[0], [1]], (3, 2), "shape"),
     "too few updates": ([[0], [1]], (1, 3), "shape"),
-    "places that are no integers": ([[0.0], [1.0]], (2, 2), "int"),
+    "places that are no integers": ([[0.0], [1.0]], (2, 2), "s64|int"),
 }
 
 

@@ -9,7 +9,7 @@ from ...lowering.emitter import dtype_of, shape_of
 from ...opset.dtypes import DataType
 from .functions import domain_of
 from .node import Node, TensorList
-from .protos import FunctionProto, ModelProto, TypeProto, ValueInfoProto
+from .protos import AttributeProto, FunctionProto, ModelProto, TypeProto, ValueInfoProto
 from .types import NUMBERS
 
 # The types that ops state of results, without a variable.
@@ -61,6 +61,14 @@ def expanded(node: Node) -> FunctionProto | None:
                 _state_op_set(made, node)
             return made
     return None
+
+
+def defaults_of(node: Node) -> list[AttributeProto]:
+    """The attributes of an op that have defaults, which its function refers to."""
+    import onnx
+
+    schema: Any = onnx.defs.get_schema(node.proto.op_type, node.opset, domain_of(node.proto.domain))
+    return [one.default_value for one in schema.attributes.values() if one.default_value.type]
 
 
 def _state_op_set(function: FunctionProto, node: Node) -> None:

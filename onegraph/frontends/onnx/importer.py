@@ -19,7 +19,7 @@ from . import tables as tables
 from .custom import custom
 from .deferred import computed_now, deferred, is_typed
 from .evaluator import Evaluator
-from .foreign import expanded, newest_op_set
+from .foreign import defaults_of, expanded, newest_op_set
 from .functions import MAX_NODES, domain_of, refuse_recursion, with_attributes
 from .meanings import MODERN, modern
 from .node import LOWERINGS, Node, NotLowered, TensorList, Unsettled
@@ -315,7 +315,8 @@ class Importer:
         """The results of a function of the model, or of one that defines an op, whose nodes are in order."""
         values: dict[str, Any] = dict.fromkeys(function.input)
         values.update(zip(function.input, node.inputs, strict=False))
-        given = {one.name: one for one in (*function.attribute_proto, *node.proto.attribute)}
+        defaults = function.attribute_proto if ordered is None else defaults_of(node)
+        given = {one.name: one for one in (*defaults, *node.proto.attribute)}
         if ordered is None:
             ordered = self._ordered(function, function.input, f"{node.where}: ")
         nodes = [with_attributes(one, given) for one in ordered]

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from ....lowering.emitter import Array
-from ..node import Node, computes
+from ..node import Node, NotLowered, computes, lowers
 
 
 def bilinear(image: Array, rows: Array, columns: Array, *, outside: float) -> Array:
@@ -189,3 +189,18 @@ def deformable_convolution(node: Node) -> Array:
         made += node.wide(3)[:, None, None]
     result: Array = made.astype(node.array(0).dtype)
     return result
+
+
+@lowers("AffineGrid")
+def affine_grid(node: Node) -> Array:
+    """The places that a matrix maps a grid to; a run computes them, and before it the function of ONNX states them."""
+    if not node.importer.now:
+        raise NotLowered("numpy computes it in a run alone")
+    theta, sizes = node.wide(0), (node.integers(1) or [])[2:]
+    is_aligned = bool(node.attr("align_corners", 0))
+    along = [
+        np.linspace(-1, 1, size) if is_aligned and size > 1 else (2 * np.arange(size) + 1) / size - 1 for size in sizes
+    ]
+    grid = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(sizes)], -1)
+    found: Array = np.einsum("...k,njk->n...j", grid, theta)
+    return found.astype(node.array(0).dtype)
