@@ -25,6 +25,7 @@ from .meanings import MODERN, modern
 from .node import LOWERINGS, Node, NotLowered, TensorList, Unsettled
 from .order import graphs_of, in_order, place_of
 from .own import own_op
+from .ports import refuse_unknown
 from .protos import (
     FunctionProto,
     GraphProto,
@@ -78,6 +79,7 @@ class Importer:
         self.opsets = {domain_of(one.domain): one.version for one in model.opset_import}
         self.now, self.fallbacks = now, Fallbacks(strict)
         self._sorted: dict[int, tuple[object, Sequence[NodeProto]]] = {}
+        self.evaluated = evaluated  # for nodes that are tried
         self.functions = {(domain_of(one.domain), one.name): one for one in model.functions}
 
     def graph(self) -> Graph:
@@ -96,7 +98,7 @@ class Importer:
             raise FormatError("sparse_initializer", "a sparse tensor", "dense tensors")
         values = self._initializers(graph, "")
         inputs = [one for one in graph.input if one.name not in values]
-        self._refuse_unknown(inputs)
+        refuse_unknown(inputs, self.shapes, self.known)
         for one in inputs:
             values[one.name] = self._input(one)
         self.run(self._ordered(graph, values, ""), values, "")
@@ -111,10 +113,6 @@ class Importer:
         """The contents of a tensor of the model."""
         return self.storage.array(tensor, where)
 
-    def evaluated(self, model: ModelProto, arrays: Mapping[str, Array]) -> list[Array]:
-        """The outputs of another model, for arrays by the names of its inputs."""
-        return evaluated(model, arrays)
-
     def dtype(self, number: int, where: str) -> DataType:
         """The data type that ONNX gives this number."""
         return data_type(number, where)
@@ -127,19 +125,6 @@ class Importer:
                 raise FormatError(place, "two of this name", "a name for each")
             found[one.name] = self.storage.array(one, place)
         return found
-
-    def _refuse_unknown(self, inputs: Sequence[ValueInfoProto]) -> None:
-        names = {one.name for one in inputs}
-        dims = {dim.dim_param for one in inputs for dim in one.type.tensor_type.shape.dim if dim.dim_param}
-        sizes = {name for name, given in self.shapes.items() if isinstance(given, int)}
-        for what, given, expected in (
-            ("shapes", self.shapes.keys() - sizes, names),
-            ("shapes", sizes, dims),
-            ("values", self.known.keys(), names),
-        ):
-            if given - expected:
-                kind = "named dims" if expected is dims else "inputs"
-                raise ArgumentError(f"{what}: {sorted(given - expected)}; expected names of {kind}: {sorted(expected)}")
 
     def _input(self, info: ValueInfoProto) -> Any:
         where, kind, given = f"input {info.name!r}", info.type, self.shapes.get(info.name)

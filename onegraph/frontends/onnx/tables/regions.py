@@ -195,6 +195,7 @@ def deformable_convolution(node: Node) -> Array:
 def affine_grid(node: Node) -> Array:
     """The places that a matrix maps a grid to; a run computes them, and before it the function of ONNX states them."""
     if not node.importer.now:
+        node.settled(1)  # the function decides by the size
         raise NotLowered("numpy computes it in a run alone")
     theta, sizes = node.wide(0), (node.integers(1) or [])[2:]
     is_aligned = bool(node.attr("align_corners", 0))

@@ -1,0 +1,23 @@
+"""Examines the arguments of ``load`` beside the inputs of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...errors import ArgumentError
+from .protos import ValueInfoProto
+
+
+def refuse_unknown(inputs: Sequence[ValueInfoProto], shapes: Mapping[str, object], known: Mapping[str, object]) -> None:
+    """Raise ArgumentError if a shape or a value is of no input."""
+    names = {one.name for one in inputs}
+    dims = {dim.dim_param for one in inputs for dim in one.type.tensor_type.shape.dim if dim.dim_param}
+    sizes = {name for name, given in shapes.items() if isinstance(given, int)}
+    for what, given, expected in (
+        ("shapes", shapes.keys() - sizes, names),
+        ("shapes", sizes, dims),
+        ("values", known.keys(), names),
+    ):
+        if given - expected:
+            kind = "named dims" if expected is dims else "inputs"
+            raise ArgumentError(f"{what}: {sorted(given - expected)}; expected names of {kind}: {sorted(expected)}")
