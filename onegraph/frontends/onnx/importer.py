@@ -57,9 +57,6 @@ class Importer:
         emit: adds the ops of single nodes to another graph; None for a whole model.
         now: whether every value is known, because the nodes run now.
         strict: whether nodes that the package onnx runs are refused.
-
-    Attributes:
-        fallbacks: the nodes that the package onnx runs.
     """
 
     def __init__(
