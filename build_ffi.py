@@ -49,7 +49,9 @@ SOURCES = (
     *sorted(str(path.relative_to(CSRC)) for path in CSRC.glob("kernels/**/*.cpp")),
     "plan.cpp",
     "pages.cpp",
+    "page_writes.cpp",
     "results.cpp",
+    "watch.cpp",
     "call.cpp",
 )
 HEADER_WHEEL = "onednn-devel-cpu-gomp"

@@ -288,6 +288,17 @@ int onegraph_restore_threads(int count);
 // Call this in the child of a fork: from then on, runs of this thread use one thread.
 void onegraph_forked(void);
 
+// watch: memory whose changes are noticed, whoever makes them and however.
+typedef struct onegraph_watch onegraph_watch;
+// Notes the contents of `count` pieces of memory, which must stay readable while the watch is asked. Returns a
+// dnnl_status_t.
+int onegraph_watch_create(onegraph_watch **watch, size_t count, void *const *addresses, const size_t *sizes, int threads);
+void onegraph_watch_destroy(onegraph_watch *watch);
+// Whether the contents are other ones now. Writes of the same contents are no change. Takes the watch as an integer.
+int onegraph_watch_changed(uintptr_t watch, int threads);
+// The bytes that each question reads, because the system does not tell whether they were written.
+size_t onegraph_watch_bytes(const onegraph_watch *watch);
+
 // library: path of the file that provides dnnl_version to this extension.
 const char *onegraph_library_path(void);
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch._dynamo.backends import registry
-
 from .frontends.torch.backend import onegraph as backend
 from .frontends.torch.export import export as _export
 from .frontends.torch.judge import verify as _verify
@@ -13,12 +11,9 @@ from .judging.judgement import Finding, Judgement
 
 __all__ = ["Finding", "Judgement", "Statistics", "backend", "export", "reset", "stats", "verify"]
 
-if "onegraph" not in registry._COMPILER_FNS:  # the entry point registers the backend when its name is first used
-    registry.register_backend(compiler_fn=backend, name="onegraph")
-
 
 def export(module: object, args: object, kwargs: object = None) -> Graph:
-    """Turn a module into a graph, whose constants are its parameters, without a copy.
+    """Turn a module into a graph, whose constants are copies of its parameters.
 
     The inputs of the graph are the tensors in ``args`` and ``kwargs``, under the names of the module's arguments. One
     result is called ``output``, several ``output_0``, ``output_1``, ...

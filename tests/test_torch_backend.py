@@ -396,7 +396,9 @@ def test_other_data_types_run_in_pytorch(make, text):
     assert any(text in one.reason or "numpy" in one.reason for one in onegraph.torch.stats().left)
 
 
-@pytest.mark.parametrize("options", [{"fallback": "never"}, {"thread": 1}, {"threads": 0}, {"freeze": 1}])
+@pytest.mark.parametrize(
+    "options", [{"fallback": "never"}, {"thread": 1}, {"threads": 0}, {"prepare": 1}, {"frozen": "yes"}]
+)
 def test_wrong_options_are_refused(options):
     with pytest.raises(Exception, match="expected") as caught:
         compiled(torch.tanh, **options)(torch.ones(3))

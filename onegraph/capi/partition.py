@@ -359,8 +359,8 @@ class CompiledPartition(Handle):
             UnsupportedError: there is a scratchpad, and the library is older than 3.13.
             ArgumentError: the scratchpad is too small, read-only or overlaps another tensor; the stream or a tensor
                 belongs to another engine; a tensor is missing, unknown, misaligned, or differs from the compiled one;
-                an output is read-only or overlaps another tensor that is not its pair in ``inplace_pairs``; or a constant
-                differs from the first execution.
+                an output is read-only or overlaps another tensor that is not its pair in ``inplace_pairs``; or a
+                constant differs from the first execution.
             StateError: another thread compiled it, or it needs threads that this process lost in a fork.
             StatusError: the library failed.
         """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,16 +13,12 @@ from torch.fx import Node as FxNode
 from ...reference.host import KERNELS
 from .lowering import array_of, lower_graph
 from .options import Options
-from .statistics import Work, log
+from .sizes import BySizes, Work
 
 MULTIPLYING = KERNELS.union(
     f"{family}{part}"
     for family in ("MatMul", "Convolution", "ConvTranspose")
     for part in ("", "BackwardData", "BackwardWeights")
-)
-DROPPED = (
-    "a graph was called with more than %d combinations of sizes: the compiled graph of the oldest is dropped, and "
-    "compiles again when the sizes come back; raise the option cache_capacity, or pad inputs to fewer sizes"
 )
 
 
@@ -55,23 +49,10 @@ class Part:
         """A function of tensors that runs the part."""
         if self.is_static:
             return self._compiled({node: node.meta["val"] for node in (*self.inputs, *self.calls)}, {})
-        cache: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
-        capacity, lock = self.options.cache_capacity, threading.Lock()
+        compiled = BySizes(self._for_sizes, self.options.cache_capacity, self.work)
 
         def run(*given: Any) -> Any:
-            key = tuple([one if type(one) in (int, float, bool) else (one.shape, one.stride()) for one in given])
-            with lock:
-                found = cache.get(key)
-                if found is None:
-                    found = cache[key] = self._for_sizes(given)
-                    while len(cache) > capacity:
-                        cache.popitem(last=False)
-                        self.work.dropped += 1
-                        if self.work.dropped == 1:
-                            log.warning(DROPPED, capacity)
-                else:
-                    cache.move_to_end(key)
-            return found(*given)
+            return compiled.run(*given)
 
         return run
 
@@ -118,7 +99,8 @@ class Part:
         self.work.compilations += 1
         known = {node: array_of(one) if hasattr(one, "stride") else one for node, one in self.known.items()}
         known.update(numbers)
-        whole = {**self.known, **metas}
+        stated = {node: node.meta["val"] for node in self.known if "val" in node.meta}  # fake like all others
+        whole = {**self.known, **stated, **metas}
         inputs = [node for node in self.inputs if node not in numbers]
         lowered = lower_graph(self.calls, inputs, self.outputs, known, whole)
         threads = self.options.threads or torch.get_num_threads()

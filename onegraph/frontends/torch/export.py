@@ -12,11 +12,13 @@ from torch.export.graph_signature import InputKind, OutputKind
 from ..._util.exact_types import elements, entries, has_type
 from ...errors import ArgumentError, OneGraphError, UnsupportedError, class_of
 from ...graph import Graph
+from ...ir.op import Array
 from .capture import decompositions
 from .folding import folded, without_empty
 from .lowering import array_of, lower_graph
 from .node import NotLowered
 from .resizing import whole_ops
+from .results import shares_memory
 from .support import verdicts
 
 aten = torch.ops.aten
@@ -69,9 +71,16 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
     ]
     calls = [node for node in gm.graph.nodes if node.op == "call_function" and node not in known]
     metas = {node: node.meta.get("val") for node in gm.graph.nodes}
-    arrays = {node: array_of(one) if hasattr(one, "stride") else one for node, one in known.items()}
+    read = {*outputs, *[source for node in calls for source in node.all_input_nodes]}
+    arrays = {node: _own(node, one) if hasattr(one, "stride") else one for node, one in known.items() if node in read}
     names = (lambda _: "output") if len(outputs) == 1 else (lambda place: f"output_{place}")
     try:
         return lower_graph(calls, inputs, outputs, arrays, metas, names=names, dense=True).graph
     except (NotLowered, OneGraphError) as error:
         raise UnsupportedError(f"export: {error}") from None
+
+
+def _own(node: Any, tensor: Any) -> Array:
+    """An array that stays as it is when the module changes."""
+    array = array_of(tensor)
+    return array.copy(order="K") if node.op != "call_function" or shares_memory(node) else array

@@ -13,6 +13,7 @@ from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .lowering import is_call
+from .results import shares_memory
 
 LARGEST = 2**26  # bytes of a tensor that is made of numbers alone
 # Ops that read the shape and the data type of their first input alone.
@@ -21,27 +22,44 @@ FILLS = frozenset(
 )
 
 
-def folded(gm: GraphModule, frozen: Mapping[FxNode, Any]) -> dict[FxNode, Any]:
+def folded(gm: GraphModule, prepared: Mapping[FxNode, Any]) -> dict[FxNode, Any]:
     """The results that are the same in every call, by node.
 
     Args:
         gm: a graph without mutations.
-        frozen: the tensors of inputs that do not change.
+        prepared: the tensors of inputs that do not change.
     """
-    found: dict[FxNode, Any] = dict(frozen)
+    found: dict[FxNode, Any] = dict(prepared)
+    written = _written(gm)
     with torch.no_grad(), _disable_current_modes():
         for node in gm.graph.nodes:
             if node.op == "get_attr":
                 found[node] = _attribute(gm, str(node.target))
             elif node.target is operator.getitem and node.args[0] in found:
                 found[node] = found[node.args[0]][node.args[1]]
-            elif is_call(node) and _is_foldable(node, found):
+            elif is_call(node) and node not in written and _is_foldable(node, found):
                 given = node.args
                 if str(node.target) in FILLS:
                     given = _stand_in(node), *given[1:]
-                    node.args = ()  # reads no part that computes the input
                 args, kwargs = (map_arg(one, found.__getitem__) for one in (given, node.kwargs))
                 found[node] = node.target(*args, **kwargs)
+    return found
+
+
+def without_sources(known: Mapping[FxNode, Any]) -> None:
+    """Let known calls that read only the shape of a tensor wait for no part that computes it."""
+    for node in known:
+        if str(node.target) in FILLS:
+            node.args = ()
+
+
+def _written(gm: GraphModule) -> set[FxNode]:
+    """The calls whose results a later call overwrites."""
+    found: set[FxNode] = set()
+    for node in reversed(gm.graph.nodes):
+        target: Any = node.target
+        if (is_call(node) and target._schema.is_mutable) or (node in found and shares_memory(node)):
+            found.update(node.all_input_nodes)
     return found
 
 

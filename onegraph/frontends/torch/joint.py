@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+
+from .results import shares_memory
 
 aten = torch.ops.aten
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # data types of the op
@@ -45,10 +48,20 @@ def without_indices(joint: GraphModule) -> None:
 
 
 def without_aliases(joint: GraphModule) -> None:
-    """Let calls read the tensor that a detach names again, which would be saved twice for the backward graph."""
+    """Let calls read the tensor that a detach names again, which would be saved twice for the backward graph.
+
+    Results keep it, and views that are results, because PyTorch would take these for views that require a gradient.
+    """
+    returned: set[FxNode] = set()
+    for node in reversed(joint.graph.nodes):
+        if any(user.op == "output" or (user in returned and shares_memory(user)) for user in node.users):
+            returned.add(node)
     for node in joint.graph.nodes:
         if node.target in (aten.detach.default, aten.alias.default):
-            node.replace_all_uses_with(node.args[0], lambda user: user.op != "output")
+            node.replace_all_uses_with(
+                node.args[0],
+                lambda user: user.op != "output" and not (user in returned and shares_memory(user)),
+            )
 
 
 def without_statistics(joint: GraphModule) -> None:

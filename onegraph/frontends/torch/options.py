@@ -17,16 +17,20 @@ class Options(NamedTuple):
 
     Attributes:
         fallback: ``eager`` leaves unsupported ops to PyTorch; ``error`` raises.
-        freeze: whether parameters are constants of inference graphs.
+        prepare: whether graphs that need no gradient keep what they computed from weights, until the weights change;
+            otherwise each call reads the weights.
+        frozen: whether the weights of such graphs are taken as they are at the first call. Tensors that are replaced
+            and writes that PyTorch counts are noticed; other writes are not.
         threads: number of threads; by default that of PyTorch.
         fpmath_mode: the lowest precision that f32 arithmetic may use.
         smallest: number of cheap ops that are worth a graph of their own.
-        cache_capacity: number of compiled graphs for combinations of sizes.
+        cache_capacity: number of compiled graphs that are kept for combinations of sizes.
         reproducible: whether the compiled graphs compute the same bits for any number of threads and any batch size.
     """
 
     fallback: str = "eager"
-    freeze: bool = True
+    prepare: bool = True
+    frozen: bool = False
     threads: int | None = None
     fpmath_mode: str = "strict"
     smallest: int = 3
@@ -51,7 +55,8 @@ def options_of(given: object) -> Options:
     found = Options()._replace(**named)  # type: ignore[arg-type]
     if string("fallback", found.fallback) not in FALLBACKS:
         raise ArgumentError(f"fallback: {shown(found.fallback)}; expected 'eager' or 'error'")
-    flag("freeze", found.freeze)
+    flag("prepare", found.prepare)
+    flag("frozen", found.frozen)
     if found.threads is not None:
         integer("threads", found.threads, 1, 2**31 - 1)
     string("fpmath_mode", found.fpmath_mode)

@@ -21,7 +21,8 @@ from .multiply_adds import products_of
 from .node import is_higher_order, is_op
 from .options import Options
 from .saved import with_channels_last
-from .statistics import Left, Region, Work, add, joined
+from .sizes import Work
+from .statistics import Left, Region, add, joined
 from .support import Verdict, verdicts
 
 PREFIX = "onegraph_"
@@ -55,6 +56,7 @@ def divided(
     options: Options,
     kind: str,
     saved: frozenset[FxNode] = frozenset(),
+    made_anew: frozenset[FxNode] = frozenset(),
 ) -> tuple[GraphModule, Region]:
     """The graph with parts that run here in the place of the calls of each part.
 
@@ -64,12 +66,15 @@ def divided(
         options: the options of the backend.
         kind: what the graph is, for the statistics.
         saved: the results that only the backward graph reads.
+        made_anew: the calls that PyTorch runs so that each call returns new memory.
 
     Raises:
         UnsupportedError: PyTorch would have to run a call, and the options forbid it.
     """
     without_dead(gm.graph)
     found = verdicts(gm.graph, known)
+    for node in made_anew:
+        found.pop(node, None)
     strict = options.fallback == "error"
     taken = {node: bool(node.users) and (not one.reason or (strict and one.host)) for node, one in found.items()}
     refused = {

@@ -14,6 +14,7 @@ import torch
 from ..._util.records import record
 from ...opset.shapes import counted
 from ...runtime.kept_constants import prepared_bytes
+from .sizes import Work
 
 log = logging.getLogger("onegraph.torch")
 
@@ -51,19 +52,6 @@ def joined(calls: Iterable[Left]) -> list[Left]:
         total = before.count + one.count, before.products + one.products
         found[one.op, one.reason] = Left(one.op, one.reason, *total)
     return sorted(found.values(), key=lambda one: -one.count)
-
-
-@dataclass
-class Work:
-    """What was compiled for a graph.
-
-    Attributes:
-        compilations: number of compiled graphs: one for each part and combination of sizes.
-        dropped: number of compiled graphs that were dropped, because there were more than the cache holds.
-    """
-
-    compilations: int = 0
-    dropped: int = 0
 
 
 @dataclass
@@ -140,6 +128,14 @@ class Statistics:
         """The bytes of weights that the library keeps in layouts of its own, for all programs of this process."""
         return prepared_bytes()
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How often graphs of marked sizes were compiled, by the shapes of their inputs: the most frequent first."""
+        counts = Counter[str]()
+        for region in self.regions:
+            counts.update(region.work.counts)
+        return dict(counts.most_common())
+
     def to_dict(self) -> dict[str, Any]:
         """The numbers as a dictionary for JSON."""
         return {
@@ -151,6 +147,7 @@ class Statistics:
             "share": self.share,
             "compilations": self.compilations,
             "dropped": self.dropped,
+            "sizes": self.sizes,
             "prepared_bytes": self.prepared_bytes,
         }
 
@@ -161,6 +158,9 @@ class Statistics:
             f"ops in oneDNN: {self.taken}, in {counted(self.partitions, 'partition')}; ops in PyTorch: {count}",
             f"{self.share:.1%} of multiply-adds in oneDNN" if products else "no multiply-adds",
         ]
+        if made := self.sizes:
+            times = counted(sum(made.values()), "time")
+            lines.append(f"{counted(len(made), 'combination')} of sizes, compiled {times}")
         if self.dropped:
             lines.append(f"{self.compilations} compilations, of which {self.dropped} were dropped for newer sizes")
         lines += [str(one) for one in self.left]
