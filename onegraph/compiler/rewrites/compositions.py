@@ -19,7 +19,7 @@ from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
 from ...opset.signature import AttrValue
 from .broadcasts import binary, divide, matmul_bias, two_sided
-from .convolutions import biased_conv_transpose, far_padded
+from .convolutions import biased_conv_transpose, far_padded, gradient_of_strided_pixels
 from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, Source, filled, result_types, scalar
 from .norms import batch_norm_inference, group_norm, layer_norm, layer_norm_backward, rms_norm
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
@@ -328,6 +328,7 @@ PREFERRED: dict[str, Composition] = {
 }
 # Rewrites to try if the library would compute the op itself wrong.
 COMPOSITIONS: dict[str, Composition] = {
+    "ConvolutionBackwardWeights": gradient_of_strided_pixels,
     "LayerNorm": layer_norm,
     "LayerNormBackward": layer_norm_backward,
     "GroupNorm": group_norm,

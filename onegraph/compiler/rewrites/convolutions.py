@@ -1,4 +1,4 @@
-"""Rewrites convolutions that are slow in the library."""
+"""Rewrites convolutions that are slow or wrong in the library."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 
 from ...capi.settings import has_avx512
 from ...faults.depthwise import FAR_PADS, MOST_PADS, MOST_PADS_AVX2, Padding
+from ...faults.ops.convolution_gradients import GRADIENT_OF_STRIDED_PIXELS
 from ...faults.performance import SLOW_TRANSPOSED_BIAS
 from ...native.library import VERSION
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
+from ...opset.signature import AttrValue
 from .form import Form, Parts, result_types
 from .single import SINGLE
 
@@ -48,3 +50,21 @@ def biased_conv_transpose(call: Call) -> Form | None:
     found = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)
     found = parts.add("BiasAdd", found, 2, data_format=call.string("data_format"))
     return parts.form(found, note=SLOW_TRANSPOSED_BIAS.reason)
+
+
+def gradient_of_strided_pixels(call: Call) -> Form | None:
+    """A gradient by weights of one element and strides: the elements that the windows meet, and no strides.
+
+    An AvgPool of windows of one element takes these elements as they are.
+    """
+    rewrite = SINGLE["ConvolutionBackwardWeights"](call)
+    if rewrite is None or not GRADIENT_OF_STRIDED_PIXELS.when(call):
+        return None
+    parts, strides = Parts(call), call.s64s("strides")
+    still: dict[str, AttrValue] = dict.fromkeys(("pads_begin", "pads_end"), (0,) * len(strides))
+    ones: dict[str, AttrValue] = dict.fromkeys(("kernel",), (1,) * len(strides))
+    pool = {"strides": strides, "exclude_pad": True, "data_format": call.string("data_format"), **still, **ones}
+    met = parts.add("AvgPool", 0, **pool)
+    attrs = {**rewrite.attrs, **still, "strides": (1,) * len(strides)}
+    found = parts.add("ConvolutionBackwardWeights", met, 1, outputs=result_types(call), **attrs)
+    return parts.form(found, note=f"{GRADIENT_OF_STRIDED_PIXELS.instead}: {GRADIENT_OF_STRIDED_PIXELS.reason}")

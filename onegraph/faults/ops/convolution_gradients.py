@@ -193,3 +193,84 @@ def source_of_three_planes(g: DataGraph) -> LogicalTensor:
 @GRADIENT_OF_A_SMALL_SOURCE.example(on={"no AVX-512": "right"})
 def source_of_six_planes_with_strides(g: DataGraph) -> LogicalTensor:
     return _no_window_inside(g, "f32", 2, (6, 6, 4), 3)
+
+
+# Windows of one element with strides ----------------------------------------------------------------------------------
+
+BLOCK, NARROW_BLOCK = 16, 8  # channels that the kernels for AVX-512 and for AVX2 take at once
+FEWEST, MOST, LARGEST = 7, 16, 256  # elements of a run: the bounds of the first choice, and of any
+
+
+def _divider(value: int, least: int, most: int, prefers_most: bool) -> int:
+    """The number of elements in a run with which the last run lacks the smallest share."""
+    choices = range(min(most, value), max(1, min(least, most, value)) - 1, -1)
+    shares = {size: -value % size / (value + -value % size) for size in choices}
+    best = min(shares.values())
+    fitting = [size for size in choices if shares[size] == best]
+    return fitting[0] if prefers_most else fitting[-1]
+
+
+def runs_of(rows: int, columns: int) -> int:
+    """How many runs of elements the kernel for AVX-512 makes of an image, each for a thread or a part of the cache."""
+    size = _divider(rows * columns, FEWEST, MOST, True)
+    if rows * columns % size:
+        size = _divider(columns, 4, columns, False)
+    return -(-rows * columns // (size if size <= LARGEST else 1))
+
+
+def strided_pixels(call: Call) -> bool:
+    """Whether a gradient has windows of one element, strides that divide the source, and few channels of the source.
+
+    With fewer than 16 channels the kernel for AVX-512 needs several runs of elements to go wrong, and with fewer than 8
+    that for AVX2 needs several rows.
+    """
+    found = convolution_geometry(call)
+    if found is None or found.groups > 1 or len(found.strides) > 2 or found.kernel is None or set(found.kernel) != {1}:
+        return False
+    wide, narrow, channels = found.wide, found.narrow, found.wide_channels
+    if wide is None or narrow is None or channels is None or set(found.strides) == {1} or channels >= BLOCK:
+        return False
+    if any(found.pads_begin or ()) or (call.inputs[0] is not None and call.inputs[0].dtype is DataType.f16):
+        return False  # f16 has no such kernel
+    sizes = [size for size in narrow if size is not None]
+    divided = [size * stride for size, stride in zip(sizes, found.strides, strict=False)]
+    if len(sizes) < len(wide) or divided != list(wide) or 0 in sizes:
+        return False
+    rows, columns = (1, *sizes)[-2:]
+    return runs_of(rows, columns) > 1 or (channels < NARROW_BLOCK and rows > 1)
+
+
+GRADIENT_OF_STRIDED_PIXELS = FAULTS.add(
+    "gradient_of_strided_pixels",
+    "ConvolutionBackwardWeights",
+    "strides",
+    UNSAFE,
+    strided_pixels,
+    {(3, 2): "overrun | wrong | right | SIGSEGV | SIGABRT"},
+    "with windows of one element, strides, and fewer channels than the kernel takes at once, the kernel counts the "
+    "elements that it has copied in whole blocks of channels, and writes beyond its scratch memory: into that of "
+    "another thread, or of anything else",
+    "an AvgPool of windows of one element, which takes the elements, and the gradient without strides",
+)
+
+
+def _gradient_of_pixels(g: DataGraph, sizes: tuple[int, int], channels: tuple[int, int]) -> LogicalTensor:
+    """Of windows of one element and strides of 2, with so many rows and columns, and channels on both sides."""
+    (rows, columns), (few, many) = sizes, channels
+    attrs = {**IMAGE, "strides": [2, 2], "weights_shape": [1, 1, few, many]}
+    return _gradient(g, "f32", (2, 2 * rows, 2 * columns, few), (2, rows, columns, many), attrs)
+
+
+@GRADIENT_OF_STRIDED_PIXELS.example()
+def strided_pixels_of_two_channels(g: DataGraph) -> LogicalTensor:
+    return _gradient_of_pixels(g, (32, 32), (2, 1))
+
+
+@GRADIENT_OF_STRIDED_PIXELS.example()
+def strided_pixels_of_fifteen_channels(g: DataGraph) -> LogicalTensor:
+    return _gradient_of_pixels(g, (64, 64), (15, 16))
+
+
+@GRADIENT_OF_STRIDED_PIXELS.example({(3, 2): "right"}, on={"no AVX-512": "wrong | right | overrun | SIGSEGV"})
+def few_rows_of_strided_pixels(g: DataGraph) -> LogicalTensor:
+    return _gradient_of_pixels(g, (5, 3), (4, 8))
