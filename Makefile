@@ -7,7 +7,7 @@ CLUSTER := .venv-cluster
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/* onegraph/native/csrc/kernels/*/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress asan tsan \
+.PHONY: demo test guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress asan tsan \
 	lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
@@ -89,6 +89,11 @@ tsan: $(VENV)/.dev
 MINUTES ?= 10
 fuzz: $(VENV)/.fuzz
 	MALLOC_PERTURB_=165 $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+# Runs every op on memory between pages that nobody may touch, on every library that benchmarks/newer_libraries.py has.
+CASES ?= 5000
+guard: $(VENV)/.dev
+	$(BIN)/python -m tests.guard --cases $(CASES)
 
 lint: $(VENV)/.dev $(STUB)
 	$(BIN)/ruff check .

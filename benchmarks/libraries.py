@@ -20,7 +20,7 @@ TOLERANCE = {"f32": 1e-3, "bf16": 0.1, "int8": 0.1}
 
 
 def rows(quick: bool = False) -> Iterator[Row]:
-    newer = [] if quick else [library() for library in newer_libraries.LIBRARIES.values()]
+    newer = [] if quick else [newer_libraries.LIBRARIES[version]() for version in newer_libraries.MEASURED]
     effort = QUICK if quick else Effort(rounds=7, turn=0.25)
     for model in models(quick)[: 1 if quick else None]:
         for batch in (2,) if quick else BATCHES:

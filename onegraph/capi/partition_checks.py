@@ -17,7 +17,7 @@ from ..opset.shapes import beyond_single_axes, compatible, dense_strides, overla
 from ..opset.signature import Shape
 from .logical_tensor import LogicalTensor, has_dense_layout
 from .op import Op, check_types
-from .settings import has_avx2, has_avx512, has_vnni, least_alignment
+from .settings import has_amx, has_avx2, has_avx512, has_vnni, least_alignment
 from .tensor import Tensor
 
 Given = TypeVar("Given")
@@ -53,7 +53,7 @@ def check_tensors(
     for tensor in (*inputs, *outputs):
         _refuse_strides(tensor, uses)
     strided = frozenset([tensor.id for tensor in (*inputs, *outputs) if not has_dense_layout(tensor)])
-    fused = Fused(uses, has_vnni(), has_avx2(), has_avx512(), strided)
+    fused = Fused(uses, has_vnni(), has_avx2(), has_avx512(), strided, amx=has_amx())
     reason = wrong_fusion(fused, VERSION) or wrong_strides(fused, VERSION) if len(uses) > 1 else ""
     if reason:
         raise UnsupportedError(

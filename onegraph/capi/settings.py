@@ -75,6 +75,11 @@ def has_avx512() -> bool:
     return get_cpu_isa().startswith(("avx512", "avx10"))
 
 
+def has_amx() -> bool:
+    """Whether the library may use AMX, whose kernels copy the source of a convolution."""
+    return "amx" in get_cpu_isa()
+
+
 def has_avx2() -> bool:
     """Whether the library may use AVX2; kernels for older CPUs read some memory as if it were aligned."""
     return get_cpu_isa() not in ("sse41", "avx")

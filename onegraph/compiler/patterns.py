@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ..capi import Partition
 from ..capi.caches import programs_keep_constants
-from ..capi.settings import has_avx2, has_avx512, has_vnni
+from ..capi.settings import has_amx, has_avx2, has_avx512, has_vnni
 from ..errors import UnsupportedError
 from ..faults.fusions import wrong_fusion
 from ..faults.performance import REFERENCE, SLOW_WEIGHTS, reference_kernel
@@ -106,7 +106,7 @@ class Patterns:
             constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
             uses = [self._schedule.use(step) for step in steps]
             cpu = has_vnni(), has_avx2(), has_avx512()
-            fused = Fused(uses, *cpu, constants=constants, openmp=RUNTIME == "OpenMP")
+            fused = Fused(uses, *cpu, constants=constants, openmp=RUNTIME == "OpenMP", amx=has_amx())
             if reason := wrong_fusion(fused, VERSION):
                 reason = f"{reason}, so that the ops run one by one"
             elif slow := slow_fusion(fused, VERSION):

@@ -23,7 +23,18 @@ from . import (
     without_avx512,
 )
 from .fault import Fault
-from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views, zero_points
+from .fusions import (
+    attention,
+    image_operands,
+    int8,
+    int8_convolutions,
+    operands,
+    residuals,
+    scales,
+    strided,
+    views,
+    zero_points,
+)
 from .fusions import convolution as fused_convolution
 from .fusions import matmul as fused_matmul
 from .ops import (
@@ -62,6 +73,7 @@ MODULES: dict[str, ModuleType] = {
     "Fused: convolutions": fused_convolution,
     "Fused: matrix products": fused_matmul,
     "Fused: int8": int8,
+    "Fused: int8, convolutions": int8_convolutions,
     "Fused: int8, gaps and zero points": zero_points,
     "Fused: int8, scales along an axis": scales,
     "Fused: int8, residuals": residuals,

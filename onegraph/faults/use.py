@@ -117,6 +117,7 @@ class Fused:
         strided: the values that are not dense row-major, by number.
         constants: the values that are known before the graph runs, by number.
         openmp: whether the library runs its threads with OpenMP.
+        amx: whether it may use AMX.
     """
 
     uses: Sequence[Use]
@@ -126,6 +127,7 @@ class Fused:
     strided: frozenset[int] = frozenset()
     constants: frozenset[int] = frozenset()
     openmp: bool = False
+    amx: bool = False
 
     @cached_property
     def kinds(self) -> frozenset[str]:

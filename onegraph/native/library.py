@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
@@ -16,7 +17,7 @@ from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import Made
 from ..errors import STATUS_ERRORS, LibraryError, StateError, StatusError, UnsupportedError
 from ..opset.dtypes import DataType
-from .load import INSTALL, load
+from .load import INSTALL, TRIED, load
 
 Function = Callable[..., int]
 OLDEST = (3, 2)
@@ -41,6 +42,12 @@ RUNTIMES = {0: "none", 1: "sequential", 2: "OpenMP", 4: "TBB", 8: "thread pool",
 RUNTIME = RUNTIMES.get(_version.cpu_runtime, str(_version.cpu_runtime))
 if VERSION < OLDEST:
     raise LibraryError(f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}; onegraph needs 3.2 or later; {INSTALL}")
+if VERSION[:2] not in TRIED:
+    warnings.warn(
+        f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}, a version that onegraph was never tried with; fused ops of int8 "
+        f"run one by one; tried are {', '.join(f'{major}.{minor}' for major, minor in sorted(TRIED))}",
+        stacklevel=2,
+    )
 
 
 def enum_value(prefix: str, name: str) -> int:

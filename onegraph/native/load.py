@@ -20,6 +20,9 @@ from ..errors import LibraryError
 EXTENSION = "onegraph._ffi"
 WHEEL = "onednn-cpu-gomp"
 SONAME = "libdnnl.so.3"
+# The versions that were tried with every known fault, and under guard pages; on any other, fused ops of int8 are run
+# one by one.
+TRIED = frozenset([(3, 2), (3, 3), (3, 4), (3, 5), (3, 6), (3, 7), (3, 8), (3, 9), (3, 11), (3, 13)])
 VARIABLE = "ONEGRAPH_LIBRARY"
 INSTALL = f"run: pip install {WHEEL}==2023.2.0, or set {VARIABLE} to the path of a {SONAME} of oneDNN 3.2 or later"
 REINSTALL = "reinstall onegraph, or run python build_ffi.py in a checkout"

@@ -25,15 +25,13 @@ from .shorten import fails_in_child, fails_in_process, shorten
 CASE_SECONDS = 120  # a case takes milliseconds; on a busy machine much longer
 
 
-def graphs(kind, first, seconds):
-    """(seed, variant or None, text) of findings in random graphs of a kind from the seed ``first`` on."""
-    end, seed = time.monotonic() + seconds, first
-    while time.monotonic() < end:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.child", kind, str(seed), "100000"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+def graphs(kind, first, seconds, count=10**9):
+    """(seed, variant or None, text) of findings in ``count`` random graphs of a kind from the seed ``first`` on."""
+    end, seed, last = time.monotonic() + seconds, first, first + count
+    while time.monotonic() < end and seed < last:
+        errors = tempfile.TemporaryFile()  # noqa: SIM115
+        command = [sys.executable, "-m", "tests.fuzz.child", kind, str(seed), str(min(100000, last - seed))]
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
         try:
             for line in _lines(worker, end):
                 if line.startswith("@"):
@@ -45,8 +43,11 @@ def graphs(kind, first, seconds):
         finally:
             worker.kill()
             code = worker.wait()
+            errors.seek(0)
+            said = next((line for line in errors.read().decode().splitlines() if line.startswith("guard:")), "")
+            errors.close()
         if time.monotonic() < end and code not in (0, -9):
-            yield seed, None, f"ended by {code}"
+            yield seed, None, f"ended by {code} {said}".rstrip()
         seed += 1
     print(f"{kind}: seeds {first} to {seed - 1}", flush=True)
 

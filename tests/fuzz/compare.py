@@ -45,8 +45,8 @@ def noisy_run(graph, inputs, rng):
     return {name: t.value if t.value is not None else values[t.id] for name, t in graph.outputs.items()}
 
 
-def differences(graph, inputs, expected, got):
-    """A text for each output, by name, that differs by more than rounding."""
+def differences(graph, inputs, expected, got, least=0.0):
+    """A text for each output, by name, that differs by more than rounding, and by this share of its largest number."""
     rng = np.random.default_rng(0)
     found = {}
     noisy = None
@@ -62,13 +62,13 @@ def differences(graph, inputs, expected, got):
             signs = [np.ones, lambda shape: -np.ones(shape)]
             signs += [lambda shape: rng.choice([-1.0, 1.0], shape)] * RUNS
             noisy = [noisy_run(graph, inputs, sign) for sign in signs]
-        text = _difference(actual, wanted, [run[name] for run in noisy], dtype.value)
+        text = _difference(actual, wanted, [run[name] for run in noisy], dtype.value, least)
         if text:
             found[name] = text
     return found
 
 
-def _difference(actual, wanted, noisy, dtype):
+def _difference(actual, wanted, noisy, dtype, least=0.0):
     with np.errstate(all="ignore"):
         ours, theirs = actual.astype(np.float64), wanted.astype(np.float64)
         others = np.stack([run.astype(np.float64) for run in noisy])
@@ -78,7 +78,7 @@ def _difference(actual, wanted, noisy, dtype):
         scale = np.abs(theirs[finite]).max(initial=0.0)
         spread = np.abs(others - theirs).max(0)
         rounding = ROUNDING.get(dtype, 0)
-        allowed = 10 * spread + 4 * rounding * np.abs(theirs) + rounding * 2 * scale
+        allowed = 10 * spread + 4 * rounding * np.abs(theirs) + (rounding * 2 + least) * scale
         same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
         wrong = ~(same | (finite & (np.abs(ours - theirs) <= allowed)) | doubtful)
     if not wrong.any():

@@ -9,12 +9,15 @@ import numpy as np
 
 import onegraph as og
 from onegraph import reference
+from onegraph.native import library
 from onegraph.opset.dtypes import OF_NUMPY
 
+from ..guard.memory import placed
 from .compare import differences
 from .generate import random_recipe
 from .host_ops import random_host_recipe
 from .recipe import build, make_array
+from .training import random_training_recipe
 
 WAYS = ("call", "named", "bind", "out", "json", "pickle", "unknown", "strided", "twice", "threads")
 
@@ -30,19 +33,28 @@ def variants(rng):
         }
 
 
-RECIPES = {"graphs": random_recipe, "host": random_host_recipe}
+SUMS = 2.0**-10  # the share by which a sum of thousands may be off in f32
+RECIPES = {"graphs": random_recipe, "host": random_host_recipe, "training": random_training_recipe}
 
 
 def random_case(seed, most=40, kind="graphs"):
     """The recipe of a seed, and the ways in which it is run."""
     rng = random.Random(seed)
     steps = RECIPES[kind](rng, rng.choice([1, 2, 3, 5, 8, 12, 20, most]))
+    if kind == "training":
+        threads = rng.choice([None, 1, 2, 2, 3]) if library.RUNTIME == "OpenMP" else None
+        return steps, [{"policy": "debug", "threads": threads, "way": "out", "least": SUMS}]
     return steps, list(variants(rng))
 
 
 def check(steps, ways):
     """Findings: (variant, text) of what went wrong."""
-    graph, arrays = build(steps)
+    yield from compare_graph(*build(steps), ways)
+
+
+def compare_graph(graph, made, ways):
+    """Findings in a graph with these arrays: (variant, text) of what went wrong."""
+    arrays = {name: placed(array) for name, array in made.items()}
     with np.errstate(all="ignore"):
         expected = reference.run(graph, arrays)
     for variant in ways:
@@ -56,7 +68,7 @@ def check(steps, ways):
             if array.tobytes() != arrays[name].tobytes():
                 yield variant, f"input {name} was written"
         for number, got in enumerate(results):
-            for name, text in differences(graph, arrays, expected, got).items():
+            for name, text in differences(graph, arrays, expected, got, variant.get("least", 0.0)).items():
                 yield variant, f"result {number}, {name}: {text}"
 
 
@@ -98,7 +110,7 @@ def run(graph, arrays, variant, expected):
             array.fill(0)
         return [first, named(run.run())]
     if way == "out":
-        out = [np.full(array.shape, 3).astype(array.dtype) for array in expected.values()]
+        out = [placed(np.full(array.shape, 3).astype(array.dtype)) for array in expected.values()]
         results = model(*values, out=out)
         assert all(a is b for a, b in zip(out, named(results).values(), strict=True)), "out= is not what comes back"
         return [named(results)]

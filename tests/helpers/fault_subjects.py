@@ -68,7 +68,7 @@ def subjects(fault, graph):
     if fault in (*OPS, *PRECISION, *CAPABILITIES, *SUPPORT, *BIASES, *DEPTHWISE, *SLOPES, *NUMPY, *REFERENCE):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
     if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
-        return [fused(graph), fused(graph, vnni=False, avx2=False, avx512=False)]
+        return [fused(graph), fused(graph, vnni=False, avx2=False, avx512=False), fused(graph, amx=True)]
     if fault in (*LAYOUTS, *PARTITIONS, *slow_strides.FAULTS):
         return [found for found in laid(graph) if found.kind in fault.ops]
     if fault is FAR_PADS:

@@ -5,13 +5,15 @@ The executor runs such ops one by one, and the one-to-one objects refuse them.
 
 from __future__ import annotations
 
+from ...native.load import TRIED
 from ..fault import Faults, Release
-from ..use import Fused
+from ..use import DEQUANTIZATIONS, Fused
 from . import (
     attention,
     convolution,
     image_operands,
     int8,
+    int8_convolutions,
     matmul,
     operands,
     residuals,
@@ -27,6 +29,7 @@ FUSIONS = Faults[Fused](
     attention.FAULTS,
     views.FAULTS,
     int8.FAULTS,
+    int8_convolutions.FAULTS,
     zero_points.FAULTS,
     scales.FAULTS,
     residuals.FAULTS,
@@ -38,6 +41,8 @@ FUSIONS = Faults[Fused](
 
 def wrong_fusion(fused: Fused, version: Release) -> str:
     """Why a library of ``version`` must not run these ops as one kernel, whatever their strides; empty where it may."""
+    if version[:2] not in TRIED and fused.some(DEQUANTIZATIONS):
+        return f"oneDNN {version[0]}.{version[1]} was never tried, and int8 is where versions differ most"
     return FUSIONS.reason(fused.kinds, fused, version)
 
 

@@ -12,7 +12,7 @@ from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ...opset.window import SHAPE_SOURCE, extent, split_padding
 from ..fault import LIBRARY, UNSAFE, Faults
-from .windows import IMAGE, NCX, POOL, ROW, VOLUME
+from .windows import IMAGE, NCX, POOL, ROW, VOLUME, copies_wrong
 from .windows import POOLS as POOLS
 
 FAULTS = Faults[Call]()
@@ -224,9 +224,11 @@ def bias_of_windows_behind_the_source(g: DataGraph) -> LogicalTensor:
 def one_channel_strided(call: Call) -> bool:
     """Whether a convolution of one channel has strides on the last axis, and one column out or a source one deep.
 
-    In bf16, with a source one deep, it needs no strides.
+    In bf16, with a source one deep, it needs no strides; and there, convolutions of more channels are concerned, too.
     """
     found = convolution_geometry(call)
+    if found is not None and in_low_precision(call) and copies_wrong(found):
+        return True
     if found is None or found.wide_channels != found.groups or len(found.strides) < 2:
         return False
     if found.dilations[-1] > 1 or found.kernel is None or found.kernel[-1] == 1:
@@ -245,9 +247,9 @@ ONE_CHANNEL_STRIDED = FAULTS.add(
     one_channel_strided,
     {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
     "with one channel in a group and strides on the last axis the kernel copies too few or too many elements of the "
-    "source where the result has one column or the source is one deep, then in bf16 without strides, too: wrong "
-    "values, and writes beyond a block",
-    "numpy",
+    "source where the result has one column or the source is one deep, then in bf16 without strides, too; with AMX, in "
+    "bf16 also those of more channels: wrong values, and writes beyond a block",
+    "numpy; of more channels the same op in f32",
 )
 
 
@@ -255,6 +257,12 @@ ONE_CHANNEL_STRIDED = FAULTS.add(
 def one_channel_and_one_column(g: DataGraph) -> LogicalTensor:
     x, w = g.input("x", "f32", (2, 1, 4, 3)), g.input("w", "f32", (8, 1, 3, 3))
     return g.op("Convolution", [x, w], {**IMAGE, **NCX, "weights_format": "OIX", "strides": [1, 2]})
+
+
+@ONE_CHANNEL_STRIDED.example({(3, 2): "right"}, on={"AMX": "right | wrong | overrun | SIGSEGV | SIGABRT"})
+def one_column_of_eight_channels(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "bf16", (3, 7, 3, 8)), g.input("w", "bf16", (4, 3, 8, 16))
+    return g.op("Convolution", [x, w], {**IMAGE, "strides": [1, 2]})
 
 
 @ONE_CHANNEL_STRIDED.example(on={"no AVX-512": "throws could not create a primitive | right"})

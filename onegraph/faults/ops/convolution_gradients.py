@@ -1,4 +1,4 @@
-"""What oneDNN gets wrong of the gradients of convolutions by weights."""
+"""What oneDNN gets wrong of the gradients of convolutions by weights, and of planes in no window by data."""
 
 from __future__ import annotations
 
@@ -193,6 +193,45 @@ def source_of_three_planes(g: DataGraph) -> LogicalTensor:
 @GRADIENT_OF_A_SMALL_SOURCE.example(on={"no AVX-512": "right"})
 def source_of_six_planes_with_strides(g: DataGraph) -> LogicalTensor:
     return _no_window_inside(g, "f32", 2, (6, 6, 4), 3)
+
+
+# Planes in no window -------------------------------------------------------------------------------------------------
+
+MOST_COLUMNS = 16  # of a block of AMX; with more, the kernel has a second block
+
+
+def unread_planes(call: Call) -> bool:
+    """Whether a gradient by data in bf16 has strides over depth, planes at the end in no window, and wide rows."""
+    found = convolution_geometry(call)
+    first = call.inputs[0] if call.inputs else None
+    window = None if found is None or len(found.strides) != 3 else found.window(0)
+    if found is None or window is None or window.stride == 1 or first is None or first.dtype is not DataType.bf16:
+        return False
+    wide, narrow = found.wide or found.backward(), found.narrow
+    if narrow is None or wide[0] is None or narrow[0] is None or wide[-1] is None:
+        return False
+    return wide[-1] > MOST_COLUMNS and wide[0] > (narrow[0] - 1) * window.stride - window.begin + window.extent
+
+
+UNREAD_PLANES = FAULTS.add(
+    "unread_planes",
+    "ConvolutionBackwardData ConvTranspose",
+    "strides",
+    UNSAFE,
+    unread_planes,
+    {(3, 2): "wrong | right"},  # by what lies in memory
+    "with AMX, strides over depth and rows of more than 16 elements, planes at the end that are in no window are not "
+    "zero: the kernel for bf16 sums up scratch memory that was never written",
+    "the same op in f32",
+)
+
+
+@UNREAD_PLANES.example(on={"no AVX-512": "throws could not create a primitive"})
+def gradient_of_a_plane_in_no_window(g: DataGraph) -> LogicalTensor:
+    """Planes 0, and 1 and 2, are in windows; plane 3 is not."""
+    d, w = g.input("d", "bf16", (1, 2, 2, 20, 17)), g.input("w", "bf16", (2, 2, 2, 17, 17))
+    attrs = {**VOLUME, "strides": [2, 2, 1], "pads_begin": [1, 1, 1], "pads_end": [0, 1, 0]}
+    return g.op("ConvolutionBackwardData", [d, w], {**attrs, "dst_shape": [1, 4, 2, 20, 17]})
 
 
 # Windows of one element with strides ----------------------------------------------------------------------------------

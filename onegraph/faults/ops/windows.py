@@ -1,6 +1,8 @@
-"""Attributes of convolutions and pools that the examples start from."""
+"""Attributes of convolutions and pools that the examples start from, and windows that kernels copy wrong."""
 
 from __future__ import annotations
+
+from ...opset.convolution_geometry import ConvolutionGeometry
 
 FORWARD = "Convolution ConvTranspose"
 DATA_GRADIENTS = "ConvolutionBackwardData ConvTransposeBackwardData"
@@ -15,3 +17,17 @@ IMAGE: Attrs = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "di
 VOLUME: Attrs = {"strides": [1] * 3, "pads_begin": [0] * 3, "pads_end": [0] * 3, "dilations": [1] * 3}
 POOL: Attrs = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
 AVERAGE: Attrs = {**POOL, "exclude_pad": True}
+
+
+def copies_wrong(found: ConvolutionGeometry) -> bool:
+    """Whether a kernel that copies the source goes wrong: one column of windows with strides, or a padded single plane.
+
+    With strides on the last axis and one column in the result, it copies too few elements of the next rows, or too
+    many. Of a source one deep with padding before it, it copies elements that are not there.
+    """
+    kernel, pads = found.kernel, found.pads_begin
+    if len(found.strides) < 2 or kernel is None or pads is None or kernel[-1] == 1:
+        return False
+    if found.strides[-1] != 1 and found.forward()[-1] == 1:
+        return True
+    return len(kernel) == 3 and found.wide is not None and found.wide[0] == 1 and kernel[0] != 1 and pads[0] > 0

@@ -1,0 +1,106 @@
+"""The history of the oneDNN library: which fixes come after the last one that was read, and what the tries give.
+
+``python -m tests.library_history next REPOSITORY`` lists the commits of a clone of oneDNN that history.json lacks and
+whose subject says that they fix something in the graph API or in a CPU kernel. Read each one, and add it with a verdict.
+``python -m tests.library_history run`` runs the graphs of ``tries`` on every library, and prints a line for each try.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HISTORY = Path(__file__).with_name("history.json")
+FIXES = re.compile(
+    r"fix|wrong|incorrect|crash|segfault|overflow|correct|out.of.bound|leak|accuracy|nan|hang|race|revert|avoid|disable|bug",
+    re.IGNORECASE,
+)
+FOLDERS = ("src/graph", "src/cpu", "src/common")
+
+
+def later(repository):
+    """The hash and subject of each fix that history.json lacks, the newest first."""
+    known = json.loads(HISTORY.read_text())
+    command = ["git", "-C", repository, "log", "--format=%h %s", f"{known['read_from']}..HEAD", "--", *FOLDERS]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    read = {entry["commit"] for entry in known["commits"]}
+    return [line for line in lines if FIXES.search(line.partition(" ")[2]) and line.split()[0] not in read]
+
+
+def is_close(got, wanted):
+    """Whether a result is right but for rounding; wrong kernels are off by far more."""
+    import numpy as np
+
+    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        return False
+    ours, theirs = got.astype(float), wanted.astype(float)
+    slack = 1.0 if got.dtype.kind in "iu" else (2e-2 if got.dtype.itemsize == 2 else 1e-4) * abs(theirs).max(initial=1)
+    return bool(np.all(abs(ours - theirs) <= slack))
+
+
+def child(names):
+    """Print what the loaded library, and onegraph with it, make of each graph."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from helpers import sides
+
+    from onegraph import reference
+    from onegraph.native import library
+
+    from .tries import TRIES
+
+    sides.close = is_close
+
+    def through_onegraph(build):
+        graph, feeds = sides.built(build)
+        wanted = reference.run(graph, feeds)
+        for policy in ("fusion", "debug"):
+            got = graph.compile(policy=policy)(**feeds)
+            for name, result in zip(graph.outputs, got if isinstance(got, tuple) else (got,), strict=True):
+                assert is_close(result, wanted[name]), f"{policy}: wrong"
+
+    for name in names or TRIES:
+        outcomes, mistakes = Counter(), Counter()
+        for build in TRIES[name][1]:
+            found = sides.alone(sides.raw_side, lambda build=build: sides.raw_graph(build, "fusion"))
+            outcomes[" ".join(found.split()[:4])] += 1
+            mistake = sides.alone(sides.guarded_side, lambda build=build: through_onegraph(build))
+            mistakes[mistake] += bool(mistake)
+        version = ".".join(map(str, library.VERSION))
+        print(json.dumps([version, name, dict(outcomes), dict(+mistakes)]), flush=True)
+
+
+def run(versions):
+    """Run the tries on these libraries; returns how many runs through onegraph went wrong."""
+    from benchmarks.newer_libraries import LIBRARIES
+
+    wrong = 0
+    for version in versions or ["3.2.0", *LIBRARIES]:
+        environment = {**os.environ, **({} if version == "3.2.0" else LIBRARIES[version]())}
+        command = [sys.executable, "-m", "tests.library_history", "child"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        print(done.stdout, end="", flush=True)
+        wrong += sum(sum(json.loads(line)[3].values()) for line in done.stdout.splitlines()) + (done.returncode != 0)
+    return wrong
+
+
+def main():
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.library_history")
+    parser.add_argument("what", choices=["next", "run", "child"])
+    parser.add_argument("names", nargs="*", help="of next: the clone of oneDNN; of run: versions")
+    options = parser.parse_args()
+    if options.what == "next":
+        print("\n".join(later(options.names[0])))
+    elif options.what == "child":
+        child(options.names)
+    else:
+        sys.exit(1 if run(options.names) else 0)
+
+
+if __name__ == "__main__":
+    main()
