@@ -44,7 +44,7 @@ if VERSION < OLDEST:
     raise LibraryError(f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}; onegraph needs 3.2 or later; {INSTALL}")
 if VERSION[:2] not in TRIED:
     warnings.warn(
-        f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}, a version that onegraph was never tried with; fused ops of int8 "
+        f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}, a version that onegraph was never tried with; fused int8 ops "
         f"run one by one; tried are {', '.join(f'{major}.{minor}' for major, minor in sorted(TRIED))}",
         stacklevel=2,
     )

@@ -1,7 +1,7 @@
 """The history of the oneDNN library: which fixes come after the last one that was read, and what the tries give.
 
 ``python -m tests.library_history next REPOSITORY`` lists the commits of a clone of oneDNN that history.json lacks and
-whose subject says that they fix something in the graph API or in a CPU kernel. Read each one, and add it with a verdict.
+whose subject says that they fix something in the graph API or a CPU kernel. Read each, and add it with a verdict.
 ``python -m tests.library_history run`` runs the graphs of ``tries`` on every library, and prints a line for each try.
 """
 
