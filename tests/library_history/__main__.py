@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +54,7 @@ def child(names):
 
     from .tries import TRIES
 
-    sides.close = is_close
+    sides.close, sides.CPU_SECONDS = is_close, 60  # of a process with all graphs of a try
 
     def through_onegraph(build):
         graph, feeds = sides.built(build)
@@ -63,15 +64,27 @@ def child(names):
             for name, result in zip(graph.outputs, got if isinstance(got, tuple) else (got,), strict=True):
                 assert is_close(result, wanted[name]), f"{policy}: wrong"
 
+    def raw(build):
+        return sides.raw_graph(build, "fusion")
+
     for name in names or TRIES:
-        outcomes, mistakes = Counter(), Counter()
-        for build in TRIES[name][1]:
-            found = sides.alone(sides.raw_side, lambda build=build: sides.raw_graph(build, "fusion"))
-            outcomes[" ".join(found.split()[:4])] += 1
-            mistake = sides.alone(sides.guarded_side, lambda build=build: through_onegraph(build))
-            mistakes[mistake] += bool(mistake)
+        builds = TRIES[name][1]
+        outcomes = each(sides.alone, sides.raw_side, bound(raw, builds))
+        mistakes = each(sides.alone, sides.guarded_side, bound(through_onegraph, builds))
         version = ".".join(map(str, library.VERSION))
-        print(json.dumps([version, name, dict(outcomes), dict(+mistakes)]), flush=True)
+        counted = Counter(" ".join(found.split()[:4]) for found in outcomes)
+        print(json.dumps([version, name, dict(counted), dict(Counter(filter(None, mistakes)))]), flush=True)
+
+
+def each(alone, side, functions):
+    """What a side says of each function: all in one process, or each in its own where that one dies."""
+    together = alone(lambda sides: json.dumps([side(one)[:60] for one in sides]), functions)
+    return json.loads(together) if together.startswith("[") else [alone(side, one) for one in functions]
+
+
+def bound(function, builds):
+    """The function with each of the graphs."""
+    return [partial(function, build) for build in builds]
 
 
 def run(versions):
@@ -82,7 +95,7 @@ def run(versions):
     for version in versions or ["3.2.0", *LIBRARIES]:
         environment = {**os.environ, **({} if version == "3.2.0" else LIBRARIES[version]())}
         command = [sys.executable, "-m", "tests.library_history", "child"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
         print(done.stdout, end="", flush=True)
         wrong += sum(sum(json.loads(line)[3].values()) for line in done.stdout.splitlines()) + (done.returncode != 0)
     return wrong

@@ -102,6 +102,5 @@ PADDED_SIGNED_CODES = FAULTS.add(
 @PADDED_SIGNED_CODES.example({(3, 2): "right"})
 def padded_rows_of_one_signed_channel(g: DataGraph) -> LogicalTensor:
     """Right with AMX; with ``ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI``, three columns are wrong from 3.4 on."""
-    x = g.op("Dequantize", [g.input("x", "s8", (1, 32, 64, 1))], {"scales": [1.0]})
-    w = g.op("Dequantize", [g.input("w", "s8", (2, 4, 1, 1))], {"scales": [1.0]})
+    x, w = dequantized(g, "x", "s8", (1, 32, 64, 1)), dequantized(g, "w", "s8", (2, 4, 1, 1))
     return g.op("Convolution", [x, w], {**IMAGE, "strides": [2, 1], "pads_begin": [0, 1], "pads_end": [0, 2]})
