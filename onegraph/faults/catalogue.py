@@ -40,6 +40,7 @@ from .fusions import matmul as fused_matmul
 from .ops import (
     convolution,
     convolution_gradients,
+    copied_sources,
     elementwise,
     interpolation,
     matmul,
@@ -53,6 +54,7 @@ from .ops import (
 
 MODULES: dict[str, ModuleType] = {
     "Convolutions": convolution,
+    "Convolutions that copy the source": copied_sources,
     "Gradients of convolutions": convolution_gradients,
     "Pools": pooling,
     "Reductions": reduction,

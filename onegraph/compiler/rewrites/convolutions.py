@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from ...faults.performance import SLOW_TRANSPOSED_BIAS
 from ...native.library import VERSION
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
-from ...opset.signature import AttrValue
 from .form import Form, Parts, result_types
 from .single import SINGLE
 
@@ -61,10 +61,9 @@ def gradient_of_strided_pixels(call: Call) -> Form | None:
     if rewrite is None or not GRADIENT_OF_STRIDED_PIXELS.when(call):
         return None
     parts, strides = Parts(call), call.s64s("strides")
-    still: dict[str, AttrValue] = dict.fromkeys(("pads_begin", "pads_end"), (0,) * len(strides))
-    ones: dict[str, AttrValue] = dict.fromkeys(("kernel",), (1,) * len(strides))
-    pool = {"strides": strides, "exclude_pad": True, "data_format": call.string("data_format"), **still, **ones}
-    met = parts.add("AvgPool", 0, **pool)
-    attrs = {**rewrite.attrs, **still, "strides": (1,) * len(strides)}
+    ones, none = (1,) * len(strides), (0,) * len(strides)
+    window: dict[str, Any] = {"strides": strides, "kernel": ones, "pads_begin": none, "pads_end": none}
+    met = parts.add("AvgPool", 0, exclude_pad=True, data_format=call.string("data_format"), **window)
+    attrs = {**rewrite.attrs, "strides": ones, "pads_begin": none, "pads_end": none}
     found = parts.add("ConvolutionBackwardWeights", met, 1, outputs=result_types(call), **attrs)
     return parts.form(found, note=f"{GRADIENT_OF_STRIDED_PIXELS.instead}: {GRADIENT_OF_STRIDED_PIXELS.reason}")

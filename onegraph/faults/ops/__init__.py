@@ -7,6 +7,7 @@ from ..fault import Fault, Faults, Release
 from . import (
     convolution,
     convolution_gradients,
+    copied_sources,
     elementwise,
     interpolation,
     matmul,
@@ -20,6 +21,7 @@ from . import (
 
 OPS = Faults[Call](
     convolution.FAULTS,
+    copied_sources.FAULTS,
     convolution_gradients.FAULTS,
     pooling.FAULTS,
     reduction.FAULTS,
