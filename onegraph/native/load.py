@@ -20,7 +20,7 @@ from ..errors import LibraryError
 EXTENSION = "onegraph._ffi"
 WHEEL = "onednn-cpu-gomp"
 SONAME = "libdnnl.so.3"
-# The versions that were tried with every known fault, and under guard pages; on any other, fused ops of int8 are run
+# The versions that make guard or the graphs of tests/library_history were run on; elsewhere, fused ops of int8 run
 # one by one.
 TRIED = frozenset([(3, 2), (3, 3), (3, 4), (3, 5), (3, 6), (3, 7), (3, 8), (3, 9), (3, 11), (3, 13)])
 VARIABLE = "ONEGRAPH_LIBRARY"
