@@ -138,6 +138,46 @@ enum {
     onegraph_vector_product = 14, // f32: a few rows times a matrix; see VectorProduct in kernels.h
     onegraph_rms_norm = 15, // f32, f16, bf16: RMSNorm; see RmsNorm in kernels.h
     onegraph_log_softmax_gradient = 16, // f32: see LogSoftmaxGradient in kernels.h
+    onegraph_guarded = 17, // f32, f16, bf16: see Guarded in kernels.h
+    // f32, f16, bf16: elementwise ops, whose result may share memory with an input. Attributes are f32 inputs.
+    onegraph_relu = 18,
+    onegraph_clamp = 19, // src, min, max
+    onegraph_hard_sigmoid = 20, // src, alpha, beta
+    onegraph_maximum = 21,
+    onegraph_minimum = 22,
+    onegraph_greater_equal = 23, // the result is boolean
+    onegraph_exp = 24,
+    onegraph_gelu_erf = 25,
+    onegraph_gelu_tanh = 26,
+    onegraph_prelu = 27,
+    onegraph_relu_backward = 28,
+    onegraph_clamp_backward = 29, // src, diff_dst, min, max
+    onegraph_hard_sigmoid_backward = 30,
+    onegraph_abs_backward = 31,
+    onegraph_elu_backward_by_dst = 32, // dst, diff_dst, alpha
+    onegraph_elu_backward_by_src = 33,
+    onegraph_hard_swish_backward = 34,
+    onegraph_gelu_tanh_backward = 35,
+    onegraph_mish_backward = 36,
+    onegraph_prelu_backward_src = 37, // src, slope, diff_dst
+    onegraph_prelu_backward_slope = 38, // src, diff_dst
+    onegraph_keep_nan = 39, // src, dst: dst, and NaN where src is NaN
+};
+// kernels: the places of the numbers of onegraph_guarded. A pool has four numbers for each spatial axis behind these:
+// kernel, stride, dilation and padding before. A reduction has a number for each axis: 1 if it is reduced.
+enum onegraph_guarded_number {
+    onegraph_guarded_of = 0, // one of onegraph_guarded_op
+    onegraph_guarded_axis = 1, // of a softmax; of channels of a pool; of a reduction whether it keeps dims
+    onegraph_guarded_zero = 2, // of a softmax, 1 if rows of minus infinity give 0
+    onegraph_guarded_first = 3, // the first of the other numbers
+};
+enum onegraph_guarded_op {
+    onegraph_guarded_softmax = 0, // src, dst, and stats if there are any
+    onegraph_guarded_log_softmax = 1, // src, dst
+    onegraph_guarded_max = 2, // src, dst
+    onegraph_guarded_min = 3, // src, dst
+    onegraph_guarded_max_pool = 4, // src, dst
+    onegraph_guarded_max_pool_backward = 5, // src, diff_dst, diff_src
 };
 // kernels: the places of the numbers of onegraph_rms_norm.
 enum onegraph_rms_norm_number {

@@ -78,6 +78,7 @@ class Graph(DataGraph):
         fpmath_mode: str | None = "strict",
         threads: int | Mapping[int, int] | None = None,
         reproducible: bool = False,
+        finite_math: bool = False,
         outputs: Sequence[LogicalTensor | str] | None = None,
     ) -> Executable:
         """Compile for the CPU engine.
@@ -93,6 +94,8 @@ class Graph(DataGraph):
                 some partitions, by their index in ``report()``.
             reproducible: True chooses kernels whose results have the same bits for any number of threads, any batch
                 size and any process on the same CPU. Compilation takes longer.
+            finite_math: True lets the library fuse and compute ops that lose NaN and infinities, such as ReLU, which
+                is some per cent faster. By default they pass through every op as IEEE 754 says.
             outputs: the results to return in place of the outputs of the graph: tensors, or names of outputs, of
                 tensors such as ``conv.dst``, or of ops with one result. Variables are assigned all the same.
 
@@ -109,7 +112,7 @@ class Graph(DataGraph):
         from .runtime.warm_start import keep
 
         if outputs is None:
-            known = self._compiled_before((policy, fallback, fpmath_mode, threads, reproducible))
+            known = self._compiled_before((policy, fallback, fpmath_mode, threads, reproducible, finite_math))
             if known is not None:
                 return known
         graph, origin = Graph.copy(self), self._origin
@@ -122,6 +125,7 @@ class Graph(DataGraph):
             fpmath_mode=fpmath_mode,
             threads=threads,
             reproducible=reproducible,
+            finite_math=finite_math,
         )
         if origin is not None and origin.fits(graph):
             keep(origin, executable)

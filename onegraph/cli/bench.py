@@ -64,6 +64,14 @@ class Several(click.ParamType[Any]):
     help="Whether bits are the same for any number of threads and any batch size: no or yes.",
 )
 @click.option(
+    "--finite-math",
+    type=Several(click.Choice(["no", "yes"])),
+    default="no",
+    metavar="NAME,...",
+    show_default=True,
+    help="Whether ops may lose NaN and infinities: no or yes.",
+)
+@click.option(
     "--fill",
     type=Integer(min=-(2**63), max=2**63 - 1),
     metavar="N",
@@ -84,6 +92,7 @@ def command(
     fpmath_mode: tuple[str, ...] | None,
     threads: tuple[int, ...] | None,
     reproducible: tuple[str, ...],
+    finite_math: tuple[str, ...],
     fill: int | None,
     in_place: bool,
     fallback: bool,
@@ -94,8 +103,8 @@ def command(
 ) -> None:
     """Time the graph in FILE, and each of its partitions. - is standard input.
 
-    Several values of --policy, --fpmath-mode, --threads and --reproducible are measured in all combinations, round by
-    round, and compared with the first:
+    Several values of --policy, --fpmath-mode, --threads, --reproducible and --finite-math are measured in all
+    combinations, round by round, and compared with the first:
 
     \b
     onegraph bench graph.json --policy fusion,debug --threads 1,2
@@ -119,8 +128,11 @@ def command(
                 _fill(values, fill)
         from ..tools.bench import PROFILED, Variant, bench  # last, because it needs the library
 
-        options = itertools.product(policy, fpmath_mode or (None,), threads or (None,), reproducible)
-        variants = [Variant(name, mode, count, fallback, bits == "yes") for name, mode, count, bits in options]
+        options = itertools.product(policy, fpmath_mode or (None,), threads or (None,), reproducible, finite_math)
+        variants = [
+            Variant(name, mode, count, fallback, bits == "yes", finite == "yes")
+            for name, mode, count, bits, finite in options
+        ]
         untouched = {name: array.copy() for name, array in inputs.items()} if in_place else inputs
         found = bench(
             graph,
@@ -158,6 +170,7 @@ def _facts(one: Measurement, profile: Profile, load: Load) -> dict[str, object]:
         "fpmath_mode": one.model.report().fpmath_mode,
         "threads": one.variant.threads,
         "reproducible": one.variant.reproducible,
+        "finite_math": one.variant.finite_math,
         "min": one.min,
         "median": one.median,
         "avg": one.mean,

@@ -111,6 +111,7 @@ class Compiling(NamedTuple):
     threads: int | None
     fallback: bool
     reproducible: bool
+    finite_math: bool
 
 
 COMPILING = (
@@ -135,6 +136,7 @@ COMPILING = (
         help="Fail if numpy would compute an op.",
     ),
     click.option("--reproducible", is_flag=True, help="The same bits for any number of threads and any batch size."),
+    click.option("--finite-math", is_flag=True, help="Faster, but ReLU and its like may lose NaN and infinities."),
 )
 
 

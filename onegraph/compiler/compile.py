@@ -90,8 +90,8 @@ class _StepCompiler:
         self._lowered, self._fpmath_mode, self._share = lowered, fpmath_mode, share
         self._schedule = Schedule(lowered)
         self._values = self._schedule.values
-        self._own_kernels = OwnKernels(lowered, self._schedule)
         self._edges = EdgeLayouts(lowered, self._schedule)
+        self._own_kernels = OwnKernels(lowered, self._schedule, self._edges)
         self._patterns = Patterns(lowered, self._schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=postpones)
         self._postpones = postpones
         self._shared: list[tuple[int, Compiled, Sequence[Value]]] = []  # steps, and the values at their ports
@@ -210,6 +210,13 @@ class _StepCompiler:
         schedule, kernels, reason = self._schedule, self._own_kernels, ""
         if step.executor == "view":
             return  # a change of axis order that costs nothing
+        if step.executor in ("guarded", "patched"):
+            self._add_one(step._replace(executor="library"), note)
+            kernels.add_guard(step)
+            return
+        if step.executor == "exact":
+            kernels.add_exact(step)
+            return
         if step.executor == "pointwise":
             kernels.add_pointwise(step)
             return

@@ -116,12 +116,17 @@ class EdgeLayouts:
             return False
         readers = self.readers.get(value.id, ())
         return bool(readers) and all(
-            step.executor == "library"
+            (step.executor == "exact" and self._keeps_layout(step, value))
+            or (step.executor in ("library", "guarded")
             and step.kind != "StaticReshape"
             and not needs_dense(value, [step])
-            and not (self.has_slow_operand(step) or (step.kind in ARITHMETIC and self._repeats_batch(step)))
+            and not (self.has_slow_operand(step) or (step.kind in ARITHMETIC and self._repeats_batch(step))))
             for step in readers
         )
+
+    def _keeps_layout(self, step: Step, value: Value) -> bool:
+        """Whether an elementwise kernel of the package computes elements in the order in which a value has them."""
+        return value.shape == self._values[step.outputs[0]].shape
 
     def _repeats_batch(self, step: Step) -> bool:
         """Whether the operand of a binary op is broadcast along the first axis alone: fast for dense tensors only."""

@@ -28,6 +28,14 @@ KERNELS = {
     "add": lib.onegraph_add,
     "multiply": lib.onegraph_multiply,
 }
+# Elementwise ops for which the library loses NaN or an infinity.
+EXACT = (
+    *("relu", "clamp", "hard_sigmoid", "maximum", "minimum", "greater_equal", "exp", "gelu_erf", "gelu_tanh", "prelu"),
+    *("relu_backward", "clamp_backward", "hard_sigmoid_backward", "abs_backward", "elu_backward_by_dst"),
+    *("elu_backward_by_src", "hard_swish_backward", "gelu_tanh_backward", "mish_backward", "prelu_backward_src"),
+    *("prelu_backward_slope", "keep_nan"),
+)
+KERNELS.update((name, getattr(lib, f"onegraph_{name}")) for name in EXACT)
 POINTWISE: int = lib.onegraph_pointwise
 ON_CODES = frozenset(["look_up", "rescale", "add", "multiply"])  # the last input is a table, or a list of numbers
 MOST_TOKENS = 2**31 - 1  # of the kernel for attention
@@ -143,6 +151,11 @@ def compiled_winograd(inputs: Sequence[Value], outputs: Sequence[Value], code: S
 def compiled_vectors(inputs: Sequence[Value], outputs: Sequence[Value], is_turned: bool) -> CompiledKernel:
     """The kernel for a product of a few rows and a matrix, which holds a column in a row if it ``is_turned``."""
     return _compiled(lib.onegraph_vector_product, inputs, outputs, [int(is_turned), LEVEL])
+
+
+def compiled_guard(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> CompiledKernel:
+    """The kernel that computes an op again where an element is NaN or infinite, by ``onegraph_guarded_number``."""
+    return _compiled(lib.onegraph_guarded, inputs, outputs, code)
 
 
 def compiled_rms_norm(inputs: Sequence[Value], output: Value, width: int, epsilon: float) -> CompiledKernel:

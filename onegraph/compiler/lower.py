@@ -37,13 +37,16 @@ from .runnable import shape_tensors
 from .shared_constants import Key, SharedConstants, derived
 
 
-def lower(graph: DataGraph, *, fallback: bool = True, shared: SharedConstants | None = None) -> Lowered:
+def lower(
+    graph: DataGraph, *, fallback: bool = True, shared: SharedConstants | None = None, finite_math: bool = False
+) -> Lowered:
     """Lower a graph without Wildcards whose inputs have known shapes.
 
     Args:
         graph: the graph.
         fallback: whether numpy may run ops that the library runs too, but slower.
         shared: the constants of the executable; those of this graph alone by default.
+        finite_math: whether an op may take a form that loses NaN and infinities.
 
     Raises:
         ArgumentError: a shape or the axes of a reduction depend on data, so they are unknown before the graph runs; or
@@ -52,7 +55,7 @@ def lower(graph: DataGraph, *, fallback: bool = True, shared: SharedConstants | 
     for tensor in shape_tensors(graph):
         if tensor.value is None:
             raise ArgumentError(f"{tensor.name!r} gives a shape or axes, and is not known before the graph runs")
-    lowering = _Lowering(graph, fallback, shared or SharedConstants(graph))
+    lowering = _Lowering(graph, fallback, shared or SharedConstants(graph), finite_math)
     for op in graph.ops:
         lowering.add(op)
     return Lowered(graph, lowering.values, tuple(lowering.steps), lowering.shared, lowering.keys)
@@ -67,8 +70,8 @@ NORMALIZED = CONVOLUTIONS | DEQUANTIZATIONS | {"BiasAdd"}
 
 
 class _Lowering:
-    def __init__(self, graph: DataGraph, fallback: bool, shared: SharedConstants) -> None:
-        self._fallback, self.shared = fallback, shared
+    def __init__(self, graph: DataGraph, fallback: bool, shared: SharedConstants, finite_math: bool) -> None:
+        self._fallback, self.shared, self._finite_math = fallback, shared, finite_math
         self.keys: dict[int, Key] = {}
         self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
         given = {tensor.id for tensor in graph.inputs.values()}
@@ -117,12 +120,12 @@ class _Lowering:
         bounds = self._bounds.of(op, base_of(schema).kind)
         joins = base_of(schema).kind == "BatchNormInference" and self._makers.get(op.inputs[0]) in NORMALIZED
         if op.signature is not None:
-            return signature_form(op.signature, len(outputs), bounds, joins)
+            return signature_form(op.signature, len(outputs), bounds, joins, self._finite_math)
         types = [None if tensor is None else tensor.type for tensor in op.inputs]
         dtypes = [tensor.dtype for tensor in outputs]
         call = base_call(schema, base_of(schema), op.attrs, types, len(outputs), dtypes)
         call = base_call(schema, base_of(schema), _with_scale_axis(op, call), types, len(outputs), dtypes)
-        return library_form(schema, call, joins=joins)
+        return library_form(schema, call, joins=joins, finite_math=self._finite_math)
 
     @cached_property
     def _makers(self) -> dict[LogicalTensor | None, str]:

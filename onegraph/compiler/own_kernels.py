@@ -11,12 +11,16 @@ import numpy as np
 from ..faults.vectors import SLOW_VECTORS
 from ..ir.op import schema_of
 from ..opset.editions.registry import HOST, base_of
+from ..opset.ops.binary import slope_target
 from ..opset.schema import Call
+from ..opset.shapes import known_dims
 from .codes import PLAIN, coding, numbers_of
+from .edge_layouts import EdgeLayouts
 from .growing_concats import factor_and_shift, is_scaling
 from .kernels import (
     HOST_KERNELS,
     CompiledKernel,
+    compiled_guard,
     compiled_log_softmax_gradient,
     compiled_pointwise,
     compiled_rms_norm,
@@ -29,8 +33,10 @@ from .notes import Note
 from .pointwise import code_of
 from .report import nbytes
 from .rewrites.norms import rms_norm_width
+from .rewrites.own import own_kernel
 from .schedule import Schedule
 from .shared_constants import derived
+from .special_values import GUARD, KEPT, PATCHED, guard_code
 from .window_products import Windows, windows_of
 
 BY_KIND = {"Select": "select", "ReplaceNaN": "replace_nan"}  # kernels that compute an op as it is
@@ -43,10 +49,11 @@ class OwnKernels:
     Args:
         lowered: the graph.
         schedule: its schedule.
+        edges: the layouts of its values.
     """
 
-    def __init__(self, lowered: Lowered, schedule: Schedule) -> None:
-        self._lowered, self._schedule, self._values = lowered, schedule, schedule.values
+    def __init__(self, lowered: Lowered, schedule: Schedule, edges: EdgeLayouts) -> None:
+        self._lowered, self._schedule, self._values, self._edges = lowered, schedule, schedule.values, edges
         self._concats: set[int] = set()  # ids of the Concats whose result is complete
         self._pointwise: dict[object, CompiledKernel] = {}
         self._host_ops: dict[object, CompiledKernel] = {}
@@ -141,6 +148,54 @@ class OwnKernels:
         if out is not wanted:
             schedule.add_copy(out, wanted, step, "the output has strides")
         return True
+
+    def add_exact(self, step: Step) -> None:
+        """Add an elementwise op for which the library loses NaN or an infinity."""
+        schedule = self._schedule
+        assert step.part is not None
+        call = step.part.call
+        found, wanted = own_kernel(call), self._values[step.outputs[0]]
+        assert found is not None
+        numbers = [*step.inputs]
+        if step.kind == "PReLU":
+            numbers[1] = self._slopes(call, self._values[numbers[1]], wanted)
+        inputs = [self._values[number] for number in numbers]
+        if self._edges.is_free(wanted):
+            like = next((one for one in inputs if one.shape == wanted.shape and not one.irregular), wanted)
+            wanted = self._values[wanted.id] = wanted._replace(strides=like.strides)
+        attrs = [schedule.new_number(call.f32(name), len(wanted.shape)) for name in found.attrs]
+        ends = [*inputs, *[self._values[number] for number in attrs], wanted]
+        in_place = [
+            (wanted.storage, one.storage)
+            for one in inputs
+            if (one.dtype, one.shape, one.strides, one.offset) == (wanted.dtype, wanted.shape, wanted.strides, 0)
+        ]
+        schedule.add_kernel(found.kernel, [one.id for one in ends], schedule.note("kernel", step, KEPT), in_place)
+
+    def _slopes(self, call: Call, slope: Value, wanted: Value) -> int:
+        """The slopes of a PReLU in a shape that is broadcast to that of src."""
+        shape = known_dims(slope_target(call, slope.shape, wanted.shape))
+        dense = slope if slope.dense else self._values[self._schedule.dense_copy(slope)]
+        if dense.constant is not None:
+            return self._schedule.new_constant(dense.constant.reshape(shape), dense.name)
+        return self._schedule.part(dense, shape, dense_of(shape), dense.offset)
+
+    def add_guard(self, step: Step) -> None:
+        """Add what computes an op again that the library has computed, if an element is NaN or infinite."""
+        schedule = self._schedule
+        assert step.part is not None
+        ins, outs = ([self._values[number] for number in ends] for ends in (step.inputs, step.outputs))
+        if step.kind in PATCHED:
+            source, result = ins[PATCHED[step.kind]], outs[0]
+            schedule.add_kernel("keep_nan", (source.id, result.id, result.id), schedule.note("kernel", step, GUARD))
+            return
+        if step.kind == "SoftMax":
+            outs = outs[:2]
+        elif len(ins) > 1 and step.kind != "MaxPoolBackward":
+            ins = ins[:1]
+        ins = ins[:2]
+        compiled = compiled_guard(ins, outs, guard_code(step.part.call))
+        schedule.add_own(compiled, ins, outs, (), schedule.note("kernel", step, GUARD))
 
     def add_log_softmax_gradient(self, step: Step) -> None:
         """Add the gradient of a LogSoftmax without the labels, in the memory of its result."""

@@ -71,6 +71,7 @@ class Schedule:
         self.viewed.update(self._repeated)
         self._first: dict[int, int] = {}  # of equal results, the one that a step computes outside of a fusion
         self._copies: dict[tuple[int, Dims], int] = {}
+        self._numbers: dict[tuple[float, int], int] = {}
         self._lowered = lowered
         self._kernels: dict[object, CompiledKernel] = {}
         self._reorders: dict[object, CompiledPartition] = {}
@@ -134,6 +135,13 @@ class Schedule:
     def new_constant(self, array: Array, name: str) -> int:
         """The id of a new constant."""
         return self._new(DataType.of(array.dtype), array.shape, name, array).id
+
+    def new_number(self, number: float, rank: int) -> int:
+        """The id of a constant f32 that is broadcast to tensors of this rank, made once."""
+        key = float(np.float32(number)), rank
+        if key not in self._numbers:
+            self._numbers[key] = self.new_constant(np.full((1,) * rank, number, np.float32), "number")
+        return self._numbers[key]
 
     def _new(self, dtype: DataType, shape: Dims, name: str, constant: Array | None) -> Value:
         number = len(self.values)
@@ -225,13 +233,18 @@ class Schedule:
             return False
         return source.dense and self._lowered.readers[source.id] == 1 and source.id in self._lowered.made
 
-    def add_kernel(self, kind: str, numbers: Sequence[int], note: int) -> None:
-        """Add a kernel of the package with the values ``numbers`` at its ports; ``has_kernel`` holds for them."""
+    def add_kernel(
+        self, kind: str, numbers: Sequence[int], note: int, in_place: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        """Add a kernel of the package with the values ``numbers`` at its ports; ``has_kernel`` holds for them.
+
+        ``in_place``: as in ``CompiledStep``.
+        """
         values = [self.values[number] for number in numbers]
         key = kind, *[(value.dtype, value.shape, value.strides) for value in values]
         if key not in self._kernels:
             self._kernels[key] = compiled_kernel(kind, values)
-        self.add_own(self._kernels[key], values[:-1], values[-1:], (), note)
+        self.add_own(self._kernels[key], values[:-1], values[-1:], in_place, note)
 
     def add_own(
         self,

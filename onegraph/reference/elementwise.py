@@ -162,7 +162,7 @@ def mish_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
 
 
 def relu_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    return np.where(src > 0, diff_dst, 0)
+    return np.where(src <= 0, 0, diff_dst)  # the formula says nothing of NaN, for which ReLU passes src on
 
 
 def sigmoid_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..compiler.report import PartitionReport
 
 Threads = int | Mapping[int, int] | None
-GivenOptions = tuple[str, bool, str | None, Threads, bool]  # as a caller gives them, not checked
+GivenOptions = tuple[str, bool, str | None, Threads, bool, bool]  # as a caller gives them, not checked
 
 
 class Options(NamedTuple):
@@ -28,6 +28,7 @@ class Options(NamedTuple):
     fpmath_mode: str
     threads: Threads
     reproducible: bool = False
+    finite_math: bool = False
 
 
 def compile_options(
@@ -37,6 +38,7 @@ def compile_options(
     fpmath_mode: str | None,
     threads: Threads,
     reproducible: bool,
+    finite_math: bool,
 ) -> Options:
     """The checked options; an fpmath_mode of None is replaced by that of the graph's file, if there is one.
 
@@ -48,7 +50,12 @@ def compile_options(
         fpmath_mode = "strict" if graph is None or graph._file is None else graph._file.fpmath_mode
     fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
     return Options(
-        policy, flag("fallback", fallback), fpmath_mode, _checked(threads), flag("reproducible", reproducible)
+        policy,
+        flag("fallback", fallback),
+        fpmath_mode,
+        _checked(threads),
+        flag("reproducible", reproducible),
+        flag("finite_math", finite_math),
     )
 
 

@@ -27,6 +27,7 @@ from ..compiler.reproducible import Choice, Reproducible
 from ..compiler.rows_as_images import see_images
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
+from ..compiler.special_values import keep_special_values
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import long_seconds, share_threads, without_barriers
 from ..compiler.unsigned_codes import use_unsigned_codes
@@ -54,7 +55,7 @@ class CompiledProgram(Program):
 
     Args:
         graph: a graph with known shapes.
-        policy, fallback, fpmath_mode, threads, reproducible: as for :meth:`onegraph.Graph.compile`.
+        policy, fallback, fpmath_mode, threads, reproducible, finite_math: as for :meth:`onegraph.Graph.compile`.
         updates: by name of variable, the output that is its next value.
         shared: what other programs of the executable have computed from constants; nothing by default.
 
@@ -75,13 +76,14 @@ class CompiledProgram(Program):
         fpmath_mode: str,
         threads: Threads = None,
         reproducible: bool = False,
+        finite_math: bool = False,
         updates: Mapping[str, str] = {},
         shared: SharedConstants | None = None,
     ) -> None:
         contents = [tensor.value for tensor in graph._tensors if tensor.value is not None]
         refuse_shortened(contents)
         # Whether numpy is faster depends on the batch, and numpy adds in an order of its own.
-        lowered = lower(graph, fallback=fallback and not reproducible, shared=shared)
+        lowered = lower(graph, fallback=fallback and not reproducible, shared=shared, finite_math=finite_math)
         lowered = fold_constants(lowered, policy)
         if policy == "fusion":
             lowered = compute_on_codes(use_unsigned_codes(add_at_labels(lowered)))
@@ -92,7 +94,10 @@ class CompiledProgram(Program):
                 # A product of more rows would be summed in another order.
                 lowered = lowered if reproducible else multiply_vectors(lowered)
             lowered = skew_weights(join_groups(lowered))
+            lowered = lowered if finite_math else keep_special_values(lowered)
             lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
+        elif not finite_math:
+            lowered = keep_special_values(lowered)
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())
         self.transformed = lowered.transformed

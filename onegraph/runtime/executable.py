@@ -64,6 +64,7 @@ class Executable(Made):
         fpmath_mode: str | None = "strict",
         threads: Threads = None,
         reproducible: bool = False,
+        finite_math: bool = False,
     ) -> None:
         expect_graph(graph)
         interface = Interface(graph)
@@ -71,7 +72,7 @@ class Executable(Made):
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
-        options = compile_options(graph, policy, fallback, fpmath_mode, threads, reproducible)
+        options = compile_options(graph, policy, fallback, fpmath_mode, threads, reproducible, finite_math)
         self._programs = ProgramFinder(lambda: graph, interface, options, Executable)
         self._graph: Callable[[], DataGraph] = lambda: interface.graph
         self._names = tuple(interface.graph.inputs)

@@ -67,6 +67,7 @@ def _checked(settings: Mapping[str, object], graph: DataGraph | None) -> _Settin
         FormatError: a setting is unknown or wrong.
     """
     options = {name: settings.get(name) for name in (*Options._fields, "cache_capacity")}
+    options["finite_math"] = settings.get("finite_math", False)  # older files lack it
     capacity = options.pop("cache_capacity")
     if isinstance(given := options["threads"], dict):  # JSON has the indices of partitions as text
         options["threads"] = {int(index) if index.isdecimal() else index: count for index, count in given.items()}

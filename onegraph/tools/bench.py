@@ -35,12 +35,14 @@ class Variant:
     threads: int | None = None
     fallback: bool = True
     reproducible: bool = False
+    finite_math: bool = False
 
     def __str__(self) -> str:
         threads = "" if self.threads is None else counted(self.threads, "thread")
         mode = "" if self.fpmath_mode is None else f"fpmath {self.fpmath_mode}"
         bits = "reproducible" if self.reproducible else ""
-        return ", ".join(text for text in (self.policy, mode, threads, bits) if text)
+        finite = "finite math" if self.finite_math else ""
+        return ", ".join(text for text in (self.policy, mode, threads, bits, finite) if text)
 
 
 @record(frozen=True)
@@ -132,6 +134,7 @@ def bench(
             threads=variant.threads,
             fallback=variant.fallback,
             reproducible=variant.reproducible,
+            finite_math=variant.finite_math,
         )
         took = (perf_counter_ns() - start) * 1e-9
         sampler = _sampler(model, inputs, in_place)

@@ -73,6 +73,7 @@ def verify(
     threads: int | None = None,
     fallback: bool = True,
     reproducible: bool = False,
+    finite_math: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Verification:
@@ -84,7 +85,7 @@ def verify(
     Args:
         graph: the graph.
         inputs: an array for each input, by name.
-        policy, fpmath_mode, threads, fallback, reproducible: as for ``Graph.compile``.
+        policy, fpmath_mode, threads, fallback, reproducible, finite_math: as for ``Graph.compile``.
         seed: seed of the disturbance that decides how large errors may be.
         progress: called with the current activity, the amount done and the total.
 
@@ -96,7 +97,12 @@ def verify(
 
     def compiled(of: Graph, policy: str) -> Executable:
         return of.compile(
-            policy=policy, fpmath_mode=fpmath_mode, threads=threads, fallback=fallback, reproducible=reproducible
+            policy=policy,
+            fpmath_mode=fpmath_mode,
+            threads=threads,
+            fallback=fallback,
+            reproducible=reproducible,
+            finite_math=finite_math,
         )
 
     tell = callback("progress", progress)

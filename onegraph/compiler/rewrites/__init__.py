@@ -19,7 +19,8 @@ from ...opset.editions.dialect import base_call
 from ...opset.editions.registry import HOST, base_of
 from ...opset.schema import Call, Schema
 from .compositions import COMPOSITIONS, PREFERRED
-from .form import Form, Part, form_of
+from .form import Form, Part, Rewrite, form_of
+from .own import own_kernel
 from .precision import in_own_types, in_table
 from .single import SINGLE, as_it_is
 
@@ -29,7 +30,11 @@ PERMISSIONS = frozenset(["accumulation_mode"])
 
 @lru_cache(maxsize=MAX_SIGNATURES)
 def signature_form(
-    found: Signature, n_outputs: int, bounds: tuple[int | None, ...] = (), joins: bool = False
+    found: Signature,
+    n_outputs: int,
+    bounds: tuple[int | None, ...] = (),
+    joins: bool = False,
+    finite_math: bool = False,
 ) -> tuple[Form | None, str]:
     """``library_form`` for all ops with this signature, computed once; the result must not be changed.
 
@@ -37,31 +42,37 @@ def signature_form(
         found: the signature.
         n_outputs: number of outputs to compute, the first ones.
         bounds: the largest magnitudes of integer inputs, None for an unknown one; empty if they do not matter.
-        joins: as for ``library_form``.
+        joins, finite_math: as for ``library_form``.
     """
     inputs = found.inputs
     if bounds:
         pairs = zip(inputs, bounds, strict=True)
         inputs = tuple([None if tensor is None else replace(tensor, bound=bound) for tensor, bound in pairs])
     call = base_call(found.schema, base_of(found.schema), found.attrs, inputs, n_outputs, found.dtypes[:n_outputs])
-    form, reason = library_form(found.schema, call, joins=joins)
+    form, reason = library_form(found.schema, call, joins=joins, finite_math=finite_math)
     for constant in () if form is None else form.constants:
         constant.flags.writeable = False
     return form, reason
 
 
-def library_form(schema: Schema, call: Call, *, joins: bool = False) -> tuple[Form | None, str]:
+def library_form(
+    schema: Schema, call: Call, *, joins: bool = False, finite_math: bool = False
+) -> tuple[Form | None, str]:
     """A form of the op that this library computes right, or None and the reason why there is none.
 
     Args:
         schema: the op's record in its edition.
         call: the op in the base vocabulary, with the data types of its outputs.
         joins: whether the op becomes part of the op before it, so that no other ops are faster.
+        finite_math: whether the form may lose NaN and infinities. Otherwise an op that a kernel of the package computes
+            is its own form.
     """
     if schema.category == HOST:
         return None, "a host op"
     if schema.dialect is None and schema.kind != call.schema.kind:
         return None, f"{schema.kind} is not an op of the library"
+    if not finite_math and own_kernel(call) is not None:
+        return form_of(Rewrite(call.schema.kind, call.given, range(len(call.inputs))), call), ""
     newer = _too_new(call)
     types = [t for t in call.inputs if t is not None]
     for dtype in (*(t.dtype for t in types), *call.output_types):

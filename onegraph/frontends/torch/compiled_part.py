@@ -106,7 +106,10 @@ class Part:
         threads = self.options.threads or torch.get_num_threads()
         options = self.options
         model = lowered.graph.compile(
-            threads=threads, fpmath_mode=options.fpmath_mode, reproducible=options.reproducible
+            threads=threads,
+            fpmath_mode=options.fpmath_mode,
+            reproducible=options.reproducible,
+            finite_math=options.finite_math,
         )
         self.model = model
         places = [place for place, node in enumerate(self.inputs) if node not in numbers]

@@ -26,6 +26,7 @@ class Options(NamedTuple):
         smallest: number of cheap ops that are worth a graph of their own.
         cache_capacity: number of compiled graphs that are kept for combinations of sizes.
         reproducible: whether the compiled graphs compute the same bits for any number of threads and any batch size.
+        finite_math: whether ops such as ReLU may lose NaN and infinities, which is faster.
     """
 
     fallback: str = "eager"
@@ -36,6 +37,7 @@ class Options(NamedTuple):
     smallest: int = 3
     cache_capacity: int = 16
     reproducible: bool = False
+    finite_math: bool = False
 
 
 def options_of(given: object) -> Options:
@@ -63,4 +65,5 @@ def options_of(given: object) -> Options:
     integer("smallest", found.smallest, 1, 2**31 - 1)
     integer("cache_capacity", found.cache_capacity, 1, 2**31 - 1)
     flag("reproducible", found.reproducible)
+    flag("finite_math", found.finite_math)
     return found

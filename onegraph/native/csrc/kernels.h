@@ -20,11 +20,12 @@ public:
     virtual void run(void *const *addresses, int threads) const = 0;
 };
 
-// A kernel for tensors of fixed shapes, strides and data types. The last tensor is the result and shares memory with no
-// other one. The others are broadcast to its shape by numpy's rules.
+// A kernel for tensors of fixed shapes, strides and data types. The last tensor is the result. It shares memory with no
+// other one, but that of an elementwise op may share all of it with an input of its layout. The others are broadcast to its
+// shape by numpy's rules.
 class Kernel : public Runnable {
 public:
-    static constexpr std::size_t MOST = 4; // tensors
+    static constexpr std::size_t MOST = 5; // tensors
     using Bytes = std::ptrdiff_t;
 
     // Computes `count` elements in a row of the tensors. `pointers`: to the first elements. `types`: the data types.
@@ -171,6 +172,47 @@ public:
 private:
     int level_;
     std::size_t width_, total_;
+};
+
+// An op that the library has computed, and computes wrong where an element of src is NaN or infinite. Reads src, and only
+// if it finds such an element computes the op again, element by element: dst is then what IEEE 754 says.
+//
+// src, other inputs; dst, which the library has written, and further results. All have any strides.
+class Guarded : public Runnable {
+public:
+    // `code`: the numbers of onegraph_guarded_number. Throws invalid_argument for other tensors.
+    Guarded(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code,
+            std::size_t n_code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    using Bytes = std::ptrdiff_t;
+
+    struct Axis {
+        std::size_t size;
+        Bytes stride;
+    };
+
+    struct Tensor {
+        dnnl_data_type_t type;
+        std::vector<Axis> axes;
+    };
+
+    static std::size_t count(const std::vector<Axis> &axes);
+    static Bytes offset(const std::vector<Axis> &axes, std::size_t index); // of an element, counted in order
+
+    bool has_special_source(const char *source, int threads) const;
+    void softmax(void *const *addresses, int threads) const;
+    void reduce(void *const *addresses, int threads) const;
+    void pool(void *const *addresses, int threads) const;
+    std::ptrdiff_t largest(const char *source, const std::vector<Axis> &axes, const std::vector<Axis> &windows,
+            std::size_t place, float &most) const;
+
+    std::size_t n_inputs_, row_; // elements that lie one behind another
+    std::vector<int> code_;
+    std::vector<Tensor> tensors_;
+    std::vector<Axis> outer_; // the axes of src outside of those rows
 };
 
 struct RecurrenceMemory;

@@ -19,7 +19,7 @@ constexpr std::size_t LONG = 8192; // bytes of a row that are worth a call
 constexpr std::size_t PIECE = 4096; // elements of a piece of rows; its cache lines stay in the first cache
 
 Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
-    for (const auto find : {cast_row, select_row, replace_nan_row, scale_row, codes_row})
+    for (const auto find : {cast_row, select_row, replace_nan_row, scale_row, codes_row, elementwise_row})
         if (const Row found = find(kind, count, types)) return found;
     throw std::invalid_argument("no kernel for these data types");
 }

@@ -17,5 +17,6 @@ Row select_row(int kind, std::size_t count, const dnnl_data_type_t *types);
 Row replace_nan_row(int kind, std::size_t count, const dnnl_data_type_t *types);
 Row scale_row(int kind, std::size_t count, const dnnl_data_type_t *types);
 Row codes_row(int kind, std::size_t count, const dnnl_data_type_t *types);
+Row elementwise_row(int kind, std::size_t count, const dnnl_data_type_t *types);
 
 } // namespace onegraph

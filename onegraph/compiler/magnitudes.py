@@ -1,0 +1,100 @@
+"""Finds the values of an int8 model that are finite whatever its inputs are, from the sizes of codes and weights.
+
+The numbers that 8-bit codes stand for are bounded, and so are sums of their products. Without such codes nothing is
+known: an input of floating-point numbers may be NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite, prod
+
+import numpy as np
+
+from ..opset.dtypes import DataType
+from .lowered import Lowered, Step, Value
+
+LARGEST = 1e37  # far from the largest f32 and bf16, so that no sum on the way overflows
+CODES = 256.0  # of 8 bits
+Bounds = Sequence[float]
+Rule = Callable[[Step, Bounds, Sequence[Value]], float]
+# A result of f16 overflows long before.
+WIDE = frozenset([DataType.f32, DataType.bf16])
+
+
+def _dequantize(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
+    scales, zeros = (_largest(step.attrs.get(name)) for name in ("scales", "zps"))
+    return (CODES + zeros) * scales
+
+
+def _largest(listed: object) -> float:
+    return max([abs(float(number)) for number in listed], default=0.0) if isinstance(listed, tuple) else 0.0
+
+
+def _product(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
+    """A sum of products, of as many as the weights have elements at most, and a bias."""
+    return bounds[0] * bounds[1] * prod(ends[1].shape) + sum(bounds[2:])
+
+
+def _same(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
+    return max(bounds)
+
+
+def _sum(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
+    return sum(bounds)
+
+
+def _at_most_one(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
+    return 1.0
+
+
+RULES: Mapping[str, Rule] = {
+    "Dequantize": _dequantize,
+    **dict.fromkeys(["Convolution", "ConvTranspose", "MatMul"], _product),
+    **dict.fromkeys(["Add", "BiasAdd", "Subtract"], _sum),
+    "Multiply": lambda step, bounds, ends: prod(bounds),
+    **dict.fromkeys(["Abs", "AvgPool", "Clamp", "Concat", "GELU", "HardSwish", "Maximum", "MaxPool", "Minimum"], _same),
+    **dict.fromkeys(["ReLU", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"], _same),
+    **dict.fromkeys(["HardSigmoid", "Sigmoid", "SoftMax", "Tanh"], _at_most_one),
+}
+
+
+def finite_values(lowered: Lowered) -> frozenset[int]:
+    """The values that a graph computes from 8-bit codes, and that are finite for all contents of its inputs."""
+    if not any(step.kind == "Dequantize" for step in lowered.steps):
+        return frozenset()
+    values, bounds = lowered.values, dict[int, float]()
+    for step in lowered.steps:
+        rule = RULES.get(step.kind)
+        if rule is None or step.executor not in ("library", "copy") or len(step.outputs) != 1:
+            continue
+        ends = [values[number] for number in step.inputs]
+        given = [_bound(value, bounds) for value in ends]
+        if values[step.outputs[0]].dtype not in WIDE or not all(map(isfinite, given)):
+            continue
+        bound = rule(step, given, ends)
+        if step.kind == "Clamp":
+            bound += _largest((step.attrs.get("min"), step.attrs.get("max")))
+        if bound < LARGEST:
+            bounds[step.outputs[0]] = bound
+    return frozenset([*bounds, *[number for number, value in values.items() if _is_small(value)]])
+
+
+def _bound(value: Value, bounds: Mapping[int, float]) -> float:
+    """A number that no element exceeds; infinity or NaN if there is none."""
+    if value.dtype in (DataType.s8, DataType.u8):
+        return CODES
+    known = bounds.get(value.id)
+    if known is None and value.constant is not None and value.dtype in WIDE:
+        known = float(np.abs(value.constant.astype(np.float32)).max(initial=0))
+    return float("inf") if known is None else known
+
+
+def _is_small(value: Value) -> bool:
+    """Whether a constant is a number or a few, such as a bias, and finite."""
+    return value.constant is not None and value.constant.size <= 1 << 16 and bool(np.isfinite(_wide(value)).all())
+
+
+def _wide(value: Value) -> np.typing.NDArray[np.float64]:
+    assert value.constant is not None
+    return value.constant.astype(np.float64)

@@ -1,0 +1,80 @@
+"""Finds the ops for which the library loses NaN or an infinity, and how the package keeps them.
+
+Kernels of the package compute elementwise ops of this kind (``csrc/kernels/elementwise.cpp``). The library computes the
+others, and a kernel computes them again if an element of the source is NaN or infinite (``csrc/kernels/guarded.cpp``).
+
+Between Dequantize and Quantize all numbers are known to be finite, so that the library may fuse these ops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..native.library import lib
+from ..opset.ops.pooling import pool_geometry
+from ..opset.ops.reduction import reduced_axes
+from ..opset.schema import Call
+from ..opset.shapes import known_dims
+from .lowered import Lowered, Step
+from .magnitudes import finite_values
+from .rewrites.own import FLOATS, own_kernel
+
+KEPT = "by onegraph: the library's kernel loses NaN or an infinity"
+GUARD = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
+FINITE_MATH = "finite_math=True: NaN and infinities may be lost"
+
+
+# The ops that are computed again where the source has NaN or an infinity.
+GUARDED = {
+    "LogSoftmax": lib.onegraph_guarded_log_softmax,
+    "MaxPool": lib.onegraph_guarded_max_pool,
+    "MaxPoolBackward": lib.onegraph_guarded_max_pool_backward,
+    "ReduceMax": lib.onegraph_guarded_max,
+    "ReduceMin": lib.onegraph_guarded_min,
+    "SoftMax": lib.onegraph_guarded_softmax,
+}
+# The ops whose result is NaN where an input is: that input.
+PATCHED = {"LogSoftmaxBackward": 1}
+
+
+def keep_special_values(lowered: Lowered) -> Lowered:
+    """The graph with a step of the package for each op for which the library loses NaN or an infinity."""
+    chosen = [_executor(step) for step in lowered.steps]
+    if not any(chosen):
+        return lowered
+    finite = finite_values(lowered)
+    steps = [
+        step._replace(executor=executor) if executor and not finite.issuperset(step.inputs) else step
+        for step, executor in zip(lowered.steps, chosen, strict=True)
+    ]
+    return replace(lowered, steps=tuple(steps))
+
+
+def _executor(step: Step) -> str:
+    """The executor of a step that the library computes wrong for some numbers; empty for others."""
+    if step.executor != "library" or step.part is None or step.part.types[0].dtype not in FLOATS:
+        return ""
+    if step.kind in GUARDED:
+        return "guarded"
+    if step.kind in PATCHED:
+        return "patched"
+    return "exact" if own_kernel(step.part.call) is not None else ""
+
+
+def guard_code(call: Call) -> list[int]:
+    """The numbers of the kernel that computes an op again: see ``onegraph_guarded_number`` in ``onegraph.h``."""
+    kind, rank = call.schema.kind, len(known_dims(call.shape("src")))
+    of = GUARDED[kind]
+    if kind in ("SoftMax", "LogSoftmax"):
+        is_zero = call.schema.has_attribute("mode") and call.string("mode") == "inf_as_zero"
+        return [of, call.s64("axis") % rank, int(is_zero)]
+    if kind in ("ReduceMax", "ReduceMin"):
+        axes = reduced_axes(call) or ()
+        return [of, int(call.flag("keep_dims")), 0, *[int(axis in axes) for axis in range(rank)]]
+    found = pool_geometry(call)
+    assert found is not None
+    code = [of, rank - 1 if found.data_format == "NXC" else 1, 0]
+    for window in found.windows:
+        assert window is not None
+        code += [window.kernel, window.stride, window.dilation, window.begin]
+    return code

@@ -1,0 +1,278 @@
+// Ops that the library computes right as long as no element is NaN or infinite: where one is, they are computed again.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <stdexcept>
+
+#include "shares.h"
+
+#include "floats.h"
+
+namespace onegraph {
+namespace {
+
+// Whether an exponent has all bits set, which that of NaN and infinities has.
+template <typename T, T exponent>
+ONEGRAPH_INLINE bool has_special(const T *elements, std::size_t count) {
+    T found = 0;
+    for (std::size_t i = 0; i < count; i++)
+        found |= static_cast<T>((elements[i] & exponent) == exponent);
+    return found != 0;
+}
+
+template <typename T, T exponent>
+bool special_portable(const T *elements, std::size_t count) {
+    return has_special<T, exponent>(elements, count);
+}
+
+template <typename T, T exponent>
+ONEGRAPH_AVX2 bool special_avx2(const T *elements, std::size_t count) {
+    return has_special<T, exponent>(elements, count);
+}
+
+template <typename T, T exponent>
+ONEGRAPH_AVX512 bool special_avx512(const T *elements, std::size_t count) {
+    return has_special<T, exponent>(elements, count);
+}
+
+template <typename T, T exponent>
+bool special(const char *elements, std::size_t count) {
+    const auto function = has_avx512() ? special_avx512<T, exponent> : has_avx2() ? special_avx2<T, exponent>
+                                                                                 : special_portable<T, exponent>;
+    return function(reinterpret_cast<const T *>(elements), count);
+}
+
+bool special(dnnl_data_type_t type, const char *elements, std::size_t count) {
+    switch (type) {
+        case dnnl_f32: return special<Word, INFINITE>(elements, count);
+        case dnnl_bf16: return special<Half, 0x7f80>(elements, count);
+        default: return special<Half, 0x7c00>(elements, count);
+    }
+}
+
+float load(dnnl_data_type_t type, const char *address) {
+    float number;
+    cast(type, address, dnnl_f32, reinterpret_cast<char *>(&number), 1, has_avx2());
+    return number;
+}
+
+void save(dnnl_data_type_t type, char *address, double number) {
+    const auto rounded = static_cast<float>(number);
+    cast(dnnl_f32, reinterpret_cast<const char *>(&rounded), type, address, 1, has_avx2());
+}
+
+// Whether `x` replaces the largest number so far: NaN is larger than every number.
+bool is_larger(float x, float most) {
+    return x > most || (x != x && most == most);
+}
+
+} // namespace
+
+Guarded::Guarded(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code,
+        std::size_t n_code)
+    : n_inputs_(n_inputs), code_(code, code + n_code) {
+    for (std::size_t i = 0; i < count; i++) {
+        const dnnl_graph_logical_tensor_t &tensor = *tensors[i];
+        if (!is_float(tensor.data_type)) throw std::invalid_argument("no kernel for this data type");
+        Tensor made {tensor.data_type, {}};
+        for (int axis = 0; axis < tensor.ndims; axis++)
+            made.axes.push_back({static_cast<std::size_t>(tensor.dims[axis]),
+                    static_cast<Bytes>(size_of(tensor.data_type)) * tensor.layout.strides[axis]});
+        tensors_.push_back(made);
+    }
+    const std::size_t rank = tensors_[0].axes.size(), first = onegraph_guarded_first;
+    const int of = code_[onegraph_guarded_of];
+    const bool is_pool = of >= onegraph_guarded_max_pool, is_reduction = !is_pool && of >= onegraph_guarded_max;
+    const std::size_t wanted = is_pool ? 4 * (rank - 2) : is_reduction ? rank : 0;
+    if (count < n_inputs + 1 || n_code != first + wanted) throw std::invalid_argument("no such guarded op");
+    // The memory is read in one piece, or else in rows.
+    std::vector<Axis> axes;
+    for (const Axis &axis : tensors_[0].axes)
+        if (axis.size > 1) axes.push_back(axis);
+    std::sort(axes.begin(), axes.end(), [](const Axis &a, const Axis &b) { return a.stride > b.stride; });
+    Bytes size = static_cast<Bytes>(size_of(tensors_[0].type));
+    while (!axes.empty() && axes.back().stride == size) {
+        size *= static_cast<Bytes>(axes.back().size);
+        axes.pop_back();
+    }
+    row_ = static_cast<std::size_t>(size) / size_of(tensors_[0].type);
+    outer_ = axes;
+}
+
+std::size_t Guarded::count(const std::vector<Axis> &axes) {
+    std::size_t total = 1;
+    for (const Axis &axis : axes)
+        total *= axis.size;
+    return total;
+}
+
+Guarded::Bytes Guarded::offset(const std::vector<Axis> &axes, std::size_t index) {
+    Bytes found = 0;
+    for (std::size_t axis = axes.size(); axis-- > 0; index /= axes[axis].size)
+        found += static_cast<Bytes>(index % axes[axis].size) * axes[axis].stride;
+    return found;
+}
+
+bool Guarded::has_special_source(const char *source, int threads) const {
+    std::atomic<bool> found {false};
+    const std::size_t size = size_of(tensors_[0].type);
+    share(count(outer_) * row_, threads, 64, [&](std::size_t begin, std::size_t end) {
+        while (begin < end && !found.load(std::memory_order_relaxed)) {
+            const std::size_t place = begin % row_, some = std::min(end - begin, row_ - place);
+            const char *row = source + offset(outer_, begin / row_) + static_cast<Bytes>(place * size);
+            if (special(tensors_[0].type, row, some)) found = true;
+            begin += some;
+        }
+    });
+    return found;
+}
+
+void Guarded::run(void *const *addresses, int threads) const {
+    if (!has_special_source(static_cast<const char *>(addresses[0]), threads)) return;
+    switch (code_[onegraph_guarded_of]) {
+        case onegraph_guarded_softmax:
+        case onegraph_guarded_log_softmax: return softmax(addresses, threads);
+        case onegraph_guarded_max:
+        case onegraph_guarded_min: return reduce(addresses, threads);
+        default: return pool(addresses, threads);
+    }
+}
+
+// Rows whose elements are all numbers are left as they are.
+void Guarded::softmax(void *const *addresses, int threads) const {
+    const std::size_t along = static_cast<std::size_t>(code_[onegraph_guarded_axis]), n = tensors_.size();
+    const bool is_log = code_[onegraph_guarded_of] == onegraph_guarded_log_softmax;
+    const bool is_zero = code_[onegraph_guarded_zero] != 0;
+    std::vector<std::vector<Axis>> rows;
+    for (const Tensor &tensor : tensors_) {
+        rows.push_back(tensor.axes);
+        rows.back()[along].size = 1;
+    }
+    const std::size_t width = tensors_[0].axes[along].size;
+    const Bytes from = tensors_[0].axes[along].stride, to = tensors_[1].axes[along].stride;
+    share(count(rows[0]) * width, threads, width, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t row = begin / width; row < end / width; row++) {
+            const char *source = static_cast<const char *>(addresses[0]) + offset(rows[0], row);
+            const auto at = [&](std::size_t i) { return load(tensors_[0].type, source + static_cast<Bytes>(i) * from); };
+            float top = -INFINITY;
+            bool is_finite = true;
+            for (std::size_t i = 0; i < width; i++) {
+                const float x = at(i);
+                is_finite = is_finite && std::isfinite(x);
+                if (is_larger(x, top)) top = x;
+            }
+            if (is_finite) continue;
+            double total = 0;
+            for (std::size_t i = 0; i < width; i++)
+                total += std::exp(static_cast<double>(at(i)) - top);
+            const bool gives_zero = is_zero && top == -INFINITY;
+            char *target = static_cast<char *>(addresses[1]) + offset(rows[1], row);
+            for (std::size_t i = 0; i < width; i++, target += to) {
+                const double apart = static_cast<double>(at(i)) - top;
+                const double share = is_log ? apart - std::log(total) : std::exp(apart) / total;
+                save(tensors_[1].type, target, gives_zero ? 0 : share);
+            }
+            if (n < 3) continue;
+            char *stats = static_cast<char *>(addresses[2]) + offset(rows[2], row);
+            save(tensors_[2].type, stats, gives_zero ? 0 : top + std::log(total));
+        }
+    });
+}
+
+void Guarded::reduce(void *const *addresses, int threads) const {
+    const bool is_max = code_[onegraph_guarded_of] == onegraph_guarded_max, keeps = code_[onegraph_guarded_axis] != 0;
+    std::vector<Axis> outer, inner, target;
+    std::size_t own = 0;
+    for (std::size_t axis = 0; axis < tensors_[0].axes.size(); axis++) {
+        const bool is_reduced = code_[onegraph_guarded_first + axis] != 0;
+        (is_reduced ? inner : outer).push_back(tensors_[0].axes[axis]);
+        if (!is_reduced) target.push_back(tensors_[1].axes[own]);
+        if (!is_reduced || keeps) own++;
+    }
+    const std::size_t width = count(inner);
+    share(count(outer) * width, threads, width, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t row = begin / width; row < end / width; row++) {
+            const char *source = static_cast<const char *>(addresses[0]) + offset(outer, row);
+            float most = -INFINITY;
+            for (std::size_t i = 0; i < width; i++) {
+                const float x = load(tensors_[0].type, source + offset(inner, i));
+                if (is_larger(is_max ? x : -x, most)) most = is_max ? x : -x;
+            }
+            save(tensors_[1].type, static_cast<char *>(addresses[1]) + offset(target, row), is_max ? most : -most);
+        }
+    });
+}
+
+// The first largest element of the window at `place` of `windows`, counted in order; -1 if all of it is padding.
+std::ptrdiff_t Guarded::largest(const char *source, const std::vector<Axis> &axes, const std::vector<Axis> &windows,
+        std::size_t place, float &most) const {
+    const std::size_t n = axes.size();
+    std::size_t taps = 1;
+    std::vector<std::ptrdiff_t> starts(n);
+    const auto number = [&](std::size_t axis, std::size_t what) {
+        return static_cast<std::ptrdiff_t>(code_[onegraph_guarded_first + 4 * axis + what]);
+    };
+    for (std::size_t axis = n; axis-- > 0; place /= windows[axis].size) {
+        taps *= static_cast<std::size_t>(number(axis, 0));
+        starts[axis] = static_cast<std::ptrdiff_t>(place % windows[axis].size) * number(axis, 1) - number(axis, 3);
+    }
+    std::ptrdiff_t found = -1;
+    most = -INFINITY;
+    for (std::size_t tap = 0; tap < taps; tap++) {
+        Bytes at = 0, index = 0, unit = 1;
+        bool is_inside = true;
+        std::size_t rest = tap;
+        for (std::size_t axis = n; axis-- > 0;) {
+            const auto kernel = static_cast<std::size_t>(number(axis, 0));
+            const std::ptrdiff_t x = starts[axis] + static_cast<std::ptrdiff_t>(rest % kernel) * number(axis, 2);
+            is_inside = is_inside && x >= 0 && x < static_cast<std::ptrdiff_t>(axes[axis].size);
+            at += x * axes[axis].stride;
+            index += x * unit;
+            unit *= static_cast<std::ptrdiff_t>(axes[axis].size);
+            rest /= kernel;
+        }
+        if (!is_inside) continue;
+        const float x = load(tensors_[0].type, source + at);
+        if (found < 0 || is_larger(x, most)) most = x, found = index;
+    }
+    return found;
+}
+
+void Guarded::pool(void *const *addresses, int threads) const {
+    const std::size_t channels = static_cast<std::size_t>(code_[onegraph_guarded_axis]), last = tensors_.size() - 1;
+    const bool is_backward = code_[onegraph_guarded_of] == onegraph_guarded_max_pool_backward;
+    std::vector<std::vector<Axis>> planes, places;
+    for (const Tensor &tensor : tensors_) {
+        planes.push_back({tensor.axes[0], tensor.axes[channels]});
+        places.push_back(tensor.axes);
+        places.back().erase(places.back().begin() + static_cast<std::ptrdiff_t>(channels));
+        places.back().erase(places.back().begin());
+    }
+    const std::size_t windows = count(places[1]), size = count(places[0]);
+    share(count(planes[0]) * size, threads, size, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t plane = begin / size; plane < end / size; plane++) {
+            const char *source = static_cast<const char *>(addresses[0]) + offset(planes[0], plane);
+            char *second = static_cast<char *>(addresses[1]) + offset(planes[1], plane);
+            char *target = static_cast<char *>(addresses[last]) + offset(planes[last], plane);
+            float most;
+            if (!is_backward) {
+                for (std::size_t place = 0; place < windows; place++) {
+                    largest(source, places[0], places[1], place, most);
+                    save(tensors_[1].type, target + offset(places[1], place), most);
+                }
+                continue;
+            }
+            std::vector<double> sums(size);
+            for (std::size_t place = 0; place < windows; place++) {
+                const std::ptrdiff_t winner = largest(source, places[0], places[1], place, most);
+                const float diff = load(tensors_[1].type, second + offset(places[1], place));
+                if (winner >= 0) sums[static_cast<std::size_t>(winner)] += diff;
+            }
+            for (std::size_t i = 0; i < size; i++)
+                save(tensors_[last].type, target + offset(places[last], i), sums[i]);
+        }
+    });
+}
+
+} // namespace onegraph
