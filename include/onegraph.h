@@ -209,6 +209,7 @@ enum onegraph_winograd_number {
     onegraph_winograd_top = 5, // padding before src
     onegraph_winograd_left = 6,
     onegraph_winograd_turned = 7, // 1 for weights of the gradient by src: turned around, with channels swapped
+    onegraph_winograd_layout = 8, // of the weights: one of onegraph_winograd_operand
 };
 enum onegraph_winograd_operand {
     onegraph_winograd_src = 0,

@@ -273,9 +273,9 @@ class OwnKernels:
             schedule.add_kernel(kind, numbers, note)
 
     def add_transform(self, step: Step) -> None:
-        """Add a transform of Winograd's convolution. An input behind its second one only orders the steps."""
+        """Add a transform of Winograd's convolution. An input behind its fourth one only orders the steps."""
         schedule = self._schedule
-        given = [self._values[number] for number in step.inputs[: 2 if len(step.inputs) > 1 else 1]]
+        given = [self._values[number] for number in step.inputs[:4]]
         ins = [value if value.dense else self._values[schedule.dense_copy(value)] for value in given]
         outs = [self._values[number] for number in step.outputs]
         code = step.attrs["code"]

@@ -204,7 +204,7 @@ class _Transforms:
                 whole=False,
                 folded=(),
             )
-            inputs = (products, bias, *before)
+            inputs = (products, bias, source, step.inputs[1], *before)
             end = self._kernel(step, inputs, result, geometry, lib.onegraph_winograd_dst, first, slope)
             yield end._replace(folded=folded)
             before = (result,)  # the strips are written one after the other
@@ -228,6 +228,7 @@ class _Transforms:
             lib.onegraph_winograd_top: geometry.top,
             lib.onegraph_winograd_left: geometry.left,
             lib.onegraph_winograd_turned: int(_is_turned(step)),
+            lib.onegraph_winograd_layout: _operand(step),
         }
         attrs: Mapping[str, AttrValue] = {"code": tuple([numbers[place] for place in sorted(numbers)])}
         return step._replace(

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -240,8 +241,8 @@ private:
 //
 // A tile is 2x2 places of dst and the 4x4 places of src that they depend on. The first transform takes src
 // (N, height, width, channels) and gives 16 planes (16, tiles, channels), which the caller multiplies by the transformed
-// weights (16, channels of src, channels of dst). The second one takes these products and a bias, and writes the places of
-// its tiles in dst. The transform of weights takes (O, I, 3, 3) or (3, 3, I, O). Channels are a multiple of 16, and all
+// weights (16, channels of src, channels of dst). The second one takes these products, a bias, src and the weights, and
+// writes the places of its tiles in dst; it computes NaN and infinities again from src and the weights. The transform of weights takes (O, I, 3, 3) or (3, 3, I, O). Channels are a multiple of 16, and all
 // tensors are dense.
 class Winograd : public Runnable {
 public:
@@ -258,12 +259,14 @@ private:
     Tile tile(std::size_t index) const;
     void src(void *const *addresses, std::size_t begin, std::size_t end) const;
     void dst(void *const *addresses, std::size_t begin, std::size_t end) const;
+    void repair(void *const *addresses, const Tile &at, std::ptrdiff_t row, std::ptrdiff_t column, float *results) const;
 
-    int operand_;
+    int operand_, layout_;
     bool turned_;
     float slope_; // the factor of negative results
     std::ptrdiff_t height_, width_, rows_, columns_, first_, top_, left_;
     std::size_t channels_, tiles_; // of the image; the columns and rows of a plane of weights
+    std::array<std::ptrdiff_t, 3> source_ {}; // height, width and channels of src, for the second transform
 };
 
 } // namespace onegraph

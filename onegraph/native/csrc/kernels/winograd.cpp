@@ -64,11 +64,14 @@ ONEGRAPH_INLINE void transform_src(
             }
 }
 
-// The 2x2 places of the result, A^T m A, plus a bias; nothing is written to a place without address.
+// The 2x2 places of the result, A^T m A, plus a bias; nothing is written to a place without address. Returns whether a
+// number is NaN or infinite: its exponent has all bits set.
 template <std::size_t LANES>
-ONEGRAPH_INLINE void transform_dst(
+ONEGRAPH_INLINE bool transform_dst(
         const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels, float slope) {
     using Vector = VectorOf<LANES>;
+    const Vector none = {};
+    auto special = none != none;
     for (std::size_t channel = 0; channel < channels; channel += LANES) {
         Vector half[2][TILE];
         for (std::size_t j = 0; j < TILE; j++) {
@@ -83,11 +86,16 @@ ONEGRAPH_INLINE void transform_dst(
             Vector found[2] = {m[0] + m[1] + m[2] + added, m[1] - m[2] - m[3] + added};
             for (std::size_t j = 0; j < 2; j++) {
                 if (!places[2 * i + j]) continue;
+                special |= found[j] - found[j] != none; // NaN for these
                 if (slope != 1) found[j] = found[j] < 0 ? (slope == 0 ? Vector {} : slope * found[j]) : found[j];
                 store<LANES>(places[2 * i + j] + channel, found[j]);
             }
         }
     }
+    bool found = false;
+    for (std::size_t lane = 0; lane < LANES; lane++)
+        found = found || special[lane];
+    return found;
 }
 
 // Distances in weights, in elements: of rows and columns of a plane, and of rows and columns of the window.
@@ -143,16 +151,22 @@ ONEGRAPH_AVX512 void weights_avx512(const float *weights, const Steps &steps, fl
     transform_weights<16>(weights, steps, result, plane);
 }
 
-// Transforms weights of layout `of` to 16 planes of `rows` and `columns`; see onegraph_winograd_turned.
-void weights_to_planes(int of, bool turned, const float *weights, float *planes, std::size_t rows, std::size_t columns,
-        int threads) {
+// The distances in weights of layout `of` between the rows and columns of a plane, and the first element of the window.
+Steps steps_of(int of, bool turned, std::size_t rows, std::size_t columns, const float *&weights) {
     const auto high = static_cast<std::ptrdiff_t>(rows), wide = static_cast<std::ptrdiff_t>(columns);
     const std::ptrdiff_t results = turned ? high : wide, channels = turned ? wide : high;
     const bool is_oix = of == onegraph_winograd_oix;
     const std::ptrdiff_t result = is_oix ? 9 * channels : 1, channel = is_oix ? 9 : results;
     const std::ptrdiff_t place = is_oix ? 1 : channels * results;
-    Steps steps {channel, result, {3 * place, place}};
-    if (turned) steps = {result, channel, {-3 * place, -place}}, weights += 8 * place;
+    if (!turned) return {channel, result, {3 * place, place}};
+    weights += 8 * place;
+    return {result, channel, {-3 * place, -place}};
+}
+
+// Transforms weights of layout `of` to 16 planes of `rows` and `columns`; see onegraph_winograd_turned.
+void weights_to_planes(int of, bool turned, const float *weights, float *planes, std::size_t rows, std::size_t columns,
+        int threads) {
+    const Steps steps = steps_of(of, turned, rows, columns, weights);
     const Weights transform = has_avx512() ? weights_avx512 : has_avx2() ? weights_avx2 : weights_portable;
     const std::size_t lanes = has_avx512() ? 16 : has_avx2() ? 8 : 4;
     share(rows * columns, threads, columns, [&](std::size_t begin, std::size_t end) {
@@ -164,7 +178,7 @@ void weights_to_planes(int of, bool turned, const float *weights, float *planes,
 }
 
 using Src = void (*)(const Place *, float *, std::size_t, std::size_t);
-using Dst = void (*)(const float *, std::size_t, const float *, float *const *, std::size_t, float);
+using Dst = bool (*)(const float *, std::size_t, const float *, float *const *, std::size_t, float);
 
 void src_portable(const Place *places, float *result, std::size_t plane, std::size_t channels) {
     transform_src<4>(places, result, plane, channels);
@@ -178,19 +192,19 @@ ONEGRAPH_AVX512 void src_avx512(const Place *places, float *result, std::size_t 
     transform_src<16>(places, result, plane, channels);
 }
 
-void dst_portable(const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels,
+bool dst_portable(const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels,
         float slope) {
-    transform_dst<4>(products, plane, bias, places, channels, slope);
+    return transform_dst<4>(products, plane, bias, places, channels, slope);
 }
 
-ONEGRAPH_AVX2 void dst_avx2(const float *products, std::size_t plane, const float *bias, float *const *places,
+ONEGRAPH_AVX2 bool dst_avx2(const float *products, std::size_t plane, const float *bias, float *const *places,
         std::size_t channels, float slope) {
-    transform_dst<8>(products, plane, bias, places, channels, slope);
+    return transform_dst<8>(products, plane, bias, places, channels, slope);
 }
 
-ONEGRAPH_AVX512 void dst_avx512(const float *products, std::size_t plane, const float *bias, float *const *places,
+ONEGRAPH_AVX512 bool dst_avx512(const float *products, std::size_t plane, const float *bias, float *const *places,
         std::size_t channels, float slope) {
-    transform_dst<16>(products, plane, bias, places, channels, slope);
+    return transform_dst<16>(products, plane, bias, places, channels, slope);
 }
 
 } // namespace
@@ -201,12 +215,15 @@ Winograd::Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensor
     std::memcpy(&slope_, &code[onegraph_winograd_slope], sizeof slope_);
     turned_ = code[onegraph_winograd_turned] != 0;
     const bool is_dst = operand_ == onegraph_winograd_dst;
-    if (count != (is_dst ? 3u : 2u)) throw std::invalid_argument("other tensors than those of a transform");
-    const dnnl_graph_logical_tensor_t &image = *tensors[is_dst ? 2 : 0], &planes = *tensors[is_dst ? 0 : 1];
+    layout_ = code[onegraph_winograd_layout];
+    if (count != (is_dst ? 5u : 2u)) throw std::invalid_argument("other tensors than those of a transform");
+    const dnnl_graph_logical_tensor_t &image = *tensors[is_dst ? 4 : 0], &planes = *tensors[is_dst ? 0 : 1];
     height_ = image.dims[1], width_ = image.dims[2];
     const bool is_weights = operand_ == onegraph_winograd_oix || operand_ == onegraph_winograd_xio;
     channels_ = static_cast<std::size_t>(is_weights ? planes.dims[2] : image.dims[3]);
     tiles_ = static_cast<std::size_t>(planes.dims[1]);
+    if (is_dst)
+        source_ = {tensors[2]->dims[1], tensors[2]->dims[2], tensors[2]->dims[3]};
     rows_ = number(onegraph_winograd_rows), columns_ = number(onegraph_winograd_columns);
     first_ = number(onegraph_winograd_first);
     top_ = number(onegraph_winograd_top), left_ = number(onegraph_winograd_left);
@@ -255,7 +272,7 @@ void Winograd::src(void *const *addresses, std::size_t begin, std::size_t end) c
 
 void Winograd::dst(void *const *addresses, std::size_t begin, std::size_t end) const {
     const auto *planes = static_cast<const float *>(addresses[0]), *bias = static_cast<const float *>(addresses[1]);
-    auto *image = static_cast<float *>(addresses[2]);
+    auto *image = static_cast<float *>(addresses[4]);
     const Dst transform = has_avx512() ? dst_avx512 : has_avx2() ? dst_avx2 : dst_portable;
     for (std::size_t index = begin; index < end; index++) {
         const Tile at = tile(index);
@@ -265,7 +282,40 @@ void Winograd::dst(void *const *addresses, std::size_t begin, std::size_t end) c
             const std::ptrdiff_t pixel = (at.image * height_ + y) * width_ + x;
             places[place] = y < height_ && x < width_ ? image + static_cast<std::size_t>(pixel) * channels_ : nullptr;
         }
-        transform(planes + index * channels_, tiles_ * channels_, bias, places, channels_, slope_);
+        const auto write = [&](float slope) {
+            return transform(planes + index * channels_, tiles_ * channels_, bias, places, channels_, slope);
+        };
+        if (!write(slope_)) continue;
+        write(1);
+        for (std::ptrdiff_t place = 0; place < 4; place++)
+            if (places[place]) repair(addresses, at, 2 * at.row + place / 2, 2 * at.column + place % 2, places[place]);
+    }
+}
+
+// Computes the numbers of a place that are NaN or infinite as a direct convolution does: a transform spreads such a number
+// of src to its whole tile. Other numbers do not depend on one. Then applies the slope.
+void Winograd::repair(
+        void *const *addresses, const Tile &at, std::ptrdiff_t row, std::ptrdiff_t column, float *results) const {
+    const auto *bias = static_cast<const float *>(addresses[1]), *image = static_cast<const float *>(addresses[2]);
+    const auto *weights = static_cast<const float *>(addresses[3]);
+    const auto [height, width, channels] = source_;
+    const Steps steps = steps_of(layout_, turned_, static_cast<std::size_t>(channels), channels_, weights);
+    const auto sum = [&](std::ptrdiff_t result) {
+        float total = bias[result];
+        for (std::ptrdiff_t place = 0; place < 9; place++) {
+            const std::ptrdiff_t y = row + place / 3 - top_, x = column + place % 3 - left_;
+            if (y < 0 || y >= height || x < 0 || x >= width) continue;
+            const float *pixel = image + ((at.image * height + y) * width + x) * channels;
+            const float *window = weights + place / 3 * steps.window[0] + place % 3 * steps.window[1];
+            for (std::ptrdiff_t channel = 0; channel < channels && total == total; channel++) // NaN remains NaN
+                total += pixel[channel] * window[channel * steps.row + result * steps.column];
+        }
+        return total;
+    };
+    for (std::size_t i = 0; i < channels_; i++) {
+        const float found = results[i];
+        const float exact = found - found == 0 ? found : sum(static_cast<std::ptrdiff_t>(i));
+        results[i] = exact < 0 && slope_ != 1 ? (slope_ == 0 ? 0 : slope_ * exact) : exact;
     }
 }
 
