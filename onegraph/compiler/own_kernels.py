@@ -33,9 +33,10 @@ from .notes import Note
 from .pointwise import code_of
 from .report import nbytes
 from .rewrites.norms import rms_norm_width
-from .rewrites.own import own_kernel
+from .rewrites.own import Own, own_kernel
 from .schedule import Schedule
 from .shared_constants import derived
+from .slope_gradients import SRC
 from .special_values import GUARD, KEPT, PATCHED, guard_code
 from .window_products import Windows, windows_of
 
@@ -154,10 +155,11 @@ class OwnKernels:
         schedule = self._schedule
         assert step.part is not None
         call = step.part.call
-        found, wanted = own_kernel(call), self._values[step.outputs[0]]
+        wanted, named = self._values[step.outputs[0]], step.attrs.get("own")
+        found = Own(str(named)) if named else own_kernel(call)
         assert found is not None
         numbers = [*step.inputs]
-        if step.kind == "PReLU":
+        if found.kernel in ("prelu", SRC):
             numbers[1] = self._slopes(call, self._values[numbers[1]], wanted)
         inputs = [self._values[number] for number in numbers]
         if self._edges.is_free(wanted):

@@ -18,6 +18,7 @@ from ..opset.shapes import known_dims
 from .lowered import Lowered, Step
 from .magnitudes import finite_values
 from .rewrites.own import FLOATS, own_kernel
+from .slope_gradients import slope_steps
 
 KEPT = "by onegraph: the library's kernel loses NaN or an infinity"
 GUARD = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
@@ -42,12 +43,16 @@ def keep_special_values(lowered: Lowered) -> Lowered:
     chosen = [_executor(step) for step in lowered.steps]
     if not any(chosen):
         return lowered
-    finite = finite_values(lowered)
-    steps = [
-        step._replace(executor=executor) if executor and not finite.issuperset(step.inputs) else step
-        for step, executor in zip(lowered.steps, chosen, strict=True)
-    ]
-    return replace(lowered, steps=tuple(steps))
+    finite, values, steps = finite_values(lowered), dict(lowered.values), list[Step]()
+    for step, executor in zip(lowered.steps, chosen, strict=True):
+        if not executor or finite.issuperset(step.inputs):
+            steps.append(step)
+        elif executor == "slopes":
+            steps += slope_steps(step, values)
+        else:
+            steps.append(step._replace(executor=executor))
+    numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
+    return replace(lowered, values=values, steps=numbered)
 
 
 def _executor(step: Step) -> str:
@@ -58,6 +63,8 @@ def _executor(step: Step) -> str:
         return "guarded"
     if step.kind in PATCHED:
         return "patched"
+    if step.kind == "PReLUBackward":
+        return "slopes"
     return "exact" if own_kernel(step.part.call) is not None else ""
 
 

@@ -1,0 +1,194 @@
+"""NaN and infinities pass through every op as the numpy reference says, alone and behind the ops that take it in."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+from onegraph.opset.editions.registry import BASE
+from onegraph.testing.cases import CASES
+
+pytestmark = pytest.mark.library
+FLOATS = (og.f32, og.bf16, og.f16)
+SPECIAL = {"nan": [nan], "inf": [inf], "minus inf": [-inf], "mixture": [nan, inf, -inf, 0.0]}
+# Ops with another result than the reference for some of these numbers: docs/safety.md. Their other results are right.
+ZEROS = "multiplies by 0 what belongs to other elements, other groups or padding"
+DIFFERENT: dict[str, str] = {
+    **dict.fromkeys(["Convolution", "ConvolutionBackwardData", "ConvolutionBackwardWeights"], ZEROS),
+    **dict.fromkeys(["ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights"], ZEROS),
+    **dict.fromkeys(["Interpolate", "InterpolateBackward"], ZEROS),
+    **dict.fromkeys(["BatchNormTrainingBackward", "LayerNormBackward"], "an infinite variance"),
+    **dict.fromkeys(["Quantize", "DynamicQuantize"], "an integer for NaN"),
+}
+# Ops that are not run on floating-point numbers, or not by themselves.
+WITHOUT = frozenset(["Dequantize", "DynamicDequantize", "Dropout", "End", "GenIndex", "Wildcard"])
+# Ops that compute each element of the result from those at its place.
+ELEMENTWISE = sorted(
+    kind for kind, schema in BASE.items() if schema.category == "elementwise" and not kind.endswith("Backward")
+)
+
+
+def classes(array):
+    """For each element: 0 for a number, 1 and -1 for infinities, 2 for NaN."""
+    wide = np.asarray(array).astype(np.float64)
+    return np.select([np.isnan(wide), np.isposinf(wide), np.isneginf(wide)], [2, 1, -1], 0)
+
+
+def chosen():
+    """Two cases of each kind and data type of the last input."""
+    found: dict[tuple[str, og.DataType], list[object]] = {}
+    for case in CASES:
+        dtype = og.DataType.of(case.inputs[-1].dtype) if case.inputs and case.kind not in WITHOUT else None
+        if dtype in FLOATS and all(array.size for array in case.inputs):
+            found.setdefault((case.kind, dtype), []).append(case)
+    return {key: cases[:1] + cases[-1:] for key, cases in found.items()}
+
+
+CHOSEN = chosen()
+
+
+def graph_of(case):
+    g = og.Graph()
+    inputs = [g.input(f"x{place}", og.DataType.of(array.dtype), array.shape) for place, array in enumerate(case.inputs)]
+    options = {name: value for name, value in (("dtype", case.dtype), ("outputs", case.outputs)) if value}
+    found = g.op(case.kind, inputs, case.attrs, **options)
+    for place, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
+        g.output(f"y{place}", tensor)
+    return g
+
+
+def with_special(array, numbers):
+    flat = array.astype(np.float64).reshape(-1)
+    for place, number in enumerate(numbers):
+        flat[3 * place % flat.size] = number
+    return flat.reshape(array.shape).astype(array.dtype)
+
+
+def expect_classes(g, model, arrays, what):
+    got = model(**arrays)
+    with np.errstate(all="ignore"):
+        expected = reference.run(g, arrays)
+    for name, array in zip(expected, got if isinstance(got, tuple) else (got,), strict=True):
+        np.testing.assert_array_equal(classes(array), classes(expected[name]), err_msg=f"{what}: {name}")
+
+
+def test_every_op_has_cases_or_a_reason():
+    kinds = {kind for kind, _ in CHOSEN}
+    assert kinds | WITHOUT >= BASE.keys()
+    assert DIFFERENT.keys() <= BASE.keys()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("kind", sorted({kind for kind, _ in CHOSEN} - DIFFERENT.keys()))
+def test_special_numbers_pass_through_every_op(kind, dtype):
+    for case in CHOSEN.get((kind, dtype), ()):
+        g = graph_of(case)
+        model = g.compile()
+        for port, array in enumerate(case.inputs):
+            if og.DataType.of(array.dtype) not in FLOATS:
+                continue
+            for label, numbers in SPECIAL.items():
+                arrays = {f"x{place}": known for place, known in enumerate(case.inputs)}
+                arrays[f"x{port}"] = with_special(array, numbers)
+                expect_classes(g, model, arrays, f"{case}, {label} in input {port}")
+
+
+def product(g, x):
+    return g.matmul(x, g.constant(np.eye(16, dtype=x.dtype.numpy)))
+
+
+def convolution(g, x):
+    weights = g.constant(np.ones((1, 1, 1, 16), x.dtype.numpy))
+    attrs = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "groups": 16}
+    image = g.static_reshape(x, shape=(1, 4, 8, 16), special_zero=False)
+    return g.convolution(image, weights, **attrs)
+
+
+def total(g, x):
+    return g.add(x, g.constant(np.zeros(16, x.dtype.numpy)))
+
+
+ATTRIBUTES = {
+    "Clamp": {"min": 0.0, "max": 6.0},
+    "Elu": {"alpha": 1.0},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "LeakyReLU": {"alpha": 0.1},
+    "Pow": {"beta": 2.0},
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("before", [product, convolution, total])
+@pytest.mark.parametrize("kind", [*ELEMENTWISE, "Maximum", "Minimum", "PReLU", "MaxPool", "ReduceMax", "SoftMax"])
+def test_special_numbers_pass_through_ops_that_fuse(kind, before, dtype):
+    g = og.Graph()
+    x = g.input("x", dtype, (32, 16))
+    y = before(g, x)
+    if kind in ("Maximum", "Minimum", "PReLU"):
+        found = g.op(kind, [y, g.constant(np.full(16, 0.25, dtype.numpy))])
+    elif kind == "MaxPool":
+        image = g.static_reshape(y, shape=(1, 4, 8, 16), special_zero=False)
+        found = g.max_pool(image, kernel=[2, 2], strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0])
+    elif kind == "ReduceMax":
+        found = g.reduce_max(y, axes=[-1], keep_dims=True)
+    else:
+        found = g.op(kind, [y], {"axis": -1} if kind == "SoftMax" else ATTRIBUTES.get(kind, {}))
+    g.output("y", found)
+    source = np.linspace(0.1, 3, 512).reshape(32, 16)
+    source[1], source[3], source[9] = nan, inf, -inf  # whole rows: a product of NaN is NaN
+    array = source.astype(dtype.numpy)
+    if before is product:  # inf * 0
+        array[array == inf], array[array == -inf] = nan, nan
+    expect_classes(g, g.compile(), {"x": array}, f"{kind} behind {before.__name__}")
+
+
+def test_results_with_finite_math_lose_nan():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (8,))))
+    x = np.full(8, nan, np.float32)
+    assert np.isnan(g.compile()(x)).all()
+    assert not np.isnan(g.compile(finite_math=True)(x)).any()
+
+
+def test_report_names_why_a_step_is_apart():
+    g = og.Graph()
+    g.output("y", g.relu(product(g, g.input("x", og.f32, (32, 16)))))
+    kept, fused = (g.compile(finite_math=finite).report().partitions for finite in (False, True))
+    assert [part.kinds for part in kept] == [("MatMul",), ("ReLU",)]
+    assert "loses NaN" in kept[1].reason
+    assert [part.kinds for part in fused] == [("MatMul", "ReLU")]
+
+
+def test_numbers_from_codes_stay_fused():
+    """What int8 codes stand for is finite, so that the ReLU of a quantized product stays in its fusion."""
+    g = og.Graph()
+    x = g.dequantize(g.input("x", og.u8, (32, 16)), scales=[0.1], zps=[3])
+    w = g.dequantize(g.constant(np.ones((16, 16), np.int8)), scales=[0.1], zps=[0])
+    g.output("y", g.quantize(g.relu(g.matmul(x, w)), scales=[0.5], zps=[0], dtype="u8"))
+    assert [len(part.kinds) for part in g.compile().report().partitions] == [5]
+
+
+@pytest.mark.parametrize("layout", ["OIX", "XIO"])
+@pytest.mark.parametrize("number", [nan, inf, -inf])
+def test_winograd_keeps_special_numbers_to_their_windows(number, layout):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 24, 24, 64), np.float32), rng.standard_normal((3, 3, 64, 64), np.float32)
+    x[0, 11, 12, 5] = x[1, 0, 23, 7] = number
+    g = og.Graph()
+    attrs = {"strides": 1, "pads_begin": 1, "pads_end": 1, "dilations": 1, "weights_format": layout}
+    weights = g.constant(w if layout == "XIO" else np.ascontiguousarray(w.transpose(3, 2, 0, 1)))
+    g.output("y", g.relu(g.convolution(g.input("x", og.f32, x.shape), weights, **attrs)))
+    model = g.compile()
+    assert any("Convolution: Transform" in part.kinds for part in model.report().partitions)
+    padded = np.pad(x.astype(np.float64), [(0, 0), (1, 1), (1, 1), (0, 0)])
+    with np.errstate(invalid="ignore"):
+        expected = sum(padded[:, i : i + 24, j : j + 24] @ w[i, j].astype(np.float64) for i in range(3) for j in range(3))
+    expected = np.where(expected <= 0, 0, expected)
+    found = model(x)
+    np.testing.assert_array_equal(classes(found), classes(expected))
+    finite = np.isfinite(expected)
+    np.testing.assert_allclose(found[finite], expected[finite], atol=2e-4)
