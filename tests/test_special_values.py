@@ -186,7 +186,9 @@ def test_winograd_keeps_special_numbers_to_their_windows(number, layout):
     assert any("Convolution: Transform" in part.kinds for part in model.report().partitions)
     padded = np.pad(x.astype(np.float64), [(0, 0), (1, 1), (1, 1), (0, 0)])
     with np.errstate(invalid="ignore"):
-        expected = sum(padded[:, i : i + 24, j : j + 24] @ w[i, j].astype(np.float64) for i in range(3) for j in range(3))
+        expected = sum(
+            padded[:, i : i + 24, j : j + 24] @ w[i, j].astype(np.float64) for i in range(3) for j in range(3)
+        )
     expected = np.where(expected <= 0, 0, expected)
     found = model(x)
     np.testing.assert_array_equal(classes(found), classes(expected))

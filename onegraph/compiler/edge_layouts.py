@@ -117,10 +117,12 @@ class EdgeLayouts:
         readers = self.readers.get(value.id, ())
         return bool(readers) and all(
             (step.executor == "exact" and self._keeps_layout(step, value))
-            or (step.executor in ("library", "guarded")
-            and step.kind != "StaticReshape"
-            and not needs_dense(value, [step])
-            and not (self.has_slow_operand(step) or (step.kind in ARITHMETIC and self._repeats_batch(step))))
+            or (
+                step.executor in ("library", "guarded")
+                and step.kind != "StaticReshape"
+                and not needs_dense(value, [step])
+                and not (self.has_slow_operand(step) or (step.kind in ARITHMETIC and self._repeats_batch(step)))
+            )
             for step in readers
         )
 

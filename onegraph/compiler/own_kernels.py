@@ -186,10 +186,12 @@ class OwnKernels:
         """Add what computes an op again that the library has computed, if an element is NaN or infinite."""
         schedule = self._schedule
         assert step.part is not None
+        note = len(schedule.notes) - 1
+        schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, GUARD))
         ins, outs = ([self._values[number] for number in ends] for ends in (step.inputs, step.outputs))
         if step.kind in PATCHED:
             source, result = ins[PATCHED[step.kind]], outs[0]
-            schedule.add_kernel("keep_nan", (source.id, result.id, result.id), schedule.note("kernel", step, GUARD))
+            schedule.add_kernel("keep_nan", (source.id, result.id, result.id), note)
             return
         if step.kind == "SoftMax":
             outs = outs[:2]
@@ -197,7 +199,7 @@ class OwnKernels:
             ins = ins[:1]
         ins = ins[:2]
         compiled = compiled_guard(ins, outs, guard_code(step.part.call))
-        schedule.add_own(compiled, ins, outs, (), schedule.note("kernel", step, GUARD))
+        schedule.add_own(compiled, ins, outs, (), note)
 
     def add_log_softmax_gradient(self, step: Step) -> None:
         """Add the gradient of a LogSoftmax without the labels, in the memory of its result."""

@@ -20,6 +20,9 @@ from .slow_layouts import needs_dense
 
 NEW_NUMPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
+# Executors of steps that write results of any strides.
+STRIDED = frozenset(["library", "exact", "guarded", "patched"])
+
 
 class Place(NamedTuple):
     """Where the elements of a view lie in the memory of its source: strides and the first element, in elements."""
@@ -72,7 +75,7 @@ def sources_in_outputs(lowered: Lowered, returned: AbstractSet[int]) -> dict[int
         lowered: the graph.
         returned: ids of the values that are outputs of the graph.
     """
-    steps = [step for step in lowered.steps if step.executor == "library"]
+    steps = [step for step in lowered.steps if step.executor in STRIDED]
     views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in returned]
     producers = {n: step for step in steps for n in step.outputs} if views else {}
     found: dict[int, Value] = {}

@@ -60,7 +60,7 @@ ELEMENTWISE: Mapping[str, Choice] = {
 
 
 def own_kernel(call: Call) -> Own | None:
-    """The kernel of the package that computes an op for which the library's loses NaN or an infinity; None for others."""
+    """The kernel of the package for an op for which the library's loses NaN or an infinity; None for others."""
     choice = ELEMENTWISE.get(call.schema.kind)
     if choice is None:
         return None
