@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from ml_dtypes import finfo
 
 from ....lowering.elementwise import binary, filled, multiply, select, unary
-from ....lowering.emitter import Value
+from ....lowering.emitter import Value, dtype_of
 from ....lowering.movement import cast
 from ....lowering.norms import batch_norm_of_images
 from ....lowering.reduction import reduce
@@ -40,10 +41,11 @@ def threshold_backward(node: Node) -> Value:
 def prelu_backward(node: Node) -> tuple[Value, Value]:
     """The gradients of a PReLU with respect to its source and, before they are summed, to its slopes."""
     emit, src, diff = node.emit, native(node), native(node, "grad_output")
-    above = emit.op("ReLUBackward", [src, diff], {"use_dst": True})
-    below = binary(emit, "Multiply", binary(emit, "Subtract", diff, above), native(node, "weight"))
-    negative = binary(emit, "Minimum", src, filled(0, src))
-    return binary(emit, "Add", above, below), binary(emit, "Multiply", negative, diff)
+    least = float(finfo(dtype_of(src).numpy).smallest_subnormal)  # type: ignore[no-untyped-call]
+    above = binary(emit, "GreaterEqual", src, filled(least, src))  # False for NaN
+    below = binary(emit, "Multiply", diff, native(node, "weight"))
+    by_slope = binary(emit, "Multiply", src, diff)
+    return select(emit, above, diff, below), select(emit, above, filled(0, diff), by_slope)
 
 
 @lowers("gelu_backward.default")

@@ -98,7 +98,10 @@ def unary(node: Node) -> Value:
     if (kind, dtype_of(src)) in INEXACT:
         found: Value = node.emit.op(kind, [src], edition="host")
         return found
-    return lowering.unary(node.emit, kind, src)
+    result = lowering.unary(node.emit, kind, src)
+    if kind == "Sign" and dtype_of(src) in NATIVE:  # PyTorch's is 0 for NaN
+        result = node.emit.op("ReplaceNaN", [result, scalar(0, dtype_of(src))])
+    return result
 
 
 @lowers(*(f"{name}.default" for name in ACTIVATIONS))

@@ -1,0 +1,112 @@
+"""NaN and infinities pass through compiled modules as through PyTorch's own, forward and backward."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import onegraph.torch  # noqa: E402, F401
+
+F = torch.nn.functional
+pytestmark = pytest.mark.library
+ROW = [nan, 1.0, -2.0, inf, 0.5, -inf, 0.0, 3.0]
+FUNCTIONS = {
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "hardtanh": F.hardtanh,
+    "clamp": lambda x: x.clamp(-1, 1),
+    "clamp_min": lambda x: x.clamp_min(0.25),
+    "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish,
+    "elu": F.elu,
+    "leaky_relu": F.leaky_relu,
+    "prelu": lambda x: F.prelu(x, torch.tensor([0.25], dtype=x.dtype)),
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "exp": torch.exp,
+    "abs": torch.abs,
+    "maximum": lambda x: torch.maximum(x, torch.zeros_like(x)),
+    "minimum": lambda x: torch.minimum(torch.ones_like(x), x),
+    "amax": lambda x: x.amax(-1),
+    "amin": lambda x: x.amin(-1),
+    "softmax": lambda x: x.softmax(-1),
+    "log_softmax": lambda x: x.log_softmax(-1),
+    "max_pool": lambda x: F.max_pool2d(x.reshape(1, 3, 4, 4), 2),
+    "where": lambda x: torch.where(x > 0, x, x * 2),
+}
+
+
+def compiled(function):
+    torch._dynamo.reset()
+    return torch.compile(function, backend="onegraph", options={"smallest": 1, "fallback": "error"})
+
+
+def rows(dtype):
+    ordinary = torch.linspace(-2, 3, 8)
+    masked = torch.full((8,), -inf)
+    return torch.stack([torch.tensor(ROW), ordinary, masked, ordinary.flip(0), *[ordinary + 1] * 2]).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_numbers_are_those_of_eager(name, dtype):
+    x = rows(dtype)
+    with torch.no_grad():
+        found, expected = compiled(FUNCTIONS[name])(x), FUNCTIONS[name](x)
+    torch.testing.assert_close(found, expected, equal_nan=True, rtol=0.02, atol=1e-3)
+
+
+DIFFERENTIABLE = sorted(FUNCTIONS.keys() - {"maximum", "minimum", "where"})
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients_at_special_numbers_are_those_of_its_decompositions(name):
+    results = []
+    oracle = torch.compile(FUNCTIONS[name], backend="aot_eager_decomp_partition")
+    for function in (oracle, compiled(FUNCTIONS[name])):
+        x = rows(torch.float32).requires_grad_()
+        y = function(x)
+        y.backward(torch.linspace(1, 2, y.numel()).reshape(y.shape))
+        results.append(x.grad)
+    torch.testing.assert_close(results[1], results[0], equal_nan=True, rtol=1e-3, atol=1e-4)
+
+
+def test_infinite_gradients_stop_where_relu_is_flat():
+    gradients = []
+    for function in (F.relu, compiled(F.relu)):
+        x = torch.tensor([-1.0, 2.0, -3.0, 0.0] * 8, requires_grad=True)
+        function(x).backward(torch.tensor([inf, inf, nan, nan] * 8))
+        gradients.append(x.grad)
+    torch.testing.assert_close(gradients[1], gradients[0], equal_nan=True)
+
+
+def test_diverged_training_shows_in_loss_and_gradients():
+    shares = []
+    for backend in ("eager", "onegraph"):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3),
+            torch.nn.BatchNorm2d(8),
+            torch.nn.ReLU(),
+            torch.nn.MaxPool2d(2),
+            torch.nn.Flatten(),
+            torch.nn.Linear(72, 2),
+        )
+        images = torch.randn(4, 3, 8, 8)
+        images[1] = nan
+        loss = torch.compile(net, backend=backend)(images).square().mean()
+        loss.backward()
+        shares.append([loss.isnan().item(), *[p.grad.isnan().float().mean().item() for p in net.parameters()]])
+    assert shares[0] == shares[1]
+    assert shares[0][0]
+
+
+def test_finite_math_is_an_option():
+    torch._dynamo.reset()
+    function = torch.compile(F.relu, backend="onegraph", options={"smallest": 1, "finite_math": True})
+    assert not function(torch.full((64,), nan)).isnan().any()
