@@ -8,6 +8,7 @@ every mark is true; after its first case it is skipped. All other tests must pas
 import gc
 import os
 import platform
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["ONEGRAPH_CACHE"] = ""  # no test depends on what another process has measured
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
+
+
+@pytest.fixture
+def finite_math(monkeypatch):
+    """Graphs are compiled with ``finite_math=True``, so that the library computes and fuses what it can."""
+    from onegraph.graph import Graph
+
+    monkeypatch.setattr(Graph, "compile", partialmethod(Graph.compile, finite_math=True))
 
 
 def _missing() -> str:

@@ -18,6 +18,9 @@ from onegraph.tools.verify import verify
 from onegraph.transform.rebuild import Change, rebuild
 from onegraph.transform.translate_graph import translate_graph
 
+# The fusions and kernels of the library are compared.
+pytestmark = pytest.mark.usefixtures("finite_math")
+
 DIMS, LAST = (2, 8, 5, 6), (240, 1, 48, 8)  # an image with its channels last
 KINDS = [kind for kind in BASE if kind not in ("End", "Wildcard")]
 

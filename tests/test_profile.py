@@ -17,6 +17,9 @@ from onegraph.compiler.report import PartitionReport, Report
 from onegraph.runtime import implementation_names
 from onegraph.runtime.profile import Profile, ProfileRow, Spans, chrome_trace
 
+# The fusions and kernels of the library are compared.
+pytestmark = pytest.mark.usefixtures("finite_math")
+
 F32 = np.float32
 WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 

@@ -17,6 +17,9 @@ from onegraph.faults.operands import steps_to_fast
 from onegraph.faults.slow_strides import is_channels_last
 from onegraph.native import library
 
+# The fusions and kernels of the library are compared.
+pytestmark = pytest.mark.usefixtures("finite_math")
+
 Build = Callable[[og.Graph], og.LogicalTensor]
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 RNG = np.random.default_rng(0)

@@ -22,6 +22,9 @@ from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
 from onegraph.reference import run
 
+# The fusions and kernels of the library are compared.
+pytestmark = pytest.mark.usefixtures("finite_math")
+
 POOL = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
 S8, U8 = {"scales": [0.02], "zps": [0]}, {"scales": [0.05], "zps": [3]}
 Build = Callable[[og.Graph], og.LogicalTensor]

@@ -31,19 +31,19 @@ DONE = f"{MARK}done"
 END = f"{MARK}end"
 
 
-def implementation_names(program: Program, policy: str, fpmath_mode: str) -> dict[int, str]:
+def implementation_names(program: Program, policy: str, fpmath_mode: str, finite_math: bool) -> dict[int, str]:
     """The primitives and kernels of each partition, by index, such as ``matmul brg:avx512_core``.
 
     Args:
         program: the program.
-        policy, fpmath_mode: the options of its compilation.
+        policy, fpmath_mode, finite_math: the options of its compilation.
 
     Raises:
         UnsupportedError: the process failed, or took more than ten minutes.
     """
     every = get_num_threads() or 1
     threads = {report.index: report.threads or every for report in program.reports if report.threads is not None}
-    task = pickle.dumps((program.whole_graph(), policy, fpmath_mode, threads, get_cpu_isa()))
+    task = pickle.dumps((program.whole_graph(), policy, fpmath_mode, finite_math, threads, get_cpu_isa()))
     settings = {name: value for name, value in os.environ.items() if "DNNL_VERBOSE" not in name}
     settings.update(ONEDNN_VERBOSE="profile_exec", OMP_NUM_THREADS=str(max([every, *threads.values()])))
     try:
@@ -77,15 +77,16 @@ def parse(lines: list[str]) -> dict[int, str]:
 
 def main() -> None:
     """Main function of the separate process: read a task from stdin and run it."""
-    graph, policy, fpmath_mode, threads, isa = pickle.load(sys.stdin.buffer)
+    graph, policy, fpmath_mode, finite_math, threads, isa = pickle.load(sys.stdin.buffer)
     with suppress(ArgumentError, StateError):  # fails harmlessly if it names the library's own choice
         set_max_cpu_isa(isa)
-    run(graph, policy, fpmath_mode, threads)
+    run(graph, policy, fpmath_mode, finite_math, threads)
 
 
-def run(graph: DataGraph, policy: str, fpmath_mode: str, threads: Mapping[int, int]) -> None:
+def run(graph: DataGraph, policy: str, fpmath_mode: str, finite_math: bool, threads: Mapping[int, int]) -> None:
     """Compile the graph, run its partitions on zeroed arrays, and print marks around each second execution."""
-    program = CompiledProgram(graph, policy=policy, fallback=True, fpmath_mode=fpmath_mode, threads=threads)
+    options = {"policy": policy, "fpmath_mode": fpmath_mode, "finite_math": finite_math, "threads": threads}
+    program = CompiledProgram(graph, fallback=True, **options)  # type: ignore[arg-type]
     with program.check_out().blank() as plan:
         for step, compiled in enumerate(program.steps):
             plan.run_steps(step, step + 1)  # prepares constants

@@ -89,6 +89,6 @@ def _partitions(programs: ProgramFinder, entry: Entry, implementations: bool) ->
     if entry.implementations is None:
         from .implementation_names import implementation_names
 
-        entry.implementations = implementation_names(program, options.policy, options.fpmath_mode)
+        entry.implementations = implementation_names(program, options.policy, options.fpmath_mode, options.finite_math)
     found = entry.implementations
     return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
