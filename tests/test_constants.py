@@ -143,6 +143,7 @@ def test_folded_weights_are_as_by_hand():
     assert np.array_equal(bias, 7 - 10 * factor)
 
 
+@pytest.mark.usefixtures("finite_math")
 @pytest.mark.parametrize("dtype", [og.f32, og.bf16, og.f16])
 @pytest.mark.parametrize("with_add", [False, True])
 def test_ops_behind_the_normalization_are_fused(dtype, with_add):
@@ -362,6 +363,7 @@ def mixed():
     return g
 
 
+@pytest.mark.usefixtures("finite_math")
 def test_report_lists_constants_last():
     model = assert_right(mixed())
     found = model.report()
@@ -374,6 +376,7 @@ def test_report_lists_constants_last():
     assert [row.index for row in model.profile(np.ones((3, 4), np.float32)).rows] == [0]
 
 
+@pytest.mark.usefixtures("finite_math")
 def test_implementations_belong_to_their_partitions():
     found = mixed().compile().report(implementations=True).partitions
     assert "matmul" in found[0].implementation

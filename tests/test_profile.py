@@ -402,7 +402,7 @@ def test_trace_of_a_graph_run_by_numpy():
 def test_names_of_implementations(model, capfd):
     facts = model.report(implementations=True)
     for partition in facts.partitions:
-        expected = {"Convolution": "convolution ", "MatMul": "matmul ", "Negative": ""}[partition.kinds[0]]
+        expected = {"Convolution": "convolution ", "ReLU": "", "MatMul": "matmul ", "Negative": ""}[partition.kinds[0]]
         assert expected in partition.implementation
         assert bool(expected) == bool(partition.implementation)
         assert partition.implementation in str(facts)

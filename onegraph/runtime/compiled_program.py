@@ -149,7 +149,8 @@ class CompiledProgram(Program):
         self.steps = in_c
         self._keeping = [step.note for step in in_c if step.again is not None]
         self.notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
-        self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
+        pairs = [*zip(in_c, counts, strict=True)][::-1]  # of the steps with one note, the first one counts
+        self._threads = {step.note: count for step, count in pairs}
 
     def _settle(self, schedule: Schedule, choices: Sequence[Choice]) -> tuple[list[CompiledStep], list[int]]:
         """Replace the compiled steps of a schedule by the chosen ones; returns them and their numbers of threads."""
