@@ -92,6 +92,7 @@ def test_ops_behind_see_images_too(behind, is_constant, bias):
     assert SLOW_ROWS.reason in reasons
 
 
+@pytest.mark.usefixtures("finite_math")
 def test_a_residual_is_fused_with_a_row():
     g, y = row("Convolution", "OIX", "NXC", (2, 30))
     g.output("out", g.relu(g.add(y, g.input("z", "f32", (2, 30, C)))))
@@ -145,6 +146,7 @@ def test_wide_padding_of_rows_is_added_before(dilations, pads, is_far, data_form
     assert (FAR_PADS.reason in compare(image(dilations, pads, data_format))) == is_far
 
 
+@pytest.mark.usefixtures("finite_math")
 def test_ops_behind_wide_padding_stay_fused():
     g = image([FAR, FAR], ([FAR, FAR], [FAR, FAR]), behind=True)
     assert FAR_PADS.reason in compare(g)

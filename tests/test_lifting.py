@@ -9,6 +9,9 @@ from onegraph.compiler.lifting import lifted_rank
 from onegraph.compiler.lower import lower
 from onegraph.native.library import VERSION
 
+# The fusions and kernels of the library are compared.
+pytestmark = pytest.mark.usefixtures("finite_math")
+
 RNG = np.random.default_rng(0)
 OLD = VERSION < (3, 3)
 
