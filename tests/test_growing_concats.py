@@ -87,6 +87,7 @@ def test_part_that_another_op_reads_stays_dense():
     np.testing.assert_array_equal(total.ravel(), np.full(16, 16))
 
 
+@pytest.mark.usefixtures("finite_math")
 def test_normalization_of_a_part_of_rows():
     drawn = np.random.default_rng(0)
     constants = vectors(drawn, 24)

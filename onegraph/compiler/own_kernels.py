@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 from operator import gt, mul, sub
 
 import numpy as np
@@ -163,7 +164,7 @@ class OwnKernels:
             numbers[1] = self._slopes(call, self._values[numbers[1]], wanted)
         inputs = [self._values[number] for number in numbers]
         if self._edges.is_free(wanted):
-            like = next((one for one in inputs if one.shape == wanted.shape and not one.irregular), wanted)
+            like = next((one for one in inputs if one.shape == wanted.shape and _is_whole(one)), wanted)
             wanted = self._values[wanted.id] = wanted._replace(strides=like.strides)
         attrs = [schedule.new_number(call.f32(name), len(wanted.shape)) for name in found.attrs]
         ends = [*inputs, *[self._values[number] for number in attrs], wanted]
@@ -323,3 +324,9 @@ class OwnKernels:
         for source, target in zip(outs, wanted, strict=True):
             if source is not target:
                 schedule.add_copy(source, target, step, "the output has strides")
+
+
+def _is_whole(value: Value) -> bool:
+    """Whether the elements of a value lie side by side, in whatever order."""
+    last = sum(stride * (dim - 1) for dim, stride in zip(value.shape, value.strides, strict=True))
+    return not value.irregular and last + 1 == prod(value.shape)
