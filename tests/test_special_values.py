@@ -200,7 +200,9 @@ def test_results_of_a_part_of_a_tensor_take_memory_of_their_own():
     """A part of a tensor has gaps between its rows, which the result has not."""
     g = og.Graph()
     x = g.input("x", og.f32, (2, 12, 5, 7))
-    part = g.op("Slice", [x, *[g.constant(np.array([one], np.int64)) for one in (8, 12, 1)]], edition="host")
+    part = g.op(
+        "Slice", [x, *[g.constant(np.array([one], np.int64), dtype=og.s64) for one in (8, 12, 1)]], edition="host"
+    )
     y = g.relu(part)
     g.output("y", g.concat(g.abs(y), g.square(y), axis=1))
     array = np.random.default_rng(0).standard_normal((2, 12, 5, 7)).astype(np.float32)
