@@ -209,3 +209,25 @@ def test_results_of_a_part_of_a_tensor_take_memory_of_their_own():
     expected = np.maximum(array[:, 8:], 0)
     for _ in range(20):
         np.testing.assert_allclose(g.compile()(array), np.concatenate([expected, expected**2], axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("axis", [-1, 1])
+@pytest.mark.parametrize("kind", ["SoftMax", "LogSoftmax", "ReduceMax", "ReduceMin"])
+def test_masks_of_minus_infinity(kind, axis, dtype):
+    """A causal mask, left padding, and a row without any number."""
+    x = np.random.default_rng(0).standard_normal((3, 40, 40)).astype(np.float32)
+    x[0][np.triu_indices(40, 1)] = -inf
+    x[1, :, :7] = -inf
+    x[2, 5] = x[2, :, 9] = -inf
+    x = (-x if kind == "ReduceMin" else x).astype(dtype.numpy)
+    g = og.Graph()
+    attrs = {"axes": [axis]} if kind.startswith("Reduce") else {"axis": axis}
+    g.output("y", g.op(kind, [g.input("x", dtype, x.shape)], attrs, dtype=dtype))
+    got = g.compile()(x).astype(np.float64)
+    with np.errstate(all="ignore"):
+        expected = reference.run(g, {"x": x})["y"].astype(np.float64)
+    np.testing.assert_array_equal(classes(got), classes(expected))
+    numbers = np.isfinite(expected)
+    tolerance = {og.f32: 8e-6, og.f16: 2e-3, og.bf16: 2e-2}[dtype]  # docs/safety.md: LogSoftmax has some millionths
+    np.testing.assert_allclose(got[numbers], expected[numbers], rtol=tolerance, atol=tolerance)

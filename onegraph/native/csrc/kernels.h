@@ -203,9 +203,9 @@ private:
     static std::size_t count(const std::vector<Axis> &axes);
     static Bytes offset(const std::vector<Axis> &axes, std::size_t index); // of an element, counted in order
 
-    bool has_special_source(const char *source, int threads) const;
-    void softmax(void *const *addresses, int threads) const;
-    void reduce(void *const *addresses, int threads) const;
+    unsigned specials_of_source(const char *source, int threads) const;
+    void softmax(void *const *addresses, int threads, bool only_masked) const;
+    void reduce(void *const *addresses, int threads, bool only_masked) const;
     void pool(void *const *addresses, int threads) const;
     std::ptrdiff_t largest(const char *source, const std::vector<Axis> &axes, const std::vector<Axis> &windows,
             std::size_t place, float &most) const;

@@ -12,42 +12,51 @@
 namespace onegraph {
 namespace {
 
-// Whether an exponent has all bits set, which that of NaN and infinities has.
+enum Special : unsigned { NAN_ = 1, POSITIVE = 2, NEGATIVE = 4 };
+
+// Which of NaN, infinity and negative infinity some elements are; `exponent`: the bits of the exponent.
 template <typename T, T exponent>
-ONEGRAPH_INLINE bool has_special(const T *elements, std::size_t count) {
-    T found = 0;
-    for (std::size_t i = 0; i < count; i++)
-        found |= static_cast<T>((elements[i] & exponent) == exponent);
-    return found != 0;
+ONEGRAPH_INLINE unsigned specials_of(const T *elements, std::size_t count) {
+    constexpr T sign = static_cast<T>(T(1) << (8 * sizeof(T) - 1));
+    constexpr T magnitude = static_cast<T>(sign - 1);
+    T nan = 0, positive = 0, negative = 0;
+    for (std::size_t i = 0; i < count; i++) {
+        const T x = elements[i];
+        nan |= static_cast<T>((x & magnitude) > exponent);
+        positive |= static_cast<T>(x == exponent);
+        negative |= static_cast<T>(x == static_cast<T>(exponent | sign));
+    }
+    return (nan ? NAN_ : 0u) | (positive ? POSITIVE : 0u) | (negative ? NEGATIVE : 0u);
 }
 
 template <typename T, T exponent>
-bool special_portable(const T *elements, std::size_t count) {
-    return has_special<T, exponent>(elements, count);
+unsigned specials_portable(const T *elements, std::size_t count) {
+    return specials_of<T, exponent>(elements, count);
 }
 
 template <typename T, T exponent>
-ONEGRAPH_AVX2 bool special_avx2(const T *elements, std::size_t count) {
-    return has_special<T, exponent>(elements, count);
+ONEGRAPH_AVX2 unsigned specials_avx2(const T *elements, std::size_t count) {
+    return specials_of<T, exponent>(elements, count);
 }
 
 template <typename T, T exponent>
-ONEGRAPH_AVX512 bool special_avx512(const T *elements, std::size_t count) {
-    return has_special<T, exponent>(elements, count);
+ONEGRAPH_AVX512 unsigned specials_avx512(const T *elements, std::size_t count) {
+    return specials_of<T, exponent>(elements, count);
 }
 
 template <typename T, T exponent>
-bool special(const char *elements, std::size_t count) {
-    const auto function = has_avx512() ? special_avx512<T, exponent> : has_avx2() ? special_avx2<T, exponent>
-                                                                                 : special_portable<T, exponent>;
+unsigned specials(const char *elements, std::size_t count) {
+    const auto function = has_avx512() ? specials_avx512<T, exponent>
+            : has_avx2()               ? specials_avx2<T, exponent>
+                                       : specials_portable<T, exponent>;
     return function(reinterpret_cast<const T *>(elements), count);
 }
 
-bool special(dnnl_data_type_t type, const char *elements, std::size_t count) {
+unsigned specials(dnnl_data_type_t type, const char *elements, std::size_t count) {
     switch (type) {
-        case dnnl_f32: return special<Word, INFINITE>(elements, count);
-        case dnnl_bf16: return special<Half, 0x7f80>(elements, count);
-        default: return special<Half, 0x7c00>(elements, count);
+        case dnnl_f32: return specials<Word, INFINITE>(elements, count);
+        case dnnl_bf16: return specials<Half, 0x7f80>(elements, count);
+        default: return specials<Half, 0x7c00>(elements, count);
     }
 }
 
@@ -114,33 +123,37 @@ Guarded::Bytes Guarded::offset(const std::vector<Axis> &axes, std::size_t index)
     return found;
 }
 
-bool Guarded::has_special_source(const char *source, int threads) const {
-    std::atomic<bool> found {false};
+unsigned Guarded::specials_of_source(const char *source, int threads) const {
+    std::atomic<unsigned> found {0};
     const std::size_t size = size_of(tensors_[0].type);
     share(count(outer_) * row_, threads, 64, [&](std::size_t begin, std::size_t end) {
-        while (begin < end && !found.load(std::memory_order_relaxed)) {
+        unsigned own = 0;
+        while (begin < end) {
             const std::size_t place = begin % row_, some = std::min(end - begin, row_ - place);
-            const char *row = source + offset(outer_, begin / row_) + static_cast<Bytes>(place * size);
-            if (special(tensors_[0].type, row, some)) found = true;
+            own |= specials(tensors_[0].type,
+                    source + offset(outer_, begin / row_) + static_cast<Bytes>(place * size), some);
             begin += some;
         }
+        if (own) found.fetch_or(own, std::memory_order_relaxed);
     });
     return found;
 }
 
 void Guarded::run(void *const *addresses, int threads) const {
-    if (!has_special_source(static_cast<const char *>(addresses[0]), threads)) return;
+    const unsigned found = specials_of_source(static_cast<const char *>(addresses[0]), threads);
+    if (!found) return;
     switch (code_[onegraph_guarded_of]) {
+        // The library is right for masks, whose elements are -inf among numbers: only rows of nothing else are wrong.
         case onegraph_guarded_softmax:
-        case onegraph_guarded_log_softmax: return softmax(addresses, threads);
-        case onegraph_guarded_max:
-        case onegraph_guarded_min: return reduce(addresses, threads);
+        case onegraph_guarded_log_softmax: return softmax(addresses, threads, found == NEGATIVE);
+        case onegraph_guarded_max: return reduce(addresses, threads, !(found & NAN_));
+        case onegraph_guarded_min: return reduce(addresses, threads, !(found & NAN_));
         default: return pool(addresses, threads);
     }
 }
 
-// Rows whose elements are all numbers are left as they are.
-void Guarded::softmax(void *const *addresses, int threads) const {
+// Rows whose elements are all numbers are left as they are; with `only_masked`, so are rows with any number.
+void Guarded::softmax(void *const *addresses, int threads, bool only_masked) const {
     const std::size_t along = static_cast<std::size_t>(code_[onegraph_guarded_axis]), n = tensors_.size();
     const bool is_log = code_[onegraph_guarded_of] == onegraph_guarded_log_softmax;
     const bool is_zero = code_[onegraph_guarded_zero] != 0;
@@ -155,6 +168,10 @@ void Guarded::softmax(void *const *addresses, int threads) const {
         for (std::size_t row = begin / width; row < end / width; row++) {
             const char *source = static_cast<const char *>(addresses[0]) + offset(rows[0], row);
             const auto at = [&](std::size_t i) { return load(tensors_[0].type, source + static_cast<Bytes>(i) * from); };
+            std::size_t masked = 0;
+            while (only_masked && masked < width && at(masked) == -INFINITY)
+                masked++;
+            if (only_masked && masked < width) continue;
             float top = -INFINITY;
             bool is_finite = true;
             for (std::size_t i = 0; i < width; i++) {
@@ -180,7 +197,8 @@ void Guarded::softmax(void *const *addresses, int threads) const {
     });
 }
 
-void Guarded::reduce(void *const *addresses, int threads) const {
+// With `only_masked`, rows with another element than the infinity that loses are left as they are.
+void Guarded::reduce(void *const *addresses, int threads, bool only_masked) const {
     const bool is_max = code_[onegraph_guarded_of] == onegraph_guarded_max, keeps = code_[onegraph_guarded_axis] != 0;
     std::vector<Axis> outer, inner, target;
     std::size_t own = 0;
@@ -194,6 +212,11 @@ void Guarded::reduce(void *const *addresses, int threads) const {
     share(count(outer) * width, threads, width, [&](std::size_t begin, std::size_t end) {
         for (std::size_t row = begin / width; row < end / width; row++) {
             const char *source = static_cast<const char *>(addresses[0]) + offset(outer, row);
+            const float least = is_max ? -INFINITY : INFINITY;
+            std::size_t masked = 0;
+            while (only_masked && masked < width && load(tensors_[0].type, source + offset(inner, masked)) == least)
+                masked++;
+            if (only_masked && masked < width) continue;
             float most = -INFINITY;
             for (std::size_t i = 0; i < width; i++) {
                 const float x = load(tensors_[0].type, source + offset(inner, i));
