@@ -43,7 +43,7 @@ SOURCES = (
     "guard.cpp",
     "allocator.cpp",
     "library.cpp",
-    "digest.cpp",
+    "file_digest.cpp",
     "partition.cpp",
     "openmp.cpp",
     *sorted(str(path.relative_to(CSRC)) for path in CSRC.glob("kernels/**/*.cpp")),

@@ -343,15 +343,15 @@ size_t onegraph_watch_bytes(const onegraph_watch *watch);
 // library: path of the file that provides dnnl_version to this extension.
 const char *onegraph_library_path(void);
 
-// digest: the sizes in bytes of the parts of a file that have digests of their own, and of a digest.
+// file_digest: the sizes in bytes of the parts of a file that have digests of their own, and of a digest.
 enum {
     onegraph_digest_chunk = 4194304,
     onegraph_digest_size = 64,
 };
-// digest: writes the digest of each chunk of `size` bytes at `offset` of a file, on at most `threads` threads. `memory`:
+// file_digest: writes the digest of each chunk of `size` bytes at `offset` of a file, on at most `threads` threads. `memory`:
 // where the whole file is mapped, whose pages are given back; 0 to read it. Returns 0, or the number of an error of the
 // system; EIO if the file is shorter.
 int onegraph_digest(int descriptor, uintptr_t memory, size_t offset, size_t size, int threads, void *digests);
-// digest: writes the digest of each file, and the last time in nanoseconds since 1970 at which one of them changed.
+// file_digest: writes the digest of each file, and the last time in nanoseconds since 1970 at which one of them changed.
 // `paths`: zero-terminated, one after another.
 int onegraph_digest_files(size_t count, const char *paths, void *digests, long long *changed);

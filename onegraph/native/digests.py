@@ -1,4 +1,4 @@
-"""Computes digests of the contents of files at the speed of memory; see ``csrc/digest.cpp``."""
+"""Computes digests of the contents of files at the speed of memory; see ``csrc/file_digest.cpp``."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "digest.h"
+#include "memory_digest.h"
 #include "guard.h"
 #include "kernels/shares.h"
 #include "page_writes.h"

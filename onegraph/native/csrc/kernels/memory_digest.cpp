@@ -1,7 +1,7 @@
 // Digests of memory at the speed of memory: Black, Halevi, Krawczyk, Krovetz and Rogaway, "UMAC: Fast and Secure Message
 // Authentication" (1999), whose hash NH multiplies 32-bit words, and a polynomial over the hashes of blocks.
 
-#include "digest.h"
+#include "memory_digest.h"
 
 #include <cstring>
 #include <random>
