@@ -304,7 +304,10 @@ def public(found):
     for thing in found:
         for name in dir(type(thing)):
             if not name.startswith("_") or name in ("__call__", "__eq__", "__repr__"):
-                value = getattr(thing, name)
+                try:
+                    value = getattr(thing, name)
+                except og.UnsupportedError:  # a property that needs a newer library
+                    continue
                 if callable(value):
                     yield f"{type(thing).__name__}.{name}", value
 

@@ -42,7 +42,12 @@ def test_agrees_with_the_definition_of_onnx(mode, padding, align_corners, shapes
     model = helper.make_model(
         helper.make_graph([node], "g", ends[:2], ends[2:]), opset_imports=[helper.make_opsetid("", 20)]
     )
-    (wanted,) = ReferenceEvaluator(model).run(None, {"x": src, "grid": grid})
+    if (mode, padding) == ("cubic", "border"):  # the package onnx takes zeros beyond the border, others its elements
+        onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        (wanted,) = session.run(None, {"x": src, "grid": grid})
+    else:
+        (wanted,) = ReferenceEvaluator(model).run(None, {"x": src, "grid": grid})
     np.testing.assert_allclose(sampled(src, grid, mode, padding, align_corners), wanted, rtol=1e-4, atol=1e-4)
 
 

@@ -58,8 +58,11 @@ def without_aliases(joint: GraphModule) -> None:
             returned.add(node)
     for node in joint.graph.nodes:
         if node.target in (aten.detach.default, aten.alias.default):
+            source = node.args[0]
+            while source.target in (aten.detach.default, aten.alias.default):  # one that a result keeps
+                source = source.args[0]
             node.replace_all_uses_with(
-                node.args[0],
+                source,
                 lambda user: user.op != "output" and not (user in returned and shares_memory(user)),
             )
 

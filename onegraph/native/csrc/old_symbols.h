@@ -16,6 +16,11 @@ __asm__(".symver pthread_rwlock_rdlock, pthread_rwlock_rdlock@GLIBC_2.2.5");
 __asm__(".symver pthread_rwlock_wrlock, pthread_rwlock_wrlock@GLIBC_2.2.5");
 __asm__(".symver pthread_rwlock_unlock, pthread_rwlock_unlock@GLIBC_2.2.5");
 
+// glibc 2.29 gave these functions versions that set no errno.
+__asm__(".symver exp, exp@GLIBC_2.2.5");
+__asm__(".symver log, log@GLIBC_2.2.5");
+__asm__(".symver pow, pow@GLIBC_2.2.5");
+
 // gcc 12 gave std::condition_variable::wait a new version, with the same contents.
 __asm__(".symver _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE, "
         "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE@GLIBCXX_3.4.11");
