@@ -176,3 +176,17 @@ def test_other_backends_decompose_as_before():
     kernels = dict(torch.ops.aten.upsample_bilinear2d.vec.py_kernels)
     compiled(Resized(scale_factor=2))(torch.ones(1, 1, 2, 2))
     assert torch.ops.aten.upsample_bilinear2d.vec.py_kernels == kernels
+
+
+def test_networks_with_unused_statistics_run_here_at_any_size():
+    """A BatchNorm in inference returns statistics without elements, which nobody reads."""
+    nn = torch.nn
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    model = torch.compile(module, backend="onegraph", dynamic=True)
+    with torch.no_grad():
+        for size in (8, 12):
+            x = torch.randn(2, 3, size, size)
+            torch.testing.assert_close(model(x), module(x), rtol=1e-4, atol=1e-5)
+    assert onegraph.torch.stats().compilations == 2

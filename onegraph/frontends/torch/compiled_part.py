@@ -165,6 +165,5 @@ def _is_static(like: Any) -> bool:
 
 
 def _is_empty(like: Any) -> bool:
-    if type(like) in (tuple, list):
-        return any(map(_is_empty, like))
+    """Whether a tensor has no elements; a tuple may hold empty ones that nobody reads, such as unused statistics."""
     return hasattr(like, "stride") and 0 in like.shape
