@@ -19,6 +19,9 @@ y = model(src=x)
 print(f"run on an array: {y.shape}, mean {y.mean():.4f}")
 print(model.report())
 
+# oneDNN's ReLU of NaN is 0, so a kernel of onegraph computes the ReLU. If no NaN occurs, the library can fuse it.
+print(g.compile(finite_math=True).report())
+
 # A bound run: the arrays are bound once, their contents may change, and a run has no work per array.
 run = model.bind(src=x, dst=np.empty_like(y))
 x *= 2
