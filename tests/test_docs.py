@@ -147,7 +147,9 @@ def site(tmp_path_factory):
     """
     root = tmp_path_factory.mktemp("checkout")
     for path in ROOT.iterdir():
-        if path != DOCS:
+        if path.suffix == ".md":  # links of an included page are relative to the file, not to a link that leads to it
+            shutil.copy(path, root)
+        elif path != DOCS:
             (root / path.name).symlink_to(path)
     shutil.copytree(DOCS, root / "docs")
     target = root / "site"

@@ -48,7 +48,10 @@ VOLATILE = {
     "a busy machine": (r"^(?:The machine was busy|Threads without a processor).*\n?", ""),
     "a variant of bench": (rf"^(\w.*?)(?: +{TIME}){{3}} +[\d,]+ +{TIME}(?: +(?:[\d.]+|-)){{2}}$", r"\1  TIMES"),
     "the columns of a profile": (r"^ +us +least +share +GFLOP/s +GB/s ", "PROFILE"),
-    "a row of a profile": (r"^( *\d+) +[\d.]+ +[\d.]+ +[\d.]+% .*?(?=oneDNN,|kernel,|reference,|view,|copy,)", r"\1  TIMES  "),
+    "a row of a profile": (
+        r"^( *\d+) +[\d.]+ +[\d.]+ +[\d.]+% .*?(?=(?:oneDNN|kernel|reference|view|copy),)",
+        r"\1  TIMES  ",
+    ),
     "a time": (TIME, "TIME"),
     "a speed-up": (r"\b\d+(?:\.\d+)?(?= times as fast)", "FACTOR"),
     "a number of threads": (r"\b(?:\d+|all) threads?\b", "THREADS"),
