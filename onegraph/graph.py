@@ -95,7 +95,7 @@ class Graph(DataGraph):
             reproducible: True chooses kernels whose results have the same bits for any number of threads, any batch
                 size and any process on the same CPU. Compilation takes longer.
             finite_math: True lets the library fuse and compute ops that lose NaN and infinities, such as ReLU, which
-                is some per cent faster. By default they pass through every op as IEEE 754 says.
+                saves up to some per cent of the time. By default they pass through every op as IEEE 754 says.
             outputs: the results to return in place of the outputs of the graph: tensors, or names of outputs, of
                 tensors such as ``conv.dst``, or of ops with one result. Variables are assigned all the same.
 
