@@ -8,8 +8,17 @@ from ....lowering import reduction as lowering
 from ....lowering.elementwise import multiply, unary
 from ....lowering.emitter import Value
 from ....lowering.movement import NATIVE, as_s64
+from ....opset.shapes import known_dims
 from ..node import Node, NotLowered, Unsettled, lowers
 
+# The reductions of no numbers.
+OF_NOTHING = {
+    **dict.fromkeys(["ReduceSum", "ReduceL1", "ReduceL2"], 0.0),
+    **dict.fromkeys(["ReduceMax", "ReduceLogSumExp"], -np.inf),
+    "ReduceMin": np.inf,
+    "ReduceProd": 1.0,
+    "ReduceMean": np.nan,
+}
 SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
 
 
@@ -36,8 +45,27 @@ def reduce(node: Node) -> Value:
     if nothing:
         return unary(node.emit, "Abs", src) if kind in ("ReduceL1", "ReduceL2") else src
     if 0 in node.dims():
-        raise NotLowered("an empty tensor")
+        return _of_nothing(node, kind, axes, keep)
     return lowering.reduce(node.emit, kind, src, axes, keep)
+
+
+def _of_nothing(node: Node, kind: str, axes: list[int] | None, keep: bool) -> Value:
+    """What a reduction of a tensor without elements gives."""
+    number, dims, plain = OF_NOTHING[kind], node.dims(), node.dtype().numpy
+    if plain.kind in "bui" and np.isfinite(number):
+        number = int(number)
+    elif plain.kind == "b":
+        number = number > 0
+    elif plain.kind in "ui":
+        if kind not in ("ReduceMax", "ReduceMin"):
+            raise NotLowered("an empty tensor of integers")
+        limits = np.iinfo(plain)
+        number = limits.max if kind == "ReduceMin" else limits.min
+    reduced = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
+    shape = [1 if axis in reduced else dim for axis, dim in enumerate(dims) if keep or axis not in reduced]
+    if None in shape:
+        raise Unsettled("an empty tensor whose other dims are known only in a run")
+    return np.full(known_dims(tuple(shape)), number, plain)
 
 
 @lowers("ReduceSumSquare", wide=True)
@@ -61,8 +89,8 @@ def log_of_sum(node: Node) -> Value:
 def log_of_sum_of_exponentials(node: Node) -> Value:
     """The logarithm of the sum of exponentials."""
     axes, keep, nothing = _axes(node)
-    if 0 in node.dims():
-        raise NotLowered("an empty tensor")
+    if 0 in node.dims() and not nothing:
+        return _of_nothing(node, "ReduceLogSumExp", axes, keep)
     return node.value(0) if nothing else lowering.log_sum_exp(node.emit, node.value(0), axes, keep)
 
 
