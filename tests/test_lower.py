@@ -6,20 +6,25 @@ import pytest
 import onegraph as og
 from onegraph.capi.op_template import OpTemplate
 from onegraph.compiler.lower import lower
+from onegraph.compiler.rewrites.own import ELEMENTWISE
+from onegraph.compiler.special_values import keep_special_values
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 
 
-def assert_parts_in_order(graph):
-    """Check every part of a lowered graph as the one-to-one objects check ops; return their number."""
-    parts = [step.part for step in lower(graph).steps if step.part is not None and step.op.signature is not None]
+def parts_in_order(graph, finite_math):
+    """Check every part that the library gets of a graph as the one-to-one objects check ops; return the parts."""
+    lowered = lower(graph, finite_math=finite_math)
+    lowered = lowered if finite_math else keep_special_values(lowered)
+    steps = [step for step in lowered.steps if step.executor in ("library", "guarded", "patched", "copy")]
+    parts = [step.part for step in steps if step.part is not None and step.op.signature is not None]
     for part in parts:
         OpTemplate.checked(part.kind, part.attrs, part.types, part.outputs)
-    return len(parts)
+    return parts
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.kind != "Wildcard"], ids=str)
-def test_parts_of_every_case(case):
+def graph_of(case, source):
+    """The graph of a case whose inputs ``source`` adds, from a graph, a number, a data type and a shape."""
     graph = og.Graph()
     inputs = []
     for number, array in enumerate(case.inputs):
@@ -27,11 +32,37 @@ def test_parts_of_every_case(case):
         if array.dtype == np.int32:  # it may give a shape, which must be known
             inputs.append(graph.constant(array))
         else:
-            inputs.append(graph.input(f"x{number}", dtype, array.shape))
+            inputs.append(source(graph, number, dtype, array.shape))
     graph.op(case.kind, inputs, case.attrs, dtype=case.dtype, outputs=case.outputs)
-    assert_parts_in_order(graph)
+    return graph
 
 
+def plain(graph, number, dtype, shape):
+    return graph.input(f"x{number}", dtype, shape)
+
+
+def dequantized(graph, number, dtype, shape):
+    codes = graph.input(f"x{number}", "u8", shape)
+    return graph.op("Dequantize", [codes], {"scales": [0.1], "zps": [3]})
+
+
+@pytest.mark.parametrize("finite_math", [False, True], ids=["all numbers", "finite numbers"])
+@pytest.mark.parametrize("case", [case for case in CASES if case.kind != "Wildcard"], ids=str)
+def test_parts_of_every_case(case, finite_math):
+    parts = parts_in_order(graph_of(case, plain), finite_math)
+    if case.kind in ELEMENTWISE and case.kind != "GELUBackward" and not finite_math and case.inputs[0].size:
+        assert {part.kind for part in parts} <= {"TypeCast"}  # a kernel of the package computes the op
+
+
+# Dequantized numbers are finite, so that the library may compute the op if it can.
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.kind in ELEMENTWISE and case.inputs[0].dtype == np.float32], ids=str
+)
+def test_parts_behind_dequantize(case):
+    parts_in_order(graph_of(case, dequantized), finite_math=False)
+
+
+@pytest.mark.parametrize("finite_math", [False, True], ids=["all numbers", "finite numbers"])
 @pytest.mark.parametrize("seed", range(40))
-def test_parts_of_random_graphs(seed):
-    assert assert_parts_in_order(random_graph(seed, n_ops=30)) > 0
+def test_parts_of_random_graphs(seed, finite_math):
+    assert parts_in_order(random_graph(seed, n_ops=30), finite_math)

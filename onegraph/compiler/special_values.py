@@ -3,7 +3,8 @@
 Kernels of the package compute elementwise ops of this kind (``csrc/kernels/elementwise.cpp``). The library computes the
 others, and a kernel computes them again if an element of the source is NaN or infinite (``csrc/kernels/guarded.cpp``).
 
-Between Dequantize and Quantize all numbers are known to be finite, so that the library may fuse these ops.
+Between Dequantize and Quantize all numbers are known to be finite, so that the library may fuse these ops, unless it is
+too old for one of them or computes it wrong.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from .lowered import Lowered, Step
 from .magnitudes import finite_values
+from .rewrites import takes
 from .rewrites.own import FLOATS, own_kernel
 from .slope_gradients import slope_steps
 
@@ -45,7 +47,7 @@ def keep_special_values(lowered: Lowered) -> Lowered:
         return lowered
     finite, values, steps = finite_values(lowered), dict(lowered.values), list[Step]()
     for step, executor in zip(lowered.steps, chosen, strict=True):
-        if not executor or finite.issuperset(step.inputs):
+        if not executor or (finite.issuperset(step.inputs) and _is_taken(step, executor)):
             steps.append(step)
         elif executor == "slopes":
             steps += slope_steps(step, values)
@@ -53,6 +55,11 @@ def keep_special_values(lowered: Lowered) -> Lowered:
             steps.append(step._replace(executor=executor))
     numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
     return replace(lowered, values=values, steps=numbered)
+
+
+def _is_taken(step: Step, executor: str) -> bool:
+    """Whether the library takes a step; the lowering has not asked for an op that has a kernel of the package."""
+    return executor != "exact" or (step.part is not None and takes(step.part.call))
 
 
 def _executor(step: Step) -> str:

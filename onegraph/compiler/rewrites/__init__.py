@@ -100,6 +100,12 @@ def library_form(
     return None, reason
 
 
+def takes(call: Call) -> bool:
+    """Whether this library computes the op right as it is."""
+    form, _ = _correct_form(call, form_of(as_it_is(call), call))
+    return form is not None and form.is_op(call)
+
+
 def _single(call: Call) -> Form | None:
     rewrite = SINGLE.get(call.schema.kind, as_it_is)(call)
     return None if rewrite is None else form_of(rewrite, call)
@@ -149,4 +155,4 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-__all__ = ["Form", "Part", "library_form", "signature_form"]
+__all__ = ["Form", "Part", "library_form", "signature_form", "takes"]
