@@ -22,7 +22,7 @@ from onegraph.tools.machine import Process, Snapshot
 
 def test_measures_variants_in_turn():
     g, rounds = network(depth=1), []
-    variants = [Variant(), Variant("debug"), Variant(threads=1), Variant(fpmath_mode="bf16")]
+    variants = [Variant(finite_math=True), Variant("debug"), Variant(threads=1), Variant(fpmath_mode="bf16")]
     found = bench(g, random_inputs(g), variants, seconds=0.0, progress=lambda *state: rounds.append(state))
     assert [one.variant for one in found] == variants
     assert [len(one.samples) for one in found] == [10] * 4  # one sample for each round
@@ -31,7 +31,9 @@ def test_measures_variants_in_turn():
     assert [len(one.model.report().partitions) for one in found[:2]] == [1, 3]
     assert found[3].model.report().fpmath_mode == "bf16"
     assert rounds == [(done, 10) for done in range(11)]
-    assert [str(variant) for variant in variants] == ["fusion", "debug", "fusion, 1 thread", "fusion, fpmath bf16"]
+    assert [str(variant) for variant in variants] == [
+        *("fusion, finite math", "debug", "fusion, 1 thread", "fusion, fpmath bf16")
+    ]
 
 
 @pytest.mark.parametrize("runs", [1, 7, 25])

@@ -21,6 +21,7 @@ from onegraph.opset.dtypes import DataType
 from onegraph.testing.tolerance import compare
 
 COMMANDS = ("run", "check", "verify", "bench", "show", "view")
+FINITE = ("--finite-math", "yes")  # of bench
 QUICK = {"bench": ("--seconds", "0"), "view": ("-o", "page.html")}
 ATTRS = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 
@@ -62,13 +63,16 @@ def as_json(*arguments, **options):
 
 @pytest.mark.library
 def test_run_summarizes_outputs(graph):
-    found = as_json("run", graph)
+    found = as_json("run", graph, "--finite-math")
     (y,) = found["outputs"]
     assert (y["name"], y["dtype"], y["shape"], y["min"], y["not_finite"]) == ("y", "f32", [2, 4, 4, 4], 0, 0)
     assert found["report"]["partitions"][0]["ops"] == ["Convolution 'conv'", "ReLU 'relu'"]
-    shown = onegraph("run", graph).stdout
+    shown = onegraph("run", graph, "--finite-math").stdout
     assert re.search(r"y +f32 +2x4x4x4 +0 ", shown)
     assert "oneDNN, fused" in shown
+    (kept,) = as_json("run", graph)["outputs"]
+    assert kept == y
+    assert re.search(r"1 +kernel +ReLU 'relu'.*\n.*\n +by onegraph: .* loses NaN", onegraph("run", graph).stdout)
 
 
 @pytest.mark.library
@@ -149,7 +153,8 @@ def test_verify_agrees_and_differs(graph, monkeypatch):
     first = json.loads(done.stdout)["first"]
     assert (first["op"], first["alone"]) == ("ReLU 'relu'", False)
     assert first["comparison"]["max_error"] == pytest.approx(1, abs=1e-5)  # results are at most 15, in f32
-    shown = onegraph("verify", graph)
+    assert "first difference: ReLU 'relu', run by kernel" in onegraph("verify", graph).stdout
+    shown = onegraph("verify", graph, "--finite-math")
     assert shown.exit_code == 1
     assert "first difference: ReLU 'relu', fused with Convolution 'conv', run by oneDNN" in shown.stdout
     assert "128 of 128 elements off by more than" in shown.stdout
@@ -162,7 +167,9 @@ def test_verify_explains_nan_and_averages(graph):
     g.output("y", g.relu(g.sqrt(g.input("x", og.f32, (8,)))))
     g.save("nan.json")
     np.savez("x.npz", x=np.full(8, -1, np.float32))
-    done = onegraph("verify", "nan.json", "--inputs", "x.npz")
+    kept = onegraph("verify", "nan.json", "--inputs", "x.npz")
+    assert (kept.exit_code, "too few elements are finite" in kept.stdout) == (3, True)
+    done = onegraph("verify", "nan.json", "--inputs", "x.npz", "--finite-math")
     assert done.exit_code == 1
     assert "the reference has nan\n  oneDNN does not carry NaN through" in done.stdout
 
@@ -191,17 +198,17 @@ def test_verify_names_or_refuses_fallback_ops(graph):
 
 @pytest.mark.library
 def test_bench_compares_variants(graph):
-    found = as_json("bench", graph, "--policy", "fusion,debug", "--threads", "1,1", "--runs", "20", "--seconds", "0.5")
+    found = as_json("bench", graph, "--policy", "fusion,debug", "--threads", "1,1", "--runs", "20", "--seconds", "0.5", *FINITE)
     assert [(one["policy"], one["threads"]) for one in found] == [("fusion", 1), ("debug", 1)]
     assert [len(one["profile"]["rows"]) for one in found] == [1, 2]
     for one in found:
         assert one["runs"] == len(one["samples"]) <= 20
         assert one["min"] == min(one["samples"])
         assert one["avg"] == pytest.approx(np.mean(one["samples"]))
-    shown = onegraph("bench", graph, "--fpmath-mode", "strict,bf16", *QUICK["bench"]).stdout
+    shown = onegraph("bench", graph, "--fpmath-mode", "strict,bf16", *FINITE, *QUICK["bench"]).stdout
     assert re.search(r"variant +min +median +avg +runs +compile +min ratio +median ratio", shown)
-    assert re.search(r"fusion, fpmath strict .* 10 .* (1\.00|-) +(1\.00|-)", shown)  # - on a busy machine
-    assert "fusion, fpmath bf16: 1 partition, " in shown
+    assert re.search(r"fusion, fpmath strict, finite math .* 10 .* (1\.00|-) +(1\.00|-)", shown)  # - on a busy machine
+    assert "fusion, fpmath bf16, finite math: 1 partition, " in shown
 
 
 @pytest.mark.library
@@ -250,14 +257,16 @@ def test_writes_a_trace(graph, arguments, processes):
     events = json.loads(Path("trace.json").read_text())["traceEvents"]
     names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
     assert [name.split(",")[0] for name in names] == processes
-    implementations = [event["args"]["implementation"] for event in events if event["ph"] == "B"]
+    spans = [event for event in events if event["ph"] == "B"]
+    assert {event["cat"] for event in spans} == {"oneDNN", "kernel"}
+    implementations = [event["args"]["implementation"] for event in spans if event["cat"] == "oneDNN"]
     assert implementations
     assert all("convolution" in name or "eltwise" in name for name in implementations)
 
 
 @pytest.mark.library
 def test_show_has_ops_shapes_and_partitions(graph):
-    shown = onegraph("show", graph).stdout
+    shown = onegraph("show", graph, "--finite-math").stdout
     assert re.search(r"x +f32 +2x6x6x3\n", shown)
     assert re.search(r"0 +0 +Convolution +conv +x, w +f32 2x4x4x4 +strides=1x1 ", shown)
     assert re.search(r"1 +0 +ReLU +relu +conv +f32 2x4x4x4\n", shown)
@@ -266,7 +275,8 @@ def test_show_has_ops_shapes_and_partitions(graph):
     assert re.search(r"1 +1 +ReLU", alone)
     plain = onegraph("show", graph, "--no-compile").stdout
     assert "partition" not in plain
-    found = as_json("show", graph)
+    assert [op["partition"] for op in as_json("show", graph)["ops"]] == [0, 1]
+    found = as_json("show", graph, "--finite-math")
     assert [op["partition"] for op in found["ops"]] == [0, 0]
     assert found["ops"][0]["attrs"]["strides"] == [1, 1]
     assert found["outputs"]["y"]["shape"] == [2, 4, 4, 4]
@@ -746,7 +756,7 @@ def test_show_prints_the_ids_of_the_file(graph):
     Path("ids.json").write_text(json.dumps({**data, "graph": data["graph"][::-1]}))
     shown = onegraph("show", "ids.json").stdout
     assert re.search(r"70 +0 +Convolution ", shown)
-    assert re.search(r"60 +0 +ReLU ", shown)
+    assert re.search(r"60 +1 +ReLU ", shown)
     found = as_json("show", "ids.json")
     assert [(op["id"], op["kind"]) for op in found["ops"]] == [(70, "Convolution"), (60, "ReLU")]
     assert [tensor["id"] for tensor in found["inputs"].values()] == [100, 101]

@@ -71,7 +71,7 @@ def is_used(one, case, op):
     return True
 
 
-def ran_by(partition):
+def ran_by(partition, *, is_attribute):
     """What a partition of the report is, in the words of the table; empty if it only moves or casts."""
     if partition.executor == "oneDNN":  # a known fault is another reason to rewrite an op
         reasons = [reason for reason in partition.reason.split("; ") if not reason.startswith("on four axes")]
@@ -119,9 +119,9 @@ def test_the_page_says_what_runs_instead():
         graph = graph_of(case) if case.kind not in ("Wildcard", "End") else og.Graph()
         used = [one for one in NEWER for op in graph.ops[-1:] if is_used(one, case, op)]
         for partition in graph.compile().report().partitions if used else ():
-            ran = ran_by(partition)
-            for one in used if ran else ():
-                found.setdefault(key(one), set()).add(ran)
+            for one in used:
+                if ran := ran_by(partition, is_attribute=one.part == "attribute"):
+                    found.setdefault(key(one), set()).add(ran)
     assert {place: " or ".join(sorted(ran)) for place, ran in found.items()} == {
         place: instead for place, instead in rows().items() if instead != "no op takes it"
     }

@@ -150,7 +150,7 @@ def test_matches_report_ops_by_name_or_text():
 @pytest.mark.library
 def test_accepts_the_report_of_an_executable():
     g = block()
-    executable = g.compile()
+    executable = g.compile(finite_math=True)
     report = executable.report()
     data = model(g, report, times={0: 1.5e-6})
     assert data["partitions"][0]["ops"] == [0, 1]

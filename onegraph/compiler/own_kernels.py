@@ -162,7 +162,7 @@ class OwnKernels:
         numbers = [*step.inputs]
         if found.kernel in ("prelu", SRC):
             numbers[1] = self._slopes(call, self._values[numbers[1]], wanted)
-        inputs = [self._values[number] for number in numbers]
+        inputs = [self._forwards(number) for number in numbers]
         if self._edges.is_free(wanted):
             like = next((one for one in inputs if one.shape == wanted.shape and _is_whole(one)), wanted)
             wanted = self._values[wanted.id] = wanted._replace(strides=like.strides)
@@ -183,13 +183,20 @@ class OwnKernels:
             return self._schedule.new_constant(dense.constant.reshape(shape), dense.name)
         return self._schedule.part(dense, shape, dense_of(shape), dense.offset)
 
+    def _forwards(self, number: int) -> Value:
+        """A value, or a dense copy of it if its elements run backwards, which no kernel takes."""
+        value = self._values[number]
+        if all(stride >= 0 or dim == 1 for dim, stride in zip(value.shape, value.strides, strict=True)):
+            return value
+        return self._values[self._schedule.dense_copy(value)]
+
     def add_guard(self, step: Step) -> None:
         """Add what computes an op again that the library has computed, if an element is NaN or infinite."""
         schedule = self._schedule
         assert step.part is not None
         note = len(schedule.notes) - 1
         schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, GUARD))
-        ins, outs = ([self._values[number] for number in ends] for ends in (step.inputs, step.outputs))
+        ins, outs = [*map(self._forwards, step.inputs)], [self._values[number] for number in step.outputs]
         if step.kind in PATCHED:
             source, result = ins[PATCHED[step.kind]], outs[0]
             schedule.add_kernel("keep_nan", (source.id, result.id, result.id), note)
