@@ -170,7 +170,7 @@ class Graph(DataGraph):
         return gradient(self, outputs, wrt, grad_outputs, checkpoint)
 
     def partitions(self, policy: str = "fusion") -> list[Partition]:
-        """The partitions that the library makes of this graph, not compiled.
+        """The partitions that the library makes of this graph with ``finite_math=True``, not compiled.
 
         Raises:
             ArgumentError: the policy is unknown, a graph input has unknown dims, or an op takes a shape or axes from a

@@ -198,7 +198,9 @@ def test_verify_names_or_refuses_fallback_ops(graph):
 
 @pytest.mark.library
 def test_bench_compares_variants(graph):
-    found = as_json("bench", graph, "--policy", "fusion,debug", "--threads", "1,1", "--runs", "20", "--seconds", "0.5", *FINITE)
+    found = as_json(
+        "bench", graph, "--policy", "fusion,debug", "--threads", "1,1", "--runs", "20", "--seconds", "0.5", *FINITE
+    )
     assert [(one["policy"], one["threads"]) for one in found] == [("fusion", 1), ("debug", 1)]
     assert [len(one["profile"]["rows"]) for one in found] == [1, 2]
     for one in found:

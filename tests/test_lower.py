@@ -14,8 +14,7 @@ from onegraph.testing.random_graph import random_graph
 
 def parts_in_order(graph, finite_math):
     """Check every part that the library gets of a graph as the one-to-one objects check ops; return the parts."""
-    lowered = lower(graph, finite_math=finite_math)
-    lowered = lowered if finite_math else keep_special_values(lowered)
+    lowered = keep_special_values(lower(graph, finite_math=finite_math), finite_math=finite_math)
     steps = [step for step in lowered.steps if step.executor in ("library", "guarded", "patched", "copy")]
     parts = [step.part for step in steps if step.part is not None and step.op.signature is not None]
     for part in parts:

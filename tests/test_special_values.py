@@ -231,3 +231,26 @@ def test_masks_of_minus_infinity(kind, axis, dtype):
     numbers = np.isfinite(expected)
     tolerance = {og.f32: 8e-6, og.f16: 2e-3, og.bf16: 2e-2}[dtype]  # docs/safety.md: LogSoftmax has some millionths
     np.testing.assert_allclose(got[numbers], expected[numbers], rtol=tolerance, atol=tolerance)
+
+
+LACKING = {
+    "GreaterEqual": lambda g, x: g.greater_equal(x, x),
+    "GELU": lambda g, x: g.gelu(x, mode="gelu_tanh"),
+    "PReLU": lambda g, x: g.prelu(x, g.constant(np.float32([0.5]))),
+}
+
+
+@pytest.mark.parametrize("add", LACKING.values(), ids=LACKING)
+def test_finite_math_runs_what_the_library_lacks(add):
+    """Without a kernel of the package, the lowering would have to rewrite the op, as oneDNN 3.2 crashes on it."""
+    x = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4)
+    for is_int8 in (False, True):
+        g = og.Graph()
+        source = g.input("x", og.s8 if is_int8 else og.f32, x.shape)
+        g.output("y", add(g, g.dequantize(source, scales=[0.5], zps=[1]) if is_int8 else source))
+        given = (x * 4).astype(np.int8) if is_int8 else x
+        expected = reference.run(g, {"x": given})["y"]
+        for finite_math in (False, True):
+            found = g.compile(finite_math=finite_math, fallback=False)(given)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert g.partitions()

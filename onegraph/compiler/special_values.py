@@ -40,14 +40,21 @@ GUARDED = {
 PATCHED = {"LogSoftmaxBackward": 1}
 
 
-def keep_special_values(lowered: Lowered) -> Lowered:
-    """The graph with a step of the package for each op for which the library loses NaN or an infinity."""
+def keep_special_values(lowered: Lowered, *, finite_math: bool = False) -> Lowered:
+    """The graph with a step of the package for each op for which the library loses NaN or an infinity.
+
+    Args:
+        lowered: the graph.
+        finite_math: True leaves to the library all ops that it takes.
+    """
     chosen = [_executor(step) for step in lowered.steps]
     if not any(chosen):
         return lowered
-    finite, values, steps = finite_values(lowered), dict(lowered.values), list[Step]()
+    finite = frozenset[int]() if finite_math else finite_values(lowered)
+    values, steps = dict(lowered.values), list[Step]()
     for step, executor in zip(lowered.steps, chosen, strict=True):
-        if not executor or (finite.issuperset(step.inputs) and _is_taken(step, executor)):
+        is_finite = finite_math or finite.issuperset(step.inputs)
+        if not executor or (is_finite and _is_taken(step, executor)):
             steps.append(step)
         elif executor == "slopes":
             steps += slope_steps(step, values)

@@ -94,10 +94,10 @@ class CompiledProgram(Program):
                 # A product of more rows would be summed in another order.
                 lowered = lowered if reproducible else multiply_vectors(lowered)
             lowered = skew_weights(join_groups(lowered))
-            lowered = lowered if finite_math else keep_special_values(lowered)
+            lowered = keep_special_values(lowered, finite_math=finite_math)
             lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
-        elif not finite_math:
-            lowered = keep_special_values(lowered)
+        else:
+            lowered = keep_special_values(lowered, finite_math=finite_math)
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())
         self.transformed = lowered.transformed

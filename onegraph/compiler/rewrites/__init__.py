@@ -65,13 +65,13 @@ def library_form(
         call: the op in the base vocabulary, with the data types of its outputs.
         joins: whether the op becomes part of the op before it, so that no other ops are faster.
         finite_math: whether the form may lose NaN and infinities. Otherwise an op that a kernel of the package computes
-            is its own form.
+            is its own form, and so is one that is newer than the library.
     """
     if schema.category == HOST:
         return None, "a host op"
     if schema.dialect is None and schema.kind != call.schema.kind:
         return None, f"{schema.kind} is not an op of the library"
-    if not finite_math and own_kernel(call) is not None:
+    if own_kernel(call) is not None and (not finite_math or call.schema.since > VERSION):
         return form_of(Rewrite(call.schema.kind, call.given, range(len(call.inputs))), call), ""
     newer = _too_new(call)
     types = [t for t in call.inputs if t is not None]
