@@ -61,7 +61,7 @@ KNOWN = (
     Known(
         "SoftMax and LogSoftmax along another axis than the last, and their gradients",
         TORCH,
-        "five ops of the library, each of which reads the whole tensor",
+        "five ops, each of which reads the whole tensor",
         r"(Softmax|SoftMax)(Backward)?\(",
     ),
     Known("GroupNorm", TORCH, "a LayerNorm, which has one thread for each group of an image", r"GroupNorm\("),
