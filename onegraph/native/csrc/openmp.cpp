@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -139,6 +140,8 @@ std::int64_t busy_time() {
     cpu_set_t set;
     std::FILE *file = sched_getaffinity(0, sizeof(set), &set) ? nullptr : std::fopen("/proc/stat", "re");
     if (!file) return 0;
+    // Programs of lower priority give way, so that their time does not count beside a program of normal priority.
+    const bool is_nice = getpriority(PRIO_PROCESS, 0) > 0;
     std::int64_t ticks = 0;
     char line[512];
     while (std::fgets(line, sizeof line, file)) {
@@ -149,7 +152,7 @@ std::int64_t busy_time() {
                 != 8)
             continue;
         // Time that a virtual machine's host gives to others is not counted: shorter spinning would not get it back.
-        if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set)) ticks += user + nice + system + irq + softirq;
+        if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set)) ticks += user + (is_nice ? nice : 0) + system + irq + softirq;
     }
     std::fclose(file);
     return ticks * (1'000'000'000 / sysconf(_SC_CLK_TCK));
