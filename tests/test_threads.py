@@ -399,7 +399,7 @@ try:
 finally:
     for other in others:
         other.kill()
-assert np.allclose(found, first, atol=1e-5)
+assert np.allclose(found, first, atol=1e-4)  # one thread adds the numbers in another order
 later = times[len(times) // 2 :]
 print(statistics.median(later) / min(times))
 """
