@@ -9,6 +9,7 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
+from onegraph.capi.settings import has_vnni
 from onegraph.opset.editions.registry import BASE
 from onegraph.testing.cases import CASES
 
@@ -169,7 +170,8 @@ def test_numbers_from_codes_stay_fused():
     x = g.dequantize(g.input("x", og.u8, (32, 16)), scales=[0.1], zps=[3])
     w = g.dequantize(g.constant(np.ones((16, 16), np.int8)), scales=[0.1], zps=[0])
     g.output("y", g.quantize(g.relu(g.matmul(x, w)), scales=[0.5], zps=[0], dtype="u8"))
-    assert [len(part.kinds) for part in g.compile().report().partitions] == [5]
+    sizes = [len(part.kinds) for part in g.compile().report().partitions]
+    assert (sizes == [5]) == has_vnni()  # int8 kernels without VNNI saturate, so the model computes in f32
 
 
 @pytest.mark.parametrize("layout", ["OIX", "XIO"])
