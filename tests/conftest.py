@@ -24,6 +24,18 @@ os.environ["ONEGRAPH_CACHE"] = ""  # no test depends on what another process has
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
 
+def check_passes() -> None:
+    """Let every graph that the suite compiles be checked after each pass."""
+    from onegraph.compiler.ir.check import broken_rules
+    from onegraph.compiler.passes import watches
+
+    def check(current, before, after):
+        broken = [*broken_rules(after)] if after is not before else []
+        assert not broken, f"after the pass {current.name}: {broken}"
+
+    watches.append(check)
+
+
 @pytest.fixture
 def finite_math(monkeypatch):
     """Graphs are compiled with ``finite_math=True``, so that the library computes and fuses what it can."""
@@ -44,6 +56,8 @@ def _missing() -> str:
 
 
 MISSING = _missing()
+if not MISSING:
+    check_passes()
 
 
 def library(*values):

@@ -13,10 +13,11 @@ from helpers.command_line import onegraph
 import onegraph as og
 from onegraph.capi import CompiledPartition
 from onegraph.capi.settings import has_vnni
-from onegraph.compiler import constants
-from onegraph.compiler.constants import SMALL_BYTES, fold_constants
 from onegraph.compiler.lower import lower
-from onegraph.compiler.normalized_weights import scaled
+from onegraph.compiler.options import Options
+from onegraph.compiler.passes import constants, run_passes
+from onegraph.compiler.passes.constants import SMALL_BYTES
+from onegraph.compiler.passes.normalized_weights import scaled
 from onegraph.compiler.shared_constants import SharedConstants
 from onegraph.reference import run_op
 from onegraph.runtime.compiled_program import CompiledProgram as Program
@@ -54,8 +55,12 @@ def parts(model, executor="constant"):
     return [part for part in model.report().partitions if part.executor == executor]
 
 
+def folded(graph):
+    return run_passes(lower(graph), Options(), ["constants"])
+
+
 def steps_of(graph):
-    return [step.kind for step in fold_constants(lower(graph), "fusion").steps]
+    return [step.kind for step in folded(graph).steps]
 
 
 def is_folded(graph):
@@ -136,7 +141,7 @@ def test_folded_weights_are_as_by_hand():
     factor = np.array([1, 2, 3, 4, 5, 6], np.float32)
     vectors = factor, np.full(6, 7), np.full(6, 10), np.full(6, 0.75)  # the variance and epsilon are 1 together
     attrs = {"pads_begin": [0, 0]}
-    lowered = fold_constants(lower(finished(*convolved(weights=w, vectors=vectors, bias=False, attrs=attrs))), "fusion")
+    lowered = folded(finished(*convolved(weights=w, vectors=vectors, bias=False, attrs=attrs)))
     (step,) = lowered.steps
     weights, bias = (lowered.values[number].constant for number in step.inputs[1:])
     assert np.array_equal(weights, np.broadcast_to(3 * factor, (1, 1, 4, 6)))
@@ -307,7 +312,7 @@ def test_ops_that_break_the_specification_stay():
     mixed_types = [g.constant(drawn(4).astype(dtype)) for dtype in (np.float16, ml_dtypes.bfloat16)]
     g.output("z", g.op("Multiply", mixed_types, dtype="f16"))
     assert [op.signature is None for op in g.ops] == [True, False, True]
-    assert {step.op.kind for step in fold_constants(lower(g), "fusion").steps} == {op.kind for op in g.ops}
+    assert {step.op.kind for step in folded(g).steps} == {op.kind for op in g.ops}
 
 
 # Ops on constants ----------------------------------------------------------------------------------------------------
@@ -498,7 +503,7 @@ def test_failing_computation_leaves_the_others(monkeypatch):
     scale, shift = g.multiply(*[g.constant(drawn(4)) for _ in "ab"]), g.constant(drawn(4))
     y = g.multiply(g.input("x", og.f32, (3, 4)), g.exp(scale))
     g.output("y", g.add(g.add(y, g.abs(shift)), g.abs(scale)))
-    lowered = fold_constants(lower(g), "fusion")
+    lowered = folded(g)
     assert computed == ["Multiply", "Exp"]
     assert [step.kind for step in lowered.folded] == computed
     assert [step.kind for step in lowered.steps].count("Abs") == 2

@@ -6,7 +6,7 @@ import pytest
 import onegraph as og
 from onegraph import training
 from onegraph.capi.settings import has_avx512
-from onegraph.compiler.label_gradients import LEAST
+from onegraph.compiler.passes.label_gradients import LEAST
 
 RNG = np.random.default_rng(0)
 CLASSES = 1024

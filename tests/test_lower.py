@@ -6,15 +6,17 @@ import pytest
 import onegraph as og
 from onegraph.capi.op_template import OpTemplate
 from onegraph.compiler.lower import lower
+from onegraph.compiler.options import Options
+from onegraph.compiler.passes import run_passes
 from onegraph.compiler.rewrites.own import ELEMENTWISE, own_kernel
-from onegraph.compiler.special_values import keep_special_values
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 
 
 def parts_in_order(graph, finite_math):
     """Check every part that the library gets of a graph as the one-to-one objects check ops; return the parts."""
-    lowered = keep_special_values(lower(graph, finite_math=finite_math), finite_math=finite_math)
+    options = Options(finite_math=finite_math)
+    lowered = run_passes(lower(graph, finite_math=finite_math), options, ["special_values"])
     steps = [step for step in lowered.steps if step.executor in ("library", "guarded", "patched", "copy")]
     parts = [step.part for step in steps if step.part is not None and step.op.signature is not None]
     for part in parts:

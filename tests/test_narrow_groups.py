@@ -5,8 +5,8 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
-from onegraph.compiler import narrow_groups
-from onegraph.compiler.narrow_groups import NOTE, joined_weights
+from onegraph.compiler.passes import narrow_groups
+from onegraph.compiler.passes.narrow_groups import NOTE, joined_weights
 from onegraph.faults.without_avx512 import Groups
 
 RNG = np.random.default_rng(0)

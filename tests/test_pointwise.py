@@ -12,7 +12,9 @@ import onegraph as og
 from onegraph.capi.settings import has_avx512, is_native
 from onegraph.compiler import kernels
 from onegraph.compiler.lower import lower
-from onegraph.compiler.pointwise import MIN_SIGMOID, MIN_SLOPES, REGISTERS, join_elementwise
+from onegraph.compiler.options import Options
+from onegraph.compiler.passes import run_passes
+from onegraph.compiler.passes.pointwise import MIN_SIGMOID, MIN_SLOPES, REGISTERS
 
 RNG = np.random.default_rng(0)
 ROOT = math.sqrt(2 * math.pi)
@@ -137,7 +139,7 @@ def test_single_number_can_come_first():
 
 
 def joined(g):
-    return [len(step.members) for step in join_elementwise(lower(g)).steps if step.members]
+    return [len(step.members) for step in run_passes(lower(g), Options(), ["pointwise"]).steps if step.members]
 
 
 def test_ops_around_a_product_are_not_joined():
@@ -174,7 +176,7 @@ def test_new_value_takes_the_place_of_the_old_one_last():
     for _ in range(3):
         y = g.matmul(y, x)
     g.output("y", y)
-    kinds = ["update" if step.members else step.kind for step in join_elementwise(lower(g)).steps]
+    kinds = ["update" if step.members else step.kind for step in run_passes(lower(g), Options(), ["pointwise"]).steps]
     assert kinds == ["MatMul", "MatMul", "update", "MatMul", "MatMul", "MatMul"]
 
 

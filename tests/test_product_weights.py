@@ -6,8 +6,9 @@ import pytest
 
 import onegraph as og
 from onegraph._util import disk_cache
-from onegraph.compiler import product_weights
-from onegraph.compiler.product_weights import NOTE
+from onegraph.compiler import transformed_weights
+from onegraph.compiler.passes import product_weights
+from onegraph.compiler.passes.product_weights import NOTE
 from onegraph.compiler.transformed_weights import BY_COLUMNS, BY_ROWS, weights_in
 from onegraph.native import library
 from onegraph.native.library import address_of
@@ -19,8 +20,9 @@ pytestmark = pytest.mark.skipif(library.VERSION >= (3, 10), reason="its kernel p
 @pytest.fixture(autouse=True)
 def without_avx512(monkeypatch):
     """Prepare programs as for a CPU without AVX-512; what they compute is the same on any CPU."""
-    monkeypatch.setattr(product_weights, "has_avx512", lambda: False)
-    monkeypatch.setattr(product_weights, "has_avx2", lambda: True)
+    for module in (product_weights, transformed_weights):
+        monkeypatch.setattr(module, "has_avx512", lambda: False)
+        monkeypatch.setattr(module, "has_avx2", lambda: True)
 
 
 def drawn(*shape):
@@ -62,7 +64,8 @@ def test_other_weights_stay(rows, columns):
 
 
 def test_with_avx512_weights_stay(monkeypatch):
-    monkeypatch.setattr(product_weights, "has_avx512", lambda: True)
+    for module in (product_weights, transformed_weights):
+        monkeypatch.setattr(module, "has_avx512", lambda: True)
     assert not compare(drawn(40, 24), drawn(24, 512))
 
 

@@ -6,7 +6,7 @@ import pytest
 import onegraph as og
 from onegraph import reference
 from onegraph.capi.settings import is_native
-from onegraph.compiler.weight_layouts import NOTE, channels_inside
+from onegraph.compiler.passes.weight_layouts import NOTE, channels_inside
 
 RNG = np.random.default_rng(0)
 IMAGE, WINDOW = (2, 6, 6, 8), {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}

@@ -6,7 +6,7 @@ import pytest
 import onegraph as og
 from onegraph import reference
 from onegraph.capi.settings import is_native
-from onegraph.compiler.window_products import NOTE
+from onegraph.compiler.passes.window_products import NOTE
 
 RNG = np.random.default_rng(0)
 needs_bf16 = pytest.mark.skipif(not is_native(og.bf16), reason="the library computes bf16 as f32 on this CPU")

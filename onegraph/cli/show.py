@@ -42,14 +42,18 @@ COLOURS = (
 @graph_file
 @compiling
 @click.option("--no-compile", is_flag=True, help="Show only the file, without partitions; needs no library.")
+@click.option("--passes", is_flag=True, help="Show what each pass of the compiler changes, instead of the graph.")
 @json_option
-def command(source: Source, compiling: Compiling, no_compile: bool, as_json: bool) -> None:
+def command(source: Source, compiling: Compiling, no_compile: bool, passes: bool, as_json: bool) -> None:
     """Show the graph in FILE: inputs, ops with shapes and attributes, outputs, and its partitions.
 
     - is standard input. # is the id of an op in FILE, for --op-attrs and --op-kind. ? is an unknown dim. Attributes
     with default values are shown only with --json.
     """
     graph = source.load()
+    if passes:
+        _show_passes(graph.without_wildcards(), compiling, as_json)
+        return
     partitions: tuple[PartitionReport, ...] = ()
     report = None
     runs = graph.without_wildcards()
@@ -72,6 +76,23 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
     parts.append(table(titles, _rows(graph, owners, bool(partitions))))
     parts.append(table(("output", "dtype", "shape="), starmap(_tensor, graph.outputs.items())))
     print_rich(*parts, *([] if report is None else [str(report)]))
+
+
+def _show_passes(graph: Graph, compiling: Compiling, as_json: bool) -> None:
+    from ..compiler.options import Options
+    from ..compiler.pass_changes import pass_changes
+
+    updates = frozenset([graph.outputs[output].id for output in graph._next.values()])
+    mode = compiling.fpmath_mode or ("strict" if graph._file is None else graph._file.fpmath_mode)
+    options = Options(compiling.policy, mode, compiling.reproducible, compiling.finite_math, updates)
+    changes = pass_changes(graph, options)
+    if as_json:
+        emit({"passes": [change._asdict() for change in changes]})
+        return
+    for change in changes:
+        steps = [f"  - {text}" for text in change.removed] + [f"  + {text}" for text in change.added]
+        nothing = "  changes nothing" if change.runs else "  does not run with these options"
+        click.echo("\n".join([f"{change.name}: {change.reason}", *(steps or [nothing])]))
 
 
 def _tensor(name: str, tensor: LogicalTensor, is_constant: bool = False) -> list[str]:

@@ -11,7 +11,8 @@ from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call
 from ..opset.editions.registry import base_of
 from ..opset.shapes import known_dims
-from .lowered import Step, Value
+from .ir.step import Step
+from .ir.value import Value
 
 FLOATING = (DataType.f32, DataType.bf16, DataType.f16)
 _UNDONE = frozenset(["Dequantize", "DynamicDequantize", "TypeCast", "StaticReshape", "StaticTranspose"])

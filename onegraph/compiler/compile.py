@@ -26,7 +26,10 @@ from ..faults.operands import rows_together
 from ..faults.use import VIEWS
 from ..native.library import HASHES_CONSTANTS, status_error
 from .edge_layouts import EdgeLayouts
-from .lowered import Lowered, Step, Value
+from .ir.lowered import Lowered
+from .ir.part import Part
+from .ir.step import Step
+from .ir.value import Value
 from .notes import Note
 from .own_kernels import OwnKernels
 from .pads import add_pad
@@ -96,7 +99,7 @@ class _StepCompiler:
         self._postpones = postpones
         self._shared: list[tuple[int, Compiled, Sequence[Value]]] = []  # steps, and the values at their ports
         self._pieces: dict[object, list[tuple[list[int], list[int]]]] = {}
-        self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
+        self._collapsed: dict[Part | None, tuple[CompiledPartition, list[int]]] = {}
         self._scales = False  # whether a kernel of the package runs a Quantize or Dequantize
 
     def run(self, policy: str) -> Schedule | None:
@@ -189,10 +192,10 @@ class _StepCompiler:
             self._add_one(steps[0], note)
             return
         inside = {step.id for step in steps}
-        needed = {
-            n for step in steps for n in step.outputs if any(o.id not in inside for o in self._edges.readers.get(n, ()))
-        }
-        ends = [number for step in steps for number in step.outputs if number in needed]
+        made = [number for step in steps for number in step.outputs]
+        consumers = {number: [step.id for step in self._lowered.consumers(number)] for number in made}
+        needed = {number for number in made if not inside.issuperset(consumers[number])}
+        ends = [number for number in made if number in needed]
         wired, numbers = wiring(steps, ends)  # equal pieces are partitioned in the same way
         known = self._pieces.get(wired)
         if known is not None:
@@ -305,14 +308,14 @@ class _StepCompiler:
         ends = [number if values[number].dense else schedule.dense_copy(values[number]) for number in step.inputs]
         if not all(values[number].dense for number in step.outputs):
             return False
-        known = self._collapsed.get(id(step.part))
+        known = self._collapsed.get(step.part)
         if known is None:
             schedule.threads.use(None)
             compiled = collapsed_binary(step._replace(inputs=tuple(ends)), values)
             if compiled is None:
                 return False
             places = [[*ends, *step.outputs].index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
-            known = self._collapsed[id(step.part)] = compiled, places
+            known = self._collapsed[step.part] = compiled, places
         compiled, places = known
         shapes = [values[number].shape for number in ends]
         small = min((0, 1), key=lambda index: prod(shapes[index]))

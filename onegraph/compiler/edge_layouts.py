@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._util.fork_safety import cached_property
 from ..errors import UnsupportedError
 from ..faults.fusions import wrong_strides
 from ..faults.operands import varying
@@ -15,12 +14,15 @@ from ..faults.ops.pooling import SLOW_CHANNELS_FIRST
 from ..faults.slow_strides import SLOW_ROWS
 from ..faults.use import Fused
 from ..native.library import VERSION
-from .lowered import Lowered, Step, Value, dense_of
+from .ir.lowered import Lowered
+from .ir.part import Part
+from .ir.step import Step
+from .ir.value import Value, dense_of
 from .partition_cache import Layout, Pattern
+from .passes.weight_layouts import READERS as WEIGHTED
 from .schedule import Schedule
 from .single_ops import ARITHMETIC, slow_operand
 from .slow_layouts import channels_last, is_slow_pool, mixed, needs_dense
-from .weight_layouts import READERS as WEIGHTED
 
 
 class EdgeLayouts:
@@ -33,7 +35,7 @@ class EdgeLayouts:
 
     def __init__(self, lowered: Lowered, schedule: Schedule) -> None:
         self._lowered, self._schedule, self._values = lowered, schedule, schedule.values
-        self._slow: dict[int, bool] = {}  # whether a binary op has a slow operand, by id of its part
+        self._slow: dict[Part | None, bool] = {}  # whether a binary op has a slow operand
 
     def choose(
         self, pattern: Pattern, steps: Sequence[Step], values: list[Value]
@@ -85,28 +87,21 @@ class EdgeLayouts:
 
     def has_slow_operand(self, step: Step) -> bool:
         """Whether the library has no fast kernel for the operand of a binary op."""
-        known = self._slow.get(id(step.part))
+        known = self._slow.get(step.part)
         if known is None:
-            known = self._slow[id(step.part)] = slow_operand(step, self._values) is not None
+            known = self._slow[step.part] = slow_operand(step, self._values) is not None
         return known
 
     def _is_shared(self, value: Value, step: Step) -> bool:
         """Whether several MatMuls would each copy a value that one of them reads as weights."""
         if step.kind != "MatMul" or step.inputs[1] != value.id or value.constant is not None:
             return False
-        readers = [
-            reader for reader in self.readers[value.id] if reader.kind == "MatMul" and reader.inputs[1] == value.id
+        products = [
+            consumer
+            for consumer in self._lowered.consumers(value.id)
+            if consumer.kind == "MatMul" and consumer.inputs[1] == value.id
         ]
-        return len(readers) > 1 and bool(SLOW_ROWS.affects(VERSION) and SLOW_ROWS.when((value.shape, value.strides)))
-
-    @cached_property
-    def readers(self) -> dict[int, list[Step]]:
-        """The steps that read a value."""
-        readers: dict[int, list[Step]] = {}
-        for step in self._lowered.steps:
-            for number in step.inputs:
-                readers.setdefault(number, []).append(step)
-        return readers
+        return len(products) > 1 and bool(SLOW_ROWS.affects(VERSION) and SLOW_ROWS.when((value.shape, value.strides)))
 
     def is_free(self, value: Value) -> bool:
         """Whether the library may choose the layout: the value is not returned, and every reader honours strides."""
@@ -114,8 +109,8 @@ class EdgeLayouts:
             return False
         if value.id in self._schedule.returned or value.id in self._schedule.viewed:
             return False
-        readers = self.readers.get(value.id, ())
-        return bool(readers) and all(
+        consumers = self._lowered.consumers(value.id)
+        return bool(consumers) and all(
             (step.executor == "exact" and self._keeps_layout(step, value))
             or (
                 step.executor in ("library", "guarded")
@@ -123,7 +118,7 @@ class EdgeLayouts:
                 and not needs_dense(value, [step])
                 and not (self.has_slow_operand(step) or (step.kind in ARITHMETIC and self._repeats_batch(step)))
             )
-            for step in readers
+            for step in consumers
         )
 
     def _keeps_layout(self, step: Step, value: Value) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..builder.graph import DataGraph
+from .ir.value import Value
 from .kernels import CompiledKernel
-from .lowered import Value
 from .schedule import Schedule
 from .steps import CompiledStep, Ending, NumpyStep
 

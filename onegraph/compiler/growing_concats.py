@@ -7,12 +7,15 @@ first part of that of the next one, if its readers are normalizations: their ker
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
 from ..ir.op import Array
 from ..opset.dtypes import DataType
-from .lowered import Lowered, Step, Value
+from .ir.lowered import Lowered
+from .ir.step import Step
+from .ir.value import Value
 
 
 def is_scaling(step: Step, values: Mapping[int, Value]) -> bool:
@@ -32,7 +35,7 @@ def factor_and_shift(step: Step, values: Mapping[int, Value]) -> Array:
         return np.stack([factor, beta - mean * factor]).astype(np.float32)
 
 
-def growing(lowered: Lowered, values: Mapping[int, Value], fixed: set[int]) -> dict[int, Step]:
+def growing(lowered: Lowered, values: Mapping[int, Value], fixed: AbstractSet[int]) -> dict[int, Step]:
     """By id of a Concat, the earlier one whose result is the first part of its own.
 
     Args:
@@ -43,10 +46,6 @@ def growing(lowered: Lowered, values: Mapping[int, Value], fixed: set[int]) -> d
     concats = [step for step in lowered.steps if step.kind == "Concat" and step.executor == "library"]
     if len(concats) < 2:
         return {}
-    readers: dict[int, list[Step]] = {}
-    for step in lowered.steps:
-        for number in step.inputs:
-            readers.setdefault(number, []).append(step)
     found: dict[int, Step] = {}
     latest: list[Step] = []  # Concats whose results no later one has yet
     for step in concats:
@@ -55,7 +54,7 @@ def growing(lowered: Lowered, values: Mapping[int, Value], fixed: set[int]) -> d
             found[step.id] = first
             latest.remove(first)
         result = step.outputs[0]
-        if result not in fixed and all(is_scaling(reader, values) for reader in readers.get(result, ())):
+        if result not in fixed and all(is_scaling(consumer, values) for consumer in lowered.consumers(result)):
             latest.append(step)
     return found
 

@@ -11,7 +11,8 @@ from math import gcd
 from typing import NamedTuple
 
 from ..opset.editions.registry import BASE
-from .lowered import Step, Value
+from .ir.step import Step
+from .ir.value import Value
 
 Values = Mapping[int, Value]
 # The ports of a step that have rows; None if its rows are not independent.

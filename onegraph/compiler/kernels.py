@@ -12,7 +12,7 @@ from ..opset.dtypes import DataType
 from ..opset.host.attention import scale_of
 from ..opset.host.recurrence import GATES
 from ..opset.schema import Call
-from .lowered import Value
+from .ir.value import Value
 from .to_capi import capi_tensor
 
 FLOATS = frozenset([DataType.f32, DataType.f16, DataType.bf16])

@@ -12,7 +12,7 @@ from .._util.interpreter_tricks import blake2b
 from .._util.record_log import RecordLog
 from ..capi.machine import machine
 from ..capi.threads import MAX_THREADS
-from .lowered import Value
+from .ir.value import Value
 from .notes import Note
 
 Counts = list[int | None]

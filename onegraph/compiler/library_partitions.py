@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..builder.graph import DataGraph
 from ..capi import Partition
 from .lower import lower
+from .options import Options
+from .passes import run_passes
 from .runnable import refuse_wildcards
-from .special_values import keep_special_values
 from .to_capi import capi_graph
 
 
@@ -16,5 +17,6 @@ def library_partitions(graph: DataGraph, policy: str) -> list[Partition]:
     Views, and ops that the library does not run, are unsupported partitions.
     """
     refuse_wildcards(graph)
-    lowered = keep_special_values(lower(graph, finite_math=True), finite_math=True)
+    options = Options("debug", finite_math=True)
+    lowered = run_passes(lower(graph, finite_math=True), options, names=["special_values"])
     return capi_graph(lowered, "strict")[0].partitions(policy)

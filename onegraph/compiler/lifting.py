@@ -18,7 +18,9 @@ from ..faults.performance import WEIGHTS, Product
 from ..faults.use import ELEMENTWISE
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
-from .lowered import Lowered, Step, Value, dense_of
+from .ir.lowered import Lowered
+from .ir.step import Step
+from .ir.value import Value, Values, dense_of
 
 AXES = 4
 SHORT_ROW = 256  # columns of constant batches of matrices that are read where they lie
@@ -67,4 +69,4 @@ def lifted(value: Value, rank: int) -> Value:
 def with_lifted(lowered: Lowered, steps: Sequence[Step], rank: int) -> Lowered:
     """The graph with the values of some steps lifted that have so many axes."""
     numbers = {number for step in steps for number in (*step.inputs, *step.outputs)}
-    return replace(lowered, values={**lowered.values, **{n: lifted(lowered.values[n], rank) for n in numbers}})
+    return replace(lowered, values=Values(lowered.values | {n: lifted(lowered.values[n], rank) for n in numbers}))

@@ -30,8 +30,11 @@ from ..opset.schema import Call, Schema, TensorType
 from ..opset.shapes import known_dims
 from ..opset.signature import AttrValue, Shape
 from .integer_bounds import IntegerBounds
-from .lowered import NO_ATTRS, Dims, Lowered, Step, Value, dense_of
-from .rewrites import Form, Part, library_form, signature_form
+from .ir.lowered import Lowered
+from .ir.part import Part
+from .ir.step import NO_ATTRS, Step
+from .ir.value import Dims, Value, Values, dense_of
+from .rewrites import Form, library_form, signature_form
 from .rewrites.precision import rounded
 from .runnable import shape_tensors
 from .shared_constants import Key, SharedConstants, derived
@@ -73,7 +76,7 @@ class _Lowering:
     def __init__(self, graph: DataGraph, fallback: bool, shared: SharedConstants, finite_math: bool) -> None:
         self._fallback, self.shared, self._finite_math = fallback, shared, finite_math
         self.keys: dict[int, Key] = {}
-        self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
+        self.values = Values({tensor.id: _value(tensor) for tensor in graph._tensors})
         given = {tensor.id for tensor in graph.inputs.values()}
         for tensor in graph.outputs.values():  # a value with several names gets the last, as in programs
             value = self.values[tensor.id]
@@ -200,15 +203,11 @@ class _Lowering:
         """A new view of the tensor with the library's axis order; returns its id."""
         whole = self.values[tensor.id]
         order = channel_swap(len(whole.shape), format_of(schema, op.attrs))
-        number = len(self.values)
-        self.values[number] = whole._replace(
-            id=number,
-            shape=tuple([whole.shape[axis] for axis in order]),
-            strides=tuple([whole.strides[axis] for axis in order]),
-            name=f"{whole.name} (view)",
-            constant=None if whole.constant is None else whole.constant.transpose(order),
-        )
-        return number
+        constant = None if whole.constant is None else whole.constant.transpose(order)
+        shape, strides = (tuple([dims[axis] for axis in order]) for dims in (whole.shape, whole.strides))
+        view = self.values.part(whole, "view", shape, strides, whole.offset)
+        self.values[view] = self.values[view]._replace(constant=constant)
+        return view
 
     def _constant(self, array: Array) -> int:
         return self._new_value(TensorType(DataType.of(array.dtype), array.shape, array), "constant")
@@ -228,10 +227,7 @@ class _Lowering:
     def _new_value(self, tensor: TensorType, name: str) -> int:
         """Add a value that is not in the graph: a constant of a rewrite, or a value between two parts of a form."""
         assert tensor.dtype is not None
-        shape = known_dims(tensor.shape)
-        number = len(self.values)
-        self.values[number] = Value(number, tensor.dtype, shape, dense_of(shape), number, name, tensor.value)
-        return number
+        return self.values.new(tensor.dtype, known_dims(tensor.shape), name, tensor.value)
 
 
 def _with_scale_axis(op: Op, call: Call) -> Mapping[str, AttrValue]:

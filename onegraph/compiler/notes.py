@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from ..ir.op import Op
 from .arithmetic import arithmetic_of
-from .lowered import Step, Value
+from .ir.step import Step
+from .ir.value import Value
 from .report import PartitionReport
 
 

@@ -13,7 +13,8 @@ from ..opset.editions.registry import DEFAULT, HOST, base_of
 from ..opset.schema import Call
 from ..reference import run_op
 from ..reference.host import INTO, computed_on_host, host_function
-from .lowered import Step, Value
+from .ir.step import Step
+from .ir.value import Value
 from .steps import NumpyStep, Run
 
 

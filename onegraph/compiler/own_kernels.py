@@ -15,9 +15,12 @@ from ..opset.editions.registry import HOST, base_of
 from ..opset.ops.binary import slope_target
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
-from .codes import PLAIN, coding, numbers_of
+from .codings import PLAIN, coding, numbers_of
 from .edge_layouts import EdgeLayouts
 from .growing_concats import factor_and_shift, is_scaling
+from .ir.lowered import Lowered
+from .ir.step import Step
+from .ir.value import Value, dense_of
 from .kernels import (
     HOST_KERNELS,
     CompiledKernel,
@@ -29,17 +32,16 @@ from .kernels import (
     compiled_winograd,
     has_kernel,
 )
-from .lowered import Lowered, Step, Value, dense_of
 from .notes import Note
-from .pointwise import code_of
+from .passes.pointwise import code_of
+from .passes.slope_gradients import SRC
+from .passes.special_values import GUARD, KEPT, PATCHED, guard_code
+from .passes.window_products import Windows, windows_of
 from .report import nbytes
 from .rewrites.norms import rms_norm_width
 from .rewrites.own import Own, own_kernel
 from .schedule import Schedule
 from .shared_constants import derived
-from .slope_gradients import SRC
-from .special_values import GUARD, KEPT, PATCHED, guard_code
-from .window_products import Windows, windows_of
 
 BY_KIND = {"Select": "select", "ReplaceNaN": "replace_nan"}  # kernels that compute an op as it is
 LARGE_CONCAT = 1 << 15  # bytes

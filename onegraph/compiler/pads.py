@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..opset.editions.registry import HOST
+from .ir.step import Step
+from .ir.value import Dims, Value
 from .kernels import has_kernel
-from .lowered import Dims, Step, Value
 from .schedule import Schedule
 
 MOST_COPIES = 32  # of one Pad; more are left to numpy

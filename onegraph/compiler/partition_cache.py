@@ -16,11 +16,13 @@ from ..capi.engine import default_engine
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..native.library import HASHES_CONSTANTS
 from ..opset.editions.registry import BASE
+from .ir.part import Part
+from .ir.step import Step
+from .ir.value import Dims, Value
 from .lifting import lifted
-from .lowered import Dims, Step, Value
 from .to_capi import capi_tensor
 
-Wiring = int | tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+Wiring = Part | None | tuple[tuple[Part | None, ...], tuple[int, ...], tuple[int, ...]]
 # Categories of ops for which the library, if they run alone, prepares no constants.
 PLAIN_CATEGORIES = frozenset(["binary", "elementwise"])
 # Categories of ops with fast kernels on every CPU, so that few bytes mean little time.
@@ -59,16 +61,16 @@ def wiring(steps: Sequence[Step], results: Sequence[int]) -> tuple[Wiring, list[
     """The wiring of steps, which is equal for steps that compute the same on other values, and their values in order.
 
     Args:
-        steps: library steps. The wiring has the ids of their parts, so the steps must outlive it.
+        steps: library steps.
         results: the values that later steps or the caller read.
     """
     first = steps[0]
     if len(steps) == 1 and len(set(first.inputs)) == len(first.inputs):
-        return id(first.part), [*first.inputs, *first.outputs]
+        return first.part, [*first.inputs, *first.outputs]
     ends = [*chain.from_iterable([step.inputs + step.outputs for step in steps])]
     numbers = [*dict.fromkeys(ends)]
     place = dict(zip(numbers, range(len(numbers)), strict=True)).__getitem__
-    parts = tuple([id(step.part) for step in steps])
+    parts = tuple([step.part for step in steps])
     return (parts, tuple(map(place, ends)), tuple(map(place, results))), numbers
 
 

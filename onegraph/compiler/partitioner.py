@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from ..capi import Partition
 from ..errors import LibraryRuntimeError
-from .lowered import Lowered, Step
+from .ir.lowered import Lowered
+from .ir.step import Step
 from .to_capi import capi_graph
 
 # The search time grows with the square of the number of ops, so the library gets this many steps at a time.

@@ -18,8 +18,9 @@ from ..faults.slow_fusions import slow_fusion
 from ..faults.use import Fused
 from ..native.library import HASHES_CONSTANTS, RUNTIME, VERSION, lib
 from .arithmetic import f32_flops
+from .ir.lowered import Lowered
+from .ir.step import Step
 from .lifting import lifted_rank, with_lifted
-from .lowered import Lowered, Step
 from .partition_cache import Pattern, Wiring, wiring
 from .report import nbytes
 from .schedule import Schedule

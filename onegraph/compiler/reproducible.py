@@ -20,14 +20,16 @@ from ..capi.engine import default_engine
 from ..capi.threads import ThreadCount, restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .independent_rows import independent_parts
+from .ir.lowered import Lowered
+from .ir.step import Step
+from .ir.value import Dims, Value, Values, dense_of
 from .kernels import CompiledKernel
-from .lowered import Dims, Lowered, Step, Value, dense_of
 from .notes import Note
+from .passes.winograd import OF_ONE_IMAGE
 from .schedule import Schedule
 from .steps import CompiledStep
 from .thread_tuning import Made, compiled_for, powers_of_two
 from .to_capi import capi_graph, capi_tensor
-from .winograd import OF_ONE_IMAGE
 
 # Ops whose kernel of the package adds up what its threads have computed.
 SHARED = frozenset(["AttentionBackward"])
@@ -170,7 +172,7 @@ class _Part:
         ports = {number: port for port, number in enumerate(step.ends)}
         strides = {value.id: value.strides for value in ends}
         values = {n: self._part_of(value, strides.get(n)) for n, value in lowered.values.items() if n in parts.values}
-        divided = replace(lowered, values=lowered.values | {value.id: value for value in ends} | values)
+        divided = replace(lowered, values=Values(lowered.values | {value.id: value for value in ends} | values))
         results = step.ends[step.n_inputs :]
         graph, _ = capi_graph(divided, fpmath_mode, [_with_shape(one, values) for one in note.steps], results)
         found = graph.partitions("fusion" if len(note.steps) > 1 else "debug")

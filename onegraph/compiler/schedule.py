@@ -24,8 +24,10 @@ from ..opset.editions.registry import BASE, HOST
 from ..opset.schema import Call, TensorType
 from ..reference.host import CHANGES
 from .growing_concats import growing, placed_in
+from .ir.lowered import Lowered
+from .ir.step import Step
+from .ir.value import Dims, Value, Values, dense_of
 from .kernels import CompiledKernel, compiled_kernel, has_kernel
-from .lowered import Dims, Lowered, Step, Value, dense_of
 from .notes import Note
 from .numpy_steps import numpy_step, store
 from .report import nbytes
@@ -51,12 +53,12 @@ class Schedule:
     """
 
     def __init__(self, lowered: Lowered) -> None:
-        self.values: dict[int, Value] = dict(lowered.values)
+        self.values = Values(lowered.values)
         self.steps: list[CompiledStep | NumpyStep] = []
         self.notes: list[Note] = []
         self.sizes: dict[int, int] = {}
         self.threads = ThreadCount()
-        self.returned = {tensor.id for tensor in lowered.graph.outputs.values()}
+        self.returned = lowered.returned
         placed = sources_in_outputs(lowered, self.returned)
         self._placed = {number: self.values[number] for number in placed}  # as they were before
         self.values.update(placed)
@@ -124,7 +126,7 @@ class Schedule:
         if key not in self._copies:
             shape = (count, prod(value.shape))
             constant = None if value.constant is None else np.tile(value.constant.reshape(-1), (count, 1))
-            copied = self._new(value.dtype, shape, value.name, constant)
+            copied = self.values[self.values.new(value.dtype, shape, value.name, constant)]
             self._copies[key] = copied.id
             if constant is None:
                 note = Note("copy", (), (f"{count} times side by side",), (value,), (copied,))
@@ -134,7 +136,7 @@ class Schedule:
 
     def new_constant(self, array: Array, name: str) -> int:
         """The id of a new constant."""
-        return self._new(DataType.of(array.dtype), array.shape, name, array).id
+        return self.values.new(DataType.of(array.dtype), array.shape, name, array)
 
     def new_number(self, number: float, rank: int) -> int:
         """The id of a constant f32 that is broadcast to tensors of this rank, made once."""
@@ -143,30 +145,18 @@ class Schedule:
             self._numbers[key] = self.new_constant(np.full((1,) * rank, number, np.float32), "number")
         return self._numbers[key]
 
-    def _new(self, dtype: DataType, shape: Dims, name: str, constant: Array | None) -> Value:
-        number = len(self.values)
-        self.values[number] = Value(number, dtype, shape, dense_of(shape), number, name, constant)
-        return self.values[number]
-
     def part(self, whole: Value, shape: Dims, strides: Dims, offset: int) -> int:
         """The id of a new value that lies in the memory of another one."""
-        part = whole._replace(id=len(self.values), shape=shape, name=f"{whole.name} (part)")
-        self.values[part.id] = part.placed(whole.storage, strides, offset)
-        return part.id
+        return self.values.part(whole, "part", shape, strides, offset)
 
     def new_value(self, value: Value, strides: Dims) -> Value:
         """A new value with the type of another one, in memory of its own; a constant with dense strides only."""
-        number, is_dense = len(self.values), strides == dense_of(value.shape)
-        constant = value.constant
+        constant, layout = value.constant, "dense" if strides == dense_of(value.shape) else "channels last"
         if constant is not None and not constant.flags.c_contiguous:
             key = derived("dense", self._lowered.key(value))
             constant = self._lowered.shared.once(key, partial(np.ascontiguousarray, constant))
-        self.values[number] = value._replace(
-            id=number,
-            name=f"{value.name} ({'dense' if is_dense else 'channels last'})",
-            constant=constant,
-        ).placed(number, strides)
-        return self.values[number]
+        copied = value._replace(name=f"{value.name} ({layout})", constant=constant, strides=strides, offset=0)
+        return self.values[self.values.add(copied)]
 
     def add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
         """Add a copy between layouts: the library's Reorder if it supports the data type, otherwise another one."""
@@ -231,7 +221,8 @@ class Schedule:
         source, target = (self.values[number] for number in (step.inputs[0], step.outputs[0]))
         if not {source.id, target.id}.isdisjoint(self.viewed | self.returned) or source.storage != source.id:
             return False
-        return source.dense and self._lowered.readers[source.id] == 1 and source.id in self._lowered.made
+        is_read_once = self._lowered.only_consumer(source.id) is not None and step.inputs.count(source.id) == 1
+        return source.dense and is_read_once and self._lowered.maker(source.id) is not None
 
     def add_kernel(
         self, kind: str, numbers: Sequence[int], note: int, in_place: Sequence[tuple[int, int]] = ()

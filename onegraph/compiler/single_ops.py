@@ -11,7 +11,8 @@ from ..capi import Op as LibraryOp
 from ..faults.operands import collapsed, rows_together
 from ..faults.performance import BROADCASTS
 from ..native.library import VERSION
-from .lowered import Step, Value
+from .ir.step import Step
+from .ir.value import Value
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
 from .to_capi import capi_tensor
 

@@ -12,7 +12,8 @@ from ..faults.slow_strides import FAULTS, SLOW_GAPS, SLOW_STRIDES
 from ..faults.use import ELEMENTWISE, Laid
 from ..native.library import VERSION
 from ..opset.schema import Call
-from .lowered import Dims, Step, Value, dense_of
+from .ir.step import Step
+from .ir.value import Dims, Value, dense_of
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.op import Array
-from .lowered import Value
+from .ir.value import Value
 
 if TYPE_CHECKING:
     from ..capi import CompiledPartition, Partition

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ..capi import Graph as LibraryGraph
 from ..capi.logical_tensor import LogicalTensor as LibraryTensor
@@ -16,10 +15,10 @@ from ..ir.op import Op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.shapes import beyond_single_axes
-from .lowered import NO_ATTRS, Lowered, Step, Value
-
-if TYPE_CHECKING:
-    from .rewrites import Part
+from .ir.lowered import Lowered
+from .ir.part import Part
+from .ir.step import NO_ATTRS, Step
+from .ir.value import Value
 
 END_TYPES = (DataType.f32, DataType.bf16, DataType.f16)  # data types that an End op takes
 
@@ -97,14 +96,14 @@ class _Export:
     def add_ops(self) -> None:
         """Add the library steps."""
         taken: list[int] = []
-        templates: dict[int, OpTemplate] = {}  # by id of the part, which equal ops share
+        templates: dict[Part, OpTemplate] = {}
         for step in self.steps:
             part = step.part
             if part is None or step.executor != "library":
                 self.refused[step.id] = ""
                 continue
             try:
-                template = templates.get(id(part)) or templates.setdefault(id(part), _template(part, step.op))
+                template = templates.get(part) or templates.setdefault(part, _template(part, step.op))
             except OneGraphError as error:
                 self.refused[step.id] = str(error)
                 continue

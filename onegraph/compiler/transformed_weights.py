@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays.ndarrays import aligned_empty
+from ..capi.settings import has_avx2, has_avx512
+from ..faults.without_avx512 import COLUMNS, PACKED_ROWS, Columns
 from ..ir.op import Array
-from ..native.library import ffi, lib
+from ..native.library import VERSION, ffi, lib
 
 LAYOUTS: dict[str, int] = {"OIX": lib.onegraph_winograd_oix, "XIO": lib.onegraph_winograd_xio}
 BY_ROWS, BY_COLUMNS = "rows", "columns"
@@ -60,3 +62,11 @@ def transformed_weights(weights: Array, layout: str) -> Array:
     source, target = (ffi.from_buffer("float *", one) for one in (dense, planes))
     lib.onegraph_transform_weights(LAYOUTS[layout], source, target, channels, results)
     return planes
+
+
+def skew_of_variable(array: Array) -> int:
+    """How far behind a multiple of 64 bytes a variable is to start, as products of many rows may read it as weights."""
+    if has_avx512() or not has_avx2() or array.ndim != 2 or array.dtype != np.float32:
+        return 0
+    sizes = Columns(PACKED_ROWS, array.shape[1], array.itemsize)
+    return SKEW if COLUMNS.of(frozenset(["MatMul"]), sizes, VERSION) else 0

@@ -15,7 +15,9 @@ from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from ..reference.host import VIEWS as HOST_VIEWS
 from ..reference.host import host_function
-from .lowered import Dims, Lowered, Step, Value
+from .ir.lowered import Lowered
+from .ir.step import Step
+from .ir.value import Dims, Value
 from .slow_layouts import needs_dense
 
 NEW_NUMPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..faults.use import VIEWS
 from ..opset.shapes import settled_strides
-from .lowered import Step, dense_of
+from .ir.step import Step
+from .ir.value import dense_of
 from .schedule import Schedule
 from .view_places import is_host_view, place_of, viewed_constant
 
@@ -24,8 +25,7 @@ def add_view(schedule: Schedule, step: Step) -> bool:
         return False
     place = place_of(step, source, target)
     if place is None and is_returned and target.dense:
-        dense = source._replace(id=len(values)).placed(target.id, dense_of(source.shape))
-        values[dense.id] = dense
+        dense = values[values.add(source.placed(target.id, dense_of(source.shape)), shares=True)]
         schedule.add_copy(source, dense, step, "the source of a reshape must be dense")
         return True
     if place is None:
@@ -37,8 +37,7 @@ def add_view(schedule: Schedule, step: Step) -> bool:
     if source.constant is not None and not is_host:
         view = view._replace(constant=viewed_constant(step, source, target))
     if is_returned:
-        view = view._replace(id=len(values), name=f"{target.name} (view)")
-        values[view.id] = view
+        view = values[values.add(view._replace(name=f"{target.name} (view)"), shares=True)]
         schedule.add_copy(view, target, step, "the result is stored as an array of its own")
     else:
         values[target.id] = view

@@ -12,29 +12,17 @@ from ..builder.graph import DataGraph
 from ..capi.caches import give_up_constants
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
-from ..compiler.codes import compute_on_codes
 from ..compiler.compile import compile_steps
-from ..compiler.constants import fold_constants
 from ..compiler.final_updates import move_updates_last
-from ..compiler.label_gradients import add_at_labels
 from ..compiler.lower import lower
-from ..compiler.narrow_groups import join_groups
-from ..compiler.pointwise import join_elementwise
-from ..compiler.product_weights import skew_weights
-from ..compiler.repetition import repeat_for_readers
+from ..compiler.options import Options
+from ..compiler.passes import run_passes
 from ..compiler.report import PartitionReport
 from ..compiler.reproducible import Choice, Reproducible
-from ..compiler.rows_as_images import see_images
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
-from ..compiler.special_values import keep_special_values
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import long_seconds, share_threads, without_barriers
-from ..compiler.unsigned_codes import use_unsigned_codes
-from ..compiler.vector_products import multiply_vectors
-from ..compiler.weight_layouts import lay_out_weights
-from ..compiler.window_products import multiply_windows
-from ..compiler.winograd import transform_convolutions
 from ..errors import OutOfMemoryError, UnsupportedError
 from .compile_options import Threads
 from .equal_bits import agrees
@@ -84,20 +72,8 @@ class CompiledProgram(Program):
         refuse_shortened(contents)
         # Whether numpy is faster depends on the batch, and numpy adds in an order of its own.
         lowered = lower(graph, fallback=fallback and not reproducible, shared=shared, finite_math=finite_math)
-        lowered = fold_constants(lowered, policy)
-        if policy == "fusion":
-            lowered = compute_on_codes(use_unsigned_codes(add_at_labels(lowered)))
-            lowered = multiply_windows(repeat_for_readers(lowered))
-            lowered = lay_out_weights(see_images(lowered))
-            if fpmath_mode == "strict":
-                lowered = transform_convolutions(lowered, by_image=reproducible)
-                # A product of more rows would be summed in another order.
-                lowered = lowered if reproducible else multiply_vectors(lowered)
-            lowered = skew_weights(join_groups(lowered))
-            lowered = keep_special_values(lowered, finite_math=finite_math)
-            lowered = join_elementwise(lowered, [graph.outputs[output].id for output in updates.values()])
-        else:
-            lowered = keep_special_values(lowered, finite_math=finite_math)
+        following = frozenset([graph.outputs[output].id for output in updates.values()])
+        lowered = run_passes(lowered, Options(policy, fpmath_mode, reproducible, finite_math, following))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())
         self.transformed = lowered.transformed

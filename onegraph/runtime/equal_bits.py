@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ..arrays.ndarrays import aligned_empty
-from ..compiler.lowered import Value
+from ..compiler.ir.value import Value
 from ..compiler.reproducible import Case
 from ..compiler.steps import CompiledStep
 from ..ir.op import Array

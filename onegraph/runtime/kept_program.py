@@ -17,7 +17,8 @@ from .._util.validation import integer
 from ..builder.graph import DataGraph
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import MAX_THREADS
-from ..compiler.lowered import Step, Value
+from ..compiler.ir.step import Step
+from ..compiler.ir.value import Value
 from ..compiler.memory_planner import aligned
 from ..compiler.steps import CompiledStep, Ending, NumpyStep
 from ..compiler.transformed_weights import weights_in

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..arrays.mapped_files import Pages, pages_of
 from ..arrays.ndarrays import laid_empty
 from ..builder.graph import DataGraph
-from ..compiler.lowered import Value
+from ..compiler.ir.value import Value
 from ..ir.op import Array
 from .arguments import OutputSpec
 

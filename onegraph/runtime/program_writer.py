@@ -14,7 +14,7 @@ import numpy as np
 from .._util import disk_cache
 from .._util.mapped_file import MappedFile
 from ..arrays.mapped_files import file_of
-from ..compiler.lowered import Value
+from ..compiler.ir.value import Value
 from ..compiler.memory_planner import aligned
 from ..compiler.numpy_steps import store
 from ..compiler.report import PartitionReport

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.lowered import Value
+from ..compiler.ir.value import Value
 from ..native import library
 from ..opset.shapes import is_dense
 from .plan import plan_error

@@ -13,7 +13,7 @@ import numpy as np
 from .._util.fork_safety import new_rlock
 from ..arrays.ndarrays import aligned_copy, aligned_empty, numpy_array
 from ..builder.graph import DataGraph
-from ..compiler.product_weights import skew_of_variable
+from ..compiler.transformed_weights import skew_of_variable
 from ..errors import ArgumentError, StateError, shown
 from ..ir.op import Array, LogicalTensor
 from ..native.library import ffi

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from onegraph.compiler.ir.value import Value
 from onegraph.compiler.kernels import compiled_kernel, has_kernel
-from onegraph.compiler.lowered import Value
 from onegraph.compiler.steps import CompiledStep
 from onegraph.native.library import address_of
 from onegraph.opset.dtypes import DataType

@@ -19,7 +19,7 @@ from ...opset.editions.dialect import base_call
 from ...opset.editions.registry import HOST, base_of
 from ...opset.schema import Call, Schema
 from .compositions import COMPOSITIONS, PREFERRED
-from .form import Form, Part, Rewrite, form_of
+from .form import Form, Rewrite, form_of
 from .own import own_kernel
 from .precision import in_own_types, in_table
 from .single import SINGLE, as_it_is
@@ -155,4 +155,4 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-__all__ = ["Form", "Part", "library_form", "signature_form", "takes"]
+__all__ = ["Form", "library_form", "signature_form", "takes"]

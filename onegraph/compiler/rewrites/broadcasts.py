@@ -17,7 +17,9 @@ from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
-from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Dims, Form, Parts, Source, result_types, scalar
+from ..ir.part import Source
+from ..ir.value import Dims
+from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, result_types, scalar
 
 SYMMETRIC = frozenset(["Maximum", "Minimum", "SquaredDifference"])
 # Ops whose operands the library exchanges by itself.

@@ -18,9 +18,10 @@ from ...opset.ops.binary import slope_target
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
 from ...opset.signature import AttrValue
+from ..ir.part import Source
 from .broadcasts import binary, divide, matmul_bias, two_sided
 from .convolutions import biased_conv_transpose, far_padded, gradient_of_strided_pixels
-from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, Source, filled, result_types, scalar
+from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, filled, result_types, scalar
 from .norms import batch_norm_inference, group_norm, layer_norm, layer_norm_backward, rms_norm
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is

@@ -16,31 +16,10 @@ from ...opset.editions.registry import BASE
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, show
 from ...opset.signature import AttrValue
+from ..ir.part import Part, Source
+from ..ir.value import Dims
 
-Dims = tuple[int, ...]
-# The number of a value of a form, or a constant.
-Source = int | Array
 MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6  # of the library's Concat
-
-
-@record(frozen=True, eq=False)
-class Part:
-    """One op of a form.
-
-    ``inputs`` are constants or numbers of values, as :class:`Form` counts them; ``types`` are their types. ``outputs``
-    are the types of the results.
-    """
-
-    kind: str
-    attrs: Mapping[str, AttrValue]
-    inputs: tuple[Source, ...]
-    types: tuple[TensorType, ...]
-    outputs: tuple[TensorType, ...]
-
-    @property
-    def call(self) -> Call:
-        """The part as a Call of its op."""
-        return Call(BASE[self.kind], self.attrs, self.types, len(self.outputs), [t.dtype for t in self.outputs])
 
 
 @record(frozen=True, eq=False)

@@ -11,7 +11,9 @@ from ...opset.ops.normalization import begin_axis
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
 from ...opset.signature import AttrValue
-from .form import Dims, Form, Parts, Source, scalar
+from ..ir.part import Source
+from ..ir.value import Dims
+from .form import Form, Parts, scalar
 from .reductions import add_sum
 
 F32 = DataType.f32

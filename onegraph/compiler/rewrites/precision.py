@@ -22,7 +22,8 @@ from ...opset.dtypes import DataType
 from ...opset.editions.registry import BASE
 from ...opset.schema import Call, TensorType
 from ...opset.signature import Port
-from .form import Form, Part, Parts, Source
+from ..ir.part import Part, Source
+from .form import Form, Parts
 
 LOW = frozenset([DataType.f16, DataType.bf16])
 # Ops whose statistics and parameters are f32 in the library, whatever the type of src is.

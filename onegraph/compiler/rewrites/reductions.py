@@ -19,7 +19,9 @@ from ...opset.ops.binary import axes_but_channels
 from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
-from .form import Dims, Form, Parts, Source, result_types, scalar
+from ..ir.part import Source
+from ..ir.value import Dims
+from .form import Form, Parts, result_types, scalar
 
 F32 = DataType.f32
 # Pools are unrolled along the last axis of their kernel: for thousands of elements, compiling is slower than running.

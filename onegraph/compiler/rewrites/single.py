@@ -15,7 +15,8 @@ from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
 from ...opset.signature import AttrValue
 from ...opset.window import SHAPE_SOURCE, given_shape, spatial
-from .form import Rewrite, Source, filled
+from ..ir.part import Source
+from .form import Rewrite, filled
 
 
 def _given(call: Call, *left_out: str) -> dict[str, AttrValue]:

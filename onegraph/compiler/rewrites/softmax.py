@@ -10,7 +10,9 @@ import math
 from ...capi.settings import has_avx512
 from ...opset.schema import Call
 from ...opset.shapes import normalize_axis
-from .form import Dims, Form, Parts, Source
+from ..ir.part import Source
+from ..ir.value import Dims
+from .form import Form, Parts
 from .reductions import MAX_ELEMENTS, MIN_ELEMENTS, add_sum
 
 NOTE = "from other ops: the library has a reference kernel only, unless the axis is the last one"

@@ -13,17 +13,20 @@ that of GELU, for which the library takes three times as long.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from math import prod
 
-from ..capi.settings import has_avx2
-from ..native.library import lib
-from ..opset.dtypes import DataType
-from .kernels import FLOATS
-from .lowered import Dims, Lowered, Step
-from .report import nbytes
+from ...capi.settings import has_avx2
+from ...native.library import lib
+from ...opset.dtypes import DataType
+from ..ir.edit import Edit
+from ..ir.lowered import Lowered
+from ..ir.step import Step
+from ..ir.value import Dims
+from ..kernels import FLOATS
+from ..options import Options
+from ..report import nbytes
 
 # The kernel's ops, by kind.
 OPS = {
@@ -54,35 +57,35 @@ MIN_SCALED = 1 << 13  # elements that are multiplied by a factor for each channe
 MIN_SLOPES = 1 << 14  # elements of the gradient of a GELU
 
 
-def join_elementwise(lowered: Lowered, updates: Iterable[int] = ()) -> Lowered:
-    """The graph with steps of several elementwise ops, each behind the last reader of what it may overwrite.
+def join_elementwise(edit: Edit, options: Options) -> None:
+    """Join elementwise ops to steps, each behind the last consumer of what it may overwrite.
 
-    ``updates``: ids of the next values of variables. A kernel that computes a large one saves its second memory.
+    A kernel that computes the next value of a large variable saves its second memory.
     """
-    groups = _Groups(lowered, updates)
+    groups = _Groups(edit.graph, options.updates)
     if not (joined := groups.found()):
-        return lowered
+        return
     member_of = {step.id: group for group in joined for step in group}
-    merged = {id(group): _merged(group, groups.results(group)) for group in joined}
     steps: list[Step] = []
-    for step in lowered.steps:
+    for step in edit.graph.steps:
         group = member_of.get(step.id)
         if group is None:
             steps.append(step)
         elif group[-1] is step:
-            steps.append(merged[id(group)])
-    ordered = _in_order(lowered, steps)
+            steps.append(_merged(group, groups.results(group)))
+    edit.reorder(steps)
+    ordered = _in_order(edit.done())
     if ordered is None:
-        return lowered
-    return replace(lowered, steps=tuple([step._replace(id=number) for number, step in enumerate(ordered)]))
+        edit.reset()
+    else:
+        edit.reorder(ordered)
 
 
 def _merged(group: Sequence[Step], results: Sequence[int]) -> Step:
     """One step for several, which reads each input once."""
     made = {number for step in group for number in step.outputs}
     sources = dict.fromkeys(number for step in group for number in step.inputs if number not in made)
-    last = group[-1]
-    return last._replace(
+    return group[-1]._replace(
         executor="pointwise",
         inputs=tuple(sources),
         outputs=tuple(results),
@@ -96,26 +99,20 @@ class _Groups:
     """The groups of ops that can be one step: no path leaves a group and comes back to it.
 
     Args:
-        lowered: the graph.
+        graph: the graph.
         updates: ids of the next values of variables.
     """
 
-    def __init__(self, lowered: Lowered, updates: Iterable[int]) -> None:
-        self._lowered, self._values, self._updates = lowered, lowered.values, frozenset(updates)
-        self._maker = {number: step.id for step in lowered.steps for number in step.outputs}
-        self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
-        self._readers: dict[int, list[int]] = {}
-        for step in lowered.steps:
-            for number in step.inputs:
-                self._readers.setdefault(number, []).append(step.id)
+    def __init__(self, graph: Lowered, updates: frozenset[int]) -> None:
+        self._graph, self._values, self._updates = graph, graph.values, updates
 
     def found(self) -> list[list[Step]]:
         """The groups that are worth a step, each in the order of its steps."""
         before: list[int] = []  # for each step, the steps that it depends on, as bits
         group_of: dict[int, set[int]] = {}
-        steps = self._lowered.steps
+        steps = self._graph.steps
         for step in steps:
-            makers = {self._maker[number] for number in step.inputs if number in self._maker}
+            makers = self._makers(step)
             mask = 0
             for maker in makers:
                 mask |= before[maker] | 1 << maker
@@ -132,6 +129,10 @@ class _Groups:
         groups = {id(group): group for group in group_of.values()}
         ordered = [[steps[number] for number in sorted(group)] for group in groups.values()]
         return [group for group in ordered if self._is_worthwhile(group)]
+
+    def _makers(self, step: Step) -> set[int]:
+        """Ids of the steps that make the inputs of a step."""
+        return {maker.id for number in step.inputs if (maker := self._graph.maker(number)) is not None}
 
     def _takes(self, maker: Step, step: Step) -> bool:
         """Whether a step can be in the group of a maker: they compute in f32, on tensors of one size."""
@@ -162,12 +163,7 @@ class _Groups:
     def _is_convex(self, group: set[int], before: Sequence[int]) -> bool:
         """Whether no step outside of the group depends on it and is needed by it."""
         mask = sum(1 << number for number in group)
-        makers = {
-            maker
-            for number in group
-            for source in self._lowered.steps[number].inputs
-            if (maker := self._maker.get(source)) is not None and maker not in group
-        }
+        makers = {maker for number in group for maker in self._makers(self._graph.steps[number])} - group
         return not any(before[maker] & mask for maker in makers)
 
     def results(self, group: Sequence[Step]) -> list[int]:
@@ -177,7 +173,8 @@ class _Groups:
             number
             for step in group
             for number in step.outputs
-            if number in self._returned or not inside.issuperset(self._readers.get(number, ()))
+            if number in self._graph.returned
+            or not inside.issuperset([consumer.id for consumer in self._graph.consumers(number)])
         ]
 
     def _is_worthwhile(self, group: Sequence[Step]) -> bool:
@@ -220,8 +217,8 @@ class _Groups:
         return (
             step.kind == "Multiply"
             and len(factors) == len(others) == 1
-            and factors[0] in self._maker
-            and len(self._readers[others[0]]) > 1
+            and self._graph.maker(factors[0]) is not None
+            and len(self._graph.consumers(others[0])) > 1
         )
 
 
@@ -230,29 +227,24 @@ def _is_row(shape: Dims, whole: Dims) -> bool:
     return bool(shape) and shape[-1] == whole[-1] > 1 and prod(shape) == shape[-1] < prod(whole)
 
 
-def _in_order(lowered: Lowered, steps: Sequence[Step]) -> list[Step] | None:
-    """The steps in an order in which they can run; None if there is none.
+def _in_order(graph: Lowered) -> list[Step] | None:
+    """The steps of a graph in an order in which they can run; None if there is none.
 
-    A joined step runs as soon as its inputs are there and the other readers of the graph inputs among them have run, so
-    that gradients are freed early, and a new value can take the place of the old one.
+    A joined step runs as soon as its inputs are there and the other consumers of the graph inputs among them have run,
+    so that gradients are freed early, and a new value can take the place of the old one.
     """
-    maker = {number: place for place, step in enumerate(steps) for number in step.outputs}
-    readers: dict[int, list[int]] = {}
-    for place, step in enumerate(steps):
-        for number in step.inputs:
-            readers.setdefault(number, []).append(place)
-    needs = [{maker[number] for number in step.inputs if number in maker} for step in steps]
-    keys = [float(place) for place in range(len(steps))]
-    given = {tensor.id for tensor in lowered.graph.inputs.values()}
+    steps = graph.steps
+    needs = [{maker.id for value in step.inputs if (maker := graph.maker(value)) is not None} for step in steps]
     users: list[list[int]] = [[] for _ in steps]
     for place, need in enumerate(needs):
         for other in need:
             users[other].append(place)
+    keys = [float(place) for place in range(len(steps))]
+    given = {tensor.id for tensor in graph.graph.inputs.values()}
     for place, step in enumerate(steps):
         if step.members:
-            after = _reached(users, place)
-            others = {other for number in step.inputs if number in given for other in readers[number]} - after
-            keys[place] = max([*needs[place], *others], default=place) + 0.5
+            readers = {consumer.id for value in step.inputs if value in given for consumer in graph.consumers(value)}
+            keys[place] = max([*needs[place], *readers.difference(_reached(users, place))], default=place) + 0.5
     waits = [len(need) for need in needs]
     ready = [(keys[place], place) for place, count in enumerate(waits) if not count]
     heapify(ready)
@@ -269,12 +261,12 @@ def _in_order(lowered: Lowered, steps: Sequence[Step]) -> list[Step] | None:
 
 def _reached(users: Sequence[Sequence[int]], start: int) -> set[int]:
     """A step and the steps that depend on it."""
-    found, waiting = {start}, [start]
+    reached, waiting = {start}, [start]
     while waiting:
-        new = [user for user in users[waiting.pop()] if user not in found]
-        found.update(new)
+        new = [user for user in users[waiting.pop()] if user not in reached]
+        reached.update(new)
         waiting += new
-    return found
+    return reached
 
 
 def code_of(step: Step) -> list[int]:

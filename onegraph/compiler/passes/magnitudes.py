@@ -11,8 +11,10 @@ from math import isfinite, prod
 
 import numpy as np
 
-from ..opset.dtypes import DataType
-from .lowered import Lowered, Step, Value
+from ...opset.dtypes import DataType
+from ..ir.lowered import Lowered
+from ..ir.step import Step
+from ..ir.value import Value
 
 LARGEST = 1e37  # far from the largest f32 and bf16, so that no sum on the way overflows
 CODES = 256.0  # of 8 bits

@@ -6,15 +6,17 @@ and newer versions without their cache of constants fold it in each run.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import replace
+from collections.abc import Container
 
-from ..capi.settings import has_vnni
-from ..faults.use import DEQUANTIZATIONS, MOVES, PRODUCTS
+from ...capi.settings import has_vnni
+from ...faults.use import DEQUANTIZATIONS, MOVES, PRODUCTS
+from ..ir.edit import Edit
+from ..ir.lowered import Lowered
+from ..ir.step import Step
+from ..options import Options
+from ..report import nbytes
 from .lazy_constants import LazyConstants, NotComputedError
-from .lowered import Lowered, Step
 from .normalized_weights import Normalizations, is_valid
-from .report import nbytes
 
 # Dropout draws random numbers, and the others wait for other processes.
 KEPT = frozenset(["Dropout", "AllReduceStart", "AllReduceDone"])
@@ -23,23 +25,21 @@ SMALL_BYTES = 1 << 20
 OVERFLOWS = "in floats, as oneDNN adds products of int8 in 16 bits on a CPU without VNNI, where they overflow"
 
 
-def fold_constants(lowered: Lowered, policy: str) -> Lowered:
-    """The graph without the steps that depend on constants alone and without the normalizations that weights take in.
+def fold_constants(edit: Edit, options: Options) -> None:
+    """Take away the steps that depend on constants alone, and the normalizations that weights take in.
 
-    The constants are new values, and ``Lowered.keys`` has their keys. ``Lowered.folded`` has the steps that were
-    computed.
-
-    Args:
-        lowered: the graph.
-        policy: normalizations stay ops of their own under ``debug``.
+    The constants are new values, and ``Lowered.folded`` gets the steps that were computed. Normalizations stay ops of
+    their own under the policy ``debug``.
     """
-    attempts, kept = list[_Folding](), set[int]()
+    kept, attempts = set[int](), list[_Folding]()
     while True:
-        attempts.append(_Folding(lowered, kept))  # the next attempt finds what this one has computed
+        attempts.append(_Folding(edit, kept))  # the next attempt finds what this one has computed
         try:
-            return attempts[-1].run(policy)
+            attempts[-1].run(options)
+            return
         except NotComputedError as error:
             kept.add(error.step.id)
+            edit.reset()
 
 
 class _Folding:
@@ -48,29 +48,25 @@ class _Folding:
     ``kept``: ids of the steps that stay, whatever they read.
     """
 
-    def __init__(self, lowered: Lowered, kept: Container[int]) -> None:
-        self._lowered, self._kept = lowered, kept
-        self._constants = LazyConstants(lowered)
-        self._folded: list[Step] = []
-        self._outputs = {tensor.id for tensor in lowered.graph.outputs.values()}
-        self._multiplied, self._apart = _multiplied(lowered.steps)
+    def __init__(self, edit: Edit, kept: Container[int]) -> None:
+        self._edit, self._kept, self._constants = edit, kept, LazyConstants(edit)
+        self._multiplied, self._apart = _multiplied(edit.graph)
 
-    def run(self, policy: str) -> Lowered:
-        """The graph with its constants; called once.
+    def run(self, options: Options) -> None:
+        """Change the graph; called once.
 
         Raises:
             NotComputedError: a step cannot be computed.
         """
-        lowered, constants = self._lowered, self._constants
-        steps = [step for step in lowered.steps if not self._takes(step)]
-        if policy == "fusion":
-            steps = [*Normalizations(constants, self._outputs).run(steps)]
-        if len(steps) == len(lowered.steps):
-            return lowered
-        numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
-        constants.settle(self._outputs.union(*[step.reads for step in steps]))
-        folded = tuple(self._folded)
-        return replace(lowered, values=constants.values, steps=numbered, keys=constants.keys, folded=folded)
+        taken = set[int]()
+        for step in self._edit.graph.steps:
+            if self._takes(step):
+                taken.add(step.id)
+                self._edit.replace(step)
+        if options.fuses:
+            Normalizations(self._edit, self._constants).fold(taken)
+        if self._edit.is_changed:
+            self._constants.settle(self._edit.read())
 
     def _takes(self, step: Step) -> bool:
         """Whether the results of a step are constants; they are computed when they are needed."""
@@ -87,7 +83,7 @@ class _Folding:
         if step.executor != "view":
             if self._grows(step) or not is_valid(step.op) or not all(number in constants for number in step.reads):
                 return False
-            self._folded.append(step._replace(note=OVERFLOWS if step.outputs[0] in self._apart else ""))
+            self._edit.note_computed(step, OVERFLOWS if step.outputs[0] in self._apart else "")
         constants.add(step)
         return True
 
@@ -97,20 +93,20 @@ class _Folding:
         return results > max(SMALL_BYTES, sources * 4)
 
 
-def _multiplied(steps: Sequence[Step]) -> tuple[set[int], set[int]]:
+def _multiplied(graph: Lowered) -> tuple[set[int], set[int]]:
     """The values that a product reads, also behind casts and changes of shape: those of a fusion, and the others.
 
     Without VNNI, a product of two dequantized tensors is no fusion.
     """
     floats = set[int]()
-    for step in () if has_vnni() else steps:
+    for step in () if has_vnni() else graph.steps:
         if step.kind in DEQUANTIZATIONS or (step.kind in MOVES and step.inputs[0] in floats):
             floats.add(step.outputs[0])
     fused, apart = set[int](), set[int]()
-    for step in reversed(steps):
+    for step in reversed(graph.steps):
         if step.kind in PRODUCTS:
             (apart if floats.issuperset(step.inputs[:2]) else fused).update(step.inputs[:2])
         elif step.kind in MOVES:
-            for found in (fused, apart):
-                found.update(step.inputs[:1] if step.outputs[0] in found else ())
+            for products in (fused, apart):
+                products.update(step.inputs[:1] if step.outputs[0] in products else ())
     return fused, apart

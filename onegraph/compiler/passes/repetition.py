@@ -12,39 +12,44 @@ a large graph in pieces: a Dequantize far before its product would be in another
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from ..faults.use import DEQUANTIZATIONS
-from .lowered import Lowered, Step
+from ...faults.use import DEQUANTIZATIONS
+from ..ir.edit import Edit
+from ..ir.step import Step
+from ..options import Options
 
 
-def repeat_for_readers(lowered: Lowered) -> Lowered:
-    """The graph with a Dequantize of its own before each library step that reads a dequantized tensor.
+def repeat_for_consumers(edit: Edit, _: Options) -> None:
+    """Put a Dequantize of its own before each library step that reads a dequantized tensor.
 
-    ``Lowered.repeated`` has the results of the new steps.
+    ``Edit.repeated`` gets the results of the new steps.
     """
-    repetition = _Repetition(lowered)
-    steps = [found for step in reversed(lowered.steps) for found in repetition.added(step)]
-    numbered = tuple([step._replace(id=number) for number, step in enumerate(reversed(steps))])
-    return replace(lowered, values=repetition.values, steps=numbered, repeated=repetition.repeated)
+    repetition = _Repetition(edit)
+    if repetition.is_needed:
+        steps = [made for step in reversed(edit.graph.steps) for made in repetition.added(step)]
+        edit.reorder(steps[::-1])
 
 
 class _Repetition:
-    def __init__(self, lowered: Lowered) -> None:
-        self.values = dict(lowered.values)
-        self.repeated: dict[int, int] = {}
-        self._moved: set[int] = set()  # results of the steps that were moved to their reader
-        self._makers: dict[int, Step] = {}
-        for step in lowered.steps:
-            is_cast = step.kind == "TypeCast" and step.inputs[0] in self._makers
+    def __init__(self, edit: Edit) -> None:
+        self._edit = edit
+        self._moved: set[int] = set()  # results of the steps that were moved to their consumer
+        self._cheap: dict[int, Step] = {}  # by result, the steps that may be repeated
+        for step in edit.graph.steps:
+            is_cast = step.kind == "TypeCast" and step.inputs[0] in self._cheap
             if step.executor == "library" and (is_cast or step.kind in DEQUANTIZATIONS):
-                self._makers[step.outputs[0]] = step
-        # Results that have a reader already: the caller, or a step that no fusion takes in.
-        self._read = {tensor.id for tensor in lowered.graph.outputs.values()}
-        self._read.update(n for step in lowered.steps if step.executor != "library" for n in step.inputs)
+                self._cheap[step.outputs[0]] = step
+        # Results that have a consumer already: the caller, or a step that no fusion takes in.
+        self._read = {*edit.graph.returned}
+        self._read.update(n for step in edit.graph.steps if step.executor != "library" for n in step.inputs)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether any step may be repeated."""
+        return bool(self._cheap)
 
     def added(self, step: Step) -> Iterator[Step]:
-        """A step of the graph and what it needs, unless it was moved to its reader."""
+        """A step of the graph and what it needs, from the last one on, unless it was moved to its consumer."""
         if step.outputs[0] not in self._moved:
             yield from self._placed(step)
 
@@ -52,20 +57,18 @@ class _Repetition:
         """A step, then the steps that must run right before it."""
         own: dict[int, int] = {}
         for number in dict.fromkeys(step.inputs if step.executor == "library" else ()):
-            if number not in self._makers:
+            if number not in self._cheap:
                 continue
             own[number] = number
             if number in self._read:
-                own[number] = len(self.values)
-                value = self.values[number]
-                self.values[own[number]] = value._replace(id=own[number], storage=own[number])
-                self.repeated[own[number]] = number
+                own[number] = self._edit.values.add(self._edit.values[number])
+                self._edit.repeated[own[number]] = number
             self._read.add(number)
         is_changed = any(number != copy for number, copy in own.items())
         # Not ``whole``: as a fallback, numpy reads and writes the values of the step, not the tensors of the op.
         yield step._replace(inputs=tuple([own.get(n, n) for n in step.inputs]), whole=False) if is_changed else step
         for number, copy in reversed(own.items()):
-            maker = self._makers[number]
+            maker = self._cheap[number]
             if copy == number:
                 self._moved.add(number)
                 yield from self._placed(maker)

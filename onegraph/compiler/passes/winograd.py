@@ -13,23 +13,21 @@ in every batch, of one image: then neither the choice of a form nor a product de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays.mapped_files import give_back
-from ..ir.op import Array
-from ..native.library import lib
-from ..opset.dtypes import DataType
-from ..opset.schema import TensorType
-from ..opset.signature import AttrValue
-from .kernels import bits_of
+from ...arrays.mapped_files import give_back
+from ...native.library import lib
+from ...opset.dtypes import DataType
+from ...opset.signature import AttrValue
+from ..ir.edit import Edit
+from ..ir.step import Step
+from ..kernels import bits_of
+from ..options import Options
+from ..shared_constants import derived
+from ..transformed_weights import LAYOUTS, weights_in
 from .lazy_constants import placed
-from .lowered import Lowered, Step, Value, dense_of
-from .rewrites import Part
-from .shared_constants import derived
-from .transformed_weights import LAYOUTS, weights_in
 
 # A transform takes 16 channels at once. With fewer channels than these, it takes as long as it saves.
 LANES, LEAST_CHANNELS = 16, 32
@@ -74,56 +72,42 @@ class Geometry(NamedTuple):
             yield first * self.columns, min(rows, total - first) * self.columns
 
 
-def transform_convolutions(lowered: Lowered, *, by_image: bool = False) -> Lowered:
-    """The graph with two transforms and products in the place of each large convolution with a window of 3x3.
+def transform_convolutions(edit: Edit, options: Options) -> None:
+    """Put two transforms and products in the place of each large convolution with a window of 3x3.
 
-    ``by_image``: whether each image is computed as if it were alone.
+    Where results are to be reproducible, each image is computed as if it were alone.
     """
-    if not any(step.kind in KINDS for step in lowered.steps):
-        return lowered
-    return _Transforms(lowered, by_image).run()
+    if any(step.kind in KINDS for step in edit.graph.steps):
+        _Transforms(edit, options.reproducible).run()
 
 
 class _Transforms:
-    def __init__(self, lowered: Lowered, by_image: bool) -> None:
-        self._lowered, self._values, self._keys = lowered, dict(lowered.values), dict(lowered.keys)
-        self._by_image, self._sources = by_image, dict[int, tuple[Array, str]]()
-        self._readers: dict[int, list[Step]] = {}
-        for step in lowered.steps:
-            for number in step.reads:
-                self._readers.setdefault(number, []).append(step)
-        self._dequantized = {number for step in lowered.steps if step.kind == "Dequantize" for number in step.outputs}
-        self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
-        self._parts: dict[tuple[int, int, int], Part] = {}  # equal products share one
+    def __init__(self, edit: Edit, by_image: bool) -> None:
+        self._edit, self._graph, self._values, self._by_image = edit, edit.graph, edit.values, by_image
 
-    def run(self) -> Lowered:
-        """The graph; called once."""
-        steps, taken = list[Step](), set[int]()
-        for step in self._lowered.steps:
-            if step.id in taken:
-                continue
-            geometry = self._geometry(step)
-            chain = [step] if geometry is None else self._chain(step)
+    def run(self) -> None:
+        """Change the graph; called once."""
+        taken = set[int]()
+        for step in self._graph.steps:
+            geometry = None if step.id in taken else self._geometry(step)
+            chain = [] if geometry is None else self._chain(step)
             if geometry is None or not self._is_own(chain[-1].outputs[0]):
-                steps.append(step)
                 continue
-            taken.update(one.id for one in chain)
-            steps += self._transformed(chain, geometry)
-        if not taken:
-            return self._lowered
-        numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
-        return replace(self._lowered, values=self._values, steps=numbered, keys=self._keys, transformed=self._sources)
+            taken.update(link.id for link in chain)
+            for link in chain[1:]:
+                self._edit.replace(link)
+            self._edit.replace(step, *self._transformed(chain, geometry))
 
     def _geometry(self, step: Step) -> Geometry | None:
         """The sizes of a convolution that is faster with transforms; None for other steps."""
-        part = step.part
-        if step.kind not in KINDS or step.executor != "library" or part is None:
+        part = step.library_part
+        if step.kind not in KINDS or part is None:
             return None
         src, weights, *_ = (self._values[number] for number in step.inputs)
         dst, call = self._values[step.outputs[0]], part.call
         if len(src.shape) != 4 or any(self._values[n].dtype is not F32 for n in (*step.inputs, dst.id)):
             return None
-        if src.constant is not None or self._dequantized.issuperset(step.inputs[:2]):  # then the kernel multiplies int8
+        if src.constant is not None or all(map(self._is_dequantized, step.inputs[:2])):  # the kernel multiplies int8
             return None
         if (
             call.attr("data_format") != "NXC"
@@ -151,20 +135,23 @@ class _Transforms:
         )
         return geometry if is_worthwhile else None
 
+    def _is_dequantized(self, number: int) -> bool:
+        maker = self._graph.maker(number)
+        return maker is not None and maker.kind == "Dequantize"
+
     def _chain(self, step: Step) -> list[Step]:
         """A convolution, and the BiasAdd and the activation behind it that its second transform computes too."""
         chain = [step]
         if _is_turned(step):
             return chain
         for kinds in (["BiasAdd"], ACTIVATIONS) if len(step.inputs) == 2 else (ACTIVATIONS,):
-            number = chain[-1].outputs[0]
-            following = self._readers.get(number, [])
-            if number in self._returned or len(following) != 1:
+            consumer = self._graph.only_consumer(chain[-1].outputs[0])
+            if consumer is None:
                 break
-            (one,) = following
-            is_known = one.kind in ACTIVATIONS or self._values[one.inputs[-1]].constant is not None
-            if one.kind in kinds and one.executor == "library" and is_known and self._has_channels_last(one):
-                chain.append(one)
+            is_taken = consumer.kind in kinds and consumer.executor == "library"
+            is_known = consumer.kind in ACTIVATIONS or self._values[consumer.inputs[-1]].constant is not None
+            if is_taken and is_known and self._has_channels_last(consumer):
+                chain.append(consumer)
         return chain
 
     def _has_channels_last(self, step: Step) -> bool:
@@ -182,28 +169,22 @@ class _Transforms:
         if geometry.tiles < LEAST_TILES:
             weights = self._constant_weights(step)
         else:
-            weights = self._new(TensorType(F32, (16, geometry.channels, geometry.results)), f"{step.op.name} (weights)")
+            shape = 16, geometry.channels, geometry.results
+            weights = self._values.new(F32, shape, f"{step.op.name} (weights)")
             yield self._kernel(step, (step.inputs[1],), weights, geometry, _operand(step))
         bias = self._bias(chain, geometry)
-        folded = (*step.folded, *[op for one in others for op in (one.op, *one.folded)])
+        folded = (*step.folded, *[op for link in others for op in (link.op, *link.folded)])
         together, before = [*geometry.strips()], tuple[int, ...]()
         parts = self._values[source].shape[0] // geometry.images
         strips = [(part * geometry.tiles + first, count) for part in range(parts) for first, count in together]
         for first, count in strips:
-            planes = self._new(TensorType(F32, (16, count, geometry.channels)), f"{step.op.name} (tiles)")
-            products = self._new(TensorType(F32, (16, count, geometry.results)), f"{step.op.name} (products)")
-            result = target if (first, count) == strips[-1] else self._strip_of(target)
+            planes = self._values.new(F32, (16, count, geometry.channels), f"{step.op.name} (tiles)")
+            products = self._values.new(F32, (16, count, geometry.results), f"{step.op.name} (products)")
+            is_last = (first, count) == strips[-1]
+            result = target if is_last else self._strip_of(target)
             yield self._kernel(step, (source,), planes, geometry, lib.onegraph_winograd_src, first)
-            yield step._replace(
-                kind="MatMul",
-                inputs=(planes, weights),
-                outputs=(products,),
-                attrs={},
-                note=OF_ONE_IMAGE if self._by_image else "",
-                part=self._product(count, geometry),
-                whole=False,
-                folded=(),
-            )
+            note = OF_ONE_IMAGE if self._by_image else ""
+            yield self._edit.library_step(step, "MatMul", (planes, weights), (products,), note=note)
             inputs = (products, bias, source, step.inputs[1], *before)
             end = self._kernel(step, inputs, result, geometry, lib.onegraph_winograd_dst, first, slope)
             yield end._replace(folded=folded)
@@ -231,48 +212,24 @@ class _Transforms:
             lib.onegraph_winograd_layout: _operand(step),
         }
         attrs: Mapping[str, AttrValue] = {"code": tuple([numbers[place] for place in sorted(numbers)])}
-        return step._replace(
-            executor="kernel",
-            kind="Transform",
-            inputs=inputs,
-            outputs=(output,),
-            attrs=attrs,
-            note=NOTE,
-            part=None,
-            whole=False,
-            folded=(),
-        )
-
-    def _product(self, count: int, geometry: Geometry) -> Part:
-        sizes = count, geometry.channels, geometry.results
-        if sizes not in self._parts:
-            tiles, channels, results = sizes
-            types = TensorType(F32, (16, tiles, channels)), TensorType(F32, (16, channels, results))
-            self._parts[sizes] = Part("MatMul", {}, (0, 1), types, (TensorType(F32, (16, tiles, results)),))
-        return self._parts[sizes]
-
-    def _new(self, tensor: TensorType, name: str, contents: Array | None = None) -> int:
-        number, shape = len(self._values), tuple([dim or 0 for dim in tensor.shape or ()])
-        self._values[number] = Value(number, F32, shape, dense_of(shape), number, name, contents)
-        return number
+        return step.instead("kernel", inputs, (output,), kind="Transform", attrs=attrs, note=NOTE)
 
     def _strip_of(self, target: int) -> int:
         """The result of a convolution of which the last strips are not written yet."""
-        number, value = len(self._values), self._values[target]
-        self._values[number] = value._replace(id=number, name=f"{value.name} (strip)")
-        return number
+        value = self._values[target]
+        return self._values.part(value, "strip", value.shape, value.strides, value.offset)
 
     def _constant_weights(self, step: Step) -> int:
         """The transformed weights of a convolution, (16, channels of src, channels of dst)."""
         assert step.part is not None
-        value, layout = self._values[step.inputs[1]], step.part.call.attr("weights_format")
+        value, layout = self._values[step.inputs[1]], str(step.part.call.attr("weights_format"))
         known = value.constant
         assert known is not None
-        key = derived(("winograd", layout), self._lowered.key(value))
-        array = self._lowered.shared.once(key, lambda: weights_in(str(layout), known))
+        key = derived(("winograd", layout), self._edit.key(value.id))
+        array = self._graph.shared.once(key, lambda: weights_in(layout, known))
         give_back([known])
-        number = self._new(TensorType(F32, array.shape), f"{value.name} (transformed)", array)
-        self._keys[number], self._sources[number] = key, (known, str(layout))
+        number = self._edit.constant(array, f"{value.name} (transformed)", key)
+        self._edit.transformed[number] = known, layout
         return number
 
     def _bias(self, chain: Sequence[Step], geometry: Geometry) -> int:
@@ -280,7 +237,7 @@ class _Transforms:
             if step.kind in ("Convolution", "BiasAdd") and len(step.inputs) > place:
                 return step.inputs[place]
         zeros = placed(np.zeros(geometry.results, np.float32))
-        return self._new(TensorType(F32, zeros.shape), f"{chain[0].op.name} (no bias)", zeros)
+        return self._edit.constant(zeros, f"{chain[0].op.name} (no bias)")
 
 
 def _slope(step: Step) -> float:

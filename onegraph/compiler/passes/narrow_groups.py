@@ -11,72 +11,57 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..arrays.mapped_files import give_back
-from ..capi.settings import has_avx512
-from ..faults.without_avx512 import GROUPS, Groups
-from ..ir.op import Array
-from ..native.library import VERSION
-from ..opset.dtypes import DataType
+from ...arrays.mapped_files import give_back
+from ...capi.settings import has_avx512
+from ...faults.without_avx512 import GROUPS, Groups
+from ...ir.op import Array
+from ...native.library import VERSION
+from ...opset.dtypes import DataType
+from ..ir.edit import Edit
+from ..ir.step import Step
+from ..options import Options
+from ..shared_constants import derived
 from .lazy_constants import placed
-from .lowered import Lowered, Step, dense_of
-from .rewrites import Part
-from .shared_constants import derived
 
 F32 = DataType.f32
 WIDTH, MOST = 16, 8  # channels of a joined group, and the most groups that are joined to one
 NOTE = "with {} groups joined to one, as the library has no kernel for so few channels in a group"
 
 
-def join_groups(lowered: Lowered) -> Lowered:
-    """The graph with fewer groups in each Convolution of f32 whose groups have few channels."""
-    if has_avx512() or not any(step.kind == "Convolution" for step in lowered.steps):
-        return lowered
-    made = replace(lowered, values=dict(lowered.values), keys=dict(lowered.keys))
-    return replace(made, steps=tuple([_joined(made, step) for step in lowered.steps]))
+def join_groups(edit: Edit, _: Options) -> None:
+    """Use fewer groups in each Convolution of f32 whose groups have few channels."""
+    if has_avx512():
+        return
+    for step in edit.graph.steps:
+        joined = _joined(edit, step)
+        if joined is not None:
+            edit.replace(step, joined)
 
 
-def _joined(lowered: Lowered, step: Step) -> Step:
-    """A step with its groups joined; a new constant is added to the values of the graph."""
-    part = step.part
-    if step.kind != "Convolution" or step.executor != "library" or part is None or len(step.inputs) < 2:
-        return step
-    src, weights = (lowered.values[number] for number in step.inputs[:2])
+def _joined(edit: Edit, step: Step) -> Step | None:
+    """A convolution with its groups joined; None for other steps."""
+    part = step.library_part
+    if step.kind != "Convolution" or part is None or len(step.inputs) < 2:
+        return None
+    src, weights = (edit.values[number] for number in step.inputs[:2])
     known, count = weights.constant, part.call.s64("groups")
     if known is None or src.dtype is not F32 or not weights.dense:
-        return step
+        return None
     is_oix = part.call.string("weights_format") == "OIX"
     results, source = weights.shape[:2] if is_oix else weights.shape[:-3:-1]
     groups = Groups(count, source, results // count)
     together = _together(groups)
     if together == 1 or not GROUPS.of(frozenset([step.kind]), groups, VERSION):
-        return step
-    key = derived(("joined", together, count, is_oix), lowered.key(weights))
-    array = lowered.shared.once(key, lambda: joined_weights(known, groups, together, is_oix))
+        return None
+    key = derived(("joined", together, count, is_oix), edit.key(weights.id))
+    array = edit.graph.shared.once(key, lambda: joined_weights(known, groups, together, is_oix))
     give_back([known])
-    number = len(lowered.values)
-    lowered.values[number] = weights._replace(
-        id=number,
-        shape=array.shape,
-        strides=dense_of(array.shape),
-        storage=number,
-        name=f"{weights.name} (joined)",
-        constant=array,
-    )
-    lowered.keys[number] = key
+    inputs = (src.id, edit.constant(array, f"{weights.name} (joined)", key), *step.inputs[2:])
+    attrs = {**part.attrs, "groups": count // together}
     first, second, *types = part.types
-    return step._replace(
-        inputs=(step.inputs[0], number, *step.inputs[2:]),
-        attrs={**step.attrs, "groups": count // together},
-        note=step.note or NOTE.format(together),
-        part=Part(
-            part.kind,
-            {**part.attrs, "groups": count // together},
-            part.inputs,
-            (first, replace(second, shape=array.shape), *types),
-            part.outputs,
-        ),
-        whole=False,
-    )
+    wider = replace(part, attrs=attrs, types=(first, replace(second, shape=array.shape), *types))
+    note = step.note or NOTE.format(together)
+    return step._replace(inputs=inputs, attrs=attrs, note=note, part=wider, whole=False)
 
 
 def _together(groups: Groups) -> int:

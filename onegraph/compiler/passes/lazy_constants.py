@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..arrays.mapped_files import give_back
-from ..arrays.ndarrays import aligned_empty
-from ..capi.settings import is_aligned
-from ..errors import OneGraphError
-from ..ir.op import Array
-from ..opset.dtypes import DataType
-from .lowered import Dims, Lowered, Step, Value, dense_of
-from .numpy_steps import numpy_step
-from .report import nbytes
-from .shared_constants import Key, derived
-from .view_places import axis_order, is_view, viewed_constant
+from ...arrays.mapped_files import give_back
+from ...arrays.ndarrays import aligned_empty
+from ...capi.settings import is_aligned
+from ...errors import OneGraphError
+from ...ir.op import Array
+from ..ir.edit import Edit
+from ..ir.step import Step
+from ..ir.value import Dims, dense_of
+from ..numpy_steps import numpy_step
+from ..report import nbytes
+from ..shared_constants import Key, derived
+from ..view_places import axis_order, is_view, viewed_constant
 
 LARGE_VIEW = 1 << 20  # bytes; a larger view of a constant is not copied
 
@@ -40,17 +41,11 @@ class LazyConstants:
     """The values of a graph, where those that depend on constants alone become constants.
 
     Args:
-        lowered: the graph.
-
-    Attributes:
-        values: by id.
-        keys: the keys of the constants that are not in the graph.
-        shared: the constants that other programs have computed.
+        edit: the changes of the graph, whose values and keys this class fills.
     """
 
-    def __init__(self, lowered: Lowered) -> None:
-        self.values, self.keys, self.shared = dict(lowered.values), dict(lowered.keys), lowered.shared
-        self._lowered = lowered
+    def __init__(self, edit: Edit) -> None:
+        self._edit, self.values, self._keys, self.shared = edit, edit.values, edit.keys, edit.graph.shared
         self._makers: dict[int, _Maker] = {}  # for each constant that is not in the graph, how it is computed
 
     def __contains__(self, number: int) -> bool:
@@ -64,15 +59,8 @@ class LazyConstants:
         for port, number in enumerate(maker.results):
             strides, storage = self._place(step, number)
             self.values[number] = self.values[number].placed(storage, strides)
-            self.keys[number] = derived((port, *computation), *made_from)
+            self._keys[number] = derived((port, *computation), *made_from)
             self._makers[number] = maker
-
-    def add_computed(self, name: str, key: Key, array: Array) -> int:
-        """Add a new constant; returns its id."""
-        number, dtype = len(self.values), DataType.of(array.dtype)
-        self.values[number] = Value(number, dtype, array.shape, dense_of(array.shape), number, name, array)
-        self.keys[number] = key
-        return number
 
     def settle(self, used: set[int]) -> None:
         """Compute the constants among the values ``used``, and drop the contents of all others.
@@ -89,9 +77,7 @@ class LazyConstants:
 
     def key(self, number: int) -> Key:
         """The key of a constant."""
-        if number not in self.keys:
-            self.keys[number] = self._lowered.key(self.values[number])
-        return self.keys[number]
+        return self._edit.key(number)
 
     def contents(self, number: int) -> Array:
         """The contents of a constant, computed unless a program has them.
@@ -103,7 +89,7 @@ class LazyConstants:
         while waiting:
             value = self.values[waiting[-1]]
             if value.constant is None:
-                found = self.shared.find(self.keys[value.id])
+                found = self.shared.find(self._keys[value.id])
                 if found is None:
                     maker = self._makers[value.id]
                     if missing := [source for source in maker.sources if self.values[source].constant is None]:
@@ -126,7 +112,7 @@ class LazyConstants:
             raise NotComputedError(step) from None
         give_back(self._known(maker.sources))  # the contents of a file, which few others read
         for number, array in zip(maker.results, arrays, strict=True):
-            shared = self.shared.keep(self.keys[number], array)
+            shared = self.shared.keep(self._keys[number], array)
             self.values[number] = self.values[number]._replace(constant=shared)
 
     def _known(self, numbers: Sequence[int]) -> list[Array]:

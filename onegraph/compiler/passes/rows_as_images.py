@@ -7,80 +7,75 @@ the library may fuse with it see images as well.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
-from ..faults.depthwise import SLOW_ROWS
-from ..faults.use import BINARY, DEQUANTIZATIONS, ELEMENTWISE
-from ..native.library import VERSION
-from ..opset.schema import Call, TensorType
-from ..opset.shapes import known_dims
-from ..opset.signature import AttrValue
-from .lowered import Dims, Lowered, Step, dense_of
-from .rewrites import Part
-from .shared_constants import derived
+from ...faults.depthwise import SLOW_ROWS
+from ...faults.use import BINARY, DEQUANTIZATIONS, ELEMENTWISE
+from ...native.library import VERSION
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from ...opset.signature import AttrValue
+from ..ir.edit import Edit
+from ..ir.step import Step
+from ..ir.value import Dims, dense_of
+from ..options import Options
+from ..shared_constants import derived
 
 # What the attributes of a window are along the new axis.
 NEUTRAL = {"strides": 1, "dilations": 1, "pads_begin": 0, "pads_end": 0, "output_padding": 0}
 BEHIND = (ELEMENTWISE | BINARY) - {"BiasAdd", "PReLU", "Select"}
 
 
-def see_images(lowered: Lowered) -> Lowered:
-    """The graph with images in place of rows in convolutions that are slow with rows."""
-    if not SLOW_ROWS.affects(VERSION) or not any(_is_suited(step) for step in lowered.steps):
-        return lowered
-    return _Images(lowered).run()
+def see_images(edit: Edit, _: Options) -> None:
+    """Use images in place of rows in convolutions that are slow with rows."""
+    if SLOW_ROWS.affects(VERSION) and any(map(_is_suited, edit.graph.steps)):
+        _Images(edit).run()
 
 
 def _is_suited(step: Step) -> bool:
-    if step.executor != "library" or step.part is None or step.kind not in SLOW_ROWS.ops:
-        return False
-    return SLOW_ROWS.when(step.part.call) is True
+    part = step.library_part
+    return part is not None and step.kind in SLOW_ROWS.ops and SLOW_ROWS.when(part.call) is True
 
 
 class _Images:
     """Adds an axis of size 1 to the tensors of convolutions, and of the ops behind them."""
 
-    def __init__(self, lowered: Lowered) -> None:
-        self._lowered = replace(lowered, values=dict(lowered.values), keys=dict(lowered.keys))
-        self._values = self._lowered.values
-        self._makers = {number: step for step in lowered.steps for number in step.outputs}
-        self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
-        self._readers: dict[int, list[Step]] = {}
-        for step in lowered.steps:
-            for number in step.reads | {*step.inputs}:
-                self._readers.setdefault(number, []).append(step)
+    def __init__(self, edit: Edit) -> None:
+        self._edit, self._graph, self._values = edit, edit.graph, edit.values
         self._seen: dict[tuple[int, int], int] = {}  # the images, by row and place of the new axis
-        self._steps: list[Step] = []
+        self._ready: set[int] = set()  # the values that are made before the present step
+        self._steps: list[Step] = []  # in the place of the present step
 
-    def run(self) -> Lowered:
-        """The graph; called once."""
+    def run(self) -> None:
+        """Change the graph; called once."""
         done: set[int] = set()
-        for step in self._lowered.steps:
+        for step in self._graph.steps:
             if step.id in done:
                 continue
-            maker = self._makers.get(step.inputs[0]) if step.inputs else None
+            maker = self._graph.maker(step.inputs[0]) if step.inputs else None
             if _is_suited(step) and (maker is None or maker.kind not in DEQUANTIZATIONS):
                 chain = [step, *self._behind(step)]
-                done.update(one.id for one in chain)
+                done.update(link.id for link in chain)
+                self._steps = []
                 self._add(chain)
+                for link in chain[1:]:
+                    self._edit.replace(link)
+                self._edit.replace(step, *self._steps)
+                self._ready.update(chain[-1].outputs)
             else:
-                self._steps.append(step)
-        steps = tuple([step._replace(id=number) for number, step in enumerate(self._steps)])
-        return replace(self._lowered, steps=steps)
+                self._ready.update(step.outputs)
 
     def _behind(self, step: Step) -> Iterator[Step]:
-        """The ops that follow, each of which is the only reader of the one before and reads what is there already."""
-        ready = {number for one in self._steps for number in one.outputs}
+        """The ops that follow, each of which is the only consumer of the one before and reads what is there already."""
         while step.kind == "Convolution" or step.kind in BEHIND:
             (result,) = step.outputs
-            readers = self._readers.get(result, [])
-            if result in self._returned or len(readers) != 1 or readers[0].kind not in BEHIND:
+            consumer = self._graph.only_consumer(result)
+            if consumer is None or consumer.kind not in BEHIND:
                 return
-            step = readers[0]
-            others = {number for number in step.inputs if number != result and number in self._makers}
+            step = consumer
+            others = {number for number in step.inputs if number != result and self._graph.maker(number) is not None}
             is_alike = self._values[step.outputs[0]].shape == self._values[result].shape
-            if step.executor != "library" or step.part is None or not others <= ready or not is_alike:
+            if step.library_part is None or not others <= self._ready or not is_alike:
                 return
             yield step
 
@@ -120,35 +115,22 @@ class _Images:
 
     def _image(self, number: int, axis: int) -> int:
         """A new value: a tensor with an axis of size 1 at a place, in the same memory; returns its id."""
-        value, made = self._values[number], len(self._values)
+        value = self._values[number]
         shape = _with_axis(value.shape, axis, 1)
+        if value.constant is not None:
+            key = derived(("image", axis), self._edit.key(number))
+            return self._edit.constant(value.constant.reshape(shape), f"{value.name} (image)", key)
         strides = dense_of(shape) if value.dense else _with_axis(value.strides, axis, 1)
-        constant = value.constant
-        self._values[made] = value._replace(
-            id=made,
-            shape=shape,
-            strides=strides,
-            name=f"{value.name} (image)",
-            storage=value.storage if constant is None else made,
-            constant=None if constant is None else constant.reshape(shape),
-        )
-        if constant is not None:
-            self._lowered.keys[made] = derived(("image", axis), self._lowered.key(value))
-        return made
+        return self._values.part(value, "image", shape, strides, value.offset)
 
     def _view(self, step: Step, source: int, target: int) -> None:
         """Add a view of a tensor with another number of axes."""
-        self._steps.append(
-            step._replace(executor="view", kind="Wildcard", inputs=(source,), outputs=(target,), part=None, whole=False)
-        )
+        self._steps.append(step.instead("view", (source,), (target,), kind="Wildcard"))
 
     def _add_step(self, step: Step, inputs: Sequence[int], result: int, attrs: Mapping[str, AttrValue]) -> None:
-        types = [TensorType(self._values[one].dtype, self._values[one].shape) for one in (*inputs, result)]
-        part = Part(step.kind, attrs, tuple(range(len(inputs))), tuple(types[:-1]), (types[-1],))
         note = "; ".join(filter(None, [step.note, f"as an image: {SLOW_ROWS.reason}"]))
-        self._steps.append(
-            step._replace(inputs=tuple(inputs), outputs=(result,), attrs=attrs, note=note, part=part, whole=False)
-        )
+        image = self._edit.library_step(step, step.kind, tuple(inputs), (result,), attrs, note)
+        self._steps.append(image._replace(folded=step.folded))
 
 
 def _with_axis(dims: Dims, axis: int, size: int) -> Dims:

@@ -10,12 +10,15 @@ order.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from math import prod
 
-from ..faults.use import DEQUANTIZATIONS
-from ..opset.dtypes import DataType
-from .lowered import Dims, Lowered, Step, dense_of
+from ...faults.use import DEQUANTIZATIONS
+from ...opset.dtypes import DataType
+from ..ir.edit import Edit
+from ..ir.lowered import Lowered
+from ..ir.step import Step
+from ..ir.value import Dims, dense_of
+from ..options import Options
 
 # Ops with the weights as second input, and their format attribute.
 READERS = frozenset(["Convolution", "ConvolutionBackwardData", "ConvTranspose", "ConvTransposeBackwardData"])
@@ -23,25 +26,18 @@ CHANNELS_FIRST = frozenset(["OIX", "IOX"])
 NOTE = "with the channels last, from where a convolution copies weights fastest"
 
 
-def lay_out_weights(lowered: Lowered) -> Lowered:
-    """The graph with the window outside and the channels inside in bf16 weights that are cast for convolutions."""
-    readers: dict[int, list[Step]] = {}
-    for step in lowered.steps:
-        for number in step.inputs:
-            readers.setdefault(number, []).append(step)
-    returned = {tensor.id for tensor in lowered.graph.outputs.values()}
-    fused = {number for step in lowered.steps if step.kind in DEQUANTIZATIONS for number in step.outputs}
-    values, steps = dict(lowered.values), []
-    for step in lowered.steps:
-        number = step.outputs[0] if step.outputs else -1
-        is_cast = _is_cast(lowered, step) and fused.isdisjoint(step.inputs)  # int8 patterns take in a cast
-        if is_cast and number not in returned and _are_weights(number, readers.get(number, ())):
-            value = values[number]
-            values[number] = value._replace(strides=channels_inside(value.shape))
-            steps.append(step._replace(executor="copy", note=NOTE))
-        else:
-            steps.append(step)
-    return replace(lowered, values=values, steps=tuple(steps))
+def lay_out_weights(edit: Edit, _: Options) -> None:
+    """Lay the window outside and the channels inside in bf16 weights that are cast for convolutions."""
+    graph = edit.graph
+    for step in graph.steps:
+        if not _is_cast(graph, step):
+            continue
+        number = step.outputs[0]
+        maker = graph.maker(step.inputs[0])
+        is_fused = maker is not None and maker.kind in DEQUANTIZATIONS  # int8 patterns take in a cast
+        if not is_fused and number not in graph.returned and _are_weights(number, graph.consumers(number)):
+            edit.change(number, strides=channels_inside(edit.values[number].shape))
+            edit.replace(step, step._replace(executor="copy", note=NOTE))
 
 
 def channels_inside(shape: Dims) -> Dims:
@@ -50,18 +46,18 @@ def channels_inside(shape: Dims) -> Dims:
     return first, second, *window
 
 
-def _is_cast(lowered: Lowered, step: Step) -> bool:
+def _is_cast(graph: Lowered, step: Step) -> bool:
     """Whether a step casts f32 variables of several places of a window to bf16, and the library would run it."""
     if step.kind != "TypeCast" or step.executor != "library":
         return False
-    source, target = lowered.values[step.inputs[0]], lowered.values[step.outputs[0]]
+    source, target = graph.values[step.inputs[0]], graph.values[step.outputs[0]]
     types = source.dtype, target.dtype
     is_plain = source.constant is None and source.dense
     return types == (DataType.f32, DataType.bf16) and is_plain and prod(target.shape[2:]) > 1
 
 
-def _are_weights(number: int, readers: Iterable[Step]) -> bool:
-    """Whether convolutions read a value, all of them as weights of one group with the window last."""
+def _are_weights(number: int, consumers: Iterable[Step]) -> bool:
+    """Whether convolutions read a value, and all do as weights of one group with the window last."""
     return all(
         step.executor == "library"
         and step.kind in READERS
@@ -69,5 +65,5 @@ def _are_weights(number: int, readers: Iterable[Step]) -> bool:
         and step.inputs[1] == number
         and step.attrs.get("groups", 1) == 1
         and step.attrs.get("weights_format", "XIO") in CHANNELS_FIRST
-        for step in readers
+        for step in consumers
     )

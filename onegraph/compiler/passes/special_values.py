@@ -9,17 +9,17 @@ too old for one of them or computes it wrong.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ..native.library import lib
-from ..opset.ops.pooling import pool_geometry
-from ..opset.ops.reduction import reduced_axes
-from ..opset.schema import Call
-from ..opset.shapes import known_dims
-from .lowered import Lowered, Step
+from ...native.library import lib
+from ...opset.ops.pooling import pool_geometry
+from ...opset.ops.reduction import reduced_axes
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from ..ir.edit import Edit
+from ..ir.step import Step
+from ..options import Options
+from ..rewrites import takes
+from ..rewrites.own import FLOATS, own_kernel
 from .magnitudes import finite_values
-from .rewrites import takes
-from .rewrites.own import FLOATS, own_kernel
 from .slope_gradients import slope_steps
 
 KEPT = "by onegraph: the library's kernel loses NaN or an infinity"
@@ -40,28 +40,21 @@ GUARDED = {
 PATCHED = {"LogSoftmaxBackward": 1}
 
 
-def keep_special_values(lowered: Lowered, *, finite_math: bool = False) -> Lowered:
-    """The graph with a step of the package for each op for which the library loses NaN or an infinity.
+def keep_special_values(edit: Edit, options: Options) -> None:
+    """Put a step of the package in the place of each op for which the library loses NaN or an infinity.
 
-    Args:
-        lowered: the graph.
-        finite_math: True leaves to the library all ops that it takes.
+    ``finite_math`` leaves to the library all ops that it takes.
     """
-    chosen = [_executor(step) for step in lowered.steps]
-    if not any(chosen):
-        return lowered
-    finite = frozenset[int]() if finite_math else finite_values(lowered)
-    values, steps = dict(lowered.values), list[Step]()
-    for step, executor in zip(lowered.steps, chosen, strict=True):
-        is_finite = finite_math or finite.issuperset(step.inputs)
-        if not executor or (is_finite and _is_taken(step, executor)):
-            steps.append(step)
-        elif executor == "slopes":
-            steps += slope_steps(step, values)
+    chosen = [(step, executor) for step in edit.graph.steps if (executor := _executor(step))]
+    finite = finite_values(edit.graph) if chosen and not options.finite_math else frozenset[int]()
+    for step, executor in chosen:
+        is_finite = options.finite_math or finite.issuperset(step.inputs)
+        if is_finite and _is_taken(step, executor):
+            continue
+        if executor == "slopes":
+            edit.replace(step, *slope_steps(edit, step))
         else:
-            steps.append(step._replace(executor=executor))
-    numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
-    return replace(lowered, values=values, steps=numbered)
+            edit.replace(step, step._replace(executor=executor))
 
 
 def _is_taken(step: Step, executor: str) -> bool:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 
-from ..arrays.mapped_files import give_back
-from ..arrays.ndarrays import aligned_empty
-from ..builder.signature_cache import signature
-from ..errors import OneGraphError
-from ..faults.ops import faults_of
-from ..ir.op import Array, Op
-from ..native.library import VERSION
-from ..opset.dtypes import DataType
-from ..opset.editions.registry import edition
-from ..opset.schema import TensorType
+from ...arrays.mapped_files import give_back
+from ...arrays.ndarrays import aligned_empty
+from ...builder.signature_cache import signature
+from ...errors import OneGraphError
+from ...faults.ops import faults_of
+from ...ir.op import Array, Op
+from ...native.library import VERSION
+from ...opset.dtypes import DataType
+from ...opset.editions.registry import edition
+from ...opset.schema import TensorType
+from ..ir.edit import Edit
+from ..ir.part import Part
+from ..ir.step import Step
+from ..rewrites.precision import in_table, rounded
+from ..shared_constants import Key, derived
 from .lazy_constants import LazyConstants, placed
-from .lowered import Step
-from .rewrites import Part
-from .rewrites.precision import in_table, rounded
-from .shared_constants import Key, derived
 
 # Axis of the output channels of the weights of a Convolution. A ConvTranspose is slow with a bias.
 OUTPUT_CHANNELS = {"XIO": -1, "OIX": 0}
@@ -33,29 +33,26 @@ class Normalizations:
     """Joins convolutions with the normalizations behind them.
 
     Args:
-        constants: the values of the graph.
-        outputs: ids of the values that are outputs of the graph.
+        edit: the changes of the graph.
+        constants: its values.
     """
 
-    def __init__(self, constants: LazyConstants, outputs: AbstractSet[int]) -> None:
-        self._constants, self._outputs = constants, outputs
-        self._parts: dict[int, Part] = {}  # convolutions with a bias, by id of the part without
+    def __init__(self, edit: Edit, constants: LazyConstants) -> None:
+        self._edit, self._constants = edit, constants
 
-    def run(self, steps: list[Step]) -> Iterator[Step]:
-        """The steps, where each convolution with constant weights takes in the normalization of its result."""
-        readers: dict[int, list[Step]] = {}
-        for step in steps:
-            for number in step.reads:
-                readers.setdefault(number, []).append(step)
-        taken: set[int] = set()  # ids of steps
-        for step in steps:
-            if step.id in taken:
+    def fold(self, taken: Container[int]) -> None:
+        """Let each convolution with constant weights take in the normalization of its result.
+
+        ``taken``: ids of the steps whose results are constants.
+        """
+        for step in self._edit.graph.steps:
+            if step.kind != "Convolution" or step.id in taken:
                 continue
-            following = readers.get(step.outputs[0], []) if step.kind == "Convolution" else []
-            joined = self._with_norm(step, following[0]) if len(following) == 1 else None
-            if joined is not None:
-                taken.add(following[0].id)
-            yield joined or step
+            norm = self._edit.graph.only_consumer(step.outputs[0])
+            joined = None if norm is None else self._with_norm(step, norm)
+            if norm is not None and joined is not None:
+                self._edit.replace(step, joined)
+                self._edit.replace(norm)
 
     def _with_norm(self, step: Step, norm: Step) -> Step | None:
         """The convolution with the normalization in its weights; None if that is not possible."""
@@ -64,7 +61,7 @@ class Normalizations:
             return None
         if {step.executor, norm.executor} != {"library"} or norm.inputs[0] != step.outputs[0]:
             return None
-        if step.outputs[0] in self._outputs or part.call.attr("data_format") != norm.part.call.attr("data_format"):
+        if part.call.attr("data_format") != norm.part.call.attr("data_format"):
             return None
         numbers = (*step.inputs[1:], *norm.inputs[1:])
         if not all(number in constants for number in numbers) or not (is_valid(step.op) and is_valid(norm.op)):
@@ -74,7 +71,8 @@ class Normalizations:
         if arrays is None:
             return None
         names = (f"{constants.values[step.inputs[1]].name} (folded)", f"{norm.op.name} (folded)")
-        folded = [constants.add_computed(name, *made) for name, made in zip(names, arrays.items(), strict=True)]
+        made = zip(names, arrays.items(), strict=True)
+        folded = [self._edit.constant(array, name, key) for name, (key, array) in made]
         note = "; ".join(filter(None, (step.note, f"{norm.op.kind} {norm.op.name!r} is folded into the weights")))
         inputs = (step.inputs[0], *folded)
         return step._replace(
@@ -106,10 +104,8 @@ class Normalizations:
         """The convolution with a bias; None if the library gets it wrong."""
         if len(part.types) > 2:
             return part
-        if id(part) not in self._parts:  # steps with equal parts share what is compiled
-            self._parts[id(part)] = replace(part, inputs=(0, 1, 2), types=(*part.types, bias))
-        found = self._parts[id(part)]
-        return None if faults_of(found.call, VERSION) or not in_table(found.call) else found
+        biased = replace(part, inputs=(0, 1, 2), types=(*part.types, bias))
+        return None if faults_of(biased.call, VERSION) or not in_table(biased.call) else biased
 
 
 def is_valid(op: Op) -> bool:

@@ -1,0 +1,28 @@
+"""What a graph is compiled for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Options(NamedTuple):
+    """The options of a compilation that passes ask for.
+
+    Attributes:
+        policy: ``fusion`` or ``debug``.
+        fpmath_mode: name of the library's mode.
+        reproducible: whether results are the same in every batch and for every number of threads.
+        finite_math: whether NaN and infinities may be lost.
+        updates: ids of the next values of variables.
+    """
+
+    policy: str = "fusion"
+    fpmath_mode: str = "strict"
+    reproducible: bool = False
+    finite_math: bool = False
+    updates: frozenset[int] = frozenset()
+
+    @property
+    def fuses(self) -> bool:
+        """Whether ops may be joined and take other forms."""
+        return self.policy == "fusion"

@@ -1,0 +1,82 @@
+"""Computes the products of a few rows and a large matrix by a kernel that reads the matrix as it lies in memory.
+
+Such a product takes as long as reading the matrix. The library reads memory at two thirds of the speed that two loops
+reach, and copies a matrix that is no constant in every run.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...capi.settings import core_cache
+from ...faults.use import DEQUANTIZATIONS
+from ...faults.vectors import SLOW_VECTORS, Product
+from ...native.library import VERSION
+from ...opset.dtypes import DataType
+from ..ir.edit import Edit
+from ..ir.lowered import Lowered
+from ..ir.step import Step
+from ..options import Options
+from ..report import nbytes
+
+
+def multiply_vectors(edit: Edit, _: Options) -> None:
+    """Put steps of executor ``vectors`` in the place of such products, and of the sum behind each."""
+    if not SLOW_VECTORS.affects(VERSION):
+        return
+    graph, values = edit.graph, edit.values
+    products = [step for step in graph.steps if _is_suited(graph, step)]
+    # What stays in the last cache is read fast in the library's layout too, if it is laid out once.
+    matrices = [values[number] for number in {step.inputs[1] for step in products}]
+    if sum(map(nbytes, matrices)) < 2 * core_cache():
+        constant = {value.id for value in matrices if values[value.storage].constant is not None}
+        products = [step for step in products if step.inputs[1] not in constant]
+    taken: set[int] = set()  # ids of the sums that take in a product
+    for step in products:
+        (result,) = step.outputs
+        consumer = graph.only_consumer(result) if len(step.inputs) == 2 else None
+        # Of a sum of two products, the first one is taken in.
+        if consumer is not None and consumer.id not in taken and _adds(graph, consumer, result):
+            taken.add(consumer.id)
+            (other,) = {*consumer.inputs}.difference(step.outputs)
+            joined = _product(step, (*step.inputs, other), consumer.outputs)
+            edit.replace(step)
+            edit.replace(consumer, joined._replace(members=(step, consumer)))
+        else:
+            edit.replace(step, _product(step, step.inputs, step.outputs))
+
+
+def _is_suited(graph: Lowered, step: Step) -> bool:
+    part = step.library_part
+    if step.kind != "MatMul" or part is None:
+        return False
+    src, weights, *bias = (graph.values[number] for number in step.inputs)
+    (result,) = (graph.values[number] for number in step.outputs)
+    if any(value.dtype is not DataType.f32 for value in (src, weights, *bias, result)):
+        return False
+    if len(weights.shape) != 2 or not weights.dense or len(result.shape) != len(src.shape):
+        return False
+    maker = graph.maker(weights.id)
+    if part.call.flag("transpose_a") or (maker is not None and maker.kind in DEQUANTIZATIONS):
+        return False
+    if bias and prod(bias[0].shape) != result.shape[-1]:
+        return False
+    return SLOW_VECTORS.when(Product(prod(src.shape[:-1]), nbytes(weights))) is True
+
+
+def _adds(graph: Lowered, step: Step, product: int) -> bool:
+    """Whether a step adds one row, or a row for each, to a product."""
+    if step.kind != "Add" or step.executor != "library" or len({*step.inputs}) != 2:
+        return False
+    shape = graph.values[product].shape
+    (other,) = (graph.values[number] for number in step.inputs if number != product)
+    (result,) = (graph.values[number] for number in step.outputs)
+    is_alike = other.dtype is result.dtype is DataType.f32 and result.shape == shape
+    is_row = bool(other.shape) and prod(other.shape) == other.shape[-1] == shape[-1]
+    return is_alike and (is_row or other.shape == shape)
+
+
+def _product(step: Step, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
+    assert step.part is not None
+    attrs = {"transpose_b": step.part.call.flag("transpose_b")}
+    return step._replace(executor="vectors", inputs=inputs, outputs=outputs, attrs=attrs, part=None, whole=False)
