@@ -20,7 +20,7 @@ from ..capi.caches import (
     programs_keep_constants,
 )
 from ..capi.partition import compile_postponed
-from ..capi.threads import restore_threads
+from ..capi.threads import get_num_threads, restore_threads
 from ..errors import OneGraphError, OutOfMemoryError
 from ..faults.operands import rows_together
 from ..faults.use import VIEWS
@@ -34,6 +34,7 @@ from .notes import Note
 from .own_kernels import OwnKernels
 from .pads import add_pad
 from .partition_cache import Compiled, Pattern, wiring
+from .partition_store import Group, SharedPartitions, structure_of
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .schedule import Schedule
@@ -62,8 +63,15 @@ def compile_steps(
 
     def compiled(keeps: bool) -> Schedule:
         compiler = partial(_StepCompiler, lowered, fpmath_mode, share=share, keeps=keeps, unkept=unkept)
-        # If the library refuses a postponed partition, the steps behind it may differ.
-        return compiler(postpones=True).run(policy) or compiler(postpones=False).run(policy)  # type: ignore[return-value]
+        key = policy, fpmath_mode, share, keeps, unkept, get_num_threads()
+        with lowered.shared.partitions.lent(key) as known:
+            schedule = compiler(postpones=True, known=known).run(policy)
+            if schedule is not None:
+                return schedule
+        # The library refuses a postponed partition, so that the steps behind it may differ.
+        schedule = compiler(postpones=False, known=SharedPartitions()).run(policy)
+        assert schedule is not None
+        return schedule
 
     schedule = compiled(keeps)
     switched = changes != compiled_partition_cache_changes() or get_compiled_partition_cache_capacity() > 0
@@ -77,7 +85,7 @@ class _StepCompiler:
 
     Args:
         lowered, fpmath_mode, share, unkept: as for :func:`compile_steps`.
-        keeps, postpones: as for :class:`Patterns`.
+        keeps, postpones, known: as for :class:`Patterns`.
     """
 
     def __init__(
@@ -89,14 +97,17 @@ class _StepCompiler:
         keeps: bool,
         unkept: frozenset[int],
         postpones: bool,
+        known: SharedPartitions,
     ) -> None:
         self._lowered, self._fpmath_mode, self._share = lowered, fpmath_mode, share
-        self._schedule = Schedule(lowered)
+        self._schedule = Schedule(lowered, known)
         self._values = self._schedule.values
         self._edges = EdgeLayouts(lowered, self._schedule)
         self._own_kernels = OwnKernels(lowered, self._schedule, self._edges)
-        self._patterns = Patterns(lowered, self._schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=postpones)
-        self._postpones = postpones
+        self._patterns = Patterns(
+            lowered, self._schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=postpones, known=known
+        )
+        self._postpones, self._known = postpones, known
         self._shared: list[tuple[int, Compiled, Sequence[Value]]] = []  # steps, and the values at their ports
         self._pieces: dict[object, list[tuple[list[int], list[int]]]] = {}
         self._collapsed: dict[Part | None, tuple[CompiledPartition, list[int]]] = {}
@@ -112,18 +123,33 @@ class _StepCompiler:
         library_ops = sum(step.executor == "library" for step in steps)
         try:
             if policy == "fusion" and library_ops > 1:  # the search for fusions takes at least 3 ms
-                for partition, found in find_partitions(self._lowered, self._fpmath_mode):
-                    self._add(found, partition)
+                self._add_groups()
             else:
                 for step in steps:
                     self._add_one(step)
             if not self._compile_postponed():
                 return None
+            self._schedule.patterns = [*self._patterns]
             for step in self._lowered.folded:
                 self._schedule.note("constant", step, "computed once, at compilation", step.note)
         finally:
             restore_threads(self._schedule.threads.before)
         return self._schedule
+
+    def _add_groups(self) -> None:
+        """Add the partitions of the graph, which are those of an earlier graph that differs in sizes alone."""
+        steps, structure = self._lowered.steps, structure_of(self._lowered)
+        known = self._known.groups.get(structure)
+        if known is not None:
+            for places, results in known:
+                self._add([steps[place] for place in places], None, "", results)
+            return
+        groups: list[Group] = []
+        for partition, found in find_partitions(self._lowered, self._fpmath_mode):
+            results = () if partition is None else tuple(partition.output_ids)
+            groups.append((tuple([step.id for step in found]), results))
+            self._add(found, partition)
+        self._known.keep_groups(structure, groups)
 
     def _compile_postponed(self) -> bool:
         """Compile what the patterns have postponed; returns False if the library refuses some of it.
@@ -271,7 +297,7 @@ class _StepCompiler:
         layout, copies = self._edges.choose(pattern, steps, values)
         free = tuple([value.dense and self._edges.is_free(value) for value in values[count:]]) if layout.is_open else ()
         is_small = self._use_threads(pattern)
-        compiled = pattern.compile(values, layout, free)
+        compiled = pattern.compile(values, layout, free, self._schedule.key)
         for index, chosen, size in compiled.chosen:
             value = values[index] = values[index]._replace(strides=chosen)
             self._values[value.id], schedule.sizes[value.id] = value, size

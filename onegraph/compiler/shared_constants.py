@@ -14,6 +14,7 @@ from .._util.interpreter_tricks import blake2b
 from ..builder.graph import DataGraph
 from ..ir.op import Array
 from ..native.library import address_of
+from .partition_store import PartitionStore
 
 Key = bytes
 # A constant of at most this many bytes that is not in the graph is known by its contents.
@@ -26,12 +27,16 @@ class SharedConstants:
 
     Args:
         graph: the graph of the executable.
+
+    Attributes:
+        partitions: what they share of their compilation.
     """
 
     def __init__(self, graph: DataGraph) -> None:
         # The views hold the memory, so that no other array can have its address.
         self._held = {address_of(tensor.value): tensor.value for tensor in graph._tensors if tensor.value is not None}
         self._arrays = WeakValueDictionary[Key, Array]()
+        self.partitions = PartitionStore()
 
     def key(self, array: Array) -> Key:
         """The key of a constant that no step computes, which is equal for equal constants only."""

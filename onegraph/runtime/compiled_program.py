@@ -82,6 +82,7 @@ class CompiledProgram(Program):
             schedule = _compiled(compiled, threads, self.share.threads, unkept)
             if not fallback:
                 _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
+            self._patterns = schedule.patterns  # later programs of the executable find them as long as this one lives
             self.ending = move_updates_last(schedule, graph, updates)
             self.placement = place_values(graph, schedule)
             self._spare_arenas.clear()
