@@ -33,13 +33,13 @@ def compilations(monkeypatch):
 
 def test_keeps_and_counts_programs_by_shape(compilations):
     model = rows_summed()
-    assert model.cache_info() == (0, 0, 0, 0, 16)
+    assert model.cache_info() == (0, 0, 0, 0, 128)
     for rows in (3, 5, 3, 3, 5):
         assert model(filled(rows)).tolist() == [4] * rows
     assert compilations == [(3, 4), (5, 4)]
-    assert model.cache_info() == model.cache_info() == (3, 2, 0, 2, 16)
-    assert model.report().to_dict()["cache"] == {"hits": 3, "misses": 2, "evictions": 0, "size": 2, "capacity": 16}
-    assert "2 of 16 programs kept: 3 hits, 2 misses, 0 evictions" in str(model.report())
+    assert model.cache_info() == model.cache_info() == (3, 2, 0, 2, 128)
+    assert model.report().to_dict()["cache"] == {"hits": 3, "misses": 2, "evictions": 0, "size": 2, "capacity": 128}
+    assert "2 of 128 programs kept: 3 hits, 2 misses, 0 evictions" in str(model.report())
 
 
 @pytest.mark.parametrize("change", ["find", "resize"])

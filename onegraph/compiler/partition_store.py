@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 if TYPE_CHECKING:
     from ..capi import CompiledPartition, Partition
     from .ir.lowered import Lowered
+    from .ir.part import Part
     from .ir.step import Step
     from .ir.value import Value
     from .partition_cache import Pattern
@@ -32,12 +33,14 @@ class SharedPartitions:
         reorders: copies between layouts, by layouts.
         opened: by what steps compute, whatever the sizes, a partition for all sizes; None if there is none.
         seen: the keys of ``opened`` that one size has had so far.
+        sound: whether the library computes an op right that a rewrite has not asked for.
         groups: by the structure of a graph, how the library divided it into partitions.
     """
 
     def __init__(self) -> None:
         self.opened: dict[Hashable, Partition | None] = {}
         self.seen: set[Hashable] = set()
+        self.sound: dict[Part, bool] = {}
         self.patterns: WeakValueDictionary[Hashable, Pattern] = WeakValueDictionary()
         self.reorders: WeakValueDictionary[Hashable, CompiledPartition] = WeakValueDictionary()
         self.groups: dict[Hashable, Sequence[Group]] = {}
@@ -53,12 +56,14 @@ class PartitionStore:
     """Lends the shared partitions of an executable to one compilation at a time.
 
     Attributes:
+        rounds: whether rows may be rounded up, as sizes change.
         variants: by compiled partition and number of threads, the same one for other threads.
         counts: by what a step computes, and about how much, the number of threads that is fast.
     """
 
     def __init__(self) -> None:
-        self.variants: WeakKeyDictionary[CompiledPartition, dict[int, CompiledPartition]] = WeakKeyDictionary()
+        self.rounds = False
+        self.variants: WeakKeyDictionary[CompiledPartition, dict[int, CompiledPartition | None]] = WeakKeyDictionary()
         self.counts: dict[Hashable, int | None] = {}
         self._known: dict[Hashable, SharedPartitions] = {}
 

@@ -7,6 +7,7 @@ cut before the op that makes it slow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ..capi import Partition
 from ..capi.caches import programs_keep_constants
@@ -20,6 +21,7 @@ from ..native.library import HASHES_CONSTANTS, RUNTIME, VERSION, lib
 from .arithmetic import f32_flops
 from .ir.lowered import Lowered
 from .ir.step import Step
+from .ir.value import Values
 from .lifting import lifted_rank, with_lifted
 from .partition_cache import Pattern, wiring
 from .partition_store import SharedPartitions, open_key
@@ -61,7 +63,7 @@ class Patterns:
         self._values = schedule.values
         self._shared, self._known, self._own = known, known.patterns, dict[object, Pattern]()
         self._used: dict[int, Pattern] = {}  # also those that another one with other constants has replaced
-        self._keeps, self._unkept, self._postpones = keeps, unkept, postpones
+        self._keeps, self._unkept, self.postpones = keeps, unkept, postpones
         self._can_keep = HASHES_CONSTANTS and programs_keep_constants() and not lib.onegraph_can_prepare()
 
     def __iter__(self) -> Iterator[Pattern]:
@@ -94,11 +96,10 @@ class Patterns:
         if pattern is not None and not (self._keeps and reads_constants) and not pattern.is_elsewhere:
             self._used[id(pattern)] = pattern
             return pattern, numbers
-        reason, cut = "", 0
+        reason, cut, lowered = "", 0, self._with_values(numbers)
         lifts, opened = lifted_rank(steps, self._values), None
         if lifts:
-            lowered = with_lifted(self._lowered, steps, lifts)
-            graph, refused = capi_graph(lowered, self._fpmath_mode, steps, results)
+            graph, refused = capi_graph(with_lifted(lowered, steps, lifts), self._fpmath_mode, steps, results)
             found = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
             lifts = lifts if any(len(one.ops) == len(steps) for one in found) else 0
             partition = next((one for one in found if len(one.ops) == len(steps)), partition)
@@ -107,9 +108,9 @@ class Patterns:
         if opened is not None:
             partition = opened
         if partition is None and len(steps) > 1:
-            partition = self.partition_again(steps, results)
+            partition = self._partition(lowered, steps, results)
         if partition is None:
-            graph, refused = capi_graph(self._lowered, self._fpmath_mode, steps)
+            graph, refused = capi_graph(lowered, self._fpmath_mode, steps)
             if refused:
                 raise UnsupportedError(*refused.values())
             (partition,) = graph.partitions("debug")
@@ -129,7 +130,7 @@ class Patterns:
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
         keeps = self._keeps_constants(steps, inputs)
         ends = inputs, results, numbers
-        pattern = Pattern(partition, steps, *ends, size, keeps, self._postpones, reason, cut)
+        pattern = Pattern(partition, steps, *ends, size, keeps, self.postpones, reason, cut)
         if opened is not None:
             pattern.ids = pattern.places
         table[key] = self._used[id(pattern)] = pattern
@@ -174,12 +175,21 @@ class Patterns:
 
     def partition_again(self, steps: Sequence[Step], results: Sequence[int]) -> Partition:
         """Another partition of these steps, of which the library keeps no constants yet."""
-        graph, _ = capi_graph(self._lowered, self._fpmath_mode, steps, results)
+        return self._partition(self._lowered, steps, results)
+
+    def _partition(self, lowered: Lowered, steps: Sequence[Step], results: Sequence[int]) -> Partition:
+        graph, _ = capi_graph(lowered, self._fpmath_mode, steps, results)
         partitions = graph.partitions("fusion" if len(steps) > 1 else "debug")
         for partition in partitions:
             if len(partition.ops) == len(steps):
                 return partition
         raise UnsupportedError("the library finds another partition for the same ops")
+
+    def _with_values(self, numbers: Sequence[int]) -> Lowered:
+        """The graph with these values, some of which the schedule may have added."""
+        known = self._lowered.values
+        added = {number: self._values[number] for number in numbers if number not in known}
+        return replace(self._lowered, values=Values(known | added)) if added else self._lowered
 
     def _marks(self, steps: Sequence[Step], lifts: int) -> Iterator[str]:
         """How the steps run, and those that run a reference kernel because there is no better way, for the report."""

@@ -87,7 +87,7 @@ class Schedule:
         self._lowered = lowered
         self.keys: dict[int, Key] = {}
         self._kernels: dict[object, CompiledKernel] = {}
-        self._reorders, self._is_another_size = known.reorders, bool(known.seen)
+        self._reorders, self._changes = known.reorders, lowered.shared.partitions.rounds
         self.patterns: Sequence[Pattern] = ()
 
     def use(self, step: Step) -> Use:
@@ -190,7 +190,7 @@ class Schedule:
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
-            if self._is_another_size and nbytes(source) < SMALL_COPY and has_kernel("cast", [source, target]):
+            if self._changes and nbytes(source) < SMALL_COPY and has_kernel("cast", [source, target]):
                 raise UnsupportedError("small, so that the library would take longer to make its copy ready")
             key = source.dtype, source.shape, source.strides, target.strides
             compiled = self._reorders.get(key)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 
 from ..arrays.mapped_files import give_back, refuse_shortened
 from ..builder.graph import DataGraph
+from ..capi import CompiledPartition
 from ..capi.caches import give_up_constants
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
@@ -76,7 +77,7 @@ class CompiledProgram(Program):
         lowered = run_passes(lowered, Options(policy, fpmath_mode, reproducible, finite_math, following))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())
-        self.transformed = lowered.transformed
+        self.transformed, self._store = lowered.transformed, lowered.shared.partitions
         unkept, attempts = frozenset[int](), 0
         while True:
             schedule = _compiled(compiled, threads, self.share.threads, unkept)
@@ -115,7 +116,7 @@ class CompiledProgram(Program):
             chosen = threads if isinstance(threads, Mapping) else {}
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             measure = self._measure if is_measurable else None
-            in_c, counts = share_threads(in_c, schedule.notes, chosen, limit, measure)
+            in_c, counts = share_threads(in_c, schedule.notes, chosen, limit, measure, self._store)
         if limit > 1 and reproducible is None:
             in_c = without_barriers(in_c, schedule.notes, counts)
         if reproducible is not None:
@@ -203,6 +204,15 @@ class CompiledProgram(Program):
             yield frame
         finally:
             self._spare_arenas.append(frame.arena)
+
+    def pieces(self) -> dict[Hashable, int]:
+        """The arena, and the constants that the library has prepared for each partition."""
+        found = super().pieces()
+        for step in self.steps:
+            if isinstance(step.compiled, CompiledPartition):
+                sizes = [tensor.mem_size or 0 for tensor in step.compiled.inputs if tensor.property == "constant"]
+                found[id(step.compiled)] = sum(sizes)
+        return found
 
     def whole_graph(self) -> DataGraph:
         """The graph that was compiled."""

@@ -200,7 +200,10 @@ class Executable(Made):
 
     @property
     def cache_capacity(self) -> int:
-        """Maximum number of cached programs, one for each combination of input shapes; 16 by default."""
+        """Maximum number of cached programs, one for each combination of input shapes; 128 by default.
+
+        Beyond 16 programs, those that were used least recently go while all take more than 1 GiB.
+        """
         return self._programs.cache.capacity
 
     @cache_capacity.setter

@@ -82,7 +82,9 @@ class ProgramFinder:
 
     @cached_property
     def _shared(self) -> SharedConstants:
-        return SharedConstants(self.graph)
+        shared = SharedConstants(self.graph)
+        shared.partitions.rounds = not self._is_static and not self.options.reproducible
+        return shared
 
     def only_program(self) -> Program | None:
         """The program of a graph with known shapes; None for other graphs."""
@@ -156,4 +158,4 @@ class ProgramFinder:
 
     def _entry_of(self, program: Program) -> Entry:
         quick = None if self._interface.state is not None else quick_call(program, self._interface.result)
-        return Entry(program, quick or decline)
+        return Entry(program, quick or decline, pieces=program.pieces())

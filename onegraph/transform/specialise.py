@@ -48,6 +48,7 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
         made = other._tensor(tensor.dtype, shape, name, tensor.strides, values.get(name))
         renewed[tensor.id] = other._inputs[name] = made
     other._constant_inputs = before._constant_inputs - values.keys()
+    settled = _Settled(is_model)
     for op in before._ops:
         sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
         chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
@@ -55,7 +56,7 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
         if (same := _summed(other, op, sources)) is not None:
             renewed[op.outputs[0].id] = same
             continue
-        found = _settled(op, sources, MAX_ELEMENTS if op.edition == HOST else MAX_NUMBERS if is_model else 0)
+        found = settled.results(op, sources)
         if found is None:
             results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
         else:
@@ -93,24 +94,44 @@ def _summed(graph: AnyGraph, op: Op, sources: Sequence[LogicalTensor | None]) ->
     return add("StaticReshape", {"shape": target, "special_zero": False}, total, f"{op.name}/shape")
 
 
-def _settled(op: Op, sources: Sequence[LogicalTensor | None], most: int) -> tuple[Array, ...] | None:
-    """The results of an op that follow from shapes and constants of few elements alone; None for other ops."""
-    if op.edition == HOST and op.kind in ("Shape", "Size"):
-        shape = None if sources[0] is None else sources[0].shape
-        if shape is None or None in shape:
+class _Settled:
+    """Computes what follows from shapes and constants of few elements alone.
+
+    The layers of a model compute the same sizes from the same numbers, so equal ops on equal numbers are computed once.
+
+    Args:
+        is_model: whether the graph is a model as it was read, whose ops of the specification may compute sizes too.
+    """
+
+    def __init__(self, is_model: bool) -> None:
+        self._is_model = is_model
+        self._known: dict[tuple[object, ...], tuple[Array, ...]] = {}
+
+    def results(self, op: Op, sources: Sequence[LogicalTensor | None]) -> tuple[Array, ...] | None:
+        """The results of an op, as read-only arrays; None for an op that depends on more."""
+        if op.edition == HOST and op.kind in ("Shape", "Size"):
+            shape = None if sources[0] is None else sources[0].shape
+            if shape is None or None in shape:
+                return None
+            number = shape if op.kind == "Shape" else prod(dim or 0 for dim in shape)
+            return (_read_only(np.array(number, np.int64)),)
+        most = MAX_ELEMENTS if op.edition == HOST else MAX_NUMBERS if self._is_model else 0
+        if not most or op.kind in LATE:
             return None
-        number = shape if op.kind == "Shape" else prod(dim or 0 for dim in shape)
-        return (_read_only(np.array(number, np.int64)),)
-    arrays = [None if source is None else source.value for source in sources]
-    size = sum(array.size for array in arrays if array is not None)
-    if not most or size > most or op.kind in LATE:
-        return None
-    if any(array is None and source is not None for array, source in zip(arrays, sources, strict=True)):
-        return None
-    outputs = tuple(replace(end, shape=None) for end in op.outputs)
-    small = replace(op, inputs=tuple(sources), outputs=outputs, signature=None)
-    found = run_op(small, arrays)
-    return tuple(map(_read_only, found)) if sum(array.size for array in found) <= most else None
+        arrays = [None if source is None else source.value for source in sources]
+        if any(array is None and source is not None for array, source in zip(arrays, sources, strict=True)):
+            return None
+        if sum([array.size for array in arrays if array is not None]) > most:
+            return None
+        contents = [None if array is None else (array.dtype, array.shape, array.tobytes()) for array in arrays]
+        dtypes = [tensor.dtype for tensor in op.outputs]
+        key = op.kind, op.edition, *op.attrs.items(), *contents, *dtypes
+        found = self._known.get(key)
+        if found is None:
+            outputs = tuple([replace(end, shape=None) for end in op.outputs])
+            small = replace(op, inputs=tuple(sources), outputs=outputs, signature=None)
+            found = self._known[key] = tuple(map(_read_only, run_op(small, arrays)))
+        return found if sum([array.size for array in found]) <= most else None
 
 
 def _read_only(array: Array) -> Array:
