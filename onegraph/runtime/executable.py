@@ -29,6 +29,7 @@ from .state import State, Variables
 
 if TYPE_CHECKING:
     from ..compiler.report import Report
+    from ..compiler.shared_constants import SharedConstants
     from .profile import Profile
 
 
@@ -65,6 +66,7 @@ class Executable(Made):
         threads: Threads = None,
         reproducible: bool = False,
         finite_math: bool = False,
+        shared: SharedConstants | None = None,
     ) -> None:
         expect_graph(graph)
         interface = Interface(graph)
@@ -73,7 +75,7 @@ class Executable(Made):
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
         options = compile_options(graph, policy, fallback, fpmath_mode, threads, reproducible, finite_math)
-        self._programs = ProgramFinder(lambda: graph, interface, options, Executable)
+        self._programs = ProgramFinder(lambda: graph, interface, options, Executable, shared=shared)
         self._graph: Callable[[], DataGraph] = lambda: interface.graph
         self._names = tuple(interface.graph.inputs)
         self._interface = interface
@@ -285,10 +287,12 @@ class Executable(Made):
 RECORDERS: list[Callable[..., Executable]] = []
 
 
-def compile_graph(graph: DataGraph, **options: Any) -> Executable:
-    """The executable of a graph; see :meth:`onegraph.Graph.compile`."""
-    make = RECORDERS[-1] if RECORDERS else Executable
-    return make(graph, **options)
+def compile_graph(graph: DataGraph, *, shared: SharedConstants | None = None, **options: Any) -> Executable:
+    """The executable of a graph; see :meth:`onegraph.Graph.compile`.
+
+    ``shared``: what it shares with the executables of graphs that differ from this one in sizes alone.
+    """
+    return RECORDERS[-1](graph, **options) if RECORDERS else Executable(graph, shared=shared, **options)
 
 
 class WriterVersion(str):
