@@ -90,8 +90,10 @@ class Patterns:
         constant = tuple([self._values[number].constant is not None for number in numbers]) if len(steps) > 1 else ()
         key = wired, constant
         reads_constants = self._reads_constants(steps)
-        # Newer libraries find prepared constants by a hash, which each program watches by itself.
-        table = self._own if HASHES_CONSTANTS and reads_constants else self._known
+        # Newer libraries find prepared constants by a hash, which each program watches by itself; a cache of compiled
+        # partitions finds them by the partition.
+        is_apart = reads_constants and (HASHES_CONSTANTS or self._keeps)
+        table = self._own if is_apart else self._known
         pattern = table.get(key)
         if pattern is not None and not (self._keeps and reads_constants) and not pattern.is_elsewhere:
             self._used[id(pattern)] = pattern
@@ -103,7 +105,7 @@ class Patterns:
             found = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
             lifts = lifts if any(len(one.ops) == len(steps) for one in found) else 0
             partition = next((one for one in found if len(one.ops) == len(steps)), partition)
-        if not (lifts or (HASHES_CONSTANTS and reads_constants)):
+        if not (lifts or is_apart):
             opened = self._opened(steps, numbers, results)
         if opened is not None:
             partition = opened
