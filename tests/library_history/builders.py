@@ -12,14 +12,14 @@ IMAGE: dict[str, Any] = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0
 VOLUME: dict[str, Any] = {"strides": [1] * 3, "pads_begin": [0] * 3, "pads_end": [0] * 3, "dilations": [1] * 3}
 WINDOWS = ROW, IMAGE, VOLUME
 BINARY = {"Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "MatMul", "GreaterEqual"}
-TRIES: dict[str, tuple[str, list[Any]]] = {}  # the name of a try: the commits in one text, and its graphs
+TRIES: dict[str, list[Any]] = {}  # the graphs of each try
 Shape = tuple[int, ...]
 
 
-def tries(name: str, commits: str, *builds: Any) -> None:
-    """Note the graphs that run what these commits mended."""
+def tries(name: str, *builds: Any) -> None:
+    """Note the graphs that run what the commits mended of which history.json says this name."""
     assert name not in TRIES
-    TRIES[name] = commits, list(builds)
+    TRIES[name] = list(builds)
 
 
 def inputs(g: Graph, dtype: str, *shapes: Shape) -> list[LogicalTensor]:
@@ -72,7 +72,8 @@ def laid(dtype: str, first: tuple[Shape, Shape], second: tuple[Shape, Shape], th
 
     def build(g: Graph) -> LogicalTensor:
         ends = [
-            g.input(name, dtype, shape, strides=steps or None) for name, (shape, steps) in zip("xw", (first, second))
+            g.input(name, dtype, shape, strides=steps or None)
+            for name, (shape, steps) in zip("xw", (first, second), strict=True)
         ]
         result = g.op("MatMul", ends, attrs, dtype=dtype)
         return g.add(result, g.input("y", dtype, then)) if then else result

@@ -1,4 +1,4 @@
-"""The graphs that run what a commit of the oneDNN library mended, by the commits or issues."""
+"""The graphs that run what commits of the oneDNN library mended, by the names that history.json gives them."""
 
 from . import attention_tries, convolution_tries, graph_tries, product_tries
 from .builders import TRIES
