@@ -27,10 +27,13 @@ def _attention(
     keys: tuple[int, int] = (2, 4),
     values: int = 8,
     axis: int = -1,
+    scale: tuple[int, ...] | None = None,
 ) -> LogicalTensor:
     """Of two batches with four heads: a mask, first or second in its Add; the batch of the keys; the size of values."""
     q, k = g.input("q", "f32", (2, 4, 5, 8)), g.input("k", "f32", (*keys, 7, 8))
     scores = g.matmul(q, k, transpose_b=True)
+    if scale is not None:
+        scores = g.multiply(scores, g.input("scale", "f32", scale))
     if mask is not None:
         pair = [scores, g.input("mask", "f32", mask)]
         scores = g.op("Add", pair[::-1] if first else pair)
@@ -189,6 +192,41 @@ SIZED_OTHERWISE = FAULTS.add(
 @SIZED_OTHERWISE.example()
 def long_values(g: DataGraph) -> LogicalTensor:
     return _attention(g, (2, 1, 1, 7), values=12)
+
+
+def scaled_by_element(uses: Sequence[Use]) -> bool:
+    """Whether the scores are multiplied or divided by more than one number."""
+    return any(
+        prod(use.shape(index)) != 1
+        for use, inside in _joined(uses)
+        if use.kind in ("Divide", "Multiply")
+        for index, joined in enumerate(inside)
+        if not joined
+    )
+
+
+SCALED_BY_ELEMENT = FAULTS.add(
+    "attention_scaled_by_element",
+    "SoftMax",
+    "",
+    UNSAFE,
+    lambda fused: scaled_by_element(fused.uses),
+    {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
+    "oneDNN takes the first element of a scale of attention for all of them",
+    "the ops one by one",
+    since=SINCE,
+    mended=(3, 7),
+)
+
+
+@SCALED_BY_ELEMENT.example()
+def a_scale_for_each_key(g: DataGraph) -> LogicalTensor:
+    return _attention(g, scale=(2, 1, 1, 7))
+
+
+@SCALED_BY_ELEMENT.example()
+def a_scale_for_each_query(g: DataGraph) -> LogicalTensor:
+    return _attention(g, scale=(2, 1, 5, 1))
 
 
 def transposed_at_last(uses: Sequence[Use]) -> bool:

@@ -61,6 +61,38 @@ def pool_of_large_numbers(g: DataGraph) -> LogicalTensor:
     return g.quantize(pooled, scales=[1.0], zps=[0], dtype="u8")
 
 
+BLOCK = 64  # codes along the sums that one row of a tile of AMX holds
+LEAST_COLUMNS = 33  # of which the last ones are wrong
+
+
+def _leaves_part_of_a_tile(use: Use) -> bool:
+    """Whether the sums of a product are no whole tiles, and its columns more than one block."""
+    source, weights = use.shape(0), use.shape(1)
+    if len(source) < 2 or len(weights) < 2:
+        return False
+    terms = source[-2 if use.call.flag("transpose_a") else -1]
+    columns = weights[-2 if use.call.flag("transpose_b") else -1]
+    return terms > BLOCK and terms % BLOCK != 0 and columns >= LEAST_COLUMNS
+
+
+PART_OF_A_TILE = FAULTS.add(
+    "part_of_a_tile",
+    "MatMul",
+    "",
+    UNSAFE,
+    lambda fused: fused.amx and fused.some(DEQUANTIZATIONS) and any(map(_leaves_part_of_a_tile, fused.of("MatMul"))),
+    {(3, 2): "right", (3, 9): "right", (3, 11): "wrong | right", (3, 13): "wrong | right"},
+    "oneDNN multiplies by what lies in memory in an int8 MatMul with AMX whose sums are no multiple of 64",
+    "the ops one by one",
+)
+
+
+@PART_OF_A_TILE.example()
+def product_of_516_terms(g: DataGraph) -> LogicalTensor:
+    """Columns from 33 on are wrong where the library gets memory that another product has left."""
+    return g.matmul(dequantized(g, "x", "u8", (64, 516)), dequantized(g, "w", "s8", (516, 40)))
+
+
 POOL_AND_RELU = FAULTS.add(
     "int8_pool_and_relu",
     POOLS,

@@ -106,7 +106,7 @@ PADDED_ZERO_POINT = FAULTS.add(
 )
 
 
-@PADDED_ZERO_POINT.example()
+@PADDED_ZERO_POINT.example({(3, 2): "right", (3, 6): "right", (3, 13): "wrong | right"})
 def windows_in_padding(g: DataGraph) -> LogicalTensor:
     """The elements of a window are before and behind the source."""
     x = dequantized(g, "x", "u8", (2, 17, 2, 5, 1), scales=[0.5], zps=[14])
