@@ -7,6 +7,7 @@ from helpers.executables import at_once
 import onegraph as og
 from onegraph.capi import CompiledPartition
 from onegraph.capi import graph as capi_graph
+from onegraph.capi.caches import get_compiled_partition_cache_capacity, set_compiled_partition_cache_capacity
 from onegraph.compiler.rounded_rows import rounded_count
 from onegraph.native.library import HASHES_CONSTANTS
 
@@ -24,6 +25,12 @@ def product(g, x):
 
 def two_products(g, x):
     return g.matmul(g.relu(g.matmul(x, g.constant(drawn(16, 24)))), g.constant(drawn(24, 8)))
+
+
+def layers(g, x):
+    for seed in range(4):
+        x = g.tanh(g.matmul(x, g.constant(drawn(16, 16, seed=seed))))
+    return x
 
 
 def normalized(g, x):
@@ -55,7 +62,7 @@ def swapped(g, x):
 
 
 OF_MATRICES = [joined, swapped]  # whose attributes name the axes of a matrix
-MATRICES = [product, two_products, normalized, gated, attended, summed, *OF_MATRICES]
+MATRICES = [product, two_products, layers, normalized, gated, attended, summed, *OF_MATRICES]
 WINDOW = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}
 
 
@@ -215,3 +222,16 @@ def test_reproducible_results_need_no_more_rows():
     whole = model(drawn(37, 16))
     assert "rounded" not in str(model.report())
     np.testing.assert_array_equal(model(drawn(37, 16)[:5]), whole[:5])
+
+
+def test_cached_partitions_of_layers_keep_their_own_weights():
+    """The library's cache of compiled partitions would find prepared constants by the partition."""
+    capacity = get_compiled_partition_cache_capacity()
+    set_compiled_partition_cache_capacity(64)
+    try:
+        model = opened(layers, (None, 16)).compile()
+        for size in (36, 33, 5, 34, 35, 64):
+            x = drawn(size, 16)
+            np.testing.assert_array_equal(model(x), opened(layers, x.shape).compile()(x))
+    finally:
+        set_compiled_partition_cache_capacity(capacity)

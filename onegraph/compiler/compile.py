@@ -27,11 +27,12 @@ from .library_steps import LibrarySteps, refusal_of
 from .own_kernels import OwnKernels
 from .pads import add_pad
 from .partition_cache import wiring
-from .partition_store import Group, SharedPartitions, structure_of
+from .partition_store import Group, SharedPartitions
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .rounded_rows import RoundedRows
 from .schedule import Schedule
+from .structure import structure_of
 from .views import add_view
 
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 if TYPE_CHECKING:
     from ..capi import CompiledPartition, Partition
-    from .ir.lowered import Lowered
     from .ir.part import Part
-    from .ir.step import Step
-    from .ir.value import Value
-    from .partition_cache import Pattern
 
 # A partition of an earlier size: places of its steps in the graph, and the values that others read.
 Group = tuple[tuple[int, ...], tuple[int, ...]]
@@ -29,7 +25,7 @@ class SharedPartitions:
     """What one compilation takes from those before it, and leaves to the next one.
 
     Attributes:
-        patterns: by wiring; a pattern lives as long as a program that uses it.
+        patterns: each ``Pattern`` by its wiring; it lives as long as a program that uses it.
         reorders: copies between layouts, by layouts.
         opened: by what steps compute, whatever the sizes, a partition for all sizes; None if there is none.
         seen: the keys of ``opened`` that one size has had so far.
@@ -41,7 +37,7 @@ class SharedPartitions:
         self.opened: dict[Hashable, Partition | None] = {}
         self.seen: set[Hashable] = set()
         self.sound: dict[Part, bool] = {}
-        self.patterns: WeakValueDictionary[Hashable, Pattern] = WeakValueDictionary()
+        self.patterns: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
         self.reorders: WeakValueDictionary[Hashable, CompiledPartition] = WeakValueDictionary()
         self.groups: dict[Hashable, Sequence[Group]] = {}
 
@@ -78,38 +74,3 @@ class PartitionStore:
         other = self._known.get(key)  # of a compilation at the same time
         if other is None or len(other.patterns) <= len(known.patterns):
             self._known[key] = known
-
-
-def structure_of(lowered: Lowered) -> Hashable:
-    """What the search for fusions depends on, but for sizes above 1: equal for graphs that differ in sizes alone."""
-    steps = [
-        (step.executor, step.kind, step.inputs, step.outputs, _attrs(step, "shape"), step.part is None)
-        for step in lowered.steps
-    ]
-    used = sorted({number for step in lowered.steps for number in (*step.inputs, *step.outputs)})
-    return tuple(steps), tuple([(number, *_type(lowered.values[number])) for number in used]), lowered.returned
-
-
-def open_key(steps: Sequence[Step], values: Sequence[Value], results: Sequence[int]) -> Hashable:
-    """What an open partition of steps depends on: equal for steps that differ in sizes above 1 alone.
-
-    Args:
-        steps: library steps.
-        values: their values, in the order in which the steps name them.
-        results: the values that others read.
-    """
-    places = {value.id: place for place, value in enumerate(values)}
-    ops = [
-        (step.kind, tuple([places[number] for number in (*step.inputs, *step.outputs)]), _attrs(step, ""))
-        for step in steps
-    ]
-    return tuple(ops), tuple(map(_type, values)), tuple([places[number] for number in results])
-
-
-def _attrs(step: Step, without: str) -> Hashable:
-    return tuple([(name, value) for name, value in step.attrs.items() if name != without])
-
-
-def _type(value: Value) -> tuple[Hashable, ...]:
-    dims = tuple([dim if dim < 2 else 2 for dim in value.shape])
-    return value.dtype, dims, value.constant is None, value.dense

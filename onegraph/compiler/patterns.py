@@ -24,9 +24,10 @@ from .ir.step import Step
 from .ir.value import Values
 from .lifting import lifted_rank, with_lifted
 from .partition_cache import Pattern, wiring
-from .partition_store import SharedPartitions, open_key
+from .partition_store import SharedPartitions
 from .report import nbytes
 from .schedule import Schedule
+from .structure import open_key
 from .to_capi import capi_graph, open_partition
 
 WITH_REFERENCE_KERNELS = frozenset(kind for fault in REFERENCE for kind in fault.ops)

@@ -24,6 +24,7 @@ from .schedule import Schedule
 
 EXACT = 4  # rows, up to which they are not rounded
 PARTS = 8  # a power of two is divided into so many numbers of rows
+MOST_PARTS = 4096  # of which is known whether the library computes them right
 NOTE = "rows rounded up to {}, so that other sizes share the partition"
 CALLERS = "the caller's memory has no more rows"
 ARITHMETIC = frozenset(["Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"])
@@ -207,6 +208,8 @@ class RoundedRows:
         """Whether the library computes a part right."""
         known = self._known.sound.get(part)
         if known is None:
+            if len(self._known.sound) >= MOST_PARTS:
+                self._known.sound.clear()
             known = self._known.sound[part] = not faults_of(part.call, VERSION)
         return known
 
