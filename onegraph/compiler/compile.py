@@ -211,6 +211,9 @@ class _StepCompiler:
         if step.executor == "exact":
             kernels.add_exact(step)
             return
+        if step.executor == "pool":
+            kernels.add_max_pool(step)
+            return
         if step.executor == "pointwise":
             kernels.add_pointwise(step)
             return

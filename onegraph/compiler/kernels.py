@@ -158,6 +158,11 @@ def compiled_guard(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequ
     return _compiled(lib.onegraph_guarded, inputs, outputs, code)
 
 
+def compiled_max_pool(source: Value, target: Value, code: Sequence[int]) -> CompiledKernel:
+    """The kernel for MaxPool, by ``onegraph_max_pool_number`` in ``onegraph.h``."""
+    return _compiled(lib.onegraph_max_pool, [source], [target], code)
+
+
 def compiled_rms_norm(inputs: Sequence[Value], output: Value, width: int, epsilon: float) -> CompiledKernel:
     """The kernel for RMSNorm over the last axes, which have ``width`` elements."""
     return _compiled(lib.onegraph_rms_norm, inputs, [output], [width, bits_of(epsilon), LEVEL])

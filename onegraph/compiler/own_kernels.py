@@ -26,6 +26,7 @@ from .kernels import (
     CompiledKernel,
     compiled_guard,
     compiled_log_softmax_gradient,
+    compiled_max_pool,
     compiled_pointwise,
     compiled_rms_norm,
     compiled_vectors,
@@ -35,13 +36,14 @@ from .kernels import (
 from .notes import Note
 from .passes.pointwise import code_of
 from .passes.slope_gradients import SRC
-from .passes.special_values import GUARD, KEPT, PATCHED, guard_code
+from .passes.special_values import GUARD, KEPT, PATCHED, guard_code, pool_code
 from .passes.window_products import Windows, windows_of
 from .report import nbytes
 from .rewrites.norms import rms_norm_width
 from .rewrites.own import Own, own_kernel
 from .schedule import Schedule
 from .shared_constants import derived
+from .slow_layouts import channels_last
 
 BY_KIND = {"Select": "select", "ReplaceNaN": "replace_nan"}  # kernels that compute an op as it is
 LARGE_CONCAT = 1 << 15  # bytes
@@ -191,6 +193,22 @@ class OwnKernels:
         if all(stride >= 0 or dim == 1 for dim, stride in zip(value.shape, value.strides, strict=True)):
             return value
         return self._values[self._schedule.dense_copy(value)]
+
+    def add_max_pool(self, step: Step) -> None:
+        """Add a MaxPool, whose result lies as its source does if it may."""
+        schedule = self._schedule
+        assert step.part is not None
+        code, wanted = pool_code(step.part.call), self._values[step.outputs[0]]
+        source = self._forwards(step.inputs[0])
+        last = channels_last(source.shape) if code[0] == 1 else dense_of(source.shape)
+        if source.strides[code[0]] != 1 and source.strides[-1] != 1:
+            source = self._values[schedule.copy(source, last, "the kernel reads rows or channels side by side")]
+        if self._edges.is_free(wanted):
+            is_last = source.strides[code[0]] == 1 and code[0] == 1
+            strides = channels_last(wanted.shape) if is_last else dense_of(wanted.shape)
+            wanted = self._values[wanted.id] = wanted._replace(strides=strides)
+        compiled = compiled_max_pool(source, wanted, code)
+        schedule.add_own(compiled, [source], [wanted], (), schedule.note("kernel", step, KEPT))
 
     def add_guard(self, step: Step) -> None:
         """Add what computes an op again that the library has computed, if an element is NaN or infinite."""

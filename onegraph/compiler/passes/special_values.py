@@ -1,7 +1,8 @@
 """Finds the ops for which the library loses NaN or an infinity, and how the package keeps them.
 
-Kernels of the package compute elementwise ops of this kind (``csrc/kernels/elementwise.cpp``). The library computes the
-others, and a kernel computes them again if an element of the source is NaN or infinite (``csrc/kernels/guarded.cpp``).
+Kernels of the package compute elementwise ops of this kind (``csrc/kernels/elementwise.cpp``) and MaxPool
+(``csrc/kernels/max_pool.cpp``). The library computes the others, and a kernel computes them again if an element of the
+source is NaN or infinite (``csrc/kernels/guarded.cpp``).
 
 Between Dequantize and Quantize all numbers are known to be finite, so that the library may fuse these ops, unless it is
 too old for one of them or computes it wrong.
@@ -30,7 +31,6 @@ FINITE_MATH = "finite_math=True: NaN and infinities may be lost"
 # The ops that are computed again where the source has NaN or an infinity.
 GUARDED = {
     "LogSoftmax": lib.onegraph_guarded_log_softmax,
-    "MaxPool": lib.onegraph_guarded_max_pool,
     "MaxPoolBackward": lib.onegraph_guarded_max_pool_backward,
     "ReduceMax": lib.onegraph_guarded_max,
     "ReduceMin": lib.onegraph_guarded_min,
@@ -70,6 +70,8 @@ def _executor(step: Step) -> str:
         return "guarded"
     if step.kind in PATCHED:
         return "patched"
+    if step.kind == "MaxPool":
+        return "pool"
     if step.kind == "PReLUBackward":
         return "slopes"
     return "exact" if own_kernel(step.part.call) is not None else ""
@@ -85,9 +87,15 @@ def guard_code(call: Call) -> list[int]:
     if kind in ("ReduceMax", "ReduceMin"):
         axes = reduced_axes(call) or ()
         return [of, int(call.flag("keep_dims")), 0, *[int(axis in axes) for axis in range(rank)]]
+    channels, *windows = pool_code(call)
+    return [of, channels, 0, *windows]
+
+
+def pool_code(call: Call) -> list[int]:
+    """The axis of the channels of a pool; kernel, stride, dilation and padding before of each spatial axis."""
     found = pool_geometry(call)
     assert found is not None
-    code = [of, rank - 1 if found.data_format == "NXC" else 1, 0]
+    code = [len(found.windows) + 1 if found.data_format == "NXC" else 1]
     for window in found.windows:
         assert window is not None
         code += [window.kernel, window.stride, window.dilation, window.begin]
