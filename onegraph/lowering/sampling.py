@@ -16,14 +16,13 @@ from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, num
 from .movement import cast, reshape, slice_, transpose, unsqueeze
 
 
-
 class Neighbour(NamedTuple):
-    """An element along an axis: its index, its weight, and whether it is inside the image; None for 1 and for yes.
+    """An element along an axis: its index, its weight (None for 1), and whether it is inside the image (None for yes).
 
-    ``inside`` is 1 or 0. An element outside has the index of one inside, whose NaN must not count.
+    ``at`` is the index, ``inside`` is 1 or 0. An element outside has the index of one inside, whose NaN must not count.
     """
 
-    index: Value
+    at: Value
     weight: Value | None
     inside: Value | None
 
@@ -69,7 +68,7 @@ def grid_sample(emit: Emitter, src: Value, grid: Value, mode: str, padding: str,
     first = np.arange(batch, dtype=np.int64).reshape(batch, *[1] * rank) * prod(sizes)
     total: Value | None = None
     for chosen in product(*sides):
-        index = _index(emit, [one.index for one in chosen], sizes, first)
+        index = _index(emit, [one.at for one in chosen], sizes, first)
         found: Value = emit.op("Gather", [rows, index], {"axis": 0})
         share, inside = (_product(emit, factors) for factors in zip(*[one[1:] for one in chosen], strict=True))
         if share is not None:
@@ -101,7 +100,7 @@ def _neighbours(
     """The elements along an axis that a place between them takes a share of, with the shares."""
     reach = 2 if mode == "cubic" else 1
     if padding == "zeros":
-        at = clamp(emit, at, filled(-reach, at), filled(size - 1 + reach, at))  # beyond, nothing counts
+        at = clamp(emit, at, filled(-reach - 1, at), filled(size - 1 + reach, at))  # beyond, nothing counts
     if mode == "nearest":
         yield _counted(emit, unary(emit, "Round", at), None, size, padding, align_corners)
         return
