@@ -163,6 +163,14 @@ enum {
     onegraph_prelu_backward_slope = 38, // src, diff_dst
     onegraph_keep_nan = 39, // src, dst: dst, and NaN where src is NaN
     onegraph_max_pool = 40, // f32, f16, bf16: see MaxPool in kernels.h
+    onegraph_norm_relu = 41, // f32, f16, bf16: see NormRelu in kernels.h
+};
+// kernels: the places of the numbers of onegraph_norm_relu.
+enum onegraph_norm_relu_number {
+    onegraph_norm_relu_channels = 0, // the axis of the channels
+    onegraph_norm_relu_gamma = 1, // 1 if there is a gamma
+    onegraph_norm_relu_beta = 2, // 1 if there is a beta
+    onegraph_norm_relu_epsilon = 3, // the bits of an f32
 };
 // kernels: the places of the numbers of onegraph_max_pool. Four numbers for each spatial axis stand behind these: kernel,
 // stride, dilation and padding before.

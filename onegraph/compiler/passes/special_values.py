@@ -11,11 +11,13 @@ too old for one of them or computes it wrong.
 from __future__ import annotations
 
 from ...native.library import lib
+from ...opset.dtypes import DataType
 from ...opset.ops.pooling import pool_geometry
 from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ..ir.edit import Edit
+from ..ir.lowered import Lowered
 from ..ir.step import Step
 from ..options import Options
 from ..rewrites import takes
@@ -25,6 +27,8 @@ from .slope_gradients import slope_steps
 
 KEPT = "by onegraph: the library's kernel loses NaN or an infinity"
 GUARD = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
+NORMALIZED = "behind a normalization"  # the mark of a ReLU that the library may fuse with one, in training
+NORM_GUARD = "channels whose statistics are not finite are computed again by onegraph, as the library's ReLU loses NaN"
 FINITE_MATH = "finite_math=True: NaN and infinities may be lost"
 
 
@@ -47,14 +51,28 @@ def keep_special_values(edit: Edit, options: Options) -> None:
     """
     chosen = [(step, executor) for step in edit.graph.steps if (executor := _executor(step))]
     finite = finite_values(edit.graph) if chosen and not options.finite_math else frozenset[int]()
+    norms = {step.outputs[0]: step for step in edit.graph.steps if step.kind == "BatchNormForwardTraining"}
     for step, executor in chosen:
         is_finite = options.finite_math or finite.issuperset(step.inputs)
         if is_finite and _is_taken(step, executor):
             continue
-        if executor == "slopes":
+        if step.kind == "ReLU" and _is_normalized(step, norms.get(step.inputs[0]), edit.graph):
+            edit.replace(step, step._replace(attrs={**step.attrs, NORMALIZED: True}))
+        elif executor == "slopes":
             edit.replace(step, *slope_steps(edit, step))
         else:
             edit.replace(step, step._replace(executor=executor))
+
+
+def _is_normalized(step: Step, norm: Step | None, lowered: Lowered) -> bool:
+    """Whether a ReLU alone reads what a BatchNormForwardTraining has normalized, whose statistics tell of NaN."""
+    number = step.inputs[0]
+    if norm is None or norm.executor != "library" or norm.part is None:
+        return False
+    returned = {tensor.id for tensor in lowered.graph.outputs.values()}
+    vectors = [lowered.values[number] for number in (*norm.inputs[1:], *norm.outputs[1:])]
+    is_known = all(value.dtype is DataType.f32 and value.dense for value in vectors)
+    return is_known and lowered.readers[number] == 1 and number not in returned
 
 
 def _is_taken(step: Step, executor: str) -> bool:

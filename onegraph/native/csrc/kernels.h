@@ -265,6 +265,31 @@ private:
     std::size_t inner_ = 1, parts_, rows_; // channels that are computed together, such parts, and rows of dst in all
 };
 
+// A ReLU behind a BatchNormForwardTraining, which the library has computed in one kernel: a ReLU of NaN is then 0. A channel
+// has NaN only if its statistics, gamma or beta are not finite. Reads those, and computes such channels again.
+//
+// src, batch mean, batch variance, gamma and beta if there are any; dst, which the library has written.
+class NormRelu : public Runnable {
+public:
+    // `code`: the numbers of onegraph_norm_relu_number. Throws invalid_argument for other tensors.
+    NormRelu(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    struct Axis {
+        std::size_t size;
+        std::ptrdiff_t from, to; // strides in elements
+    };
+
+    bool has_gamma_, has_beta_;
+    float epsilon_;
+    dnnl_data_type_t type_;
+    Axis channels_ {};
+    std::vector<Axis> outer_;
+    std::size_t places_ = 1; // elements of a channel
+};
+
 struct RecurrenceMemory;
 struct RecurrenceProblem;
 
