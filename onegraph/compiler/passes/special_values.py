@@ -51,12 +51,11 @@ def keep_special_values(edit: Edit, options: Options) -> None:
     """
     chosen = [(step, executor) for step in edit.graph.steps if (executor := _executor(step))]
     finite = finite_values(edit.graph) if chosen and not options.finite_math else frozenset[int]()
-    norms = {step.outputs[0]: step for step in edit.graph.steps if step.kind == "BatchNormForwardTraining"}
     for step, executor in chosen:
         is_finite = options.finite_math or finite.issuperset(step.inputs)
         if is_finite and _is_taken(step, executor):
             continue
-        if step.kind == "ReLU" and _is_normalized(step, norms.get(step.inputs[0]), edit.graph):
+        if step.kind == "ReLU" and _is_normalized(step, edit.graph):
             edit.replace(step, step._replace(attrs={**step.attrs, NORMALIZED: True}))
         elif executor == "slopes":
             edit.replace(step, *slope_steps(edit, step))
@@ -64,15 +63,15 @@ def keep_special_values(edit: Edit, options: Options) -> None:
             edit.replace(step, step._replace(executor=executor))
 
 
-def _is_normalized(step: Step, norm: Step | None, lowered: Lowered) -> bool:
+def _is_normalized(step: Step, lowered: Lowered) -> bool:
     """Whether a ReLU alone reads what a BatchNormForwardTraining has normalized, whose statistics tell of NaN."""
     number = step.inputs[0]
-    if norm is None or norm.executor != "library" or norm.part is None:
+    norm = lowered.maker(number)
+    if norm is None or norm.kind != "BatchNormForwardTraining" or norm.executor != "library" or norm.part is None:
         return False
-    returned = {tensor.id for tensor in lowered.graph.outputs.values()}
-    vectors = [lowered.values[number] for number in (*norm.inputs[1:], *norm.outputs[1:])]
-    is_known = all(value.dtype is DataType.f32 and value.dense for value in vectors)
-    return is_known and lowered.readers[number] == 1 and number not in returned
+    vectors = [lowered.values[vector] for vector in (*norm.inputs[1:], *norm.outputs[1:])]
+    is_known = number == norm.outputs[0] and all(value.dtype is DataType.f32 and value.dense for value in vectors)
+    return is_known and lowered.only_consumer(number) is not None
 
 
 def _is_taken(step: Step, executor: str) -> bool:
