@@ -21,6 +21,7 @@ from ..errors import OneGraphError
 from ..faults.use import VIEWS
 from ..native.library import HASHES_CONSTANTS
 from .edge_layouts import EdgeLayouts
+from .exact_kernels import ExactKernels
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .library_steps import LibrarySteps, refusal_of
@@ -29,6 +30,7 @@ from .pads import add_pad
 from .partition_cache import wiring
 from .partition_store import Group, SharedPartitions
 from .partitioner import find_partitions, search
+from .passes.special_values import NORMALIZED
 from .patterns import Patterns
 from .rounded_rows import RoundedRows
 from .schedule import Schedule
@@ -98,6 +100,7 @@ class _StepCompiler:
         self._schedule = schedule = Schedule(lowered, known)
         edges = EdgeLayouts(lowered, schedule)
         self._own_kernels = OwnKernels(lowered, schedule, edges)
+        self._exact_kernels = ExactKernels(schedule, edges)
         self._patterns = Patterns(
             lowered, schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=postpones, known=known
         )
@@ -170,6 +173,7 @@ class _StepCompiler:
             except OneGraphError as error:
                 reason = refusal_of(error)
             if not reason:
+                self._exact_kernels.add_norm_guards(steps)
                 return
         if cut:
             self._add_piece(steps[:cut], reason)
@@ -205,24 +209,12 @@ class _StepCompiler:
         schedule, kernels, reason = self._schedule, self._own_kernels, ""
         if step.executor == "view":
             return  # a change of axis order that costs nothing
-        if step.executor in ("guarded", "patched"):
-            self._add_one(step._replace(executor="library"), note)
-            kernels.add_guard(step)
+        if self._add_exact(step, note):
             return
-        if step.executor == "exact":
-            kernels.add_exact(step)
-            return
-        if step.executor == "pointwise":
-            kernels.add_pointwise(step)
-            return
-        if step.executor == "labels":
-            kernels.add_log_softmax_gradient(step)
-            return
-        if step.executor == "windows":
-            kernels.add_windows(step)
-            return
-        if step.executor == "vectors":
-            kernels.add_vectors(step)
+        adds = {"labels": kernels.add_log_softmax_gradient, "pointwise": kernels.add_pointwise}
+        adds |= {"vectors": kernels.add_vectors, "windows": kernels.add_windows}
+        if add := adds.get(step.executor):
+            add(step)
             return
         if schedule.add_repeated(step):
             return
@@ -249,3 +241,17 @@ class _StepCompiler:
             return
         elif not kernels.add_op(step, reason or step.note):
             schedule.add_numpy(step, reason or step.note)
+
+    def _add_exact(self, step: Step, note: str) -> bool:
+        """Add a step that must keep NaN and infinities; returns False for other steps."""
+        kernels = self._exact_kernels
+        if step.executor in ("guarded", "patched"):
+            self._add_one(step._replace(executor="library"), note)
+            kernels.add_guard(step)
+        elif step.executor == "exact" or NORMALIZED in step.attrs:
+            kernels.add_exact(step)
+        elif step.executor == "pool":
+            kernels.add_max_pool(step)
+        else:
+            return False
+        return True
