@@ -260,8 +260,8 @@ def runs_of(rows: int, columns: int) -> int:
 def strided_pixels(call: Call) -> bool:
     """Whether a gradient has windows of one element, strides that divide the source, and few channels of the source.
 
-    With fewer than 16 channels the kernel for AVX-512 needs several runs of elements to go wrong. With fewer than 8, that
-    for AVX2 needs several rows, or two threads that share an image of several elements.
+    With fewer than 16 channels the kernel for AVX-512 needs several runs of elements to go wrong. With fewer than 8
+    that for AVX2 needs several rows, or two threads that share an image of several elements.
     """
     found = convolution_geometry(call)
     if found is None or found.groups > 1 or len(found.strides) > 2 or found.kernel is None or set(found.kernel) != {1}:
