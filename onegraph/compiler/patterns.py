@@ -123,7 +123,8 @@ class Patterns:
             constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
             uses = [self._schedule.use(step) for step in steps]
             cpu = has_vnni(), has_avx2(), has_avx512()
-            fused = Fused(uses, *cpu, constants=constants, openmp=RUNTIME == "OpenMP", amx=has_amx())
+            openmp, strict = RUNTIME == "OpenMP", self._fpmath_mode == "strict"
+            fused = Fused(uses, *cpu, constants=constants, openmp=openmp, amx=has_amx(), strict=strict)
             if reason := wrong_fusion(fused, VERSION):
                 reason = f"{reason}, so that the ops run one by one"
             elif slow := slow_fusion(fused, VERSION):

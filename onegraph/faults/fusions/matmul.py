@@ -1,4 +1,4 @@
-"""Fused matrix products in f32 and bf16."""
+"""Fused matrix products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...ir.op import LogicalTensor
 from ...opset.dtypes import DataType
 from ..fault import UNSAFE, Faults
 from ..ops.convolution import in_low_precision
-from ..use import Fused, Use
+from ..use import Fused, Operand, Use
 
 FAULTS = Faults[Fused]()
 
@@ -59,6 +59,50 @@ def batch_norm_of_bf16_behind_a_product(g: DataGraph) -> LogicalTensor:
     vectors = [g.input(name, "bf16", (4,)) for name in ("gamma", "beta", "mean")]
     variance = g.constant(np.array([1, 2, 3, 4], DataType.bf16.numpy))
     return g.op("BatchNormInference", [g.op("MatMul", [x, w], dtype="bf16"), *vectors, variance], {"epsilon": 1.0})
+
+
+def _is_one_matrix(main: Use, operand: Operand) -> bool:
+    """Whether an operand is the same matrix for all products, which lie along two axes."""
+    result = operand.result
+    shape = (1,) * (len(result) - len(operand.shape)) + operand.shape
+    batches = main.kind == "MatMul" and len(result) == 4 and 1 not in result[:2]
+    return batches and shape[:2] == (1, 1) and not operand.single and not operand.along_last
+
+
+def _adds_one_matrix(fused: Fused) -> str:
+    types = {tensor.dtype for use in fused.uses for tensor in use.call.inputs if tensor is not None}
+    if not fused.amx or (fused.strict and types == {DataType.f32}):
+        return ""
+    for main, operand in fused.operands:
+        if _is_one_matrix(main, operand):
+            return f"oneDNN computes MatMul + {operand.binary.kind} wrong for one matrix of shape {list(operand.shape)}"
+    return ""
+
+
+ONE_MATRIX = FAULTS.add(
+    "one_matrix_behind_products",
+    "MatMul",
+    "",
+    UNSAFE,
+    _adds_one_matrix,
+    {(3, 2): "right", (3, 8): "right", (3, 9): "wrong"},
+    "With AMX, an operand that is one matrix for all products along two axes of batches, as an attention mask, is read "
+    "elsewhere for some of them: in bf16, in int8, and in f32 that may be computed in bf16",
+    "the ops one by one",
+)
+
+
+@ONE_MATRIX.example({(3, 2): "right"}, on={"AMX": "wrong | right"})
+def products_and_one_mask(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (2, 3, 16, 32)), g.input("w", "bf16", (2, 3, 32, 16))
+    return g.add(g.matmul(*ends), g.input("mask", "bf16", (16, 16)))
+
+
+@ONE_MATRIX.example({(3, 2): "right"}, on={"AMX": "wrong | right"})
+def products_of_int8_and_one_mask(g: DataGraph) -> LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (2, 3, 16, 32)), scales=[0.5], zps=[0])
+    w = g.dequantize(g.input("w", "s8", (2, 3, 32, 16)), scales=[0.5], zps=[0])
+    return g.add(g.matmul(x, w), g.input("mask", "f32", (1, 1, 16, 16)))
 
 
 ONE_ROW_TRANSPOSED = FAULTS.add(

@@ -260,8 +260,8 @@ def runs_of(rows: int, columns: int) -> int:
 def strided_pixels(call: Call) -> bool:
     """Whether a gradient has windows of one element, strides that divide the source, and few channels of the source.
 
-    With fewer than 16 channels the kernel for AVX-512 needs several runs of elements to go wrong, and with fewer than 8
-    that for AVX2 needs several rows.
+    With fewer than 16 channels the kernel for AVX-512 needs several runs of elements to go wrong. With fewer than 8
+    that for AVX2 needs several rows, or two threads that share an image of several elements.
     """
     found = convolution_geometry(call)
     if found is None or found.groups > 1 or len(found.strides) > 2 or found.kernel is None or set(found.kernel) != {1}:
@@ -276,7 +276,7 @@ def strided_pixels(call: Call) -> bool:
     if len(sizes) < len(wide) or divided != list(wide) or 0 in sizes:
         return False
     rows, columns = (1, *sizes)[-2:]
-    return runs_of(rows, columns) > 1 or (channels < NARROW_BLOCK and rows > 1)
+    return runs_of(rows, columns) > 1 or (channels < NARROW_BLOCK and rows * columns > 1)
 
 
 GRADIENT_OF_STRIDED_PIXELS = FAULTS.add(
@@ -313,3 +313,10 @@ def strided_pixels_of_fifteen_channels(g: DataGraph) -> LogicalTensor:
 @GRADIENT_OF_STRIDED_PIXELS.example({(3, 2): "right"}, on={"no AVX-512": "wrong | right | overrun | SIGSEGV"})
 def few_rows_of_strided_pixels(g: DataGraph) -> LogicalTensor:
     return _gradient_of_pixels(g, (5, 3), (4, 8))
+
+
+@GRADIENT_OF_STRIDED_PIXELS.example({(3, 2): "right"}, on={"no AVX-512": "wrong | right"})
+def one_row_of_strided_pixels(g: DataGraph) -> LogicalTensor:
+    """Of three rows; the second of two threads begins amid the second one."""
+    attrs = {**ROW, "strides": [2], "weights_shape": [1, 3, 10]}
+    return _gradient(g, "f32", (3, 16, 3), (3, 8, 10), attrs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..signature import Attribute, Port
 from .correction import (
     ATTRIBUTES,
+    CURRENT,
     FIRST,
     INPUTS,
     LEGACY,
@@ -81,6 +82,30 @@ CORRECTIONS = (
         "the row of group_shape, added in the same version, and the notes need per_group; the library has it",
         "It takes per_group too.",
         Attribute("qtype", "str", "", default="per_tensor", values=("per_tensor", "per_channel")),
+    ),
+    *(
+        Correction(
+            f"padding_of_gradients{suffix}",
+            editions,
+            (f"ConvTranspose{data}", f"ConvTranspose{weights}"),
+            ATTRIBUTES,
+            "output_padding",
+            "all zeros by default",
+            f"without a value any size of {wide} that the window maps to the size of {narrow}",
+            "the library lacks the attribute here and takes all these sizes, which zeros would refuse",
+            "Without output_padding it takes each of these sizes; a given one, zeros too, must agree with the sizes.",
+        )
+        for suffix, editions, data, weights, wide, narrow in (
+            ("", CURRENT, "BackwardData", "BackwardWeights", "diff_dst", "diff_src or src"),
+            (
+                "_legacy",
+                LEGACY,
+                "BackpropData",
+                "BackpropFilters",
+                "output_delta",
+                "input_delta or input_forward",
+            ),
+        )
     ),
     # Ports
     *(
