@@ -53,7 +53,7 @@ def test_equal_terms_that_cancel_allow_a_rounding():
     program = Program(3, (("x0", "draw((3,), bf16).requires_grad_()"),), steps, ("v1",), True)
     right, apart = Allowance(program).of("gradient x0")
     assert float(right.abs().max()) < 1e-12
-    assert 1e-4 < apart < 0.1
+    assert 1e-4 < apart < 0.5  # a few roundings of terms near 10
 
 
 def test_results_without_rounding_allow_none():
