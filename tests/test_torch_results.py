@@ -230,8 +230,11 @@ def test_losses_of_two_data_types_are_those_of_eager(loss, is_narrow):
     for function in (loss, compiled(lambda x, y: loss(x, y))):
         x = first.clone().requires_grad_()
         result = function(x, second)
-        result.backward()
-        results.append((result.detach(), x.grad))
+        seen = [result.detach()]
+        if loss is not F.huber_loss:  # eager refuses its gradient for two data types
+            result.backward()
+            seen.append(x.grad)
+        results.append(seen)
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, rtol=2e-2, atol=1e-3)
 
