@@ -17,6 +17,7 @@ from ...runtime.executable import compile_graph
 from .lowering import array_of, lower_graph
 from .options import Options
 from .sizes import BySizes, Work
+from .true_types import true_forms
 
 MULTIPLYING = KERNELS.union(
     f"{family}{part}"
@@ -105,7 +106,7 @@ class Part:
                 numbers[node] = one
         with torch.no_grad(), mode:
             Recorded(self.gm).run(*everything)
-        return metas, numbers
+        return true_forms(self.gm, metas), numbers
 
     def _compiled(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Callable[..., Any]:
         self.work.compilations += 1
