@@ -55,6 +55,7 @@ class Worker:
         self._module, self._settings = module, settings
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
+        self._is_stopped = False
 
     def run(self, task: Mapping[str, object], limit: float) -> Outcome:
         """Run a task; the process has ``limit`` seconds for each line of its answer.
@@ -66,7 +67,7 @@ class Worker:
         """
         fresh = self._process is None
         outcome = self._run(task, limit)
-        if outcome.outcome in ("crash", "hang") and not fresh:
+        if outcome.outcome in ("crash", "hang") and not fresh and not self._is_stopped:
             # An earlier task may have corrupted the memory of the process; a new process shows which task is at fault.
             outcome = self._run(task, limit)
         return outcome
@@ -122,6 +123,12 @@ class Worker:
                 self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
+
+    def stop(self) -> None:
+        """Kill the process from another thread: the task that it runs ends as a crash, and no further task is run."""
+        self._is_stopped = True
+        if (process := self._process) is not None:
+            process.kill()
 
     def close(self) -> None:
         """End the process."""
