@@ -16,6 +16,9 @@ from ..errors import UnsupportedError
 from .records import record
 
 
+START_LIMIT = 60.0  # seconds to start a process and to import, also on a busy machine
+
+
 def command(module: str) -> list[str]:
     """The command line that runs ``main`` of ``module`` in a new Python process with this process's ``sys.path``.
 
@@ -58,7 +61,7 @@ class Worker:
         self._is_stopped = False
 
     def run(self, task: Mapping[str, object], limit: float) -> Outcome:
-        """Run a task; the process has ``limit`` seconds for each line of its answer.
+        """Run a task; the process has ``limit`` seconds for each line of its answer, and more for the first.
 
         A task that crashes or hangs in a process that ran other tasks before is repeated in a new process.
 
@@ -80,11 +83,12 @@ class Worker:
             process.stdin.flush()
         stage = "start"
         while True:
-            line = self._line(process, limit)
+            allowed = max(limit, START_LIMIT) if stage == "start" else limit
+            line = self._line(process, allowed)
             if line is None:
                 process.kill()
                 self.close()
-                return Outcome("hang", stage, f"no answer within {limit:g} s")
+                return Outcome("hang", stage, f"no answer within {allowed:g} s")
             if not line:
                 code = process.wait()
                 self.close()

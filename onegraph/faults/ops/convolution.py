@@ -11,7 +11,7 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ...opset.window import SHAPE_SOURCE, extent, split_padding
-from ..fault import LIBRARY, UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 from .windows import IMAGE, NCX, POOL, ROW
 from .windows import POOLS as POOLS
 
@@ -82,17 +82,26 @@ def gradient_in_two_groups(g: DataGraph) -> LogicalTensor:
     return g.op("ConvolutionBackwardData", [d, w], {**IMAGE, **formats, "groups": 2, "dst_shape": [1, 2, 7, 7]})
 
 
+def spreads_elements(call: Call) -> bool:
+    """Whether dilations move elements of a window apart, which one element along an axis has not."""
+    found = convolution_geometry(call)
+    if found is None or found.kernel is None:
+        return any(dilation != 1 for dilation in call.s64s("dilations"))
+    return any(size != 1 and dilation != 1 for size, dilation in zip(found.kernel, found.dilations, strict=True))
+
+
 DILATED_GRADIENT = FAULTS.add(
     "dilated_gradient",
     "ConvTransposeBackwardData",
     "dilations",
     LIBRARY,
-    lambda call: any(dilation != 1 for dilation in call.s64s("dilations")),
+    spreads_elements,
     {
         (3, 2): "throws could not create a primitive descriptor for a deconvolution",
         (3, 13): "throws could not create a primitive descriptor",
     },
-    "dilations other than 1 throw at compile; Convolution with the same weights is the same op",
+    "windows of several elements with dilations other than 1 throw at compile, or are taken for others; Convolution "
+    "with the same weights is the same op",
     "a Convolution with the same weights",
 )
 
@@ -139,6 +148,35 @@ def gradient_with_auto_pad(g: DataGraph) -> LogicalTensor:
     x, d = g.input("x", "f32", (1, 1, 3)), g.input("d", "f32", (1, 1, 6))
     attrs = {**ROW, **NCX, "auto_pad": "same_upper", "strides": [2], "weights_format": "IOX"}
     return g.op("ConvTransposeBackwardWeights", [x, d], {**attrs, "weights_shape": [1, 1, 3]})
+
+
+def counts_another_window(call: Call) -> bool:
+    """Whether ``same_*`` of a ConvTranspose, whose result is a multiple of the strides, meets another size."""
+    found = convolution_geometry(call)
+    if not call.string("auto_pad").startswith("same_") or found is None or found.wide is None:
+        return False
+    sizes = zip(found.wide, found.strides, found.forward(), strict=True)
+    return any(wide is not None and narrow != -(-wide // stride) for wide, stride, narrow in sizes)
+
+
+GRADIENT_OF_NO_MULTIPLE = FAULTS.add(
+    "gradient_of_no_multiple",
+    "ConvTransposeBackwardData",
+    "auto_pad",
+    UNSAFE,
+    counts_another_window,
+    {(3, 2): "wrong"},
+    "with same_*, a diff_dst whose size is no multiple of the strides gives one element more than the windows that the "
+    "padding of a ConvTranspose has room for",
+    "the same op with the pads that auto_pad stands for",
+)
+
+
+@GRADIENT_OF_NO_MULTIPLE.example()
+def gradient_of_seven_elements_two_apart(g: DataGraph) -> LogicalTensor:
+    d, w = g.input("d", "f32", (1, 2, 7)), g.input("w", "f32", (2, 2, 2))
+    attrs = {**ROW, **NCX, "auto_pad": "same_upper", "strides": [2], "weights_format": "IOX"}
+    return g.op("ConvTransposeBackwardData", [d, w], attrs)
 
 
 GRADIENT_OUTPUT_PADDING = FAULTS.add(
@@ -191,6 +229,7 @@ UNREAD_AS_PADDED = FAULTS.add(
     "if the last axis has as many unread elements at its end as padding before it, the kernel takes the axis for "
     "unpadded and allocates no memory for sums in f32: wrong values, and writes beyond a block",
     "the same op in f32",
+    certain=never,
 )
 
 

@@ -10,7 +10,7 @@ from ...opset.dtypes import DataType
 from ...opset.ops.normalization import begin_axis
 from ...opset.schema import Call
 from ...opset.shapes import compatible
-from ..fault import LIBRARY, UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 
 FAULTS = Faults[Call]()
 
@@ -116,6 +116,7 @@ SOFTMAX_OF_NOTHING = FAULTS.add(
     "inf_as_zero gives NaN along another axis than the last",
     "other ops, or numpy",
     since=(3, 3),
+    certain=never,  # of -inf alone
 )
 
 
@@ -132,6 +133,12 @@ def axis_below_last(call: Call) -> bool:
     """Whether a normalization goes over more than the last axis."""
     rank, begin = call.rank("src"), begin_axis(call)
     return rank is not None and begin != rank - 1
+
+
+def several_axes(call: Call) -> bool:
+    """Whether a normalization goes over another axis than the last that has more than one element."""
+    shape, begin = call.shape("src"), begin_axis(call)
+    return shape is not None and begin is not None and any(dim != 1 for dim in shape[begin:-1])
 
 
 NORM_AXIS = FAULTS.add(

@@ -20,14 +20,23 @@ def per_channel(call: Call) -> bool:
 
 # Static --------------------------------------------------------------------------------------------------------------
 
+
+
+def _several_scales(call: Call) -> bool:
+    """Whether a quantization has scales that may differ."""
+    if call.schema.kind in _STATIC.split():
+        return len(set(call.f32s("scales"))) > 1
+    return call.shape("scales") != (1,)
+
+
 NEGATIVE_AXIS = FAULTS.add(
     "negative_axis",
     f"{_STATIC} {_DYNAMIC}",
     "axis",
     UNSAFE,
-    lambda call: per_channel(call) and call.s64("axis") < 0,
+    lambda call: per_channel(call) and (call.s64("axis") == -1 or (call.s64("axis") < 0 and _several_scales(call))),
     {(3, 2): "throws could not set scales"},
-    "a negative axis throws at compile or is taken for another one; count it from 0",
+    "axis -1 throws at compile, and with another negative axis the first scale is taken for all; count it from 0",
     "the same op with an axis that is counted from 0",
 )
 

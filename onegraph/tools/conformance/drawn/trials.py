@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -57,7 +57,7 @@ def main() -> None:
     worker.main()
 
 
-def request(use: Use, condition: Condition, claims: Sequence[str] = ()) -> dict[str, Any]:
+def request(use: Use, condition: Condition, claims: Iterable[str] = ()) -> dict[str, Any]:
     """What a worker gets, to run a use."""
     endless = any("hang" in seen for name in claims for seen in SINGLE[name].seen.values())
     return {
@@ -72,7 +72,7 @@ def request(use: Use, condition: Condition, claims: Sequence[str] = ()) -> dict[
 
 def run_uses(
     uses: Sequence[Use],
-    claims: Sequence[Sequence[str]],
+    claims: Sequence[Iterable[str]],
     condition: Condition,
     workers: int,
     progress: Callable[[int], None] = lambda done: None,
@@ -86,7 +86,7 @@ def run_uses(
     return run_all(requests, workers, progress, lambda: new_worker(condition))
 
 
-def run_alone(use: Use, condition: Condition, claims: Sequence[str] = ()) -> Outcome:
+def run_alone(use: Use, condition: Condition, claims: Iterable[str] = ()) -> Outcome:
     """The outcome of a use in a process of its own."""
     alone = new_worker(condition)
     try:

@@ -1,0 +1,105 @@
+"""Runs drawn uses, and says of each whether the library went wrong and whether a fault record had claimed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ...._util.records import record
+from ...._util.worker_process import Outcome
+from .drawing import DrawnUse, draw, pages_to_draw
+from .trials import CALM, HARSH, is_bad, run_alone, run_uses
+
+Progress = Callable[[int, int], None]
+
+
+@record(frozen=True)
+class Tried:
+    """A drawn use, what the records claim of it, and what the library did.
+
+    Attributes:
+        drawn: the use.
+        claims: names of the faults that are certain to show in it, but for slow kernels.
+        cautions: names of those that show in it with some numbers, or in some memory.
+        outcome: what came of it in memory filled with large numbers, between pages that nobody may touch.
+        calm: what came of it in ordinary memory; None if that was not tried.
+    """
+
+    drawn: DrawnUse
+    claims: tuple[str, ...]
+    cautions: tuple[str, ...]
+    outcome: Outcome
+    calm: Outcome | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the library refused, lacked, miscomputed or crashed on the use under either condition."""
+        return is_bad(self.worst)
+
+    @property
+    def worst(self) -> Outcome:
+        """The outcome that is not right, if there is one."""
+        return self.calm if self.calm is not None and is_bad(self.calm) else self.outcome
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the library goes wrong and no record says so."""
+        return self.is_wrong and not self.claims and not self.cautions
+
+    @property
+    def depends_on_memory(self) -> bool:
+        """Whether the use is right in ordinary memory and goes wrong in filled memory."""
+        return self.calm is not None and is_bad(self.outcome) and not is_bad(self.calm)
+
+
+def measure(
+    cases: int,
+    seed: int,
+    *,
+    edition: str | None = None,
+    kinds: Sequence[str] = (),
+    workers: int = 1,
+    progress: Progress = lambda done, total: None,
+) -> list[Tried]:
+    """Draw uses and run them in the loaded library.
+
+    Args:
+        cases: number of uses; the ops take turns.
+        seed: of all random choices; the same seed and number give the same use.
+        edition: name of the edition; by default every edition that is not newer than the library.
+        kinds: the ops; all by default.
+        workers: number of processes.
+        progress: called with the number of uses done and of all.
+
+    Raises:
+        ArgumentError: the edition or an op is unknown.
+        LibraryError: there is no usable oneDNN library, or it has no CPU engine.
+        UnsupportedError: no worker process can be started.
+    """
+    from ....native.library import VERSION
+
+    pages = pages_to_draw(edition, kinds, VERSION)
+    drawn = [use for number in range(cases) if (use := draw(seed, number, pages)) is not None]
+    uses, claims = [one.use for one in drawn], [one.use.claims(VERSION) for one in drawn]
+    outcomes = run_uses(uses, claims, HARSH, workers, lambda done: progress(done, len(uses)))
+    tried = [
+        Tried(use, _named(said, True), _named(said, False), outcome)
+        for use, said, outcome in zip(drawn, claims, outcomes, strict=True)
+    ]
+    surprising = [place for place, one in enumerate(tried) if bool(one.claims) != is_bad(one.outcome)]
+    calm = run_uses([uses[place] for place in surprising], [claims[place] for place in surprising], CALM, workers)
+    for place, outcome in zip(surprising, calm, strict=True):
+        tried[place] = _confirmed(replace(tried[place], calm=outcome))
+    return tried
+
+
+def _named(claims: Mapping[str, bool], certain: bool) -> tuple[str, ...]:
+    return tuple(name for name, shows in claims.items() if shows is certain)
+
+
+def _confirmed(tried: Tried) -> Tried:
+    """A use that went wrong without a claim is run in processes of its own, which no earlier use has touched."""
+    if not tried.is_unknown:
+        return tried
+    use = tried.drawn.use
+    return replace(tried, outcome=run_alone(use, HARSH), calm=run_alone(use, CALM))
