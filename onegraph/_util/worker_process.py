@@ -47,7 +47,8 @@ class Worker:
     """A process that runs ``main`` of a module and executes tasks; after it dies, the next task starts a new process.
 
     A task is one line of JSON on standard input. The process answers with lines of JSON: one with ``stage`` before each
-    step that may kill the process, and a last one with ``stage``, ``done``, ``outcome`` and ``detail``.
+    step that may kill the process, and a last one with ``stage``, ``done``, ``outcome`` and ``detail``; without ``stage``
+    it is that of the last step.
 
     Args:
         module: full name of the module.
@@ -60,23 +61,26 @@ class Worker:
         self._buffer = b""
         self._is_stopped = False
 
-    def run(self, task: Mapping[str, object], limit: float) -> Outcome:
+    def run(self, task: Mapping[str, object], limit: float, *, repeat: bool = True) -> Outcome:
         """Run a task; the process has ``limit`` seconds for each line of its answer, and more for the first.
 
-        A task that crashes or hangs in a process that ran other tasks before is repeated in a new process.
+        A task that crashes or hangs in a process that ran other tasks before is repeated in a new process, unless
+        ``repeat`` is false.
 
         Raises:
             UnsupportedError: no process can be started.
         """
         fresh = self._process is None
         outcome = self._run(task, limit)
-        if outcome.outcome in ("crash", "hang") and not fresh and not self._is_stopped:
+        if outcome.outcome in ("crash", "hang") and repeat and not fresh and not self._is_stopped:
             # An earlier task may have corrupted the memory of the process; a new process shows which task is at fault.
             outcome = self._run(task, limit)
         return outcome
 
     def _run(self, task: Mapping[str, object], limit: float) -> Outcome:
         process = self._process or self._start()
+        if self._is_stopped:  # while it started
+            process.kill()
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps(task).encode() + b"\n")
@@ -95,7 +99,7 @@ class Worker:
                 name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
                 return Outcome("crash", stage, name)
             facts = json.loads(line)
-            stage = facts["stage"]
+            stage = facts.get("stage", stage)
             if facts.get("done"):
                 return Outcome(facts["outcome"], stage, facts["detail"])
 

@@ -8,6 +8,7 @@ from .._util.fork_safety import new_rlock
 from .._util.init_once import once
 from .._util.validation import choice, expect, identifier
 from ..errors import UnsupportedError
+from ..native.siblings import engine_advice
 from ..native.library import Final, Handle, address, call, create, enum_names, enum_value, lib, read
 
 ENGINE_KINDS = ("cpu", "gpu")
@@ -54,7 +55,10 @@ class Engine(Final):
     def __init__(self, kind: str = "cpu", index: int = 0, allocator: Allocator | None = None) -> None:
         number, code, count = identifier("index", index), engine_kind_value(kind), engine_count(kind)
         if number >= count:
-            raise UnsupportedError(f"engine {kind}:{number}: the library has {count} {kind} engines")
+            missing = engine_advice() if kind == "cpu" and not count else ""
+            raise UnsupportedError(
+                f"engine {kind}:{number}: the library has {count} {kind} engines" + (f"; {missing}" if missing else "")
+            )
         if allocator is None:
             pointer = create(lib.dnnl_engine_create, "dnnl_engine_t", code, number)
         else:

@@ -122,7 +122,7 @@ def convolution(draw: Draw) -> Inputs:
 
 def _with_shape(draw: Draw, inputs: Inputs, name: str, shape: Dims) -> Inputs:
     """Add the shape of the result as an attribute, or as an input of the same name."""
-    if draw.coin():
+    if draw.coin(0.1 if draw.wide else 0.5):
         return [*inputs, draw.integers(len(inputs), shape)]
     draw.fixed[name] = shape
     return inputs

@@ -75,7 +75,8 @@ def run_all(
                     index = waiting.get_nowait()
                 except queue.Empty:
                     return
-                outcome = worker.run(requests[index], requests[index].get("limit", TIME_LIMIT))
+                task = requests[index]
+                outcome = worker.run(task, task.get("limit", TIME_LIMIT), repeat=task.get("repeat", True))
                 with lock:
                     outcomes[index] = outcome
                     progress(len(outcomes))
