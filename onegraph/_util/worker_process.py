@@ -15,7 +15,6 @@ from types import MappingProxyType
 from ..errors import UnsupportedError
 from .records import record
 
-
 START_LIMIT = 60.0  # seconds to start a process and to import, also on a busy machine
 
 
@@ -47,8 +46,8 @@ class Worker:
     """A process that runs ``main`` of a module and executes tasks; after it dies, the next task starts a new process.
 
     A task is one line of JSON on standard input. The process answers with lines of JSON: one with ``stage`` before each
-    step that may kill the process, and a last one with ``stage``, ``done``, ``outcome`` and ``detail``; without ``stage``
-    it is that of the last step.
+    step that may kill the process, and a last one with ``stage``, ``done``, ``outcome`` and ``detail``. The stage of a
+    last line without one is that of the step before.
 
     Args:
         module: full name of the module.

@@ -8,8 +8,8 @@ from .._util.fork_safety import new_rlock
 from .._util.init_once import once
 from .._util.validation import choice, expect, identifier
 from ..errors import UnsupportedError
-from ..native.siblings import engine_advice
 from ..native.library import Final, Handle, address, call, create, enum_names, enum_value, lib, read
+from ..native.siblings import engine_advice
 
 ENGINE_KINDS = ("cpu", "gpu")
 ENGINE_KIND_NAMES = enum_names("", ENGINE_KINDS)

@@ -89,7 +89,9 @@ def library_violations(
             finding = edition_words(schema, base, Finding(fault.where, "", fault.reason), attrs)
             where = finding.where
             given = attrs.get(where, "left out" if schema.has_attribute(where) else _tensors(checked))
-            noted.add(fault.name, where, given, *_expected(fault, call, library, finding), severity=_severity(fault, call))
+            noted.add(
+                fault.name, where, given, *_expected(fault, call, library, finding), severity=_severity(fault, call)
+            )
     return noted.violations
 
 
@@ -103,8 +105,11 @@ def _severity(fault: Fault[Call], call: Call) -> str:
 def _expected(fault: Fault[Call], call: Call, library: str, finding: Finding) -> tuple[str, str]:
     """What is expected of a call that runs into a fault, and why."""
     if not fault.is_certain(call):
-        return f"a form that {library} always gets right; this one it gets right or wrong, by what lies in memory or by "\
-            "the numbers", finding.expected
+        return (
+            f"a form that {library} always gets right; this one it gets right or wrong, by what lies in memory or by "
+            "the numbers",
+            finding.expected,
+        )
     return f"a form that {library} {'has a kernel for' if fault.severity == LACKS else 'gets right'}", finding.expected
 
 

@@ -172,9 +172,7 @@ class Faults(Generic[Subject]):
         """Make a record and keep it; ``ops`` may be names in one text."""
         concerned = frozenset(ops.split()) if isinstance(ops, str) else ops
         bounds = (since, mended)
-        fault = Fault(
-            name, concerned, where, severity, when, seen, reason, instead, *bounds, refusal, certain=certain
-        )
+        fault = Fault(name, concerned, where, severity, when, seen, reason, instead, *bounds, refusal, certain=certain)
         self.records.append(fault)
         return fault
 

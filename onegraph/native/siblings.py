@@ -15,7 +15,17 @@ from pathlib import Path
 
 OPENCL, OPENCL_RUNTIME = "OCL_ICD_FILENAMES", "libintelocl.so"
 # What the libraries of SYCL packages need, by the beginning of the file name, and the packages of PyPI that have it.
-RUNTIMES = ("libsycl", "libsvml", "libimf", "libintlc", "libirng", "libur_loader", "libtbb", "libOpenCL", OPENCL_RUNTIME)
+RUNTIMES = (
+    "libsycl",
+    "libsvml",
+    "libimf",
+    "libintlc",
+    "libirng",
+    "libur_loader",
+    "libtbb",
+    "libOpenCL",
+    OPENCL_RUNTIME,
+)
 PACKAGES = "dpcpp-cpp-rt intel-opencl-rt tbb"
 _MISSING = re.compile(r"^(\S+\.so[.\d]*): cannot open shared object file")
 _loaded: list[ctypes.CDLL] = []  # which the loader of the system finds by their names from now on
@@ -51,8 +61,8 @@ def advice(name: str) -> str:
     if not name.startswith(RUNTIMES):
         return ""
     return (
-        f"this library runs by SYCL: run pip install {PACKAGES}, of the year of the onednn package, in any environment, "
-        "and set LD_LIBRARY_PATH to its lib folder"
+        f"this library runs by SYCL: run pip install {PACKAGES}, of the year of the onednn package, in any "
+        "environment, and set LD_LIBRARY_PATH to its lib folder"
     )
 
 

@@ -113,7 +113,7 @@ def prelu_of_a_vector(g: DataGraph) -> LogicalTensor:
 
 
 def single_slope(call: Call) -> bool:
-    """Whether a slope has no axes, or is a vector of one element where the op wants one for each of several channels."""
+    """Whether a slope has no axes, or is a vector of one element where the op wants one for each channel."""
     shape, slope = call.shape("src"), call.shape("slope")
     if shape is None or slope is None or len(shape) < 2 or (slope and slope != (1,)):
         return False

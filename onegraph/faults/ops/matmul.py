@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.schema import Call
-from ..fault import UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 
 FAULTS = Faults[Call]()
 
@@ -32,6 +32,7 @@ MATMUL_OVER_ONE = FAULTS.add(
     {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
     "a sum over one element leaves the result unwritten where the rank is 4 or more",
     "a Multiply",
+    certain=never,  # by what lies in memory
 )
 
 
@@ -61,12 +62,32 @@ MATMUL_BATCHES = FAULTS.add(
     "the rows of batches along the first axis of four, where the second has size 1 and all meet one matrix, are looked "
     "for a whole matrix apart: wrong values, or a crash",
     "a MatMul whose batches lie along the second axis",
+    certain=never,  # by what lies in memory
 )
 
 
 @MATMUL_BATCHES.example(on={"no AVX-512": "SIGSEGV | overrun | wrong | right"})
 def batches_that_meet_one_matrix(g: DataGraph) -> LogicalTensor:
     return _product(g, (4, 1, 128, 16), (1, 1, 16, 16))
+
+
+ACCUMULATION = FAULTS.add(
+    "accumulation_type",
+    "MatMul",
+    "accumulation_mode",
+    LIBRARY,
+    lambda call: call.string("accumulation_mode") in ("f32", "s32", "f16"),
+    {(3, 2): "absent", (3, 13): "throws could not create a primitive"},
+    "an accumulation_mode that names a data type never compiles on a CPU",
+    "the same op without it, as f32 is what every mode allows",
+    since=(3, 3),
+)
+
+
+@ACCUMULATION.example()
+def product_summed_in_f32(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6))
+    return g.op("MatMul", ends, {"accumulation_mode": "f32"})
 
 
 def bias_of_many_axes(call: Call) -> bool:

@@ -21,7 +21,6 @@ def per_channel(call: Call) -> bool:
 # Static --------------------------------------------------------------------------------------------------------------
 
 
-
 def _several_scales(call: Call) -> bool:
     """Whether a quantization has scales that may differ."""
     if call.schema.kind in _STATIC.split():
@@ -139,9 +138,9 @@ DYNAMIC_ZERO_POINTS = FAULTS.add(
     _DYNAMIC,
     "zps",
     LIBRARY,
-    lambda call: per_channel(call) and call.input("zps") is not None,
+    lambda call: per_channel(call) and call.input("zps") is not None and call.shape("zps") != (1,),
     {(3, 2): "throws could not execute", (3, 13): "refuses partition_compile: unimplemented"},
-    "zero points for each channel are refused at compile or execute",
+    "zero points for each of several channels are refused at compile or execute",
     "other ops, or numpy",
 )
 _DYNAMIC_ACROSS = {"qtype": "per_channel", "axis": 1}

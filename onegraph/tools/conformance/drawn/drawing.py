@@ -46,9 +46,7 @@ class DrawnUse:
     use: Use
 
 
-def pages_to_draw(
-    name: str | None, kinds: Sequence[str], version: tuple[int, int, int]
-) -> dict[str, list[PageOfOp]]:
+def pages_to_draw(name: str | None, kinds: Sequence[str], version: tuple[int, int, int]) -> dict[str, list[PageOfOp]]:
     """The pages of each op that uses are drawn from, by base kind.
 
     Args:
@@ -186,5 +184,3 @@ def _numbers(array: Array) -> list[float] | list[int] | list[bool]:
     """The contents as numbers of JSON, each exactly."""
     found: list[float] = array.ravel().tolist() if array.dtype.kind in "biu" else array.astype("f8").ravel().tolist()
     return found
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -68,16 +69,21 @@ def cause(failing: Sequence[Use], right: Sequence[Use]) -> tuple[tuple[str, ...]
     places, others = list(range(len(failing))), list(range(len(right)))
     while others and len(words) < MOST:
         choices = sorted(set().union(*(of_failing[place] for place in places)) - set(words))
-
-        def gain(word: str) -> tuple[float, int]:
-            hit = sum(word in of_failing[place] for place in places)
-            miss = sum(word in of_right[place] for place in others)
-            return hit / (hit + miss), hit
-
-        best = max(choices, key=gain, default=None)
+        in_failing, in_right = (_counted([uses[place] for place in chosen]) for uses, chosen in
+                                ((of_failing, places), (of_right, others)))  # fmt: skip
+        best = max(choices, key=lambda word: _gain(in_failing[word], in_right[word]), default="")
         kept = [place for place in others if best in of_right[place]]
-        if best is None or len(kept) == len(others):
+        if not best or len(kept) == len(others):
             break
         words.append(best)
         places, others = [place for place in places if best in of_failing[place]], kept
     return tuple(words), places
+
+
+def _counted(uses: Sequence[frozenset[str]]) -> Counter[str]:
+    return Counter(word for use in uses for word in use)
+
+
+def _gain(failing: int, right: int) -> tuple[float, int]:
+    """How well a word tells failing uses from right ones, and how many it finds."""
+    return failing / (failing + right), failing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...._util.records import record
@@ -66,9 +66,7 @@ class Finding:
         }
 
 
-def findings_of(
-    tried: Sequence[Tried], version: tuple[int, int, int], progress: Callable[[int, int], None]
-) -> list[Finding]:
+def findings_of(tried: Sequence[Tried], version: tuple[int, int, int]) -> list[Finding]:
     """The findings of the uses that went wrong and that no record claims, the worst first."""
     wrong: dict[tuple[str, str], list[Tried]] = defaultdict(list)
     right: dict[str, list[Use]] = defaultdict(list)
@@ -79,8 +77,7 @@ def findings_of(
         elif not one.is_wrong:
             right[use.kind].append(use)
     found = []
-    for done, ((kind, verdict), rest) in enumerate(wrong.items()):
-        progress(done, len(wrong))
+    for (kind, verdict), rest in wrong.items():
         while rest:
             words, places = cause([one.drawn.use for one in rest], right[kind])
             found.append(_finding(kind, verdict, words, [rest[place] for place in places], version))

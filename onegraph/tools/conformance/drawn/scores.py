@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any
 
 from ...._util.records import record
