@@ -12,6 +12,7 @@ from ..builder.graph import DataGraph
 from ..errors import LIBRARY, UNSAFE
 from ..ir.op import LogicalTensor
 from ..opset.signature import Version
+from .measured import Score, measured
 
 Release = tuple[int, int, int]
 Subject = TypeVar("Subject")
@@ -98,6 +99,11 @@ class Fault(Generic[Subject]):
     refusal: Refusal | None = None
     examples: list[Example] = field(default_factory=list)
     certain: Callable[[Subject], bool | str] | None = None
+
+    @property
+    def measured(self) -> dict[str, Score]:
+        """How often the record was true of random valid uses, by version; empty if it was not measured."""
+        return measured(self.name)
 
     def affects(self, version: Release) -> bool:
         """Whether a library of ``version`` is concerned.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
+from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ..fault import LIBRARY, UNSAFE, Faults, never
 
@@ -69,6 +70,42 @@ MATMUL_BATCHES = FAULTS.add(
 @MATMUL_BATCHES.example(on={"no AVX-512": "SIGSEGV | overrun | wrong | right"})
 def batches_that_meet_one_matrix(g: DataGraph) -> LogicalTensor:
     return _product(g, (4, 1, 128, 16), (1, 1, 16, 16))
+
+
+def single_rows(call: Call) -> bool:
+    """Whether batches of one row, given as a column, meet one matrix in bf16 or f16."""
+    src, weights, first = call.shape("src"), call.shape("weights"), call.inputs[0]
+    if src is None or weights is None or first is None or first.dtype is DataType.f32:
+        return False
+    if len(src) != 4 or not call.flag("transpose_a") or src[-1] != 1 or src[-2] == 1:
+        return False
+    return set(src[:-2]) != {1} and set(weights[:-2]) <= {1}
+
+
+def certain_rows(call: Call) -> bool:
+    """Whether such rows are wrong whatever the shapes are; in bf16 some weights that are transposed are right."""
+    first = call.inputs[0]
+    return single_rows(call) and first is not None and (first.dtype is DataType.f16 or not call.flag("transpose_b"))
+
+
+SINGLE_ROWS = FAULTS.add(
+    "matmul_single_rows",
+    "MatMul",
+    "transpose_a",
+    UNSAFE,
+    single_rows,
+    {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
+    "in bf16 and f16, one row for each batch of four axes, given as a column with transpose_a, is read wrong where all "
+    "batches meet one matrix",
+    "the same op in f32",
+    certain=certain_rows,
+)
+
+
+@SINGLE_ROWS.example(on={"no AVX-512": "throws could not create a primitive"})
+def rows_that_are_given_as_columns(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (8, 7, 33, 1)), g.input("w", "bf16", (33, 2))
+    return g.op("MatMul", ends, {"transpose_a": True})
 
 
 ACCUMULATION = FAULTS.add(

@@ -18,7 +18,7 @@ from ..causes import GOOD
 from ..runner import run_all
 from ..uses import SINGLE, Use
 
-MODULE = __name__
+ENTRY = __name__  # the module whose ``main`` workers run
 PR_SET_PDEATHSIG = 1  # of prctl: the signal that a process gets when its parent ends
 LIMIT, SHORT_LIMIT = 10.0, 3.0  # seconds for a use, and for one that a fault says never ends
 MOST_MEMORY = 4 << 30  # bytes of a worker; some uses ask for all that there is
@@ -52,7 +52,7 @@ CALM = Condition("zeroed memory", False, MappingProxyType({"OMP_NUM_THREADS": "1
 
 def new_worker(condition: Condition) -> Worker:
     """A worker that runs uses under a condition."""
-    return Worker(MODULE, condition.settings)
+    return Worker(ENTRY, condition.settings)
 
 
 def main() -> None:
