@@ -123,6 +123,32 @@ def single_slope(call: Call) -> bool:
     return several and call.schema.kind == "PReLU" and call.flag("per_channel_broadcast")
 
 
+def slope_of_few_axes(call: Call) -> bool:
+    """Whether several slopes have two axes or more, and at least two fewer than channels-first images."""
+    rank, slope = call.rank("src"), call.shape("slope")
+    if rank is None or slope is None or call.string("data_format") != "NCX":
+        return False
+    return 2 <= len(slope) <= rank - 2 and set(slope) != {1}
+
+
+SLOPE_OF_FEW_AXES = FAULTS.add(
+    "slope_of_few_axes",
+    "PReLU",
+    "slope",
+    LIBRARY,
+    slope_of_few_axes,
+    {(3, 2): "throws could not create a primitive"},
+    "channels first, slopes of at least two axes fewer than src are refused",
+    "the same op with slopes of as many axes as src",
+)
+
+
+@SLOPE_OF_FEW_AXES.example()
+def slopes_of_rows_and_columns(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (2, 3, 4, 5)), g.input("s", "f32", (4, 5))
+    return g.op("PReLU", ends, {"data_format": "NCX"})
+
+
 SINGLE_SLOPE = FAULTS.add(
     "single_slope",
     "PReLU PReLUBackward",

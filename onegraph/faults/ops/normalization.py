@@ -189,6 +189,29 @@ def layer_norm_over_two_axes(g: DataGraph) -> LogicalTensor:
     return g.op("LayerNorm", [g.input("x", "f32", (2, 3, 4))], attrs)
 
 
+def other_axes_of_one(call: Call) -> bool:
+    """Whether a LayerNorm goes over the last axis and others, which have one element."""
+    return axis_below_last(call) and not several_axes(call)
+
+
+NORM_OVER_SINGLE_AXES = FAULTS.add(
+    "norm_over_single_axes",
+    "LayerNorm",
+    "begin_norm_axis",
+    LIBRARY,
+    other_axes_of_one,
+    {(3, 2): "right", (3, 6): "unsupported"},
+    "begin_norm_axis must name the last axis, also where the other axes have size 1",
+    "the same op on a src whose normalized axes are one",
+)
+
+
+@NORM_OVER_SINGLE_AXES.example()
+def layer_norm_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    attrs = {"begin_norm_axis": 1, "use_affine": False, "keep_stats": False}
+    return g.op("LayerNorm", [g.input("x", "f32", (2, 1, 4))], attrs)
+
+
 RMS_NORM_AXES = FAULTS.add(
     "rms_norm_axes",
     "RMSNorm",

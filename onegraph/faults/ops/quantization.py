@@ -146,6 +146,55 @@ DYNAMIC_ZERO_POINTS = FAULTS.add(
 _DYNAMIC_ACROSS = {"qtype": "per_channel", "axis": 1}
 
 
+DYNAMIC_ZERO_POINT = FAULTS.add(
+    "dynamic_zero_point",
+    _DYNAMIC,
+    "zps",
+    LIBRARY,
+    lambda call: per_channel(call) and call.shape("zps") == (1,),
+    {(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
+    "a zero point of a single channel is refused, too",
+    "the same op with per_tensor",
+)
+
+
+@DYNAMIC_ZERO_POINT.example()
+def dynamic_dequantize_of_one_channel(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u8", (2, 1)), g.input("s", "f32", (1,)), g.input("z", "s32", (1,))
+    return g.op("DynamicDequantize", ends, _DYNAMIC_ACROSS)
+
+
+def refused_groups(call: Call) -> bool:
+    """Whether groups go along other axes than the last two, or rows of integers of 4 bits end within a byte."""
+    src, groups = call.input("src"), call.attr("group_shape")
+    if call.string("qtype") != "per_group" or src is None or src.shape is None or not isinstance(groups, tuple):
+        return False
+    if len(src.shape) < 2 or any(size != 1 for size in groups[:-2]):
+        return True
+    row = src.shape[-1] if src.shape[-1] != 1 else src.shape[-2]
+    return src.dtype in (DataType.s4, DataType.u4) and row is not None and row % 2 == 1
+
+
+GROUPS = FAULTS.add(
+    "quantization_groups",
+    "DynamicDequantize",
+    "group_shape",
+    UNSAFE,
+    refused_groups,
+    {(3, 2): "absent", (3, 13): "throws | refuses partition_compile: invalid_arguments | SIGSEGV"},
+    "groups along other axes than the last two are refused, and rows of an odd number of integers of 4 bits; a scalar "
+    "ends in a signal",
+    "numpy",
+    since=(3, 3),
+)
+
+
+@GROUPS.example({(3, 2): "absent", (3, 13): "throws could not construct a memory descriptor"})
+def rows_of_three_halves_of_a_byte(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u4", (4, 3)), g.input("s", "f32", (4, 3))
+    return g.op("DynamicDequantize", ends, {"qtype": "per_group", "group_shape": [1, 1]})
+
+
 @DYNAMIC_ZERO_POINTS.example()
 def dynamic_quantize_across_with_zero_points(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "f32", (2, 3)), g.input("s", "f32", (3,)), g.input("z", "s32", (3,))

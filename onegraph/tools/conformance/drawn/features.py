@@ -11,6 +11,8 @@ from ....opset.signature import Fill
 from ..uses import Use
 
 MOST = 3  # words of one cause
+SHARED = 0.8  # of the failing uses have each word but the first
+EXCLUDED = 0.7  # of the right uses are left at most, else a word tells nothing
 
 
 def features(use: Use) -> frozenset[str]:
@@ -68,22 +70,19 @@ def cause(failing: Sequence[Use], right: Sequence[Use]) -> tuple[tuple[str, ...]
     words: list[str] = []
     places, others = list(range(len(failing))), list(range(len(right)))
     while others and len(words) < MOST:
-        choices = sorted(set().union(*(of_failing[place] for place in places)) - set(words))
-        in_failing, in_right = (_counted([uses[place] for place in chosen]) for uses, chosen in
-                                ((of_failing, places), (of_right, others)))  # fmt: skip
+        in_failing = Counter(word for place in places for word in of_failing[place])
+        in_right = Counter(word for place in others for word in of_right[place])
+        least = SHARED * len(places) if words else 0
+        choices = [word for word, hits in sorted(in_failing.items()) if word not in words and hits >= least]
         best = max(choices, key=lambda word: _gain(in_failing[word], in_right[word]), default="")
         kept = [place for place in others if best in of_right[place]]
-        if not best or len(kept) == len(others):
+        if not best or len(kept) > EXCLUDED * len(others):
             break
         words.append(best)
         places, others = [place for place in places if best in of_failing[place]], kept
     return tuple(words), places
 
 
-def _counted(uses: Sequence[frozenset[str]]) -> Counter[str]:
-    return Counter(word for use in uses for word in use)
-
-
 def _gain(failing: int, right: int) -> tuple[float, int]:
-    """How well a word tells failing uses from right ones, and how many it finds."""
-    return failing / (failing + right), failing
+    """How well a word tells failing uses from right ones, among those that many failing uses have."""
+    return failing * failing / (failing + right), failing

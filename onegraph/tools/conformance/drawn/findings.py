@@ -16,7 +16,7 @@ from .features import cause
 from .measurement import Tried
 from .trials import CALM, HARSH, is_bad, new_worker, request
 
-SHRINKING_TESTS = 120
+SHRINKING_TESTS = 60
 VERDICTS = {"refused": "stricter", "unsupported": "version", "wrong": "wrong", "crash": "crashes", "hang": "crashes"}
 MEMORY = "right in zeroed memory: the library reads or writes memory that it does not own or has not written"
 
