@@ -131,9 +131,13 @@ def command(
 
 def _accepted(path: str) -> Mapping[str, str]:
     """The ids of a baseline."""
-    data = decode(read_file(Path(path)))
+    expected = "what onegraph conformance --write-baseline has written"
+    try:
+        data = decode(read_file(Path(path)))
+    except FormatError:
+        raise FormatError(path, "no JSON", expected) from None
     if not isinstance(data, dict):
-        raise FormatError(path, "no ids of findings", "what onegraph conformance --write-baseline has written")
+        raise FormatError(path, "no ids of findings", expected)
     return data
 
 

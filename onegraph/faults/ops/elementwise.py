@@ -126,7 +126,7 @@ def single_slope(call: Call) -> bool:
 def slope_of_few_axes(call: Call) -> bool:
     """Whether several slopes have two axes or more, and at least two fewer than channels-first images."""
     rank, slope = call.rank("src"), call.shape("slope")
-    if rank is None or slope is None or call.string("data_format") != "NCX":
+    if rank is None or slope is None or call.string("data_format") != "NCX" or not call.flag("per_channel_broadcast"):
         return False
     return 2 <= len(slope) <= rank - 2 and set(slope) != {1}
 
@@ -138,8 +138,8 @@ SLOPE_OF_FEW_AXES = FAULTS.add(
     LIBRARY,
     slope_of_few_axes,
     {(3, 2): "throws could not create a primitive"},
-    "channels first, slopes of at least two axes fewer than src are refused",
-    "the same op with slopes of as many axes as src",
+    "channels first, slopes of at least two axes fewer than src are refused if per_channel_broadcast is true",
+    "the same op with per_channel_broadcast false",
 )
 
 

@@ -9,7 +9,7 @@ from ...._util.records import record
 from ...._util.worker_process import Outcome
 from ..uses import Use
 from .drawing import DrawnUse, draw, pages_to_draw, use_of
-from .trials import CALM, HARSH, is_bad, run_alone, run_uses
+from .trials import CALM, HARSH, is_bad, run_uses
 
 AGAIN = 3  # runs of a use that ends otherwise than its claims say
 FAR = 1_000_003  # between seeds of contents
@@ -96,8 +96,8 @@ def measure(
         drawn_again = [_with_contents(tried[place].drawn, again) for place in surprising]
         calm = run_uses(drawn_again, [claims[place] for place in surprising], CALM, workers)
         for place, outcome in zip(surprising, calm, strict=True):
-            tried[place] = _confirmed(replace(tried[place], calm=outcome), again)
-    return tried
+            tried[place] = replace(tried[place], calm=outcome)
+    return _confirmed(tried, workers)
 
 
 def _with_contents(drawn: DrawnUse, again: int) -> Use:
@@ -109,9 +109,13 @@ def _named(claims: Mapping[str, bool], certain: bool) -> tuple[str, ...]:
     return tuple(name for name, shows in claims.items() if shows is certain)
 
 
-def _confirmed(tried: Tried, again: int) -> Tried:
-    """A use that went wrong without a claim is run in processes of its own, which no earlier use has touched."""
-    if again or not tried.is_unknown:
-        return tried
-    use = tried.drawn.use
-    return replace(tried, outcome=run_alone(use, HARSH), calm=run_alone(use, CALM))
+def _confirmed(tried: Sequence[Tried], workers: int) -> list[Tried]:
+    """The uses; those that went wrong without a claim are run again, in processes that ran nothing else before."""
+    unknown = [place for place, one in enumerate(tried) if one.is_unknown]
+    uses = [tried[place].drawn.use for place in unknown]
+    harsh, calm = (run_uses(uses, [()] * len(uses), condition, workers) for condition in (HARSH, CALM))
+    again = dict(zip(unknown, zip(harsh, calm, strict=True), strict=True))
+    return [
+        replace(one, outcome=again[place][0], calm=again[place][1]) if place in again else one
+        for place, one in enumerate(tried)
+    ]
