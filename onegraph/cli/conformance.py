@@ -59,6 +59,14 @@ class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of
     help="With --cases, write a folder for each finding: graph, benchdnn line, C program, and what reproduces it.",
 )
 @click.option(
+    "--also",
+    "others",
+    type=FilePath(),
+    multiple=True,
+    metavar="PATH",
+    help="With --folder, another libdnnl.so.3 to run each finding on. May be given several times.",
+)
+@click.option(
     "--fail-on",
     type=_Failures(),
     default=frozenset(FAILURES),
@@ -87,6 +95,7 @@ def command(
     cases: int | None,
     seed: int,
     folder: str | None,
+    others: tuple[str, ...],
     fail_on: frozenset[str],
     baseline: str | None,
     write_baseline: str | None,
@@ -111,13 +120,13 @@ def command(
         raise click.UsageError("--json or --markdown, not both")
     if cases is not None and (html or issues):
         raise click.UsageError("--html and --markdown are of the probes; with --cases, use --json or --folder")
-    if cases is None and folder is not None:
-        raise click.UsageError("--folder needs --cases")
+    if (cases is None and folder is not None) or (folder is None and others):
+        raise click.UsageError("--folder needs --cases, and --also needs --folder")
     accepted = {} if baseline is None else _accepted(baseline)
     if cases is None:
         ids = _probe(ops, name, workers, as_json, html, issues)
     else:
-        ids = _draw(ops, name, workers or os.cpu_count() or 1, cases, seed, folder, as_json)
+        ids = _draw(ops, name, workers or os.cpu_count() or 1, cases, seed, folder, others, as_json)
     if write_baseline is not None:
         text = json.dumps(ids, indent=1).encode()
         write_atomically(Path(write_baseline), lambda stream: stream.write(text))
@@ -148,6 +157,7 @@ def _draw(
     cases: int,
     seed: int,
     folder: str | None,
+    others: tuple[str, ...],
     as_json: bool,
 ) -> dict[str, str]:
     """Run random uses, and print what came of them; returns the verdict of each finding by its id."""
@@ -159,7 +169,7 @@ def _draw(
     with progress("uses") as tell:
         report = drawn.run(cases, seed, edition=name, kinds=ops, workers=workers, progress=tell)
     if folder is not None:
-        file_findings(report, Path(folder))
+        file_findings(report, Path(folder), others)
     if as_json:
         emit({**facts, "seed": seed, "edition": name or "every one", **report.to_dict()})
     else:
