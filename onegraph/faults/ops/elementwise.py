@@ -9,6 +9,7 @@ import numpy as np
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.dtypes import DataType
+from ...opset.ops.binary import slope_target
 from ...opset.schema import Call
 from ...opset.window import channel_axis
 from ..fault import LIBRARY, UNSAFE, Faults, never
@@ -147,6 +148,35 @@ SLOPE_OF_FEW_AXES = FAULTS.add(
 def slopes_of_rows_and_columns(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "f32", (2, 3, 4, 5)), g.input("s", "f32", (4, 5))
     return g.op("PReLU", ends, {"data_format": "NCX"})
+
+
+def shares_slopes(call: Call) -> bool:
+    """Whether a gradient has fewer slopes than elements, and not one for each channel."""
+    shape, slope = call.shape("src"), call.shape("slope")
+    if shape is None or slope is None or len(shape) < 2:
+        return False
+    axis = channel_axis(len(shape), call.string("data_format"))
+    channels = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
+    return slope_target(call, slope, shape) not in (shape, channels)
+
+
+SHARED_SLOPES = FAULTS.add(
+    "gradient_of_shared_slopes",
+    "PReLUBackward",
+    "slope",
+    UNSAFE,
+    shares_slopes,
+    {(3, 2): "right", (3, 6): "right", (3, 13): "wrong | right"},
+    "the gradients of slopes that several elements share are summed up with scratch memory that was never written",
+    "the same op with a slope for each element",
+    certain=never,  # by what lies in memory
+)
+
+
+@SHARED_SLOPES.example()
+def gradient_of_a_slope_for_each_row(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 2, 2, 1)), g.input("s", "f32", (1, 2, 1, 1)), g.input("d", "f32", (1, 2, 2, 1))
+    return g.op("PReLUBackward", ends)[1]
 
 
 SINGLE_SLOPE = FAULTS.add(

@@ -198,6 +198,7 @@ MISJUDGED_TIES = FAULTS.add(
     {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
     "a gradient halfway between two elements may be added to neither or to both of them",
     "numpy",
+    certain=never,  # by how the quotients are rounded
 )
 
 

@@ -43,8 +43,7 @@ int main(void) {{
   for (int i = 0; i < N_IN + N_OUT; i++) {{  // the library infers the shapes of outputs
     DO(i < N_IN ? dnnl_graph_logical_tensor_init_with_dims(&t[i], i, types[i], ranks[i], dims[i], LAYOUT, UNDEF)
                 : dnnl_graph_logical_tensor_init(&t[i], i, types[i], -1, LAYOUT, UNDEF));
-    DO(i < N_IN ? dnnl_graph_op_add_input(op, lt[i] = &t[i]) : dnnl_graph_op_add_output(op, lt[i] = &t[i]));
-  }}
+    DO(i < N_IN ? dnnl_graph_op_add_input(op, lt[i] = &t[i]) : dnnl_graph_op_add_output(op, lt[i] = &t[i])); }}
 {attributes}
   DO(dnnl_graph_graph_create(&graph, dnnl_cpu)); DO(dnnl_graph_add_op(graph, op)); DO(dnnl_graph_graph_finalize(graph));
   DO(dnnl_graph_graph_filter(graph, dnnl_graph_partition_policy_debug));
@@ -52,11 +51,9 @@ int main(void) {{
   DO(dnnl_graph_partition_is_supported(part, &taken)); if (!taken) return puts("no kernel"), 1;
   dnnl_graph_compiled_partition_t compiled; DO(dnnl_graph_compiled_partition_create(&compiled, part));
   DO(dnnl_graph_partition_compile(part, compiled, N_IN, lt, N_OUT, lt + N_IN, engine));
-  for (int i = 0; i < N_IN + N_OUT; i++) {{
-    DO(dnnl_graph_compiled_partition_query_logical_tensor(compiled, i, &t[i]));
+  for (int i = 0; i < N_IN + N_OUT; i++) {{ DO(dnnl_graph_compiled_partition_query_logical_tensor(compiled, i, &t[i]));
     for (int k = 0; k < ranks[i]; k++) if (t[i].dims[k] != dims[i][k]) return printf("tensor %d: other shape\\n", i), 1;
-    DO(dnnl_graph_tensor_create(&x[i], &t[i], engine, data[i]));
-  }}
+    DO(dnnl_graph_tensor_create(&x[i], &t[i], engine, data[i])); }}
   DO(dnnl_graph_compiled_partition_execute(compiled, stream, N_IN, all, N_OUT, all + N_IN));
 {checks}
 }}"""
