@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ....faults.measured import Score
 from .findings import Finding, findings_of
 from .measurement import Tried, measure
 from .report import IMPRECISE, Report, report_of
-from .scores import Score
 
 __all__ = ["IMPRECISE", "Finding", "Report", "Score", "Tried", "run"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Any
 
 from ...._util.records import record
 from ....errors import ArgumentError, OneGraphError
@@ -14,6 +15,7 @@ from ....opset.dtypes import DataType
 from ....opset.editions.registry import BASE, DEFAULT, EDITIONS, Edition, base_of
 from ....opset.editions.registry import edition as edition_named
 from ....opset.schema import Schema, TensorType
+from ....opset.signature import AttrValue
 from ....testing.random_inputs import random_inputs
 from ....testing.recipes import Draw, recipe
 from ....testing.recipes.draw import Dims
@@ -139,7 +141,7 @@ def _output_types(drawing: Draw, base: Schema) -> tuple[DataType, ...]:
 
 
 def graph_of(
-    base: Schema, attrs: dict[str, object], inputs: Sequence[TensorType], outputs: Sequence[DataType]
+    base: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType], outputs: Sequence[DataType]
 ) -> Graph:
     """A graph of one op, in base words.
 
@@ -156,8 +158,8 @@ def graph_of(
     names = [f"out{index}" for index in range(len(outputs))]
     edition = edition_named(DEFAULT)
     results = graph._add_op(edition, base.kind, attrs, tensors, tuple(outputs), name=base.name, names=names)
-    for name, tensor in zip(names, results, strict=True):
-        graph.output(name, tensor)
+    for name, result in zip(names, results, strict=True):
+        graph.output(name, result)
     return graph
 
 
@@ -168,7 +170,8 @@ def use_of(graph: Graph, seed: int) -> Use | None:
         made = random_inputs(graph, seed)
     except ArgumentError:
         return None
-    tensors, picks = [], []
+    tensors: list[list[Any]] = []
+    picks: list[tuple[int, str]] = []
     for tensor in op.inputs:
         if tensor is None:
             return None

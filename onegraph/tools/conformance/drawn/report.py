@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...._util.records import record
+from ....faults.measured import Score
 from .findings import Finding
 from .measurement import Tried
-from .scores import Score, scores, table, whole
+from .scores import scores, table, whole
 
 IMPRECISE = "claims"  # the verdict of a record that claims too much
 SHOWN = 12  # findings in a text
