@@ -162,7 +162,8 @@ NOT_MET = {
         "by what lies in memory, by threads or by numbers": "bias_behind_source gradient_of_deep_windows "
         "gradient_of_dilated_groups gradient_of_few_windows gradient_of_long_strides gradient_of_a_small_source "
         "gradient_of_strided_pixels matmul_batches matmul_over_one one_channel_strided one_column "
-        "rounded_average_gradients rounded_maximum_gradients select_products single_dilated softmax_of_nothing "
+        "biased_gaps gradient_of_shared_slopes matmul_single_rows rounded_average_gradients rounded_maximum_gradients "
+        "select_products single_dilated softmax_of_nothing "
         "unread_as_padded unread_planes wide_integers",
         "of ranks, sizes and numbers that are not drawn": "batch_norm_many_axes concat_limits dynamic_parameter_rank "
         "empty_tensor far_windows inexact_coordinates infinite_slope matmul_bias prelu_rank sizes_and_scales "

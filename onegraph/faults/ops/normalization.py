@@ -163,11 +163,11 @@ def axis_below_last(call: Call) -> bool:
 def several_axes(call: Call) -> bool:
     """Whether a normalization goes over another axis than the last that has more than one element.
 
-    The statistics that a gradient reads must have all axes but the last.
+    The statistics that a gradient reads must have all axes but the last; those of one row may have none.
     """
-    if call.schema.kind == "LayerNormBackward":
-        return axis_below_last(call)
     shape, begin = call.shape("src"), begin_axis(call)
+    if call.schema.kind == "LayerNormBackward" and (shape is None or len(shape) != 2):
+        return axis_below_last(call)
     return shape is not None and begin is not None and any(dim != 1 for dim in shape[begin:-1])
 
 
@@ -196,7 +196,7 @@ def other_axes_of_one(call: Call) -> bool:
 
 NORM_OVER_SINGLE_AXES = FAULTS.add(
     "norm_over_single_axes",
-    "LayerNorm",
+    "LayerNorm LayerNormBackward",
     "begin_norm_axis",
     LIBRARY,
     other_axes_of_one,
