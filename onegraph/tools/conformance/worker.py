@@ -26,6 +26,7 @@ from .uses import Use
 ROOM = 4096  # bytes after each output, where a write beyond its end is detected and does no harm
 UNTOUCHED = 0xA5
 UNWRITTEN = 0x7F  # large numbers in every data type
+TERM = 2.0**-23  # the rounding of a term of a sum in f32
 TIES, FEW_TIES = 1, 32  # so many integers, and one of so many, may be ties
 # Ops whose intermediate results the library stores in the data type of the result.
 INEXACT_RESULTS = INEXACT | {"SoftMax"}  # whose stats are a logarithm
@@ -167,8 +168,11 @@ def stored(array: Array) -> Array:
     return packed
 
 
-def compare(got: Sequence[Array], expected: Sequence[Array], kind: str = "") -> str:
-    """A text about how the results of an op differ from the reference; empty if they agree."""
+def compare(got: Sequence[Array], expected: Sequence[Array], kind: str = "", terms: float = 0.0) -> str:
+    """A text about how the results of an op differ from the reference; empty if they agree.
+
+    ``terms``: the largest number of its inputs, whose rounding stays where a sum cancels.
+    """
     for index, (actual, wanted) in enumerate(zip(got, expected, strict=False)):
         if actual.size != wanted.size:
             return f"output {index} has shape {list(actual.shape)}, the reference {list(wanted.shape)}"
@@ -182,6 +186,7 @@ def compare(got: Sequence[Array], expected: Sequence[Array], kind: str = "") -> 
             rounded = float((ours != theirs).sum() <= TIES + ours.size / FEW_TIES)
         limit = FLOORS[dtype] * scale if (dtype := DataType.of(actual.dtype)) in FLOORS else rounded
         limit *= 2 if kind in STORED_BETWEEN else 1
+        limit += TERM * terms if DataType.of(actual.dtype) is DataType.f32 else 0.0
         limit += INEXACTNESS if kind in INEXACT_RESULTS and dtype in FLOORS else 0.0
         if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
             return f"output {index} has other numbers where the formula gives infinity or NaN"
@@ -210,7 +215,8 @@ def answer(request: Mapping[str, Any]) -> dict[str, object]:
         return {"stage": "partition", "outcome": "unsupported", "detail": "is_supported is 0"}
     if expected is None:
         return {"stage": "execute", "outcome": "ran", "detail": ""}
-    detail = compare(got, expected, use.kind)
+    finite = [np.abs(one[np.isfinite(one)]) for one in (array.astype(np.float64) for array in inputs)]
+    detail = compare(got, expected, use.kind, max((float(one.max(initial=0.0)) for one in finite), default=0.0))
     return {"stage": "execute", "outcome": "wrong" if detail else "right", "detail": detail}
 
 
