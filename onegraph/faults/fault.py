@@ -12,6 +12,7 @@ from ..builder.graph import DataGraph
 from ..errors import LIBRARY, UNSAFE
 from ..ir.op import LogicalTensor
 from ..opset.signature import Version
+from .measured import Score, measured
 
 Release = tuple[int, int, int]
 Subject = TypeVar("Subject")
@@ -71,8 +72,8 @@ class Fault(Generic[Subject]):
         ops: the ops it concerns; of a fusion, those of which one is part of it.
         where: the attribute or port; empty for a fusion.
         severity: ``library``: oneDNN refuses; ``unsafe``: a crash, a hang or wrong numbers; ``slow`` and ``lacks``.
-        when: the condition. It may hold where the library is right, never the other way round. A text instead of True
-            is the reason in more detail.
+        when: the condition under which the library is not given the subject. It may hold where the library is right,
+            never the other way round. A text instead of True is the reason in more detail.
         seen: what each version that was tried does: a signal, ``hang``, ``throws``, ``refuses``, ``unsupported``,
             ``accepted``, ``overrun``, ``garbage``, ``wrong``, ``right``, or ``absent`` where the version has no such
             op, mode or fusion; ``|`` where the outcome depends on what lies in memory.
@@ -81,6 +82,8 @@ class Fault(Generic[Subject]):
         since, mended: explicit bounds, where more is known than ``seen`` says: the first version that is concerned, and
             the first that is not.
         refusal: the exception of onegraph, of a misuse of the C API.
+        certain: the condition under which the fault shows whatever the numbers and the memory are; ``when`` by default.
+            Where ``when`` alone holds, what comes out depends on them.
     """
 
     name: str
@@ -95,6 +98,12 @@ class Fault(Generic[Subject]):
     mended: Version | Release | None = None
     refusal: Refusal | None = None
     examples: list[Example] = field(default_factory=list)
+    certain: Callable[[Subject], bool | str] | None = None
+
+    @property
+    def measured(self) -> dict[str, Score]:
+        """How often the record was true of random valid uses, by version; empty if it was not measured."""
+        return measured(self.name)
 
     def affects(self, version: Release) -> bool:
         """Whether a library of ``version`` is concerned.
@@ -135,6 +144,10 @@ class Fault(Generic[Subject]):
 
         return register
 
+    def is_certain(self, subject: Subject) -> bool:
+        """Whether the fault shows in ``subject``, whatever the numbers and the memory are."""
+        return bool((self.certain or self.when)(subject))
+
     def __repr__(self) -> str:
         return f"Fault({self.name!r})"
 
@@ -160,10 +173,12 @@ class Faults(Generic[Subject]):
         since: Version | None = None,
         mended: Version | Release | None = None,
         refusal: Refusal | None = None,
+        certain: Callable[[Subject], bool | str] | None = None,
     ) -> Fault[Subject]:
         """Make a record and keep it; ``ops`` may be names in one text."""
         concerned = frozenset(ops.split()) if isinstance(ops, str) else ops
-        fault = Fault(name, concerned, where, severity, when, seen, reason, instead, since, mended, refusal)
+        bounds = (since, mended)
+        fault = Fault(name, concerned, where, severity, when, seen, reason, instead, *bounds, refusal, certain=certain)
         self.records.append(fault)
         return fault
 
@@ -199,4 +214,9 @@ def always(_: object) -> bool:
     return True
 
 
-__all__ = ["LACKS", "LIBRARY", "SLOW", "UNSAFE", "Example", "Fault", "Faults", "Refusal", "Release", "always"]
+def never(_: object) -> bool:
+    """What is certain of a fault that shows with some numbers, or in some memory, alone."""
+    return False
+
+
+__all__ = ["LACKS", "LIBRARY", "SLOW", "UNSAFE", "Example", "Fault", "Faults", "Refusal", "Release", "always", "never"]

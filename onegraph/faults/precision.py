@@ -13,7 +13,7 @@ from ..opset.dtypes import DataType
 from ..opset.schema import Call
 from ..opset.shapes import Dim, known_dims
 from ..opset.window import channels
-from .fault import LACKS, SLOW, UNSAFE, Faults, Release
+from .fault import LACKS, SLOW, UNSAFE, Faults, Release, never
 from .ops.pooling import overlapping
 from .ops.windows import IMAGE
 
@@ -39,6 +39,7 @@ ROUNDED_AVERAGES = PRECISION.add(
     {(3, 2): "wrong", (3, 6): "right"},
     _ROUNDED,
     "the same op in f32",
+    certain=never,  # with many windows of numbers of one sign
 )
 
 
@@ -60,6 +61,7 @@ ROUNDED_MAXIMA = PRECISION.add(
     {(3, 2): "wrong", (3, 6): "wrong", (3, 13): "right"},
     _ROUNDED,
     "the same op in f32",
+    certain=never,  # with many windows of numbers of one sign
 )
 
 

@@ -58,7 +58,7 @@ def bf16_parameters(call: Call) -> bool:
 
 BF16_PARAMETERS = SUPPORT.add(
     "norm_parameters_of_bf16",
-    "BatchNormInference GroupNorm LayerNorm",
+    "BatchNormForwardTraining BatchNormInference GroupNorm LayerNorm",
     "gamma",
     LACKS,
     bf16_parameters,
@@ -75,18 +75,18 @@ def norm_with_bf16_parameters(g: DataGraph) -> LogicalTensor:
 
 
 def bf16_gradient_parameters(call: Call) -> bool:
-    """Whether a LayerNormBackward has parameters or statistics of bf16."""
+    """Whether the gradient of a normalization has parameters or statistics of bf16."""
     return any(tensor is not None and tensor.dtype is DataType.bf16 for tensor in call.inputs[2:])
 
 
 BF16_GRADIENT_PARAMETERS = SUPPORT.add(
     "norm_gradient_parameters_of_bf16",
-    "LayerNormBackward",
+    "BatchNormTrainingBackward LayerNormBackward",
     "mean",
     LACKS,
     bf16_gradient_parameters,
     {(3, 2): "unsupported"},
-    "the gradient of a LayerNorm has a kernel for parameters and statistics of f32 alone",
+    "the gradient of a normalization has a kernel for parameters and statistics of f32 alone",
     "the same op with parameters and statistics of f32",
 )
 

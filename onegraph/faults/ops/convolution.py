@@ -11,7 +11,7 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ...opset.window import SHAPE_SOURCE, extent, split_padding
-from ..fault import LIBRARY, UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 from .windows import IMAGE, NCX, POOL, ROW
 from .windows import POOLS as POOLS
 
@@ -82,17 +82,26 @@ def gradient_in_two_groups(g: DataGraph) -> LogicalTensor:
     return g.op("ConvolutionBackwardData", [d, w], {**IMAGE, **formats, "groups": 2, "dst_shape": [1, 2, 7, 7]})
 
 
+def spreads_elements(call: Call) -> bool:
+    """Whether dilations move elements of a window apart, which one element along an axis has not."""
+    found = convolution_geometry(call)
+    if found is None or found.kernel is None:
+        return any(dilation != 1 for dilation in call.s64s("dilations"))
+    return any(size != 1 and dilation != 1 for size, dilation in zip(found.kernel, found.dilations, strict=True))
+
+
 DILATED_GRADIENT = FAULTS.add(
     "dilated_gradient",
     "ConvTransposeBackwardData",
     "dilations",
     LIBRARY,
-    lambda call: any(dilation != 1 for dilation in call.s64s("dilations")),
+    spreads_elements,
     {
         (3, 2): "throws could not create a primitive descriptor for a deconvolution",
         (3, 13): "throws could not create a primitive descriptor",
     },
-    "dilations other than 1 throw at compile; Convolution with the same weights is the same op",
+    "windows of several elements with dilations other than 1 throw at compile, or are taken for others; Convolution "
+    "with the same weights is the same op",
     "a Convolution with the same weights",
 )
 
@@ -131,6 +140,7 @@ GRADIENT_AUTO_PAD = FAULTS.add(
     {(3, 2): "wrong"},
     "the padding of auto_pad is computed from src in place of diff_dst; pads_begin and pads_end are right",
     "the same op with the pads that auto_pad stands for",
+    certain=lambda call: padded_as_src(call) and set(call.s64s("dilations", 1)) == {1},  # others by the sizes
 )
 
 
@@ -139,6 +149,35 @@ def gradient_with_auto_pad(g: DataGraph) -> LogicalTensor:
     x, d = g.input("x", "f32", (1, 1, 3)), g.input("d", "f32", (1, 1, 6))
     attrs = {**ROW, **NCX, "auto_pad": "same_upper", "strides": [2], "weights_format": "IOX"}
     return g.op("ConvTransposeBackwardWeights", [x, d], {**attrs, "weights_shape": [1, 1, 3]})
+
+
+def counts_another_window(call: Call) -> bool:
+    """Whether ``same_*`` of a ConvTranspose, whose result is a multiple of the strides, meets another size."""
+    found = convolution_geometry(call)
+    if not call.string("auto_pad").startswith("same_") or found is None or found.wide is None:
+        return False
+    sizes = zip(found.wide, found.strides, found.forward(), strict=True)
+    return any(wide is not None and narrow != -(-wide // stride) for wide, stride, narrow in sizes)
+
+
+GRADIENT_OF_NO_MULTIPLE = FAULTS.add(
+    "gradient_of_no_multiple",
+    "ConvTransposeBackwardData",
+    "auto_pad",
+    UNSAFE,
+    counts_another_window,
+    {(3, 2): "wrong"},
+    "with same_*, a diff_dst whose size is no multiple of the strides gives one element more than the windows that the "
+    "padding of a ConvTranspose has room for",
+    "the same op with the pads that auto_pad stands for",
+)
+
+
+@GRADIENT_OF_NO_MULTIPLE.example()
+def gradient_of_seven_elements_two_apart(g: DataGraph) -> LogicalTensor:
+    d, w = g.input("d", "f32", (1, 2, 7)), g.input("w", "f32", (2, 2, 2))
+    attrs = {**ROW, **NCX, "auto_pad": "same_upper", "strides": [2], "weights_format": "IOX"}
+    return g.op("ConvTransposeBackwardData", [d, w], attrs)
 
 
 GRADIENT_OUTPUT_PADDING = FAULTS.add(
@@ -191,6 +230,7 @@ UNREAD_AS_PADDED = FAULTS.add(
     "if the last axis has as many unread elements at its end as padding before it, the kernel takes the axis for "
     "unpadded and allocates no memory for sums in f32: wrong values, and writes beyond a block",
     "the same op in f32",
+    certain=never,
 )
 
 
@@ -199,6 +239,37 @@ def three_elements_unread(g: DataGraph) -> LogicalTensor:
     """A window from -3 to 0 and one from 1 to 4: three elements of padding, and three that nobody reads."""
     x, w = g.input("x", "bf16", (1, 8, 16)), g.input("w", "bf16", (4, 16, 16))
     return g.op("Convolution", [x, w], {**ROW, "strides": [4], "pads_begin": [3]})
+
+
+def biased_gaps(call: Call) -> bool:
+    """Whether a ConvTranspose of bf16 images with a bias leaves rows between its windows, channels first."""
+    found = convolution_geometry(call)
+    first = call.inputs[0] if call.inputs else None
+    if found is None or found.kernel is None or first is None or first.dtype is not DataType.bf16:
+        return False
+    rows = zip(found.strides[:-1], found.kernel, found.dilations, strict=False)
+    gaps = any(size is None or stride > extent(size, dilation) for stride, size, dilation in rows)
+    return gaps and call.input("bias") is not None and call.string("data_format") == "NCX" and found.groups == 1
+
+
+BIASED_GAPS = FAULTS.add(
+    "biased_gaps",
+    "ConvTranspose",
+    "bias",
+    UNSAFE,
+    biased_gaps,
+    {(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
+    "in bf16, channels first, rows that lie in no window may get another number than their bias",
+    "the same op in f32",
+    certain=never,  # of some sizes
+)
+
+
+@BIASED_GAPS.example(on={"no AVX-512": "throws could not create a primitive", "AMX": "wrong"})
+def bias_of_rows_in_no_window(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (5, 6, 4, 4)), g.input("w", "bf16", (6, 2, 1, 2)), g.input("b", "bf16", (2,))
+    attrs = {**IMAGE, **NCX, "strides": [3, 3], "pads_begin": [3, 0], "pads_end": [3, 0], "weights_format": "IOX"}
+    return g.op("ConvTranspose", ends, attrs)
 
 
 # Numbers of 32 bits --------------------------------------------------------------------------------------------------

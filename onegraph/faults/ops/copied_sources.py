@@ -6,7 +6,7 @@ from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.convolution_geometry import convolution_geometry
 from ...opset.schema import Call
-from ..fault import UNSAFE, Faults
+from ..fault import UNSAFE, Faults, never
 from .convolution import ends_behind_source, in_low_precision
 from .windows import IMAGE, NCX, VOLUME, copies_wrong
 
@@ -22,6 +22,7 @@ BIAS_BEHIND_SOURCE = FAULTS.add(
     "with several threads and a bias, a part of the last axis that lies behind the source ends in a signal",
     "another op for the bias, or numpy",
     mended=(99, 0),  # 3.13 needs many threads
+    certain=never,  # by the number of threads
 )
 
 
@@ -61,6 +62,7 @@ ONE_CHANNEL_STRIDED = FAULTS.add(
     "source where the result has one column or the source is one deep, then in bf16 without strides, too; with AMX, in "
     "bf16 also those of more channels: wrong values, and writes beyond a block",
     "numpy; of more channels the same op in f32",
+    certain=never,  # by what lies in memory
 )
 
 
@@ -102,6 +104,7 @@ SINGLE_DILATED = FAULTS.add(
     "in bf16, where windows of one element are dilated along the last axis and lie in the padding before and behind "
     "it, the kernel reads behind the source: a signal where no memory is there",
     "the same op in f32",
+    certain=never,
 )
 
 

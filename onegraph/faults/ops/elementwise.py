@@ -12,10 +12,11 @@ from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import Call
 from ...opset.window import channel_axis
-from ..fault import UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 
 FAULTS = Faults[Call]()
 EXACT = 2**24  # up to which f32 holds every integer
+WILD_RANK = 6  # from which on a Select ends in a signal
 # Ops that may be of integers.
 INTEGRAL = frozenset(["Add", "GreaterEqual", "Subtract"])
 
@@ -47,6 +48,7 @@ SELECT_PRODUCTS = FAULTS.add(
     "what is not selected is multiplied by 0, which infinities survive; from rank 6 on it is a signal",
     "onegraph's own kernel",
     since=(3, 3),
+    certain=lambda call: len(call.shapes[0] or ()) >= WILD_RANK,  # else with infinities alone
 )
 
 
@@ -84,6 +86,7 @@ WIDE_INTEGERS = FAULTS.add(
     "s32 is computed in f32, which does not hold every integer above 2**24",
     "numpy, unless the integers are known to be small",
     since=(3, 7),
+    certain=never,  # with large integers alone
 )
 
 
@@ -110,35 +113,89 @@ def prelu_of_a_vector(g: DataGraph) -> LogicalTensor:
     return g.op("PReLU", [g.input("x", "f32", (4,)), g.input("s", "f32", (1,))])
 
 
-def slope_by_reference(call: Call) -> bool:
-    """Whether the slope is neither one for each element nor one for each channel."""
+def single_slope(call: Call) -> bool:
+    """Whether a slope has no axes, or is a vector of one element where the op wants one for each channel."""
     shape, slope = call.shape("src"), call.shape("slope")
-    if shape is None or slope is None or not 2 <= len(shape) <= 4:
+    if shape is None or slope is None or len(shape) < 2 or (slope and slope != (1,)):
         return False
-    axis = channel_axis(len(shape), call.string("data_format"))
-    channels = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
-    target = slope_target(call, slope, shape)
-    return target != shape and (target != channels or channels[axis] == 1)
+    if not slope:
+        return True
+    several = shape[channel_axis(len(shape), call.string("data_format"))] != 1
+    return several and call.schema.kind == "PReLU" and call.flag("per_channel_broadcast")
 
 
-PRELU_BY_REFERENCE = FAULTS.add(
-    "prelu_by_reference",
-    "PReLU PReLUBackward",
+def slope_of_few_axes(call: Call) -> bool:
+    """Whether several slopes have two axes or more, and at least two fewer than channels-first images."""
+    rank, slope = call.rank("src"), call.shape("slope")
+    if rank is None or slope is None or call.string("data_format") != "NCX" or not call.flag("per_channel_broadcast"):
+        return False
+    return 2 <= len(slope) <= rank - 2 and set(slope) != {1}
+
+
+SLOPE_OF_FEW_AXES = FAULTS.add(
+    "slope_of_few_axes",
+    "PReLU",
     "slope",
-    UNSAFE,
-    slope_by_reference,
-    {(3, 2): "right | wrong | SIGSEGV | SIGFPE | refuses"},
-    "one slope for all is refused if per_channel_broadcast is true; other slopes that are neither one for each element "
-    "nor one for each channel have a kernel that reads five dims of src, which for fewer axes are undefined memory",
-    "the same op with a slope for each element",
+    LIBRARY,
+    slope_of_few_axes,
+    {(3, 2): "throws could not create a primitive"},
+    "channels first, slopes of at least two axes fewer than src are refused if per_channel_broadcast is true",
+    "the same op with per_channel_broadcast false",
 )
 
 
-@PRELU_BY_REFERENCE.example()
+@SLOPE_OF_FEW_AXES.example()
+def slopes_of_rows_and_columns(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (2, 3, 4, 5)), g.input("s", "f32", (4, 5))
+    return g.op("PReLU", ends, {"data_format": "NCX"})
+
+
+def shares_slopes(call: Call) -> bool:
+    """Whether a gradient has fewer slopes than elements, and not one for each channel."""
+    shape, slope = call.shape("src"), call.shape("slope")
+    if shape is None or slope is None or len(shape) < 2:
+        return False
+    axis = channel_axis(len(shape), call.string("data_format"))
+    channels = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
+    return slope_target(call, slope, shape) not in (shape, channels)
+
+
+SHARED_SLOPES = FAULTS.add(
+    "gradient_of_shared_slopes",
+    "PReLUBackward",
+    "slope",
+    UNSAFE,
+    shares_slopes,
+    {(3, 2): "right", (3, 6): "right", (3, 13): "wrong | right"},
+    "the gradients of slopes that several elements share are summed up with scratch memory that was never written",
+    "the same op with a slope for each element",
+    certain=never,  # by what lies in memory
+)
+
+
+@SHARED_SLOPES.example()
+def gradient_of_a_slope_for_each_row(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 2, 2, 1)), g.input("s", "f32", (1, 2, 1, 1)), g.input("d", "f32", (1, 2, 2, 1))
+    return g.op("PReLUBackward", ends)[1]
+
+
+SINGLE_SLOPE = FAULTS.add(
+    "single_slope",
+    "PReLU PReLUBackward",
+    "slope",
+    LIBRARY,
+    single_slope,
+    {(3, 2): "refuses partition_compile: invalid_shape"},
+    "a slope without axes is refused, and a vector of one slope for several channels if per_channel_broadcast is true",
+    "the same op with a slope of another shape",
+)
+
+
+@SINGLE_SLOPE.example()
 def one_slope_for_all(g: DataGraph) -> LogicalTensor:
     return g.op("PReLU", [g.input("x", "f32", (2, 3)), g.input("s", "f32", (1,))])
 
 
-@PRELU_BY_REFERENCE.example()
-def one_slope_for_each_row(g: DataGraph) -> LogicalTensor:
-    return g.op("PReLU", [g.input("x", "f32", (2, 3)), g.input("s", "f32", (2, 1))])
+@SINGLE_SLOPE.example()
+def slope_without_axes(g: DataGraph) -> LogicalTensor:
+    return g.op("PReLUBackward", [g.input("x", "f32", (2, 3)), g.input("s", "f32", ()), g.input("d", "f32", (2, 3))])[0]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
+from ...opset.dtypes import DataType
 from ...opset.schema import Call
-from ..fault import UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 
 FAULTS = Faults[Call]()
 
@@ -32,6 +33,7 @@ MATMUL_OVER_ONE = FAULTS.add(
     {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
     "a sum over one element leaves the result unwritten where the rank is 4 or more",
     "a Multiply",
+    certain=never,  # by what lies in memory
 )
 
 
@@ -61,12 +63,62 @@ MATMUL_BATCHES = FAULTS.add(
     "the rows of batches along the first axis of four, where the second has size 1 and all meet one matrix, are looked "
     "for a whole matrix apart: wrong values, or a crash",
     "a MatMul whose batches lie along the second axis",
+    certain=never,  # by what lies in memory
 )
 
 
 @MATMUL_BATCHES.example(on={"no AVX-512": "SIGSEGV | overrun | wrong | right"})
 def batches_that_meet_one_matrix(g: DataGraph) -> LogicalTensor:
     return _product(g, (4, 1, 128, 16), (1, 1, 16, 16))
+
+
+def single_rows(call: Call) -> bool:
+    """Whether batches of one row, given as a column, meet one matrix in bf16 or f16."""
+    src, weights, first = call.shape("src"), call.shape("weights"), call.inputs[0]
+    if src is None or weights is None or first is None or first.dtype is DataType.f32:
+        return False
+    if len(src) != 4 or not call.flag("transpose_a") or src[-1] != 1 or src[-2] == 1:
+        return False
+    return set(src[:-2]) != {1} and set(weights[:-2]) <= {1}
+
+
+SINGLE_ROWS = FAULTS.add(
+    "matmul_single_rows",
+    "MatMul",
+    "transpose_a",
+    UNSAFE,
+    single_rows,
+    {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
+    "in bf16 and f16, one row for each batch of four axes, given as a column with transpose_a, is read wrong where all "
+    "batches meet one matrix",
+    "the same op in f32",
+    certain=never,  # of most sizes
+)
+
+
+@SINGLE_ROWS.example(on={"no AVX-512": "throws could not create a primitive"})
+def rows_that_are_given_as_columns(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (8, 7, 33, 1)), g.input("w", "bf16", (33, 2))
+    return g.op("MatMul", ends, {"transpose_a": True})
+
+
+ACCUMULATION = FAULTS.add(
+    "accumulation_type",
+    "MatMul",
+    "accumulation_mode",
+    LIBRARY,
+    lambda call: call.string("accumulation_mode") in ("f32", "s32", "f16"),
+    {(3, 2): "absent", (3, 13): "throws could not create a primitive"},
+    "an accumulation_mode that names a data type never compiles on a CPU",
+    "the same op without it, as f32 is what every mode allows",
+    since=(3, 3),
+)
+
+
+@ACCUMULATION.example()
+def product_summed_in_f32(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6))
+    return g.op("MatMul", ends, {"accumulation_mode": "f32"})
 
 
 def bias_of_many_axes(call: Call) -> bool:

@@ -10,7 +10,7 @@ from ...opset.dtypes import DataType
 from ...opset.ops.normalization import begin_axis
 from ...opset.schema import Call
 from ...opset.shapes import compatible
-from ..fault import LIBRARY, UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 
 FAULTS = Faults[Call]()
 
@@ -58,14 +58,19 @@ def gradient_without_gamma(g: DataGraph) -> LogicalTensor:
     return _gradient(g)
 
 
+def has_few_axes(call: Call) -> bool:
+    """Whether src has fewer than two spatial axes."""
+    return call.rank("src") in (2, 3)
+
+
 BATCH_NORM_RANK = FAULTS.add(
     "batch_norm_rank",
-    "BatchNormForwardTraining BatchNormTrainingBackward",
+    "BatchNormForwardTraining",
     "src",
     LIBRARY,
-    lambda call: call.rank("src") in (2, 3),
-    {(3, 2): "throws | refuses | SIGSEGV | hang"},
-    "the training ops take no src of fewer than two spatial axes; they exhaust the memory or refuse",
+    has_few_axes,
+    {(3, 2): "throws | refuses | SIGSEGV | hang", (3, 6): "right"},
+    "the op takes no src of fewer than two spatial axes; it exhausts the memory or refuses",
     "the same op on a src with axes of size 1",
 )
 
@@ -75,9 +80,29 @@ def _training(g: DataGraph, shape: tuple[int, ...]) -> LogicalTensor:
     return g.op("BatchNormForwardTraining", [g.input("x", "f32", shape), *vectors], {"epsilon": 1.0, "momentum": 0.5})
 
 
-@BATCH_NORM_RANK.example({(3, 2): "throws | refuses | SIGSEGV | hang", (3, 6): "right"})
+@BATCH_NORM_RANK.example()
 def training_on_a_matrix(g: DataGraph) -> LogicalTensor:
     return _training(g, (4, 3))
+
+
+BATCH_NORM_GRADIENT_RANK = FAULTS.add(
+    "batch_norm_gradient_rank",
+    "BatchNormTrainingBackward",
+    "src",
+    LIBRARY,
+    has_few_axes,
+    {(3, 2): "throws | refuses | SIGSEGV | hang", (3, 6): "throws | refuses"},
+    "the gradient takes no src of fewer than two spatial axes",
+    "the same op on a src with axes of size 1",
+)
+
+
+@BATCH_NORM_GRADIENT_RANK.example()
+def gradient_of_a_matrix(g: DataGraph) -> LogicalTensor:
+    src, d = g.input("x", "f32", (4, 3)), g.input("d", "f32", (4, 3))
+    mean, variance = g.input("m", "f32", (3,)), g.square(g.input("v", "f32", (3,)))
+    attrs = {"epsilon": 1.0, "data_format": "NCX"}
+    return g.op("BatchNormTrainingBackward", [src, d, mean, variance, g.input("g", "f32", (3,))], attrs)[0]
 
 
 BATCH_NORM_MANY_AXES = FAULTS.add(
@@ -116,6 +141,7 @@ SOFTMAX_OF_NOTHING = FAULTS.add(
     "inf_as_zero gives NaN along another axis than the last",
     "other ops, or numpy",
     since=(3, 3),
+    certain=never,  # of -inf alone
 )
 
 
@@ -134,12 +160,23 @@ def axis_below_last(call: Call) -> bool:
     return rank is not None and begin != rank - 1
 
 
+def several_axes(call: Call) -> bool:
+    """Whether a normalization goes over another axis than the last that has more than one element.
+
+    The statistics that a gradient reads must have all axes but the last; those of one row may have none.
+    """
+    shape, begin = call.shape("src"), begin_axis(call)
+    if call.schema.kind == "LayerNormBackward" and (shape is None or len(shape) != 2):
+        return axis_below_last(call)
+    return shape is not None and begin is not None and any(dim != 1 for dim in shape[begin:-1])
+
+
 NORM_AXIS = FAULTS.add(
     "norm_axis",
     "LayerNorm LayerNormBackward",
     "begin_norm_axis",
     UNSAFE,
-    axis_below_last,
+    several_axes,
     {(3, 2): "wrong", (3, 6): "unsupported"},
     "begin_norm_axis is ignored: only the last axis is normalized",
     "the same op on a src whose normalized axes are one",
@@ -150,6 +187,29 @@ NORM_AXIS = FAULTS.add(
 def layer_norm_over_two_axes(g: DataGraph) -> LogicalTensor:
     attrs = {"begin_norm_axis": 1, "use_affine": False, "keep_stats": False}
     return g.op("LayerNorm", [g.input("x", "f32", (2, 3, 4))], attrs)
+
+
+def other_axes_of_one(call: Call) -> bool:
+    """Whether a LayerNorm goes over the last axis and others, which have one element."""
+    return axis_below_last(call) and not several_axes(call)
+
+
+NORM_OVER_SINGLE_AXES = FAULTS.add(
+    "norm_over_single_axes",
+    "LayerNorm LayerNormBackward",
+    "begin_norm_axis",
+    LIBRARY,
+    other_axes_of_one,
+    {(3, 2): "right", (3, 6): "unsupported"},
+    "begin_norm_axis must name the last axis, also where the other axes have size 1",
+    "the same op on a src whose normalized axes are one",
+)
+
+
+@NORM_OVER_SINGLE_AXES.example()
+def layer_norm_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    attrs = {"begin_norm_axis": 1, "use_affine": False, "keep_stats": False}
+    return g.op("LayerNorm", [g.input("x", "f32", (2, 1, 4))], attrs)
 
 
 RMS_NORM_AXES = FAULTS.add(

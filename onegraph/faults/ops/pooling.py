@@ -26,11 +26,23 @@ def overlapping(call: Call) -> bool:
 
 
 def rounded_wrong(call: Call) -> bool:
-    """A pool that the library rounds up, and then clamps or divides otherwise than it says."""
+    """A pool that the library rounds up, and then counts or divides otherwise than it says."""
     if call.string("rounding_type") != "ceil":
         return False
-    same = call.string("auto_pad").startswith("same_")
-    return same or (call.schema.kind == "AvgPool" and not call.flag("exclude_pad"))
+    if call.schema.kind == "AvgPool" and not call.flag("exclude_pad"):
+        return True
+    return call.string("auto_pad").startswith("same_") and leaves_elements(call)
+
+
+def leaves_elements(call: Call) -> bool:
+    """Whether windows that start a stride apart, the first at the source, leave its last elements unread."""
+    found = pool_geometry(call)
+    if found is None:
+        return True
+    for window, size in zip(found.windows, found.sizes, strict=True):
+        if window is None or size is None or (-(-size // window.stride) - 1) * window.stride + window.extent < size:
+            return True
+    return False
 
 
 ROUNDING_UP = FAULTS.add(
@@ -40,8 +52,8 @@ ROUNDING_UP = FAULTS.add(
     UNSAFE,
     rounded_wrong,
     {(3, 2): "wrong | unsupported"},
-    "rounding_type ceil counts a window too many with same_*, and divides by too few with exclude_pad False; floor "
-    "with the pads that cover the last window is right",
+    "rounding_type ceil counts a window too many with same_* where the windows leave elements at the end unread, and "
+    "has no kernel with exclude_pad False; floor with the pads that cover the last window is right",
     "the same pool with rounding_type floor and explicit pads",
 )
 
@@ -52,9 +64,14 @@ def average_rounded_up(g: DataGraph) -> LogicalTensor:
 
 
 def in_padding_alone(call: Call) -> bool:
-    """Whether a window of a pool has no element of the source."""
+    """Whether a window of a pool has no element of the source, and the pool is a maximum, or divides by their number.
+
+    A sum over none of them is right, and the gradients are.
+    """
     found = pool_geometry(call)
-    if found is None:
+    if found is None or not (
+        call.schema.kind == "MaxPool" or (call.schema.kind == "AvgPool" and call.flag("exclude_pad"))
+    ):
         return False
     for window, size, count in zip(found.windows, found.sizes, found.counts, strict=True):
         if window is None:
@@ -94,6 +111,33 @@ def window_before_the_source(g: DataGraph) -> LogicalTensor:
 def window_around_the_source(g: DataGraph) -> LogicalTensor:
     attrs = {**POOL, "dilations": [2, 2], "pads_begin": [1, 0], "pads_end": [1, 0]}
     return g.op("MaxPool", [g.input("x", "f32", (1, 1, 5, 2))], attrs)
+
+
+def padding_beyond_window(call: Call) -> bool:
+    """Whether a pool that leaves padding out of its averages has as much padding at one end as a window is long."""
+    found = pool_geometry(call)
+    if found is None or not call.flag("exclude_pad"):
+        return False
+    return any(window is not None and max(window.begin, window.end) >= window.extent for window in found.windows)
+
+
+WIDE_PADDING = FAULTS.add(
+    "padding_as_wide_as_the_window",
+    "AvgPool AvgPoolBackward",
+    "pads_end",
+    LIBRARY,
+    padding_beyond_window,
+    {(3, 2): "throws could not create a descriptor for a pooling"},
+    "with exclude_pad, padding as wide as the window is refused, also where no window lies in it",
+    "the same op with the pads that its windows reach",
+)
+
+
+@WIDE_PADDING.example()
+def padding_that_no_window_reaches(g: DataGraph) -> LogicalTensor:
+    return g.op(
+        "AvgPool", [g.input("x", "f32", (1, 2, 5, 5))], {**POOL, **NCX, "exclude_pad": True, "pads_end": [2, 2]}
+    )
 
 
 HUGE_POOL = FAULTS.add(

@@ -20,14 +20,22 @@ def per_channel(call: Call) -> bool:
 
 # Static --------------------------------------------------------------------------------------------------------------
 
+
+def _several_scales(call: Call) -> bool:
+    """Whether a quantization has scales that may differ."""
+    if call.schema.kind in _STATIC.split():
+        return len(set(call.f32s("scales"))) > 1
+    return call.shape("scales") != (1,)
+
+
 NEGATIVE_AXIS = FAULTS.add(
     "negative_axis",
     f"{_STATIC} {_DYNAMIC}",
     "axis",
     UNSAFE,
-    lambda call: per_channel(call) and call.s64("axis") < 0,
+    lambda call: per_channel(call) and (call.s64("axis") == -1 or (call.s64("axis") < 0 and _several_scales(call))),
     {(3, 2): "throws could not set scales"},
-    "a negative axis throws at compile or is taken for another one; count it from 0",
+    "axis -1 throws at compile, and with another negative axis the first scale is taken for all; count it from 0",
     "the same op with an axis that is counted from 0",
 )
 
@@ -130,12 +138,61 @@ DYNAMIC_ZERO_POINTS = FAULTS.add(
     _DYNAMIC,
     "zps",
     LIBRARY,
-    lambda call: per_channel(call) and call.input("zps") is not None,
+    lambda call: per_channel(call) and call.input("zps") is not None and call.shape("zps") != (1,),
     {(3, 2): "throws could not execute", (3, 13): "refuses partition_compile: unimplemented"},
-    "zero points for each channel are refused at compile or execute",
+    "zero points for each of several channels are refused at compile or execute",
     "other ops, or numpy",
 )
 _DYNAMIC_ACROSS = {"qtype": "per_channel", "axis": 1}
+
+
+DYNAMIC_ZERO_POINT = FAULTS.add(
+    "dynamic_zero_point",
+    _DYNAMIC,
+    "zps",
+    LIBRARY,
+    lambda call: per_channel(call) and call.shape("zps") == (1,),
+    {(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
+    "a zero point of a single channel is refused, too",
+    "the same op with per_tensor",
+)
+
+
+@DYNAMIC_ZERO_POINT.example()
+def dynamic_dequantize_of_one_channel(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u8", (2, 1)), g.input("s", "f32", (1,)), g.input("z", "s32", (1,))
+    return g.op("DynamicDequantize", ends, _DYNAMIC_ACROSS)
+
+
+def refused_groups(call: Call) -> bool:
+    """Whether groups go along other axes than the last two, or rows of integers of 4 bits end within a byte."""
+    src, groups = call.input("src"), call.attr("group_shape")
+    if call.string("qtype") != "per_group" or src is None or src.shape is None or not isinstance(groups, tuple):
+        return False
+    if len(src.shape) < 2 or any(size != 1 for size in groups[:-2]):
+        return True
+    row = src.shape[-1] if src.shape[-1] != 1 else src.shape[-2]
+    return src.dtype in (DataType.s4, DataType.u4) and row is not None and row % 2 == 1
+
+
+GROUPS = FAULTS.add(
+    "quantization_groups",
+    "DynamicDequantize",
+    "group_shape",
+    UNSAFE,
+    refused_groups,
+    {(3, 2): "absent", (3, 13): "throws | refuses partition_compile: invalid_arguments | SIGSEGV"},
+    "groups along other axes than the last two are refused, and rows of an odd number of integers of 4 bits; a scalar "
+    "ends in a signal",
+    "numpy",
+    since=(3, 3),
+)
+
+
+@GROUPS.example({(3, 2): "absent", (3, 13): "throws could not construct a memory descriptor"})
+def rows_of_three_halves_of_a_byte(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u4", (4, 3)), g.input("s", "f32", (4, 3))
+    return g.op("DynamicDequantize", ends, {"qtype": "per_group", "group_shape": [1, 1]})
 
 
 @DYNAMIC_ZERO_POINTS.example()
