@@ -21,6 +21,8 @@ class DataGraph(OpAdding):
 
     _file: FileOrigin | None = None
     _n_read = 0  # number of ops of the model that a front end has read
+    # Names of the TypeCasts by which a front end rounds what it computes in f32; a program may keep the f32 numbers.
+    _roundings: frozenset[str] = frozenset()
 
     def copy(self: AnyGraph) -> AnyGraph:
         """A copy of the graph with the same records; adding to one graph does not change the other."""
@@ -32,6 +34,7 @@ class DataGraph(OpAdding):
         other._op_ids, other._names, other._file = self._op_ids.copy(), dict(self._names), self._file
         other._constant_inputs, other._n_read = set(self._constant_inputs), self._n_read
         other._initial, other._next = dict(self._initial), dict(self._next)
+        other._roundings = self._roundings
         return other
 
     __copy__ = copy

@@ -12,7 +12,7 @@ from ..opset.dtypes import DataType
 from ..opset.shapes import known
 from .elementwise import add, binary, clamp, filled, multiply, unary
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, numbers, shape_of
-from .movement import cast, reshape, slice_, transpose, unsqueeze
+from .movement import cast, reshape, rounded, slice_, transpose, unsqueeze
 
 Neighbour = tuple[Value, Value | None]  # the index along an axis, and the weight; None for 1
 EXACT = 1 << 24  # integers up to this one are exact in f32
@@ -67,7 +67,7 @@ def grid_sample(emit: Emitter, src: Value, grid: Value, mode: str, padding: str,
             found = multiply(emit, found, unsqueeze(emit, share, [-1]))
         total = found if total is None else add(emit, total, found)
     assert total is not None
-    return cast(emit, transpose(emit, total, (0, rank + 1, *range(1, rank + 1))), dtype)
+    return rounded(emit, transpose(emit, total, (0, rank + 1, *range(1, rank + 1))), dtype)
 
 
 def _place(emit: Emitter, at: Value, size: int, align_corners: bool) -> Value:
