@@ -21,8 +21,9 @@ class DataGraph(OpAdding):
 
     _file: FileOrigin | None = None
     _n_read = 0  # number of ops of the model that a front end has read
-    # Names of the TypeCasts by which a front end rounds what it computes in f32; a program may keep the f32 numbers.
-    _roundings: frozenset[str] = frozenset()
+    # None if each op rounds its results to their data type. Else a program may keep f32 numbers between ops of 16 bits,
+    # and behind these TypeCasts, by name, with which the reader of a model rounds what it computes in f32.
+    _roundings: frozenset[str] | None = None
 
     def copy(self: AnyGraph) -> AnyGraph:
         """A copy of the graph with the same records; adding to one graph does not change the other."""

@@ -147,11 +147,11 @@ def cast(emit: Emitter, value: Value, dtype: DataType, saturate: bool = True) ->
 
 
 def rounded(emit: Emitter, value: Value, dtype: DataType) -> Value:
-    """A result that was computed in f32, in the 16-bit type of its sources; a program may keep the f32 numbers."""
-    found = cast(emit, value, dtype)
+    """A result that was computed in f32, in the 16-bit type of its sources; see ``DataGraph._roundings``."""
+    found, known = cast(emit, value, dtype), emit.graph._roundings
     op = emit.maker(found)
-    if found is not value and op is not None and op.kind == "TypeCast":
-        emit.graph._roundings |= {op.name}
+    if known is not None and found is not value and op is not None and op.kind == "TypeCast":
+        emit.graph._roundings = known | {op.name}
     return found
 
 

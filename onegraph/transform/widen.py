@@ -40,17 +40,20 @@ SMALL = 2**8  # elements of a constant that is cast here; larger ones are cast o
 
 
 def widened(graph: AnyGraph, dtypes: Collection[DataType]) -> AnyGraph:
-    """The graph with f32 numbers between ops of some 16-bit types; the same graph if there is nothing between them.
+    """The graph with f32 numbers between ops of some 16-bit types; the same graph if it may not have them.
 
     Args:
         graph: the graph.
         dtypes: the 16-bit types that the CPU has no fast arithmetic of.
     """
-    computed = _computed(graph, dtypes)
-    return _Widening(graph, dtypes, computed).run() if computed else graph
+    known = graph._roundings
+    if known is None or not any(one.dtype in dtypes for op in graph._ops for one in op.outputs):
+        return graph
+    computed = _computed(graph, dtypes, known)
+    return _Widening(graph, dtypes, computed).run() if computed or known else graph
 
 
-def _computed(graph: DataGraph, dtypes: Collection[DataType]) -> set[int]:
+def _computed(graph: DataGraph, dtypes: Collection[DataType], roundings: Collection[str]) -> set[int]:
     """The ids of the ops to compute in f32.
 
     An op alone, which reads given numbers and whose result is rounded, rounds as often in its own type.
@@ -58,7 +61,7 @@ def _computed(graph: DataGraph, dtypes: Collection[DataType]) -> set[int]:
     ops = [op for op in graph._ops if _may_widen(op, dtypes)]
     if not ops:
         return set()
-    loose = {op.outputs[0].id for op in graph._ops if op.name in graph._roundings}
+    loose = {op.outputs[0].id for op in graph._ops if op.name in roundings}
     before = _from_wide(ops, loose, dtypes)
     useful: set[int] = set()
     for op in reversed(graph._ops):
@@ -99,6 +102,7 @@ class _Widening(Generic[AnyGraph]):
         self._graph, self._dtypes, self._computed, self._made = graph, dtypes, computed, graph._empty()
         self._own: dict[int, LogicalTensor] = {}
         self._wide: dict[int, LogicalTensor] = {}
+        self._roundings = graph._roundings or frozenset()
         self._labels = {op.name for op in graph._ops}
 
     def run(self) -> AnyGraph:
@@ -118,7 +122,7 @@ class _Widening(Generic[AnyGraph]):
     def _add(self, op: Op) -> None:
         first = op.inputs[0] if op.inputs else None
         if op.kind == "TypeCast" and first is not None:
-            if op.name in self._graph._roundings and op.outputs[0].dtype in self._dtypes:
+            if op.name in self._roundings and op.outputs[0].dtype in self._dtypes:
                 self._wide[op.outputs[0].id] = self._in_f32(first)
                 return
             if first.dtype in self._dtypes and op.outputs[0].dtype is DataType.f32 and first.id in self._wide:
