@@ -248,7 +248,8 @@ def kinds_for(graph, batch, tokens):
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_attention_of_unknown_length_is_one_op_where_it_is_long(dtype):
+def test_attention_of_unknown_length_becomes_one_op(dtype):
+    """In 16 bits always, as the op has scores in f32; in f32 where it is long."""
     proto, rng = model(([], *SELF_ATTENTION)), np.random.default_rng(0)
     graph = load(proto) if dtype == "f32" else onegraph.onnx.load(proto, dtype=dtype)
     assert "Attention" not in [op.kind for op in graph.ops]

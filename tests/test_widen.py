@@ -1,4 +1,4 @@
-"""Numbers stay f32 between the 16-bit ops of a model that the CPU computes in f32, and are rounded where types matter."""
+"""Numbers stay f32 between the 16-bit ops of a model that run in f32, and are rounded where types matter."""
 
 import ml_dtypes
 import numpy as np
