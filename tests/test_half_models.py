@@ -121,6 +121,18 @@ def test_exported_models_are_exact_in_every_op_set(name, dtype):
             assert error(run(x=array(x * scale)), exact) <= 1.3 * eager, (op_set, scale)
 
 
+def test_saved_models_round_as_before(tmp_path):
+    """Also for sizes of which the first executable has no program."""
+    module, x = given("encoder")
+    module, x = module.half(), x.half()
+    proto = exported(module, x)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    run = onegraph.onnx.load(proto).compile()
+    run.save(tmp_path / "model")
+    np.testing.assert_array_equal(onegraph.load(tmp_path / "model")(x=array(x)), run(x=array(x)))
+    assert onegraph.load(tmp_path / "model")._whole_graph()._roundings == run._whole_graph()._roundings
+
+
 def in_half(proto, kept):
     """The model in f16 but for inputs, outputs and the kinds ``kept``, with casts between, as converters write it."""
     made = onnx.ModelProto()

@@ -40,17 +40,22 @@ def load_executable(make: type[DataGraph], folder: Path) -> Executable:
     key = key_of(folder) if keeps_programs() else None
     if key is not None and (files := opened(key)) is not None:
         settings = _checked(read_settings(folder, files).settings, None)
-        if (found := find(key, settings.options, files, lambda: load_model(make, folder, files)[0])) is not None:
+        if found := find(key, settings.options, files, lambda: _graph(load_model(make, folder, files)[0], settings)):
             found.cache_capacity = settings.cache_capacity
             return found
     reading, graph, given = read_together(folder / MODEL, lambda: _read(make, folder, key))
     settings = _checked(given, graph)
-    graph._n_read, graph._roundings = len(graph._ops) if settings.as_read else 0, settings.roundings
-    executable = compile_graph(graph, **settings.options._asdict())
+    executable = compile_graph(_graph(graph, settings), **settings.options._asdict())
     executable.cache_capacity = settings.cache_capacity
     if reading is not None and key is not None and (origin := reading.origin(key, graph)) is not None:
         keep(origin, executable)
     return executable
+
+
+def _graph(graph: DataGraph, settings: _Settings) -> DataGraph:
+    """The graph of a folder with what the reader of its model has said about it."""
+    graph._n_read, graph._roundings = len(graph._ops) if settings.as_read else 0, settings.roundings
+    return graph
 
 
 def _read(
