@@ -13,7 +13,7 @@ from ..opset.dtypes import DataType
 from ..opset.shapes import known
 from .elementwise import add, binary, clamp, filled, multiply, select, unary
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, numbers, shape_of
-from .movement import cast, reshape, slice_, transpose, unsqueeze
+from .movement import cast, reshape, rounded, slice_, transpose, unsqueeze
 
 
 class Neighbour(NamedTuple):
@@ -78,7 +78,7 @@ def grid_sample(emit: Emitter, src: Value, grid: Value, mode: str, padding: str,
             found = select(emit, counts, found, filled(0, found))
         total = found if total is None else add(emit, total, found)
     assert total is not None
-    return cast(emit, transpose(emit, total, (0, rank + 1, *range(1, rank + 1))), dtype)
+    return rounded(emit, transpose(emit, total, (0, rank + 1, *range(1, rank + 1))), dtype)
 
 
 def _product(emit: Emitter, factors: Iterable[Value | None]) -> Value | None:

@@ -11,6 +11,7 @@ from ..arrays.mapped_files import give_back, refuse_shortened
 from ..builder.graph import DataGraph
 from ..capi import CompiledPartition
 from ..capi.caches import give_up_constants
+from ..capi.settings import slow_types
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
 from ..compiler.compile import compile_steps
@@ -25,6 +26,7 @@ from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import long_seconds, share_threads, without_barriers
 from ..errors import OutOfMemoryError, UnsupportedError
+from ..transform.widen import widened
 from .compile_options import Threads
 from .equal_bits import agrees
 from .frame import Frame
@@ -71,6 +73,8 @@ class CompiledProgram(Program):
     ) -> None:
         contents = [tensor.value for tensor in graph._tensors if tensor.value is not None]
         refuse_shortened(contents)
+        if policy == "fusion":
+            graph = widened(graph, slow_types())
         # Whether numpy is faster depends on the batch, and numpy adds in an order of its own.
         lowered = lower(graph, fallback=fallback and not reproducible, shared=shared, finite_math=finite_math)
         following = frozenset([graph.outputs[output].id for output in updates.values()])

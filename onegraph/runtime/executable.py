@@ -149,7 +149,8 @@ class Executable(Made):
         from ..serialize import save_model
 
         graph, settings = self._whole_graph(), self._programs.options._asdict()
-        more = {"cache_capacity": self.cache_capacity, "as_read": graph._is_as_read()}
+        roundings = None if graph._roundings is None else sorted(graph._roundings)
+        more = {"cache_capacity": self.cache_capacity, "as_read": graph._is_as_read(), "roundings": roundings}
         save_model(graph, path, {**settings, **more})
 
     def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:

@@ -47,7 +47,7 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
             raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}")
         made = other._tensor(tensor.dtype, shape, name, tensor.strides, values.get(name))
         renewed[tensor.id] = other._inputs[name] = made
-    other._constant_inputs = before._constant_inputs - values.keys()
+    other._constant_inputs, other._roundings = before._constant_inputs - values.keys(), before._roundings
     settled = _Settled(is_model)
     for op in before._ops:
         sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
