@@ -11,6 +11,7 @@ from .._util.records import record
 from ..builder.graph import DataGraph
 from ..errors import LIBRARY, UNSAFE
 from ..ir.op import LogicalTensor
+from ..opset import dtypes
 from ..opset.signature import Version
 from .measured import Score, measured
 
@@ -22,6 +23,7 @@ Built = TypeVar("Built", bound=Build)
 
 SLOW = "slow"  # right, but with a reference kernel
 LACKS = "lacks"  # the version has no kernel; nothing is wrong
+NEVER: Version = dtypes.NEVER  # in place of a version that mended a fault: none is known to have done so
 # Outcomes of a version that is not concerned: its result is right, or it does not have the op, mode or fusion.
 FINE = frozenset(["right", "absent"])
 # What an outcome may depend on beside the version. The last that holds counts.
@@ -153,23 +155,29 @@ class Fault(Generic[Subject]):
 
 
 class Faults(Generic[Subject]):
-    """Faults that are asked about one kind of subject, in the order in which they were added."""
+    """Faults that are asked about one kind of subject, in the order in which they were added.
 
-    def __init__(self, *others: Faults[Subject]) -> None:
+    Args:
+        others: faults that come first.
+        where, severity, instead: what most faults of the family have; ``add`` needs only what differs.
+    """
+
+    def __init__(self, *others: Faults[Subject], where: str = "", severity: str = "", instead: str = "") -> None:
+        self._where, self._severity, self._instead = where, severity, instead
         self.records: list[Fault[Subject]] = [fault for other in others for fault in other]
         self._known: dict[tuple[frozenset[str], Release], list[Fault[Subject]]] = {}
 
     def add(
         self,
         name: str,
+        *,
         ops: str | frozenset[str],
-        where: str,
-        severity: str,
         when: Callable[[Subject], bool | str],
         seen: Mapping[Version, str],
         reason: str,
-        instead: str,
-        *,
+        where: str | None = None,
+        severity: str | None = None,
+        instead: str | None = None,
         since: Version | None = None,
         mended: Version | Release | None = None,
         refusal: Refusal | None = None,
@@ -177,8 +185,20 @@ class Faults(Generic[Subject]):
     ) -> Fault[Subject]:
         """Make a record and keep it; ``ops`` may be names in one text."""
         concerned = frozenset(ops.split()) if isinstance(ops, str) else ops
-        bounds = (since, mended)
-        fault = Fault(name, concerned, where, severity, when, seen, reason, instead, *bounds, refusal, certain=certain)
+        fault = Fault(
+            name,
+            concerned,
+            self._where if where is None else where,
+            severity or self._severity,
+            when,
+            seen,
+            reason,
+            self._instead if instead is None else instead,
+            since,
+            mended,
+            refusal,
+            certain=certain,
+        )
         self.records.append(fault)
         return fault
 

@@ -11,7 +11,7 @@ from ..fault import UNSAFE, Faults
 from ..ops.convolution import in_low_precision
 from ..use import Fused, Operand, Use
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
 
 
 def _normalizes_last(use: Use) -> bool:
@@ -21,13 +21,10 @@ def _normalizes_last(use: Use) -> bool:
 
 NORMALIZED_PRODUCT = FAULTS.add(
     "normalized_product",
-    "MatMul",
-    "",
-    UNSAFE,
-    lambda fused: any(map(_normalizes_last, fused.of("BatchNormInference"))),
-    {(3, 2): "wrong"},
-    "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul",
-    "the ops one by one",
+    ops="MatMul",
+    when=lambda fused: any(map(_normalizes_last, fused.of("BatchNormInference"))),
+    seen={(3, 2): "wrong"},
+    reason="oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul",
 )
 
 
@@ -41,13 +38,10 @@ def batch_norm_behind_a_batch_of_products(g: DataGraph) -> LogicalTensor:
 
 BF16_PARAMETERS = FAULTS.add(
     "bf16_parameters",
-    "MatMul",
-    "",
-    UNSAFE,
-    lambda fused: any(in_low_precision(use.call, 1) for use in fused.of("BatchNormInference")),
-    {(3, 2): "wrong | SIGSEGV"},
-    "oneDNN computes a BatchNormInference with parameters of bf16 wrong behind a MatMul",
-    "the ops one by one",
+    ops="MatMul",
+    when=lambda fused: any(in_low_precision(use.call, 1) for use in fused.of("BatchNormInference")),
+    seen={(3, 2): "wrong | SIGSEGV"},
+    reason="oneDNN computes a BatchNormInference with parameters of bf16 wrong behind a MatMul",
 )
 
 
@@ -81,14 +75,12 @@ def _adds_one_matrix(fused: Fused) -> str:
 
 ONE_MATRIX = FAULTS.add(
     "one_matrix_behind_products",
-    "MatMul",
-    "",
-    UNSAFE,
-    _adds_one_matrix,
-    {(3, 2): "right", (3, 8): "right", (3, 9): "wrong"},
-    "With AMX, an operand that is one matrix for all products along two axes of batches, as an attention mask, is read "
+    ops="MatMul",
+    when=_adds_one_matrix,
+    seen={(3, 2): "right", (3, 8): "right", (3, 9): "wrong"},
+    reason="With AMX, an operand that is one matrix for all products along two axes of batches, as an attention mask, "
+    "is read "
     "elsewhere for some of them: in bf16, in int8, and in f32 that may be computed in bf16",
-    "the ops one by one",
 )
 
 
@@ -107,13 +99,10 @@ def products_of_int8_and_one_mask(g: DataGraph) -> LogicalTensor:
 
 ONE_ROW_TRANSPOSED = FAULTS.add(
     "one_row_transposed",
-    "MatMul",
-    "",
-    UNSAFE,
-    lambda fused: fused.has("StaticTranspose") and any(use.result[-2:-1] == (1,) for use in fused.of("MatMul")),
-    {(3, 2): "throws could not execute a primitive", (3, 6): "wrong | right"},
-    "oneDNN fails to execute a MatMul of one row whose result is transposed",
-    "the ops one by one",
+    ops="MatMul",
+    when=lambda fused: fused.has("StaticTranspose") and any(use.result[-2:-1] == (1,) for use in fused.of("MatMul")),
+    seen={(3, 2): "throws could not execute a primitive", (3, 6): "wrong | right"},
+    reason="oneDNN fails to execute a MatMul of one row whose result is transposed",
 )
 
 

@@ -11,11 +11,11 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ...opset.window import SHAPE_SOURCE, extent, split_padding
-from ..fault import LIBRARY, UNSAFE, Faults, never
+from ..fault import LIBRARY, NEVER, UNSAFE, Faults, never
 from .windows import IMAGE, NCX, POOL, ROW
 from .windows import POOLS as POOLS
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 
 # Conditions that fused convolutions share ----------------------------------------------------------------------------
 
@@ -65,13 +65,13 @@ def unread_as_padded(call: Call) -> bool:
 
 GROUPED_GRADIENT = FAULTS.add(
     "grouped_gradient",
-    "ConvolutionBackwardData",
-    "groups",
-    LIBRARY,
-    lambda call: call.s64("groups") > 1,
-    {(3, 2): "refuses partition_compile: invalid_shape"},
-    "groups > 1 never compiles (invalid_shape); ConvTranspose with the same weights is the same op",
-    "a ConvTranspose with the same weights",
+    ops="ConvolutionBackwardData",
+    where="groups",
+    severity=LIBRARY,
+    when=lambda call: call.s64("groups") > 1,
+    seen={(3, 2): "refuses partition_compile: invalid_shape"},
+    reason="groups > 1 never compiles (invalid_shape); ConvTranspose with the same weights is the same op",
+    instead="a ConvTranspose with the same weights",
 )
 
 
@@ -92,17 +92,18 @@ def spreads_elements(call: Call) -> bool:
 
 DILATED_GRADIENT = FAULTS.add(
     "dilated_gradient",
-    "ConvTransposeBackwardData",
-    "dilations",
-    LIBRARY,
-    spreads_elements,
-    {
+    ops="ConvTransposeBackwardData",
+    where="dilations",
+    severity=LIBRARY,
+    when=spreads_elements,
+    seen={
         (3, 2): "throws could not create a primitive descriptor for a deconvolution",
         (3, 13): "throws could not create a primitive descriptor",
     },
-    "windows of several elements with dilations other than 1 throw at compile, or are taken for others; Convolution "
+    reason="windows of several elements with dilations other than 1 throw at compile, or are taken for others; "
+    "Convolution "
     "with the same weights is the same op",
-    "a Convolution with the same weights",
+    instead="a Convolution with the same weights",
 )
 
 
@@ -133,13 +134,12 @@ def padded_as_src(call: Call) -> bool:
 
 GRADIENT_AUTO_PAD = FAULTS.add(
     "gradient_auto_pad",
-    "ConvTransposeBackwardWeights",
-    "auto_pad",
-    UNSAFE,
-    padded_as_src,
-    {(3, 2): "wrong"},
-    "the padding of auto_pad is computed from src in place of diff_dst; pads_begin and pads_end are right",
-    "the same op with the pads that auto_pad stands for",
+    ops="ConvTransposeBackwardWeights",
+    where="auto_pad",
+    when=padded_as_src,
+    seen={(3, 2): "wrong"},
+    reason="the padding of auto_pad is computed from src in place of diff_dst; pads_begin and pads_end are right",
+    instead="the same op with the pads that auto_pad stands for",
     certain=lambda call: padded_as_src(call) and set(call.s64s("dilations", 1)) == {1},  # others by the sizes
 )
 
@@ -162,14 +162,14 @@ def counts_another_window(call: Call) -> bool:
 
 GRADIENT_OF_NO_MULTIPLE = FAULTS.add(
     "gradient_of_no_multiple",
-    "ConvTransposeBackwardData",
-    "auto_pad",
-    UNSAFE,
-    counts_another_window,
-    {(3, 2): "wrong"},
-    "with same_*, a diff_dst whose size is no multiple of the strides gives one element more than the windows that the "
+    ops="ConvTransposeBackwardData",
+    where="auto_pad",
+    when=counts_another_window,
+    seen={(3, 2): "wrong"},
+    reason="with same_*, a diff_dst whose size is no multiple of the strides gives one element more than the windows "
+    "that the "
     "padding of a ConvTranspose has room for",
-    "the same op with the pads that auto_pad stands for",
+    instead="the same op with the pads that auto_pad stands for",
 )
 
 
@@ -182,13 +182,13 @@ def gradient_of_seven_elements_two_apart(g: DataGraph) -> LogicalTensor:
 
 GRADIENT_OUTPUT_PADDING = FAULTS.add(
     "gradient_output_padding",
-    "ConvTransposeBackwardData ConvTransposeBackwardWeights",
-    "output_padding",
-    LIBRARY,
-    lambda call: call.has("output_padding"),
-    {(3, 2): "refuses add_op: invalid_graph_op"},
-    "output_padding is documented for this op, but the library's schema lacks it; leave it out",
-    "the same op without output_padding",
+    ops="ConvTransposeBackwardData ConvTransposeBackwardWeights",
+    where="output_padding",
+    severity=LIBRARY,
+    when=lambda call: call.has("output_padding"),
+    seen={(3, 2): "refuses add_op: invalid_graph_op"},
+    reason="output_padding is documented for this op, but the library's schema lacks it; leave it out",
+    instead="the same op without output_padding",
 )
 
 
@@ -201,13 +201,13 @@ def gradient_with_output_padding(g: DataGraph) -> LogicalTensor:
 
 SHAPE_TENSOR = FAULTS.add(
     "shape_tensor",
-    frozenset(SHAPE_SOURCE),
-    "inputs",
-    LIBRARY,
-    lambda call: len(call.inputs) > len(call.schema.inputs) - 1 and call.inputs[-1] is not None,
-    {(3, 2): "refuses", (3, 6): "unsupported"},
-    "a shape that is given as a tensor never compiles; the attribute of the same name does",
-    "the attribute, where the contents of the tensor are known",
+    ops=frozenset(SHAPE_SOURCE),
+    where="inputs",
+    severity=LIBRARY,
+    when=lambda call: len(call.inputs) > len(call.schema.inputs) - 1 and call.inputs[-1] is not None,
+    seen={(3, 2): "refuses", (3, 6): "unsupported"},
+    reason="a shape that is given as a tensor never compiles; the attribute of the same name does",
+    instead="the attribute, where the contents of the tensor are known",
 )
 
 
@@ -222,14 +222,14 @@ def weights_shape_as_a_tensor(g: DataGraph) -> LogicalTensor:
 # Kernels of bf16 and of single channels ------------------------------------------------------------------------------
 UNREAD_AS_PADDED = FAULTS.add(
     "unread_as_padded",
-    "Convolution",
-    "pads_begin",
-    UNSAFE,
-    lambda call: in_low_precision(call) and unread_as_padded(call),
-    {(3, 2): "overrun | wrong | right | SIGABRT | SIGSEGV"},
-    "if the last axis has as many unread elements at its end as padding before it, the kernel takes the axis for "
+    ops="Convolution",
+    where="pads_begin",
+    when=lambda call: in_low_precision(call) and unread_as_padded(call),
+    seen={(3, 2): "overrun | wrong | right | SIGABRT | SIGSEGV"},
+    reason="if the last axis has as many unread elements at its end as padding before it, the kernel takes the axis "
+    "for "
     "unpadded and allocates no memory for sums in f32: wrong values, and writes beyond a block",
-    "the same op in f32",
+    instead="the same op in f32",
     certain=never,
 )
 
@@ -254,13 +254,12 @@ def biased_gaps(call: Call) -> bool:
 
 BIASED_GAPS = FAULTS.add(
     "biased_gaps",
-    "ConvTranspose",
-    "bias",
-    UNSAFE,
-    biased_gaps,
-    {(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
-    "in bf16, channels first, rows that lie in no window may get another number than their bias",
-    "the same op in f32",
+    ops="ConvTranspose",
+    where="bias",
+    when=biased_gaps,
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
+    reason="in bf16, channels first, rows that lie in no window may get another number than their bias",
+    instead="the same op in f32",
     certain=never,  # of some sizes
 )
 
@@ -293,15 +292,14 @@ def has_long_axis(call: Call) -> bool:
 
 FAR_WINDOWS = FAULTS.add(
     "far_windows",
-    frozenset(SIDES) | frozenset(POOLS.split()),
-    "strides",
-    UNSAFE,
-    is_far,
-    {(3, 2): "throws could not create a descriptor", (3, 6): "SIGFPE", (3, 13): "right"},
-    "the kernels cut strides, dilations and pads to 32 bits",
-    "numpy",
+    ops=frozenset(SIDES) | frozenset(POOLS.split()),
+    where="strides",
+    when=is_far,
+    seen={(3, 2): "throws could not create a descriptor", (3, 6): "SIGFPE", (3, 13): "right"},
+    reason="the kernels cut strides, dilations and pads to 32 bits",
+    instead="numpy",
     since=(3, 2),
-    mended=(99, 0),  # pools alone are right in 3.13
+    mended=NEVER,  # pools alone are right in 3.13
 )
 
 
@@ -318,13 +316,13 @@ def far_dilations(g: DataGraph) -> LogicalTensor:
 
 LONG_AXIS = FAULTS.add(
     "long_axis",
-    frozenset(SIDES),
-    "shape",
-    UNSAFE,
-    has_long_axis,
-    {(3, 2): "wrong"},
-    "bytes along an axis are counted in 32 bits: of a row of 2**32 bytes nothing is computed, and nothing written",
-    "numpy",
+    ops=frozenset(SIDES),
+    where="shape",
+    when=has_long_axis,
+    seen={(3, 2): "wrong"},
+    reason="bytes along an axis are counted in 32 bits: of a row of 2**32 bytes nothing is computed, and nothing "
+    "written",
+    instead="numpy",
 )
 
 

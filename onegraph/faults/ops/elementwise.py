@@ -14,7 +14,7 @@ from ...opset.schema import Call
 from ...opset.window import channel_axis
 from ..fault import LIBRARY, UNSAFE, Faults, never
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 EXACT = 2**24  # up to which f32 holds every integer
 WILD_RANK = 6  # from which on a Select ends in a signal
 # Ops that may be of integers.
@@ -22,14 +22,14 @@ INTEGRAL = frozenset(["Add", "GreaterEqual", "Subtract"])
 
 INFINITE_SLOPE = FAULTS.add(
     "infinite_slope",
-    "HardSigmoid HardSigmoidBackward LeakyReLU",
-    "alpha",
-    UNSAFE,
-    lambda call: isinf(call.f32("alpha")),
-    {(3, 2): "wrong"},
-    "an infinite alpha is multiplied by 0 for elements that do not need alpha, which gives NaN; where the formula "
+    ops="HardSigmoid HardSigmoidBackward LeakyReLU",
+    where="alpha",
+    when=lambda call: isinf(call.f32("alpha")),
+    seen={(3, 2): "wrong"},
+    reason="an infinite alpha is multiplied by 0 for elements that do not need alpha, which gives NaN; where the "
+    "formula "
     "gives NaN, the result may be a number",
-    "numpy",
+    instead="numpy",
 )
 
 
@@ -40,13 +40,12 @@ def leaky_relu_of_infinite_alpha(g: DataGraph) -> LogicalTensor:
 
 SELECT_PRODUCTS = FAULTS.add(
     "select_products",
-    "Select",
-    "cond",
-    UNSAFE,
-    lambda call: True,
-    {(3, 2): "unsupported", (3, 6): "wrong", (3, 13): "right"},
-    "what is not selected is multiplied by 0, which infinities survive; from rank 6 on it is a signal",
-    "onegraph's own kernel",
+    ops="Select",
+    where="cond",
+    when=lambda call: True,
+    seen={(3, 2): "unsupported", (3, 6): "wrong", (3, 13): "right"},
+    reason="what is not selected is multiplied by 0, which infinities survive; from rank 6 on it is a signal",
+    instead="onegraph's own kernel",
     since=(3, 3),
     certain=lambda call: len(call.shapes[0] or ()) >= WILD_RANK,  # else with infinities alone
 )
@@ -78,13 +77,12 @@ def wide_integers(call: Call) -> bool:
 
 WIDE_INTEGERS = FAULTS.add(
     "wide_integers",
-    INTEGRAL,
-    "src_0",
-    UNSAFE,
-    wide_integers,
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "s32 is computed in f32, which does not hold every integer above 2**24",
-    "numpy, unless the integers are known to be small",
+    ops=INTEGRAL,
+    where="src_0",
+    when=wide_integers,
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="s32 is computed in f32, which does not hold every integer above 2**24",
+    instead="numpy, unless the integers are known to be small",
     since=(3, 7),
     certain=never,  # with large integers alone
 )
@@ -98,13 +96,12 @@ def sum_of_integers(g: DataGraph) -> LogicalTensor:
 
 PRELU_RANK = FAULTS.add(
     "prelu_rank",
-    "PReLU PReLUBackward",
-    "src",
-    UNSAFE,
-    lambda call: call.rank("src") in (0, 1),
-    {(3, 2): "SIGSEGV | SIGABRT | throws | refuses"},
-    "a src without a channel axis crashes at compile",
-    "the same op on a src with a channel axis of size 1",
+    ops="PReLU PReLUBackward",
+    where="src",
+    when=lambda call: call.rank("src") in (0, 1),
+    seen={(3, 2): "SIGSEGV | SIGABRT | throws | refuses"},
+    reason="a src without a channel axis crashes at compile",
+    instead="the same op on a src with a channel axis of size 1",
 )
 
 
@@ -134,13 +131,13 @@ def slope_of_few_axes(call: Call) -> bool:
 
 SLOPE_OF_FEW_AXES = FAULTS.add(
     "slope_of_few_axes",
-    "PReLU",
-    "slope",
-    LIBRARY,
-    slope_of_few_axes,
-    {(3, 2): "throws could not create a primitive"},
-    "channels first, slopes of at least two axes fewer than src are refused if per_channel_broadcast is true",
-    "the same op with per_channel_broadcast false",
+    ops="PReLU",
+    where="slope",
+    severity=LIBRARY,
+    when=slope_of_few_axes,
+    seen={(3, 2): "throws could not create a primitive"},
+    reason="channels first, slopes of at least two axes fewer than src are refused if per_channel_broadcast is true",
+    instead="the same op with per_channel_broadcast false",
 )
 
 
@@ -162,13 +159,13 @@ def shares_slopes(call: Call) -> bool:
 
 SHARED_SLOPES = FAULTS.add(
     "gradient_of_shared_slopes",
-    "PReLUBackward",
-    "slope",
-    UNSAFE,
-    shares_slopes,
-    {(3, 2): "right", (3, 6): "right", (3, 13): "wrong | right"},
-    "the gradients of slopes that several elements share are summed up with scratch memory that was never written",
-    "the same op with a slope for each element",
+    ops="PReLUBackward",
+    where="slope",
+    when=shares_slopes,
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "wrong | right"},
+    reason="the gradients of slopes that several elements share are summed up with scratch memory that was never "
+    "written",
+    instead="the same op with a slope for each element",
     certain=never,  # by what lies in memory
 )
 
@@ -181,13 +178,14 @@ def gradient_of_a_slope_for_each_row(g: DataGraph) -> LogicalTensor:
 
 SINGLE_SLOPE = FAULTS.add(
     "single_slope",
-    "PReLU PReLUBackward",
-    "slope",
-    LIBRARY,
-    single_slope,
-    {(3, 2): "refuses partition_compile: invalid_shape"},
-    "a slope without axes is refused, and a vector of one slope for several channels if per_channel_broadcast is true",
-    "the same op with a slope of another shape",
+    ops="PReLU PReLUBackward",
+    where="slope",
+    severity=LIBRARY,
+    when=single_slope,
+    seen={(3, 2): "refuses partition_compile: invalid_shape"},
+    reason="a slope without axes is refused, and a vector of one slope for several channels if per_channel_broadcast "
+    "is true",
+    instead="the same op with a slope of another shape",
 )
 
 

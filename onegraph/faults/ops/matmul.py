@@ -8,7 +8,7 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ..fault import LIBRARY, UNSAFE, Faults, never
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 
 
 def _product(g: DataGraph, *shapes: tuple[int, ...]) -> LogicalTensor:
@@ -26,13 +26,12 @@ def over_one(call: Call) -> bool:
 
 MATMUL_OVER_ONE = FAULTS.add(
     "matmul_over_one",
-    "MatMul",
-    "src",
-    UNSAFE,
-    over_one,
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
-    "a sum over one element leaves the result unwritten where the rank is 4 or more",
-    "a Multiply",
+    ops="MatMul",
+    where="src",
+    when=over_one,
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
+    reason="a sum over one element leaves the result unwritten where the rank is 4 or more",
+    instead="a Multiply",
     certain=never,  # by what lies in memory
 )
 
@@ -55,14 +54,14 @@ def batches_of_one_matrix(call: Call) -> bool:
 
 MATMUL_BATCHES = FAULTS.add(
     "matmul_batches",
-    "MatMul",
-    "src",
-    UNSAFE,
-    batches_of_one_matrix,
-    {(3, 2): "right", (3, 6): "SIGSEGV | overrun | wrong", (3, 13): "right"},
-    "the rows of batches along the first axis of four, where the second has size 1 and all meet one matrix, are looked "
+    ops="MatMul",
+    where="src",
+    when=batches_of_one_matrix,
+    seen={(3, 2): "right", (3, 6): "SIGSEGV | overrun | wrong", (3, 13): "right"},
+    reason="the rows of batches along the first axis of four, where the second has size 1 and all meet one matrix, are "
+    "looked "
     "for a whole matrix apart: wrong values, or a crash",
-    "a MatMul whose batches lie along the second axis",
+    instead="a MatMul whose batches lie along the second axis",
     certain=never,  # by what lies in memory
 )
 
@@ -84,14 +83,14 @@ def single_rows(call: Call) -> bool:
 
 SINGLE_ROWS = FAULTS.add(
     "matmul_single_rows",
-    "MatMul",
-    "transpose_a",
-    UNSAFE,
-    single_rows,
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
-    "in bf16 and f16, one row for each batch of four axes, given as a column with transpose_a, is read wrong where all "
+    ops="MatMul",
+    where="transpose_a",
+    when=single_rows,
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
+    reason="in bf16 and f16, one row for each batch of four axes, given as a column with transpose_a, is read wrong "
+    "where all "
     "batches meet one matrix",
-    "the same op in f32",
+    instead="the same op in f32",
     certain=never,  # of most sizes
 )
 
@@ -104,13 +103,13 @@ def rows_that_are_given_as_columns(g: DataGraph) -> LogicalTensor:
 
 ACCUMULATION = FAULTS.add(
     "accumulation_type",
-    "MatMul",
-    "accumulation_mode",
-    LIBRARY,
-    lambda call: call.string("accumulation_mode") in ("f32", "s32", "f16"),
-    {(3, 2): "absent", (3, 13): "throws could not create a primitive"},
-    "an accumulation_mode that names a data type never compiles on a CPU",
-    "the same op without it, as f32 is what every mode allows",
+    ops="MatMul",
+    where="accumulation_mode",
+    severity=LIBRARY,
+    when=lambda call: call.string("accumulation_mode") in ("f32", "s32", "f16"),
+    seen={(3, 2): "absent", (3, 13): "throws could not create a primitive"},
+    reason="an accumulation_mode that names a data type never compiles on a CPU",
+    instead="the same op without it, as f32 is what every mode allows",
     since=(3, 3),
 )
 
@@ -131,14 +130,13 @@ def bias_of_many_axes(call: Call) -> bool:
 
 MATMUL_BIAS = FAULTS.add(
     "matmul_bias",
-    "MatMul",
-    "bias",
-    UNSAFE,
-    bias_of_many_axes,
-    {(3, 2): "hang | throws std::bad_alloc"},
-    "compile never ends for a bias of more than two axes where a batch of matrices meets one matrix; beside a "
+    ops="MatMul",
+    where="bias",
+    when=bias_of_many_axes,
+    seen={(3, 2): "hang | throws std::bad_alloc"},
+    reason="compile never ends for a bias of more than two axes where a batch of matrices meets one matrix; beside a "
     "vector, a bias of more than one axis is added along other axes",
-    "a MatMul and an Add",
+    instead="a MatMul and an Add",
 )
 
 

@@ -15,7 +15,7 @@ from ...opset.window import Dim, Window
 from ..fault import LIBRARY, SLOW, UNSAFE, Faults
 from .windows import AVERAGE, NCX, POOL, POOLS
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 
 
 def overlapping(call: Call) -> bool:
@@ -47,14 +47,14 @@ def leaves_elements(call: Call) -> bool:
 
 ROUNDING_UP = FAULTS.add(
     "rounding_up",
-    "AvgPool MaxPool",
-    "rounding_type",
-    UNSAFE,
-    rounded_wrong,
-    {(3, 2): "wrong | unsupported"},
-    "rounding_type ceil counts a window too many with same_* where the windows leave elements at the end unread, and "
+    ops="AvgPool MaxPool",
+    where="rounding_type",
+    when=rounded_wrong,
+    seen={(3, 2): "wrong | unsupported"},
+    reason="rounding_type ceil counts a window too many with same_* where the windows leave elements at the end "
+    "unread, and "
     "has no kernel with exclude_pad False; floor with the pads that cover the last window is right",
-    "the same pool with rounding_type floor and explicit pads",
+    instead="the same pool with rounding_type floor and explicit pads",
 )
 
 
@@ -92,13 +92,12 @@ def steps_over(window: Window, size: int, count: Dim) -> bool:
 
 WINDOW_IN_PADDING = FAULTS.add(
     "window_in_padding",
-    POOLS,
-    "kernel",
-    UNSAFE,
-    in_padding_alone,
-    {(3, 2): "wrong | refuses | throws"},
-    "a window in the padding alone gives the lowest number instead of -inf, or is refused",
-    "numpy",
+    ops=POOLS,
+    where="kernel",
+    when=in_padding_alone,
+    seen={(3, 2): "wrong | refuses | throws"},
+    reason="a window in the padding alone gives the lowest number instead of -inf, or is refused",
+    instead="numpy",
 )
 
 
@@ -123,13 +122,13 @@ def padding_beyond_window(call: Call) -> bool:
 
 WIDE_PADDING = FAULTS.add(
     "padding_as_wide_as_the_window",
-    "AvgPool AvgPoolBackward",
-    "pads_end",
-    LIBRARY,
-    padding_beyond_window,
-    {(3, 2): "throws could not create a descriptor for a pooling"},
-    "with exclude_pad, padding as wide as the window is refused, also where no window lies in it",
-    "the same op with the pads that its windows reach",
+    ops="AvgPool AvgPoolBackward",
+    where="pads_end",
+    severity=LIBRARY,
+    when=padding_beyond_window,
+    seen={(3, 2): "throws could not create a descriptor for a pooling"},
+    reason="with exclude_pad, padding as wide as the window is refused, also where no window lies in it",
+    instead="the same op with the pads that its windows reach",
 )
 
 
@@ -142,13 +141,12 @@ def padding_that_no_window_reaches(g: DataGraph) -> LogicalTensor:
 
 HUGE_POOL = FAULTS.add(
     "huge_pool",
-    POOLS,
-    "shape",
-    UNSAFE,
-    lambda call: any(t is not None and prod(known_dims(t.shape)) > 1 << 29 for t in call.inputs),
-    {(3, 2): "refuses | SIGFPE"},
-    "more than 2**29 elements are refused, or divide by zero at compile",
-    "numpy",
+    ops=POOLS,
+    where="shape",
+    when=lambda call: any(t is not None and prod(known_dims(t.shape)) > 1 << 29 for t in call.inputs),
+    seen={(3, 2): "refuses | SIGFPE"},
+    reason="more than 2**29 elements are refused, or divide by zero at compile",
+    instead="numpy",
 )
 
 
@@ -159,13 +157,12 @@ def pool_of_2_to_the_30_elements(g: DataGraph) -> LogicalTensor:
 
 HUGE_WINDOW = FAULTS.add(
     "huge_window",
-    POOLS,
-    "kernel",
-    UNSAFE,
-    lambda call: prod(call.s64s("kernel")) > 1 << 24,
-    {(3, 2): "hang"},
-    "compiling goes through the window element by element: more than 2**24 take seconds, minutes, or for ever",
-    "numpy",
+    ops=POOLS,
+    where="kernel",
+    when=lambda call: prod(call.s64s("kernel")) > 1 << 24,
+    seen={(3, 2): "hang"},
+    reason="compiling goes through the window element by element: more than 2**24 take seconds, minutes, or for ever",
+    instead="numpy",
 )
 
 
@@ -177,13 +174,13 @@ def window_of_2_to_the_32_elements(g: DataGraph) -> LogicalTensor:
 
 DEFAULT_DILATIONS = FAULTS.add(
     "default_dilations",
-    "MaxPoolBackward",
-    "dilations",
-    LIBRARY,
-    lambda call: not call.has("dilations"),
-    {(3, 2): "refuses partition_compile: invalid_shape"},
-    "without dilations the op never compiles; pass dilations of 1",
-    "the same op with dilations of 1",
+    ops="MaxPoolBackward",
+    where="dilations",
+    severity=LIBRARY,
+    when=lambda call: not call.has("dilations"),
+    seen={(3, 2): "refuses partition_compile: invalid_shape"},
+    reason="without dilations the op never compiles; pass dilations of 1",
+    instead="the same op with dilations of 1",
 )
 
 
@@ -236,14 +233,15 @@ def takes_reference_kernel(pool: ChannelsFirst) -> bool:
 CHANNELS_FIRST = Faults[ChannelsFirst]()
 SLOW_CHANNELS_FIRST = CHANNELS_FIRST.add(
     "pool_of_channels_first",
-    POOLS,
-    "data_format",
-    SLOW,
-    takes_reference_kernel,
-    {(3, 2): "slow"},
-    "a pool of channels-first tensors has a reference kernel only for one spatial axis, few channels and large images, "
+    ops=POOLS,
+    where="data_format",
+    severity=SLOW,
+    when=takes_reference_kernel,
+    seen={(3, 2): "slow"},
+    reason="a pool of channels-first tensors has a reference kernel only for one spatial axis, few channels and large "
+    "images, "
     "and on CPUs without AVX-512",
-    "channels-last copies of the tensors",
+    instead="channels-last copies of the tensors",
 )
 
 

@@ -8,7 +8,7 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ..fault import LIBRARY, UNSAFE, Faults
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 _STATIC, _DYNAMIC = "Quantize Dequantize", "DynamicQuantize DynamicDequantize"
 _ACROSS = {"scales": [0.1, 0.2, 0.3], "zps": [0, 0, 0], "qtype": "per_channel", "axis": 1}
 
@@ -30,13 +30,15 @@ def _several_scales(call: Call) -> bool:
 
 NEGATIVE_AXIS = FAULTS.add(
     "negative_axis",
-    f"{_STATIC} {_DYNAMIC}",
-    "axis",
-    UNSAFE,
-    lambda call: per_channel(call) and (call.s64("axis") == -1 or (call.s64("axis") < 0 and _several_scales(call))),
-    {(3, 2): "throws could not set scales"},
-    "axis -1 throws at compile, and with another negative axis the first scale is taken for all; count it from 0",
-    "the same op with an axis that is counted from 0",
+    ops=f"{_STATIC} {_DYNAMIC}",
+    where="axis",
+    when=lambda call: (
+        per_channel(call) and (call.s64("axis") == -1 or (call.s64("axis") < 0 and _several_scales(call)))
+    ),
+    seen={(3, 2): "throws could not set scales"},
+    reason="axis -1 throws at compile, and with another negative axis the first scale is taken for all; count it from "
+    "0",
+    instead="the same op with an axis that is counted from 0",
 )
 
 
@@ -52,13 +54,12 @@ def dequantize_along_axis_minus_1(g: DataGraph) -> LogicalTensor:
 
 DIFFERING_ZERO_POINTS = FAULTS.add(
     "differing_zero_points",
-    _STATIC,
-    "zps",
-    UNSAFE,
-    lambda call: call.has("zps") and len(set(call.s64s("zps"))) > 1,
-    {(3, 2): "wrong", (3, 13): "refuses partition_compile: unimplemented"},
-    "only the first of several zero points is used",
-    "one op for each zero point, or numpy",
+    ops=_STATIC,
+    where="zps",
+    when=lambda call: call.has("zps") and len(set(call.s64s("zps"))) > 1,
+    seen={(3, 2): "wrong", (3, 13): "refuses partition_compile: unimplemented"},
+    reason="only the first of several zero points is used",
+    instead="one op for each zero point, or numpy",
     mended=(3, 13),  # channel_zero_point holds from there on
 )
 
@@ -76,13 +77,13 @@ def dequantize_with_differing_zero_points(g: DataGraph) -> LogicalTensor:
 
 CHANNEL_ZERO_POINT = FAULTS.add(
     "channel_zero_point",
-    _STATIC,
-    "zps",
-    LIBRARY,
-    lambda call: per_channel(call) and call.has("zps") and any(call.s64s("zps")),
-    {(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
-    "a zero point beside scales for each channel never compiles",
-    "other ops, or numpy",
+    ops=_STATIC,
+    where="zps",
+    severity=LIBRARY,
+    when=lambda call: per_channel(call) and call.has("zps") and any(call.s64s("zps")),
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
+    reason="a zero point beside scales for each channel never compiles",
+    instead="other ops, or numpy",
 )
 
 
@@ -93,13 +94,14 @@ def one_zero_point_beside_several_scales(g: DataGraph) -> LogicalTensor:
 
 WIDE_ZERO_POINT = FAULTS.add(
     "wide_zero_point",
-    _STATIC,
-    "zps",
-    UNSAFE,
-    lambda call: call.has("zps") and bool(zps := call.s64s("zps")) and not -(2**31) <= min(zps) <= max(zps) < 2**31,
-    {(3, 2): "wrong"},
-    "a zero point is cut to 32 bits",
-    "numpy",
+    ops=_STATIC,
+    where="zps",
+    when=lambda call: (
+        call.has("zps") and bool(zps := call.s64s("zps")) and not -(2**31) <= min(zps) <= max(zps) < 2**31
+    ),
+    seen={(3, 2): "wrong"},
+    reason="a zero point is cut to 32 bits",
+    instead="numpy",
 )
 
 
@@ -115,13 +117,12 @@ def zero_point_of_2_to_the_40(g: DataGraph) -> LogicalTensor:
 
 TINY_SCALE = FAULTS.add(
     "tiny_scale",
-    "Quantize",
-    "scales",
-    UNSAFE,
-    lambda call: any(0 < abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
-    {(3, 2): "wrong"},
-    "if the reciprocal of a scale overflows in f32, 0 is quantized to another number than the zero point",
-    "numpy",
+    ops="Quantize",
+    where="scales",
+    when=lambda call: any(0 < abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
+    seen={(3, 2): "wrong"},
+    reason="if the reciprocal of a scale overflows in f32, 0 is quantized to another number than the zero point",
+    instead="numpy",
 )
 
 
@@ -135,26 +136,26 @@ def scale_of_1e_minus_40(g: DataGraph) -> LogicalTensor:
 
 DYNAMIC_ZERO_POINTS = FAULTS.add(
     "dynamic_zero_points",
-    _DYNAMIC,
-    "zps",
-    LIBRARY,
-    lambda call: per_channel(call) and call.input("zps") is not None and call.shape("zps") != (1,),
-    {(3, 2): "throws could not execute", (3, 13): "refuses partition_compile: unimplemented"},
-    "zero points for each of several channels are refused at compile or execute",
-    "other ops, or numpy",
+    ops=_DYNAMIC,
+    where="zps",
+    severity=LIBRARY,
+    when=lambda call: per_channel(call) and call.input("zps") is not None and call.shape("zps") != (1,),
+    seen={(3, 2): "throws could not execute", (3, 13): "refuses partition_compile: unimplemented"},
+    reason="zero points for each of several channels are refused at compile or execute",
+    instead="other ops, or numpy",
 )
 _DYNAMIC_ACROSS = {"qtype": "per_channel", "axis": 1}
 
 
 DYNAMIC_ZERO_POINT = FAULTS.add(
     "dynamic_zero_point",
-    _DYNAMIC,
-    "zps",
-    LIBRARY,
-    lambda call: per_channel(call) and call.shape("zps") == (1,),
-    {(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
-    "a zero point of a single channel is refused, too",
-    "the same op with per_tensor",
+    ops=_DYNAMIC,
+    where="zps",
+    severity=LIBRARY,
+    when=lambda call: per_channel(call) and call.shape("zps") == (1,),
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
+    reason="a zero point of a single channel is refused, too",
+    instead="the same op with per_tensor",
 )
 
 
@@ -177,14 +178,14 @@ def refused_groups(call: Call) -> bool:
 
 GROUPS = FAULTS.add(
     "quantization_groups",
-    "DynamicDequantize",
-    "group_shape",
-    UNSAFE,
-    refused_groups,
-    {(3, 2): "absent", (3, 13): "throws | refuses partition_compile: invalid_arguments | SIGSEGV"},
-    "groups along other axes than the last two are refused, and rows of an odd number of integers of 4 bits; a scalar "
+    ops="DynamicDequantize",
+    where="group_shape",
+    when=refused_groups,
+    seen={(3, 2): "absent", (3, 13): "throws | refuses partition_compile: invalid_arguments | SIGSEGV"},
+    reason="groups along other axes than the last two are refused, and rows of an odd number of integers of 4 bits; a "
+    "scalar "
     "ends in a signal",
-    "numpy",
+    instead="numpy",
     since=(3, 3),
 )
 
@@ -217,13 +218,12 @@ def one_narrow_scale(call: Call) -> bool:
 
 NARROW_SCALE = FAULTS.add(
     "narrow_scale",
-    "DynamicDequantize",
-    "scales",
-    UNSAFE,
-    one_narrow_scale,
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "one scale of bf16 or f16 is read as f32",
-    "the same op with a scale of f32, and a cast",
+    ops="DynamicDequantize",
+    where="scales",
+    when=one_narrow_scale,
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="one scale of bf16 or f16 is read as f32",
+    instead="the same op with a scale of f32, and a cast",
     since=(3, 7),
 )
 
@@ -241,13 +241,13 @@ def _has_other_ranks(call: Call) -> bool:
 
 DYNAMIC_PARAMETER_RANK = FAULTS.add(
     "dynamic_parameter_rank",
-    _DYNAMIC,
-    "scales",
-    LIBRARY,
-    _has_other_ranks,
-    {(3, 2): "refuses | throws"},
-    "scales and zero points of another rank than 1 are refused, or throw at execute",
-    "the same op with vectors",
+    ops=_DYNAMIC,
+    where="scales",
+    severity=LIBRARY,
+    when=_has_other_ranks,
+    seen={(3, 2): "refuses | throws"},
+    reason="scales and zero points of another rank than 1 are refused, or throw at execute",
+    instead="the same op with vectors",
 )
 
 
