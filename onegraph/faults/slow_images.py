@@ -13,7 +13,7 @@ from .post_ops import dtype_of, is_int8, post_ops
 from .slow_operands import APART
 from .use import POOLS, Fused, Use
 
-FAULTS = Faults[Fused](where="", severity=SLOW, instead=APART)
+FAULTS = Faults[Fused](severity=SLOW, instead=APART)
 
 
 def _follows_conv_transpose(fused: Fused) -> bool:

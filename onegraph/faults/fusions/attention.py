@@ -12,7 +12,7 @@ from ..fault import UNSAFE, Faults
 from ..use import BINARY, VIEWS, Dims, Fused, Use
 from .quantized_uses import shifted
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 # The condition holds for 3.2 too, which does not fuse attention.
 SEEN = {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"}
 SINCE = (3, 2)

@@ -11,7 +11,7 @@ from ..ops.convolution import ends_behind_source, unread_as_padded
 from ..ops.windows import IMAGE, ROW
 from ..use import CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, Fused, Use
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 SINGLE_CHANNELS = "oneDNN crashes on a Convolution of single channels in one kernel with one before it"
 
 

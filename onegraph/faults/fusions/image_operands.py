@@ -13,7 +13,7 @@ from ..use import POOLS, Fused, Operand, Use
 from .operands import operand_behind
 from .quantized_uses import dequantized
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 
 
 def _adds_to_any_order(main: Use, operand: Operand) -> bool:

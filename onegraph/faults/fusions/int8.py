@@ -11,7 +11,7 @@ from ..ops.windows import AVERAGE, NCX, POOL
 from ..use import DEQUANTIZATIONS, POOLS, PRODUCTS, Fused, Use
 from .quantized_uses import dequantized, scaled, shifted
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 SUMS_IN_16_BITS = "oneDNN adds products of int8 in 16 bits"
 
 

@@ -11,7 +11,7 @@ from ..fault import UNSAFE, Faults
 from ..ops.convolution import in_low_precision
 from ..use import Fused, Operand, Use
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 
 
 def _normalizes_last(use: Use) -> bool:

@@ -15,7 +15,7 @@ from ..fault import NEVER, UNSAFE, Faults
 from ..ops.windows import IMAGE, NCX
 from ..use import BINARY, CONVOLUTIONS, ELEMENTWISE, NORMS, Fused, Operand, Use
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 Wrong = Callable[[Use, Operand], bool]
 
 

@@ -15,7 +15,7 @@ from ..use import BINARY, DEQUANTIZATIONS, MOVES, PRODUCTS, Fused, Use
 from .int8 import SUMS_IN_16_BITS
 from .quantized_uses import dequantized, zero_points
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 OF_ITS_OWN = "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
 
 

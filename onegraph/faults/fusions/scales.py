@@ -14,7 +14,7 @@ from ..ops.windows import IMAGE, NCX
 from ..use import DEQUANTIZATIONS, NORMS, PRODUCTS, Fused, Use
 from .quantized_uses import dequantized
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 SINGLE_SCALE = "oneDNN quantizes all with the first of several scales"
 
 

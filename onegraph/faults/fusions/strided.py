@@ -10,7 +10,7 @@ from ..fault import UNSAFE, Faults
 from ..ops.windows import IMAGE
 from ..use import BINARY, Fused
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE)
+FAULTS = Faults[Fused](severity=UNSAFE)
 
 
 def _behind_a_strided_product(fused: Fused) -> str:

@@ -13,7 +13,7 @@ from ..fault import NEVER, UNSAFE, Faults
 from ..ops.windows import IMAGE
 from ..use import BINARY, FOLDED, VIEWS, Fused, Use
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 
 
 def _views_that_shuffle_nothing(fused: Fused) -> bool:

@@ -17,7 +17,7 @@ from ..ops.windows import IMAGE, NCX, ROW, VOLUME
 from ..use import BINARY, CONVOLUTIONS, MOVES, Fused, Use
 from .quantized_uses import dequantized, scaled, zero_points
 
-FAULTS = Faults[Fused](where="", severity=UNSAFE, instead="the ops one by one")
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 
 
 def has_gaps(use: Use, uses: Sequence[Use]) -> bool:
