@@ -112,7 +112,7 @@ class ProgramFinder:
         import_late(SHAPES)
         from ..lowering.for_shapes import for_shapes
 
-        return for_shapes(self.graph, shapes, values)
+        return for_shapes(self.graph, shapes, values, sparing=True)
 
     def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
         """The entry of a key; if another thread owns its program, an entry for this thread alone."""
