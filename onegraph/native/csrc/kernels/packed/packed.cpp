@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t UNIT_COLUMNS = 8; // columns of a thread are a multiple of these
 constexpr long ROW_BLOCK = 256; // rows that are prepared together
 constexpr long FEW = 8; // rows for which no column is unpacked to memory
+constexpr long MOST_BLOCK = 128; // elements of src that share a scale in 8-bit products
 constexpr long MOST_STEPS = 127; // the largest code of a number in 8-bit products
 
 // Memory of one call, in elements.
@@ -94,23 +95,39 @@ void sum_words(const float *numbers, long depth, long lanes, long per, float *su
 // ones of a unit before the odd ones.
 void quantize(const float *source, long known, long depth, long lanes, long per, long block, std::int8_t *codes,
         float *sums, float *steps) {
-    const long unit = lanes * per;
+    constexpr float ROUNDING = 0x1.8p23f; // numbers of this size are whole
+    const long half = lanes * per / 2;
+    std::int8_t ordered[MOST_BLOCK];
     for (long begin = 0; begin < depth; begin += block) {
-        const long end = std::min(begin + block, known);
+        const long count = std::max(std::min(block, known - begin), 0L);
+        const float *const numbers = source + begin;
         float largest = 0;
-        for (long k = begin; k < end; k++)
-            largest = std::max(largest, std::fabs(source[k]));
-        const float step = largest / MOST_STEPS, factor = step > 0 ? MOST_STEPS / largest : 0;
-        for (long k = begin; k < begin + block; k++) {
-            const float scaled = k < end ? std::nearbyint(source[k] * factor) : 0;
-            const auto code = static_cast<std::int8_t>(std::max(-127.0f, std::min(127.0f, scaled)));
-            const long inside = k % unit, at = k - inside;
-            codes[per == 8 ? at + inside % 2 * (unit / 2) + inside / 2 : k] = code;
-            if (k % per == 0) {
-                sums[k / per] = 0;
-                steps[k / per] = step;
+        for (long k = 0; k < count; k++)
+            largest = std::max(largest, std::fabs(numbers[k]));
+        const float step = largest / MOST_STEPS, factor = largest > 0 ? 1 / step : 0;
+        const bool is_tiny = !std::isfinite(factor); // all numbers are subnormal
+        for (long k = 0; k < count; k++)
+            ordered[k] = static_cast<std::int8_t>(
+                    static_cast<int>((is_tiny ? numbers[k] / step : numbers[k] * factor) + ROUNDING - ROUNDING));
+        std::fill(ordered + count, ordered + block, std::int8_t {0});
+        for (long word = 0; word < block / per; word++) {
+            int sum = 0;
+            for (long k = 0; k < per; k++)
+                sum += ordered[word * per + k];
+            sums[begin / per + word] = static_cast<float>(sum);
+            steps[begin / per + word] = step;
+        }
+        if (per == 4) {
+            std::copy_n(ordered, block, codes + begin);
+            continue;
+        }
+        for (long first = 0; first < block; first += std::min(block, 2 * half)) {
+            const long at = begin + first, unit = at / (2 * half) * (2 * half), some = std::min(block, 2 * half);
+            std::int8_t *const even = codes + unit + (at - unit) / 2;
+            for (long k = 0; k < some / 2; k++) {
+                even[k] = ordered[first + 2 * k];
+                even[half + k] = ordered[first + 2 * k + 1];
             }
-            sums[k / per] += code;
         }
     }
 }
@@ -167,7 +184,7 @@ public:
           per_(per_word(problem.coding.width)),
           block_(std::min(problem.rows, ROW_BLOCK)),
           unpacks_(problem.unpacks || (!problem.is_coded && problem.rows > FEW)),
-          own_(size(2 * problem.filled + problem.matrix.depth + COLUMNS * BLOCK_DEPTH) * static_cast<std::size_t>(threads_)),
+          own_(size(2 * TOGETHER * problem.filled + problem.matrix.depth + COLUMNS * BLOCK_DEPTH) * static_cast<std::size_t>(threads_)),
           numbers_(size(block_ * problem.matrix.depth)),
           sums_(size(block_ * words())),
           steps_(problem.is_coded ? size(block_ * words()) : 0),
@@ -213,8 +230,9 @@ private:
         const long wanted = std::min(static_cast<long>(threads_), (total + unit - 1) / unit);
         together(static_cast<int>(wanted), [&](std::size_t thread) {
             const long depth = problem_.matrix.depth, filled = problem_.filled;
-            float *const memory = own_.get() + thread * size(2 * filled + depth + COLUMNS * BLOCK_DEPTH);
-            const Own own {memory, memory + filled, memory + 2 * filled, memory + 2 * filled + depth};
+            float *const memory = own_.get() + thread * size(2 * TOGETHER * filled + depth + COLUMNS * BLOCK_DEPTH);
+            float *const zeros = memory + TOGETHER * filled, *const row = zeros + TOGETHER * filled;
+            const Own own {memory, zeros, row, row + depth};
             const auto place = [&](std::size_t part) {
                 return static_cast<long>(part_of(size(total), size(unit), part, size(wanted)));
             };
@@ -248,48 +266,60 @@ private:
             sum_words(numbers, depth, lanes, per_, sums);
     }
 
-    PackedColumn column_of(const Own &own, long column) const {
+    // `place`: which of the columns that are read at once.
+    PackedColumn column_of(const Own &own, long column, long place = 0) const {
         const PackedMatrix &matrix = problem_.matrix;
+        float *const own_scales = own.scales + place * problem_.filled, *const zeros = own.zeros + place * problem_.filled;
         const char *const codes = static_cast<const char *>(addresses_[1]) + column * matrix.bytes;
         if (problem_.coding.width > EIGHT) return {codes, nullptr, nullptr};
         const long groups = problem_.groups;
-        problem_.to_f32(addresses_, 2, column * groups, groups, own.scales);
-        std::fill(own.scales + groups, own.scales + problem_.filled, 0.0f);
+        const float *scales = own_scales;
+        if (problem_.types[2] == dnnl_f32 && groups == problem_.filled) {
+            scales = reinterpret_cast<const float *>(problem_.at(addresses_, 2, column * groups));
+        } else {
+            problem_.to_f32(addresses_, 2, column * groups, groups, own_scales);
+            std::fill(own_scales + groups, own_scales + problem_.filled, 0.0f);
+        }
         const bool has_zeros = problem_.zeros_at >= 0;
         if (has_zeros) {
-            problem_.to_f32(addresses_, problem_.zeros_at, column * groups, groups, own.zeros);
+            problem_.to_f32(addresses_, problem_.zeros_at, column * groups, groups, zeros);
             for (long i = 0; i < groups; i++)
-                own.zeros[i] -= problem_.coding.center;
-            std::fill(own.zeros + groups, own.zeros + problem_.filled, 0.0f);
-        } else {
-            std::fill_n(own.zeros, problem_.filled, problem_.zero);
+                zeros[i] -= problem_.coding.center;
         }
-        return {codes, own.scales, has_zeros || problem_.zero != 0 || problem_.is_coded ? own.zeros : nullptr};
+        return {codes, scales, has_zeros || problem_.zero != 0 || problem_.is_coded ? zeros : nullptr};
     }
 
     void multiply(const Own &own, long count, long begin, long end, float *results) const {
+        std::fill_n(own.zeros, TOGETHER * problem_.filled, problem_.zero); // a padded one meets a scale of 0
         bool *const finite = finite_.get();
         const bool is_finite = std::all_of(finite, finite + count, [](bool one) { return one; });
         if (unpacks_ || (!problem_.is_coded && !is_finite)) return unpacked(own, 0, count, begin, end, results);
-        for (long column = begin; column < end; column++)
-            few(column_of(own, column), count, column, results);
+        for (long column = begin; column < end;) {
+            const long some = end - column < TOGETHER ? 1 : TOGETHER;
+            PackedColumn packed[TOGETHER];
+            for (long i = 0; i < some; i++)
+                packed[i] = column_of(own, column + i, i);
+            few(packed, some, count, column, results);
+            column += some;
+        }
         for (long row = 0; row < count; row++)
             if (!finite[row]) unpacked(own, row, 1, begin, end, results);
     }
 
-    void few(const PackedColumn &packed, long count, long column, float *results) const {
+    void few(const PackedColumn *packed, long width, long count, long column, float *results) const {
         const PackedMatrix &matrix = problem_.matrix;
-        const float bias = bias_.get() ? bias_.get()[column] : 0;
+        const float *const bias = bias_.get() ? bias_.get() + column : nullptr;
         for (long row = 0; row < count;) {
             const long some = count - row > 3 ? 4 : count - row > 1 ? 2 : 1;
             const PackedRows rows {numbers_.get() + row * matrix.depth, sums_.get() + row * words(),
                     codes_.get() + (problem_.is_coded ? row * matrix.depth : 0),
                     steps_.get() + (problem_.is_coded ? row * words() : 0)};
-            float sums[4];
+            float sums[4 * TOGETHER];
             (problem_.is_coded ? problem_.tiles.coded : problem_.tiles.exact)(
-                    matrix, packed, rows, problem_.coding.width, some, sums);
-            for (long i = 0; i < some; i++)
-                results[(row + i) * problem_.columns + column] = sums[i] + bias;
+                    matrix, packed, width, rows, problem_.coding.width, some, sums);
+            for (long j = 0; j < width; j++)
+                for (long i = 0; i < some; i++)
+                    results[(row + i) * problem_.columns + column + j] = sums[j * some + i] + (bias ? bias[j] : 0);
             row += some;
         }
     }

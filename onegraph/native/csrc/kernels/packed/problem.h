@@ -13,6 +13,8 @@ namespace onegraph {
 constexpr long WORD = 4; // bytes
 constexpr long BLOCK_DEPTH = 1024; // elements of src whose products are summed before the next ones are unpacked
 constexpr long COLUMNS = 96; // columns that are unpacked together
+constexpr long TOGETHER = 4; // columns that are read at once
+constexpr long AHEAD = 4096; // bytes between what is read and what is fetched into the cache
 
 // A matrix (columns, depth) of codes, a row of which is the weights of one column of the result. The depth is a multiple
 // of a unit of every instruction set.
@@ -40,9 +42,12 @@ struct PackedRows {
 
 struct PackedTiles {
     long lanes;
-    // Products of a few rows and a column: writes one sum for each of `rows`, which is 1, 2 or 4.
-    void (*exact)(const PackedMatrix &, const PackedColumn &, const PackedRows &, long width, long rows, float *sums);
-    void (*coded)(const PackedMatrix &, const PackedColumn &, const PackedRows &, long width, long rows, float *sums);
+    // Products of 1, 2 or 4 rows and one column, or TOGETHER ones: writes a sum for each row of the first column, then
+    // those of the others.
+    void (*exact)(const PackedMatrix &, const PackedColumn *, long n_columns, const PackedRows &, long width, long rows,
+            float *sums);
+    void (*coded)(const PackedMatrix &, const PackedColumn *, long n_columns, const PackedRows &, long width, long rows,
+            float *sums);
     // Unpacks the elements from `begin` to `end` of a column, both multiples of a unit, in the order of prepared rows.
     void (*unpack)(const PackedMatrix &, const PackedColumn &, long width, long begin, long end, float *numbers);
     // Adds the products of rows and columns of `depth` numbers to results, rows of which lie `stride` numbers apart.
