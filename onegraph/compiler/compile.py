@@ -229,8 +229,8 @@ class _StepCompiler:
         if step.executor == "windows":
             kernels.add_windows(step)
             return
-        if step.executor == "vectors":
-            kernels.add_vectors(step)
+        if step.executor in ("vectors", "packed"):
+            (kernels.add_vectors if step.executor == "vectors" else kernels.add_packed)(step)
             return
         if schedule.add_repeated(step):
             return
