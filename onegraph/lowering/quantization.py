@@ -26,6 +26,7 @@ from .emitter import (
 )
 from .layers import matmul
 from .movement import cast, expand, reshape, slice_
+from .reduction import reduce
 from .windows import Window, convolution
 
 EIGHT_BITS = frozenset([DataType.s8, DataType.u8])
@@ -239,3 +240,17 @@ def known_bias(bias: Array | None, src: Scale, weights: Scale) -> Array | None:
         raise NotLowered("unknown scales of a bias")
     found: Array = (bias.astype(np.float32) * src.scale.reshape(()) * weights.scale.reshape(-1)).astype(np.float32)
     return found
+
+
+def rounded_to_codes(emit: Emitter, src: Value) -> Value:
+    """src in f32, rounded to the 256 numbers from its least to its largest element and 0, as DynamicQuantizeLinear."""
+    wide = cast(emit, src, F32)
+    axes, zero, steps = [*range(known_rank(src))], np.zeros((), np.float32), np.array(255, np.float32)
+    low = binary(emit, "Minimum", reduce(emit, "ReduceMin", wide, axes, keep=False), zero)
+    high = binary(emit, "Maximum", reduce(emit, "ReduceMax", wide, axes, keep=False), zero)
+    scale = binary(emit, "Divide", binary(emit, "Subtract", high, low), steps)
+    scale = binary(emit, "Maximum", scale, np.array(np.finfo(np.float32).tiny))
+    point = unary(emit, "Round", binary(emit, "Divide", binary(emit, "Subtract", zero, low), scale))
+    codes = add(emit, unary(emit, "Round", binary(emit, "Divide", wide, scale)), point)
+    codes = binary(emit, "Minimum", binary(emit, "Maximum", codes, zero), steps)
+    return multiply(emit, binary(emit, "Subtract", codes, point), scale)
