@@ -95,7 +95,8 @@ def test_activations_become_codes_where_the_model_allows(bits):
 
 def test_depths_that_fill_no_block():
     codes, scales = weights_of(16, 100, 32, 4)
-    compare("MatMulNBits", [floats(2, 100), codes, scales], (1, 2), K=100, N=16, bits=4, block_size=32)
+    inputs = [floats(2, 100), codes, scales, None, None, floats(16)]
+    compare("MatMulNBits", inputs, (1, 2, 5), K=100, N=16, bits=4, block_size=32)
 
 
 def test_two_bits_are_read_as_four():

@@ -173,7 +173,7 @@ def test_subnormal_numbers_have_codes():
     assert np.isfinite(product.run(src, coded=True)).all()
 
 
-# The pass --------------------------------------------------------------------------------------------------------------
+# The pass -------------------------------------------------------------------------------------------------------------
 
 
 def weights_only(way, rows, is_turned, *, dtype="s8", depth=128, columns=70, behind=None):
@@ -220,6 +220,19 @@ def test_dequantized_weights_are_read_packed(way, is_turned):
         model, x = g.compile(), drawn(rows, 128)
         assert_near(model(x), x.astype(np.float64) @ weights)
         assert len(packed_steps(model)) == len(model.report().partitions) == 1
+
+
+@pytest.mark.library
+def test_scales_of_one_constant_stay_apart():
+    codes, x = RNG.integers(-9, 9, (64, 64)).astype(np.int8), drawn(2, 64)
+    g = og.Graph()
+    w, src = g.constant(codes), g.input("x", "f32", (2, 64))
+    for at, (scale, is_turned) in enumerate([(0.5, False), (2.0, False), (0.5, True)]):
+        g.output(f"y{at}", g.matmul(src, g.dequantize(w, scales=[scale]), transpose_b=is_turned))
+    model = g.compile()
+    assert len(packed_steps(model)) == 3
+    for found, weights in zip(model(x), [codes * 0.5, codes * 2.0, codes.T * 0.5], strict=True):
+        assert_near(found, x.astype(np.float64) @ weights)
 
 
 @pytest.mark.library

@@ -1,7 +1,7 @@
 """Packs codes of 4 and 8 bits into bytes, and unpacks them.
 
-A row of a packed matrix has the codes of one column of weights, one behind another. Of two codes in a byte, the first one
-is in the lower half.
+A row of a packed matrix has the codes of one column of weights, one behind another. Of two codes in a byte, the first
+one is in the lower half.
 """
 
 from __future__ import annotations

@@ -158,9 +158,7 @@ def compiled_packed(inputs: Sequence[Value], outputs: Sequence[Value], code: Seq
     return _compiled(lib.onegraph_packed_product, inputs, outputs, [*code, LEVEL])
 
 
-PACKED = {
-    name: int(getattr(lib, f"onegraph_packed_{name}")) for name in ("s4", "u4", "s8", "u8", "f16", "bf16")
-}
+PACKED = {name: int(getattr(lib, f"onegraph_packed_{name}")) for name in ("s4", "u4", "s8", "u8", "f16", "bf16")}
 
 
 def compiled_guard(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> CompiledKernel:

@@ -74,6 +74,7 @@ def pack(
     weights: tuple[int, Callable[[], Array]],
     scales: tuple[int, Callable[[], Array]],
     zeros: tuple[int, Callable[[], Array]] | int,
+    form: object = (),
 ) -> Packed:
     """Make constants of packed weights.
 
@@ -85,11 +86,12 @@ def pack(
         weights: the value that the rows of bytes come from, and what makes them.
         scales: likewise, (columns, groups).
         zeros: likewise, or one zero point for all codes.
+        form: what else the contents are made by, as plain data.
     """
     bits = BITS[coding]
 
     def constant(what: str, source: int, make: Callable[[], Array]) -> int:
-        key: Key = derived(("packed", what, coding, *groups), edit.key(source))
+        key: Key = derived(("packed", what, coding, *groups, form), edit.key(source))
         return edit.constant(edit.graph.shared.once(key, make), f"{name} ({what})", key)
 
     rows = constant("codes", weights[0], lambda: filled_up(weights[1]()))
@@ -97,7 +99,7 @@ def pack(
     contents = edit.values[factors].constant
     assert contents is not None
     finite = bool(np.isfinite(contents.astype(np.float32)).all())
-    depth = edit.values[rows].shape[1] * 8 // bits
+    depth = edit.values[rows].shape[-1] * 8 // bits
     group = groups.kept or depth
     if isinstance(zeros, int):
         return Packed(coding, group, zeros, (rows, factors), False, finite)
@@ -131,9 +133,9 @@ def rows_of(codes: Array, is_turned: bool, coding: str) -> Array:
 
 def halves_of(weights: Array, is_turned: bool) -> Array:
     """16-bit weights (columns, depth), filled up with zeros."""
-    matrix = weights.reshape(weights.shape[-2:])
+    matrix: Array = weights.reshape(weights.shape[-2:])
     matrix = matrix if is_turned else matrix.T
-    rest = -matrix.shape[1] % (2 * WORDS)
+    rest = -matrix.shape[-1] % (2 * WORDS)
     return np.ascontiguousarray(np.pad(matrix, ((0, 0), (0, rest))) if rest else matrix)
 
 

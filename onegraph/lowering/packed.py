@@ -22,22 +22,31 @@ def unpacked_points(rows: Array, bits: int, count: int) -> Array:
     return np.ascontiguousarray(found[:, :count])
 
 
+def packed_points(points: Array, bits: int) -> Array:
+    """Zero points (rows, count) as bytes."""
+    per = 8 // bits
+    rows = np.pad(points, ((0, 0), (0, -points.shape[1] % per)))
+    found = np.zeros((len(rows), rows.shape[1] // per), np.uint8)
+    for place in range(per):
+        found |= rows[:, place::per] << np.uint8(place * bits)
+    return found
+
+
 def packed_matmul(
     emit: Emitter,
     src: Value,
     weights: Array,
     scales: Value,
     zps: Value | None,
-    bias: Value | None,
     *,
     coding: str,
     group: int,
     zero: int,
     in_codes: bool,
 ) -> Value:
-    """src @ weights.T + bias in the data type of src, by rows of codes."""
+    """src @ weights.T in the data type of src, by rows of codes."""
     attrs = {"coding": coding, "group": group, "zero": zero, "arithmetic": CODES if in_codes else EXACT}
-    found: Value = emit.op("PackedMatMul", [src, weights, scales, zps, bias], attrs)
+    found: Value = emit.op("PackedMatMul", [src, weights, scales, zps], attrs)
     return found
 
 

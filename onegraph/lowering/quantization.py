@@ -30,6 +30,7 @@ from .reduction import reduce
 from .windows import Window, convolution
 
 EIGHT_BITS = frozenset([DataType.s8, DataType.u8])
+FOUR_BITS = frozenset([DataType.s4, DataType.u4])
 F32 = DataType.f32
 # Sums of products below this magnitude are exact in f32.
 EXACT = 2**24
@@ -61,6 +62,18 @@ class Scale:
         if scale.size > 1 or (scale.ndim == 1 and rank > 0 and scale.size != 1):
             kind = {"qtype": "per_channel", "axis": self.axis % rank}
         return {"scales": scale.astype(np.float32).reshape(-1).tolist(), "zps": zeros, **kind}
+
+    def groups(self, codes: Array) -> Mapping[str, object] | None:
+        """The attributes of the DynamicDequantize of known codes in blocks; None if they have another form."""
+        parts, zero = self.scale, self.zero
+        if not self.block or not isinstance(parts, np.ndarray) or not (zero is None or isinstance(zero, np.ndarray)):
+            return None
+        axis, is_code = self.axis % codes.ndim, dtype_of(codes) in EIGHT_BITS | FOUR_BITS
+        sizes = [self.block if place == axis else 1 for place in range(codes.ndim)]
+        whole = tuple([dim * size for dim, size in zip(parts.shape, sizes, strict=False)])
+        if not is_code or parts.ndim != codes.ndim or whole != codes.shape:
+            return None
+        return {"qtype": "per_group", "axis": axis, "group_shape": sizes}
 
     def along(self, emit: Emitter, value: Value, of: Value) -> Value:
         """The scale or zero point ``value``, shaped to broadcast with ``of``."""
@@ -94,6 +107,10 @@ def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -
         if attrs is not None:
             found: Value = emit.op("Dequantize", [src], attrs)
             return found
+    if isinstance(src, np.ndarray) and dtype_of(scale.scale) is dtype and (groups := scale.groups(src)) is not None:
+        # The codes of weights stay what they are: a product reads them packed.
+        kept: Value = emit.op("DynamicDequantize", [src, scale.scale, scale.zero], groups)
+        return kept
     wide = cast(emit, src, F32)
     if scale.zero is not None and not (isinstance(scale.zero, np.ndarray) and not scale.zero.astype(np.float32).any()):
         wide = binary(emit, "Subtract", wide, scale.along(emit, cast(emit, scale.zero, F32), src))

@@ -1,4 +1,4 @@
-"""Lowers rotary embeddings: pairs of numbers of each head are turned by an angle that grows with the place of a token."""
+"""Lowers rotary embeddings: pairs of numbers of a head are turned by an angle that grows with the place of a token."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rotated(emit: Emitter, src: Value, cos: Value, sin: Value, *, interleaved: b
 
 
 def angles(emit: Emitter, cache: Value, places: Value) -> Value:
-    """The rows (batch or 1, 1, tokens, pairs) of a table of cosines or sines for the places of tokens (batch, tokens)."""
+    """The rows (batch or 1, 1, tokens, pairs) of a table of cosines or sines for places (batch, tokens)."""
     if isinstance(cache, np.ndarray) and isinstance(places, np.ndarray):
         return np.ascontiguousarray(cache[places])[:, None]
     found: Value = emit.op("Gather", [cache, places], {"axis": 0})

@@ -94,10 +94,9 @@ class _Folding:
 
 
 def _multiplied(graph: Lowered) -> tuple[set[int], set[int]]:
-    """The values that a product reads, also behind casts and changes of shape: those of a fusion, and those that are none
-    without VNNI.
+    """The values that a product reads, also behind casts and changes of shape: those of a fusion, and the others.
 
-    A product of one dequantized tensor is no fusion.
+    A fusion needs two dequantized tensors and VNNI. The others are those of products that lack VNNI alone.
     """
     floats = set[int]()
     for step in graph.steps:

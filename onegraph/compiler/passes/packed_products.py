@@ -62,7 +62,7 @@ class _PackedProducts:
         if packed is None:
             return None
         self._edit.spare(makers)
-        return self._step(step, (src, *packed.values, *bias), packed, bool(bias), coded=False)
+        return self._step(step, (src, *packed.values, *bias), packed, has_bias=bool(bias), coded=False)
 
     def _has_floats(self, step: Step) -> bool:
         values = [self._graph.values[number] for number in (step.inputs[0], *step.inputs[2:], *step.outputs)]
@@ -74,7 +74,7 @@ class _PackedProducts:
             maker = self._graph.maker(maker.inputs[0])
         return maker is not None and maker.kind in DEQUANTIZATIONS
 
-    def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, has_bias: bool, coded: bool) -> Step:
+    def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
         unpacks = self._options.reproducible or not packed.is_finite
         code = (PACKED[packed.coding], packed.group, packed.zero, packed.has_zeros, has_bias, coded, unpacks)
         note = IN_CODES if coded else NOTE
@@ -104,9 +104,14 @@ class _PackedProducts:
         """Whether a transpose exchanges the axes of one matrix."""
         shape = self._graph.values[step.inputs[0]].shape
         order = step.attrs.get("order")
-        return is_matrix(shape) and isinstance(order, tuple) and [*order[-2:]] in (
-            [len(shape) - 1, len(shape) - 2],
-            [-1, -2],
+        return (
+            is_matrix(shape)
+            and isinstance(order, tuple)
+            and [*order[-2:]]
+            in (
+                [len(shape) - 1, len(shape) - 2],
+                [-1, -2],
+            )
         )
 
     def _halves(self, number: int, is_turned: bool, product: Step) -> Packed | None:
@@ -147,6 +152,7 @@ class _PackedProducts:
             (source.id, lambda: rows_of(codes, is_turned, coding)),
             (rest[0].id if rest else source.id, lambda: scales),
             0 if zeros is None else (rest[1].id if rest else source.id, lambda: zeros),
+            (is_turned, sorted(op.attrs.items())),
         )
 
     # The host op ------------------------------------------------------------------------------------------------------
@@ -154,28 +160,25 @@ class _PackedProducts:
     def _of_host_op(self, step: Step) -> Step | None:
         """The kernel for a PackedMatMul with constant weights."""
         op, values = step.op, self._graph.values
-        ids = [None if tensor is None else tensor.id for tensor in (*op.inputs, None, None)][:5]
-        src, weights, scales, zps, bias = ids
-        assert src is not None and weights is not None and scales is not None
+        ids = [None if tensor is None else tensor.id for tensor in (*op.inputs, None)][:4]
+        src, weights, scales, zps = ids
+        assert src is not None
+        assert weights is not None
+        assert scales is not None
         known = [None if number is None else values[number].constant for number in (weights, scales, zps)]
         codes, factors, points = known
         if codes is None or factors is None or (zps is not None and points is None) or 0 in values[src].shape:
             return None
-        coding, depth = str(op.attrs["coding"]), values[src].shape[-1]
-        groups = groups_of(int(op.attrs.get("group", 0)), depth, coding)  # type: ignore[call-overload]
+        call = Call(schema_of(op), op.attrs, [None if each is None else each.type for each in op.inputs], 1)
+        coding, depth = call.string("coding"), values[src].shape[-1]
+        groups = groups_of(call.s64("group"), depth, coding)
         if groups is None or 0 in codes.shape:
             return None
-        packed = pack(
-            self._edit,
-            values[weights].name,
-            coding,
-            groups,
-            (weights, lambda: codes),
-            (scales, lambda: factors),
-            int(op.attrs.get("zero", 0)) if zps is None else (zps, lambda: points),  # type: ignore[arg-type,return-value,call-overload]
-        )
-        ends = (src, *packed.values, *(() if bias is None else (bias,)))
-        return self._step(step, ends, packed, bias is not None, coded=op.attrs.get("arithmetic") == CODES)
+        zeros = call.s64("zero") if zps is None or points is None else (zps, lambda: points)
+        ends_of = (weights, lambda: codes), (scales, lambda: factors)
+        packed = pack(self._edit, values[weights].name, coding, groups, *ends_of, zeros)
+        is_coded = call.string("arithmetic") == CODES
+        return self._step(step, (src, *packed.values), packed, has_bias=False, coded=is_coded)
 
 
 class _Parameters:
@@ -201,13 +204,13 @@ class _Parameters:
 
     def arranged(self, place: int, depth_axis: int) -> Array | None:
         """The scales (0) or zero points (1) as (columns, groups); None if there are none."""
-        given, columns = self._given[place], self._shape[-3 - depth_axis]
+        given, columns = self._given[place], self._shape[-2 if depth_axis == -1 else -1]
         if given is None:
             return None
         if self._qtype == "per_group":
-            matrix = given.reshape(given.shape[-2:])
+            matrix: Array = given.reshape(given.shape[-2:])
             matrix = matrix if depth_axis == -1 else matrix.T
-            return np.ascontiguousarray(np.repeat(matrix, columns // matrix.shape[0], 0))
+            return np.ascontiguousarray(np.repeat(matrix, columns // len(matrix), 0))
         if self._qtype == "per_channel" and not self._runs_along(depth_axis):
             return given.reshape(columns, 1)
         return np.full((columns, 1), given.reshape(-1)[:1])

@@ -1,4 +1,4 @@
-"""Defines the product by packed weights, and the rows of a packed table: two codes of 4 bits in a byte, or 8-bit codes."""
+"""Defines the product by packed weights and the rows of a packed table, of codes of 4 or 8 bits in bytes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..signature import NON_NEGATIVE, Attribute, Shape, ports, rows
 BITS = {"s4": 4, "u4": 4, "s8": 8, "u8": 8}
 CODING = (
     Attribute("coding", "str", "The data type of the codes.", required=True, values=tuple(BITS)),
-    Attribute(
-        "group", "s64", "Codes of a row that share a scale; 0 for a whole row.", default=0, range=NON_NEGATIVE
-    ),
+    Attribute("group", "s64", "Codes of a row that share a scale; 0 for a whole row.", default=0, range=NON_NEGATIVE),
     Attribute("zero", "s64", "The zero point of all codes, if the input zps is absent.", default=0),
 )
 EXACT, CODES = "exact", "codes"
-NUMBERS = "A number is (code - zero point) * scale; of two codes of 4 bits in a byte, the first one is in the lower half."
+NUMBERS = (
+    "A number is (code - zero point) * scale; of two codes of 4 bits in a byte, the first one is in the lower half."
+)
 
 
 def _groups(depth: int, group: int) -> int:
@@ -50,15 +50,12 @@ def product_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def operands_fit(call: Call) -> Iterable[Finding]:
-    """Weights, scales, zero points and bias belong to src."""
-    src, weights = call.shape("src"), call.shape("weights")
+    """Weights, scales and zero points belong to src."""
+    src = call.shape("src")
     if src == ():
         yield Finding("src", "shape []", "at least one axis")
         return
     yield from _weights_fit(call, "weights", None if src is None else src[-1])
-    columns = (weights or (None,))[0]
-    if not compatible(call.shape("bias"), (columns,)):
-        yield Finding("bias", f"shape {show(call.shape('bias'))}", f"shape {show((columns,))}")
 
 
 def gathered_shape(call: Call) -> tuple[Shape, ...]:
@@ -77,10 +74,10 @@ OPS = (
         "PackedMatMul",
         "host_packed_mat_mul",
         "host",
-        "dst = src @ weights.T + bias, where a row of weights has the codes of one column of a matrix. " + NUMBERS,
-        ports("src:T weights:u8 scales:S zps:Z? bias:B?"),
+        "dst = src @ weights.T, where a row of weights has the codes of one column of a matrix. " + NUMBERS,
+        ports("src:T weights:u8 scales:S zps:Z?"),
         ports("dst:T"),
-        rows("T S Z B", "f32|f16|bf16 f32|f16|bf16 u8|s8|f32|f16|bf16 f32|f16|bf16"),
+        rows("T S Z", "f32|f16|bf16 f32|f16|bf16 u8|s8|f32|f16|bf16"),
         product_shape,
         (
             *CODING,

@@ -25,13 +25,9 @@ def _numbers(call: Call, rows: Array, scales: Array, zps: Array | None, depth: i
     return (codes - zero) * spread(scales)
 
 
-def packed_mat_mul(
-    call: Call, src: Array, weights: Array, scales: Array, zps: Array | None = None, bias: Array | None = None
-) -> Array:
-    """The product, and the bias."""
+def packed_mat_mul(call: Call, src: Array, weights: Array, scales: Array, zps: Array | None = None) -> Array:
+    """The product."""
     found = src.astype(np.float64) @ _numbers(call, weights, scales, zps, src.shape[-1]).T
-    if bias is not None:
-        found = found + bias.astype(np.float64)
     return found.astype(src.dtype)
 
 
@@ -39,5 +35,6 @@ def packed_gather(call: Call, table: Array, indices: Array, scales: Array, zps: 
     """The rows that the indices name."""
     taken = [None if each is None else each[indices] for each in (table, scales, zps)]
     rows, factors, zeros = taken
-    assert rows is not None and factors is not None
+    assert rows is not None
+    assert factors is not None
     return _numbers(call, rows, factors, zeros, call.s64("depth")).astype(scales.dtype)

@@ -72,11 +72,16 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     Each row of the batch has a full cache: a run with another one fails.
     """
     native(node)
-    neutral: dict[str, object] = {"smooth_softmax": 0, "qk_output": 0, "kv_cache_bit_width": 0, "sliding_window_cache": 0}
+    neutral: dict[str, object] = {
+        "smooth_softmax": 0,
+        "qk_output": 0,
+        "kv_cache_bit_width": 0,
+        "sliding_window_cache": 0,
+    }
     neutral |= {"k_quant_type": "NONE", "v_quant_type": "NONE", "causal": 1}
     _only(node, neutral, (9, 11, 12, 13, 14, 15, 16))
     emit, heads, kv_heads = node.emit, node.attr("num_heads"), node.attr("kv_num_heads")
-    batch, tokens, _ = _tokens(node.value(0), 3)
+    _, tokens, _ = _tokens(node.value(0), 3)
     query, key, value = _heads(node, heads, kv_heads)
     before = node.optional(3), node.optional(4)
     past = None if before[0] is None or before[1] is None else (before[0], before[1])

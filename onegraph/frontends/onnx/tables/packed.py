@@ -41,27 +41,26 @@ def matmul_n_bits(node: Node) -> Value:
     src = node.shape()
     if src and src[-1] not in (None, depth):
         raise node.invalid(f"A of shape {list(src)}", f"{depth}, K, as its last dim")
-    if node.optional(4) is not None:
-        order = _stored(node, 4, (blocks * block,), "g_idx") if node.known(4).size != depth else node.known(4)  # type: ignore[union-attr]
-        if not np.array_equal(order, np.arange(order.size) // block):
-            raise NotLowered("g_idx, the blocks of the rows in another order")
+    order = node.known(4)
+    if order is not None and not np.array_equal(order.reshape(-1), np.arange(order.size) // block):
+        raise NotLowered("g_idx, the blocks of the rows in another order")
     weights = _stored(node, 1, (columns, blocks * block * bits // 8), "B")
     if weights.dtype != np.uint8:
         raise node.invalid(f"B of {weights.dtype}", "uint8")
     scales = _stored(node, 2, (columns, blocks), "scales")
     zps = _points(node, bits, columns, blocks)
-    return lowering.packed_matmul(
+    found = lowering.packed_matmul(
         node.emit,
         node.value(0),
         lowering.two_bits_as_four(weights) if bits == min(BITS) else weights,
         scales,
         zps,
-        node.optional(5),
         coding="u8" if bits == max(BITS) else "u4",
         group=block if blocks > 1 else 0,
         zero=1 << (bits - 1),
         in_codes=node.attr("accuracy_level", 0) == CODES_LEVEL,
     )
+    return found if node.optional(5) is None else add(node.emit, found, node.value(5))
 
 
 def _points(node: Node, bits: int, columns: int, blocks: int) -> Array | None:
