@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 from weakref import ref
 
@@ -12,6 +12,7 @@ from ..errors import ArgumentError, shown
 from ..ir.file_origin import FileOrigin
 from ..opset.shapes import show
 from .adding_ops import OpAdding
+from .compression import CompressedWeights
 
 AnyGraph = TypeVar("AnyGraph", bound="DataGraph")
 
@@ -21,6 +22,7 @@ class DataGraph(OpAdding):
 
     _file: FileOrigin | None = None
     _n_read = 0  # number of ops of the model that a front end has read
+    compression: Sequence[CompressedWeights] = ()  # the weights that compress_weights has compressed
 
     def copy(self: AnyGraph) -> AnyGraph:
         """A copy of the graph with the same records; adding to one graph does not change the other."""
