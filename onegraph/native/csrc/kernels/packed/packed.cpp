@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t UNIT_COLUMNS = 8; // columns of a thread are a multiple of these
 constexpr long ROW_BLOCK = 256; // rows that are prepared together
-constexpr long FEW = 8; // rows for which no column is unpacked to memory
+constexpr long FEW = 8, FEW_CODED = 16; // rows for which no column is unpacked to memory
 constexpr long MOST_BLOCK = 128; // elements of src that share a scale in 8-bit products
 constexpr long MOST_STEPS = 127; // the largest code of a number in 8-bit products
 
@@ -183,12 +183,13 @@ public:
           threads_(threads_of(problem, threads)),
           per_(per_word(problem.coding.width)),
           block_(std::min(problem.rows, ROW_BLOCK)),
-          unpacks_(problem.unpacks || (!problem.is_coded && problem.rows > FEW)),
+          unpacks_(problem.unpacks || problem.rows > (problem.is_coded ? FEW_CODED : FEW)),
+          is_coded_(problem.is_coded && !unpacks_),
           own_(size(2 * TOGETHER * problem.filled + problem.matrix.depth + COLUMNS * BLOCK_DEPTH) * static_cast<std::size_t>(threads_)),
           numbers_(size(block_ * problem.matrix.depth)),
           sums_(size(block_ * words())),
-          steps_(problem.is_coded ? size(block_ * words()) : 0),
-          codes_(problem.is_coded ? size(block_ * problem.matrix.depth) : 0),
+          steps_(is_coded_ ? size(block_ * words()) : 0),
+          codes_(is_coded_ ? size(block_ * problem.matrix.depth) : 0),
           bias_(problem.bias_at < 0 ? 0 : size(problem.columns)),
           results_(problem.types[problem.dst_at] == dnnl_f32 ? 0 : size(block_ * problem.columns)),
           finite_(size(block_)) {}
@@ -258,8 +259,8 @@ private:
         }
         const bool finite = finite_.get()[place] = is_finite(source, known);
         float *const numbers = numbers_.get() + place * depth, *const sums = sums_.get() + place * words();
-        if (!problem_.is_coded || problem_.unpacks || !finite) order(source, known, depth, lanes, per_, numbers);
-        if (problem_.is_coded)
+        if (!is_coded_ || !finite) order(source, known, depth, lanes, per_, numbers);
+        if (is_coded_)
             quantize(source, finite ? known : 0, depth, lanes, per_, std::min(matrix.group, 16 * per_),
                     codes_.get() + place * depth, sums, steps_.get() + place * words());
         else if (!unpacks_)
@@ -286,40 +287,43 @@ private:
             for (long i = 0; i < groups; i++)
                 zeros[i] -= problem_.coding.center;
         }
-        return {codes, scales, has_zeros || problem_.zero != 0 || problem_.is_coded ? zeros : nullptr};
+        return {codes, scales, has_zeros || problem_.zero != 0 || is_coded_ ? zeros : nullptr};
     }
 
     void multiply(const Own &own, long count, long begin, long end, float *results) const {
         std::fill_n(own.zeros, TOGETHER * problem_.filled, problem_.zero); // a padded one meets a scale of 0
         bool *const finite = finite_.get();
         const bool is_finite = std::all_of(finite, finite + count, [](bool one) { return one; });
-        if (unpacks_ || (!problem_.is_coded && !is_finite)) return unpacked(own, 0, count, begin, end, results);
-        for (long column = begin; column < end;) {
-            const long some = end - column < TOGETHER ? 1 : TOGETHER;
-            PackedColumn packed[TOGETHER];
-            for (long i = 0; i < some; i++)
-                packed[i] = column_of(own, column + i, i);
-            few(packed, some, count, column, results);
-            column += some;
-        }
+        if (unpacks_ || (!is_coded_ && !is_finite)) return unpacked(own, 0, count, begin, end, results);
+        // Columns that lie far apart are read at once: the CPU fetches each of a few long streams ahead.
+        const long length = (end - begin) / TOGETHER, rest = begin + length * TOGETHER;
+        for (long column = begin; column < begin + length; column++)
+            few(own, column, length, TOGETHER, count, results);
+        for (long column = rest; column < end; column++)
+            few(own, column, 0, 1, count, results);
         for (long row = 0; row < count; row++)
             if (!finite[row]) unpacked(own, row, 1, begin, end, results);
     }
 
-    void few(const PackedColumn *packed, long width, long count, long column, float *results) const {
+    // Some rows and `width` columns, which lie `step` apart.
+    void few(const Own &own, long column, long step, long width, long count, float *results) const {
         const PackedMatrix &matrix = problem_.matrix;
         const float *const bias = bias_.get() ? bias_.get() + column : nullptr;
+        PackedColumn packed[TOGETHER];
+        for (long i = 0; i < width; i++)
+            packed[i] = column_of(own, column + i * step, i);
         for (long row = 0; row < count;) {
             const long some = count - row > 3 ? 4 : count - row > 1 ? 2 : 1;
             const PackedRows rows {numbers_.get() + row * matrix.depth, sums_.get() + row * words(),
-                    codes_.get() + (problem_.is_coded ? row * matrix.depth : 0),
-                    steps_.get() + (problem_.is_coded ? row * words() : 0)};
+                    codes_.get() + (is_coded_ ? row * matrix.depth : 0),
+                    steps_.get() + (is_coded_ ? row * words() : 0)};
             float sums[4 * TOGETHER];
-            (problem_.is_coded ? problem_.tiles.coded : problem_.tiles.exact)(
+            (is_coded_ ? problem_.tiles.coded : problem_.tiles.exact)(
                     matrix, packed, width, rows, problem_.coding.width, some, sums);
             for (long j = 0; j < width; j++)
                 for (long i = 0; i < some; i++)
-                    results[(row + i) * problem_.columns + column + j] = sums[j * some + i] + (bias ? bias[j] : 0);
+                    results[(row + i) * problem_.columns + column + j * step]
+                            = sums[j * some + i] + (bias ? bias[j * step] : 0);
             row += some;
         }
     }
@@ -348,7 +352,7 @@ private:
     void *const *addresses_;
     const int threads_;
     const long per_, block_;
-    const bool unpacks_;
+    const bool unpacks_, is_coded_;
     const Buffer<float> own_, numbers_, sums_, steps_;
     const Buffer<std::int8_t> codes_;
     const Buffer<float> bias_, results_;

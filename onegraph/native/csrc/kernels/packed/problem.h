@@ -13,8 +13,8 @@ namespace onegraph {
 constexpr long WORD = 4; // bytes
 constexpr long BLOCK_DEPTH = 1024; // elements of src whose products are summed before the next ones are unpacked
 constexpr long COLUMNS = 96; // columns that are unpacked together
-constexpr long TOGETHER = 2; // columns that are read at once
-constexpr long AHEAD = 4096; // bytes between what is read and what is fetched into the cache
+constexpr long TOGETHER = 4; // columns that are read at once
+constexpr long AHEAD = 1024; // bytes between what is read and what is fetched into the cache
 
 // A matrix (columns, depth) of codes, a row of which is the weights of one column of the result. The depth is a multiple
 // of a unit of every instruction set.
