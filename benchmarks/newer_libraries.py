@@ -64,11 +64,9 @@ def sycl_library(package: str, folder: str) -> dict[str, str]:
             runtimes = _installed(packages, NEWER / f"runtimes-{year}")
         else:
             runtimes = _installed([f"onednn=={NEWEST}"], NEWER / "3.13")
-    return {
-        "ONEGRAPH_LIBRARY": str(library),
-        "LD_LIBRARY_PATH": f"{library.parent}:{runtimes}" if library.parent != runtimes else str(runtimes),
-        "OCL_ICD_FILENAMES": str(runtimes / "libintelocl.so"),  # without it there is no CPU engine
-    }
+    if runtimes == library.parent:  # where the loader finds them
+        return {"ONEGRAPH_LIBRARY": str(library)}
+    return {"ONEGRAPH_LIBRARY": str(library), "LD_LIBRARY_PATH": str(runtimes)}
 
 
 # The functions that return the environment of each library, by version.

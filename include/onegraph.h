@@ -162,7 +162,9 @@ enum {
     onegraph_prelu_backward_src = 37, // src, slope, diff_dst
     onegraph_prelu_backward_slope = 38, // src, diff_dst
     onegraph_keep_nan = 39, // src, dst: dst, and NaN where src is NaN
-    onegraph_packed_product = 40, // rows times a matrix of packed weights; see PackedProduct in kernels.h
+    onegraph_max_pool = 40, // f32, f16, bf16: see MaxPool in kernels.h
+    onegraph_norm_relu = 41, // f32, f16, bf16: see NormRelu in kernels.h
+    onegraph_packed_product = 42, // rows times a matrix of packed weights; see PackedProduct in kernels.h
 };
 // kernels: the places of the numbers of onegraph_packed_product.
 enum onegraph_packed_number {
@@ -183,6 +185,19 @@ enum onegraph_packed_coding_of {
     onegraph_packed_f16 = 4,
     onegraph_packed_bf16 = 5,
 };
+// kernels: the places of the numbers of onegraph_norm_relu.
+enum onegraph_norm_relu_number {
+    onegraph_norm_relu_channels = 0, // the axis of the channels
+    onegraph_norm_relu_gamma = 1, // 1 if there is a gamma
+    onegraph_norm_relu_beta = 2, // 1 if there is a beta
+    onegraph_norm_relu_epsilon = 3, // the bits of an f32
+};
+// kernels: the places of the numbers of onegraph_max_pool. Four numbers for each spatial axis stand behind these: kernel,
+// stride, dilation and padding before.
+enum onegraph_max_pool_number {
+    onegraph_max_pool_channels = 0, // the axis of the channels
+    onegraph_max_pool_first = 1, // the first of the other numbers
+};
 // kernels: the places of the numbers of onegraph_guarded. A pool has four numbers for each spatial axis behind these:
 // kernel, stride, dilation and padding before. A reduction has a number for each axis: 1 if it is reduced.
 enum onegraph_guarded_number {
@@ -196,8 +211,7 @@ enum onegraph_guarded_op {
     onegraph_guarded_log_softmax = 1, // src, dst
     onegraph_guarded_max = 2, // src, dst
     onegraph_guarded_min = 3, // src, dst
-    onegraph_guarded_max_pool = 4, // src, dst
-    onegraph_guarded_max_pool_backward = 5, // src, diff_dst, diff_src
+    onegraph_guarded_max_pool_backward = 4, // src, diff_dst, diff_src
 };
 // kernels: the places of the numbers of onegraph_rms_norm.
 enum onegraph_rms_norm_number {

@@ -101,7 +101,13 @@ def test_the_graph_stays_as_it_is():
 
 @pytest.mark.parametrize(
     ("kind", "group", "text"),
-    [("int3", 32, "int3"), (4, 32, "kind 4"), ("int4", 8, "group 8"), ("int4", 48, "group 48"), ("int4", None, "None")],
+    [
+        ("int3", 32, "int3"),
+        (4, 32, "kind: 4"),
+        ("int4", 8, "group: 8"),
+        ("int4", 48, "group: 48"),
+        ("int4", None, "None"),
+    ],
     ids=str,
 )
 def test_other_kinds_and_groups_are_refused(kind, group, text):

@@ -640,7 +640,7 @@ def test_shared_constants_go_with_their_programs():
 def test_keys_of_constants_tell_contents_apart():
     g = og.Graph()
     square = g.constant(np.arange(1024, dtype=np.float32).reshape(32, 32)).value
-    shared = SharedConstants(g)
+    shared = SharedConstants.of(g)
     assert shared.key(square) == shared.key(square.view())
     small, large = np.arange(4, dtype=np.int32), np.zeros(4096)
     assert shared.key(small) == shared.key(small.copy())

@@ -442,3 +442,37 @@ def test_page_of_an_op_shows_its_mistakes():
     record = json.loads(onegraph("ops", "StaticReshape", "--edition", "oneapi-1.2", "--json").stdout)
     assert "reshape_shape" in [one["name"] for one in record["corrections"]]
     assert record["link"].endswith("/oneAPI-v1.2-rev-1/source/elements/oneDNN/source/graph/ops/StaticReshape.rst")
+
+
+GRADIENTS_OF_TRANSPOSED = [
+    ("onednn-3.13", "ConvTransposeBackwardData", {"weights_format": "IOX"}, [(1, 2, None), (3, 2, 1)]),
+    (
+        "onednn-3.13",
+        "ConvTransposeBackwardWeights",
+        {"weights_format": "IOX", "weights_shape": [3, 2, 1]},
+        [(1, 3, 6), (1, 2, None)],
+    ),
+    ("legacy-1", "ConvTransposeBackpropData", {"filter_format": "OIX"}, [(1, 2, None), (2, 3, 1)]),
+    (
+        "legacy-1",
+        "ConvTransposeBackpropFilters",
+        {"filter_format": "OIX", "filter_shape": [2, 3, 1]},
+        [(1, 3, 6), (1, 2, None)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "attrs", "shapes"), GRADIENTS_OF_TRANSPOSED, ids=lambda part: str(part)[:30])
+@pytest.mark.parametrize(
+    ("padding", "sizes"), [(None, (11, 12)), ([0], (11,)), ([1], (12,))], ids=["none", "zeros", "ones"]
+)
+def test_gradient_without_output_padding_takes_every_size(name, kind, attrs, shapes, padding, sizes):
+    """The printed default, all zeros, refuses a size that no value allows; a correction of the page says so."""
+    given = {} if padding is None else {"output_padding": padding}
+    window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1], "data_format": "NCX"}
+    for size in (11, 12):
+        inputs = [("f32", tuple(size if dim is None else dim for dim in shape)) for shape in shapes]
+        found = check_op(kind, {**window, **attrs, **given}, inputs, edition=name)
+        errors = [violation.message for violation in found if violation.severity == "error"]
+        assert (not errors) == (size in sizes), errors
+    assert any(one.printed == "all zeros by default" for one in corrections(name, kind))

@@ -7,14 +7,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from helpers.fault_subjects import graph_of, subjects
+from helpers.fault_subjects import fused, graph_of, subjects
 
+from onegraph.builder.graph import DataGraph
 from onegraph.errors import LIBRARY, UNSAFE
 from onegraph.faults.api import API
 from onegraph.faults.catalogue import CATALOGUE, EVERY_FAULT
 from onegraph.faults.execution import COLLIDING_CONSTANTS, FEW_PRIMITIVES
 from onegraph.faults.fault import CPUS, LACKS, SLOW, Faults, always
-from onegraph.faults.fusions import FUSIONS
+from onegraph.faults.fusions import FUSIONS, wrong_fusion
 from onegraph.faults.fusions import strided as strided_fusions
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.ops import OPS
@@ -113,3 +114,26 @@ def test_faults_of_fused_ops_load_lazily():
         "assert not [name for name in sys.modules if name.startswith('onegraph.faults.fusions')]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "batch", "mask", "cpu", "is_wrong"),
+    [
+        ("bf16", (2, 3), (4, 5), {"amx": True}, True),
+        ("bf16", (2, 3), (1, 1, 4, 5), {"amx": True}, True),
+        ("f32", (2, 3), (4, 5), {"amx": True, "strict": False}, True),
+        ("f32", (2, 3), (4, 5), {"amx": True}, False),
+        ("bf16", (2, 3), (4, 5), {}, False),
+        ("bf16", (2, 3), (1, 3, 4, 5), {"amx": True}, False),
+        ("bf16", (2, 3), (2, 1, 1, 5), {"amx": True}, False),
+        ("bf16", (2, 3), (5,), {"amx": True}, False),
+        ("bf16", (1, 3), (4, 5), {"amx": True}, False),
+        ("bf16", (3,), (4, 5), {"amx": True}, False),
+    ],
+)
+def test_one_mask_for_all_is_apart_with_amx(dtype, batch, mask, cpu, is_wrong):
+    g = DataGraph()
+    product = g.matmul(g.input("x", dtype, (*batch, 4, 8)), g.input("w", dtype, (*batch, 8, 5)))
+    g.output("y", g.add(product, g.input("mask", dtype, mask)))
+    assert bool(wrong_fusion(fused(g, **cpu), (3, 9, 1))) == is_wrong
+    assert not wrong_fusion(fused(g, **cpu), (3, 8, 1))

@@ -27,8 +27,9 @@ def guarded(kind, first, count, side="end", without=""):
 
 
 @pytest.mark.parametrize("side", ["end", "begin"])
-def test_training_shapes_stay_in_their_memory(side):
-    status, said = guarded("training", 1, 60, side)
+@pytest.mark.parametrize("kind", ["training", "blocks"])
+def test_random_shapes_stay_in_their_memory(kind, side):
+    status, said = guarded(kind, 1, 60, side)
     assert status == 0, said[-2000:]
     assert "FAIL" not in said
 

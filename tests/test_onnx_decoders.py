@@ -223,6 +223,27 @@ def test_products_of_rounded_activations(with_bias, per_column, dtype):
     compare("DynamicQuantizeMatMul", inputs, (1, 2, 3, 4))
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_integer_products_of_few_rows_are_exact(rows, dtype):
+    """Sums up to 2 ** 25 need more digits than f32 has."""
+    src = RNG.integers(0, 256, (rows, 1500)).astype(np.uint8)
+    low, high = (-128, 128) if dtype is np.int8 else (0, 256)
+    weights = RNG.integers(low, high, (1500, 700)).astype(dtype)
+    weights[:, 0] = high - 1
+    zero, src_zero = np.array(3, dtype), np.array(7, np.uint8)
+    node = helper.make_node("MatMulInteger", ["x", "w", "a", "b"], ["y"])
+    held = [numpy_helper.from_array(array, name) for array, name in ((weights, "w"), (src_zero, "a"), (zero, "b"))]
+    x = helper.make_tensor_value_info("x", TensorProto.UINT8, src.shape)
+    graph = helper.make_graph([node], "model", [x], [onnx.ValueInfoProto(name="y")], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    executable = onegraph.onnx.load(model).compile()
+    exact = (src.astype(np.int64) - 7) @ (weights.astype(np.int64) - 3)
+    np.testing.assert_array_equal(executable(src), exact)
+    kernels = [part for part in executable.report().partitions if "MatMul" in part.kinds and part.executor == "kernel"]
+    assert bool(kernels) == (rows == 1)
+
+
 def blocked(dtype, axis, block, with_points):
     """A product by DequantizeLinear with blocks."""
     low, high = {"s4": (-8, 8), "u4": (0, 16), "s8": (-128, 128), "u8": (0, 256)}[dtype]

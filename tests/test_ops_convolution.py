@@ -294,3 +294,21 @@ def test_gradient_reads_no_memory_behind_its_source(kind, size, channels, stride
     command = [sys.executable, "-c", AT_THE_END_OF_MEMORY, kind, *map(str, (size, channels, stride))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("policy", ["fusion", "debug"])
+@pytest.mark.parametrize("kind", ["Convolution", "ConvTranspose"])
+@pytest.mark.parametrize(("dtype", "large"), [("bf16", 16.0), ("f16", 64.0)])
+def test_bias_is_added_before_the_sum_is_rounded(dtype, large, kind, policy):
+    """large * large + 1 - large * large = 1, but large * large + 1 has too many bits for bf16 and f16."""
+    g = og.Graph()
+    src, weights, bias = g.input("x", dtype, (1, 2, 3, 3)), g.input("w", dtype, (2, 2, 1, 1)), g.input("b", dtype, (2,))
+    attrs = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "data_format": "NCX"}
+    g.output("y", g.op(kind, [src, weights, bias], {**attrs, "weights_format": "IOX" if "T" in kind else "OIX"}))
+    number = og.DataType(dtype).numpy
+    values = np.ones((1, 2, 3, 3), number)
+    values[:, 0] = large
+    kernel = np.array([[large, 1], [large, 1]] if kind == "Convolution" else [[large, large], [1, 1]], number)
+    found = g.compile(policy=policy)(values, kernel.reshape(2, 2, 1, 1), np.full(2, -large * large, number))
+    assert (np.asarray(found, np.float64) == 1).all()

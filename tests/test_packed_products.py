@@ -273,11 +273,24 @@ def test_scales_along_the_depth_are_folded():
 
 
 @pytest.mark.library
-def test_products_of_codes_stay_with_the_library():
+@pytest.mark.parametrize(("rows", "columns", "count"), [(4, 8, 0), (5, 800, 0), (4, 800, 1)])
+def test_products_of_codes_stay_with_the_library_but_for_few_rows(rows, columns, count):
     g = og.Graph()
-    src = g.dequantize(g.input("x", "u8", (4, 64)), scales=[0.1])
-    weights = g.dequantize(g.constant(RNG.integers(-9, 9, (64, 8)).astype(np.int8)), scales=[0.1])
-    g.output("y", g.matmul(src, weights))
+    src = g.dequantize(g.input("x", "u8", (rows, 700)), scales=[0.1])
+    codes = RNG.integers(-9, 9, (700, columns)).astype(np.int8)
+    g.output("y", g.matmul(src, g.dequantize(g.constant(codes), scales=[0.5])))
+    model, x = g.compile(), RNG.integers(0, 256, (rows, 700)).astype(np.uint8)
+    assert len(packed_steps(model)) == count
+    assert_near(model(x), x * 0.1 @ (codes * 0.5))
+
+
+@pytest.mark.library
+def test_products_between_codes_stay_with_the_library():
+    g = og.Graph()
+    src = g.dequantize(g.input("x", "u8", (1, 700)), scales=[0.1])
+    codes = RNG.integers(-9, 9, (700, 800)).astype(np.int8)
+    y = g.matmul(src, g.dequantize(g.constant(codes), scales=[0.5]))
+    g.output("y", g.quantize(y, scales=[1.0], dtype="s8"))
     assert packed_steps(g.compile()) == []
 
 

@@ -32,7 +32,7 @@ def inputs(seed=1):
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_results_do_not_depend_on_the_compiling_threads(monkeypatch, count):
-    from onegraph.compiler import compile as compiling
+    from onegraph.compiler import library_steps as compiling
 
     original, most, x = compiling.compile_postponed, [], inputs()
 
@@ -78,7 +78,7 @@ def test_compiles_in_one_attempt(attempts):
 
 
 def test_compiles_in_order_if_the_library_refuses_a_partition(monkeypatch, attempts):
-    from onegraph.compiler import compile as compiling
+    from onegraph.compiler import library_steps as compiling
     from onegraph.native.library import lib
 
     original, x = compiling.compile_postponed, inputs()
@@ -114,7 +114,7 @@ def test_compiles_in_order_if_the_library_infers_another_shape(monkeypatch, atte
 
 
 def test_lack_of_memory_is_raised(monkeypatch, attempts):
-    from onegraph.compiler import compile as compiling
+    from onegraph.compiler import library_steps as compiling
     from onegraph.native.library import lib
 
     def failed(groups, most):

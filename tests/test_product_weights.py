@@ -156,4 +156,4 @@ def test_variables_start_where_products_pack_them(how):
 
 @pytest.mark.parametrize("variable", [drawn(24, 500), drawn(512), drawn(2, 24, 512), drawn(24, 512).astype(np.float16)])
 def test_other_variables_start_at_a_multiple_of_64(variable):
-    assert product_weights.skew_of_variable(variable) == 0
+    assert transformed_weights.skew_of_variable(variable) == 0

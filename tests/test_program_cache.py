@@ -11,7 +11,7 @@ from helpers.executables import at_once, filled, rows_summed
 from helpers.interrupts import interrupted
 
 import onegraph as og
-from onegraph.runtime import compiled_program
+from onegraph.runtime import compiled_program, program_cache
 from onegraph.runtime.program_cache import Cache, Counter, Entry
 
 F32 = np.float32
@@ -33,13 +33,13 @@ def compilations(monkeypatch):
 
 def test_keeps_and_counts_programs_by_shape(compilations):
     model = rows_summed()
-    assert model.cache_info() == (0, 0, 0, 0, 16)
+    assert model.cache_info() == (0, 0, 0, 0, 128)
     for rows in (3, 5, 3, 3, 5):
         assert model(filled(rows)).tolist() == [4] * rows
     assert compilations == [(3, 4), (5, 4)]
-    assert model.cache_info() == model.cache_info() == (3, 2, 0, 2, 16)
-    assert model.report().to_dict()["cache"] == {"hits": 3, "misses": 2, "evictions": 0, "size": 2, "capacity": 16}
-    assert "2 of 16 programs kept: 3 hits, 2 misses, 0 evictions" in str(model.report())
+    assert model.cache_info() == model.cache_info() == (3, 2, 0, 2, 128)
+    assert model.report().to_dict()["cache"] == {"hits": 3, "misses": 2, "evictions": 0, "size": 2, "capacity": 128}
+    assert "2 of 128 programs kept: 3 hits, 2 misses, 0 evictions" in str(model.report())
 
 
 @pytest.mark.parametrize("change", ["find", "resize"])
@@ -228,7 +228,7 @@ def test_threads_compile_a_new_shape_once(call, compilations):
     results = at_once(8, work)
     assert [result.tolist() for result in results] == [[4.0 * index] * 7 for index in range(8)]
     assert compilations == [(7, 4)]
-    assert model.cache_info() == (7, 1, 0, 1, 16)
+    assert model.cache_info() == (7, 1, 0, 1, 128)
 
 
 def test_every_thread_retries_a_failed_shape(monkeypatch):
@@ -251,7 +251,7 @@ def test_every_thread_retries_a_failed_shape(monkeypatch):
     results = at_once(6, work)
     assert results.count("failed") == 2
     assert results.count([4, 4]) == 4
-    assert model.cache_info() == (3, 1, 0, 1, 16)
+    assert model.cache_info() == (3, 1, 0, 1, 128)
 
 
 def test_one_thread_makes_an_entry_despite_failures():
@@ -296,7 +296,7 @@ def test_shape_tensor_contents_are_in_the_key():
     for shape in (seven, eight, seven, eight):
         assert model(dy, shape).ravel().tolist() == expected[shape[1]]
         assert model(shape=shape, dy=dy).ravel().tolist() == expected[shape[1]]
-    assert model.cache_info() == (6, 2, 0, 2, 16)
+    assert model.cache_info() == (6, 2, 0, 2, 128)
     changed = seven.copy()
     assert model(dy, changed).shape == (1, 7, 1)
     changed[1] = 8  # the same array with other contents
@@ -330,7 +330,7 @@ def test_examines_a_computed_shape_once():
     model = g.compile()
     for _ in range(2):
         assert model(np.array([1, 7, 1], np.int32), np.ones((1, 3, 1), F32)).shape == (1, 8, 1)
-    assert model.cache_info() == (1, 1, 0, 1, 16)
+    assert model.cache_info() == (1, 1, 0, 1, 128)
     assert model.report().partitions[0].executor == "reference"
 
 
@@ -338,6 +338,7 @@ def test_threads_and_changing_shapes_leave_a_bounded_cache():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None,))))
     model = g.compile(threads=1)
+    model.cache_capacity = 16
 
     def work(seed):
         for size in np.random.default_rng(seed).integers(1, 40, 40):
@@ -350,3 +351,18 @@ def test_threads_and_changing_shapes_leave_a_bounded_cache():
         thread.join()
     assert model.cache_info().size <= 16
     assert sum(len(entry.program.free_frames) for entry in model._programs.cache.entries.values()) <= 16 * 6
+
+
+def test_many_large_programs_give_way_to_new_ones(monkeypatch):
+    """Beyond a few programs, the memory that all keep is limited; programs that share memory count it once."""
+    monkeypatch.setattr(program_cache, "MOST_BYTES", 1000)
+    kept = Cache(100)
+    for key in range(program_cache.FEW):
+        kept.find(key, lambda key=key: Entry(None, lambda *_: None, pieces={key: 200}))
+    assert kept.info().size == program_cache.FEW  # whatever they take
+    kept.find("more", lambda: Entry(None, lambda *_: None, pieces={"more": 200}))
+    assert kept.info()[2:4] == (1, program_cache.FEW)
+    shared = Cache(100)
+    for key in range(50):
+        shared.find(key, lambda: Entry(None, lambda *_: None, pieces={"weights": 900}))
+    assert shared.info()[2:4] == (0, 50)

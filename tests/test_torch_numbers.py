@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
+from torch.utils.flop_counter import register_flop_formula  # noqa: E402
 
 import onegraph.torch  # noqa: E402
 from onegraph.errors import UnsupportedError  # noqa: E402
@@ -212,13 +213,30 @@ def _written(x):
     return made.relu()
 
 
+def _shifted(x):
+    made = x * 2
+    torch.ops.onegraph_tests.add_product(made, x)
+    return made.relu()
+
+
 LIBRARY = torch.library.Library("onegraph_tests", "DEF")
 LIBRARY.define("double(Tensor x) -> Tensor")
 LIBRARY.define("add_one(Tensor(a!) x) -> ()")
 LIBRARY.impl("double", lambda x: x * 2, "CompositeExplicitAutograd")
 LIBRARY.impl("add_one", lambda x: x.add_(1) and None if x.numel() == 1 else (x.add_(1), None)[1], "CPU")
 LIBRARY.impl("add_one", lambda x: None, "Meta")
+LIBRARY.define("add_product(Tensor(a!) x, Tensor y) -> ()")
+LIBRARY.impl("add_product", lambda x, y: (x.add_(y @ y), None)[1], "CPU")
+LIBRARY.impl("add_product", lambda x, y: None, "Meta")
+
+
+@register_flop_formula(torch.ops.onegraph_tests.add_product)
+def _products_added(x, y, *args, out_val=None, **kwargs):
+    return 2 * x[0] * x[1] * x[2] * x[3] * y[3]
+
+
 FOREIGN = {
+    "onegraph_tests.add_product.default": (_shifted, 2 * 16**3),
     "flex_attention": (
         lambda x: flex_attention(x * 1, x, x, score_mod=lambda s, b, h, i, j: s + i - j),
         2 * 16 * 16 * 32,

@@ -38,6 +38,31 @@ FUNCTIONS = {
     "max_pool": lambda x: F.max_pool2d(x.reshape(1, 3, 4, 4), 2),
     "where": lambda x: torch.where(x > 0, x, x * 2),
 }
+# Functions that are compared in f32 alone, on rows or on an image, by their results and gradients.
+WEIGHTS = torch.linspace(-1, 1, 54).reshape(2, 3, 3, 3)
+ON_ROWS = {
+    "argmax": lambda x: x.argmax(-1),
+    "clamp_tensor": lambda x: torch.clamp(x, torch.full_like(x, -1), torch.ones_like(x)),
+    "cumsum": lambda x: x.cumsum(-1),
+    "layer_norm": lambda x: F.layer_norm(x, (8,)),
+    "logsumexp": lambda x: x.logsumexp(-1),
+    "masked_softmax": lambda x: x.masked_fill(torch.arange(8) > 5, -inf).softmax(-1),
+    "mish": F.mish,
+    "nan_to_num": torch.nan_to_num,
+    "norm": lambda x: x.norm(dim=-1),
+    "pow": lambda x: x**3,
+    "rsqrt": torch.rsqrt,
+    "sign": torch.sign,
+    "softplus": F.softplus,
+    "std": lambda x: x.std(-1),
+}
+ON_IMAGES = {
+    "avg_pool": lambda x: F.avg_pool2d(x, 3, 2, 1),
+    "batch_norm_relu": lambda x: F.relu(F.batch_norm(x, None, None, training=True)),
+    "conv_relu": lambda x: F.relu(F.conv2d(x, WEIGHTS, padding=1)),
+    "max_pool_strided": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "nearest": lambda x: F.interpolate(x, scale_factor=2),
+}
 
 
 def compiled(function):
@@ -74,6 +99,25 @@ def test_gradients_at_special_numbers_are_those_of_its_decompositions(name):
         y.backward(torch.linspace(1, 2, y.numel()).reshape(y.shape))
         results.append(x.grad)
     torch.testing.assert_close(results[1], results[0], equal_nan=True, rtol=1e-3, atol=1e-4)
+
+
+def with_special(shape):
+    x = torch.linspace(-2, 3, 192).reshape(-1)
+    x[torch.arange(0, 120, 31)] = torch.tensor([nan, inf, -inf, 0.0])
+    return x.reshape(shape)
+
+
+@pytest.mark.parametrize("name", [*ON_ROWS, *ON_IMAGES])
+def test_results_and_gradients_are_those_of_eager(name):
+    function, shape = (ON_ROWS[name], (24, 8)) if name in ON_ROWS else (ON_IMAGES[name], (1, 3, 8, 8))
+    found = []
+    for one in (function, compiled(function)):
+        x = with_special(shape).requires_grad_()
+        y = one(x)
+        if y.is_floating_point():
+            y.backward(torch.arange(y.numel()).sin().reshape(y.shape))
+        found.append((y.detach(), x.grad))
+    torch.testing.assert_close(found[1], found[0], equal_nan=True, rtol=1e-3, atol=1e-4)
 
 
 def test_infinite_gradients_stop_where_relu_is_flat():

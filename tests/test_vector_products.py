@@ -6,7 +6,8 @@ import pytest
 import onegraph as og
 from onegraph import reference
 from onegraph.capi.settings import has_vnni, is_native
-from onegraph.compiler import kernels, vector_products
+from onegraph.compiler import kernels
+from onegraph.compiler.passes import vector_products
 from onegraph.faults.vectors import SLOW_VECTORS
 
 RNG = np.random.default_rng(0)

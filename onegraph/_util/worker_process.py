@@ -15,6 +15,8 @@ from types import MappingProxyType
 from ..errors import UnsupportedError
 from .records import record
 
+START_LIMIT = 60.0  # seconds to start a process and to import, also on a busy machine
+
 
 def command(module: str) -> list[str]:
     """The command line that runs ``main`` of ``module`` in a new Python process with this process's ``sys.path``.
@@ -44,7 +46,8 @@ class Worker:
     """A process that runs ``main`` of a module and executes tasks; after it dies, the next task starts a new process.
 
     A task is one line of JSON on standard input. The process answers with lines of JSON: one with ``stage`` before each
-    step that may kill the process, and a last one with ``stage``, ``done``, ``outcome`` and ``detail``.
+    step that may kill the process, and a last one with ``stage``, ``done``, ``outcome`` and ``detail``. The stage of a
+    last line without one is that of the step before.
 
     Args:
         module: full name of the module.
@@ -55,42 +58,47 @@ class Worker:
         self._module, self._settings = module, settings
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
+        self._is_stopped = False
 
-    def run(self, task: Mapping[str, object], limit: float) -> Outcome:
-        """Run a task; the process has ``limit`` seconds for each line of its answer.
+    def run(self, task: Mapping[str, object], limit: float, *, repeat: bool = True) -> Outcome:
+        """Run a task; the process has ``limit`` seconds for each line of its answer, and more for the first.
 
-        A task that crashes or hangs in a process that ran other tasks before is repeated in a new process.
+        A task that crashes or hangs in a process that ran other tasks before is repeated in a new process, unless
+        ``repeat`` is false.
 
         Raises:
             UnsupportedError: no process can be started.
         """
         fresh = self._process is None
         outcome = self._run(task, limit)
-        if outcome.outcome in ("crash", "hang") and not fresh:
+        if outcome.outcome in ("crash", "hang") and repeat and not fresh and not self._is_stopped:
             # An earlier task may have corrupted the memory of the process; a new process shows which task is at fault.
             outcome = self._run(task, limit)
         return outcome
 
     def _run(self, task: Mapping[str, object], limit: float) -> Outcome:
         process = self._process or self._start()
+        if self._is_stopped:  # while it started
+            process.kill()
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps(task).encode() + b"\n")
             process.stdin.flush()
         stage = "start"
         while True:
-            line = self._line(process, limit)
+            allowed = max(limit, START_LIMIT) if stage == "start" else limit
+            line = self._line(process, allowed)
             if line is None:
                 process.kill()
                 self.close()
-                return Outcome("hang", stage, f"no answer within {limit:g} s")
+                return Outcome("hang", stage, f"no answer within {allowed:g} s")
             if not line:
                 code = process.wait()
                 self.close()
                 name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
                 return Outcome("crash", stage, name)
             facts = json.loads(line)
-            stage = facts["stage"]
+            stage = facts.get("stage", stage)
             if facts.get("done"):
                 return Outcome(facts["outcome"], stage, facts["detail"])
 
@@ -122,6 +130,12 @@ class Worker:
                 self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
+
+    def stop(self) -> None:
+        """Kill the process from another thread: the task that it runs ends as a crash, and no further task is run."""
+        self._is_stopped = True
+        if (process := self._process) is not None:
+            process.kill()
 
     def close(self) -> None:
         """End the process."""

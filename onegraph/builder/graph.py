@@ -23,6 +23,9 @@ class DataGraph(OpAdding):
     _file: FileOrigin | None = None
     _n_read = 0  # number of ops of the model that a front end has read
     compression: Sequence[CompressedWeights] = ()  # the weights that compress_weights has compressed
+    # None if each op rounds its results to their data type. Else a program may keep f32 numbers between ops of 16 bits,
+    # and behind these TypeCasts, by name, with which the reader of a model rounds what it computes in f32.
+    _roundings: frozenset[str] | None = None
 
     def copy(self: AnyGraph) -> AnyGraph:
         """A copy of the graph with the same records; adding to one graph does not change the other."""
@@ -34,6 +37,7 @@ class DataGraph(OpAdding):
         other._op_ids, other._names, other._file = self._op_ids.copy(), dict(self._names), self._file
         other._constant_inputs, other._n_read = set(self._constant_inputs), self._n_read
         other._initial, other._next = dict(self._initial), dict(self._next)
+        other._roundings, other.compression = self._roundings, self.compression
         return other
 
     __copy__ = copy

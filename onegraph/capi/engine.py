@@ -9,6 +9,7 @@ from .._util.init_once import once
 from .._util.validation import choice, expect, identifier
 from ..errors import UnsupportedError
 from ..native.library import Final, Handle, address, call, create, enum_names, enum_value, lib, read
+from ..native.siblings import engine_advice
 
 ENGINE_KINDS = ("cpu", "gpu")
 ENGINE_KIND_NAMES = enum_names("", ENGINE_KINDS)
@@ -54,7 +55,10 @@ class Engine(Final):
     def __init__(self, kind: str = "cpu", index: int = 0, allocator: Allocator | None = None) -> None:
         number, code, count = identifier("index", index), engine_kind_value(kind), engine_count(kind)
         if number >= count:
-            raise UnsupportedError(f"engine {kind}:{number}: the library has {count} {kind} engines")
+            missing = engine_advice() if kind == "cpu" and not count else ""
+            raise UnsupportedError(
+                f"engine {kind}:{number}: the library has {count} {kind} engines" + (f"; {missing}" if missing else "")
+            )
         if allocator is None:
             pointer = create(lib.dnnl_engine_create, "dnnl_engine_t", code, number)
         else:

@@ -269,7 +269,10 @@ class Graph(Handle):
         call(lib.dnnl_graph_graph_get_partitions, self._ptr, count, pointers)
         ops = self._ops if self._lazy_ops is None else self._lazy_ops
         n_ids = count_ids(self._ops.values()) if self._lazy_ops is None else self._lazy_ops.n_ids
-        return list(Partition._all(ffi.unpack(pointers, count), ops, n_ids, self._lock))
+        found = list(Partition._all(ffi.unpack(pointers, count), ops, n_ids, self._lock))
+        for partition in found:
+            partition._strict = self._fpmath_mode == "strict"
+        return found
 
     def _refuse_unproduced_weights(self) -> None:
         ends = [

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from .._version import __version__
-from ..native.library import HASH, VERSION
+from ..native.library import HASH, PATH, VERSION
 from .settings import get_cpu_isa, get_default_fpmath_mode
 
 PREFIXES = ("ONEDNN_", "DNNL_", "OMP_", "GOMP_")  # of variables that the library or its runtime reads
@@ -20,6 +20,12 @@ def machine() -> tuple[object, ...]:
     )
     settings = get_cpu_isa(), get_default_fpmath_mode(), variables
     return __version__, VERSION, HASH, *settings, _cpu_model(), sorted(os.sched_getaffinity(0))
+
+
+def library_and_machine() -> dict[str, str]:
+    """The loaded library and the processor, as texts."""
+    version = ".".join(map(str, VERSION))
+    return {"path": PATH, "version": version, "hash": HASH, "cpu": _cpu_model(), "isa": str(get_cpu_isa())}
 
 
 def _cpu_model() -> str:

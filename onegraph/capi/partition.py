@@ -32,7 +32,7 @@ _PARTITION = ffi.typeof("dnnl_graph_partition_t")
 class Partition(Handle):
     """``dnnl_graph_partition_t``: ops that are compiled together. ``Graph.partitions`` and ``from_op`` make it."""
 
-    __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_input_ids", "_op_ids", "_output_ids")
+    __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_input_ids", "_op_ids", "_output_ids", "_strict")
 
     @once("_ptr")
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
@@ -44,6 +44,7 @@ class Partition(Handle):
         super().__init__(pointer, lib.dnnl_graph_partition_destroy)
         # The partition shares its ops with the graph, which writes to them when it is partitioned again.
         self._graph_lock = lock
+        self._strict = True  # whether f32 is computed in f32
         # Contents of the constants in the first execution, by id and shape: newer libraries share prepared constants
         # among all compiled partitions of this partition.
         self._constants: dict[tuple[int, Shape], bytes] = {}
@@ -194,7 +195,7 @@ class CompiledPartition(Handle):
         outs = matched("outputs", partition.output_ports, outputs)
         ins, outs = ([with_one_stride(tensor) for tensor in tensors] for tensors in (ins, outs))
         partition._refuse_unsupported()
-        check_tensors(repr(partition), partition._ops, ins, outs)
+        check_tensors(repr(partition), partition._ops, ins, outs, partition._strict)
         keeps_constants = get_constant_tensor_cache()
         with partition._graph_lock:
             try:

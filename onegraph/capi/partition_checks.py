@@ -24,7 +24,7 @@ Given = TypeVar("Given")
 
 
 def check_tensors(
-    label: str, ops: Sequence[Op], inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]
+    label: str, ops: Sequence[Op], inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor], strict: bool
 ) -> None:
     """Check the logical tensors that a partition is compiled for.
 
@@ -32,6 +32,7 @@ def check_tensors(
         label: name of the partition, for messages.
         ops: ops of the partition.
         inputs, outputs: one logical tensor for each port.
+        strict: whether f32 is computed in f32.
 
     Raises:
         ArgumentError: the layout or shape of a tensor is not possible here.
@@ -53,7 +54,7 @@ def check_tensors(
     for tensor in (*inputs, *outputs):
         _refuse_strides(tensor, uses)
     strided = frozenset([tensor.id for tensor in (*inputs, *outputs) if not has_dense_layout(tensor)])
-    fused = Fused(uses, has_vnni(), has_avx2(), has_avx512(), strided, amx=has_amx())
+    fused = Fused(uses, has_vnni(), has_avx2(), has_avx512(), strided, amx=has_amx(), strict=strict)
     reason = wrong_fusion(fused, VERSION) or wrong_strides(fused, VERSION) if len(uses) > 1 else ""
     if reason:
         raise UnsupportedError(

@@ -119,6 +119,18 @@ def is_native(dtype: DataType) -> bool:
     return dtype not in ISA_OF_DTYPE or (isa in names and names.index(isa) >= names.index(ISA_OF_DTYPE[dtype]))
 
 
+@cache
+def slow_types() -> frozenset[DataType]:
+    """The 16-bit types in which the library is no faster than in f32.
+
+    avx512_core_fp16 multiplies f16 as f32, in as many instructions; AMX has instructions of its own for f16 and bf16.
+    """
+    names, isa = [*_ISAS.values()], get_cpu_isa()
+    is_fast = isa in names and names.index(isa) >= names.index("avx512_core_amx_fp16")
+    slow = [] if is_fast else [DataType.f16]
+    return frozenset(slow if is_native(DataType.bf16) else [*slow, DataType.bf16])
+
+
 def set_max_cpu_isa(isa: str) -> None:
     """Forbid instruction sets newer than ``isa``; ``default`` removes the limit.
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from .._util.exact_types import text
-from ..errors import LIBRARY, ArgumentError, Violation, shown
+from ..errors import LIBRARY, NOTE, ArgumentError, Violation, shown
 from ..faults.capabilities import CAPABILITIES
-from ..faults.fault import LACKS, SLOW, Release
+from ..faults.fault import LACKS, SLOW, Fault, Release
 from ..faults.ops import OPS
 from ..faults.precision import PRECISION
 from ..faults.support import SUPPORT
@@ -17,7 +17,7 @@ from ..inference.violations import Violations
 from ..opset.editions.dialect import base_call, edition_words
 from ..opset.editions.registry import BASE, base_of
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import Finding, Schema
+from ..opset.schema import Call, Finding, Schema
 from ..opset.shapes import counted, show
 from ..opset.signature import Version
 
@@ -89,11 +89,28 @@ def library_violations(
             finding = edition_words(schema, base, Finding(fault.where, "", fault.reason), attrs)
             where = finding.where
             given = attrs.get(where, "left out" if schema.has_attribute(where) else _tensors(checked))
-            lacks = fault.severity == LACKS
-            right = f"a form that {library} {'has a kernel for' if lacks else 'gets right'}"
-            severity = LIBRARY if lacks else fault.severity
-            noted.add(fault.name, where, given, right, finding.expected, severity=severity)
+            noted.add(
+                fault.name, where, given, *_expected(fault, call, library, finding), severity=_severity(fault, call)
+            )
     return noted.violations
+
+
+def _severity(fault: Fault[Call], call: Call) -> str:
+    """The severity of a fault in a call: a note where it depends on the numbers or the memory whether it shows."""
+    if not fault.is_certain(call):
+        return NOTE
+    return LIBRARY if fault.severity == LACKS else fault.severity
+
+
+def _expected(fault: Fault[Call], call: Call, library: str, finding: Finding) -> tuple[str, str]:
+    """What is expected of a call that runs into a fault, and why."""
+    if not fault.is_certain(call):
+        return (
+            f"a form that {library} always gets right; this one it gets right or wrong, by what lies in memory or by "
+            "the numbers",
+            finding.expected,
+        )
+    return f"a form that {library} {'has a kernel for' if fault.severity == LACKS else 'gets right'}", finding.expected
 
 
 def _tensors(checked: Inference) -> str:

@@ -2,23 +2,79 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from .._util.atomic_write import write_atomically
+from ..errors import FormatError
 from ..opset.editions.registry import edition
+from ..opset.shapes import counted
+from ..serialize.files import read_file
+from ..serialize.json_text import decode
 from .options import json_option
 from .terminal import emit, progress
-from .value_types import Integer, OutputPath
+from .value_types import EditionName, FilePath, Integer, OutputPath
 
 LISTED = 12  # number of findings that the terminal shows
+# What --fail-on may name: the verdicts of findings; what they mean is in onegraph.tools.conformance.VERDICTS, but for
+# records that claim too much.
+FAILURES = ("crashes", "wrong", "stricter", "version", "claims", "laxer", "text", "sibling", "machine")
+
+
+class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of click have no argument
+    """Verdicts, separated by commas."""
+
+    name = "verdicts"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
+        """The verdicts; fails if there is no such verdict."""
+        names = frozenset(value.split(",")) if isinstance(value, str) else value
+        for name in sorted(names.difference(FAILURES)):
+            self.fail(f"{name!r} is no verdict; expected some of {', '.join(FAILURES)}", param, ctx)
+        return names
 
 
 @click.command()
 @click.argument("ops", nargs=-1)
-@click.option("--edition", "name", metavar="NAME", help="Edition; by default that of the loaded library's version.")
+@click.option(
+    "--edition",
+    "name",
+    type=EditionName(),
+    metavar="NAME",
+    help="Edition; by default that of the loaded library's version, and with --cases every one that is not newer.",
+)
 @click.option("--workers", type=Integer(min=1), metavar="N", help="Processes; one for each CPU by default.")
+@click.option(
+    "--cases", type=Integer(min=1, max=10_000_000), metavar="N", help="Draw N random valid uses instead of probing."
+)
+@click.option("--seed", type=Integer(), default=0, metavar="S", help="Seed of the random uses.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="With --cases, write a folder for each finding: graph, benchdnn line, C program, and what reproduces it.",
+)
+@click.option(
+    "--also",
+    "others",
+    type=FilePath(),
+    multiple=True,
+    metavar="PATH",
+    help="With --folder, another libdnnl.so.3 to run each finding on. May be given several times.",
+)
+@click.option(
+    "--fail-on",
+    type=_Failures(),
+    default=frozenset(FAILURES),
+    metavar="crashes,wrong,...",
+    help="Verdicts that count for the exit status; all by default.",
+)
+@click.option("--baseline", type=FilePath(), metavar="FILE", help="Findings in FILE do not count.")
+@click.option("--write-baseline", type=OutputPath(".json"), metavar="FILE", help="Accept all findings: write FILE.")
 @json_option
 @click.option(
     "--html", type=OutputPath(".html", ".htm"), metavar="PAGE.html", help="Also write an HTML page with filters."
@@ -33,36 +89,126 @@ LISTED = 12  # number of findings that the terminal shows
     help="Print only an issue for each finding, or write them to a file.",
 )
 def command(
-    ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None, issues: str | None
+    ops: tuple[str, ...],
+    name: str | None,
+    workers: int | None,
+    cases: int | None,
+    seed: int,
+    folder: str | None,
+    others: tuple[str, ...],
+    fail_on: frozenset[str],
+    baseline: str | None,
+    write_baseline: str | None,
+    as_json: bool,
+    html: str | None,
+    issues: str | None,
 ) -> int:
     """Test the loaded library against an edition: every attribute value, type row and port count of OPS, or of all ops.
 
-    Exit status 1 if library and edition disagree in anything.
+    With --cases, draw random valid uses instead, run each in the bare library, and measure what the records of known
+    faults claim: precision is the share of the uses claimed that really go wrong, recall the share of the wrong uses
+    that are claimed. Findings are then wrong uses that no record claims, joined by cause, and records below 99 %
+    precision.
+
+    The library is the installed one, or the file that ONEGRAPH_LIBRARY names. One that is newer than every edition is
+    tested against the newest.
+
+    Exit status: 0 if there is no finding, but for accepted ones and those that --fail-on leaves out; 1 if there are
+    findings; 2 for wrong arguments, a library that cannot be loaded, or one without a CPU engine.
     """
     if as_json and issues == "-":
         raise click.UsageError("--json or --markdown, not both")
+    if cases is not None and (html or issues):
+        raise click.UsageError("--html and --markdown are of the probes; with --cases, use --json or --folder")
+    if (cases is None and folder is not None) or (folder is None and others):
+        raise click.UsageError("--folder needs --cases, and --also needs --folder")
+    accepted = {} if baseline is None else _accepted(baseline)
+    if cases is None:
+        ids = _probe(ops, name, workers, as_json, html, issues)
+    else:
+        ids = _draw(ops, name, workers or os.cpu_count() or 1, cases, seed, folder, others, as_json)
+    if write_baseline is not None:
+        text = json.dumps(ids, indent=1).encode()
+        write_atomically(Path(write_baseline), lambda stream: stream.write(text))
+        click.echo(f"{write_baseline}: {counted(len(ids), 'finding')} accepted", err=True)
+        return 0
+    new = [one for one, verdict in ids.items() if one not in accepted and verdict in fail_on]
+    if baseline is not None:
+        click.echo(f"{counted(len(new), 'new finding')}" + "".join(f"\n{one}" for one in new[:LISTED]), err=True)
+    return int(bool(new))
+
+
+def _accepted(path: str) -> Mapping[str, str]:
+    """The ids of a baseline."""
+    expected = "what onegraph conformance --write-baseline has written"
+    try:
+        data = decode(read_file(Path(path)))
+    except FormatError:
+        raise FormatError(path, "no JSON", expected) from None
+    if not isinstance(data, dict):
+        raise FormatError(path, "no ids of findings", expected)
+    return data
+
+
+def _draw(
+    ops: tuple[str, ...],
+    name: str | None,
+    workers: int,
+    cases: int,
+    seed: int,
+    folder: str | None,
+    others: tuple[str, ...],
+    as_json: bool,
+) -> dict[str, str]:
+    """Run random uses, and print what came of them; returns the verdict of each finding by its id."""
     from ..capi import version_info
+    from ..tools.conformance import drawn
+    from ..tools.conformance.drawn.filing import file_findings
+
+    facts = version_info()
+    with progress("uses") as tell:
+        report = drawn.run(cases, seed, edition=name, kinds=ops, workers=workers, progress=tell)
+    if folder is not None:
+        file_findings(report, Path(folder), others)
+    if as_json:
+        emit({**facts, "seed": seed, "edition": name or "every one", **report.to_dict()})
+    else:
+        click.echo(f"oneDNN {facts['version']} on {facts['cpu_isa']}: {len(report.tried)} random uses, seed {seed}\n")
+        click.echo(report.text())
+    return report.ids()
+
+
+def _probe(
+    ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None, issues: str | None
+) -> dict[str, str]:
+    """Run the probes, and print what came of them; returns the verdict of each finding by its id."""
+    from ..capi import default_engine, version_info
+    from ..native.library import VERSION
     from ..tools import conformance as tool
     from ..tools.conformance.markdown import markdown
     from ..tools.conformance.page import page
 
     facts = version_info()
-    name = name or f"onednn-{'.'.join(str(facts['version']).split('.')[:2])}"
+    default_engine()
+    if name is None:
+        name, note = tool.own_edition(VERSION)
+        if note:
+            click.echo(note, err=True)
     with progress("probes") as tell:
         run = tool.run(edition(name), list(ops), workers, tell)
     facts = {"edition": name, **facts}
-    status = int(bool(run.findings))
+    ids = {finding.id: finding.verdict for finding in run.findings}
     for target, write in ((html, page), (issues, markdown)):
         if target and target != "-":
             text = write(run, facts).encode()
             write_atomically(Path(target), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
     if issues == "-":
         click.echo(markdown(run, facts))
-        return status
+        return ids
     if as_json:
         results, findings = [result.to_dict() for result in run], [finding.to_dict() for finding in run.findings]
         emit({**facts, "findings": findings, "coverage": run.coverage.to_dict(), "results": results})
-        return status
+        return ids
     click.echo(f"oneDNN {facts['version']} on {facts['cpu_isa']} against {name}: {len(run)} probes\n")
     click.echo(tool.table(run.results))
     if run.findings:
@@ -73,4 +219,4 @@ def command(
         click.echo(f"and {len(run.findings) - LISTED} more, which --json, --html and --markdown have")
     click.echo("\n" + "\n".join(run.coverage.lines(names=False)))
     click.echo("\n" + "\n".join(f"{verdict:8}  {meaning}" for verdict, meaning in tool.VERDICTS.items()))
-    return status
+    return ids

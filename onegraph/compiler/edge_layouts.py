@@ -113,7 +113,7 @@ class EdgeLayouts:
         return bool(consumers) and all(
             (step.executor == "exact" and self._keeps_layout(step, value))
             or (
-                step.executor in ("library", "guarded")
+                step.executor in ("library", "guarded", "pool")
                 and step.kind != "StaticReshape"
                 and not needs_dense(value, [step])
                 and not (self.has_slow_operand(step) or (step.kind in ARITHMETIC and self._repeats_batch(step)))

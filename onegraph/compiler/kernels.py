@@ -166,6 +166,24 @@ def compiled_guard(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequ
     return _compiled(lib.onegraph_guarded, inputs, outputs, code)
 
 
+def compiled_max_pool(source: Value, target: Value, code: Sequence[int]) -> CompiledKernel:
+    """The kernel for MaxPool, by ``onegraph_max_pool_number`` in ``onegraph.h``."""
+    return _compiled(lib.onegraph_max_pool, [source], [target], code)
+
+
+def compiled_norm_relu(call: Call, inputs: Sequence[Value], output: Value) -> CompiledKernel:
+    """The kernel that computes channels of a BatchNormForwardTraining and a ReLU again; see ``NormRelu``.
+
+    Args:
+        call: the normalization.
+        inputs: src, the mean and the variance of the batch, and gamma and beta if there are any.
+        output: the result of the ReLU.
+    """
+    channels = len(output.shape) - 1 if call.string("data_format") == "NXC" else 1
+    given = [int(call.input(port) is not None) for port in ("gamma", "beta")]
+    return _compiled(lib.onegraph_norm_relu, inputs, [output], [channels, *given, bits_of(call.f32("epsilon"))])
+
+
 def compiled_rms_norm(inputs: Sequence[Value], output: Value, width: int, epsilon: float) -> CompiledKernel:
     """The kernel for RMSNorm over the last axes, which have ``width`` elements."""
     return _compiled(lib.onegraph_rms_norm, inputs, [output], [width, bits_of(epsilon), LEVEL])

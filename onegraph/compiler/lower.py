@@ -58,7 +58,7 @@ def lower(
     for tensor in shape_tensors(graph):
         if tensor.value is None:
             raise ArgumentError(f"{tensor.name!r} gives a shape or axes, and is not known before the graph runs")
-    lowering = _Lowering(graph, fallback, shared or SharedConstants(graph), finite_math)
+    lowering = _Lowering(graph, fallback, shared or SharedConstants.of(graph), finite_math)
     for op in graph.ops:
         lowering.add(op)
     return Lowered(graph, lowering.values, tuple(lowering.steps), lowering.shared, lowering.keys)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
 from operator import gt, mul, sub
 
 import numpy as np
@@ -12,9 +11,7 @@ import numpy as np
 from ..faults.vectors import SLOW_VECTORS
 from ..ir.op import schema_of
 from ..opset.editions.registry import HOST, base_of
-from ..opset.ops.binary import slope_target
 from ..opset.schema import Call
-from ..opset.shapes import known_dims
 from .codings import PLAIN, coding, numbers_of
 from .edge_layouts import EdgeLayouts
 from .growing_concats import factor_and_shift, is_scaling
@@ -24,7 +21,6 @@ from .ir.value import Value, dense_of
 from .kernels import (
     HOST_KERNELS,
     CompiledKernel,
-    compiled_guard,
     compiled_log_softmax_gradient,
     compiled_packed,
     compiled_pointwise,
@@ -35,12 +31,9 @@ from .kernels import (
 )
 from .notes import Note
 from .passes.pointwise import code_of
-from .passes.slope_gradients import SRC
-from .passes.special_values import GUARD, KEPT, PATCHED, guard_code
 from .passes.window_products import Windows, windows_of
 from .report import nbytes
 from .rewrites.norms import rms_norm_width
-from .rewrites.own import Own, own_kernel
 from .schedule import Schedule
 from .shared_constants import derived
 
@@ -145,64 +138,6 @@ class OwnKernels:
             return False
         self._add_dense(step, lambda ins, out: compiled_rms_norm(ins, out, width, call.f32("epsilon")), reason)
         return True
-
-    def add_exact(self, step: Step) -> None:
-        """Add an elementwise op for which the library loses NaN or an infinity."""
-        schedule = self._schedule
-        assert step.part is not None
-        call = step.part.call
-        wanted, named = self._values[step.outputs[0]], step.attrs.get("own")
-        found = Own(str(named)) if named else own_kernel(call)
-        assert found is not None
-        numbers = [*step.inputs]
-        if found.kernel in ("prelu", SRC):
-            numbers[1] = self._slopes(call, self._values[numbers[1]], wanted)
-        inputs = [self._forwards(number) for number in numbers]
-        if self._edges.is_free(wanted):
-            like = next((one for one in inputs if one.shape == wanted.shape and _is_whole(one)), wanted)
-            wanted = self._values[wanted.id] = wanted._replace(strides=like.strides)
-        attrs = [schedule.new_number(call.f32(name), len(wanted.shape)) for name in found.attrs]
-        ends = [*inputs, *[self._values[number] for number in attrs], wanted]
-        in_place = [
-            (wanted.storage, one.storage)
-            for one in inputs
-            if (one.dtype, one.shape, one.strides, one.offset) == (wanted.dtype, wanted.shape, wanted.strides, 0)
-        ]
-        schedule.add_kernel(found.kernel, [one.id for one in ends], schedule.note("kernel", step, KEPT), in_place)
-
-    def _slopes(self, call: Call, slope: Value, wanted: Value) -> int:
-        """The slopes of a PReLU in a shape that is broadcast to that of src."""
-        shape = known_dims(slope_target(call, slope.shape, wanted.shape))
-        dense = slope if slope.dense else self._values[self._schedule.dense_copy(slope)]
-        if dense.constant is not None:
-            return self._schedule.new_constant(dense.constant.reshape(shape), dense.name)
-        return self._schedule.part(dense, shape, dense_of(shape), dense.offset)
-
-    def _forwards(self, number: int) -> Value:
-        """A value, or a dense copy of it if its elements run backwards, which no kernel takes."""
-        value = self._values[number]
-        if all(stride >= 0 or dim == 1 for dim, stride in zip(value.shape, value.strides, strict=True)):
-            return value
-        return self._values[self._schedule.dense_copy(value)]
-
-    def add_guard(self, step: Step) -> None:
-        """Add what computes an op again that the library has computed, if an element is NaN or infinite."""
-        schedule = self._schedule
-        assert step.part is not None
-        note = len(schedule.notes) - 1
-        schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, GUARD))
-        ins, outs = [*map(self._forwards, step.inputs)], [self._values[number] for number in step.outputs]
-        if step.kind in PATCHED:
-            source, result = ins[PATCHED[step.kind]], outs[0]
-            schedule.add_kernel("keep_nan", (source.id, result.id, result.id), note)
-            return
-        if step.kind == "SoftMax":
-            outs = outs[:2]
-        elif len(ins) > 1 and step.kind != "MaxPoolBackward":
-            ins = ins[:1]
-        ins = ins[:2]
-        compiled = compiled_guard(ins, outs, guard_code(step.part.call))
-        schedule.add_own(compiled, ins, outs, (), note)
 
     def add_log_softmax_gradient(self, step: Step) -> None:
         """Add the gradient of a LogSoftmax without the labels, in the memory of its result."""
@@ -337,9 +272,3 @@ class OwnKernels:
         for source, target in zip(outs, wanted, strict=True):
             if source is not target:
                 schedule.add_copy(source, target, step, "the output has strides")
-
-
-def _is_whole(value: Value) -> bool:
-    """Whether the elements of a value lie side by side, in whatever order."""
-    last = sum(stride * (dim - 1) for dim, stride in zip(value.shape, value.strides, strict=True))
-    return not value.irregular and last + 1 == prod(value.shape)

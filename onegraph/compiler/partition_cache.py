@@ -6,13 +6,14 @@ partition, so the same ops with other constants are compiled again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
 from ..capi import CompiledPartition, LogicalTensor, Partition
 from ..capi.engine import default_engine
+from ..capi.thread_affinity import calling_thread
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..native.library import HASHES_CONSTANTS
 from ..opset.editions.registry import BASE
@@ -20,6 +21,7 @@ from .ir.part import Part
 from .ir.step import Step
 from .ir.value import Dims, Value
 from .lifting import lifted
+from .shared_constants import Key
 from .to_capi import capi_tensor
 
 Wiring = Part | None | tuple[tuple[Part | None, ...], tuple[int, ...], tuple[int, ...]]
@@ -93,7 +95,8 @@ class Pattern:
         lifts: the number of axes of the values that get axes of size 1 in front; 0 if none do.
         is_quick: whether few bytes mean little time.
         flops: as in ``CompiledStep``.
-        places: for each port, inputs first, the index of its value in ``values``.
+        ids: of the ports of the partition, inputs first.
+        places: for each port, the index of its value in ``values``.
         n_inputs: number of inputs.
         layouts: by the strides at the ports.
     """
@@ -115,13 +118,13 @@ class Pattern:
         self._postpones = postpones
         self.marks: tuple[str, ...] = ()
         self.lifts, self.flops = 0, 0
-        self._ids = *inputs, *outputs
-        self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
+        self.ids: Sequence[int] = (*inputs, *outputs)
+        self.places, self.n_inputs = [values.index(number) for number in (*inputs, *outputs)], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
         self.nbytes = nbytes
         self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
         # The compiled partitions, by the first one and the constants: layers may share weights, as those of ALBERT do.
-        self._prepared: dict[tuple[CompiledPartition, tuple[int, ...]], Compiled] = {}
+        self._prepared: dict[tuple[CompiledPartition, tuple[Key, ...]], Compiled] = {}
         self._waiting: list[tuple[Compiled, Sequence[Value]]] = []  # what is postponed, and the values at its ports
         categories = {BASE[step.kind].category for step in steps}
         self.is_quick, self._is_plain = (
@@ -129,7 +132,9 @@ class Pattern:
             len(steps) == 1 and categories <= PLAIN_CATEGORIES,
         )
 
-    def compile(self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...]) -> Compiled:
+    def compile(
+        self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...], key: Callable[[Value], Key]
+    ) -> Compiled:
         """The compiled partition for these values and the current number of threads.
 
         It can run after the groups of ``postponed`` are compiled.
@@ -138,19 +143,22 @@ class Pattern:
             values: the values at the ports.
             layout: the layout for their strides.
             free: for each output, whether the library chooses its layout; empty if it chooses none.
+            key: the key of a constant, which is equal for equal constants of all programs.
 
         Raises:
             OneGraphError: the library refuses the partition.
         """
         takes_all = self._is_plain or not self._keeps
         constants = () if takes_all else tuple([value.constant is not None for value in values[: self.n_inputs]])
-        weights = tuple([value.id for value in values[: self.n_inputs] if value.constant is not None])
         known = layout.compiled.get((free, constants))
+        is_new = known is None
         if known is None:
             known = layout.compiled[free, constants] = self._compile(values, free)
-            self._prepared[known.made, weights] = known
         if True not in constants:
             return known
+        weights = tuple([key(value) for value in values[: self.n_inputs] if value.constant is not None])
+        if is_new:
+            self._prepared[known.made, weights] = known
         found = self._prepared.get((known.made, weights))
         if found is None:
             another = known.made._another()
@@ -167,6 +175,13 @@ class Pattern:
         firsts = [compiled.made for compiled, _ in self._waiting]
         groups = [[first, *self._others.pop(first, ())] for first in firsts]
         return [*groups, *self._others.values()]
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another thread alone can execute what was compiled."""
+        compiled = [known for layout in self.layouts.values() for known in layout.compiled.values()]
+        owners = {known.made.owner_thread for known in compiled} - {None}
+        return bool(owners) and owners != {calling_thread()}
 
     def settle(self) -> None:
         """Check the results of what was postponed.
@@ -190,7 +205,7 @@ class Pattern:
         return self._compile_kept(values, free)
 
     def _compile_kept(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
-        count, ids = self.n_inputs, self._ids
+        count, ids = self.n_inputs, self.ids
         if self.lifts:
             values, free = [lifted(value, self.lifts) for value in values], ()
         inputs, outputs = values[:count], values[count:]
@@ -221,7 +236,7 @@ class Pattern:
         self, compiled: Compiled, values: Sequence[Value], free: tuple[bool, ...]
     ) -> tuple[tuple[int, Dims, int], ...]:
         """Fill the in-place pairs of a compiled partition, and return its chosen layouts."""
-        made, count, ids = compiled.made, self.n_inputs, self._ids
+        made, count, ids = compiled.made, self.n_inputs, self.ids
         chosen = []
         for index, (value, tensor) in enumerate(zip(values[count:], made.outputs, strict=True), count):
             if tensor.shape != value.shape and not (value.shape == () and tensor.shape == (1,)):

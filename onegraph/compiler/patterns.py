@@ -7,6 +7,7 @@ cut before the op that makes it slow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ..capi import Partition
 from ..capi.caches import programs_keep_constants
@@ -20,11 +21,14 @@ from ..native.library import HASHES_CONSTANTS, RUNTIME, VERSION, lib
 from .arithmetic import f32_flops
 from .ir.lowered import Lowered
 from .ir.step import Step
+from .ir.value import Values
 from .lifting import lifted_rank, with_lifted
-from .partition_cache import Pattern, Wiring, wiring
+from .partition_cache import Pattern, wiring
+from .partition_store import SharedPartitions
 from .report import nbytes
 from .schedule import Schedule
-from .to_capi import capi_graph
+from .structure import open_key
+from .to_capi import capi_graph, open_partition
 
 WITH_REFERENCE_KERNELS = frozenset(kind for fault in REFERENCE for kind in fault.ops)
 # Elements; the memory that can be read behind prepared constants is at least that of their layout in a kernel.
@@ -42,6 +46,7 @@ class Patterns:
             compiling a partition again would reuse its constants.
         unkept: ids of the steps whose constants the library must not keep.
         postpones: as for :class:`Pattern`.
+        known: what earlier programs of the executable have compiled.
     """
 
     def __init__(
@@ -53,16 +58,17 @@ class Patterns:
         keeps: bool,
         unkept: frozenset[int],
         postpones: bool,
+        known: SharedPartitions,
     ) -> None:
         self._lowered, self._schedule, self._fpmath_mode = lowered, schedule, fpmath_mode
         self._values = schedule.values
-        self._patterns: dict[tuple[Wiring, tuple[bool, ...]], Pattern] = {}
-        self._made: list[Pattern] = []  # also those that another one with other constants has replaced
-        self._keeps, self._unkept, self._postpones = keeps, unkept, postpones
+        self._shared, self._known, self._own = known, known.patterns, dict[object, Pattern]()
+        self._used: dict[int, Pattern] = {}  # also those that another one with other constants has replaced
+        self._keeps, self._unkept, self.postpones = keeps, unkept, postpones
         self._can_keep = HASHES_CONSTANTS and programs_keep_constants() and not lib.onegraph_can_prepare()
 
     def __iter__(self) -> Iterator[Pattern]:
-        return iter(self._made)
+        return iter(self._used.values())
 
     def find(
         self, steps: Sequence[Step], partition: Partition | None = None, results: Sequence[int] = ()
@@ -84,30 +90,41 @@ class Patterns:
         wired, numbers = wiring(steps, results)
         constant = tuple([self._values[number].constant is not None for number in numbers]) if len(steps) > 1 else ()
         key = wired, constant
-        pattern = self._patterns.get(key)
-        if pattern is not None and not (self._keeps and self._reads_constants(steps)):
+        reads_constants = self._reads_constants(steps)
+        # Newer libraries find prepared constants by a hash, which each program watches by itself; a cache of compiled
+        # partitions finds them by the partition.
+        is_apart = reads_constants and (HASHES_CONSTANTS or self._keeps)
+        table = self._own if is_apart else self._known
+        pattern = table.get(key)
+        if pattern is not None and not (self._keeps and reads_constants) and not pattern.is_elsewhere:
+            self._used[id(pattern)] = pattern
             return pattern, numbers
-        reason, cut = "", 0
-        lifts = lifted_rank(steps, self._values)
+        reason, cut, lowered = "", 0, self._with_values(numbers)
+        lifts, opened = lifted_rank(steps, self._values), None
         if lifts:
-            lowered = with_lifted(self._lowered, steps, lifts)
-            graph, refused = capi_graph(lowered, self._fpmath_mode, steps, results)
+            graph, refused = capi_graph(with_lifted(lowered, steps, lifts), self._fpmath_mode, steps, results)
             found = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
             lifts = lifts if any(len(one.ops) == len(steps) for one in found) else 0
             partition = next((one for one in found if len(one.ops) == len(steps)), partition)
+        if not (lifts or is_apart):
+            opened = self._opened(steps, numbers, results)
+        if opened is not None:
+            partition = opened
         if partition is None and len(steps) > 1:
-            partition = self.partition_again(steps, results)
+            partition = self._partition(lowered, steps, results)
         if partition is None:
-            graph, refused = capi_graph(self._lowered, self._fpmath_mode, steps)
+            graph, refused = capi_graph(lowered, self._fpmath_mode, steps)
             if refused:
                 raise UnsupportedError(*refused.values())
             (partition,) = graph.partitions("debug")
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
+            inputs = inputs if opened is None else [numbers[place] for place in inputs]
             constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
             uses = [self._schedule.use(step) for step in steps]
             cpu = has_vnni(), has_avx2(), has_avx512()
-            fused = Fused(uses, *cpu, constants=constants, openmp=RUNTIME == "OpenMP", amx=has_amx())
+            openmp, strict = RUNTIME == "OpenMP", self._fpmath_mode == "strict"
+            fused = Fused(uses, *cpu, constants=constants, openmp=openmp, amx=has_amx(), strict=strict)
             if reason := wrong_fusion(fused, VERSION):
                 reason = f"{reason}, so that the ops run one by one"
             elif slow := slow_fusion(fused, VERSION):
@@ -117,13 +134,36 @@ class Patterns:
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
         keeps = self._keeps_constants(steps, inputs)
         ends = inputs, results, numbers
-        pattern = Pattern(partition, steps, *ends, size, keeps, self._postpones, reason, cut)
-        self._patterns[key] = pattern
-        self._made.append(pattern)
+        pattern = Pattern(partition, steps, *ends, size, keeps, self.postpones, reason, cut)
+        if opened is not None:
+            pattern.ids = pattern.places
+        table[key] = self._used[id(pattern)] = pattern
         pattern.lifts = lifts
         pattern.flops = f32_flops(steps, [self._values[number] for number in inputs])
         pattern.marks = tuple(self._marks(steps, lifts))
         return pattern, numbers
+
+    def _opened(self, steps: Sequence[Step], numbers: Sequence[int], results: Sequence[int]) -> Partition | None:
+        """A partition for all sizes, if these steps have had another size; its ports are places in ``numbers``."""
+        key = open_key(steps, [self._values[number] for number in numbers], results)
+        known = self._shared
+        if key not in known.seen:
+            known.seen.add(key)
+            return None
+        if key not in known.opened:
+            place = {number: place for place, number in enumerate(numbers)}
+            values = {place[number]: self._values[number]._replace(id=place[number]) for number in numbers}
+            renumbered = [
+                step._replace(
+                    id=index,
+                    inputs=tuple([place[number] for number in step.inputs]),
+                    outputs=tuple([place[number] for number in step.outputs]),
+                )
+                for index, step in enumerate(steps)
+            ]
+            ends = [place[number] for number in results]
+            known.opened[key] = open_partition(values, renumbered, self._fpmath_mode, ends)
+        return known.opened[key]
 
     def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
         """Whether the library may keep what it computes from the constants of a partition with these inputs."""
@@ -139,12 +179,21 @@ class Patterns:
 
     def partition_again(self, steps: Sequence[Step], results: Sequence[int]) -> Partition:
         """Another partition of these steps, of which the library keeps no constants yet."""
-        graph, _ = capi_graph(self._lowered, self._fpmath_mode, steps, results)
+        return self._partition(self._lowered, steps, results)
+
+    def _partition(self, lowered: Lowered, steps: Sequence[Step], results: Sequence[int]) -> Partition:
+        graph, _ = capi_graph(lowered, self._fpmath_mode, steps, results)
         partitions = graph.partitions("fusion" if len(steps) > 1 else "debug")
         for partition in partitions:
             if len(partition.ops) == len(steps):
                 return partition
         raise UnsupportedError("the library finds another partition for the same ops")
+
+    def _with_values(self, numbers: Sequence[int]) -> Lowered:
+        """The graph with these values, some of which the schedule may have added."""
+        known = self._lowered.values
+        added = {number: self._values[number] for number in numbers if number not in known}
+        return replace(self._lowered, values=Values(known | added)) if added else self._lowered
 
     def _marks(self, steps: Sequence[Step], lifts: int) -> Iterator[str]:
         """How the steps run, and those that run a reference kernel because there is no better way, for the report."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,12 +31,18 @@ from .ir.value import Dims, Value, Values, dense_of
 from .kernels import CompiledKernel, compiled_kernel, has_kernel
 from .notes import Note
 from .numpy_steps import numpy_step, store
+from .partition_store import SharedPartitions
 from .report import nbytes
-from .shared_constants import derived
+from .shared_constants import Key, derived
 from .single_ops import compile_reorder
 from .steps import CompiledStep, NumpyStep, shifts_of
 from .thread_tuning import SMALL_BYTES
 from .view_places import sources_in_outputs
+
+if TYPE_CHECKING:
+    from .partition_cache import Pattern
+
+SMALL_COPY = 1 << 16  # bytes, up to which a kernel of the package copies where sizes change
 
 
 class Schedule:
@@ -43,16 +50,19 @@ class Schedule:
 
     Args:
         lowered: the graph.
+        known: what earlier programs of the executable have compiled.
 
     Attributes:
+        patterns: those of its partitions.
         sizes: size in bytes of each value whose layout the library chose.
         threads: number of threads that the next partition is compiled for.
         returned: ids of the values that are outputs of the graph.
         viewed: ids of the values that share memory with another value.
+        keys: the keys of constants that the schedule has added.
         grown: by id of a Concat, the earlier one whose result is the first part of its own.
     """
 
-    def __init__(self, lowered: Lowered) -> None:
+    def __init__(self, lowered: Lowered, known: SharedPartitions) -> None:
         self.values = Values(lowered.values)
         self.steps: list[CompiledStep | NumpyStep] = []
         self.notes: list[Note] = []
@@ -75,8 +85,10 @@ class Schedule:
         self._copies: dict[tuple[int, Dims], int] = {}
         self._numbers: dict[tuple[float, int], int] = {}
         self._lowered = lowered
+        self.keys: dict[int, Key] = {}
         self._kernels: dict[object, CompiledKernel] = {}
-        self._reorders: dict[object, CompiledPartition] = {}
+        self._reorders, self._changes = known.reorders, lowered.shared.partitions.rounds
+        self.patterns: Sequence[Pattern] = ()
 
     def use(self, step: Step) -> Use:
         """A step as the record that the rules about the library take."""
@@ -102,6 +114,10 @@ class Schedule:
             known = self.values[first]
             self.values[number] = self.values[number].placed(known.storage, known.strides, known.offset)
         return first != number
+
+    def key(self, value: Value) -> Key:
+        """The key of a constant."""
+        return self.keys.get(value.id) or self._lowered.key(value)
 
     # Values and copies -----------------------------------------------------------------------------------------------
 
@@ -156,7 +172,10 @@ class Schedule:
             key = derived("dense", self._lowered.key(value))
             constant = self._lowered.shared.once(key, partial(np.ascontiguousarray, constant))
         copied = value._replace(name=f"{value.name} ({layout})", constant=constant, strides=strides, offset=0)
-        return self.values[self.values.add(copied)]
+        number = self.values.add(copied)
+        if value.constant is not None:
+            self.keys[number] = self.key(value) if constant is value.constant else key
+        return self.values[number]
 
     def add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
         """Add a copy between layouts: the library's Reorder if it supports the data type, otherwise another one."""
@@ -171,11 +190,13 @@ class Schedule:
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
+            if self._changes and nbytes(source) < SMALL_COPY and has_kernel("cast", [source, target]):
+                raise UnsupportedError("small, so that the library would take longer to make its copy ready")
             key = source.dtype, source.shape, source.strides, target.strides
             compiled = self._reorders.get(key)
             if compiled is None:
                 self.threads.use(None)
-                compiled = self._reorders[key] = compile_reorder(source, target)
+                self._reorders[key] = compiled = compile_reorder(source, target)
         except OneGraphError:
             self.notes.append(note._replace(executor="copy"))
             self._cast((source.id,), (target.id,), index)

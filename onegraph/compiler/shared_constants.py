@@ -6,7 +6,7 @@ the constants of the executable's graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from weakref import WeakValueDictionary
 
@@ -14,6 +14,7 @@ from .._util.interpreter_tricks import blake2b
 from ..builder.graph import DataGraph
 from ..ir.op import Array
 from ..native.library import address_of
+from .partition_store import PartitionStore
 
 Key = bytes
 # A constant of at most this many bytes that is not in the graph is known by its contents.
@@ -25,13 +26,22 @@ class SharedConstants:
     """The arrays that the programs of an executable have computed. An array lives as long as a program that uses it.
 
     Args:
-        graph: the graph of the executable.
+        arrays: the constants of the graphs of these programs; of one graph, or of several that differ in sizes.
+
+    Attributes:
+        partitions: what they share of their compilation.
     """
 
-    def __init__(self, graph: DataGraph) -> None:
+    def __init__(self, arrays: Iterable[Array]) -> None:
         # The views hold the memory, so that no other array can have its address.
-        self._held = {address_of(tensor.value): tensor.value for tensor in graph._tensors if tensor.value is not None}
+        self._held = {address_of(array): array for array in arrays}
         self._arrays = WeakValueDictionary[Key, Array]()
+        self.partitions = PartitionStore()
+
+    @classmethod
+    def of(cls, graph: DataGraph) -> SharedConstants:
+        """What the programs of one graph share."""
+        return cls([tensor.value for tensor in graph._tensors if tensor.value is not None])
 
     def key(self, array: Array) -> Key:
         """The key of a constant that no step computes, which is equal for equal constants only."""

@@ -6,7 +6,7 @@ again for that number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from itertools import chain
 
 from ..capi import CompiledPartition
@@ -15,6 +15,7 @@ from ..errors import OneGraphError
 from .kernels import CompiledKernel
 from .known_threads import Counts, find_counts, keep_counts, key_of
 from .notes import Note
+from .partition_store import PartitionStore
 from .steps import CompiledStep
 
 # A step with at most this many bytes of inputs and outputs is compiled for one thread first, and keeps it if quick.
@@ -42,7 +43,8 @@ SPINNING = frozenset(
     ]
 )
 
-Made = dict[tuple[CompiledPartition, int], CompiledPartition]
+# By compiled partition and number of threads, the same one for these threads; None if the library refuses.
+Made = MutableMapping[CompiledPartition, dict[int, CompiledPartition | None]]
 Measure = Callable[[Sequence[CompiledStep], Sequence[int]], list[float | None]]
 
 
@@ -52,6 +54,7 @@ def share_threads(
     fixed: Mapping[int, int],
     limit: int,
     measure: Measure | None,
+    store: PartitionStore,
 ) -> tuple[list[CompiledStep], list[int]]:
     """The steps, some of them compiled again, and the number of threads for each; 0 for all that a run may use.
 
@@ -62,9 +65,9 @@ def share_threads(
         limit: number of threads of the caller.
         measure: returns the time of each step in seconds with the given numbers of threads; None if there is not
             enough memory to measure.
+        store: what other programs of the executable have measured and compiled.
     """
-    chosen, counts = list(steps), [fixed.get(step.note, 0) for step in steps]
-    made: Made = {}  # steps may share a compiled partition
+    chosen, counts, made = list(steps), [fixed.get(step.note, 0) for step in steps], store.variants
     steps_by_kernel: dict[CompiledPartition | CompiledKernel, list[int]] = {}  # steps to measure that take equally long
     for index, step in enumerate(steps):
         if counts[index]:
@@ -78,22 +81,47 @@ def share_threads(
         return chosen, counts
     groups = [*steps_by_kernel.values()]
     firsts = [steps[indices[0]] for indices in groups]
-    key = key_of([notes[step.note] for step in firsts], limit)
-    found = find_counts(key, len(firsts), limit)
-    if found is None:
-        found, is_sure = measured(firsts, limit, measure, made)
-        if is_sure:
-            keep_counts(key, found)
+    found = _counts(firsts, notes, limit, measure, store)
     for indices, count in zip(groups, found, strict=True):
         if count is None:
             continue
         for index in indices:
             chosen[index] = _on(count, steps[index], limit, made)
             counts[index] = count if count < limit else 0
+    for kernel in steps_by_kernel:
+        kept = {chosen[index].compiled for index in steps_by_kernel[kernel]}
+        variants = made.get(kernel, {}) if isinstance(kernel, CompiledPartition) else {}
+        for tried in [threads for threads, other in variants.items() if other not in kept]:
+            del variants[tried]  # with the constants that the library has prepared for the measurement
     for index in chain.from_iterable(groups):
         if steps[index].again is not None:  # the first execution, in which constants are prepared, is to come
             chosen[index] = compiled_for(steps[index], counts[index] or limit, {})
     return chosen, counts
+
+
+def _counts(
+    steps: Sequence[CompiledStep], notes: Sequence[Note], limit: int, measure: Measure, store: PartitionStore
+) -> Counts:
+    """The number of threads with which each step is fast; None where it cannot be measured.
+
+    Where sizes change, a step gets the number of an earlier one that computes the same on about as many bytes.
+    """
+    kinds = [_kind_of(step, notes, limit) for step in steps] if store.rounds else []
+    if kinds and all(kind in store.counts for kind in kinds):
+        return [store.counts[kind] for kind in kinds]
+    key = key_of([notes[step.note] for step in steps], limit)
+    counts = find_counts(key, len(steps), limit)
+    if counts is None:
+        counts, is_sure = measured(steps, limit, measure, store.variants)
+        if is_sure:
+            keep_counts(key, counts)
+    store.counts.update(zip(kinds, counts, strict=False))
+    return counts
+
+
+def _kind_of(step: CompiledStep, notes: Sequence[Note], limit: int) -> Hashable:
+    """What a step computes, and about how much."""
+    return tuple([part.kind for part in notes[step.note].steps]), step.nbytes.bit_length(), step.is_small, limit
 
 
 def without_barriers(steps: Sequence[CompiledStep], notes: Sequence[Note], counts: Sequence[int]) -> list[CompiledStep]:
@@ -174,14 +202,15 @@ def compiled_for(step: CompiledStep, count: int, made: Made) -> CompiledStep:
     old = step.compiled
     if isinstance(old, CompiledKernel):
         return step
-    if (old, count) not in made:
+    variants = made.setdefault(old, {})
+    if count not in variants:
         threads = ThreadCount()
         try:
             threads.use(count)
             partition = old.partition if step.again is None else step.again()
-            made[old, count] = CompiledPartition._checked(partition, old.inputs, old.outputs, old.engine)
+            variants[count] = CompiledPartition._checked(partition, old.inputs, old.outputs, old.engine)
         except OneGraphError:
-            made[old, count] = old
+            variants[count] = None
         finally:
             restore_threads(threads.before)
-    return step._replace(compiled=made[old, count])
+    return step._replace(compiled=variants[count] or old)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from ..capi import Graph as LibraryGraph
+from ..capi import Partition
 from ..capi.logical_tensor import LogicalTensor as LibraryTensor
 from ..capi.op_template import LazyOps, OpTemplate
 from ..errors import OneGraphError, UnsupportedError
@@ -31,6 +32,32 @@ def capi_tensor(number: int, value: Value, kind: str) -> LibraryTensor:
     return LibraryTensor(number, value.dtype, value.shape, strides=strides, property=kind)
 
 
+def open_tensor(number: int, value: Value, kind: str) -> LibraryTensor:
+    """A value as a logical tensor with this id whose dims above 1 are unknown."""
+    dims = tuple([dim if dim < 2 else None for dim in value.shape])
+    return LibraryTensor._checked(number, value.dtype, dims, None, "strided", kind)
+
+
+def open_partition(
+    values: Mapping[int, Value], steps: Sequence[Step], fpmath_mode: str, results: Sequence[int]
+) -> Partition | None:
+    """A partition of all steps that can be compiled for any sizes above 1; None if the library makes none.
+
+    Args:
+        values: the values of the steps, by the ids that the ports of the partition get.
+        steps: the steps.
+        fpmath_mode: name of the library's mode.
+        results: the values that others read.
+    """
+    export = _Export(values, steps, fpmath_mode, len(steps), opened=True)
+    export.add_ops()
+    if export.refused:
+        return None
+    export.keep(results)
+    partitions = export.finalize().partitions("fusion" if len(steps) > 1 else "debug")
+    return next((partition for partition in partitions if len(partition.ops) == len(steps)), None)
+
+
 def capi_graph(
     lowered: Lowered, fpmath_mode: str, steps: Sequence[Step] | None = None, needed: Iterable[int] = ()
 ) -> tuple[LibraryGraph, dict[int, str]]:
@@ -48,7 +75,8 @@ def capi_graph(
     Raises:
         UnsupportedError: the library refuses a Wildcard or an End.
     """
-    export = _Export(lowered, lowered.steps if steps is None else steps, fpmath_mode)
+    steps = lowered.steps if steps is None else steps
+    export = _Export(lowered.values, steps, fpmath_mode, len(lowered.steps))
     export.add_ops()
     export.add_wildcards()
     export.keep([*[tensor.id for tensor in lowered.graph.outputs.values()], *needed])
@@ -63,14 +91,21 @@ class _Export:
         refused: for each step that becomes a Wildcard, the library's reason; empty for a step that is no library step.
     """
 
-    def __init__(self, lowered: Lowered, steps: Sequence[Step], fpmath_mode: str) -> None:
-        self.steps, self.values = steps, lowered.values
+    def __init__(
+        self,
+        values: Mapping[int, Value],
+        steps: Sequence[Step],
+        fpmath_mode: str,
+        first_free: int,
+        opened: bool = False,
+    ) -> None:
+        self.steps, self.values, self._opened = steps, values, opened
         self.refused: dict[int, str] = {}
         self._read = {*chain.from_iterable([step.inputs for step in steps])}
         self._produced = {*chain.from_iterable([step.outputs for step in steps])}
         self._graph, self._ops = LibraryGraph(fpmath_mode=fpmath_mode), LazyOps(*self._tensors())
         self._marks: list[int] = []  # ids of Wildcards and Ends that were added
-        self._free_ids = itertools.count(len(lowered.steps))
+        self._free_ids = itertools.count(first_free)
 
     def _tensors(self) -> tuple[list[LibraryTensor], dict[int, int]]:
         """Logical tensors, one for all values that differ in their ids only, and its index for each value.
@@ -88,7 +123,8 @@ class _Export:
             alike = dtype, shape, strides, constant is None
             if alike not in place_of:
                 place_of[alike] = len(tensors)
-                tensors.append(capi_tensor(value.id, value, "variable" if constant is None else "constant"))
+                make = open_tensor if self._opened else capi_tensor
+                tensors.append(make(value.id, value, "variable" if constant is None else "constant"))
             places[number] = place_of[alike]
         self._places = places
         return tensors, places

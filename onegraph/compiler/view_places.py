@@ -23,7 +23,7 @@ from .slow_layouts import needs_dense
 NEW_NUMPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 # Executors of steps that write results of any strides.
-STRIDED = frozenset(["library", "exact", "guarded", "patched"])
+STRIDED = frozenset(["library", "exact", "guarded", "patched", "pool"])
 
 
 class Place(NamedTuple):

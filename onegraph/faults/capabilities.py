@@ -19,13 +19,13 @@ CAPABILITIES = Faults[Call]()
 
 NO_KERNEL = CAPABILITIES.add(
     "no_kernel",
-    "BiasAddBackward Pow Reciprocal",
-    "kind",
-    LACKS,
-    always,
-    {(3, 2): "unsupported"},
-    "the op has no partition of its own: it is taken in a fusion alone",
-    "other ops, or numpy",
+    ops="BiasAddBackward Pow Reciprocal",
+    where="kind",
+    severity=LACKS,
+    when=always,
+    seen={(3, 2): "unsupported"},
+    reason="the op has no partition of its own: it is taken in a fusion alone",
+    instead="other ops, or numpy",
 )
 
 
@@ -46,13 +46,13 @@ def reciprocal_alone(g: DataGraph) -> LogicalTensor:
 
 NO_SELECT = CAPABILITIES.add(
     "no_select",
-    "Select",
-    "kind",
-    LACKS,
-    always,
-    {(3, 2): "unsupported", (3, 6): "right"},
-    "Select has no partition of its own before 3.6",
-    "onegraph's own kernel",
+    ops="Select",
+    where="kind",
+    severity=LACKS,
+    when=always,
+    seen={(3, 2): "unsupported", (3, 6): "right"},
+    reason="Select has no partition of its own before 3.6",
+    instead="onegraph's own kernel",
 )
 
 

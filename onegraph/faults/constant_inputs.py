@@ -14,7 +14,7 @@ from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.editions.registry import BASE
 from ..opset.signature import Shape
-from .fault import UNSAFE, Faults
+from .fault import NEVER, UNSAFE, Faults
 
 EVERY = frozenset(BASE)
 ONE_TO_ONE = frozenset(
@@ -102,18 +102,17 @@ class Constants(NamedTuple):
     constants: set[int]
 
 
-CONSTANTS = Faults[Constants]()
+CONSTANTS = Faults[Constants](where="property", severity=UNSAFE)
 
 ADDED_CONSTANT = CONSTANTS.add(
     "added_constant",
-    "Add",
-    "property",
-    UNSAFE,
-    lambda part: not part.constants.isdisjoint(added(part.nodes)),
-    {(3, 2): "wrong", (3, 3): "right"},  # newer ones run without that cache
-    "a constant that is added as a whole is reordered once, and later executions add up in the copy that is kept",
-    "the same partition with the constant as a variable",
-    mended=(99, 0),
+    ops="Add",
+    when=lambda part: not part.constants.isdisjoint(added(part.nodes)),
+    seen={(3, 2): "wrong", (3, 3): "right"},  # newer ones run without that cache
+    reason="a constant that is added as a whole is reordered once, and later executions add up in the copy that is "
+    "kept",
+    instead="the same partition with the constant as a variable",
+    mended=NEVER,
 )
 
 
@@ -125,14 +124,12 @@ def product_and_a_constant(g: DataGraph) -> LogicalTensor:
 
 SPREAD_CONSTANT = CONSTANTS.add(
     "spread_constant",
-    EVERY,
-    "property",
-    UNSAFE,
-    lambda part: not part.constants.isdisjoint(spread(part.nodes)),
-    {(3, 2): "wrong", (3, 3): "right"},
-    "a constant whose result takes on axes inside of the partition is computed from in the first execution only",
-    "the same partition with the constant as a variable",
-    mended=(99, 0),
+    ops=EVERY,
+    when=lambda part: not part.constants.isdisjoint(spread(part.nodes)),
+    seen={(3, 2): "wrong", (3, 3): "right"},
+    reason="a constant whose result takes on axes inside of the partition is computed from in the first execution only",
+    instead="the same partition with the constant as a variable",
+    mended=NEVER,
 )
 
 
@@ -143,14 +140,12 @@ def constant_that_takes_on_axes(g: DataGraph) -> LogicalTensor:
 
 COMPUTED_CONSTANT = CONSTANTS.add(
     "computed_constant",
-    EVERY,
-    "property",
-    UNSAFE,
-    lambda part: bool(computed(part.nodes, part.constants)),
-    {(3, 2): "wrong", (3, 3): "right"},
-    "what follows from constants alone is written to the output of the first execution only",
-    "the same partition with the constants as variables",
-    mended=(99, 0),
+    ops=EVERY,
+    when=lambda part: bool(computed(part.nodes, part.constants)),
+    seen={(3, 2): "wrong", (3, 3): "right"},
+    reason="what follows from constants alone is written to the output of the first execution only",
+    instead="the same partition with the constants as variables",
+    mended=NEVER,
 )
 
 

@@ -30,13 +30,13 @@ def _is_row(call: Call) -> bool:
 
 SLOW_ROWS = DEPTHWISE.add(
     "slow_depthwise_rows",
-    "Convolution ConvTranspose ConvolutionBackwardWeights",
-    "",
-    SLOW,
-    _is_row,
-    {(3, 2): "slow"},
-    "Convolutions with a channel in each group have fast kernels for images, but not for rows",
-    "the same op on an image whose height or width is 1",
+    ops="Convolution ConvTranspose ConvolutionBackwardWeights",
+    where="",
+    severity=SLOW,
+    when=_is_row,
+    seen={(3, 2): "slow"},
+    reason="Convolutions with a channel in each group have fast kernels for images, but not for rows",
+    instead="the same op on an image whose height or width is 1",
 )
 
 
@@ -68,13 +68,13 @@ def _is_far(padding: Padding) -> bool:
 PADDINGS = Faults[Padding]()
 FAR_PADS = PADDINGS.add(
     "slow_depthwise_padding",
-    "Convolution",
-    "pads_begin",
-    SLOW,
-    _is_far,
-    {(3, 2): "slow"},
-    "A Convolution with a channel in each group and gaps in its windows is slow with wide padding of its rows",
-    "a Concat with zeros, and the same op without this padding",
+    ops="Convolution",
+    where="pads_begin",
+    severity=SLOW,
+    when=_is_far,
+    seen={(3, 2): "slow"},
+    reason="A Convolution with a channel in each group and gaps in its windows is slow with wide padding of its rows",
+    instead="a Concat with zeros, and the same op without this padding",
 )
 
 

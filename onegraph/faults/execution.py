@@ -22,13 +22,13 @@ NODES = Faults[Sequence[Node]]()
 
 STATS_IN_PLACE = NODES.add(
     "stats_in_place",
-    "SoftMax",
-    "outputs",
-    UNSAFE,
-    lambda nodes: any(node.kind == "SoftMax" and len(node.outputs) > 1 for node in nodes),
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "a SoftMax that may write over its source makes its stats of what it has written there",
-    "memory of its own for the result",
+    ops="SoftMax",
+    where="outputs",
+    severity=UNSAFE,
+    when=lambda nodes: any(node.kind == "SoftMax" and len(node.outputs) > 1 for node in nodes),
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="a SoftMax that may write over its source makes its stats of what it has written there",
+    instead="memory of its own for the result",
     since=(3, 2),
 )
 
@@ -60,14 +60,15 @@ def _is_of_the_thread(kinds: Sequence[str]) -> bool:
 
 SCRATCH_OF_THE_THREAD = Faults[Sequence[str]]().add(
     "scratch_of_the_thread",
-    _OF_THE_THREAD | {"Add"},
-    "",
-    UNSAFE,
-    _is_of_the_thread,
-    {(3, 2): "SIGSEGV"},
-    "kernels of these ops have scratch memory of the thread that compiles them: in another thread they write to memory "
+    ops=_OF_THE_THREAD | {"Add"},
+    where="",
+    severity=UNSAFE,
+    when=_is_of_the_thread,
+    seen={(3, 2): "SIGSEGV"},
+    reason="kernels of these ops have scratch memory of the thread that compiles them: in another thread they write to "
+    "memory "
     "that may be too small or not there",
-    "one compilation for each thread",
+    instead="one compilation for each thread",
 )
 
 
@@ -81,14 +82,15 @@ ALIGNMENT = 16  # bytes
 
 UNALIGNED = Faults[bool]().add(
     "unaligned_without_avx2",
-    "AvgPool Convolution ConvTranspose",
-    "",
-    UNSAFE,
-    lambda avx2: not avx2,
-    {(3, 2): "SIGSEGV"},
-    "kernels for CPUs without AVX2 add some memory to a register of 16 bytes where it lies: the source of an AvgPool, "
+    ops="AvgPool Convolution ConvTranspose",
+    where="",
+    severity=UNSAFE,
+    when=lambda avx2: not avx2,
+    seen={(3, 2): "SIGSEGV"},
+    reason="kernels for CPUs without AVX2 add some memory to a register of 16 bytes where it lies: the source of an "
+    "AvgPool, "
     "and the bias and the result of a Convolution that something is added to",
-    "a copy at a multiple of 16 bytes",
+    instead="a copy at a multiple of 16 bytes",
 )
 
 
@@ -112,14 +114,15 @@ def _unproduced(ops: Sequence[Ends]) -> list[int]:
 
 UNPRODUCED_WEIGHTS = Faults[Sequence[Ends]]().add(
     "unproduced_weights",
-    "Convolution",
-    "weights",
-    UNSAFE,
-    lambda ops: bool(_unproduced(ops)),
-    {(3, 2): "right", (3, 6): "SIGSEGV"},
-    "the search for fusions asks who produced the weights of a Convolution whose src a Dequantize does, and crashes "
+    ops="Convolution",
+    where="weights",
+    severity=UNSAFE,
+    when=lambda ops: bool(_unproduced(ops)),
+    seen={(3, 2): "right", (3, 6): "SIGSEGV"},
+    reason="the search for fusions asks who produced the weights of a Convolution whose src a Dequantize does, and "
+    "crashes "
     "where nobody did",
-    "a Wildcard that produces the weights, or the ops one by one",
+    instead="a Wildcard that produces the weights, or the ops one by one",
     since=(3, 6),
 )
 
@@ -139,14 +142,15 @@ def unproduced_weights(ops: Sequence[Ends], version: Release) -> list[int]:
 
 SINGLE_AXES = Faults[Sequence[int]]().add(
     "stride_of_a_single_axis",
-    EVERY,
-    "strides",
-    UNSAFE,
-    lambda dims: 1 in dims,
-    {(3, 2): "throws | right", (3, 3): "wrong"},
-    "the stride of an axis of size 1 matters: a MatMul of 3.2 fails with one that is too small for a matrix, and from "
+    ops=EVERY,
+    where="strides",
+    severity=UNSAFE,
+    when=lambda dims: 1 in dims,
+    seen={(3, 2): "throws | right", (3, 3): "wrong"},
+    reason="the stride of an axis of size 1 matters: a MatMul of 3.2 fails with one that is too small for a matrix, "
+    "and from "
     "3.3 on kernels step along such axes, whose strides the library's own cache of kernels does not look at",
-    "the same tensor with the one stride that onegraph gives to an axis of size 1",
+    instead="the same tensor with the one stride that onegraph gives to an axis of size 1",
 )
 
 
@@ -160,14 +164,16 @@ def product_with_a_batch_of_one(g: DataGraph) -> LogicalTensor:
 
 COLLIDING_CONSTANTS = Faults[None]().add(
     "colliding_constants",
-    EVERY,
-    "property",
-    UNSAFE,
-    lambda _: True,
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
-    "constants of partitions are told apart by a hash that collides, so that one partition may run with the weights or "
+    ops=EVERY,
+    where="property",
+    severity=UNSAFE,
+    when=lambda _: True,
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    reason="constants of partitions are told apart by a hash that collides, so that one partition may run with the "
+    "weights or "
     "scales of another",
-    "executables check what the library takes in the first execution; constants of capi are prepared in every run",
+    instead="executables check what the library takes in the first execution; constants of capi are prepared in every "
+    "run",
 )
 
 
@@ -178,13 +184,13 @@ def product_with_constant_weights(g: DataGraph) -> LogicalTensor:
 
 FEW_PRIMITIVES = Faults[None]().add(
     "few_primitives",
-    EVERY,
-    "",
-    UNSAFE,
-    lambda _: True,
-    {(3, 2): "SIGSEGV", (3, 6): "right"},
-    "a cache of few primitives gives up one that another primitive is still made from",
-    "a capacity of 0, or of 1024 and more",
+    ops=EVERY,
+    where="",
+    severity=UNSAFE,
+    when=lambda _: True,
+    seen={(3, 2): "SIGSEGV", (3, 6): "right"},
+    reason="a cache of few primitives gives up one that another primitive is still made from",
+    instead="a capacity of 0, or of 1024 and more",
 )
 
 

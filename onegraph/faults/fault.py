@@ -11,7 +11,9 @@ from .._util.records import record
 from ..builder.graph import DataGraph
 from ..errors import LIBRARY, UNSAFE
 from ..ir.op import LogicalTensor
+from ..opset import dtypes
 from ..opset.signature import Version
+from .measured import Score, measured
 
 Release = tuple[int, int, int]
 Subject = TypeVar("Subject")
@@ -21,6 +23,7 @@ Built = TypeVar("Built", bound=Build)
 
 SLOW = "slow"  # right, but with a reference kernel
 LACKS = "lacks"  # the version has no kernel; nothing is wrong
+NEVER: Version = dtypes.NEVER  # in place of a version that mended a fault: none is known to have done so
 # Outcomes of a version that is not concerned: its result is right, or it does not have the op, mode or fusion.
 FINE = frozenset(["right", "absent"])
 # What an outcome may depend on beside the version. The last that holds counts.
@@ -71,8 +74,8 @@ class Fault(Generic[Subject]):
         ops: the ops it concerns; of a fusion, those of which one is part of it.
         where: the attribute or port; empty for a fusion.
         severity: ``library``: oneDNN refuses; ``unsafe``: a crash, a hang or wrong numbers; ``slow`` and ``lacks``.
-        when: the condition. It may hold where the library is right, never the other way round. A text instead of True
-            is the reason in more detail.
+        when: the condition under which the library is not given the subject. It may hold where the library is right,
+            never the other way round. A text instead of True is the reason in more detail.
         seen: what each version that was tried does: a signal, ``hang``, ``throws``, ``refuses``, ``unsupported``,
             ``accepted``, ``overrun``, ``garbage``, ``wrong``, ``right``, or ``absent`` where the version has no such
             op, mode or fusion; ``|`` where the outcome depends on what lies in memory.
@@ -81,6 +84,8 @@ class Fault(Generic[Subject]):
         since, mended: explicit bounds, where more is known than ``seen`` says: the first version that is concerned, and
             the first that is not.
         refusal: the exception of onegraph, of a misuse of the C API.
+        certain: the condition under which the fault shows whatever the numbers and the memory are; ``when`` by default.
+            Where ``when`` alone holds, what comes out depends on them.
     """
 
     name: str
@@ -95,6 +100,12 @@ class Fault(Generic[Subject]):
     mended: Version | Release | None = None
     refusal: Refusal | None = None
     examples: list[Example] = field(default_factory=list)
+    certain: Callable[[Subject], bool | str] | None = None
+
+    @property
+    def measured(self) -> dict[str, Score]:
+        """How often the record was true of random valid uses, by version; empty if it was not measured."""
+        return measured(self.name)
 
     def affects(self, version: Release) -> bool:
         """Whether a library of ``version`` is concerned.
@@ -135,35 +146,59 @@ class Fault(Generic[Subject]):
 
         return register
 
+    def is_certain(self, subject: Subject) -> bool:
+        """Whether the fault shows in ``subject``, whatever the numbers and the memory are."""
+        return bool((self.certain or self.when)(subject))
+
     def __repr__(self) -> str:
         return f"Fault({self.name!r})"
 
 
 class Faults(Generic[Subject]):
-    """Faults that are asked about one kind of subject, in the order in which they were added."""
+    """Faults that are asked about one kind of subject, in the order in which they were added.
 
-    def __init__(self, *others: Faults[Subject]) -> None:
+    Args:
+        others: faults that come first.
+        where, severity, instead: what most faults of the family have; ``add`` needs only what differs.
+    """
+
+    def __init__(self, *others: Faults[Subject], where: str = "", severity: str = "", instead: str = "") -> None:
+        self._where, self._severity, self._instead = where, severity, instead
         self.records: list[Fault[Subject]] = [fault for other in others for fault in other]
         self._known: dict[tuple[frozenset[str], Release], list[Fault[Subject]]] = {}
 
     def add(
         self,
         name: str,
+        *,
         ops: str | frozenset[str],
-        where: str,
-        severity: str,
         when: Callable[[Subject], bool | str],
         seen: Mapping[Version, str],
         reason: str,
-        instead: str,
-        *,
+        where: str | None = None,
+        severity: str | None = None,
+        instead: str | None = None,
         since: Version | None = None,
         mended: Version | Release | None = None,
         refusal: Refusal | None = None,
+        certain: Callable[[Subject], bool | str] | None = None,
     ) -> Fault[Subject]:
         """Make a record and keep it; ``ops`` may be names in one text."""
         concerned = frozenset(ops.split()) if isinstance(ops, str) else ops
-        fault = Fault(name, concerned, where, severity, when, seen, reason, instead, since, mended, refusal)
+        fault = Fault(
+            name,
+            concerned,
+            self._where if where is None else where,
+            severity or self._severity,
+            when,
+            seen,
+            reason,
+            self._instead if instead is None else instead,
+            since,
+            mended,
+            refusal,
+            certain=certain,
+        )
         self.records.append(fault)
         return fault
 
@@ -199,4 +234,9 @@ def always(_: object) -> bool:
     return True
 
 
-__all__ = ["LACKS", "LIBRARY", "SLOW", "UNSAFE", "Example", "Fault", "Faults", "Refusal", "Release", "always"]
+def never(_: object) -> bool:
+    """What is certain of a fault that shows with some numbers, or in some memory, alone."""
+    return False
+
+
+__all__ = ["LACKS", "LIBRARY", "SLOW", "UNSAFE", "Example", "Fault", "Faults", "Refusal", "Release", "always", "never"]

@@ -10,7 +10,7 @@ from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.editions.registry import BASE
 from ..opset.shapes import has_gaps
-from .fault import UNSAFE, Fault, Faults, Release
+from .fault import NEVER, UNSAFE, Fault, Faults, Release
 from .strided_ops import COPY, FAULTS
 from .use import Dims, Laid
 
@@ -29,14 +29,15 @@ def _loses_batches(laid: Laid) -> str:
 
 FLAT_BATCHES = PARTITIONS.add(
     "attention_of_batches_apart",
-    "SoftMax",
-    "strides",
-    UNSAFE,
-    _loses_batches,
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
-    "Attention looks for a tensor without its gaps, where the batches lie further apart than each of them is long, or "
+    ops="SoftMax",
+    where="strides",
+    severity=UNSAFE,
+    when=_loses_batches,
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
+    reason="Attention looks for a tensor without its gaps, where the batches lie further apart than each of them is "
+    "long, or "
     "within each other",
-    COPY,
+    instead=COPY,
 )
 
 
@@ -59,14 +60,15 @@ def _loses_sums(laid: Laid) -> str:
 
 RESIZED_SUMS = PARTITIONS.add(
     "sum_behind_interpolate_of_turned_axes",
-    "Interpolate",
-    "strides",
-    UNSAFE,
-    _loses_sums,
-    {(3, 2): "wrong", (3, 6): "right"},
-    "For an Interpolate of axes that lie neither row-major nor channels last there is a reference kernel alone, which "
+    ops="Interpolate",
+    where="strides",
+    severity=UNSAFE,
+    when=_loses_sums,
+    seen={(3, 2): "wrong", (3, 6): "right"},
+    reason="For an Interpolate of axes that lie neither row-major nor channels last there is a reference kernel alone, "
+    "which "
     "takes single bytes for what it adds to",
-    COPY,
+    instead=COPY,
     mended=(3, 2, 1),
 )
 
@@ -83,14 +85,14 @@ def interpolate_of_columns_before_rows_and_a_sum(g: DataGraph) -> LogicalTensor:
 EVERY_OP = Faults[Laid]()
 STRIDED_EMPTY = EVERY_OP.add(
     "strided_empty",
-    EVERY,
-    "strides",
-    UNSAFE,
-    lambda laid: 0 in laid.shape,
-    {(3, 2): "SIGFPE", (3, 6): "right"},
-    "Elementwise kernels divide by the number of elements of an empty tensor that is not dense",
-    COPY,
-    mended=(99, 0),
+    ops=EVERY,
+    where="strides",
+    severity=UNSAFE,
+    when=lambda laid: 0 in laid.shape,
+    seen={(3, 2): "SIGFPE", (3, 6): "right"},
+    reason="Elementwise kernels divide by the number of elements of an empty tensor that is not dense",
+    instead=COPY,
+    mended=NEVER,
 )
 
 
@@ -118,15 +120,16 @@ def is_scattered(shape: Dims, strides: Dims) -> bool:
 
 SCATTERED = EVERY_OP.add(
     "scattered_elements",
-    EVERY,
-    "strides",
-    UNSAFE,
-    lambda laid: not laid.is_read and is_scattered(laid.shape, laid.strides),
-    {(3, 2): "wrong"},
-    "A Reorder of a dense row of more bytes than three quarters of the L1 data cache into elements that lie a multiple "
+    ops=EVERY,
+    where="strides",
+    severity=UNSAFE,
+    when=lambda laid: not laid.is_read and is_scattered(laid.shape, laid.strides),
+    seen={(3, 2): "wrong"},
+    reason="A Reorder of a dense row of more bytes than three quarters of the L1 data cache into elements that lie a "
+    "multiple "
     "of 4 places apart writes the first elements only, unless 16 divides their number: it moves the one axis of its "
     "loop behind the axes that there are",
-    COPY,
+    instead=COPY,
 )
 
 

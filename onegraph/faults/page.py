@@ -13,6 +13,7 @@ from ..opset.signature import Version
 from .api import API, GROUPS
 from .catalogue import CATALOGUE, MODULES
 from .fault import CPUS, LACKS, LIBRARY, SLOW, UNSAFE, Example, Fault
+from .measured import Score
 from .ops import windows
 
 SEVERITIES = {
@@ -58,6 +59,8 @@ def _fault(fault: Fault[Any]) -> Iterator[str]:
     yield f"- Instead: {_plain(fault.instead)}."
     if bounds := _bounds(fault):
         yield f"- Guarded against {bounds}."
+    if told := "; ".join(_measured(version, score) for version, score in fault.measured.items() if _says(score)):
+        yield f"- Measured on random uses: {told}."
     yield ""
     outcomes = [(example.name, example.seen, example.on) for example in fault.examples]
     if any(seen is not fault.seen for _, seen, _ in outcomes):
@@ -67,6 +70,18 @@ def _fault(fault: Fault[Any]) -> Iterator[str]:
     yield "```py"
     yield "\n\n".join(_source(example) for example in fault.examples)
     yield "```"
+
+
+def _says(score: Score) -> bool:
+    return bool(score.claimed or score.cautioned)
+
+
+def _measured(version: str, score: Score) -> str:
+    """How often a record was true, in words."""
+    parts = [f"{score.wrong} of {score.claimed} claimed uses wrong"] if score.claimed else []
+    if score.cautioned:
+        parts.append(f"{score.cautioned_wrong} of {score.cautioned} uses wrong where that depends on memory or numbers")
+    return f"{version}: {', '.join(parts)}"
 
 
 def _misuse(faults: Iterable[Fault[None]]) -> list[str]:

@@ -13,6 +13,7 @@ from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from .fault import SLOW, Faults, Release
 from .operands import is_fast, rows_together, varying
+from .ops.convolution import in_low_precision
 from .ops.windows import IMAGE, POOL
 from .use import BINARY, Dims
 
@@ -21,13 +22,13 @@ from .use import BINARY, Dims
 BROADCASTS = Faults[tuple[Dims, Dims]]()
 SLOW_BROADCAST = BROADCASTS.add(
     "slow_broadcast",
-    BINARY,
-    "src_1",
-    SLOW,
-    lambda shapes: not is_fast(varying(*shapes)),
-    {(3, 2): "slow"},
-    "A binary op has a reference kernel only for an operand that is broadcast along some axes between others",
-    "the same op on fewer axes, where neighbours are one axis",
+    ops=BINARY,
+    where="src_1",
+    severity=SLOW,
+    when=lambda shapes: not is_fast(varying(*shapes)),
+    seen={(3, 2): "slow"},
+    reason="A binary op has a reference kernel only for an operand that is broadcast along some axes between others",
+    instead="the same op on fewer axes, where neighbours are one axis",
 )
 
 
@@ -43,13 +44,13 @@ def operand_along_every_other_group_of_axes(g: DataGraph) -> LogicalTensor:
 
 SHORT_ROWS = BROADCASTS.add(
     "slow_short_rows",
-    BINARY,
-    "src_1",
-    SLOW,
-    lambda shapes: rows_together(*shapes) > 1,
-    {(3, 2): "slow"},
-    "A binary op starts anew with each row for a short vector along the last axis",
-    "the same op on longer rows, with copies of the vector side by side",
+    ops=BINARY,
+    where="src_1",
+    severity=SLOW,
+    when=lambda shapes: rows_together(*shapes) > 1,
+    seen={(3, 2): "slow"},
+    reason="A binary op starts anew with each row for a short vector along the last axis",
+    instead="the same op on longer rows, with copies of the vector side by side",
 )
 
 
@@ -98,13 +99,13 @@ def _reorders_weights(product: Product) -> bool:
 WEIGHTS = Faults[Product]()
 SLOW_WEIGHTS = WEIGHTS.add(
     "slow_weights",
-    "MatMul",
-    "",
-    SLOW,
-    _reorders_weights,
-    {(3, 2): "slow", (3, 6): "right", (3, 13): "right"},
-    "A MatMul of few rows copies a matrix that is no constant into its own layout in every run",
-    "the same op on four axes, where it reads the matrix as it lies in memory",
+    ops="MatMul",
+    where="",
+    severity=SLOW,
+    when=_reorders_weights,
+    seen={(3, 2): "slow", (3, 6): "right", (3, 13): "right"},
+    reason="A MatMul of few rows copies a matrix that is no constant into its own layout in every run",
+    instead="the same op on four axes, where it reads the matrix as it lies in memory",
 )
 
 
@@ -138,13 +139,13 @@ def _is_no_row(call: Call) -> bool:
 BIASES = Faults[Call]()
 SLOW_BIAS = BIASES.add(
     "slow_bias",
-    "MatMul",
-    "bias",
-    SLOW,
-    _is_no_row,
-    {(3, 2): "slow"},
-    "a bias that is no row takes a reference kernel, some 200 times slower",
-    "a MatMul and an Add",
+    ops="MatMul",
+    where="bias",
+    severity=SLOW,
+    when=_is_no_row,
+    seen={(3, 2): "slow"},
+    reason="a bias that is no row takes a reference kernel, some 200 times slower",
+    instead="a MatMul and an Add",
 )
 
 
@@ -160,13 +161,15 @@ def products_and_one_number(g: DataGraph) -> LogicalTensor:
 
 SLOW_TRANSPOSED_BIAS = BIASES.add(
     "slow_conv_transpose_bias",
-    "ConvTranspose",
-    "bias",
-    SLOW,
-    lambda call: call.input("bias") is not None,
-    {(3, 2): "slow"},
-    "oneDNN adds the bias of a ConvTranspose of floats element by element",
-    "a ConvTranspose and a BiasAdd",
+    ops="ConvTranspose",
+    where="bias",
+    severity=SLOW,
+    when=lambda call: call.input("bias") is not None and not in_low_precision(call),
+    seen={(3, 2): "slow"},
+    reason="oneDNN adds the bias of a ConvTranspose in f32 element by element; in bf16 and f16, where a BiasAdd would "
+    "add to "
+    "rounded sums, it does so too, but mostly takes less time",
+    instead="a ConvTranspose and a BiasAdd",
 )
 
 
@@ -189,13 +192,14 @@ def _is_one_or_of_channels(call: Call) -> bool:
 SLOPES = Faults[Call]()
 SLOW_SLOPE = SLOPES.add(
     "slow_prelu",
-    "PReLU",
-    "slope",
-    SLOW,
-    _is_one_or_of_channels,
-    {(3, 2): "slow"},
-    "PReLU has a reference kernel for one slope, and for images whose channels come first and lie last in memory",
-    "max(x, 0) + slope * min(x, 0)",
+    ops="PReLU",
+    where="slope",
+    severity=SLOW,
+    when=_is_one_or_of_channels,
+    seen={(3, 2): "slow"},
+    reason="PReLU has a reference kernel for one slope, and for images whose channels come first and lie last in "
+    "memory",
+    instead="max(x, 0) + slope * min(x, 0)",
 )
 
 
@@ -213,16 +217,15 @@ def slopes_of_channels(g: DataGraph) -> LogicalTensor:
 # Ops that run faster outside of the library ---------------------------------------------------------------------------
 
 LEAST = 2**14  # elements; fewer take no time
-NUMPY = Faults[Call]()
+NUMPY = Faults[Call](severity=SLOW)
 SLOW_PRODUCT = NUMPY.add(
     "slow_reduce_prod",
-    "ReduceProd",
-    "",
-    SLOW,
-    lambda call: math.prod(known_dims(call.shape("src"))) >= LEAST,
-    {(3, 2): "slow"},
-    "ReduceProd has a reference kernel only, which is slower than numpy",
-    "numpy",
+    ops="ReduceProd",
+    where="",
+    when=lambda call: math.prod(known_dims(call.shape("src"))) >= LEAST,
+    seen={(3, 2): "slow"},
+    reason="ReduceProd has a reference kernel only, which is slower than numpy",
+    instead="numpy",
 )
 
 
@@ -233,13 +236,12 @@ def product_of_many_rows(g: DataGraph) -> LogicalTensor:
 
 SLOW_CONCAT = NUMPY.add(
     "slow_concat_of_f16",
-    "Concat",
-    "",
-    SLOW,
-    lambda call: call.output_type(0) is DataType.f16 and math.prod(known_dims(call.shapes[0])) >= LEAST,
-    {(3, 2): "slow"},
-    "Concat of f16 has a reference kernel only, which is slower than numpy",
-    "numpy",
+    ops="Concat",
+    where="",
+    when=lambda call: call.output_type(0) is DataType.f16 and math.prod(known_dims(call.shapes[0])) >= LEAST,
+    seen={(3, 2): "slow"},
+    reason="Concat of f16 has a reference kernel only, which is slower than numpy",
+    instead="numpy",
 )
 
 
@@ -250,13 +252,12 @@ def long_rows_of_f16_side_by_side(g: DataGraph) -> LogicalTensor:
 
 SLOW_SELECT = NUMPY.add(
     "slow_select",
-    "Select",
-    "src_1",
-    SLOW,
-    lambda call: len({None if tensor is None else tensor.shape for tensor in call.inputs}) > 1,
-    {(3, 2): "absent", (3, 13): "slow"},
-    "a Select has a reference kernel only for tensors of several shapes",
-    "onegraph's own kernel",
+    ops="Select",
+    where="src_1",
+    when=lambda call: len({None if tensor is None else tensor.shape for tensor in call.inputs}) > 1,
+    seen={(3, 2): "absent", (3, 13): "slow"},
+    reason="a Select has a reference kernel only for tensors of several shapes",
+    instead="onegraph's own kernel",
 )
 
 
@@ -273,16 +274,14 @@ def slow_alone(call: Call, version: Release) -> str:
 
 # Ops without another way ---------------------------------------------------------------------------------------------
 
-REFERENCE = Faults[Call]()
+REFERENCE = Faults[Call](severity=SLOW, instead="the same op; the report says so")
 DILATED_POOL = REFERENCE.add(
     "slow_dilated_pool",
-    "MaxPool MaxPoolBackward",
-    "dilations",
-    SLOW,
-    lambda call: max(call.s64s("dilations", 1), default=1) > 1,
-    {(3, 2): "slow"},
-    "MaxPool with dilations",
-    "the same op; the report says so",
+    ops="MaxPool MaxPoolBackward",
+    where="dilations",
+    when=lambda call: max(call.s64s("dilations", 1), default=1) > 1,
+    seen={(3, 2): "slow"},
+    reason="MaxPool with dilations",
 )
 
 
@@ -293,13 +292,11 @@ def largest_of_every_other_element(g: DataGraph) -> LogicalTensor:
 
 INTERPOLATE_BACKWARD = REFERENCE.add(
     "slow_interpolate_backward",
-    "InterpolateBackward",
-    "",
-    SLOW,
-    lambda call: call.string("data_format") == "NCX",
-    {(3, 2): "slow"},
-    "InterpolateBackward with channels first",
-    "the same op; the report says so",
+    ops="InterpolateBackward",
+    where="",
+    when=lambda call: call.string("data_format") == "NCX",
+    seen={(3, 2): "slow"},
+    reason="InterpolateBackward with channels first",
 )
 
 
@@ -311,13 +308,11 @@ def gradient_of_an_image_of_twice_the_size(g: DataGraph) -> LogicalTensor:
 
 ONE_SLOPE = REFERENCE.add(
     "slow_prelu_backward",
-    "PReLUBackward",
-    "slope",
-    SLOW,
-    lambda call: math.prod(known_dims(call.shape("slope"))) == 1,
-    {(3, 2): "slow"},
-    "PReLUBackward with one slope",
-    "the same op; the report says so",
+    ops="PReLUBackward",
+    where="slope",
+    when=lambda call: math.prod(known_dims(call.shape("slope"))) == 1,
+    seen={(3, 2): "slow"},
+    reason="PReLUBackward with one slope",
 )
 
 

@@ -13,11 +13,11 @@ from ..opset.dtypes import DataType
 from ..opset.schema import Call
 from ..opset.shapes import Dim, known_dims
 from ..opset.window import channels
-from .fault import LACKS, SLOW, UNSAFE, Faults, Release
+from .fault import LACKS, SLOW, UNSAFE, Faults, Release, never
 from .ops.pooling import overlapping
 from .ops.windows import IMAGE
 
-PRECISION = Faults[Call]()
+PRECISION = Faults[Call](severity=SLOW, instead="the same op in f32")
 _ROUNDED = "gradients of windows that overlap are rounded after each addition, so that large sums stop growing"
 
 
@@ -32,13 +32,13 @@ def _overlapping(call: Call) -> bool:
 
 ROUNDED_AVERAGES = PRECISION.add(
     "rounded_average_gradients",
-    "AvgPoolBackward",
-    "diff_dst",
-    UNSAFE,
-    _overlapping,
-    {(3, 2): "wrong", (3, 6): "right"},
-    _ROUNDED,
-    "the same op in f32",
+    ops="AvgPoolBackward",
+    where="diff_dst",
+    severity=UNSAFE,
+    when=_overlapping,
+    seen={(3, 2): "wrong", (3, 6): "right"},
+    reason=_ROUNDED,
+    certain=never,  # with many windows of numbers of one sign
 )
 
 
@@ -53,13 +53,13 @@ def gradient_of_many_averages(g: DataGraph) -> LogicalTensor:
 
 ROUNDED_MAXIMA = PRECISION.add(
     "rounded_maximum_gradients",
-    "MaxPoolBackward",
-    "src",
-    UNSAFE,
-    _overlapping,
-    {(3, 2): "wrong", (3, 6): "wrong", (3, 13): "right"},
-    _ROUNDED,
-    "the same op in f32",
+    ops="MaxPoolBackward",
+    where="src",
+    severity=UNSAFE,
+    when=_overlapping,
+    seen={(3, 2): "wrong", (3, 6): "wrong", (3, 13): "right"},
+    reason=_ROUNDED,
+    certain=never,  # with many windows of numbers of one sign
 )
 
 
@@ -75,13 +75,12 @@ def gradient_of_many_maxima(g: DataGraph) -> LogicalTensor:
 
 ROUND_IN_F32 = PRECISION.add(
     "round_in_f32",
-    "Round",
-    "src",
-    LACKS,
-    lambda call: _dtype(call) is not DataType.f32,
-    {(3, 2): "unsupported"},
-    "Round has f32 only",
-    "the same op in f32",
+    ops="Round",
+    where="src",
+    severity=LACKS,
+    when=lambda call: _dtype(call) is not DataType.f32,
+    seen={(3, 2): "unsupported"},
+    reason="Round has f32 only",
 )
 
 
@@ -92,13 +91,11 @@ def round_of_bf16(g: DataGraph) -> LogicalTensor:
 
 F16_BIAS = PRECISION.add(
     "f16_bias",
-    "MatMul",
-    "bias",
-    SLOW,
-    lambda call: _dtype(call) is DataType.f16 and call.input("bias") is not None,
-    {(3, 2): "slow"},
-    "MatMul with a bias of f16 takes a reference kernel, 2,000 times slower",
-    "the same op in f32",
+    ops="MatMul",
+    where="bias",
+    when=lambda call: _dtype(call) is DataType.f16 and call.input("bias") is not None,
+    seen={(3, 2): "slow"},
+    reason="MatMul with a bias of f16 takes a reference kernel, 2,000 times slower",
 )
 
 
@@ -121,13 +118,12 @@ def _has_uneven_channels(call: Call) -> bool:
 
 SLOW_STATISTICS = PRECISION.add(
     "slow_statistics",
-    "BatchNormForwardTraining BatchNormTrainingBackward",
-    "src",
-    SLOW,
-    _has_uneven_channels,
-    {(3, 2): "slow"},
-    "a BatchNorm by statistics of a batch in 16 bits is plain C++ unless the number of channels is a multiple of 16",
-    "the same op in f32",
+    ops="BatchNormForwardTraining BatchNormTrainingBackward",
+    where="src",
+    when=_has_uneven_channels,
+    seen={(3, 2): "slow"},
+    reason="a BatchNorm by statistics of a batch in 16 bits is plain C++ unless the number of channels is a multiple "
+    "of 16",
 )
 
 
@@ -149,13 +145,11 @@ def _is_depthwise(call: Call) -> bool:
 
 SLOW_DEPTHWISE_SPREAD = PRECISION.add(
     "slow_depthwise_spread",
-    "ConvTranspose ConvolutionBackwardData",
-    "weights",
-    SLOW,
-    lambda call: _is_depthwise(call) and max(call.s64s("strides")) > 1,
-    {(3, 2): "slow"},
-    "in 16 bits, a strided ConvTranspose with a channel in each group is computed with 16 channels for each",
-    "the same op in f32",
+    ops="ConvTranspose ConvolutionBackwardData",
+    where="weights",
+    when=lambda call: _is_depthwise(call) and max(call.s64s("strides")) > 1,
+    seen={(3, 2): "slow"},
+    reason="in 16 bits, a strided ConvTranspose with a channel in each group is computed with 16 channels for each",
 )
 
 
@@ -168,13 +162,12 @@ def every_other_pixel_of_16_channels(g: DataGraph) -> LogicalTensor:
 
 SLOW_DEPTHWISE_WEIGHTS = PRECISION.add(
     "slow_depthwise_weights",
-    "ConvolutionBackwardWeights",
-    "diff_dst",
-    SLOW,
-    lambda call: _is_depthwise(call) and any((size or 0) > 3 for size in _kernel(call)),
-    {(3, 2): "slow"},
-    "in 16 bits, the gradient of a large window with a channel in each group is computed with 16 channels for each",
-    "the same op in f32",
+    ops="ConvolutionBackwardWeights",
+    where="diff_dst",
+    when=lambda call: _is_depthwise(call) and any((size or 0) > 3 for size in _kernel(call)),
+    seen={(3, 2): "slow"},
+    reason="in 16 bits, the gradient of a large window with a channel in each group is computed with 16 channels for "
+    "each",
 )
 
 
@@ -191,13 +184,11 @@ def windows_of_25_pixels_of_16_channels(g: DataGraph) -> LogicalTensor:
 
 SLOW_F16_WINDOWS = PRECISION.add(
     "slow_f16_windows",
-    "Convolution",
-    "weights",
-    SLOW,
-    lambda call: _dtype(call) is DataType.f16 and any((size or 0) > 1 for size in _kernel(call)),
-    {(3, 2): "slow"},
-    "in f16, a convolution with a window of several elements takes 1.3 to 2 times as long as in f32",
-    "the same op in f32",
+    ops="Convolution",
+    where="weights",
+    when=lambda call: _dtype(call) is DataType.f16 and any((size or 0) > 1 for size in _kernel(call)),
+    seen={(3, 2): "slow"},
+    reason="in f16, a convolution with a window of several elements takes 1.3 to 2 times as long as in f32",
 )
 
 

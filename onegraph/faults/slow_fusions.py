@@ -18,7 +18,7 @@ from .post_ops import dtype_of, is_int8, post_ops, written_types
 from .slow_operands import APART
 from .use import BINARY, DEQUANTIZATIONS, ELEMENTWISE, Fused, Use
 
-FAULTS = Faults[Fused](slow_operands.FAULTS, slow_images.FAULTS)
+FAULTS = Faults[Fused](slow_operands.FAULTS, slow_images.FAULTS, where="", severity=SLOW)
 
 # One tensor --------------------------------------------------------------------------------------------------------
 
@@ -35,13 +35,11 @@ def _joins_itself(fused: Fused) -> str:
 
 SLOW_PAIR = FAULTS.add(
     "slow_pair",
-    BINARY,
-    "",
-    SLOW,
-    _joins_itself,
-    {(3, 2): "slow"},
-    "A binary op of which both inputs come from one tensor takes a reference kernel, unless it is a swish",
-    APART,
+    ops=BINARY,
+    when=_joins_itself,
+    seen={(3, 2): "slow"},
+    reason="A binary op of which both inputs come from one tensor takes a reference kernel, unless it is a swish",
+    instead=APART,
 )
 
 
@@ -65,13 +63,11 @@ def _starts_slow(fused: Fused) -> str:
 
 SLOW_START = FAULTS.add(
     "slow_start",
-    BINARY,
-    "",
-    SLOW,
-    _starts_slow,
-    {(3, 2): "slow"},
-    "A binary op with a slow operand and an op behind it take a reference kernel",
-    "the binary op alone, on fewer axes",
+    ops=BINARY,
+    when=_starts_slow,
+    seen={(3, 2): "slow"},
+    reason="A binary op with a slow operand and an op behind it take a reference kernel",
+    instead="the binary op alone, on fewer axes",
 )
 
 
@@ -93,13 +89,11 @@ def _turns_columns(fused: Fused) -> bool:
 
 SLOW_TRANSPOSE = FAULTS.add(
     "slow_transpose",
-    "MatMul",
-    "",
-    SLOW,
-    _turns_columns,
-    {(3, 2): "slow"},
-    "A MatMul that writes its columns along another axis than the last takes a reference kernel",
-    "the MatMul, then a view or copy",
+    ops="MatMul",
+    when=_turns_columns,
+    seen={(3, 2): "slow"},
+    reason="A MatMul that writes its columns along another axis than the last takes a reference kernel",
+    instead="the MatMul, then a view or copy",
 )
 
 
@@ -119,13 +113,11 @@ def _adds_late(fused: Fused) -> bool:
 
 SLOW_LATE_SUM = FAULTS.add(
     "slow_late_sum",
-    "MatMul",
-    "",
-    SLOW,
-    _adds_late,
-    {(3, 2): "slow"},
-    "Without AVX-512, a MatMul that adds a residual behind another op takes a reference kernel",
-    APART,
+    ops="MatMul",
+    when=_adds_late,
+    seen={(3, 2): "slow"},
+    reason="Without AVX-512, a MatMul that adds a residual behind another op takes a reference kernel",
+    instead=APART,
     mended=(3, 5),  # which has another kernel for AVX2
 )
 
@@ -161,13 +153,12 @@ def _packs_slowly(fused: Fused) -> bool:
 FEW_ROWS = 64  # for more, the product in int8 saves more time than the packing takes
 SLOW_PACKING = FAULTS.add(
     "slow_packing_of_int8",
-    "MatMul",
-    "",
-    SLOW,
-    lambda fused: fused.has("MatMul") and fused.some(DEQUANTIZATIONS) and _packs_slowly(fused),
-    {(3, 2): "slow", (3, 6): "slow", (3, 13): "right"},
-    "A MatMul in int8 packs a transposed variable in each run, with plain C++ if the other tensor is s8 or shifted",
-    "the MatMul in floats",
+    ops="MatMul",
+    when=lambda fused: fused.has("MatMul") and fused.some(DEQUANTIZATIONS) and _packs_slowly(fused),
+    seen={(3, 2): "slow", (3, 6): "slow", (3, 13): "right"},
+    reason="A MatMul in int8 packs a transposed variable in each run, with plain C++ if the other tensor is s8 or "
+    "shifted",
+    instead="the MatMul in floats",
 )
 
 
@@ -189,13 +180,11 @@ def _reads_a_column(fused: Fused) -> bool:
 
 SLOW_COLUMN = FAULTS.add(
     "slow_transposed_column",
-    "MatMul",
-    "",
-    SLOW,
-    lambda fused: fused.some(DEQUANTIZATIONS) and _reads_a_column(fused),
-    {(3, 2): "slow"},
-    "A MatMul of int8 with bf16 between takes a reference kernel for transposed columns in batches of batches",
-    "the MatMul in bf16",
+    ops="MatMul",
+    when=lambda fused: fused.some(DEQUANTIZATIONS) and _reads_a_column(fused),
+    seen={(3, 2): "slow"},
+    reason="A MatMul of int8 with bf16 between takes a reference kernel for transposed columns in batches of batches",
+    instead="the MatMul in bf16",
 )
 
 
@@ -218,13 +207,11 @@ def _narrows(fused: Fused) -> bool:
 
 SLOW_NARROWING = FAULTS.add(
     "slow_narrowing",
-    "MatMul",
-    "",
-    SLOW,
-    _narrows,
-    {(3, 2): "right", (3, 6): "right", (3, 13): "slow"},
-    "A MatMul of f32 that writes a smaller type takes a reference kernel",
-    "the MatMul, then the cast",
+    ops="MatMul",
+    when=_narrows,
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "slow"},
+    reason="A MatMul of f32 that writes a smaller type takes a reference kernel",
+    instead="the MatMul, then the cast",
 )
 
 
@@ -250,13 +237,11 @@ def _follows_reduction(fused: Fused) -> bool:
 
 SLOW_REDUCTION = FAULTS.add(
     "slow_reduction",
-    frozenset(kind for kind, schema in BASE.items() if schema.category == "reduction"),
-    "",
-    SLOW,
-    _follows_reduction,
-    {(3, 2): "slow"},
-    "oneDNN runs the ops behind a reduction element by element",
-    APART,
+    ops=frozenset(kind for kind, schema in BASE.items() if schema.category == "reduction"),
+    when=_follows_reduction,
+    seen={(3, 2): "slow"},
+    reason="oneDNN runs the ops behind a reduction element by element",
+    instead=APART,
 )
 
 
@@ -281,14 +266,13 @@ def _widens(fused: Fused) -> str:
 
 SLOW_WIDENING = FAULTS.add(
     "slow_widening",
-    BINARY,
-    "",
-    SLOW,
-    _widens,
-    {(3, 2): "slow"},
-    "A binary op that spreads the result of the op before it along the last of more than three axes takes a reference"
+    ops=BINARY,
+    when=_widens,
+    seen={(3, 2): "slow"},
+    reason="A binary op that spreads the result of the op before it along the last of more than three axes takes a "
+    "reference"
     " kernel",
-    "the binary op alone, on fewer axes",
+    instead="the binary op alone, on fewer axes",
 )
 
 
@@ -318,13 +302,11 @@ def _keeps_all_scores(fused: Fused) -> bool:
 
 LARGE_ATTENTION = FAULTS.add(
     "slow_large_attention",
-    "SoftMax",
-    "",
-    SLOW,
-    lambda fused: fused.has("MatMul") and _keeps_all_scores(fused),
-    {(3, 2): "right", (3, 6): "slow", (3, 13): "slow"},
-    "oneDNN takes new memory for all scores of attention in each run, if its threads are not OpenMP's",
-    "the scores, then the MatMul behind the SoftMax",
+    ops="SoftMax",
+    when=lambda fused: fused.has("MatMul") and _keeps_all_scores(fused),
+    seen={(3, 2): "right", (3, 6): "slow", (3, 13): "slow"},
+    reason="oneDNN takes new memory for all scores of attention in each run, if its threads are not OpenMP's",
+    instead="the scores, then the MatMul behind the SoftMax",
 )
 
 

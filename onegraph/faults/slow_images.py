@@ -13,7 +13,7 @@ from .post_ops import dtype_of, is_int8, post_ops
 from .slow_operands import APART
 from .use import POOLS, Fused, Use
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=SLOW, instead=APART)
 
 
 def _follows_conv_transpose(fused: Fused) -> bool:
@@ -25,13 +25,11 @@ def _follows_conv_transpose(fused: Fused) -> bool:
 
 SLOW_CONV_TRANSPOSE = FAULTS.add(
     "slow_conv_transpose",
-    "ConvTranspose",
-    "",
-    SLOW,
-    _follows_conv_transpose,
-    {(3, 2): "slow"},
-    "oneDNN adds the bias of a ConvTranspose, and runs the ops behind it, element by element",
-    "the ConvTranspose, and the ops behind it in kernels of their own",
+    ops="ConvTranspose",
+    when=_follows_conv_transpose,
+    seen={(3, 2): "slow"},
+    reason="oneDNN adds the bias of a ConvTranspose, and runs the ops behind it, element by element",
+    instead="the ConvTranspose, and the ops behind it in kernels of their own",
 )
 
 
@@ -62,13 +60,11 @@ def _scaling(use: Use) -> tuple[object, ...]:
 
 SLOW_POOL = FAULTS.add(
     "slow_pool",
-    "AvgPool MaxPool",
-    "",
-    SLOW,
-    _pools_int8,
-    {(3, 2): "slow"},
-    "A pool of int8 with channels first takes a reference kernel, as does a MaxPool between two scales",
-    "the pool in f32",
+    ops="AvgPool MaxPool",
+    when=_pools_int8,
+    seen={(3, 2): "slow"},
+    reason="A pool of int8 with channels first takes a reference kernel, as does a MaxPool between two scales",
+    instead="the pool in f32",
 )
 
 
@@ -88,13 +84,11 @@ def _folds_variables(fused: Fused) -> bool:
 
 SLOW_FOLDING = FAULTS.add(
     "slow_folding",
-    "BatchNormInference",
-    "",
-    SLOW,
-    _folds_variables,
-    {(3, 2): "slow"},
-    "oneDNN computes the weights in each run, in ten small kernels, unless they and the normalization are constant",
-    APART,
+    ops="BatchNormInference",
+    when=_folds_variables,
+    seen={(3, 2): "slow"},
+    reason="oneDNN computes the weights in each run, in ten small kernels, unless they and the normalization are "
+    "constant",
 )
 
 
@@ -126,13 +120,10 @@ def _adds_late(fused: Fused) -> str:
 FEW_CHANNELS = 4
 SLOW_RESIDUAL = FAULTS.add(
     "slow_late_residual",
-    "Convolution",
-    "",
-    SLOW,
-    _adds_late,
-    {(3, 2): "slow", (3, 6): "right"},
-    "A Convolution of few channels, or of groups, adds a residual fast only before all other ops",
-    APART,
+    ops="Convolution",
+    when=_adds_late,
+    seen={(3, 2): "slow", (3, 6): "right"},
+    reason="A Convolution of few channels, or of groups, adds a residual fast only before all other ops",
 )
 
 
@@ -144,13 +135,10 @@ def convolution_of_colours_and_a_residual_behind_tanh(g: DataGraph) -> LogicalTe
 
 SLOW_INTERPOLATE = FAULTS.add(
     "slow_interpolate",
-    "Interpolate",
-    "",
-    SLOW,
-    lambda fused: any(post.main.kind == "Interpolate" for post in post_ops(fused)),
-    {(3, 2): "slow"},
-    "oneDNN runs the ops behind an Interpolate element by element",
-    APART,
+    ops="Interpolate",
+    when=lambda fused: any(post.main.kind == "Interpolate" for post in post_ops(fused)),
+    seen={(3, 2): "slow"},
+    reason="oneDNN runs the ops behind an Interpolate element by element",
 )
 
 
@@ -162,15 +150,12 @@ def image_of_twice_the_size_and_gelu(g: DataGraph) -> LogicalTensor:
 
 SLOW_PLAIN_POOL = FAULTS.add(
     "slow_pool_with_channels_first",
-    "AvgPool MaxPool",
-    "",
-    SLOW,
-    lambda fused: any(
+    ops="AvgPool MaxPool",
+    when=lambda fused: any(
         post.main.kind in POOLS and post.main.call.string("data_format") == "NCX" for post in post_ops(fused)
     ),
-    {(3, 2): "slow"},
-    "Many pools with channels first are plain C++, which runs the ops behind them element by element",
-    APART,
+    seen={(3, 2): "slow"},
+    reason="Many pools with channels first are plain C++, which runs the ops behind them element by element",
 )
 
 
@@ -191,13 +176,11 @@ def _is_depthwise(fused: Fused) -> bool:
 
 SLOW_DEPTHWISE = FAULTS.add(
     "slow_depthwise_int8",
-    "Convolution ConvTranspose",
-    "",
-    SLOW,
-    lambda fused: fused.has("Dequantize") and _is_depthwise(fused),
-    {(3, 2): "slow", (3, 6): "right"},
-    "A Convolution of volumes, or a ConvTranspose, in int8 with a channel in each group has no fast kernel",
-    "the op in floats",
+    ops="Convolution ConvTranspose",
+    when=lambda fused: fused.has("Dequantize") and _is_depthwise(fused),
+    seen={(3, 2): "slow", (3, 6): "right"},
+    reason="A Convolution of volumes, or a ConvTranspose, in int8 with a channel in each group has no fast kernel",
+    instead="the op in floats",
 )
 
 

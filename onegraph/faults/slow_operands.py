@@ -30,7 +30,7 @@ def _slow_operand(name: str, seen: Mapping[Version, str], reason: str, is_slow: 
                 return f"oneDNN has a reference kernel only for {both} with an operand of shape {shape}"
         return ""
 
-    return FAULTS.add(name, BINARY, "", SLOW, when, seen, reason, APART)
+    return FAULTS.add(name, ops=BINARY, where="", severity=SLOW, when=when, seen=seen, reason=reason, instead=APART)
 
 
 def _is_swish(post: PostOp) -> bool:

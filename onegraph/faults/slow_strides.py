@@ -43,16 +43,15 @@ def _is_turned(tensor: tuple[Dims, Dims]) -> bool:
     return not is_channels_last(*tensor) and not _is_dense(*tensor)
 
 
-TENSORS = Faults[tuple[Dims, Dims]]()
+TENSORS = Faults[tuple[Dims, Dims]](severity=SLOW)
 SLOW_STRIDES = TENSORS.add(
     "slow_strides",
-    BINARY,
-    "strides",
-    SLOW,
-    _is_turned,
-    {(3, 2): "slow"},
-    "A binary op has a reference kernel only for a tensor that is neither dense nor dense with channels last",
-    COPY,
+    ops=BINARY,
+    where="strides",
+    when=_is_turned,
+    seen={(3, 2): "slow"},
+    reason="A binary op has a reference kernel only for a tensor that is neither dense nor dense with channels last",
+    instead=COPY,
 )
 
 
@@ -69,13 +68,12 @@ def has_gaps(tensor: tuple[Dims, Dims]) -> bool:
 
 SLOW_GAPS = TENSORS.add(
     "slow_gaps",
-    ELEMENTWISE,
-    "strides",
-    SLOW,
-    has_gaps,
-    {(3, 2): "slow"},
-    "An elementwise op has a reference kernel only for a tensor with gaps in memory",
-    COPY,
+    ops=ELEMENTWISE,
+    where="strides",
+    when=has_gaps,
+    seen={(3, 2): "slow"},
+    reason="An elementwise op has a reference kernel only for a tensor with gaps in memory",
+    instead=COPY,
 )
 
 
@@ -86,13 +84,12 @@ def square_of_some_columns(g: DataGraph) -> LogicalTensor:
 
 SLOW_ROWS = TENSORS.add(
     "slow_rows",
-    "MatMul",
-    "weights",
-    SLOW,
-    has_gaps,
-    {(3, 2): "slow"},
-    "A MatMul copies variable weights with gaps between their rows in every run",
-    "a dense copy that all MatMuls read, if there are several",
+    ops="MatMul",
+    where="weights",
+    when=has_gaps,
+    seen={(3, 2): "slow"},
+    reason="A MatMul copies variable weights with gaps between their rows in every run",
+    instead="a dense copy that all MatMuls read, if there are several",
 )
 
 
@@ -104,7 +101,7 @@ def product_with_part_of_each_row(g: DataGraph) -> LogicalTensor:
 # Other ops ------------------------------------------------------------------------------------------------------------
 
 FEW = 1 << 10  # elements; a copy of fewer takes about as long as the op itself
-FAULTS = Faults[Laid]()
+FAULTS = Faults[Laid](where="strides", severity=SLOW, instead=COPY)
 
 
 def _is_large(laid: Laid) -> bool:
@@ -113,13 +110,10 @@ def _is_large(laid: Laid) -> bool:
 
 SLOW_REDUCTION = FAULTS.add(
     "slow_reduced_strides",
-    frozenset(kind for kind in BASE if kind.startswith("Reduce")),
-    "strides",
-    SLOW,
-    lambda laid: laid.is_read and _is_large(laid),
-    {(3, 2): "slow"},
-    "A reduction has a reference kernel only for a tensor that is not dense",
-    COPY,
+    ops=frozenset(kind for kind in BASE if kind.startswith("Reduce")),
+    when=lambda laid: laid.is_read and _is_large(laid),
+    seen={(3, 2): "slow"},
+    reason="A reduction has a reference kernel only for a tensor that is not dense",
 )
 
 
@@ -136,14 +130,11 @@ def largest_of_each_of_some_columns(g: DataGraph) -> LogicalTensor:
 
 SLOW_SOFTMAX = FAULTS.add(
     "slow_softmax_strides",
-    "SoftMax",
-    "strides",
-    SLOW,
+    ops="SoftMax",
     # Beside a product, the tensor may be one of the product's.
-    lambda laid: (laid.is_read or laid.inside.isdisjoint(PRODUCTS)) and _is_large(laid),
-    {(3, 2): "slow"},
-    "A SoftMax has a reference kernel only for a tensor that is not dense",
-    COPY,
+    when=lambda laid: (laid.is_read or laid.inside.isdisjoint(PRODUCTS)) and _is_large(laid),
+    seen={(3, 2): "slow"},
+    reason="A SoftMax has a reference kernel only for a tensor that is not dense",
 )
 
 
@@ -167,14 +158,12 @@ def _is_turned_image(laid: Laid) -> bool:
 
 SLOW_IMAGE = FAULTS.add(
     "slow_image_strides",
-    POOLS | {"BatchNormInference", "Interpolate"},
-    "strides",
-    SLOW,
-    _is_turned_image,
-    {(3, 2): "slow"},
-    "Pools, BatchNormInference and Interpolate have a reference kernel only for an image with gaps in memory, such as "
+    ops=POOLS | {"BatchNormInference", "Interpolate"},
+    when=_is_turned_image,
+    seen={(3, 2): "slow"},
+    reason="Pools, BatchNormInference and Interpolate have a reference kernel only for an image with gaps in memory, "
+    "such as "
     "some of the channels of another one, or with its axes in another order than its format or channels last",
-    COPY,
 )
 
 

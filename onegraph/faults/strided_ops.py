@@ -5,23 +5,20 @@ from __future__ import annotations
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.shapes import has_gaps
-from .fault import UNSAFE, Faults
+from .fault import NEVER, UNSAFE, Faults
 from .ops.windows import AVERAGE
 from .use import BINARY, ELEMENTWISE, PRODUCTS, WILD_RANK, Laid
 
 COPY = "a dense copy of the tensor"
-FAULTS = Faults[Laid]()
+FAULTS = Faults[Laid](where="strides", severity=UNSAFE, instead=COPY)
 
 DENSE_ONLY = FAULTS.add(
     "dense_only",
-    "LayerNorm LayerNormBackward SoftMaxBackward LogSoftmax LogSoftmaxBackward PReLU PReLUBackward DynamicQuantize "
+    ops="LayerNorm LayerNormBackward SoftMaxBackward LogSoftmax LogSoftmaxBackward PReLU PReLUBackward DynamicQuantize "
     "DynamicDequantize",
-    "strides",
-    UNSAFE,
-    lambda laid: True,
-    {(3, 2): "wrong | overrun"},
-    "These ops read and write dense row-major tensors, whatever strides they are told",
-    COPY,
+    when=lambda laid: True,
+    seen={(3, 2): "wrong | overrun"},
+    reason="These ops read and write dense row-major tensors, whatever strides they are told",
 )
 
 
@@ -45,13 +42,10 @@ def softmax_gradient_into_padded_rows(g: DataGraph) -> LogicalTensor:
 
 MANY_AXES = FAULTS.add(
     "strided_elementwise_of_many_axes",
-    ELEMENTWISE,
-    "strides",
-    UNSAFE,
-    lambda laid: len(laid.shape) >= WILD_RANK,
-    {(3, 2): "wrong | overrun | right | SIGSEGV"},
-    "From rank 6 on, the kernel of an elementwise op counts on dense tensors",
-    COPY,
+    ops=ELEMENTWISE,
+    when=lambda laid: len(laid.shape) >= WILD_RANK,
+    seen={(3, 2): "wrong | overrun | right | SIGSEGV"},
+    reason="From rank 6 on, the kernel of an elementwise op counts on dense tensors",
 )
 
 
@@ -62,13 +56,10 @@ def relu_of_padded_rows_of_six_axes(g: DataGraph) -> LogicalTensor:
 
 STATISTICS = FAULTS.add(
     "strided_statistics",
-    "BatchNormForwardTraining BatchNormInference BatchNormTrainingBackward GroupNorm",
-    "strides",
-    UNSAFE,
-    lambda laid: len(laid.shape) < laid.rank,
-    {(3, 2): "wrong"},
-    "Vectors along the channels, and statistics, are taken for dense",
-    COPY,
+    ops="BatchNormForwardTraining BatchNormInference BatchNormTrainingBackward GroupNorm",
+    when=lambda laid: len(laid.shape) < laid.rank,
+    seen={(3, 2): "wrong"},
+    reason="Vectors along the channels, and statistics, are taken for dense",
 )
 
 
@@ -81,13 +72,10 @@ def variance_with_gaps(g: DataGraph) -> LogicalTensor:
 
 RMS_GAMMA = FAULTS.add(
     "strided_gamma",
-    "RMSNorm",
-    "strides",
-    UNSAFE,
-    lambda laid: set(laid.shape[:-1]) <= {1},
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "The gamma of an RMSNorm is taken for dense",
-    COPY,
+    ops="RMSNorm",
+    when=lambda laid: set(laid.shape[:-1]) <= {1},
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="The gamma of an RMSNorm is taken for dense",
     since=(3, 2),
 )
 
@@ -105,13 +93,10 @@ def _loses_zero_points(laid: Laid) -> bool:
 
 LOST_ZERO_POINTS = FAULTS.add(
     "lost_zero_points",
-    "Quantize Dequantize",
-    "strides",
-    UNSAFE,
-    _loses_zero_points,
-    {(3, 2): "wrong | right"},  # with large tensors only
-    "Zero points are lost where the axes of large tensors are permuted",
-    COPY,
+    ops="Quantize Dequantize",
+    when=_loses_zero_points,
+    seen={(3, 2): "wrong | right"},  # with large tensors only
+    reason="Zero points are lost where the axes of large tensors are permuted",
 )
 
 
@@ -123,15 +108,13 @@ def dequantize_of_permuted_axes(g: DataGraph) -> LogicalTensor:
 
 GAPLESS = FAULTS.add(
     "gaps_between_rows",
-    "AvgPoolBackward BatchNormForwardTraining Dequantize Interpolate MaxPoolBackward Quantize",
-    "strides",
-    UNSAFE,
-    lambda laid: has_gaps(laid.shape, laid.strides),
-    {(3, 2): "wrong | overrun"},
-    "These ops take the axes in any order, but no gaps between the rows: pools and quantizations leave the end of the "
+    ops="AvgPoolBackward BatchNormForwardTraining Dequantize Interpolate MaxPoolBackward Quantize",
+    when=lambda laid: has_gaps(laid.shape, laid.strides),
+    seen={(3, 2): "wrong | overrun"},
+    reason="These ops take the axes in any order, but no gaps between the rows: pools and quantizations leave the end "
+    "of the "
     "result unwritten, an operand behind an Interpolate is read elsewhere, and what a BatchNormForwardTraining notes "
     "for a ReLU behind it lies beyond its memory",
-    COPY,
 )
 
 
@@ -150,13 +133,10 @@ def gradient_of_a_pool_into_padded_rows(g: DataGraph) -> LogicalTensor:
 
 TURNED_RESIZE = FAULTS.add(
     "strided_interpolate_of_single_axes",
-    "Interpolate",
-    "strides",
-    UNSAFE,
-    lambda laid: 1 in laid.shape[1:],
-    {(3, 2): "right", (3, 6): "wrong"},
-    "The order of the axes of a tensor with axes of size 1 is taken for another one",
-    COPY,
+    ops="Interpolate",
+    when=lambda laid: 1 in laid.shape[1:],
+    seen={(3, 2): "right", (3, 6): "wrong"},
+    reason="The order of the axes of a tensor with axes of size 1 is taken for another one",
     since=(3, 2),
 )
 
@@ -169,14 +149,11 @@ def interpolate_of_one_column_of_turned_axes(g: DataGraph) -> LogicalTensor:
 
 SINGLE_SOFTMAX = FAULTS.add(
     "strided_softmax_of_single_axes",
-    "SoftMax",
-    "strides",
-    UNSAFE,
-    lambda laid: 1 in laid.shape,
-    {(3, 2): "wrong | overrun", (3, 6): "right"},
-    "Axes of size 1 that have other strides in the source than in the result are read and written elsewhere",
-    COPY,
-    mended=(99, 0),
+    ops="SoftMax",
+    when=lambda laid: 1 in laid.shape,
+    seen={(3, 2): "wrong | overrun", (3, 6): "right"},
+    reason="Axes of size 1 that have other strides in the source than in the result are read and written elsewhere",
+    mended=NEVER,
 )
 
 
@@ -188,14 +165,12 @@ def softmax_of_single_axes_into_padded_rows(g: DataGraph) -> LogicalTensor:
 
 STRIDED_OPERAND = FAULTS.add(
     "strided_operand",
-    BINARY,
-    "strides",
-    UNSAFE,
-    lambda laid: 1 in laid.shape or (laid.is_read and len(laid.shape) < laid.rank),
-    {(3, 2): "wrong | right"},
-    "Gaps or permuted axes together with an axis of size 1 are read wrong, and behind another op those of an operand "
+    ops=BINARY,
+    when=lambda laid: 1 in laid.shape or (laid.is_read and len(laid.shape) < laid.rank),
+    seen={(3, 2): "wrong | right"},
+    reason="Gaps or permuted axes together with an axis of size 1 are read wrong, and behind another op those of an "
+    "operand "
     "of lower rank, whose strides are lost where it is given leading axes",
-    COPY,
 )
 
 

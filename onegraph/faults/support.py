@@ -8,17 +8,16 @@ from ..opset.dtypes import DataType
 from ..opset.schema import Call
 from .fault import LACKS, Faults, always
 
-SUPPORT = Faults[Call]()
+SUPPORT = Faults[Call](severity=LACKS)
 
 NO_VIEWS = SUPPORT.add(
     "no_kernel_of_views",
-    "StaticReshape StaticTranspose",
-    "kind",
-    LACKS,
-    always,
-    {(3, 2): "unsupported", (3, 6): "right"},
-    "the op has no partition of its own before 3.6: it is taken in a fusion alone",
-    "a view of the same memory, or a copy by onegraph's own kernel",
+    ops="StaticReshape StaticTranspose",
+    where="kind",
+    when=always,
+    seen={(3, 2): "unsupported", (3, 6): "right"},
+    reason="the op has no partition of its own before 3.6: it is taken in a fusion alone",
+    instead="a view of the same memory, or a copy by onegraph's own kernel",
 )
 
 
@@ -34,13 +33,12 @@ def transpose_alone(g: DataGraph) -> LogicalTensor:
 
 NO_DROPOUT = SUPPORT.add(
     "no_dropout",
-    "Dropout",
-    "kind",
-    LACKS,
-    always,
-    {(3, 2): "absent", (3, 13): "unsupported"},
-    "Dropout has no kernel on a CPU",
-    "numpy",
+    ops="Dropout",
+    where="kind",
+    when=always,
+    seen={(3, 2): "absent", (3, 13): "unsupported"},
+    reason="Dropout has no kernel on a CPU",
+    instead="numpy",
 )
 
 
@@ -58,13 +56,12 @@ def bf16_parameters(call: Call) -> bool:
 
 BF16_PARAMETERS = SUPPORT.add(
     "norm_parameters_of_bf16",
-    "BatchNormInference GroupNorm LayerNorm",
-    "gamma",
-    LACKS,
-    bf16_parameters,
-    {(3, 2): "unsupported"},
-    "a normalization of bf16 has a kernel for parameters of f32 alone",
-    "the same op with parameters of f32",
+    ops="BatchNormForwardTraining BatchNormInference GroupNorm LayerNorm",
+    where="gamma",
+    when=bf16_parameters,
+    seen={(3, 2): "unsupported"},
+    reason="a normalization of bf16 has a kernel for parameters of f32 alone",
+    instead="the same op with parameters of f32",
 )
 
 
@@ -75,19 +72,18 @@ def norm_with_bf16_parameters(g: DataGraph) -> LogicalTensor:
 
 
 def bf16_gradient_parameters(call: Call) -> bool:
-    """Whether a LayerNormBackward has parameters or statistics of bf16."""
+    """Whether the gradient of a normalization has parameters or statistics of bf16."""
     return any(tensor is not None and tensor.dtype is DataType.bf16 for tensor in call.inputs[2:])
 
 
 BF16_GRADIENT_PARAMETERS = SUPPORT.add(
     "norm_gradient_parameters_of_bf16",
-    "LayerNormBackward",
-    "mean",
-    LACKS,
-    bf16_gradient_parameters,
-    {(3, 2): "unsupported"},
-    "the gradient of a LayerNorm has a kernel for parameters and statistics of f32 alone",
-    "the same op with parameters and statistics of f32",
+    ops="BatchNormTrainingBackward LayerNormBackward",
+    where="mean",
+    when=bf16_gradient_parameters,
+    seen={(3, 2): "unsupported"},
+    reason="the gradient of a normalization has a kernel for parameters and statistics of f32 alone",
+    instead="the same op with parameters and statistics of f32",
 )
 
 

@@ -118,6 +118,7 @@ class Fused:
         constants: the values that are known before the graph runs, by number.
         openmp: whether the library runs its threads with OpenMP.
         amx: whether it may use AMX.
+        strict: whether it must compute f32 in f32.
     """
 
     uses: Sequence[Use]
@@ -128,6 +129,7 @@ class Fused:
     constants: frozenset[int] = frozenset()
     openmp: bool = False
     amx: bool = False
+    strict: bool = True
 
     @cached_property
     def kinds(self) -> frozenset[str]:

@@ -22,13 +22,13 @@ class Product(NamedTuple):
 VECTORS = Faults[Product]()
 SLOW_VECTORS = VECTORS.add(
     "slow_vectors",
-    "MatMul",
-    "weights",
-    SLOW,
-    lambda product: 0 < product.rows <= MOST_ROWS and product.nbytes >= LEAST_BYTES,
-    {(3, 2): "slow"},
-    "A MatMul in f32 of up to four rows by a large matrix reads memory at two thirds of its speed",
-    "a kernel of the package, if all such matrices together are larger than the last cache",
+    ops="MatMul",
+    where="weights",
+    severity=SLOW,
+    when=lambda product: 0 < product.rows <= MOST_ROWS and product.nbytes >= LEAST_BYTES,
+    seen={(3, 2): "slow"},
+    reason="A MatMul in f32 of up to four rows by a large matrix reads memory at two thirds of its speed",
+    instead="a kernel of the package, if all such matrices together are larger than the last cache",
 )
 
 

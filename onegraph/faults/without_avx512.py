@@ -38,13 +38,14 @@ def _are_unpacked(weights: Columns) -> bool:
 COLUMNS = Faults[Columns]()
 SLOW_COLUMNS = COLUMNS.add(
     "slow_columns",
-    "MatMul",
-    "weights",
-    SLOW,
-    _are_unpacked,
-    {(3, 2): "slow"},
-    "Without AVX-512, a MatMul of few rows reads columns of the weights that fall on the same few sets of the cache",
-    "the same op on weights that do not start at a multiple of 32 bytes, which the library packs",
+    ops="MatMul",
+    where="weights",
+    severity=SLOW,
+    when=_are_unpacked,
+    seen={(3, 2): "slow"},
+    reason="Without AVX-512, a MatMul of few rows reads columns of the weights that fall on the same few sets of the "
+    "cache",
+    instead="the same op on weights that do not start at a multiple of 32 bytes, which the library packs",
     mended=(3, 10),  # whose kernel for AVX2 packs all weights
 )
 
@@ -76,13 +77,14 @@ def _are_narrow(groups: Groups) -> bool:
 GROUPS = Faults[Groups]()
 NARROW_GROUPS = GROUPS.add(
     "slow_narrow_groups",
-    "Convolution",
-    "groups",
-    SLOW,
-    _are_narrow,
-    {(3, 2): "slow"},
-    "Without AVX-512, a Convolution of less than 8 channels in a group copies windows, and multiplies group by group",
-    "the same op on fewer groups of 16 channels, with zeros in the weights",
+    ops="Convolution",
+    where="groups",
+    severity=SLOW,
+    when=_are_narrow,
+    seen={(3, 2): "slow"},
+    reason="Without AVX-512, a Convolution of less than 8 channels in a group copies windows, and multiplies group by "
+    "group",
+    instead="the same op on fewer groups of 16 channels, with zeros in the weights",
 )
 
 

@@ -44,6 +44,7 @@ def lowered_again(graph: AnyGraph, is_model: bool) -> AnyGraph:
         results = _again(emit, op, inputs) if is_model or op.kind in FRONT_ENDS else emit.repeat(op, inputs)
         renewed.update(zip([end.id for end in op.outputs], results, strict=True))
     made._outputs = {name: _laid(emit.tensor(renewed[end.id]), end) for name, end in graph._outputs.items()}
+    made._roundings = graph._roundings
     made._constant_inputs, made._n_read = set(graph._constant_inputs), len(made._ops) if is_model else 0
     return without_unread(made)
 

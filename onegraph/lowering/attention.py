@@ -16,7 +16,7 @@ from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply, select, unary
 from .emitter import Array, Emitter, Unsettled, Value, dtype_of, known_rank, numbers, shape_of
 from .layers import matmul
-from .movement import NATIVE, cast, concat, reshape, transpose
+from .movement import NATIVE, cast, concat, reshape, rounded, transpose
 from .reduction import reduce
 
 # Number of scores of a head from which on the kernel for attention is faster than the fusions of the library: without
@@ -112,8 +112,8 @@ def attention(
     if is_half and precision in (DataType.f16, DataType.bf16):
         precision = None
     found = in_fusions(emit, *wide, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage)
-    scores = None if found.scores is None else cast(emit, found.scores, dtype_of(query))
-    return Attention(cast(emit, found.output, dtype_of(query)), key, value, scores)
+    scores = None if found.scores is None else rounded(emit, found.scores, dtype_of(query))
+    return Attention(rounded(emit, found.output, dtype_of(query)), key, value, scores)
 
 
 def in_fusions(

@@ -8,11 +8,11 @@ from typing import Generic
 
 import numpy as np
 
-from .._util.exact_types import text, whole
+from .._util.validation import choice, integer
 from ..arrays.packed_codes import BITS, packed
 from ..builder.compression import CompressedWeights
-from ..builder.graph import AnyGraph, DataGraph
-from ..errors import ArgumentError, shown
+from ..builder.graph import AnyGraph, expect_graph
+from ..errors import ArgumentError
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import base_of
 from ..transform.part import without_unread
@@ -22,7 +22,7 @@ from .movement import NATIVE
 from .packed import packed_matmul
 
 KINDS: Mapping[str, str] = {"int4": "u4", "int8": "s8"}
-LEAST_GROUP = 16
+LEAST_GROUP, LARGEST_GROUP = 16, 1 << 30
 LEAST_SIZE = 1 << 12  # numbers of a matrix; a smaller one takes no time
 
 
@@ -42,15 +42,13 @@ def compress_weights(graph: AnyGraph, kind: str, *, group: int = 32) -> AnyGraph
     Raises:
         ArgumentError: another kind or group, or a matrix has NaN or infinities.
     """
-    if not isinstance(graph, DataGraph):
-        raise ArgumentError(f"graph {shown(graph)}; expected a Graph")
-    name, size = text(kind), whole(group)
-    if name not in KINDS:
-        raise ArgumentError(f"kind {shown(kind)}; expected one of {', '.join(map(repr, KINDS))}")
-    if size is None or (size != 0 and (size < LEAST_GROUP or size & (size - 1))):
-        wanted = f"a power of 2 from {LEAST_GROUP} on, or 0 for whole columns"
-        raise ArgumentError(f"group {shown(group)}; expected {wanted}")
-    return _Compression(graph, KINDS[name], size).graph()
+    expect_graph(graph)
+    coding = KINDS[choice("kind", kind, [*KINDS])]
+    wanted = f"a power of 2 from {LEAST_GROUP} on, or 0 for whole columns"
+    size = integer("group", group, 0, LARGEST_GROUP, wanted)
+    if size and (size < LEAST_GROUP or size & (size - 1)):
+        raise ArgumentError(f"group: {size}; expected {wanted}")
+    return _Compression(graph._as_step(), coding, size).graph()._with_variables_of(graph)
 
 
 class _Compression(Generic[AnyGraph]):
@@ -80,8 +78,8 @@ class _Compression(Generic[AnyGraph]):
         made._outputs = {
             name: emit.tensor(renewed[end.id])._laid_out(end.strides) for name, end in source._outputs.items()
         }
-        made._constant_inputs = set(source._constant_inputs)
-        made = without_unread(made)._with_variables_of(source)
+        made._constant_inputs, made._roundings = set(source._constant_inputs), source._roundings
+        made = without_unread(made)
         made.compression = tuple(self._done)
         return made
 
@@ -126,8 +124,7 @@ class _Compression(Generic[AnyGraph]):
 
 def _exchanges(op: Op) -> bool:
     """Whether a transpose exchanges two axes."""
-    order = op.attrs.get("order")
-    return isinstance(order, tuple) and [int(axis) % len(order) for axis in order] == [1, 0]
+    return op.attrs.get("order") in ((1, 0), (-1, -2), (1, -2), (-1, 0))
 
 
 def coded(matrix: Array, coding: str, group: int) -> tuple[Array, Array, float]:
@@ -144,6 +141,7 @@ def coded(matrix: Array, coding: str, group: int) -> tuple[Array, Array, float]:
     scales = extreme / -half if bits == 4 else np.abs(extreme) / (half - 1)
     factors = np.where(scales == 0, 1, scales)
     codes = np.clip(np.rint(parts / factors), -half, half - 1)
-    error = np.linalg.norm(codes * scales - parts) / max(float(np.linalg.norm(parts)), np.finfo(np.float32).tiny)
+    whole = float(np.linalg.norm(parts))
+    error = float(np.linalg.norm(codes * scales - parts)) / whole if whole else 0.0
     raw = (codes + (half if coding.startswith("u") else 0)).reshape(columns, -1)[:, :depth]
-    return packed(raw.astype(np.int16), bits), scales[..., 0].astype(np.float32), float(error)
+    return packed(raw.astype(np.int16), bits), scales[..., 0].astype(np.float32), error

@@ -14,10 +14,12 @@ NODE = "OnnxNode"  # waits in any graph for what decides its lowering
 PATTERNS = "onegraph.lowering.again"  # takes 30 ms to import, for models alone
 
 
-def for_shapes(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> AnyGraph:
-    """The graph for inputs of known shapes; see :meth:`onegraph.Graph.specialise`."""
+def for_shapes(
+    graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None, *, sparing: bool = False
+) -> AnyGraph:
+    """The graph for inputs of known shapes; see :meth:`onegraph.Graph.specialise`, and ``specialise``."""
     before = DataGraph.copy(graph)
-    found = specialise(before, shapes, values)
+    found = specialise(before, shapes, values, sparing=sparing)
     is_model = before._is_as_read()
     if not is_model and not any(op.kind == NODE for op in before._ops):
         return found

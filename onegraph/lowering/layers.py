@@ -7,7 +7,7 @@ import numpy as np
 from ..opset.dtypes import DataType
 from .elementwise import add, filled, multiply
 from .emitter import Emitter, Value, dtype_of, rank_of
-from .movement import NATIVE, cast, scalar
+from .movement import NATIVE, cast, rounded, scalar
 
 
 def matmul(
@@ -47,7 +47,7 @@ def scaled_matmul(
         product = multiply(emit, product, scalar(alpha, DataType.f32))
         if bias is not None:
             product = add(emit, product, multiply(emit, cast(emit, bias, DataType.f32), scalar(beta, DataType.f32)))
-        return cast(emit, product, dtype_of(src))
+        return rounded(emit, product, dtype_of(src))
     if alpha != 1:
         weights = multiply(emit, weights, filled(alpha, weights))
     if bias is not None and beta != 1:

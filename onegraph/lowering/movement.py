@@ -146,6 +146,15 @@ def cast(emit: Emitter, value: Value, dtype: DataType, saturate: bool = True) ->
     return found
 
 
+def rounded(emit: Emitter, value: Value, dtype: DataType) -> Value:
+    """A result that was computed in f32, in the 16-bit type of its sources; see ``DataGraph._roundings``."""
+    found, known = cast(emit, value, dtype), emit.graph._roundings
+    op = emit.maker(found)
+    if known is not None and found is not value and op is not None and op.kind == "TypeCast":
+        emit.graph._roundings = known | {op.name}
+    return found
+
+
 def concat(emit: Emitter, sources: Sequence[Value], axis: int) -> Value:
     """The sources along one axis; empty ones are left out."""
     full = [source for source in sources if 0 not in (shape_of(source) or ())] or [*sources]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from .elementwise import binary, multiply, unary
+import ml_dtypes
+
+from .elementwise import binary, clamp, filled, multiply, unary
 from .emitter import Emitter, Value, dtype_of, known_rank
 from .movement import NATIVE
 
@@ -23,8 +26,15 @@ def reduce(emit: Emitter, kind: str, src: Value, axes: Sequence[int] | None, kee
 
 
 def log_sum_exp(emit: Emitter, src: Value, axes: Sequence[int] | None, keep: bool) -> Value:
-    """log(sum(exp(src))), computed so that no exponential overflows."""
-    most = reduce(emit, "ReduceMax", src, axes, keep=True)
+    """log(sum(exp(src))), computed so that no exponential overflows. It is infinite where the largest element is."""
+    limits: Any = ml_dtypes.finfo(dtype_of(src).numpy)  # type: ignore[no-untyped-call]
+    largest = float(limits.max)  # the difference of two infinities would be NaN
+
+    def most_of(keep: bool) -> Value:
+        most = reduce(emit, "ReduceMax", src, axes, keep)
+        return clamp(emit, most, filled(-largest, most), filled(largest, most))
+
+    most = most_of(keep=True)
     total = reduce(emit, "ReduceSum", unary(emit, "Exp", binary(emit, "Subtract", src, most)), axes, keep=keep)
-    most = most if keep else reduce(emit, "ReduceMax", src, axes, keep=False)
+    most = most if keep else most_of(keep=False)
     return binary(emit, "Add", unary(emit, "Log", total), most)

@@ -11,7 +11,7 @@ from ..opset.dtypes import DataType
 from .elementwise import add, multiply
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, shape_of
 from .layers import matmul
-from .movement import NATIVE, cast, transpose
+from .movement import NATIVE, cast, rounded, transpose
 
 
 @record(frozen=True)
@@ -228,7 +228,7 @@ def _products(emit: Emitter, src: Value, matrices: Mapping[int, Array]) -> Value
     result = cast(emit, src, DataType.f32)
     for place, shares in matrices.items():
         result = _product(emit, result, place, shares.astype(np.float32))
-    return cast(emit, result, dtype_of(src))
+    return rounded(emit, result, dtype_of(src))
 
 
 def _product(emit: Emitter, src: Value, place: int, shares: Array) -> Value:

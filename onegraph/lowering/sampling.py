@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from ..opset.dtypes import DataType
 from ..opset.shapes import known
-from .elementwise import add, binary, clamp, filled, multiply, unary
+from .elementwise import add, binary, clamp, filled, multiply, select, unary
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, numbers, shape_of
-from .movement import cast, reshape, slice_, transpose, unsqueeze
+from .movement import cast, reshape, rounded, slice_, transpose, unsqueeze
 
-Neighbour = tuple[Value, Value | None]  # the index along an axis, and the weight; None for 1
+
+class Neighbour(NamedTuple):
+    """An element along an axis: its index, its weight (None for 1), and whether it is inside the image (None for yes).
+
+    ``at`` is the index, ``inside`` is 1 or 0. An element outside has the index of one inside, whose NaN must not count.
+    """
+
+    at: Value
+    weight: Value | None
+    inside: Value | None
+
+
 EXACT = 1 << 24  # integers up to this one are exact in f32
 CUBIC = -0.75  # the coefficient that PyTorch and ONNX use
 
@@ -56,18 +68,24 @@ def grid_sample(emit: Emitter, src: Value, grid: Value, mode: str, padding: str,
     first = np.arange(batch, dtype=np.int64).reshape(batch, *[1] * rank) * prod(sizes)
     total: Value | None = None
     for chosen in product(*sides):
-        found: Value = emit.op(
-            "Gather", [rows, _index(emit, [index for index, _ in chosen], sizes, first)], {"axis": 0}
-        )
-        weights = [weight for _, weight in chosen if weight is not None]
-        if weights:
-            share = weights[0]
-            for weight in weights[1:]:
-                share = multiply(emit, share, weight)
+        index = _index(emit, [one.at for one in chosen], sizes, first)
+        found: Value = emit.op("Gather", [rows, index], {"axis": 0})
+        share, inside = (_product(emit, factors) for factors in zip(*[one[1:] for one in chosen], strict=True))
+        if share is not None:
             found = multiply(emit, found, unsqueeze(emit, share, [-1]))
+        if inside is not None:
+            counts = binary(emit, "Greater", unsqueeze(emit, inside, [-1]), filled(0.5, inside))
+            found = select(emit, counts, found, filled(0, found))
         total = found if total is None else add(emit, total, found)
     assert total is not None
-    return cast(emit, transpose(emit, total, (0, rank + 1, *range(1, rank + 1))), dtype)
+    return rounded(emit, transpose(emit, total, (0, rank + 1, *range(1, rank + 1))), dtype)
+
+
+def _product(emit: Emitter, factors: Iterable[Value | None]) -> Value | None:
+    found: Value | None = None
+    for factor in factors:
+        found = factor if found is None or factor is None else multiply(emit, found, factor)
+    return found
 
 
 def _place(emit: Emitter, at: Value, size: int, align_corners: bool) -> Value:
@@ -82,7 +100,7 @@ def _neighbours(
     """The elements along an axis that a place between them takes a share of, with the shares."""
     reach = 2 if mode == "cubic" else 1
     if padding == "zeros":
-        at = clamp(emit, at, filled(-reach, at), filled(size - 1 + reach, at))  # beyond, nothing counts
+        at = clamp(emit, at, filled(-reach - 1, at), filled(size - 1 + reach, at))  # beyond, nothing counts
     if mode == "nearest":
         yield _counted(emit, unary(emit, "Round", at), None, size, padding, align_corners)
         return
@@ -119,16 +137,17 @@ def _cubic_outer(emit: Emitter, distance: Value) -> Value:
 def _counted(
     emit: Emitter, index: Value, weight: Value | None, size: int, padding: str, align_corners: bool
 ) -> Neighbour:
-    """A neighbour inside the image; with padding by zeros, one outside gets the weight 0."""
+    """A neighbour, whose index is one inside the image, also at a place that is NaN."""
+    inside = None
     if padding == "zeros":
         one, zero = filled(1, index), filled(0, index)
         above = clamp(emit, add(emit, index, one), zero, one)
         below = clamp(emit, binary(emit, "Subtract", filled(size, index), index), zero, one)
-        counts = multiply(emit, above, below)
-        weight = counts if weight is None else multiply(emit, weight, counts)
+        inside = multiply(emit, above, below)
     elif padding == "reflection":
         index = _inside(emit, index, size, padding, align_corners)
-    return clamp(emit, index, filled(0, index), filled(size - 1, index)), weight
+    index = emit.op("ReplaceNaN", [index, filled(0, index)])
+    return Neighbour(clamp(emit, index, filled(0, index), filled(size - 1, index)), weight, inside)
 
 
 def _inside(emit: Emitter, at: Value, size: int, padding: str, align_corners: bool) -> Value:

@@ -1,7 +1,8 @@
 """Finds and loads the oneDNN library and the compiled extension.
 
 The library is the ``libdnnl.so.3`` of the installed ``onednn-cpu-gomp`` wheel, or the file that the environment
-variable ``ONEGRAPH_LIBRARY`` names. Both exist on x86-64 Linux alone; elsewhere onegraph is pure Python.
+variable ``ONEGRAPH_LIBRARY`` names; ``siblings`` finds what that one needs. Both exist on x86-64 Linux alone; elsewhere
+onegraph is pure Python.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LibraryError
+from .siblings import advice as sibling_advice
+from .siblings import load_with_siblings, missing_library, provide_opencl
 
 EXTENSION = "onegraph._ffi"
 WHEEL = "onednn-cpu-gomp"
@@ -47,10 +50,12 @@ def load() -> tuple[ctypes.CDLL, Any]:
     path = _find_library()
     try:
         _refuse_cut_off(path)
-        handle = ctypes.CDLL(str(path))
+        handle = load_with_siblings(path)
     except OSError as error:
-        needs = next((advice for name, advice in RUNTIME_LIBRARIES.items() if name in str(error)), INSTALL)
+        needs = next((advice for name, advice in RUNTIME_LIBRARIES.items() if name in str(error)), "")
+        needs = needs or sibling_advice(missing_library(error) or "") or INSTALL
         raise LibraryError(f"cannot load {path}: {error}; {needs}") from None
+    provide_opencl(path)
     if not hasattr(handle, "dnnl_version"):
         raise LibraryError(f"{path} is not a oneDNN library; {INSTALL}")
     if not hasattr(handle, "dnnl_graph_graph_create"):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 
 from ..arrays.mapped_files import give_back, refuse_shortened
 from ..builder.graph import DataGraph
+from ..capi import CompiledPartition
 from ..capi.caches import give_up_constants
+from ..capi.settings import slow_types
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
 from ..compiler.compile import compile_steps
@@ -24,6 +26,7 @@ from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import long_seconds, share_threads, without_barriers
 from ..errors import OutOfMemoryError, UnsupportedError
+from ..transform.widen import widened
 from .compile_options import Threads
 from .equal_bits import agrees
 from .frame import Frame
@@ -70,18 +73,21 @@ class CompiledProgram(Program):
     ) -> None:
         contents = [tensor.value for tensor in graph._tensors if tensor.value is not None]
         refuse_shortened(contents)
+        if policy == "fusion":
+            graph = widened(graph, slow_types())
         # Whether numpy is faster depends on the batch, and numpy adds in an order of its own.
         lowered = lower(graph, fallback=fallback and not reproducible, shared=shared, finite_math=finite_math)
         following = frozenset([graph.outputs[output].id for output in updates.values()])
         lowered = run_passes(lowered, Options(policy, fpmath_mode, reproducible, finite_math, following))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())
-        self.transformed = lowered.transformed
+        self.transformed, self._store = lowered.transformed, lowered.shared.partitions
         unkept, attempts = frozenset[int](), 0
         while True:
             schedule = _compiled(compiled, threads, self.share.threads, unkept)
             if not fallback:
                 _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
+            self._patterns = schedule.patterns  # later programs of the executable find them as long as this one lives
             self.ending = move_updates_last(schedule, graph, updates)
             self.placement = place_values(graph, schedule)
             self._spare_arenas.clear()
@@ -114,7 +120,7 @@ class CompiledProgram(Program):
             chosen = threads if isinstance(threads, Mapping) else {}
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             measure = self._measure if is_measurable else None
-            in_c, counts = share_threads(in_c, schedule.notes, chosen, limit, measure)
+            in_c, counts = share_threads(in_c, schedule.notes, chosen, limit, measure, self._store)
         if limit > 1 and reproducible is None:
             in_c = without_barriers(in_c, schedule.notes, counts)
         if reproducible is not None:
@@ -202,6 +208,15 @@ class CompiledProgram(Program):
             yield frame
         finally:
             self._spare_arenas.append(frame.arena)
+
+    def pieces(self) -> dict[Hashable, int]:
+        """The arena, and the constants that the library has prepared for each partition."""
+        found = super().pieces()
+        for step in self.steps:
+            if isinstance(step.compiled, CompiledPartition):
+                sizes = [tensor.mem_size or 0 for tensor in step.compiled.inputs if tensor.property == "constant"]
+                found[id(step.compiled)] = sum(sizes)
+        return found
 
     def whole_graph(self) -> DataGraph:
         """The graph that was compiled."""

@@ -29,6 +29,7 @@ from .state import State, Variables
 
 if TYPE_CHECKING:
     from ..compiler.report import Report
+    from ..compiler.shared_constants import SharedConstants
     from .profile import Profile
 
 
@@ -65,6 +66,7 @@ class Executable(Made):
         threads: Threads = None,
         reproducible: bool = False,
         finite_math: bool = False,
+        shared: SharedConstants | None = None,
     ) -> None:
         expect_graph(graph)
         interface = Interface(graph)
@@ -73,7 +75,7 @@ class Executable(Made):
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
         options = compile_options(graph, policy, fallback, fpmath_mode, threads, reproducible, finite_math)
-        self._programs = ProgramFinder(lambda: graph, interface, options, Executable)
+        self._programs = ProgramFinder(lambda: graph, interface, options, Executable, shared=shared)
         self._graph: Callable[[], DataGraph] = lambda: interface.graph
         self._names = tuple(interface.graph.inputs)
         self._interface = interface
@@ -147,7 +149,8 @@ class Executable(Made):
         from ..serialize import save_model
 
         graph, settings = self._whole_graph(), self._programs.options._asdict()
-        more = {"cache_capacity": self.cache_capacity, "as_read": graph._is_as_read()}
+        roundings = None if graph._roundings is None else sorted(graph._roundings)
+        more = {"cache_capacity": self.cache_capacity, "as_read": graph._is_as_read(), "roundings": roundings}
         save_model(graph, path, {**settings, **more})
 
     def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
@@ -200,7 +203,10 @@ class Executable(Made):
 
     @property
     def cache_capacity(self) -> int:
-        """Maximum number of cached programs, one for each combination of input shapes; 16 by default."""
+        """Maximum number of cached programs, one for each combination of input shapes; 128 by default.
+
+        Beyond 16 programs, those that were used least recently go while all take more than 1 GiB.
+        """
         return self._programs.cache.capacity
 
     @cache_capacity.setter
@@ -282,10 +288,12 @@ class Executable(Made):
 RECORDERS: list[Callable[..., Executable]] = []
 
 
-def compile_graph(graph: DataGraph, **options: Any) -> Executable:
-    """The executable of a graph; see :meth:`onegraph.Graph.compile`."""
-    make = RECORDERS[-1] if RECORDERS else Executable
-    return make(graph, **options)
+def compile_graph(graph: DataGraph, *, shared: SharedConstants | None = None, **options: Any) -> Executable:
+    """The executable of a graph; see :meth:`onegraph.Graph.compile`.
+
+    ``shared``: what it shares with the executables of graphs that differ from this one in sizes alone.
+    """
+    return RECORDERS[-1](graph, **options) if RECORDERS else Executable(graph, shared=shared, **options)
 
 
 class WriterVersion(str):

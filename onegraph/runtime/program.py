@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from .._util.fork_safety import cached_property
@@ -63,6 +63,10 @@ class Program(ABC):
     @abstractmethod
     def _reports(self) -> tuple[PartitionReport, ...]:
         """The reports of the partitions, which are made when they are first read."""
+
+    def pieces(self) -> dict[Hashable, int]:
+        """Bytes of the pieces of memory that the program keeps, by what tells them apart: its arena, at least."""
+        return {id(self): self.placement.arena_size}
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:

@@ -16,7 +16,9 @@ from .program import Program
 from .quick_call import QuickCall
 from .staged import Staged
 
-CAPACITY = 16
+CAPACITY = 128
+# Beyond so many programs, the least recently used ones go while all take more bytes than this.
+FEW, MOST_BYTES = 16, 1 << 30
 _making = threading.local()  # depth: number of nested entries that the thread is making
 
 
@@ -47,6 +49,7 @@ class Entry:
         used: number of the last lookup that found this entry.
         implementations: names by index of partition; None until they are requested.
         times: seconds of each partition in the last profile, by index; empty if there is none.
+        pieces: bytes of the pieces of memory that the program keeps, by what tells them apart.
     """
 
     program: Program | Staged
@@ -54,10 +57,13 @@ class Entry:
     used: int = 0
     implementations: dict[int, str] | None = None
     times: Mapping[int, float] = field(default_factory=dict)
+    pieces: Mapping[Hashable, int] = field(default_factory=dict)
 
 
 class Cache:
     """Entries by key, for several threads. An evicted entry lives as long as a call or a bound run uses it.
+
+    The capacity limits their number. A few are kept whatever their size, and more only while they take little memory.
 
     Only making an entry takes a lock, because a signal handler or a destructor may interrupt any method and use the
     cache itself.
@@ -127,12 +133,20 @@ class Cache:
         return entry
 
     def _evict(self, count: int) -> None:
-        while len(entries := self.entries.copy()) > count:
+        while len(entries := self.entries.copy()) > count or (len(entries) > FEW and _bytes(entries) > MOST_BYTES):
             self._drop(min(entries, key=lambda key: entries[key].used))
 
     def _drop(self, key: Hashable) -> None:
         if self.entries.pop(key, None) is not None:
             self._evictions.tick()
+
+
+def _bytes(entries: Mapping[Hashable, Entry]) -> int:
+    """The bytes that programs keep, where programs may share memory."""
+    pieces: dict[Hashable, int] = {}
+    for entry in entries.values():
+        pieces.update(entry.pieces)
+    return sum(pieces.values())
 
 
 def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickCall:

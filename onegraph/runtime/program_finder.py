@@ -40,6 +40,7 @@ class ProgramFinder:
         options: the options of the compilation.
         executable: makes the executables of stages, from a graph and options by name.
         program: the program of a graph with known shapes, if it is known already.
+        shared: what is shared with the executables of graphs that differ in sizes alone.
 
     Attributes:
         quick: runs a call with one call into C, or returns None and does nothing.
@@ -54,8 +55,9 @@ class ProgramFinder:
         options: Options,
         executable: Callable[..., Runnable],
         program: Program | None = None,
+        shared: SharedConstants | None = None,
     ) -> None:
-        self._read, self.options = graph, options
+        self._read, self.options, self._given = graph, options, shared
         self._interface, self._executable = interface, executable
         self.cache = Cache(CAPACITY)
         self.quick: QuickCall = decline
@@ -82,7 +84,11 @@ class ProgramFinder:
 
     @cached_property
     def _shared(self) -> SharedConstants:
-        return SharedConstants(self.graph)
+        if self._given is not None:
+            return self._given
+        shared = SharedConstants.of(self.graph)
+        shared.partitions.rounds = not self._is_static and not self.options.reproducible
+        return shared
 
     def only_program(self) -> Program | None:
         """The program of a graph with known shapes; None for other graphs."""
@@ -106,7 +112,7 @@ class ProgramFinder:
         import_late(SHAPES)
         from ..lowering.for_shapes import for_shapes
 
-        return for_shapes(self.graph, shapes, values)
+        return for_shapes(self.graph, shapes, values, sparing=True)
 
     def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
         """The entry of a key; if another thread owns its program, an entry for this thread alone."""
@@ -156,4 +162,4 @@ class ProgramFinder:
 
     def _entry_of(self, program: Program) -> Entry:
         quick = None if self._interface.state is not None else quick_call(program, self._interface.result)
-        return Entry(program, quick or decline)
+        return Entry(program, quick or decline, pieces=program.pieces())

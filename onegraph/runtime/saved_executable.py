@@ -10,7 +10,7 @@ from .._util.atomic_write import read_together
 from .._util.mapped_file import SourceFiles
 from .._util.validation import flag, integer
 from ..builder.graph import DataGraph
-from ..errors import ArgumentError, FormatError
+from ..errors import ArgumentError, FormatError, shown
 from ..serialize import load_model
 from ..serialize.model_folder import MODEL, read_settings
 from .compile_options import Options, compile_options
@@ -23,6 +23,7 @@ class _Settings(NamedTuple):
     options: Options
     cache_capacity: int
     as_read: bool  # whether a front end has made the graph, and each new size tries its patterns again
+    roundings: frozenset[str] | None  # see DataGraph
 
 
 def load_executable(make: type[DataGraph], folder: Path) -> Executable:
@@ -39,17 +40,22 @@ def load_executable(make: type[DataGraph], folder: Path) -> Executable:
     key = key_of(folder) if keeps_programs() else None
     if key is not None and (files := opened(key)) is not None:
         settings = _checked(read_settings(folder, files).settings, None)
-        if (found := find(key, settings.options, files, lambda: load_model(make, folder, files)[0])) is not None:
+        if found := find(key, settings.options, files, lambda: _graph(load_model(make, folder, files)[0], settings)):
             found.cache_capacity = settings.cache_capacity
             return found
     reading, graph, given = read_together(folder / MODEL, lambda: _read(make, folder, key))
     settings = _checked(given, graph)
-    graph._n_read = len(graph._ops) if settings.as_read else 0
-    executable = compile_graph(graph, **settings.options._asdict())
+    executable = compile_graph(_graph(graph, settings), **settings.options._asdict())
     executable.cache_capacity = settings.cache_capacity
     if reading is not None and key is not None and (origin := reading.origin(key, graph)) is not None:
         keep(origin, executable)
     return executable
+
+
+def _graph(graph: DataGraph, settings: _Settings) -> DataGraph:
+    """The graph of a folder with what the reader of its model has said about it."""
+    graph._n_read, graph._roundings = len(graph._ops) if settings.as_read else 0, settings.roundings
+    return graph
 
 
 def _read(
@@ -76,6 +82,15 @@ def _checked(settings: Mapping[str, object], graph: DataGraph | None) -> _Settin
             compile_options(graph, **options),  # type: ignore[arg-type]
             integer("cache_capacity", capacity, 1, 2**31 - 1),
             flag("as_read", settings.get("as_read", False)),
+            _roundings(settings.get("roundings")),
         )
     except ArgumentError as error:
         raise FormatError("model.json: settings", str(error), "the settings of an executable") from None
+
+
+def _roundings(names: object) -> frozenset[str] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"roundings: {shown(names)}; expected null or a list of names of ops")
+    return frozenset(names)

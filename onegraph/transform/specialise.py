@@ -31,39 +31,82 @@ NATIVE = frozenset([DataType.f32, DataType.bf16, DataType.f16])  # of ReduceSum 
 LATE = frozenset(["OnnxNode", "AllReduceStart", "AllReduceDone", "Dropout", "Dequantize", "DynamicDequantize"])
 
 
-def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> AnyGraph:
-    """The graph for inputs of known shapes; see :meth:`onegraph.Graph.specialise`."""
+def specialise(
+    graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None, *, sparing: bool = False
+) -> AnyGraph:
+    """The graph for inputs of known shapes; see :meth:`onegraph.Graph.specialise`.
+
+    ``sparing``: whether constants that no op reads any more are left out, as for a graph that nobody sees.
+    """
     shapes = _by_name(graph, "shapes", shapes)
     values = _copied(_by_name(graph, "values", {} if values is None else values))
     other, before = graph._empty(), DataGraph.copy(graph)
-    renewed: dict[int, LogicalTensor] = {}
-    is_model = before._is_as_read()
-    for tensor in before._tensors:
-        if tensor.constant:
-            renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+    renewed = _Renewed(other, before)
+    settled = _Settled(before._is_as_read())
+    if not sparing:
+        renewed.add_all()
     for name, tensor in before._inputs.items():
         shape = as_shape(shapes.get(name, tensor.shape))
         if not compatible(shape, tensor.shape):
             raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}")
         made = other._tensor(tensor.dtype, shape, name, tensor.strides, values.get(name))
-        renewed[tensor.id] = other._inputs[name] = made
-    other._constant_inputs = before._constant_inputs - values.keys()
+        renewed.made[tensor.id] = other._inputs[name] = made
+    other._constant_inputs, other._roundings = before._constant_inputs - values.keys(), before._roundings
     for op in before._ops:
-        sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
-        chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
+        found = settled.results(op, [None if tensor is None else renewed.seen(tensor.id) for tensor in op.inputs])
+        if found is not None:
+            for end, array in zip(op.outputs, found, strict=True):
+                renewed.known[end.id] = LogicalTensor(end.id, end.dtype, array.shape, None, end.name, array)
+            if not sparing:
+                renewed.add_all()
+            continue
+        sources = [None if tensor is None else renewed.tensor(tensor.id) for tensor in op.inputs]
+        chosen, types = edition_named(op.edition), tuple([tensor.dtype for tensor in op.outputs])
         labels = [tensor.name for tensor in op.outputs]
         if (same := _summed(other, op, sources)) is not None:
-            renewed[op.outputs[0].id] = same
+            renewed.made[op.outputs[0].id] = same
             continue
-        found = _settled(op, sources, MAX_ELEMENTS if op.edition == HOST else MAX_NUMBERS if is_model else 0)
-        if found is None:
-            results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
-        else:
-            ends = zip(op.outputs, found, strict=True)
-            results = tuple(other._tensor(end.dtype, array.shape, end.name, None, array) for end, array in ends)
-        renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
-    other._outputs = {name: renewed[t.id]._laid_out(t.strides) for name, t in before._outputs.items()}
+        results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
+        renewed.made.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
+    other._outputs = {name: renewed.tensor(t.id)._laid_out(t.strides) for name, t in before._outputs.items()}
     return other
+
+
+class _Renewed:
+    """The tensors of a new graph, by the ids that they have in the graph before.
+
+    Args:
+        graph: the new graph.
+        before: the graph before.
+
+    Attributes:
+        made: the tensors that the new graph has.
+        known: what has contents, and is added to the new graph when an op reads it.
+    """
+
+    def __init__(self, graph: DataGraph, before: DataGraph) -> None:
+        self._graph = graph
+        self.made: dict[int, LogicalTensor] = {}
+        self.known = {tensor.id: tensor for tensor in before._tensors if tensor.constant}
+
+    def seen(self, number: int) -> LogicalTensor:
+        """A tensor to look at, which the new graph need not have."""
+        made = self.made.get(number)
+        return self.known[number] if made is None else made
+
+    def tensor(self, number: int) -> LogicalTensor:
+        """A tensor of the new graph."""
+        made = self.made.get(number)
+        if made is None:
+            known = self.known[number]
+            made = self.made[number] = self._graph._tensor(known.dtype, known.shape, known.name, None, known.value)
+        return made
+
+    def add_all(self) -> None:
+        """Add all that has contents to the new graph."""
+        for number in self.known:
+            self.tensor(number)
+        self.known.clear()
 
 
 def _summed(graph: AnyGraph, op: Op, sources: Sequence[LogicalTensor | None]) -> LogicalTensor | None:
@@ -93,24 +136,44 @@ def _summed(graph: AnyGraph, op: Op, sources: Sequence[LogicalTensor | None]) ->
     return add("StaticReshape", {"shape": target, "special_zero": False}, total, f"{op.name}/shape")
 
 
-def _settled(op: Op, sources: Sequence[LogicalTensor | None], most: int) -> tuple[Array, ...] | None:
-    """The results of an op that follow from shapes and constants of few elements alone; None for other ops."""
-    if op.edition == HOST and op.kind in ("Shape", "Size"):
-        shape = None if sources[0] is None else sources[0].shape
-        if shape is None or None in shape:
+class _Settled:
+    """Computes what follows from shapes and constants of few elements alone.
+
+    The layers of a model compute the same sizes from the same numbers, so equal ops on equal numbers are computed once.
+
+    Args:
+        is_model: whether the graph is a model as it was read, whose ops of the specification may compute sizes too.
+    """
+
+    def __init__(self, is_model: bool) -> None:
+        self._is_model = is_model
+        self._known: dict[tuple[object, ...], tuple[Array, ...]] = {}
+
+    def results(self, op: Op, sources: Sequence[LogicalTensor | None]) -> tuple[Array, ...] | None:
+        """The results of an op, as read-only arrays; None for an op that depends on more."""
+        if op.edition == HOST and op.kind in ("Shape", "Size"):
+            shape = None if sources[0] is None else sources[0].shape
+            if shape is None or None in shape:
+                return None
+            number = shape if op.kind == "Shape" else prod(dim or 0 for dim in shape)
+            return (_read_only(np.array(number, np.int64)),)
+        most = MAX_ELEMENTS if op.edition == HOST else MAX_NUMBERS if self._is_model else 0
+        if not most or op.kind in LATE:
             return None
-        number = shape if op.kind == "Shape" else prod(dim or 0 for dim in shape)
-        return (_read_only(np.array(number, np.int64)),)
-    arrays = [None if source is None else source.value for source in sources]
-    size = sum(array.size for array in arrays if array is not None)
-    if not most or size > most or op.kind in LATE:
-        return None
-    if any(array is None and source is not None for array, source in zip(arrays, sources, strict=True)):
-        return None
-    outputs = tuple(replace(end, shape=None) for end in op.outputs)
-    small = replace(op, inputs=tuple(sources), outputs=outputs, signature=None)
-    found = run_op(small, arrays)
-    return tuple(map(_read_only, found)) if sum(array.size for array in found) <= most else None
+        arrays = [None if source is None else source.value for source in sources]
+        if any(array is None and source is not None for array, source in zip(arrays, sources, strict=True)):
+            return None
+        if sum([array.size for array in arrays if array is not None]) > most:
+            return None
+        contents = [None if array is None else (array.dtype, array.shape, array.tobytes()) for array in arrays]
+        dtypes = [tensor.dtype for tensor in op.outputs]
+        key = op.kind, op.edition, *op.attrs.items(), *contents, *dtypes
+        found = self._known.get(key)
+        if found is None:
+            outputs = tuple([replace(end, shape=None) for end in op.outputs])
+            small = replace(op, inputs=tuple(sources), outputs=outputs, signature=None)
+            found = self._known[key] = tuple(map(_read_only, run_op(small, arrays)))
+        return found if sum([array.size for array in found]) <= most else None
 
 
 def _read_only(array: Array) -> Array:

@@ -204,7 +204,9 @@ def main():
     print(f"seed {options.seed}")
     seconds = options.minutes * 60
     found, failed = {}, 0
-    kinds = {"graphs": 0.2, "host": 0.2} | ({} if importlib.util.find_spec("torch") is None else {"gradients": 0.1})
+    kinds = {"graphs": 0.15, "blocks": 0.05, "host": 0.2} | (
+        {} if importlib.util.find_spec("torch") is None else {"gradients": 0.1}
+    )
     for kind, share in kinds.items():
         for seed, variant, text in graphs(kind, options.seed, seconds * share):
             if (kind, seed) not in found:

@@ -13,6 +13,7 @@ from onegraph.native import library
 from onegraph.opset.dtypes import OF_NUMPY
 
 from ..guard.memory import placed
+from .blocks import random_block_recipe
 from .compare import differences
 from .generate import random_recipe
 from .host_ops import random_host_recipe
@@ -34,16 +35,22 @@ def variants(rng):
 
 
 SUMS = 2.0**-10  # the share by which a sum of thousands may be off in f32
-RECIPES = {"graphs": random_recipe, "host": random_host_recipe, "training": random_training_recipe}
+RECIPES = {
+    "graphs": random_recipe,
+    "host": random_host_recipe,
+    "training": random_training_recipe,
+    "blocks": random_block_recipe,
+}
+POLICIES = {"training": "debug", "blocks": "fusion"}  # of the kinds with arrays that end where nobody may read
 
 
 def random_case(seed, most=40, kind="graphs"):
     """The recipe of a seed, and the ways in which it is run."""
     rng = random.Random(seed)
     steps = RECIPES[kind](rng, rng.choice([1, 2, 3, 5, 8, 12, 20, most]))
-    if kind == "training":
+    if kind in POLICIES:
         threads = rng.choice([None, 1, 2, 2, 3]) if library.RUNTIME == "OpenMP" else None
-        return steps, [{"policy": "debug", "threads": threads, "way": "out", "least": SUMS}]
+        return steps, [{"policy": POLICIES[kind], "threads": threads, "way": "out", "least": SUMS}]
     return steps, list(variants(rng))
 
 
@@ -77,7 +84,7 @@ def laid(tensor, array):
     if tensor.strides is None:
         return array
     size = sum((dim - 1) * step for dim, step in zip(array.shape, tensor.strides, strict=True)) + 1
-    whole = np.zeros(max(size, 1), array.dtype)
+    whole = placed(np.zeros(max(size, 1), array.dtype))
     view = np.lib.stride_tricks.as_strided(whole, array.shape, [step * array.itemsize for step in tensor.strides])
     view[...] = array
     return view
@@ -152,7 +159,7 @@ def _padded(array):
     """The same array with gaps and turned axes."""
     if not array.ndim:
         return array
-    whole = np.zeros([dim + 1 for dim in array.shape[::-1]], array.dtype)
+    whole = placed(np.zeros([dim + 1 for dim in array.shape[::-1]], array.dtype))
     view = whole[tuple(slice(0, dim) for dim in array.shape[::-1])].transpose()
     view[...] = array
     return view

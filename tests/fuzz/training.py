@@ -14,7 +14,7 @@ SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 14, 16, 17, 28, 32, 33, 48, 64, 65, 128)
 FORMATS = {"NXC": ("XIO", "XOI"), "NCX": ("OIX", "IOX")}
 
 
-class _Draw:
+class Draw:
     """Random choices for one op."""
 
     def __init__(self, random):
@@ -57,7 +57,7 @@ class _Draw:
         return kernel, {**attrs, **({"dilations": spread} if dilated else {})}, counts
 
 
-def _convolution(draw):
+def convolution(draw):
     """The kind, the shapes of the inputs and the attributes of one of the six ops."""
     sizes = draw.spatial()
     kernel, attrs, counts = draw.window(sizes)
@@ -90,7 +90,7 @@ def _convolution(draw):
     return kind, given, attrs
 
 
-def _pool(draw):
+def pool(draw):
     sizes = draw.spatial()
     kind = draw.choice(["AvgPool", "AvgPoolBackward", "MaxPool", "MaxPoolBackward"])
     kernel, attrs, counts = draw.window(sizes, dilated=kind.startswith("Max"))
@@ -159,14 +159,14 @@ def _other(draw):
     )
 
 
-FAMILIES = (_convolution, _convolution, _convolution, _pool, _norm, _other)
+FAMILIES = (convolution, convolution, convolution, pool, _norm, _other)
 POSITIVE = {"BatchNormTrainingBackward": (3,), "LayerNormBackward": (3,)}  # inputs that are variances
 
 
 def random_training_recipe(random, n_ops=1):
     """Steps of one valid op."""
     while True:
-        draw = _Draw(random)
+        draw = Draw(random)
         kind, shapes, attrs = draw.choice(FAMILIES)(draw)
         if any(dim < 1 for shape in shapes for dim in shape):
             continue

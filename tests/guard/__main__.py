@@ -13,7 +13,12 @@ from benchmarks.newer_libraries import LIBRARIES
 from ..fuzz.__main__ import graphs, show
 from .memory import compiled
 
-KINDS = {"cases": 100_000, "training": None, "graphs": None}  # the number of cases; None for the one that is asked for
+KINDS = {
+    "cases": 100_000,
+    "training": None,
+    "blocks": None,
+    "graphs": None,
+}  # the number of cases; None for the one that is asked for
 INSTRUCTIONS = ("", "AVX512_CORE", "AVX2", "SSE41")
 SECONDS = 10**6
 

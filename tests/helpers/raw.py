@@ -208,8 +208,9 @@ def tensor(struct, data, on=None):
 def execute(compiled, inputs, outputs, on=None):
     ins = ffi.new("const_dnnl_graph_tensor_t[]", inputs)
     outs = ffi.new("const_dnnl_graph_tensor_t[]", outputs)
-    run = lib.dnnl_graph_compiled_partition_execute
-    call(run, compiled, on or stream(), len(ins), ins, len(outs), outs)
+    queue = on or stream()
+    call(lib.dnnl_graph_compiled_partition_execute, compiled, queue, len(ins), ins, len(outs), outs)
+    call(lib.dnnl_stream_wait, queue)  # a SYCL library returns before it is done
 
 
 def numpy_type(struct):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from .programs import Program
+from .roundings import OtherRoundings, Recorded, Replayed
 
 ROUNDINGS = 24  # of the data type, at the size of the largest element
-LESS_EXACT = 4  # times as far from float64 as eager
+LESS_EXACT = 4  # times as far from float64 as eager with the roundings of any of some runs
+RUNS = 4  # of eager mode with other roundings
 
 
 @dataclass
@@ -34,8 +37,8 @@ class Outcome:
     marks: dict[str, Any] = field(default_factory=dict)
 
 
-def outcome(program: Program, backend: Any, exact: bool = False) -> Outcome:
-    """What a program does with a backend; None stands for eager mode."""
+def outcome(program: Program, backend: Any, exact: bool = False, mode: Any = None) -> Outcome:
+    """What a program does with a backend; None stands for eager mode, which runs under a mode of dispatch."""
     function = program.function(exact)
     if backend is not None:
         torch._dynamo.reset()
@@ -43,8 +46,10 @@ def outcome(program: Program, backend: Any, exact: bool = False) -> Outcome:
     arguments = program.arguments(exact)
     names = [name for name, _ in program.inputs]
     found = Outcome()
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64 if exact else usual)  # that of integers divided by numbers
     try:
-        with torch.set_grad_enabled(program.grad), warnings.catch_warnings():
+        with torch.set_grad_enabled(program.grad), warnings.catch_warnings(), mode or nullcontext():
             warnings.simplefilter("ignore")
             torch.manual_seed(program.seed)
             results = function(*arguments)
@@ -65,6 +70,8 @@ def outcome(program: Program, backend: Any, exact: bool = False) -> Outcome:
                     marks[f"gradient {name}"] = _marks(one.grad)[:2]
     except Exception as error:
         return Outcome(error=f"{type(error).__name__}: {error}"[:2000])
+    finally:
+        torch.set_default_dtype(usual)
     found.marks = marks
     return found
 
@@ -95,51 +102,90 @@ def _sharing(values):
 
 
 def difference(program: Program, backend: Any = "onegraph") -> str:
-    """What differs from eager mode and from aot_eager too; empty if nothing does, ``invalid`` if eager mode fails."""
+    """What differs from eager mode and from aot_eager too; empty if nothing does, ``invalid`` if eager mode fails.
+
+    Each thing that a caller sees is compared alone: results may lie in memory as in one of them, and the generator of
+    random numbers may be left as by the other.
+    """
     eager = outcome(program, None)
     if eager.error:
         return "invalid"
     found = outcome(program, backend)
-    text = _differs(program, found, eager)
-    if not text:
+    allowance = Allowance(program)
+    texts = _differences(found, eager, allowance)
+    if not texts:
         return ""
     usual = outcome(program, "aot_eager")
     if usual.error:
-        return "" if found.error else text
-    return "" if not _differs(program, found, usual) else text
+        return "" if found.error else next(iter(texts.values()))
+    others = _differences(found, usual, allowance)
+    return next((text for what, text in texts.items() if what in others), "")
 
 
-def _differs(program: Program, found: Outcome, wanted: Outcome) -> str:
+class Allowance:
+    """How far roundings take the values of a program from those of float64, found out where it is asked for."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.runs: list[Outcome] | None = None
+
+    def of(self, name: str) -> tuple[Any, float] | None:
+        """The value in float64, and the largest distance from it; None if the program does not run in float64."""
+        exact, *others = self._runs()
+        right = exact.values.get(name)
+        if exact.error or right is None:
+            return None
+        values = [one.values[name] for one in others if name in one.values]
+        apart = [_largest_apart(one, right) for one in values if one.shape == right.shape]
+        return right, max(apart, default=0.0)
+
+    def _runs(self) -> list[Outcome]:
+        if self.runs is None:
+            recorded = Recorded()
+            eager = outcome(self.program, None, mode=recorded)
+            exact = outcome(self.program, None, exact=True, mode=Replayed(recorded.drawn))
+            modes = [OtherRoundings(recorded.drawn, seed) for seed in range(RUNS)]
+            self.runs = [exact, eager, *(outcome(self.program, None, mode=mode) for mode in modes)]
+        return self.runs
+
+
+def _largest_apart(value: Any, right: Any) -> float:
+    apart = (value.double() - right.double()).abs()
+    kept = apart[torch.isfinite(apart)]
+    return float(kept.max()) if kept.numel() else 0.0
+
+
+def _differences(found: Outcome, wanted: Outcome, allowance: Allowance) -> dict[str, str]:
+    """A text for each thing that differs."""
     if found.error:
-        return f"error: {found.error}"
+        return {"error": f"error: {found.error}"}
     if found.values.keys() != wanted.values.keys():
-        return f"gradients: {sorted(found.values)} for {sorted(wanted.values)}"
-    for name, mark in wanted.marks.items():
-        if found.marks[name] != mark:
-            return f"form of {name}: {found.marks[name]} for {mark}"
+        return {"gradients": f"gradients: {sorted(found.values)} for {sorted(wanted.values)}"}
+    texts = {
+        f"form of {name}": f"form of {name}: {found.marks[name]} for {mark}"
+        for name, mark in wanted.marks.items()
+        if found.marks[name] != mark
+    }
     if found.sharing != wanted.sharing:
-        return f"memory: {found.sharing} for {wanted.sharing}"
+        texts["memory"] = f"memory: {found.sharing} for {wanted.sharing}"
     if not torch.equal(found.random, wanted.random):
-        return "random numbers: another state of the generator"
-    exact = None
+        texts["random"] = "random numbers: another state of the generator"
     for name, one in wanted.values.items():
+        if found.values[name].shape != one.shape or found.values[name].dtype != one.dtype:
+            continue  # its form differs
         text = _values(found.values[name], one, None)
-        if text and not program.draws:
-            exact = exact or outcome(program, None, exact=True)
-            right = exact.values.get(name) if not exact.error else None
-            text = _values(found.values[name], one, right)
-        elif text:
-            text = _values(found.values[name], one, one.double(), program.eps)
+        right = allowance.of(name) if text else None
+        text = text if right is None else _values(found.values[name], one, *right)
         if text:
-            return f"numbers of {name}: {text}"
-    return ""
+            texts[f"numbers of {name}"] = f"numbers of {name}: {text}"
+    return texts
 
 
 def _classes(value: Any) -> list[Any]:
     return [torch.isnan(value).tolist(), torch.isposinf(value).tolist(), torch.isneginf(value).tolist()]
 
 
-def _values(found: Any, wanted: Any, exact: Any, eps: float = 0.0) -> str:
+def _values(found: Any, wanted: Any, exact: Any, rounded: float = 0.0) -> str:
     if not wanted.is_floating_point():
         return (
             "" if torch.equal(found, wanted) else f"{found.flatten()[:6].tolist()} for {wanted.flatten()[:6].tolist()}"
@@ -155,12 +201,11 @@ def _values(found: Any, wanted: Any, exact: Any, eps: float = 0.0) -> str:
     if not wanted.numel():
         return ""
     scale = wanted.abs().max()
-    limit = (
-        ROUNDINGS * max(torch.finfo(torch.float32).eps, eps) + 4 * torch.finfo(kind).eps * (kind is not torch.float32)
-    ) * (scale + 1)
+    own = 4 * torch.finfo(kind).eps * (kind is not torch.float32)
+    limit = (ROUNDINGS * torch.finfo(torch.float32).eps + own) * (scale + 1)
     if exact is not None and exact.shape == kept.shape:
         right = exact[kept].double()
-        limit = limit + LESS_EXACT * (wanted - right).abs().max()
+        limit = limit + LESS_EXACT * max(rounded, float((wanted - right).abs().max()))
         apart = (found - right).abs().max()
     else:
         apart = (found - wanted).abs().max()

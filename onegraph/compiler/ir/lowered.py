@@ -69,6 +69,9 @@ class Lowered:
         return consumers
 
     def key(self, value: Value) -> Key:
-        """The key of a constant."""
+        """The key of a constant, which stays the same."""
         assert value.constant is not None
-        return self.keys.get(value.id) or self.shared.key(value.constant)
+        known = self.keys.get(value.id)
+        if known is None:
+            known = self.keys[value.id] = self.shared.key(value.constant)
+        return known

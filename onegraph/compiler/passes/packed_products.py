@@ -27,8 +27,8 @@ from ..shared_constants import derived
 
 NOTE = "by onegraph, which reads packed weights and unpacks them in registers"
 IN_CODES = f"{NOTE}; src becomes 8-bit codes, as the model allows"
-FEW_ROWS = 4  # of 16-bit weights: the library is faster for more
-LEAST_BYTES = 1 << 19  # of 16-bit weights that stay in no cache near the core
+FEW_ROWS = 4  # of src, beside weights of 16 bits or codes on both sides: the library is faster for more
+LEAST_BYTES = 1 << 18  # of such weights: smaller ones stay in a cache near the core
 
 
 def multiply_packed(edit: Edit, options: Options) -> None:
@@ -56,8 +56,8 @@ class _PackedProducts:
         is_turned, columns = part.call.flag("transpose_b"), self._graph.values[step.outputs[0]].shape[-1:]
         if bias and (prod(self._graph.values[bias[0]].shape),) != columns:
             return None
-        if 0 in (*self._graph.values[src].shape, *columns) or self._is_dequantized(src):
-            return None  # an int8 kernel of the library, or nothing to compute
+        if 0 in (*self._graph.values[src].shape, *columns) or self._is_of_codes(step):
+            return None
         packed, makers = self._weights(weights, is_turned, step)
         if packed is None:
             return None
@@ -68,11 +68,16 @@ class _PackedProducts:
         values = [self._graph.values[number] for number in (step.inputs[0], *step.inputs[2:], *step.outputs)]
         return FLOATS.issuperset([value.dtype for value in values]) and bool(values[0].shape)
 
-    def _is_dequantized(self, number: int) -> bool:
-        maker = self._graph.maker(number)
+    def _is_of_codes(self, step: Step) -> bool:
+        """Whether an int8 kernel of the library computes a product, which reads weights slowly for few rows."""
+        src, weights = (self._graph.values[number] for number in step.inputs[:2])
+        maker = self._graph.maker(src.id)
         while maker is not None and maker.kind in MOVES:
             maker = self._graph.maker(maker.inputs[0])
-        return maker is not None and maker.kind in DEQUANTIZATIONS
+        if maker is None or maker.kind not in DEQUANTIZATIONS:
+            return False
+        is_rounded = any(each.kind == "Quantize" for each in self._graph.consumers(step.outputs[0]))
+        return is_rounded or prod(src.shape[:-1]) > FEW_ROWS or prod(weights.shape) < LEAST_BYTES
 
     def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
         unpacks = self._options.reproducible or not packed.is_finite

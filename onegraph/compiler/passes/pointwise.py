@@ -27,6 +27,7 @@ from ..ir.value import Dims
 from ..kernels import FLOATS
 from ..options import Options
 from ..report import nbytes
+from .special_values import NORMALIZED
 
 # The kernel's ops, by kind.
 OPS = {
@@ -144,7 +145,7 @@ class _Groups:
     def _is_eligible(self, step: Step) -> bool:
         if step.kind not in (*OPS, SLOPE) or step.executor not in ("library", "copy") or len(step.outputs) != 1:
             return False
-        if step.kind == SLOPE and step.attrs.get("mode", EXACT) != EXACT:
+        if NORMALIZED in step.attrs or (step.kind == SLOPE and step.attrs.get("mode", EXACT) != EXACT):
             return False
         if step.kind in BACKWARD and not step.attrs.get("use_dst", True):
             return False

@@ -43,8 +43,10 @@ def far_padded(call: Call) -> Form | None:
 
 def biased_conv_transpose(call: Call) -> Form | None:
     """ConvTranspose and BiasAdd in place of a ConvTranspose with a bias; int8 patterns of the library have both."""
-    rewrite = SINGLE["ConvTranspose"](call) if SLOW_TRANSPOSED_BIAS.affects(VERSION) else None
-    if call.input("bias") is None or rewrite is None:
+    if not (SLOW_TRANSPOSED_BIAS.affects(VERSION) and SLOW_TRANSPOSED_BIAS.when(call)):
+        return None
+    rewrite = SINGLE["ConvTranspose"](call)
+    if rewrite is None:
         return None
     parts = Parts(call)
     found = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)

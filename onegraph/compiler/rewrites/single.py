@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ...faults.ops.elementwise import slope_of_few_axes
 from ...native.library import VERSION
 from ...opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
 from ...opset.dtypes import DataType
@@ -237,9 +238,9 @@ def _matmul(call: Call) -> Rewrite:
 
 
 def _prelu(call: Call) -> Rewrite:
-    """PReLU; a single slope needs numpy's broadcast rules in the library."""
+    """PReLU; a single slope, and slopes of few axes, need numpy's broadcast rules in the library."""
     attrs = _given(call)
-    if call.shape("slope") == (1,):
+    if call.shape("slope") == (1,) or slope_of_few_axes(call):
         attrs["per_channel_broadcast"] = False
     return Rewrite(call.schema.kind, attrs, _all_inputs(call))
 

@@ -35,4 +35,13 @@ def misuse(
     names = [one.__name__ for one in (error if isinstance(error, tuple) else (error,)) if one is not None]
     instead = f"{' or '.join(names)}: {', '.join(parts)}" if names else "the same wish is right"
     refusal = Refusal(error, parts, on)
-    return table.add(name, "", "", UNSAFE, always, outcomes, reason, instead.removesuffix(": "), refusal=refusal)
+    return table.add(
+        name,
+        ops="",
+        severity=UNSAFE,
+        when=always,
+        seen=outcomes,
+        reason=reason,
+        instead=instead.removesuffix(": "),
+        refusal=refusal,
+    )

@@ -12,7 +12,7 @@ from ..fault import UNSAFE, Faults
 from ..use import BINARY, VIEWS, Dims, Fused, Use
 from .quantized_uses import shifted
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 # The condition holds for 3.2 too, which does not fuse attention.
 SEEN = {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"}
 SINCE = (3, 2)
@@ -27,10 +27,13 @@ def _attention(
     keys: tuple[int, int] = (2, 4),
     values: int = 8,
     axis: int = -1,
+    scale: tuple[int, ...] | None = None,
 ) -> LogicalTensor:
     """Of two batches with four heads: a mask, first or second in its Add; the batch of the keys; the size of values."""
     q, k = g.input("q", "f32", (2, 4, 5, 8)), g.input("k", "f32", (*keys, 7, 8))
     scores = g.matmul(q, k, transpose_b=True)
+    if scale is not None:
+        scores = g.multiply(scores, g.input("scale", "f32", scale))
     if mask is not None:
         pair = [scores, g.input("mask", "f32", mask)]
         scores = g.op("Add", pair[::-1] if first else pair)
@@ -45,13 +48,10 @@ def along_another_axis(uses: Sequence[Use]) -> bool:
 
 ALONG_ANOTHER_AXIS = FAULTS.add(
     "attention_along_another_axis",
-    "SoftMax",
-    "",
-    UNSAFE,
-    lambda fused: fused.has("MatMul") and along_another_axis(fused.uses),
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
-    "oneDNN computes attention wrong with a SoftMax along another axis than the last",
-    "the ops one by one",
+    ops="SoftMax",
+    when=lambda fused: fused.has("MatMul") and along_another_axis(fused.uses),
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    reason="oneDNN computes attention wrong with a SoftMax along another axis than the last",
     since=SINCE,
 )
 
@@ -63,13 +63,10 @@ def attention_along_the_queries(g: DataGraph) -> LogicalTensor:
 
 INT8_ATTENTION = FAULTS.add(
     "int8_attention",
-    "SoftMax",
-    "",
-    UNSAFE,
-    lambda fused: fused.has("MatMul", "Quantize") and (fused.some(VIEWS) or shifted(fused.uses)),
-    {(3, 2): "right", (3, 6): "wrong | throws", (3, 13): "right"},
-    "oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it",
-    "the ops one by one",
+    ops="SoftMax",
+    when=lambda fused: fused.has("MatMul", "Quantize") and (fused.some(VIEWS) or shifted(fused.uses)),
+    seen={(3, 2): "right", (3, 6): "wrong | throws", (3, 13): "right"},
+    reason="oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it",
     since=SINCE,
 )
 
@@ -100,13 +97,10 @@ def masked_from_the_left(uses: Sequence[Use]) -> bool:
 
 MASKED_FROM_THE_LEFT = FAULTS.add(
     "attention_masked_from_the_left",
-    "SoftMax",
-    "",
-    UNSAFE,
-    lambda fused: masked_from_the_left(fused.uses),
-    {(3, 2): "right", (3, 6): "right", (3, 13): "SIGSEGV"},
-    "oneDNN crashes on attention whose mask is the first operand of the Add",
-    "the ops one by one",
+    ops="SoftMax",
+    when=lambda fused: masked_from_the_left(fused.uses),
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "SIGSEGV"},
+    reason="oneDNN crashes on attention whose mask is the first operand of the Add",
 )
 
 
@@ -122,13 +116,10 @@ def masked_by_head(uses: Sequence[Use]) -> bool:
 
 MASKED_BY_HEAD = FAULTS.add(
     "attention_masked_by_head",
-    "SoftMax",
-    "",
-    UNSAFE,
-    lambda fused: masked_by_head(fused.uses),
-    SEEN,
-    "oneDNN computes attention wrong with a mask that is not one for all heads of each batch",
-    "the ops one by one",
+    ops="SoftMax",
+    when=lambda fused: masked_by_head(fused.uses),
+    seen=SEEN,
+    reason="oneDNN computes attention wrong with a mask that is not one for all heads of each batch",
     since=SINCE,
 )
 
@@ -151,13 +142,10 @@ def broadcast_to_queries(uses: Sequence[Use]) -> bool:
 
 BROADCAST_TO_QUERIES = FAULTS.add(
     "attention_broadcast_to_queries",
-    "SoftMax",
-    "",
-    UNSAFE,
-    lambda fused: broadcast_to_queries(fused.uses),
-    SEEN,
-    "oneDNN computes attention wrong whose keys or values are broadcast to the batch of the queries",
-    "the ops one by one",
+    ops="SoftMax",
+    when=lambda fused: broadcast_to_queries(fused.uses),
+    seen=SEEN,
+    reason="oneDNN computes attention wrong whose keys or values are broadcast to the batch of the queries",
     since=SINCE,
 )
 
@@ -175,13 +163,10 @@ def sized_otherwise(uses: Sequence[Use]) -> bool:
 
 SIZED_OTHERWISE = FAULTS.add(
     "attention_sized_otherwise",
-    "SoftMax",
-    "",
-    UNSAFE,
-    lambda fused: sized_otherwise(fused.uses),
-    SEEN,
-    "oneDNN computes attention wrong whose values are of another size than the queries",
-    "the ops one by one",
+    ops="SoftMax",
+    when=lambda fused: sized_otherwise(fused.uses),
+    seen=SEEN,
+    reason="oneDNN computes attention wrong whose values are of another size than the queries",
     since=SINCE,
 )
 
@@ -189,6 +174,38 @@ SIZED_OTHERWISE = FAULTS.add(
 @SIZED_OTHERWISE.example()
 def long_values(g: DataGraph) -> LogicalTensor:
     return _attention(g, (2, 1, 1, 7), values=12)
+
+
+def scaled_by_element(uses: Sequence[Use]) -> bool:
+    """Whether the scores are multiplied or divided by more than one number."""
+    return any(
+        prod(use.shape(index)) != 1
+        for use, inside in _joined(uses)
+        if use.kind in ("Divide", "Multiply")
+        for index, joined in enumerate(inside)
+        if not joined
+    )
+
+
+SCALED_BY_ELEMENT = FAULTS.add(
+    "attention_scaled_by_element",
+    ops="SoftMax",
+    when=lambda fused: scaled_by_element(fused.uses),
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
+    reason="oneDNN takes the first element of a scale of attention for all of them",
+    since=SINCE,
+    mended=(3, 7),
+)
+
+
+@SCALED_BY_ELEMENT.example()
+def a_scale_for_each_key(g: DataGraph) -> LogicalTensor:
+    return _attention(g, scale=(2, 1, 1, 7))
+
+
+@SCALED_BY_ELEMENT.example()
+def a_scale_for_each_query(g: DataGraph) -> LogicalTensor:
+    return _attention(g, scale=(2, 1, 5, 1))
 
 
 def transposed_at_last(uses: Sequence[Use]) -> bool:
@@ -204,13 +221,10 @@ def transposed_at_last(uses: Sequence[Use]) -> bool:
 
 TRANSPOSED_AT_LAST = FAULTS.add(
     "attention_transposed_at_last",
-    "SoftMax",
-    "",
-    UNSAFE,
-    lambda fused: transposed_at_last(fused.uses),
-    SEEN,
-    "oneDNN computes attention wrong whose result is transposed along its last axis",
-    "the ops one by one",
+    ops="SoftMax",
+    when=lambda fused: transposed_at_last(fused.uses),
+    seen=SEEN,
+    reason="oneDNN computes attention wrong whose result is transposed along its last axis",
     since=SINCE,
 )
 

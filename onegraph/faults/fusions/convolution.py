@@ -6,12 +6,12 @@ import numpy as np
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
-from ..fault import UNSAFE, Faults
+from ..fault import NEVER, UNSAFE, Faults
 from ..ops.convolution import ends_behind_source, unread_as_padded
 from ..ops.windows import IMAGE, ROW
 from ..use import CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, Fused, Use
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 SINGLE_CHANNELS = "oneDNN crashes on a Convolution of single channels in one kernel with one before it"
 
 
@@ -22,13 +22,10 @@ def _is_depthwise(use: Use) -> bool:
 
 DEPTHWISE = FAULTS.add(
     "depthwise_behind_convolution",
-    "Convolution",
-    "",
-    UNSAFE,
-    lambda fused: any(_is_depthwise(use) for use in fused.of("Convolution")[1:]),
-    {(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "SIGSEGV"},
-    SINGLE_CHANNELS,
-    "the ops one by one",
+    ops="Convolution",
+    when=lambda fused: any(_is_depthwise(use) for use in fused.of("Convolution")[1:]),
+    seen={(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "SIGSEGV"},
+    reason=SINGLE_CHANNELS,
 )
 
 
@@ -59,13 +56,10 @@ def _gives_single_channels(use: Use) -> bool:
 
 STAGE_OF_SINGLE_CHANNELS = FAULTS.add(
     "stage_of_single_channels",
-    "Convolution",
-    "",
-    UNSAFE,
-    _narrows_to_single_channels,
-    {(3, 2): "SIGSEGV"},
-    SINGLE_CHANNELS,
-    "the ops one by one",
+    ops="Convolution",
+    when=_narrows_to_single_channels,
+    seen={(3, 2): "SIGSEGV"},
+    reason=SINGLE_CHANNELS,
 )
 
 
@@ -88,14 +82,11 @@ def stage_of_single_channels(g: DataGraph) -> LogicalTensor:
 
 FUSED_BIAS_BEHIND_SOURCE = FAULTS.add(
     "fused_bias_behind_source",
-    "Convolution",
-    "",
-    UNSAFE,
-    lambda fused: fused.some(FOLDED) and any(ends_behind_source(use.call) for use in fused.of("Convolution")),
-    {(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"},
-    "oneDNN crashes on a Convolution with a bias whose last windows lie behind the source",
-    "the ops one by one",
-    mended=(99, 0),
+    ops="Convolution",
+    when=lambda fused: fused.some(FOLDED) and any(ends_behind_source(use.call) for use in fused.of("Convolution")),
+    seen={(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"},
+    reason="oneDNN crashes on a Convolution with a bias whose last windows lie behind the source",
+    mended=NEVER,
 )
 
 
@@ -112,13 +103,10 @@ def _normalizes_in_another_format(fused: Fused) -> bool:
 
 FOREIGN_CHANNELS = FAULTS.add(
     "foreign_channels",
-    CONVOLUTIONS,
-    "",
-    UNSAFE,
-    lambda fused: fused.has("BatchNormInference") and _normalizes_in_another_format(fused),
-    {(3, 2): "wrong"},
-    "oneDNN takes the channels of a BatchNormInference for those of the convolution before it",
-    "the ops one by one",
+    ops=CONVOLUTIONS,
+    when=lambda fused: fused.has("BatchNormInference") and _normalizes_in_another_format(fused),
+    seen={(3, 2): "wrong"},
+    reason="oneDNN takes the channels of a BatchNormInference for those of the convolution before it",
 )
 
 
@@ -132,16 +120,14 @@ def batch_norm_along_another_axis(g: DataGraph) -> LogicalTensor:
 
 FUSED_UNREAD_AS_PADDED = FAULTS.add(
     "fused_unread_as_padded",
-    "Convolution",
-    "",
-    UNSAFE,
-    lambda fused: (
+    ops="Convolution",
+    when=lambda fused: (
         fused.some(DEQUANTIZATIONS | {"Add"}) and any(unread_as_padded(use.call) for use in fused.of("Convolution"))
     ),
-    {(3, 2): "wrong | right"},  # by what lies behind its scratch memory
-    "oneDNN computes a Convolution that is added to or quantized wrong where as much is unread at its end as there is "
+    seen={(3, 2): "wrong | right"},  # by what lies behind its scratch memory
+    reason="oneDNN computes a Convolution that is added to or quantized wrong where as much is unread at its end as "
+    "there is "
     "padding before it",
-    "the ops one by one",
 )
 
 
@@ -163,15 +149,12 @@ def unread_end_of_int8(g: DataGraph) -> LogicalTensor:
 
 MISALIGNED_SUM = FAULTS.add(
     "misaligned_sum",
-    "Convolution",
-    "",
-    UNSAFE,
-    lambda fused: (
+    ops="Convolution",
+    when=lambda fused: (
         not fused.avx2 and fused.has("Add") and any(use.call.s64("groups") > 1 for use in fused.of("Convolution"))
     ),
-    {(3, 2): "SIGSEGV | right"},  # a signal on a CPU without AVX2, where the memory is not aligned
-    "oneDNN adds to a Convolution of single channels as if all memory were aligned on a CPU without AVX2",
-    "the ops one by one",
+    seen={(3, 2): "SIGSEGV | right"},  # a signal on a CPU without AVX2, where the memory is not aligned
+    reason="oneDNN adds to a Convolution of single channels as if all memory were aligned on a CPU without AVX2",
 )
 
 

@@ -7,13 +7,13 @@ from math import prod
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.window import channel_axis
-from ..fault import UNSAFE, Faults
+from ..fault import NEVER, UNSAFE, Faults
 from ..ops.windows import AVERAGE, NCX, POOL
 from ..use import POOLS, Fused, Operand, Use
 from .operands import operand_behind
 from .quantized_uses import dequantized
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 
 
 def _adds_to_any_order(main: Use, operand: Operand) -> bool:
@@ -22,13 +22,11 @@ def _adds_to_any_order(main: Use, operand: Operand) -> bool:
 
 RESIZED_SUM = FAULTS.add(
     "sum_behind_interpolate",
-    "Interpolate",
-    "",
-    UNSAFE,
-    operand_behind(frozenset(["Interpolate"]), _adds_to_any_order),
-    {(3, 2): "wrong", (3, 6): "right"},
-    "An Add behind an Interpolate with axes of size 1 reads single bytes: the axes may be taken to lie in any order",
-    "the ops one by one",
+    ops="Interpolate",
+    when=operand_behind(frozenset(["Interpolate"]), _adds_to_any_order),
+    seen={(3, 2): "wrong", (3, 6): "right"},
+    reason="An Add behind an Interpolate with axes of size 1 reads single bytes: the axes may be taken to lie in any "
+    "order",
     mended=(3, 2, 1),
 )
 
@@ -48,15 +46,12 @@ def _is_one_pixel(main: Use, operand: Operand) -> bool:
 
 ONE_PIXEL = FAULTS.add(
     "operand_behind_one_pixel",
-    "Interpolate",
-    "",
-    UNSAFE,
-    operand_behind(
+    ops="Interpolate",
+    when=operand_behind(
         frozenset(["Interpolate"]), lambda main, operand: _is_one_pixel(main, operand) and not operand.single
     ),
-    {(3, 2): "overrun | wrong"},
-    "An operand behind an Interpolate to one pixel is read out of bounds",
-    "the ops one by one",
+    seen={(3, 2): "overrun | wrong"},
+    reason="An operand behind an Interpolate to one pixel is read out of bounds",
 )
 
 
@@ -88,14 +83,12 @@ def _is_resized_channels_last(main: Use, operand: Operand) -> bool:
 
 RESIZED_CHANNELS_LAST = FAULTS.add(
     "operand_behind_interpolate",
-    "Interpolate",
-    "",
-    UNSAFE,
-    operand_behind(frozenset(["Interpolate"]), _is_resized_channels_last),
-    {(3, 2): "wrong", (3, 6): "right"},
-    "An operand behind an Interpolate of channels last is read wrong unless it is one element or goes along them",
-    "the ops one by one",
-    mended=(99, 0),
+    ops="Interpolate",
+    when=operand_behind(frozenset(["Interpolate"]), _is_resized_channels_last),
+    seen={(3, 2): "wrong", (3, 6): "right"},
+    reason="An operand behind an Interpolate of channels last is read wrong unless it is one element or goes along "
+    "them",
+    mended=NEVER,
 )
 
 
@@ -116,13 +109,11 @@ def _is_wrong_behind_pool(main: Use, operand: Operand) -> bool:
 
 POOLED = FAULTS.add(
     "operand_behind_pool",
-    POOLS,
-    "",
-    UNSAFE,
-    operand_behind(POOLS, _is_wrong_behind_pool),
-    {(3, 2): "wrong"},
-    "An operand behind a pool is read wrong unless it is one element, or goes along the channels, which lie second",
-    "the ops one by one",
+    ops=POOLS,
+    when=operand_behind(POOLS, _is_wrong_behind_pool),
+    seen={(3, 2): "wrong"},
+    reason="An operand behind a pool is read wrong unless it is one element, or goes along the channels, which lie "
+    "second",
 )
 
 

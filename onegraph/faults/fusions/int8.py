@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
-from ..fault import LIBRARY, UNSAFE, Faults
+from ..fault import LIBRARY, NEVER, UNSAFE, Faults
 from ..ops.windows import AVERAGE, NCX, POOL
 from ..use import DEQUANTIZATIONS, POOLS, PRODUCTS, Fused, Use
 from .quantized_uses import dequantized, scaled, shifted
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 SUMS_IN_16_BITS = "oneDNN adds products of int8 in 16 bits"
 
 
@@ -26,13 +26,10 @@ def overflows(uses: Sequence[Use]) -> bool:
 
 PADDING_AS_ZERO_POINT = FAULTS.add(
     "padding_as_zero_point",
-    "AvgPool",
-    "",
-    UNSAFE,
-    lambda fused: any(not use.call.flag("exclude_pad") for use in fused.of("AvgPool")) and shifted(fused.uses),
-    {(3, 2): "wrong"},
-    "oneDNN takes the padding of an int8 AvgPool for the zero point",
-    "the ops one by one",
+    ops="AvgPool",
+    when=lambda fused: any(not use.call.flag("exclude_pad") for use in fused.of("AvgPool")) and shifted(fused.uses),
+    seen={(3, 2): "wrong"},
+    reason="oneDNN takes the padding of an int8 AvgPool for the zero point",
 )
 
 
@@ -45,13 +42,10 @@ def average_with_padding(g: DataGraph) -> LogicalTensor:
 
 OVERFLOWING_POOL = FAULTS.add(
     "overflowing_pool",
-    "AvgPool",
-    "",
-    UNSAFE,
-    lambda fused: overflows(fused.uses),
-    {(3, 2): "wrong | right"},
-    "oneDNN lets an int8 AvgPool overflow where its scales are far apart",
-    "the ops one by one",
+    ops="AvgPool",
+    when=lambda fused: overflows(fused.uses),
+    seen={(3, 2): "wrong | right"},
+    reason="oneDNN lets an int8 AvgPool overflow where its scales are far apart",
 )
 
 
@@ -61,15 +55,43 @@ def pool_of_large_numbers(g: DataGraph) -> LogicalTensor:
     return g.quantize(pooled, scales=[1.0], zps=[0], dtype="u8")
 
 
+BLOCK = 64  # codes along the sums that one row of a tile of AMX holds
+LEAST_COLUMNS = 33  # of which the last ones are wrong
+
+
+def _leaves_part_of_a_tile(use: Use) -> bool:
+    """Whether the sums of a product are no whole tiles, and its columns more than one block."""
+    source, weights = use.shape(0), use.shape(1)
+    if len(source) < 2 or len(weights) < 2:
+        return False
+    terms = source[-2 if use.call.flag("transpose_a") else -1]
+    columns = weights[-2 if use.call.flag("transpose_b") else -1]
+    return terms > BLOCK and terms % BLOCK != 0 and columns >= LEAST_COLUMNS
+
+
+PART_OF_A_TILE = FAULTS.add(
+    "part_of_a_tile",
+    ops="MatMul",
+    when=lambda fused: (
+        fused.amx and fused.some(DEQUANTIZATIONS) and any(map(_leaves_part_of_a_tile, fused.of("MatMul")))
+    ),
+    seen={(3, 2): "right", (3, 9): "right", (3, 11): "wrong | right", (3, 13): "wrong | right"},
+    reason="oneDNN multiplies by what lies in memory in an int8 MatMul with AMX whose sums are no multiple of 64",
+)
+
+
+@PART_OF_A_TILE.example()
+def product_of_516_terms(g: DataGraph) -> LogicalTensor:
+    """Columns from 33 on are wrong where the library gets memory that another product has left."""
+    return g.matmul(dequantized(g, "x", "u8", (64, 516)), dequantized(g, "w", "s8", (516, 40)))
+
+
 POOL_AND_RELU = FAULTS.add(
     "int8_pool_and_relu",
-    POOLS,
-    "",
-    UNSAFE,
-    lambda fused: fused.has("Dequantize", "ReLU"),
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
-    "oneDNN rounds to integers between an int8 pool and a ReLU",
-    "the ops one by one",
+    ops=POOLS,
+    when=lambda fused: fused.has("Dequantize", "ReLU"),
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    reason="oneDNN rounds to integers between an int8 pool and a ReLU",
 )
 
 
@@ -82,13 +104,11 @@ def average_of_int8_and_a_relu(g: DataGraph) -> LogicalTensor:
 
 POOL_TO_ANOTHER_TYPE = FAULTS.add(
     "int8_pool_to_another_type",
-    POOLS,
-    "",
-    LIBRARY,
-    lambda fused: False,  # the library refuses it by itself when it compiles
-    {(3, 2): "refuses partition_compile: unimplemented"},
-    "oneDNN refuses an int8 pool whose result is of another type than its source",
-    "the ops one by one",
+    ops=POOLS,
+    severity=LIBRARY,
+    when=lambda fused: False,  # the library refuses it by itself when it compiles
+    seen={(3, 2): "refuses partition_compile: unimplemented"},
+    reason="oneDNN refuses an int8 pool whose result is of another type than its source",
 )
 
 
@@ -100,14 +120,11 @@ def max_pool_of_u8_to_s8(g: DataGraph) -> LogicalTensor:
 
 QUANTIZED_REORDER = FAULTS.add(
     "quantized_reorder",
-    "Reorder",
-    "",
-    UNSAFE,
-    lambda fused: fused.has("Dequantize", "Quantize") and shifted(fused.uses),
-    {(3, 2): "throws could not execute a primitive", (3, 6): "right"},
-    "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points",
-    "the ops one by one",
-    mended=(99, 0),
+    ops="Reorder",
+    when=lambda fused: fused.has("Dequantize", "Quantize") and shifted(fused.uses),
+    seen={(3, 2): "throws could not execute a primitive", (3, 6): "right"},
+    reason="oneDNN fails to execute Dequantize + Reorder + Quantize with zero points",
+    mended=NEVER,
 )
 
 
@@ -119,13 +136,10 @@ def reorder_with_zero_points(g: DataGraph) -> LogicalTensor:
 
 QUANTIZED_REORDER_AND_SUM = FAULTS.add(
     "quantized_reorder_and_sum",
-    "Reorder",
-    "",
-    UNSAFE,
-    lambda fused: fused.kinds == {"Dequantize", "Reorder", "Add", "Quantize"} and scaled(fused.uses),
-    {(3, 2): "throws could not create a primitive descriptor for a reorder", (3, 6): "right"},
-    "oneDNN fails on Dequantize + Reorder + Add + Quantize with a scale other than 1",
-    "the ops one by one",
+    ops="Reorder",
+    when=lambda fused: fused.kinds == {"Dequantize", "Reorder", "Add", "Quantize"} and scaled(fused.uses),
+    seen={(3, 2): "throws could not create a primitive descriptor for a reorder", (3, 6): "right"},
+    reason="oneDNN fails on Dequantize + Reorder + Add + Quantize with a scale other than 1",
 )
 
 
@@ -142,13 +156,13 @@ LAST = Faults[Fused]()
 
 WITHOUT_VNNI = LAST.add(
     "sums_in_16_bits",
-    PRODUCTS,
-    "",
-    UNSAFE,
-    lambda fused: not fused.vnni and len(fused.of(*DEQUANTIZATIONS)) > 1,
-    {(3, 2): "wrong | right"},
-    f"{SUMS_IN_16_BITS} on a CPU without VNNI, where they overflow",
-    "the ops one by one",
+    ops=PRODUCTS,
+    where="",
+    severity=UNSAFE,
+    when=lambda fused: not fused.vnni and len(fused.of(*DEQUANTIZATIONS)) > 1,
+    seen={(3, 2): "wrong | right"},
+    reason=f"{SUMS_IN_16_BITS} on a CPU without VNNI, where they overflow",
+    instead="the ops one by one",
 )
 
 

@@ -32,14 +32,15 @@ def _copies_wrong(use: Use) -> bool:
 
 COPIED_CODES = FAULTS.add(
     "copied_codes",
-    "Convolution",
-    "",
-    UNSAFE,
-    lambda fused: fused.amx and any(_copies_wrong(use) for use in _quantized(fused)),
-    {(3, 2): "right", (3, 3): "SIGSEGV | wrong | right", (3, 6): "wrong | right | SIGSEGV"},
-    "oneDNN copies too few or too many elements for an int8 Convolution with AMX whose result has one column and whose "
+    ops="Convolution",
+    where="",
+    severity=UNSAFE,
+    when=lambda fused: fused.amx and any(_copies_wrong(use) for use in _quantized(fused)),
+    seen={(3, 2): "right", (3, 3): "SIGSEGV | wrong | right", (3, 6): "wrong | right | SIGSEGV"},
+    reason="oneDNN copies too few or too many elements for an int8 Convolution with AMX whose result has one column "
+    "and whose "
     "strides are longer, whose source is one deep, or whose windows of one element lie in padding",
-    "the ops one by one",
+    instead="the ops one by one",
 )
 
 
@@ -83,18 +84,18 @@ def _padding(window: Window | None, size: int | None, count: int | None) -> bool
 
 PADDED_SIGNED_CODES = FAULTS.add(
     "padded_signed_codes",
-    "Convolution",
-    "",
-    UNSAFE,
-    lambda fused: (
+    ops="Convolution",
+    where="",
+    severity=UNSAFE,
+    when=lambda fused: (
         fused.vnni
         and fused.avx512
         and not fused.amx
         and any(_is_padded_to_a_side(fused, use) for use in _quantized(fused))
     ),
-    {(3, 2): "right", (3, 3): "right", (3, 4): "wrong", (3, 11): "wrong"},
-    "oneDNN pads the rows of single s8 channels with the zero of u8 where it has VNNI of AVX-512 and no AMX",
-    "the ops one by one",
+    seen={(3, 2): "right", (3, 3): "right", (3, 4): "wrong", (3, 11): "wrong"},
+    reason="oneDNN pads the rows of single s8 channels with the zero of u8 where it has VNNI of AVX-512 and no AMX",
+    instead="the ops one by one",
     mended=(3, 12, 2),
 )
 

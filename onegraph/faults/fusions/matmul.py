@@ -1,4 +1,4 @@
-"""Fused matrix products in f32 and bf16."""
+"""Fused matrix products."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ...ir.op import LogicalTensor
 from ...opset.dtypes import DataType
 from ..fault import UNSAFE, Faults
 from ..ops.convolution import in_low_precision
-from ..use import Fused, Use
+from ..use import Fused, Operand, Use
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 
 
 def _normalizes_last(use: Use) -> bool:
@@ -21,13 +21,10 @@ def _normalizes_last(use: Use) -> bool:
 
 NORMALIZED_PRODUCT = FAULTS.add(
     "normalized_product",
-    "MatMul",
-    "",
-    UNSAFE,
-    lambda fused: any(map(_normalizes_last, fused.of("BatchNormInference"))),
-    {(3, 2): "wrong"},
-    "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul",
-    "the ops one by one",
+    ops="MatMul",
+    when=lambda fused: any(map(_normalizes_last, fused.of("BatchNormInference"))),
+    seen={(3, 2): "wrong"},
+    reason="oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul",
 )
 
 
@@ -41,13 +38,10 @@ def batch_norm_behind_a_batch_of_products(g: DataGraph) -> LogicalTensor:
 
 BF16_PARAMETERS = FAULTS.add(
     "bf16_parameters",
-    "MatMul",
-    "",
-    UNSAFE,
-    lambda fused: any(in_low_precision(use.call, 1) for use in fused.of("BatchNormInference")),
-    {(3, 2): "wrong | SIGSEGV"},
-    "oneDNN computes a BatchNormInference with parameters of bf16 wrong behind a MatMul",
-    "the ops one by one",
+    ops="MatMul",
+    when=lambda fused: any(in_low_precision(use.call, 1) for use in fused.of("BatchNormInference")),
+    seen={(3, 2): "wrong | SIGSEGV"},
+    reason="oneDNN computes a BatchNormInference with parameters of bf16 wrong behind a MatMul",
 )
 
 
@@ -61,15 +55,54 @@ def batch_norm_of_bf16_behind_a_product(g: DataGraph) -> LogicalTensor:
     return g.op("BatchNormInference", [g.op("MatMul", [x, w], dtype="bf16"), *vectors, variance], {"epsilon": 1.0})
 
 
+def _is_one_matrix(main: Use, operand: Operand) -> bool:
+    """Whether an operand is the same matrix for all products, which lie along two axes."""
+    result = operand.result
+    shape = (1,) * (len(result) - len(operand.shape)) + operand.shape
+    batches = main.kind == "MatMul" and len(result) == 4 and 1 not in result[:2]
+    return batches and shape[:2] == (1, 1) and not operand.single and not operand.along_last
+
+
+def _adds_one_matrix(fused: Fused) -> str:
+    types = {tensor.dtype for use in fused.uses for tensor in use.call.inputs if tensor is not None}
+    if not fused.amx or (fused.strict and types == {DataType.f32}):
+        return ""
+    for main, operand in fused.operands:
+        if _is_one_matrix(main, operand):
+            return f"oneDNN computes MatMul + {operand.binary.kind} wrong for one matrix of shape {list(operand.shape)}"
+    return ""
+
+
+ONE_MATRIX = FAULTS.add(
+    "one_matrix_behind_products",
+    ops="MatMul",
+    when=_adds_one_matrix,
+    seen={(3, 2): "right", (3, 8): "right", (3, 9): "wrong"},
+    reason="With AMX, an operand that is one matrix for all products along two axes of batches, as an attention mask, "
+    "is read "
+    "elsewhere for some of them: in bf16, in int8, and in f32 that may be computed in bf16",
+)
+
+
+@ONE_MATRIX.example({(3, 2): "right"}, on={"AMX": "wrong | right"})
+def products_and_one_mask(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (2, 3, 16, 32)), g.input("w", "bf16", (2, 3, 32, 16))
+    return g.add(g.matmul(*ends), g.input("mask", "bf16", (16, 16)))
+
+
+@ONE_MATRIX.example({(3, 2): "right"}, on={"AMX": "wrong | right"})
+def products_of_int8_and_one_mask(g: DataGraph) -> LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (2, 3, 16, 32)), scales=[0.5], zps=[0])
+    w = g.dequantize(g.input("w", "s8", (2, 3, 32, 16)), scales=[0.5], zps=[0])
+    return g.add(g.matmul(x, w), g.input("mask", "f32", (1, 1, 16, 16)))
+
+
 ONE_ROW_TRANSPOSED = FAULTS.add(
     "one_row_transposed",
-    "MatMul",
-    "",
-    UNSAFE,
-    lambda fused: fused.has("StaticTranspose") and any(use.result[-2:-1] == (1,) for use in fused.of("MatMul")),
-    {(3, 2): "throws could not execute a primitive", (3, 6): "wrong | right"},
-    "oneDNN fails to execute a MatMul of one row whose result is transposed",
-    "the ops one by one",
+    ops="MatMul",
+    when=lambda fused: fused.has("StaticTranspose") and any(use.result[-2:-1] == (1,) for use in fused.of("MatMul")),
+    seen={(3, 2): "throws could not execute a primitive", (3, 6): "wrong | right"},
+    reason="oneDNN fails to execute a MatMul of one row whose result is transposed",
 )
 
 

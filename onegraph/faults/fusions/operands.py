@@ -11,11 +11,11 @@ from math import prod
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.window import channel_axis
-from ..fault import UNSAFE, Faults
+from ..fault import NEVER, UNSAFE, Faults
 from ..ops.windows import IMAGE, NCX
 from ..use import BINARY, CONVOLUTIONS, ELEMENTWISE, NORMS, Fused, Operand, Use
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 Wrong = Callable[[Use, Operand], bool]
 
 
@@ -41,13 +41,10 @@ def _of_many_axes(fused: Fused) -> str:
 
 MANY_AXES = FAULTS.add(
     "elementwise_of_many_axes",
-    ELEMENTWISE,
-    "",
-    UNSAFE,
-    _of_many_axes,
-    {(3, 2): "right | wrong | overrun | SIGSEGV | SIGABRT"},
-    "From rank 6 on, the kernel of an elementwise op with a binary op behind it writes past its memory",
-    "the ops one by one",
+    ops=ELEMENTWISE,
+    when=_of_many_axes,
+    seen={(3, 2): "right | wrong | overrun | SIGSEGV | SIGABRT"},
+    reason="From rank 6 on, the kernel of an elementwise op with a binary op behind it writes past its memory",
 )
 
 
@@ -64,13 +61,10 @@ def _along_another_axis(main: Use, operand: Operand) -> bool:
 
 FOREIGN_BIAS = FAULTS.add(
     "operand_behind_convolution",
-    CONVOLUTIONS,
-    "",
-    UNSAFE,
-    operand_behind(CONVOLUTIONS, _along_another_axis),
-    {(3, 2): "wrong"},
-    "A BiasAdd along another axis than the channels of the convolution before it is added along the channels",
-    "the ops one by one",
+    ops=CONVOLUTIONS,
+    when=operand_behind(CONVOLUTIONS, _along_another_axis),
+    seen={(3, 2): "wrong"},
+    reason="A BiasAdd along another axis than the channels of the convolution before it is added along the channels",
 )
 
 
@@ -83,13 +77,10 @@ def bias_not_along_the_channels(g: DataGraph) -> LogicalTensor:
 
 BARE_CHANNELS = FAULTS.add(
     "operand_along_bare_channels",
-    BINARY,
-    "",
-    UNSAFE,
-    operand_behind(BINARY, lambda _, operand: operand.along_bare_channels),
-    {(3, 2): "wrong"},
-    "An operand along the channels of a batch with nothing behind the channels is read wrong behind a binary op",
-    "the ops one by one",
+    ops=BINARY,
+    when=operand_behind(BINARY, lambda _, operand: operand.along_bare_channels),
+    seen={(3, 2): "wrong"},
+    reason="An operand along the channels of a batch with nothing behind the channels is read wrong behind a binary op",
 )
 
 
@@ -106,13 +97,10 @@ def _is_wild_vector(main: Use, operand: Operand) -> bool:
 
 WILD_VECTOR = FAULTS.add(
     "vector_behind_binary",
-    BINARY,
-    "",
-    UNSAFE,
-    operand_behind(BINARY, _is_wild_vector),
-    {(3, 2): "right", (3, 6): "right", (3, 13): "SIGSEGV"},
-    "A vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds",
-    "the ops one by one",
+    ops=BINARY,
+    when=operand_behind(BINARY, _is_wild_vector),
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "SIGSEGV"},
+    reason="A vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds",
 )
 
 
@@ -124,13 +112,10 @@ def vector_behind_a_maximum_of_channels_last(g: DataGraph) -> LogicalTensor:
 
 NORMALIZED = FAULTS.add(
     "operand_behind_layer_norm",
-    "LayerNorm",
-    "",
-    UNSAFE,
-    operand_behind(frozenset(["LayerNorm"]), lambda _, operand: prod(operand.shape) == prod(operand.result)),
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
-    "An operand of the shape of the result is read wrong behind a LayerNorm",
-    "the ops one by one",
+    ops="LayerNorm",
+    when=operand_behind(frozenset(["LayerNorm"]), lambda _, operand: prod(operand.shape) == prod(operand.result)),
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
+    reason="An operand of the shape of the result is read wrong behind a LayerNorm",
     since=(3, 2),  # 3.2 does not fuse a LayerNorm
 )
 
@@ -149,14 +134,12 @@ def _is_wrong_behind_softmax(_: Use, operand: Operand) -> bool:
 
 SHARES = FAULTS.add(
     "operand_behind_softmax",
-    "SoftMax",
-    "",
-    UNSAFE,
-    operand_behind(frozenset(["SoftMax"]), _is_wrong_behind_softmax),
-    {(3, 2): "SIGSEGV", (3, 6): "right"},
-    "An operand behind a SoftMax is read wrong unless it has all axes and varies along all of them or the last one",
-    "the ops one by one",
-    mended=(99, 0),
+    ops="SoftMax",
+    when=operand_behind(frozenset(["SoftMax"]), _is_wrong_behind_softmax),
+    seen={(3, 2): "SIGSEGV", (3, 6): "right"},
+    reason="An operand behind a SoftMax is read wrong unless it has all axes and varies along all of them or the last "
+    "one",
+    mended=NEVER,
 )
 
 
@@ -182,14 +165,12 @@ def _is_beside_a_vector(main: Use, operand: Operand) -> bool:
 
 BESIDE_A_VECTOR = FAULTS.add(
     "operand_behind_a_product_with_a_vector",
-    "MatMul",
-    "",
-    UNSAFE,
-    operand_behind(frozenset(["MatMul"]), _is_beside_a_vector),
-    {(3, 2): "wrong", (3, 13): "right"},
-    "An operand behind a product with a vector is read along other axes, as the vector has one axis more in the kernel",
-    "the ops one by one",
-    mended=(99, 0),
+    ops="MatMul",
+    when=operand_behind(frozenset(["MatMul"]), _is_beside_a_vector),
+    seen={(3, 2): "wrong", (3, 13): "right"},
+    reason="An operand behind a product with a vector is read along other axes, as the vector has one axis more in the "
+    "kernel",
+    mended=NEVER,
 )
 
 
@@ -213,14 +194,12 @@ def _is_wrong_behind_matmul(main: Use, operand: Operand) -> bool:
 
 MULTIPLIED = FAULTS.add(
     "operand_behind_matmul",
-    "MatMul",
-    "",
-    UNSAFE,
-    operand_behind(frozenset(["MatMul"]), _is_wrong_behind_matmul),
-    {(3, 2): "wrong"},
-    "An operand that varies along some axes, but not only the last one, is read wrong behind a batch of matrices that "
+    ops="MatMul",
+    when=operand_behind(frozenset(["MatMul"]), _is_wrong_behind_matmul),
+    seen={(3, 2): "wrong"},
+    reason="An operand that varies along some axes, but not only the last one, is read wrong behind a batch of "
+    "matrices that "
     "meet one matrix, as a bias, or where the result has one column",
-    "the ops one by one",
 )
 
 
@@ -253,13 +232,11 @@ def _behind_what_is_computed(fused: Fused) -> str:
 
 BEHIND_COMPUTED = FAULTS.add(
     "operand_behind_computed",
-    BINARY,
-    "",
-    UNSAFE,
-    _behind_what_is_computed,
-    {(3, 2): "SIGSEGV"},
-    "An operand behind a binary op whose inputs the same kernel computes is read wrong where their axes are permuted",
-    "the ops one by one",
+    ops=BINARY,
+    when=_behind_what_is_computed,
+    seen={(3, 2): "SIGSEGV"},
+    reason="An operand behind a binary op whose inputs the same kernel computes is read wrong where their axes are "
+    "permuted",
 )
 
 
@@ -294,13 +271,10 @@ def _is_rounded(fused: Fused) -> str:
 
 ROUNDED_OPERAND = FAULTS.add(
     "rounded_operand",
-    NORMS,
-    "",
-    UNSAFE,
-    _is_rounded,
-    {(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
-    "What a norm is joined to becomes an integer before the scale of a Quantize",
-    "the ops one by one",
+    ops=NORMS,
+    when=_is_rounded,
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
+    reason="What a norm is joined to becomes an integer before the scale of a Quantize",
 )
 
 

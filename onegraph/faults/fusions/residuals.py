@@ -15,7 +15,7 @@ from ..use import BINARY, DEQUANTIZATIONS, MOVES, PRODUCTS, Fused, Use
 from .int8 import SUMS_IN_16_BITS
 from .quantized_uses import dequantized, zero_points
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 OF_ITS_OWN = "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
 
 
@@ -49,13 +49,10 @@ def foreign_residual(uses: Sequence[Use]) -> bool:
 
 FOREIGN_RESIDUAL = FAULTS.add(
     "foreign_residual",
-    PRODUCTS,
-    "",
-    UNSAFE,
-    lambda fused: foreign_residual(fused.uses),
-    {(3, 2): "wrong"},
-    "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8",
-    "the ops one by one",
+    ops=PRODUCTS,
+    when=lambda fused: foreign_residual(fused.uses),
+    seen={(3, 2): "wrong"},
+    reason="oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8",
 )
 
 
@@ -95,13 +92,10 @@ def overflowing_residual(uses: Sequence[Use]) -> bool:
 
 OVERFLOWING_RESIDUAL = FAULTS.add(
     "overflowing_residual",
-    "ConvTranspose",
-    "",
-    UNSAFE,
-    lambda fused: fused.some(DEQUANTIZATIONS) and overflowing_residual(fused.uses),
-    {(3, 2): "wrong | right"},  # right with AVX-VNNI
-    f"{SUMS_IN_16_BITS} for a ConvTranspose with such a residual, where they overflow",
-    "the ops one by one",
+    ops="ConvTranspose",
+    when=lambda fused: fused.some(DEQUANTIZATIONS) and overflowing_residual(fused.uses),
+    seen={(3, 2): "wrong | right"},  # right with AVX-VNNI
+    reason=f"{SUMS_IN_16_BITS} for a ConvTranspose with such a residual, where they overflow",
 )
 
 
@@ -144,13 +138,10 @@ def shared_residual(uses: Sequence[Use], *, same_op: bool) -> bool:
 
 OWN_RESIDUAL = FAULTS.add(
     "own_residual",
-    PRODUCTS,
-    "",
-    UNSAFE,
-    lambda fused: shared_residual(fused.uses, same_op=True),
-    {(3, 2): "SIGSEGV"},
-    OF_ITS_OWN,
-    "the ops one by one",
+    ops=PRODUCTS,
+    when=lambda fused: shared_residual(fused.uses, same_op=True),
+    seen={(3, 2): "SIGSEGV"},
+    reason=OF_ITS_OWN,
 )
 
 
@@ -169,13 +160,10 @@ def source_and_residual_of_a_convolution_in_one(g: DataGraph) -> LogicalTensor:
 
 RESIDUAL_OF_THE_SOURCE = FAULTS.add(
     "residual_of_the_source",
-    PRODUCTS,
-    "",
-    UNSAFE,
-    lambda fused: shared_residual(fused.uses, same_op=False),
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
-    OF_ITS_OWN,
-    "the ops one by one",
+    ops=PRODUCTS,
+    when=lambda fused: shared_residual(fused.uses, same_op=False),
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    reason=OF_ITS_OWN,
 )
 
 

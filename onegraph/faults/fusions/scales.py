@@ -14,7 +14,7 @@ from ..ops.windows import IMAGE, NCX
 from ..use import DEQUANTIZATIONS, NORMS, PRODUCTS, Fused, Use
 from .quantized_uses import dequantized
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 SINGLE_SCALE = "oneDNN quantizes all with the first of several scales"
 
 
@@ -70,13 +70,10 @@ def _has_several_scales(fused: Fused) -> bool:
 
 FOREIGN_SCALES = FAULTS.add(
     "foreign_scales",
-    PRODUCTS,
-    "",
-    UNSAFE,
-    lambda fused: foreign_scales(fused.uses),
-    {(3, 2): "wrong"},
-    "oneDNN takes scales along another axis than that of the output channels for theirs",
-    "the ops one by one",
+    ops=PRODUCTS,
+    when=lambda fused: foreign_scales(fused.uses),
+    seen={(3, 2): "wrong"},
+    reason="oneDNN takes scales along another axis than that of the output channels for theirs",
 )
 
 
@@ -129,13 +126,10 @@ def source_with_a_scale_for_each_batch(g: DataGraph) -> LogicalTensor:
 
 SINGLE_SCALE_OF_A_NORM = FAULTS.add(
     "single_scale_of_a_norm",
-    NORMS | {"SoftMax"},
-    "",
-    UNSAFE,
-    _has_several_scales,
-    {(3, 2): "wrong | throws could not create a primitive descriptor"},
-    SINGLE_SCALE,
-    "the ops one by one",
+    ops=NORMS | {"SoftMax"},
+    when=_has_several_scales,
+    seen={(3, 2): "wrong | throws could not create a primitive descriptor"},
+    reason=SINGLE_SCALE,
 )
 
 
@@ -148,13 +142,10 @@ def softmax_quantized_by_rows(g: DataGraph) -> LogicalTensor:
 
 SINGLE_SCALE_OF_A_PRODUCT = FAULTS.add(
     "single_scale_of_a_product",
-    "MatMul",
-    "",
-    UNSAFE,
-    _has_several_scales,
-    {(3, 2): "throws could not create a primitive descriptor for a matmul", (3, 6): "right", (3, 13): "wrong"},
-    SINGLE_SCALE,
-    "the ops one by one",
+    ops="MatMul",
+    when=_has_several_scales,
+    seen={(3, 2): "throws could not create a primitive descriptor for a matmul", (3, 6): "right", (3, 13): "wrong"},
+    reason=SINGLE_SCALE,
     since=(3, 7),
 )
 

@@ -10,7 +10,7 @@ from ..fault import UNSAFE, Faults
 from ..ops.windows import IMAGE
 from ..use import BINARY, Fused
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE)
 
 
 def _behind_a_strided_product(fused: Fused) -> str:
@@ -24,13 +24,11 @@ def _behind_a_strided_product(fused: Fused) -> str:
 
 STRIDED_PRODUCT = FAULTS.add(
     "operand_behind_a_strided_product",
-    "MatMul",
-    "",
-    UNSAFE,
-    _behind_a_strided_product,
-    {(3, 2): "right", (3, 6): "right", (3, 13): "SIGSEGV"},
-    "An operand behind a MatMul whose result lies with its axes in another order is read out of bounds",
-    "the ops one by one, or a dense result and a copy",
+    ops="MatMul",
+    when=_behind_a_strided_product,
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "SIGSEGV"},
+    reason="An operand behind a MatMul whose result lies with its axes in another order is read out of bounds",
+    instead="the ops one by one, or a dense result and a copy",
 )
 
 
@@ -50,13 +48,11 @@ def _folds_strided_weights(fused: Fused) -> bool:
 
 FOLDED_WEIGHTS = FAULTS.add(
     "folded_strided_weights",
-    "Convolution",
-    "",
-    UNSAFE,
-    _folds_strided_weights,
-    {(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
-    "oneDNN folds a BatchNormInference into other elements of weights that are not dense",
-    "the ops one by one",
+    ops="Convolution",
+    when=_folds_strided_weights,
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
+    reason="oneDNN folds a BatchNormInference into other elements of weights that are not dense",
+    instead="the ops one by one",
 )
 
 
@@ -79,13 +75,11 @@ def _behind_permuted_axes(fused: Fused) -> str:
 
 PERMUTED_BINARY = FAULTS.add(
     "operand_behind_permuted_axes",
-    BINARY,
-    "",
-    UNSAFE,
-    _behind_permuted_axes,
-    {(3, 2): "wrong | overrun | SIGSEGV | right"},
-    "An operand behind a binary op of permuted axes is read out of bounds",
-    "the ops one by one, or dense copies",
+    ops=BINARY,
+    when=_behind_permuted_axes,
+    seen={(3, 2): "wrong | overrun | SIGSEGV | right"},
+    reason="An operand behind a binary op of permuted axes is read out of bounds",
+    instead="the ops one by one, or dense copies",
 )
 
 

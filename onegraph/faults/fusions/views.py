@@ -9,11 +9,11 @@ import numpy as np
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.ops.movement import transposition
-from ..fault import UNSAFE, Faults
+from ..fault import NEVER, UNSAFE, Faults
 from ..ops.windows import IMAGE
 from ..use import BINARY, FOLDED, VIEWS, Fused, Use
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 
 
 def _views_that_shuffle_nothing(fused: Fused) -> bool:
@@ -36,13 +36,11 @@ def _shuffles(uses: Sequence[Use]) -> bool:
 
 VIEWS_THAT_SHUFFLE_NOTHING = FAULTS.add(
     "views_that_shuffle_nothing",
-    VIEWS,
-    "",
-    UNSAFE,
-    _views_that_shuffle_nothing,
-    {(3, 2): "SIGSEGV | SIGABRT | wrong | throws | overrun | right"},
-    "oneDNN takes every reshape, transpose, reshape for a shuffle of channels, and crashes where it is none",
-    "views, which cost nothing, or the ops one by one",
+    ops=VIEWS,
+    when=_views_that_shuffle_nothing,
+    seen={(3, 2): "SIGSEGV | SIGABRT | wrong | throws | overrun | right"},
+    reason="oneDNN takes every reshape, transpose, reshape for a shuffle of channels, and crashes where it is none",
+    instead="views, which cost nothing, or the ops one by one",
 )
 
 
@@ -67,13 +65,10 @@ def _folds_what_is_read_twice(fused: Fused) -> bool:
 
 FOLDED_AND_READ_TWICE = FAULTS.add(
     "folded_and_read_twice",
-    FOLDED,
-    "",
-    UNSAFE,
-    _folds_what_is_read_twice,
-    {(3, 2): "hang | throws std::bad_alloc"},
-    "oneDNN takes all the memory to compile a BatchNormInference or BiasAdd whose source is read twice",
-    "the ops one by one",
+    ops=FOLDED,
+    when=_folds_what_is_read_twice,
+    seen={(3, 2): "hang | throws std::bad_alloc"},
+    reason="oneDNN takes all the memory to compile a BatchNormInference or BiasAdd whose source is read twice",
 )
 
 
@@ -89,13 +84,10 @@ def batch_norm_and_its_source(g: DataGraph) -> LogicalTensor:
 
 DROPOUT_MASK = FAULTS.add(
     "dropout_mask",
-    "Dropout",
-    "",
-    UNSAFE,
-    lambda fused: any(len(use.outputs) > 1 for use in fused.of("Dropout")),
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "oneDNN leaves the mask of a Dropout unwritten",
-    "the ops one by one",
+    ops="Dropout",
+    when=lambda fused: any(len(use.outputs) > 1 for use in fused.of("Dropout")),
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="oneDNN leaves the mask of a Dropout unwritten",
     since=(3, 2),
 )
 
@@ -112,13 +104,10 @@ def _has_stats(fused: Fused) -> bool:
 
 SOFTMAX_STATS = FAULTS.add(
     "quantized_softmax_with_stats",
-    "SoftMax",
-    "",
-    UNSAFE,
-    lambda fused: fused.has("Quantize") and _has_stats(fused),
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "oneDNN computes a SoftMax that is quantized, or its stats, wrong where the stats are there",
-    "the ops one by one",
+    ops="SoftMax",
+    when=lambda fused: fused.has("Quantize") and _has_stats(fused),
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="oneDNN computes a SoftMax that is quantized, or its stats, wrong where the stats are there",
     since=(3, 2),
 )
 
@@ -131,15 +120,12 @@ def quantized_softmax_and_its_stats(g: DataGraph) -> tuple[LogicalTensor, ...]:
 
 SOFTMAX_AND_ITSELF = FAULTS.add(
     "softmax_and_itself",
-    "SoftMax",
-    "",
-    UNSAFE,
-    lambda fused: fused.has("Quantize") and any(len({*use.inputs}) == 1 for use in fused.of(*BINARY)),
-    {(3, 2): "wrong", (3, 6): "right"},
-    "oneDNN computes SoftMax + Quantize wrong with a binary op of one tensor and itself between them",
-    "the ops one by one",
+    ops="SoftMax",
+    when=lambda fused: fused.has("Quantize") and any(len({*use.inputs}) == 1 for use in fused.of(*BINARY)),
+    seen={(3, 2): "wrong", (3, 6): "right"},
+    reason="oneDNN computes SoftMax + Quantize wrong with a binary op of one tensor and itself between them",
     since=(3, 2),
-    mended=(99, 0),  # right in 3.6.2, which was not tried with other ops
+    mended=NEVER,  # right in 3.6.2, which was not tried with other ops
 )
 
 

@@ -17,7 +17,7 @@ from ..ops.windows import IMAGE, NCX, ROW, VOLUME
 from ..use import BINARY, CONVOLUTIONS, MOVES, Fused, Use
 from .quantized_uses import dequantized, scaled, zero_points
 
-FAULTS = Faults[Fused]()
+FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 
 
 def has_gaps(use: Use, uses: Sequence[Use]) -> bool:
@@ -34,13 +34,10 @@ def has_gaps(use: Use, uses: Sequence[Use]) -> bool:
 
 GAPS = FAULTS.add(
     "int8_gaps",
-    "ConvTranspose",
-    "",
-    UNSAFE,
-    lambda fused: any(has_gaps(use, fused.uses) for use in fused.of("ConvTranspose")),
-    {(3, 2): "wrong | right"},  # by what lies in the memory of the result
-    "oneDNN computes an int8 ConvTranspose wrong where its strides leave gaps",
-    "the ops one by one",
+    ops="ConvTranspose",
+    when=lambda fused: any(has_gaps(use, fused.uses) for use in fused.of("ConvTranspose")),
+    seen={(3, 2): "wrong | right"},  # by what lies in the memory of the result
+    reason="oneDNN computes an int8 ConvTranspose wrong where its strides leave gaps",
 )
 
 
@@ -96,17 +93,14 @@ def _pads_what_is_shifted(fused: Fused) -> bool:
 
 PADDED_ZERO_POINT = FAULTS.add(
     "padded_zero_point",
-    CONVOLUTIONS,
-    "",
-    UNSAFE,
-    _pads_what_is_shifted,
-    {(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
-    "oneDNN computes an int8 convolution wrong where windows lie in padding and the zero point is not 0",
-    "the ops one by one",
+    ops=CONVOLUTIONS,
+    when=_pads_what_is_shifted,
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
+    reason="oneDNN computes an int8 convolution wrong where windows lie in padding and the zero point is not 0",
 )
 
 
-@PADDED_ZERO_POINT.example()
+@PADDED_ZERO_POINT.example({(3, 2): "right", (3, 6): "right", (3, 13): "wrong | right"})
 def windows_in_padding(g: DataGraph) -> LogicalTensor:
     """The elements of a window are before and behind the source."""
     x = dequantized(g, "x", "u8", (2, 17, 2, 5, 1), scales=[0.5], zps=[14])
@@ -129,13 +123,10 @@ def spread_with_a_zero_point(g: DataGraph) -> LogicalTensor:
 
 ZERO_POINT_OF_WEIGHTS = FAULTS.add(
     "zero_point_of_weights",
-    CONVOLUTIONS,
-    "",
-    UNSAFE,
-    lambda fused: any(shifted_weights(use, fused.uses) for use in fused.of(*CONVOLUTIONS)),
-    {(3, 2): "wrong | refuses | throws"},
-    "oneDNN takes the zero point of the weights of an int8 convolution for 0, or refuses it",
-    "the ops one by one",
+    ops=CONVOLUTIONS,
+    when=lambda fused: any(shifted_weights(use, fused.uses) for use in fused.of(*CONVOLUTIONS)),
+    seen={(3, 2): "wrong | refuses | throws"},
+    reason="oneDNN takes the zero point of the weights of an int8 convolution for 0, or refuses it",
 )
 
 
@@ -175,13 +166,11 @@ def _goes_along_places(use: Use) -> bool:
 
 FORGOTTEN_ZERO_POINT = FAULTS.add(
     "forgotten_zero_point",
-    CONVOLUTIONS,
-    "",
-    UNSAFE,
-    lambda fused: forgets_zero_point(fused.uses),
-    {(3, 2): "wrong | right"},
-    "oneDNN may forget the zero point of a Quantize by a scale of 1 behind an operand that goes along the places",
-    "the ops one by one",
+    ops=CONVOLUTIONS,
+    when=lambda fused: forgets_zero_point(fused.uses),
+    seen={(3, 2): "wrong | right"},
+    reason="oneDNN may forget the zero point of a Quantize by a scale of 1 behind an operand that goes along the "
+    "places",
 )
 
 

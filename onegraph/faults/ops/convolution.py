@@ -11,11 +11,11 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ...opset.window import SHAPE_SOURCE, extent, split_padding
-from ..fault import LIBRARY, UNSAFE, Faults
+from ..fault import LIBRARY, NEVER, UNSAFE, Faults, never
 from .windows import IMAGE, NCX, POOL, ROW
 from .windows import POOLS as POOLS
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 
 # Conditions that fused convolutions share ----------------------------------------------------------------------------
 
@@ -65,13 +65,13 @@ def unread_as_padded(call: Call) -> bool:
 
 GROUPED_GRADIENT = FAULTS.add(
     "grouped_gradient",
-    "ConvolutionBackwardData",
-    "groups",
-    LIBRARY,
-    lambda call: call.s64("groups") > 1,
-    {(3, 2): "refuses partition_compile: invalid_shape"},
-    "groups > 1 never compiles (invalid_shape); ConvTranspose with the same weights is the same op",
-    "a ConvTranspose with the same weights",
+    ops="ConvolutionBackwardData",
+    where="groups",
+    severity=LIBRARY,
+    when=lambda call: call.s64("groups") > 1,
+    seen={(3, 2): "refuses partition_compile: invalid_shape"},
+    reason="groups > 1 never compiles (invalid_shape); ConvTranspose with the same weights is the same op",
+    instead="a ConvTranspose with the same weights",
 )
 
 
@@ -82,18 +82,28 @@ def gradient_in_two_groups(g: DataGraph) -> LogicalTensor:
     return g.op("ConvolutionBackwardData", [d, w], {**IMAGE, **formats, "groups": 2, "dst_shape": [1, 2, 7, 7]})
 
 
+def spreads_elements(call: Call) -> bool:
+    """Whether dilations move elements of a window apart, which one element along an axis has not."""
+    found = convolution_geometry(call)
+    if found is None or found.kernel is None:
+        return any(dilation != 1 for dilation in call.s64s("dilations"))
+    return any(size != 1 and dilation != 1 for size, dilation in zip(found.kernel, found.dilations, strict=True))
+
+
 DILATED_GRADIENT = FAULTS.add(
     "dilated_gradient",
-    "ConvTransposeBackwardData",
-    "dilations",
-    LIBRARY,
-    lambda call: any(dilation != 1 for dilation in call.s64s("dilations")),
-    {
+    ops="ConvTransposeBackwardData",
+    where="dilations",
+    severity=LIBRARY,
+    when=spreads_elements,
+    seen={
         (3, 2): "throws could not create a primitive descriptor for a deconvolution",
         (3, 13): "throws could not create a primitive descriptor",
     },
-    "dilations other than 1 throw at compile; Convolution with the same weights is the same op",
-    "a Convolution with the same weights",
+    reason="windows of several elements with dilations other than 1 throw at compile, or are taken for others; "
+    "Convolution "
+    "with the same weights is the same op",
+    instead="a Convolution with the same weights",
 )
 
 
@@ -124,13 +134,13 @@ def padded_as_src(call: Call) -> bool:
 
 GRADIENT_AUTO_PAD = FAULTS.add(
     "gradient_auto_pad",
-    "ConvTransposeBackwardWeights",
-    "auto_pad",
-    UNSAFE,
-    padded_as_src,
-    {(3, 2): "wrong"},
-    "the padding of auto_pad is computed from src in place of diff_dst; pads_begin and pads_end are right",
-    "the same op with the pads that auto_pad stands for",
+    ops="ConvTransposeBackwardWeights",
+    where="auto_pad",
+    when=padded_as_src,
+    seen={(3, 2): "wrong"},
+    reason="the padding of auto_pad is computed from src in place of diff_dst; pads_begin and pads_end are right",
+    instead="the same op with the pads that auto_pad stands for",
+    certain=lambda call: padded_as_src(call) and set(call.s64s("dilations", 1)) == {1},  # others by the sizes
 )
 
 
@@ -141,15 +151,44 @@ def gradient_with_auto_pad(g: DataGraph) -> LogicalTensor:
     return g.op("ConvTransposeBackwardWeights", [x, d], {**attrs, "weights_shape": [1, 1, 3]})
 
 
+def counts_another_window(call: Call) -> bool:
+    """Whether ``same_*`` of a ConvTranspose, whose result is a multiple of the strides, meets another size."""
+    found = convolution_geometry(call)
+    if not call.string("auto_pad").startswith("same_") or found is None or found.wide is None:
+        return False
+    sizes = zip(found.wide, found.strides, found.forward(), strict=True)
+    return any(wide is not None and narrow != -(-wide // stride) for wide, stride, narrow in sizes)
+
+
+GRADIENT_OF_NO_MULTIPLE = FAULTS.add(
+    "gradient_of_no_multiple",
+    ops="ConvTransposeBackwardData",
+    where="auto_pad",
+    when=counts_another_window,
+    seen={(3, 2): "wrong"},
+    reason="with same_*, a diff_dst whose size is no multiple of the strides gives one element more than the windows "
+    "that the "
+    "padding of a ConvTranspose has room for",
+    instead="the same op with the pads that auto_pad stands for",
+)
+
+
+@GRADIENT_OF_NO_MULTIPLE.example()
+def gradient_of_seven_elements_two_apart(g: DataGraph) -> LogicalTensor:
+    d, w = g.input("d", "f32", (1, 2, 7)), g.input("w", "f32", (2, 2, 2))
+    attrs = {**ROW, **NCX, "auto_pad": "same_upper", "strides": [2], "weights_format": "IOX"}
+    return g.op("ConvTransposeBackwardData", [d, w], attrs)
+
+
 GRADIENT_OUTPUT_PADDING = FAULTS.add(
     "gradient_output_padding",
-    "ConvTransposeBackwardData ConvTransposeBackwardWeights",
-    "output_padding",
-    LIBRARY,
-    lambda call: call.has("output_padding"),
-    {(3, 2): "refuses add_op: invalid_graph_op"},
-    "output_padding is documented for this op, but the library's schema lacks it; leave it out",
-    "the same op without output_padding",
+    ops="ConvTransposeBackwardData ConvTransposeBackwardWeights",
+    where="output_padding",
+    severity=LIBRARY,
+    when=lambda call: call.has("output_padding"),
+    seen={(3, 2): "refuses add_op: invalid_graph_op"},
+    reason="output_padding is documented for this op, but the library's schema lacks it; leave it out",
+    instead="the same op without output_padding",
 )
 
 
@@ -162,13 +201,13 @@ def gradient_with_output_padding(g: DataGraph) -> LogicalTensor:
 
 SHAPE_TENSOR = FAULTS.add(
     "shape_tensor",
-    frozenset(SHAPE_SOURCE),
-    "inputs",
-    LIBRARY,
-    lambda call: len(call.inputs) > len(call.schema.inputs) - 1 and call.inputs[-1] is not None,
-    {(3, 2): "refuses", (3, 6): "unsupported"},
-    "a shape that is given as a tensor never compiles; the attribute of the same name does",
-    "the attribute, where the contents of the tensor are known",
+    ops=frozenset(SHAPE_SOURCE),
+    where="inputs",
+    severity=LIBRARY,
+    when=lambda call: len(call.inputs) > len(call.schema.inputs) - 1 and call.inputs[-1] is not None,
+    seen={(3, 2): "refuses", (3, 6): "unsupported"},
+    reason="a shape that is given as a tensor never compiles; the attribute of the same name does",
+    instead="the attribute, where the contents of the tensor are known",
 )
 
 
@@ -183,14 +222,15 @@ def weights_shape_as_a_tensor(g: DataGraph) -> LogicalTensor:
 # Kernels of bf16 and of single channels ------------------------------------------------------------------------------
 UNREAD_AS_PADDED = FAULTS.add(
     "unread_as_padded",
-    "Convolution",
-    "pads_begin",
-    UNSAFE,
-    lambda call: in_low_precision(call) and unread_as_padded(call),
-    {(3, 2): "overrun | wrong | right | SIGABRT | SIGSEGV"},
-    "if the last axis has as many unread elements at its end as padding before it, the kernel takes the axis for "
+    ops="Convolution",
+    where="pads_begin",
+    when=lambda call: in_low_precision(call) and unread_as_padded(call),
+    seen={(3, 2): "overrun | wrong | right | SIGABRT | SIGSEGV"},
+    reason="if the last axis has as many unread elements at its end as padding before it, the kernel takes the axis "
+    "for "
     "unpadded and allocates no memory for sums in f32: wrong values, and writes beyond a block",
-    "the same op in f32",
+    instead="the same op in f32",
+    certain=never,
 )
 
 
@@ -199,6 +239,36 @@ def three_elements_unread(g: DataGraph) -> LogicalTensor:
     """A window from -3 to 0 and one from 1 to 4: three elements of padding, and three that nobody reads."""
     x, w = g.input("x", "bf16", (1, 8, 16)), g.input("w", "bf16", (4, 16, 16))
     return g.op("Convolution", [x, w], {**ROW, "strides": [4], "pads_begin": [3]})
+
+
+def biased_gaps(call: Call) -> bool:
+    """Whether a ConvTranspose of bf16 images with a bias leaves rows between its windows, channels first."""
+    found = convolution_geometry(call)
+    first = call.inputs[0] if call.inputs else None
+    if found is None or found.kernel is None or first is None or first.dtype is not DataType.bf16:
+        return False
+    rows = zip(found.strides[:-1], found.kernel, found.dilations, strict=False)
+    gaps = any(size is None or stride > extent(size, dilation) for stride, size, dilation in rows)
+    return gaps and call.input("bias") is not None and call.string("data_format") == "NCX" and found.groups == 1
+
+
+BIASED_GAPS = FAULTS.add(
+    "biased_gaps",
+    ops="ConvTranspose",
+    where="bias",
+    when=biased_gaps,
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
+    reason="in bf16, channels first, rows that lie in no window may get another number than their bias",
+    instead="the same op in f32",
+    certain=never,  # of some sizes
+)
+
+
+@BIASED_GAPS.example(on={"no AVX-512": "throws could not create a primitive", "AMX": "wrong"})
+def bias_of_rows_in_no_window(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (5, 6, 4, 4)), g.input("w", "bf16", (6, 2, 1, 2)), g.input("b", "bf16", (2,))
+    attrs = {**IMAGE, **NCX, "strides": [3, 3], "pads_begin": [3, 0], "pads_end": [3, 0], "weights_format": "IOX"}
+    return g.op("ConvTranspose", ends, attrs)
 
 
 # Numbers of 32 bits --------------------------------------------------------------------------------------------------
@@ -222,15 +292,14 @@ def has_long_axis(call: Call) -> bool:
 
 FAR_WINDOWS = FAULTS.add(
     "far_windows",
-    frozenset(SIDES) | frozenset(POOLS.split()),
-    "strides",
-    UNSAFE,
-    is_far,
-    {(3, 2): "throws could not create a descriptor", (3, 6): "SIGFPE", (3, 13): "right"},
-    "the kernels cut strides, dilations and pads to 32 bits",
-    "numpy",
+    ops=frozenset(SIDES) | frozenset(POOLS.split()),
+    where="strides",
+    when=is_far,
+    seen={(3, 2): "throws could not create a descriptor", (3, 6): "SIGFPE", (3, 13): "right"},
+    reason="the kernels cut strides, dilations and pads to 32 bits",
+    instead="numpy",
     since=(3, 2),
-    mended=(99, 0),  # pools alone are right in 3.13
+    mended=NEVER,  # pools alone are right in 3.13
 )
 
 
@@ -247,13 +316,13 @@ def far_dilations(g: DataGraph) -> LogicalTensor:
 
 LONG_AXIS = FAULTS.add(
     "long_axis",
-    frozenset(SIDES),
-    "shape",
-    UNSAFE,
-    has_long_axis,
-    {(3, 2): "wrong"},
-    "bytes along an axis are counted in 32 bits: of a row of 2**32 bytes nothing is computed, and nothing written",
-    "numpy",
+    ops=frozenset(SIDES),
+    where="shape",
+    when=has_long_axis,
+    seen={(3, 2): "wrong"},
+    reason="bytes along an axis are counted in 32 bits: of a row of 2**32 bytes nothing is computed, and nothing "
+    "written",
+    instead="numpy",
 )
 
 

@@ -6,22 +6,22 @@ from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.convolution_geometry import convolution_geometry
 from ...opset.schema import Call
-from ..fault import UNSAFE, Faults
+from ..fault import NEVER, UNSAFE, Faults, never
 from .convolution import ends_behind_source, in_low_precision
 from .windows import IMAGE, NCX, VOLUME, copies_wrong
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 
 BIAS_BEHIND_SOURCE = FAULTS.add(
     "bias_behind_source",
-    "Convolution",
-    "bias",
-    UNSAFE,
-    lambda call: call.input("bias") is not None and ends_behind_source(call),
-    {(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"},
-    "with several threads and a bias, a part of the last axis that lies behind the source ends in a signal",
-    "another op for the bias, or numpy",
-    mended=(99, 0),  # 3.13 needs many threads
+    ops="Convolution",
+    where="bias",
+    when=lambda call: call.input("bias") is not None and ends_behind_source(call),
+    seen={(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"},
+    reason="with several threads and a bias, a part of the last axis that lies behind the source ends in a signal",
+    instead="another op for the bias, or numpy",
+    mended=NEVER,  # 3.13 needs many threads
+    certain=never,  # by the number of threads
 )
 
 
@@ -52,15 +52,16 @@ def one_channel_strided(call: Call) -> bool:
 
 ONE_CHANNEL_STRIDED = FAULTS.add(
     "one_channel_strided",
-    "Convolution ConvTransposeBackwardData",
-    "strides",
-    UNSAFE,
-    one_channel_strided,
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
-    "with one channel in a group and strides on the last axis the kernel copies too few or too many elements of the "
+    ops="Convolution ConvTransposeBackwardData",
+    where="strides",
+    when=one_channel_strided,
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    reason="with one channel in a group and strides on the last axis the kernel copies too few or too many elements of "
+    "the "
     "source where the result has one column or the source is one deep, then in bf16 without strides, too; with AMX, in "
     "bf16 also those of more channels: wrong values, and writes beyond a block",
-    "numpy; of more channels the same op in f32",
+    instead="numpy; of more channels the same op in f32",
+    certain=never,  # by what lies in memory
 )
 
 
@@ -94,14 +95,15 @@ def single_dilated(call: Call) -> bool:
 
 SINGLE_DILATED = FAULTS.add(
     "single_dilated",
-    "Convolution ConvTransposeBackwardData",
-    "dilations",
-    UNSAFE,
-    single_dilated,
-    {(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"},
-    "in bf16, where windows of one element are dilated along the last axis and lie in the padding before and behind "
+    ops="Convolution ConvTransposeBackwardData",
+    where="dilations",
+    when=single_dilated,
+    seen={(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"},
+    reason="in bf16, where windows of one element are dilated along the last axis and lie in the padding before and "
+    "behind "
     "it, the kernel reads behind the source: a signal where no memory is there",
-    "the same op in f32",
+    instead="the same op in f32",
+    certain=never,
 )
 
 

@@ -12,23 +12,24 @@ from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import Call
 from ...opset.window import channel_axis
-from ..fault import UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 EXACT = 2**24  # up to which f32 holds every integer
+WILD_RANK = 6  # from which on a Select ends in a signal
 # Ops that may be of integers.
 INTEGRAL = frozenset(["Add", "GreaterEqual", "Subtract"])
 
 INFINITE_SLOPE = FAULTS.add(
     "infinite_slope",
-    "HardSigmoid HardSigmoidBackward LeakyReLU",
-    "alpha",
-    UNSAFE,
-    lambda call: isinf(call.f32("alpha")),
-    {(3, 2): "wrong"},
-    "an infinite alpha is multiplied by 0 for elements that do not need alpha, which gives NaN; where the formula "
+    ops="HardSigmoid HardSigmoidBackward LeakyReLU",
+    where="alpha",
+    when=lambda call: isinf(call.f32("alpha")),
+    seen={(3, 2): "wrong"},
+    reason="an infinite alpha is multiplied by 0 for elements that do not need alpha, which gives NaN; where the "
+    "formula "
     "gives NaN, the result may be a number",
-    "numpy",
+    instead="numpy",
 )
 
 
@@ -39,14 +40,14 @@ def leaky_relu_of_infinite_alpha(g: DataGraph) -> LogicalTensor:
 
 SELECT_PRODUCTS = FAULTS.add(
     "select_products",
-    "Select",
-    "cond",
-    UNSAFE,
-    lambda call: True,
-    {(3, 2): "unsupported", (3, 6): "wrong", (3, 13): "right"},
-    "what is not selected is multiplied by 0, which infinities survive; from rank 6 on it is a signal",
-    "onegraph's own kernel",
+    ops="Select",
+    where="cond",
+    when=lambda call: True,
+    seen={(3, 2): "unsupported", (3, 6): "wrong", (3, 13): "right"},
+    reason="what is not selected is multiplied by 0, which infinities survive; from rank 6 on it is a signal",
+    instead="onegraph's own kernel",
     since=(3, 3),
+    certain=lambda call: len(call.shapes[0] or ()) >= WILD_RANK,  # else with infinities alone
 )
 
 
@@ -76,14 +77,14 @@ def wide_integers(call: Call) -> bool:
 
 WIDE_INTEGERS = FAULTS.add(
     "wide_integers",
-    INTEGRAL,
-    "src_0",
-    UNSAFE,
-    wide_integers,
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "s32 is computed in f32, which does not hold every integer above 2**24",
-    "numpy, unless the integers are known to be small",
+    ops=INTEGRAL,
+    where="src_0",
+    when=wide_integers,
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="s32 is computed in f32, which does not hold every integer above 2**24",
+    instead="numpy, unless the integers are known to be small",
     since=(3, 7),
+    certain=never,  # with large integers alone
 )
 
 
@@ -95,13 +96,12 @@ def sum_of_integers(g: DataGraph) -> LogicalTensor:
 
 PRELU_RANK = FAULTS.add(
     "prelu_rank",
-    "PReLU PReLUBackward",
-    "src",
-    UNSAFE,
-    lambda call: call.rank("src") in (0, 1),
-    {(3, 2): "SIGSEGV | SIGABRT | throws | refuses"},
-    "a src without a channel axis crashes at compile",
-    "the same op on a src with a channel axis of size 1",
+    ops="PReLU PReLUBackward",
+    where="src",
+    when=lambda call: call.rank("src") in (0, 1),
+    seen={(3, 2): "SIGSEGV | SIGABRT | throws | refuses"},
+    reason="a src without a channel axis crashes at compile",
+    instead="the same op on a src with a channel axis of size 1",
 )
 
 
@@ -110,35 +110,90 @@ def prelu_of_a_vector(g: DataGraph) -> LogicalTensor:
     return g.op("PReLU", [g.input("x", "f32", (4,)), g.input("s", "f32", (1,))])
 
 
-def slope_by_reference(call: Call) -> bool:
-    """Whether the slope is neither one for each element nor one for each channel."""
+def single_slope(call: Call) -> bool:
+    """Whether a slope has no axes, or is a vector of one element where the op wants one for each channel."""
     shape, slope = call.shape("src"), call.shape("slope")
-    if shape is None or slope is None or not 2 <= len(shape) <= 4:
+    if shape is None or slope is None or len(shape) < 2 or (slope and slope != (1,)):
         return False
-    axis = channel_axis(len(shape), call.string("data_format"))
-    channels = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
-    target = slope_target(call, slope, shape)
-    return target != shape and (target != channels or channels[axis] == 1)
+    if not slope:
+        return True
+    several = shape[channel_axis(len(shape), call.string("data_format"))] != 1
+    return several and call.schema.kind == "PReLU" and call.flag("per_channel_broadcast")
 
 
-PRELU_BY_REFERENCE = FAULTS.add(
-    "prelu_by_reference",
-    "PReLU PReLUBackward",
-    "slope",
-    UNSAFE,
-    slope_by_reference,
-    {(3, 2): "right | wrong | SIGSEGV | SIGFPE | refuses"},
-    "one slope for all is refused if per_channel_broadcast is true; other slopes that are neither one for each element "
-    "nor one for each channel have a kernel that reads five dims of src, which for fewer axes are undefined memory",
-    "the same op with a slope for each element",
+def slope_of_few_axes(call: Call) -> bool:
+    """Whether several slopes have two axes or more, and at least two fewer than channels-first images."""
+    rank, slope = call.rank("src"), call.shape("slope")
+    if rank is None or slope is None or call.string("data_format") != "NCX" or not call.flag("per_channel_broadcast"):
+        return False
+    return 2 <= len(slope) <= rank - 2 and set(slope) != {1}
+
+
+SLOPE_OF_FEW_AXES = FAULTS.add(
+    "slope_of_few_axes",
+    ops="PReLU",
+    where="slope",
+    severity=LIBRARY,
+    when=slope_of_few_axes,
+    seen={(3, 2): "throws could not create a primitive"},
+    reason="channels first, slopes of at least two axes fewer than src are refused if per_channel_broadcast is true",
+    instead="the same op with per_channel_broadcast false",
 )
 
 
-@PRELU_BY_REFERENCE.example()
+@SLOPE_OF_FEW_AXES.example()
+def slopes_of_rows_and_columns(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (2, 3, 4, 5)), g.input("s", "f32", (4, 5))
+    return g.op("PReLU", ends, {"data_format": "NCX"})
+
+
+def shares_slopes(call: Call) -> bool:
+    """Whether a gradient has fewer slopes than elements, and not one for each channel."""
+    shape, slope = call.shape("src"), call.shape("slope")
+    if shape is None or slope is None or len(shape) < 2:
+        return False
+    axis = channel_axis(len(shape), call.string("data_format"))
+    channels = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
+    return slope_target(call, slope, shape) not in (shape, channels)
+
+
+SHARED_SLOPES = FAULTS.add(
+    "gradient_of_shared_slopes",
+    ops="PReLUBackward",
+    where="slope",
+    when=shares_slopes,
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "wrong | right"},
+    reason="the gradients of slopes that several elements share are summed up with scratch memory that was never "
+    "written",
+    instead="the same op with a slope for each element",
+    certain=never,  # by what lies in memory
+)
+
+
+@SHARED_SLOPES.example()
+def gradient_of_a_slope_for_each_row(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 2, 2, 1)), g.input("s", "f32", (1, 2, 1, 1)), g.input("d", "f32", (1, 2, 2, 1))
+    return g.op("PReLUBackward", ends)[1]
+
+
+SINGLE_SLOPE = FAULTS.add(
+    "single_slope",
+    ops="PReLU PReLUBackward",
+    where="slope",
+    severity=LIBRARY,
+    when=single_slope,
+    seen={(3, 2): "refuses partition_compile: invalid_shape"},
+    reason="a slope without axes is refused, and a vector of one slope for several channels if per_channel_broadcast "
+    "is true",
+    instead="the same op with a slope of another shape",
+)
+
+
+@SINGLE_SLOPE.example()
 def one_slope_for_all(g: DataGraph) -> LogicalTensor:
     return g.op("PReLU", [g.input("x", "f32", (2, 3)), g.input("s", "f32", (1,))])
 
 
-@PRELU_BY_REFERENCE.example()
-def one_slope_for_each_row(g: DataGraph) -> LogicalTensor:
-    return g.op("PReLU", [g.input("x", "f32", (2, 3)), g.input("s", "f32", (2, 1))])
+@SINGLE_SLOPE.example()
+def slope_without_axes(g: DataGraph) -> LogicalTensor:
+    return g.op("PReLUBackward", [g.input("x", "f32", (2, 3)), g.input("s", "f32", ()), g.input("d", "f32", (2, 3))])[0]

@@ -11,7 +11,7 @@ from ...ir.op import LogicalTensor
 from ...opset.ops.interpolation import is_scaled_twice, resized
 from ...opset.schema import Call
 from ...opset.window import spatial
-from ..fault import LIBRARY, UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 
 FAULTS = Faults[Call]()
 BOTH = "Interpolate InterpolateBackward"
@@ -33,13 +33,13 @@ def _gradient(g: DataGraph, old: int, new: int, mode: str = "nearest") -> Logica
 
 SIZES_TENSOR = FAULTS.add(
     "sizes_tensor",
-    BOTH,
-    "sizes",
-    LIBRARY,
-    lambda call: call.input("sizes") is not None,
-    {(3, 2): "refuses"},
-    "sizes as an input are rejected, or ignored beside the attribute; the attribute alone is right",
-    "the attribute, where the contents of the tensor are known",
+    ops=BOTH,
+    where="sizes",
+    severity=LIBRARY,
+    when=lambda call: call.input("sizes") is not None,
+    seen={(3, 2): "refuses"},
+    reason="sizes as an input are rejected, or ignored beside the attribute; the attribute alone is right",
+    instead="the attribute, where the contents of the tensor are known",
 )
 
 
@@ -52,13 +52,13 @@ def sizes_as_a_tensor(g: DataGraph) -> LogicalTensor:
 
 SIZES_AND_SCALES = FAULTS.add(
     "sizes_and_scales",
-    BOTH,
-    "scales",
-    LIBRARY,
-    is_scaled_twice,
-    {(3, 2): "refuses add_op: invalid_graph_op"},
-    "sizes and scales together are rejected; the specification ignores scales beside sizes",
-    "the op without scales",
+    ops=BOTH,
+    where="scales",
+    severity=LIBRARY,
+    when=is_scaled_twice,
+    seen={(3, 2): "refuses add_op: invalid_graph_op"},
+    reason="sizes and scales together are rejected; the specification ignores scales beside sizes",
+    instead="the op without scales",
 )
 
 
@@ -75,13 +75,13 @@ def gradient_with_sizes_beside_scales(g: DataGraph) -> LogicalTensor:
 
 ALIGN_CORNERS = FAULTS.add(
     "align_corners",
-    BOTH,
-    "coordinate_transformation_mode",
-    LIBRARY,
-    lambda call: call.string("coordinate_transformation_mode") == "align_corners",
-    {(3, 2): "unsupported"},
-    "align_corners is unsupported",
-    "numpy",
+    ops=BOTH,
+    where="coordinate_transformation_mode",
+    severity=LIBRARY,
+    when=lambda call: call.string("coordinate_transformation_mode") == "align_corners",
+    seen={(3, 2): "unsupported"},
+    reason="align_corners is unsupported",
+    instead="numpy",
 )
 
 
@@ -99,14 +99,15 @@ def one_column(call: Call) -> bool:
 
 ONE_COLUMN = FAULTS.add(
     "one_column",
-    BOTH,
-    "src",
-    UNSAFE,
-    one_column,
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
-    "where the last spatial axis of src has size 1, its stride is that of the result, or of another op that was "
+    ops=BOTH,
+    where="src",
+    severity=UNSAFE,
+    when=one_column,
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    reason="where the last spatial axis of src has size 1, its stride is that of the result, or of another op that was "
     "compiled before: wrong values, some of them written beyond the result",
-    "other ops, or numpy",
+    instead="other ops, or numpy",
+    certain=never,  # by what was compiled before
 )
 
 
@@ -135,14 +136,15 @@ def _precision(old: int, new: int) -> int:
 
 INEXACT_COORDINATES = FAULTS.add(
     "inexact_coordinates",
-    BOTH,
-    "src",
-    UNSAFE,
-    inexact_coordinates,
-    {(3, 2): "wrong"},
-    "f32 does not hold the coordinates along axes this long: other elements are taken for the nearest, and gradients "
+    ops=BOTH,
+    where="src",
+    severity=UNSAFE,
+    when=inexact_coordinates,
+    seen={(3, 2): "wrong"},
+    reason="f32 does not hold the coordinates along axes this long: other elements are taken for the nearest, and "
+    "gradients "
     "are added to too many or too few elements",
-    "numpy",
+    instead="numpy",
 )
 
 
@@ -190,13 +192,14 @@ def _odd(number: int) -> int:
 
 MISJUDGED_TIES = FAULTS.add(
     "misjudged_ties",
-    "InterpolateBackward",
-    "sizes",
-    UNSAFE,
-    misjudged_ties,
-    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
-    "a gradient halfway between two elements may be added to neither or to both of them",
-    "numpy",
+    ops="InterpolateBackward",
+    where="sizes",
+    severity=UNSAFE,
+    when=misjudged_ties,
+    seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    reason="a gradient halfway between two elements may be added to neither or to both of them",
+    instead="numpy",
+    certain=never,  # by how the quotients are rounded
 )
 
 
@@ -208,14 +211,15 @@ def gradients_in_the_midst(g: DataGraph) -> LogicalTensor:
 # Told apart from the other faults of single ops: it is known only when every shape is.
 ENDLESS_TABLE = Faults[int]().add(
     "endless_table",
-    BOTH,
-    "shape",
-    UNSAFE,
-    lambda longest: longest > MAX_TABULATED,
-    {(3, 2): "hang"},
-    "the library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes for "
+    ops=BOTH,
+    where="shape",
+    severity=UNSAFE,
+    when=lambda longest: longest > MAX_TABULATED,
+    seen={(3, 2): "hang"},
+    reason="the library tabulates every position of an interpolation when it compiles, which takes minutes and "
+    "gigabytes for "
     f"an axis of more than {MAX_TABULATED} elements",
-    "numpy",
+    instead="numpy",
 )
 
 

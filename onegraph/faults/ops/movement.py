@@ -11,13 +11,13 @@ FAULTS = Faults[Call]()
 
 CONCAT_LIMITS = FAULTS.add(
     "concat_limits",
-    "Concat",
-    "inputs",
-    LIBRARY,
-    lambda call: len(call.inputs) > 64 or any(t is not None and (t.rank or 0) > 6 for t in call.inputs),
-    {(3, 2): "refuses | throws"},
-    "at most 64 inputs of at most 6 axes are taken",
-    "several Concats, the same op on fewer axes, or numpy",
+    ops="Concat",
+    where="inputs",
+    severity=LIBRARY,
+    when=lambda call: len(call.inputs) > 64 or any(t is not None and (t.rank or 0) > 6 for t in call.inputs),
+    seen={(3, 2): "refuses | throws"},
+    reason="at most 64 inputs of at most 6 axes are taken",
+    instead="several Concats, the same op on fewer axes, or numpy",
 )
 
 

@@ -10,21 +10,20 @@ from ...opset.dtypes import DataType
 from ...opset.ops.normalization import begin_axis
 from ...opset.schema import Call
 from ...opset.shapes import compatible
-from ..fault import LIBRARY, UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults, never
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 
 # BatchNorm -----------------------------------------------------------------------------------------------------------
 
 FROZEN_STATISTICS = FAULTS.add(
     "frozen_statistics",
-    "BatchNormTrainingBackward",
-    "outputs",
-    UNSAFE,
-    lambda call: call.n_outputs == 1,
-    {(3, 2): "wrong"},
-    "with one output, mean and variance are taken for constants; ask for all three outputs",
-    "the same op with all three outputs, of which two are dropped",
+    ops="BatchNormTrainingBackward",
+    where="outputs",
+    when=lambda call: call.n_outputs == 1,
+    seen={(3, 2): "wrong"},
+    reason="with one output, mean and variance are taken for constants; ask for all three outputs",
+    instead="the same op with all three outputs, of which two are dropped",
 )
 
 
@@ -43,13 +42,13 @@ def one_output_of_a_gradient(g: DataGraph) -> LogicalTensor:
 
 GRADIENT_WITHOUT_GAMMA = FAULTS.add(
     "gradient_without_gamma",
-    "BatchNormTrainingBackward",
-    "gamma",
-    LIBRARY,
-    lambda call: call.input("gamma") is None,
-    {(3, 2): "throws vector::_M_range_check"},
-    "four inputs and three outputs throw at compile; pass a gamma of ones",
-    "the same op with a gamma of ones",
+    ops="BatchNormTrainingBackward",
+    where="gamma",
+    severity=LIBRARY,
+    when=lambda call: call.input("gamma") is None,
+    seen={(3, 2): "throws vector::_M_range_check"},
+    reason="four inputs and three outputs throw at compile; pass a gamma of ones",
+    instead="the same op with a gamma of ones",
 )
 
 
@@ -58,15 +57,20 @@ def gradient_without_gamma(g: DataGraph) -> LogicalTensor:
     return _gradient(g)
 
 
+def has_few_axes(call: Call) -> bool:
+    """Whether src has fewer than two spatial axes."""
+    return call.rank("src") in (2, 3)
+
+
 BATCH_NORM_RANK = FAULTS.add(
     "batch_norm_rank",
-    "BatchNormForwardTraining BatchNormTrainingBackward",
-    "src",
-    LIBRARY,
-    lambda call: call.rank("src") in (2, 3),
-    {(3, 2): "throws | refuses | SIGSEGV | hang"},
-    "the training ops take no src of fewer than two spatial axes; they exhaust the memory or refuse",
-    "the same op on a src with axes of size 1",
+    ops="BatchNormForwardTraining",
+    where="src",
+    severity=LIBRARY,
+    when=has_few_axes,
+    seen={(3, 2): "throws | refuses | SIGSEGV | hang", (3, 6): "right"},
+    reason="the op takes no src of fewer than two spatial axes; it exhausts the memory or refuses",
+    instead="the same op on a src with axes of size 1",
 )
 
 
@@ -75,20 +79,39 @@ def _training(g: DataGraph, shape: tuple[int, ...]) -> LogicalTensor:
     return g.op("BatchNormForwardTraining", [g.input("x", "f32", shape), *vectors], {"epsilon": 1.0, "momentum": 0.5})
 
 
-@BATCH_NORM_RANK.example({(3, 2): "throws | refuses | SIGSEGV | hang", (3, 6): "right"})
+@BATCH_NORM_RANK.example()
 def training_on_a_matrix(g: DataGraph) -> LogicalTensor:
     return _training(g, (4, 3))
 
 
+BATCH_NORM_GRADIENT_RANK = FAULTS.add(
+    "batch_norm_gradient_rank",
+    ops="BatchNormTrainingBackward",
+    where="src",
+    severity=LIBRARY,
+    when=has_few_axes,
+    seen={(3, 2): "throws | refuses | SIGSEGV | hang", (3, 6): "throws | refuses"},
+    reason="the gradient takes no src of fewer than two spatial axes",
+    instead="the same op on a src with axes of size 1",
+)
+
+
+@BATCH_NORM_GRADIENT_RANK.example()
+def gradient_of_a_matrix(g: DataGraph) -> LogicalTensor:
+    src, d = g.input("x", "f32", (4, 3)), g.input("d", "f32", (4, 3))
+    mean, variance = g.input("m", "f32", (3,)), g.square(g.input("v", "f32", (3,)))
+    attrs = {"epsilon": 1.0, "data_format": "NCX"}
+    return g.op("BatchNormTrainingBackward", [src, d, mean, variance, g.input("g", "f32", (3,))], attrs)[0]
+
+
 BATCH_NORM_MANY_AXES = FAULTS.add(
     "batch_norm_many_axes",
-    "BatchNormInference BatchNormForwardTraining BatchNormTrainingBackward",
-    "src",
-    UNSAFE,
-    lambda call: (call.rank("src") or 0) > 5,
-    {(3, 2): "wrong | overrun | throws | refuses | SIGSEGV | SIGABRT"},
-    "more than three spatial axes give wrong results, and writes beyond the output",
-    "the same op on a src with fewer axes, or numpy",
+    ops="BatchNormInference BatchNormForwardTraining BatchNormTrainingBackward",
+    where="src",
+    when=lambda call: (call.rank("src") or 0) > 5,
+    seen={(3, 2): "wrong | overrun | throws | refuses | SIGSEGV | SIGABRT"},
+    reason="more than three spatial axes give wrong results, and writes beyond the output",
+    instead="the same op on a src with fewer axes, or numpy",
 )
 
 
@@ -108,14 +131,16 @@ def training_on_six_axes(g: DataGraph) -> LogicalTensor:
 
 SOFTMAX_OF_NOTHING = FAULTS.add(
     "softmax_of_nothing",
-    "SoftMax",
-    "mode",
-    UNSAFE,
-    lambda call: call.string("mode") == "inf_as_zero" and call.s64("axis") not in (-1, (call.rank("src") or 0) - 1),
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "inf_as_zero gives NaN along another axis than the last",
-    "other ops, or numpy",
+    ops="SoftMax",
+    where="mode",
+    when=lambda call: (
+        call.string("mode") == "inf_as_zero" and call.s64("axis") not in (-1, (call.rank("src") or 0) - 1)
+    ),
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="inf_as_zero gives NaN along another axis than the last",
+    instead="other ops, or numpy",
     since=(3, 3),
+    certain=never,  # of -inf alone
 )
 
 
@@ -134,15 +159,25 @@ def axis_below_last(call: Call) -> bool:
     return rank is not None and begin != rank - 1
 
 
+def several_axes(call: Call) -> bool:
+    """Whether a normalization goes over another axis than the last that has more than one element.
+
+    The statistics that a gradient reads must have all axes but the last; those of one row may have none.
+    """
+    shape, begin = call.shape("src"), begin_axis(call)
+    if call.schema.kind == "LayerNormBackward" and (shape is None or len(shape) != 2):
+        return axis_below_last(call)
+    return shape is not None and begin is not None and any(dim != 1 for dim in shape[begin:-1])
+
+
 NORM_AXIS = FAULTS.add(
     "norm_axis",
-    "LayerNorm LayerNormBackward",
-    "begin_norm_axis",
-    UNSAFE,
-    axis_below_last,
-    {(3, 2): "wrong", (3, 6): "unsupported"},
-    "begin_norm_axis is ignored: only the last axis is normalized",
-    "the same op on a src whose normalized axes are one",
+    ops="LayerNorm LayerNormBackward",
+    where="begin_norm_axis",
+    when=several_axes,
+    seen={(3, 2): "wrong", (3, 6): "unsupported"},
+    reason="begin_norm_axis is ignored: only the last axis is normalized",
+    instead="the same op on a src whose normalized axes are one",
 )
 
 
@@ -152,15 +187,38 @@ def layer_norm_over_two_axes(g: DataGraph) -> LogicalTensor:
     return g.op("LayerNorm", [g.input("x", "f32", (2, 3, 4))], attrs)
 
 
+def other_axes_of_one(call: Call) -> bool:
+    """Whether a LayerNorm goes over the last axis and others, which have one element."""
+    return axis_below_last(call) and not several_axes(call)
+
+
+NORM_OVER_SINGLE_AXES = FAULTS.add(
+    "norm_over_single_axes",
+    ops="LayerNorm LayerNormBackward",
+    where="begin_norm_axis",
+    severity=LIBRARY,
+    when=other_axes_of_one,
+    seen={(3, 2): "right", (3, 6): "unsupported"},
+    reason="begin_norm_axis must name the last axis, also where the other axes have size 1",
+    instead="the same op on a src whose normalized axes are one",
+)
+
+
+@NORM_OVER_SINGLE_AXES.example()
+def layer_norm_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    attrs = {"begin_norm_axis": 1, "use_affine": False, "keep_stats": False}
+    return g.op("LayerNorm", [g.input("x", "f32", (2, 1, 4))], attrs)
+
+
 RMS_NORM_AXES = FAULTS.add(
     "rms_norm_axes",
-    "RMSNorm",
-    "begin_norm_axis",
-    LIBRARY,
-    lambda call: call.rank("src") not in (None, 2, 3, 4, 5) or axis_below_last(call),
-    {(3, 2): "absent", (3, 13): "refuses"},
-    "only the last axis of a src of 2 to 5 axes is normalized",
-    "the same op on a src of two axes, or numpy",
+    ops="RMSNorm",
+    where="begin_norm_axis",
+    severity=LIBRARY,
+    when=lambda call: call.rank("src") not in (None, 2, 3, 4, 5) or axis_below_last(call),
+    seen={(3, 2): "absent", (3, 13): "refuses"},
+    reason="only the last axis of a src of 2 to 5 axes is normalized",
+    instead="the same op on a src of two axes, or numpy",
     since=(3, 2),
 )
 
@@ -180,13 +238,12 @@ def broadcast_gamma(call: Call) -> bool:
 
 RMS_NORM_GAMMA = FAULTS.add(
     "rms_norm_gamma",
-    "RMSNorm",
-    "gamma",
-    UNSAFE,
-    broadcast_gamma,
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "gamma is taken for one factor for each element of the last axis, whatever its shape",
-    "an RMSNorm without gamma and a Multiply",
+    ops="RMSNorm",
+    where="gamma",
+    when=broadcast_gamma,
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="gamma is taken for one factor for each element of the last axis, whatever its shape",
+    instead="an RMSNorm without gamma and a Multiply",
     since=(3, 2),
 )
 
@@ -198,13 +255,13 @@ def gamma_of_rows(g: DataGraph) -> LogicalTensor:
 
 LAYER_NORM_RANK = FAULTS.add(
     "layer_norm_rank",
-    "LayerNorm LayerNormBackward",
-    "src",
-    LIBRARY,
-    lambda call: call.rank("src") == 1,
-    {(3, 2): "throws"},
-    "a src of one axis throws at compile",
-    "the same op on a src of two axes",
+    ops="LayerNorm LayerNormBackward",
+    where="src",
+    severity=LIBRARY,
+    when=lambda call: call.rank("src") == 1,
+    seen={(3, 2): "throws"},
+    reason="a src of one axis throws at compile",
+    instead="the same op on a src of two axes",
 )
 
 
@@ -223,13 +280,12 @@ def untyped_stats(call: Call) -> bool:
 
 BF16_STATISTICS = FAULTS.add(
     "bf16_statistics",
-    "LayerNorm GroupNorm",
-    "gamma",
-    UNSAFE,
-    untyped_stats,
-    {(3, 2): "overrun | wrong | SIGABRT", (3, 13): "SIGSEGV | overrun | wrong"},
-    "mean and variance are written as f32 whatever their type is; a gamma of f32 makes sure that it is f32",
-    "the same op in f32, and casts",
+    ops="LayerNorm GroupNorm",
+    where="gamma",
+    when=untyped_stats,
+    seen={(3, 2): "overrun | wrong | SIGABRT", (3, 13): "SIGSEGV | overrun | wrong"},
+    reason="mean and variance are written as f32 whatever their type is; a gamma of f32 makes sure that it is f32",
+    instead="the same op in f32, and casts",
 )
 
 
@@ -247,13 +303,12 @@ def statistics_of_bf16_in_groups(g: DataGraph) -> tuple[LogicalTensor, ...]:
 
 GROUP_NORM_RANK = FAULTS.add(
     "group_norm_rank",
-    "GroupNorm",
-    "src",
-    UNSAFE,
-    lambda call: call.rank("src") == 2,
-    {(3, 2): "SIGSEGV"},
-    "a src without spatial axes gives wrong values, or a crash",
-    "other ops, or numpy",
+    ops="GroupNorm",
+    where="src",
+    when=lambda call: call.rank("src") == 2,
+    seen={(3, 2): "SIGSEGV"},
+    reason="a src without spatial axes gives wrong values, or a crash",
+    instead="other ops, or numpy",
 )
 
 

@@ -15,7 +15,7 @@ from ...opset.window import Dim, Window
 from ..fault import LIBRARY, SLOW, UNSAFE, Faults
 from .windows import AVERAGE, NCX, POOL, POOLS
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 
 
 def overlapping(call: Call) -> bool:
@@ -26,23 +26,35 @@ def overlapping(call: Call) -> bool:
 
 
 def rounded_wrong(call: Call) -> bool:
-    """A pool that the library rounds up, and then clamps or divides otherwise than it says."""
+    """A pool that the library rounds up, and then counts or divides otherwise than it says."""
     if call.string("rounding_type") != "ceil":
         return False
-    same = call.string("auto_pad").startswith("same_")
-    return same or (call.schema.kind == "AvgPool" and not call.flag("exclude_pad"))
+    if call.schema.kind == "AvgPool" and not call.flag("exclude_pad"):
+        return True
+    return call.string("auto_pad").startswith("same_") and leaves_elements(call)
+
+
+def leaves_elements(call: Call) -> bool:
+    """Whether windows that start a stride apart, the first at the source, leave its last elements unread."""
+    found = pool_geometry(call)
+    if found is None:
+        return True
+    for window, size in zip(found.windows, found.sizes, strict=True):
+        if window is None or size is None or (-(-size // window.stride) - 1) * window.stride + window.extent < size:
+            return True
+    return False
 
 
 ROUNDING_UP = FAULTS.add(
     "rounding_up",
-    "AvgPool MaxPool",
-    "rounding_type",
-    UNSAFE,
-    rounded_wrong,
-    {(3, 2): "wrong | unsupported"},
-    "rounding_type ceil counts a window too many with same_*, and divides by too few with exclude_pad False; floor "
-    "with the pads that cover the last window is right",
-    "the same pool with rounding_type floor and explicit pads",
+    ops="AvgPool MaxPool",
+    where="rounding_type",
+    when=rounded_wrong,
+    seen={(3, 2): "wrong | unsupported"},
+    reason="rounding_type ceil counts a window too many with same_* where the windows leave elements at the end "
+    "unread, and "
+    "has no kernel with exclude_pad False; floor with the pads that cover the last window is right",
+    instead="the same pool with rounding_type floor and explicit pads",
 )
 
 
@@ -52,9 +64,14 @@ def average_rounded_up(g: DataGraph) -> LogicalTensor:
 
 
 def in_padding_alone(call: Call) -> bool:
-    """Whether a window of a pool has no element of the source."""
+    """Whether a window of a pool has no element of the source, and the pool is a maximum, or divides by their number.
+
+    A sum over none of them is right, and the gradients are.
+    """
     found = pool_geometry(call)
-    if found is None:
+    if found is None or not (
+        call.schema.kind == "MaxPool" or (call.schema.kind == "AvgPool" and call.flag("exclude_pad"))
+    ):
         return False
     for window, size, count in zip(found.windows, found.sizes, found.counts, strict=True):
         if window is None:
@@ -75,13 +92,12 @@ def steps_over(window: Window, size: int, count: Dim) -> bool:
 
 WINDOW_IN_PADDING = FAULTS.add(
     "window_in_padding",
-    POOLS,
-    "kernel",
-    UNSAFE,
-    in_padding_alone,
-    {(3, 2): "wrong | refuses | throws"},
-    "a window in the padding alone gives the lowest number instead of -inf, or is refused",
-    "numpy",
+    ops=POOLS,
+    where="kernel",
+    when=in_padding_alone,
+    seen={(3, 2): "wrong | refuses | throws"},
+    reason="a window in the padding alone gives the lowest number instead of -inf, or is refused",
+    instead="numpy",
 )
 
 
@@ -96,15 +112,41 @@ def window_around_the_source(g: DataGraph) -> LogicalTensor:
     return g.op("MaxPool", [g.input("x", "f32", (1, 1, 5, 2))], attrs)
 
 
+def padding_beyond_window(call: Call) -> bool:
+    """Whether a pool that leaves padding out of its averages has as much padding at one end as a window is long."""
+    found = pool_geometry(call)
+    if found is None or not call.flag("exclude_pad"):
+        return False
+    return any(window is not None and max(window.begin, window.end) >= window.extent for window in found.windows)
+
+
+WIDE_PADDING = FAULTS.add(
+    "padding_as_wide_as_the_window",
+    ops="AvgPool AvgPoolBackward",
+    where="pads_end",
+    severity=LIBRARY,
+    when=padding_beyond_window,
+    seen={(3, 2): "throws could not create a descriptor for a pooling"},
+    reason="with exclude_pad, padding as wide as the window is refused, also where no window lies in it",
+    instead="the same op with the pads that its windows reach",
+)
+
+
+@WIDE_PADDING.example()
+def padding_that_no_window_reaches(g: DataGraph) -> LogicalTensor:
+    return g.op(
+        "AvgPool", [g.input("x", "f32", (1, 2, 5, 5))], {**POOL, **NCX, "exclude_pad": True, "pads_end": [2, 2]}
+    )
+
+
 HUGE_POOL = FAULTS.add(
     "huge_pool",
-    POOLS,
-    "shape",
-    UNSAFE,
-    lambda call: any(t is not None and prod(known_dims(t.shape)) > 1 << 29 for t in call.inputs),
-    {(3, 2): "refuses | SIGFPE"},
-    "more than 2**29 elements are refused, or divide by zero at compile",
-    "numpy",
+    ops=POOLS,
+    where="shape",
+    when=lambda call: any(t is not None and prod(known_dims(t.shape)) > 1 << 29 for t in call.inputs),
+    seen={(3, 2): "refuses | SIGFPE"},
+    reason="more than 2**29 elements are refused, or divide by zero at compile",
+    instead="numpy",
 )
 
 
@@ -115,13 +157,12 @@ def pool_of_2_to_the_30_elements(g: DataGraph) -> LogicalTensor:
 
 HUGE_WINDOW = FAULTS.add(
     "huge_window",
-    POOLS,
-    "kernel",
-    UNSAFE,
-    lambda call: prod(call.s64s("kernel")) > 1 << 24,
-    {(3, 2): "hang"},
-    "compiling goes through the window element by element: more than 2**24 take seconds, minutes, or for ever",
-    "numpy",
+    ops=POOLS,
+    where="kernel",
+    when=lambda call: prod(call.s64s("kernel")) > 1 << 24,
+    seen={(3, 2): "hang"},
+    reason="compiling goes through the window element by element: more than 2**24 take seconds, minutes, or for ever",
+    instead="numpy",
 )
 
 
@@ -133,13 +174,13 @@ def window_of_2_to_the_32_elements(g: DataGraph) -> LogicalTensor:
 
 DEFAULT_DILATIONS = FAULTS.add(
     "default_dilations",
-    "MaxPoolBackward",
-    "dilations",
-    LIBRARY,
-    lambda call: not call.has("dilations"),
-    {(3, 2): "refuses partition_compile: invalid_shape"},
-    "without dilations the op never compiles; pass dilations of 1",
-    "the same op with dilations of 1",
+    ops="MaxPoolBackward",
+    where="dilations",
+    severity=LIBRARY,
+    when=lambda call: not call.has("dilations"),
+    seen={(3, 2): "refuses partition_compile: invalid_shape"},
+    reason="without dilations the op never compiles; pass dilations of 1",
+    instead="the same op with dilations of 1",
 )
 
 
@@ -192,14 +233,15 @@ def takes_reference_kernel(pool: ChannelsFirst) -> bool:
 CHANNELS_FIRST = Faults[ChannelsFirst]()
 SLOW_CHANNELS_FIRST = CHANNELS_FIRST.add(
     "pool_of_channels_first",
-    POOLS,
-    "data_format",
-    SLOW,
-    takes_reference_kernel,
-    {(3, 2): "slow"},
-    "a pool of channels-first tensors has a reference kernel only for one spatial axis, few channels and large images, "
+    ops=POOLS,
+    where="data_format",
+    severity=SLOW,
+    when=takes_reference_kernel,
+    seen={(3, 2): "slow"},
+    reason="a pool of channels-first tensors has a reference kernel only for one spatial axis, few channels and large "
+    "images, "
     "and on CPUs without AVX-512",
-    "channels-last copies of the tensors",
+    instead="channels-last copies of the tensors",
 )
 
 

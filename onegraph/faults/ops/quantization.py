@@ -8,7 +8,7 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ..fault import LIBRARY, UNSAFE, Faults
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](severity=UNSAFE)
 _STATIC, _DYNAMIC = "Quantize Dequantize", "DynamicQuantize DynamicDequantize"
 _ACROSS = {"scales": [0.1, 0.2, 0.3], "zps": [0, 0, 0], "qtype": "per_channel", "axis": 1}
 
@@ -20,15 +20,25 @@ def per_channel(call: Call) -> bool:
 
 # Static --------------------------------------------------------------------------------------------------------------
 
+
+def _several_scales(call: Call) -> bool:
+    """Whether a quantization has scales that may differ."""
+    if call.schema.kind in _STATIC.split():
+        return len(set(call.f32s("scales"))) > 1
+    return call.shape("scales") != (1,)
+
+
 NEGATIVE_AXIS = FAULTS.add(
     "negative_axis",
-    f"{_STATIC} {_DYNAMIC}",
-    "axis",
-    UNSAFE,
-    lambda call: per_channel(call) and call.s64("axis") < 0,
-    {(3, 2): "throws could not set scales"},
-    "a negative axis throws at compile or is taken for another one; count it from 0",
-    "the same op with an axis that is counted from 0",
+    ops=f"{_STATIC} {_DYNAMIC}",
+    where="axis",
+    when=lambda call: (
+        per_channel(call) and (call.s64("axis") == -1 or (call.s64("axis") < 0 and _several_scales(call)))
+    ),
+    seen={(3, 2): "throws could not set scales"},
+    reason="axis -1 throws at compile, and with another negative axis the first scale is taken for all; count it from "
+    "0",
+    instead="the same op with an axis that is counted from 0",
 )
 
 
@@ -44,13 +54,12 @@ def dequantize_along_axis_minus_1(g: DataGraph) -> LogicalTensor:
 
 DIFFERING_ZERO_POINTS = FAULTS.add(
     "differing_zero_points",
-    _STATIC,
-    "zps",
-    UNSAFE,
-    lambda call: call.has("zps") and len(set(call.s64s("zps"))) > 1,
-    {(3, 2): "wrong", (3, 13): "refuses partition_compile: unimplemented"},
-    "only the first of several zero points is used",
-    "one op for each zero point, or numpy",
+    ops=_STATIC,
+    where="zps",
+    when=lambda call: call.has("zps") and len(set(call.s64s("zps"))) > 1,
+    seen={(3, 2): "wrong", (3, 13): "refuses partition_compile: unimplemented"},
+    reason="only the first of several zero points is used",
+    instead="one op for each zero point, or numpy",
     mended=(3, 13),  # channel_zero_point holds from there on
 )
 
@@ -68,13 +77,13 @@ def dequantize_with_differing_zero_points(g: DataGraph) -> LogicalTensor:
 
 CHANNEL_ZERO_POINT = FAULTS.add(
     "channel_zero_point",
-    _STATIC,
-    "zps",
-    LIBRARY,
-    lambda call: per_channel(call) and call.has("zps") and any(call.s64s("zps")),
-    {(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
-    "a zero point beside scales for each channel never compiles",
-    "other ops, or numpy",
+    ops=_STATIC,
+    where="zps",
+    severity=LIBRARY,
+    when=lambda call: per_channel(call) and call.has("zps") and any(call.s64s("zps")),
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
+    reason="a zero point beside scales for each channel never compiles",
+    instead="other ops, or numpy",
 )
 
 
@@ -85,13 +94,14 @@ def one_zero_point_beside_several_scales(g: DataGraph) -> LogicalTensor:
 
 WIDE_ZERO_POINT = FAULTS.add(
     "wide_zero_point",
-    _STATIC,
-    "zps",
-    UNSAFE,
-    lambda call: call.has("zps") and bool(zps := call.s64s("zps")) and not -(2**31) <= min(zps) <= max(zps) < 2**31,
-    {(3, 2): "wrong"},
-    "a zero point is cut to 32 bits",
-    "numpy",
+    ops=_STATIC,
+    where="zps",
+    when=lambda call: (
+        call.has("zps") and bool(zps := call.s64s("zps")) and not -(2**31) <= min(zps) <= max(zps) < 2**31
+    ),
+    seen={(3, 2): "wrong"},
+    reason="a zero point is cut to 32 bits",
+    instead="numpy",
 )
 
 
@@ -107,13 +117,12 @@ def zero_point_of_2_to_the_40(g: DataGraph) -> LogicalTensor:
 
 TINY_SCALE = FAULTS.add(
     "tiny_scale",
-    "Quantize",
-    "scales",
-    UNSAFE,
-    lambda call: any(0 < abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
-    {(3, 2): "wrong"},
-    "if the reciprocal of a scale overflows in f32, 0 is quantized to another number than the zero point",
-    "numpy",
+    ops="Quantize",
+    where="scales",
+    when=lambda call: any(0 < abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
+    seen={(3, 2): "wrong"},
+    reason="if the reciprocal of a scale overflows in f32, 0 is quantized to another number than the zero point",
+    instead="numpy",
 )
 
 
@@ -127,15 +136,64 @@ def scale_of_1e_minus_40(g: DataGraph) -> LogicalTensor:
 
 DYNAMIC_ZERO_POINTS = FAULTS.add(
     "dynamic_zero_points",
-    _DYNAMIC,
-    "zps",
-    LIBRARY,
-    lambda call: per_channel(call) and call.input("zps") is not None,
-    {(3, 2): "throws could not execute", (3, 13): "refuses partition_compile: unimplemented"},
-    "zero points for each channel are refused at compile or execute",
-    "other ops, or numpy",
+    ops=_DYNAMIC,
+    where="zps",
+    severity=LIBRARY,
+    when=lambda call: per_channel(call) and call.input("zps") is not None and call.shape("zps") != (1,),
+    seen={(3, 2): "throws could not execute", (3, 13): "refuses partition_compile: unimplemented"},
+    reason="zero points for each of several channels are refused at compile or execute",
+    instead="other ops, or numpy",
 )
 _DYNAMIC_ACROSS = {"qtype": "per_channel", "axis": 1}
+
+
+DYNAMIC_ZERO_POINT = FAULTS.add(
+    "dynamic_zero_point",
+    ops=_DYNAMIC,
+    where="zps",
+    severity=LIBRARY,
+    when=lambda call: per_channel(call) and call.shape("zps") == (1,),
+    seen={(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
+    reason="a zero point of a single channel is refused, too",
+    instead="the same op with per_tensor",
+)
+
+
+@DYNAMIC_ZERO_POINT.example()
+def dynamic_dequantize_of_one_channel(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u8", (2, 1)), g.input("s", "f32", (1,)), g.input("z", "s32", (1,))
+    return g.op("DynamicDequantize", ends, _DYNAMIC_ACROSS)
+
+
+def refused_groups(call: Call) -> bool:
+    """Whether groups go along other axes than the last two, or rows of integers of 4 bits end within a byte."""
+    src, groups = call.input("src"), call.attr("group_shape")
+    if call.string("qtype") != "per_group" or src is None or src.shape is None or not isinstance(groups, tuple):
+        return False
+    if len(src.shape) < 2 or any(size != 1 for size in groups[:-2]):
+        return True
+    row = src.shape[-1] if src.shape[-1] != 1 else src.shape[-2]
+    return src.dtype in (DataType.s4, DataType.u4) and row is not None and row % 2 == 1
+
+
+GROUPS = FAULTS.add(
+    "quantization_groups",
+    ops="DynamicDequantize",
+    where="group_shape",
+    when=refused_groups,
+    seen={(3, 2): "absent", (3, 13): "throws | refuses partition_compile: invalid_arguments | SIGSEGV"},
+    reason="groups along other axes than the last two are refused, and rows of an odd number of integers of 4 bits; a "
+    "scalar "
+    "ends in a signal",
+    instead="numpy",
+    since=(3, 3),
+)
+
+
+@GROUPS.example({(3, 2): "absent", (3, 13): "throws could not construct a memory descriptor"})
+def rows_of_three_halves_of_a_byte(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u4", (4, 3)), g.input("s", "f32", (4, 3))
+    return g.op("DynamicDequantize", ends, {"qtype": "per_group", "group_shape": [1, 1]})
 
 
 @DYNAMIC_ZERO_POINTS.example()
@@ -160,13 +218,12 @@ def one_narrow_scale(call: Call) -> bool:
 
 NARROW_SCALE = FAULTS.add(
     "narrow_scale",
-    "DynamicDequantize",
-    "scales",
-    UNSAFE,
-    one_narrow_scale,
-    {(3, 2): "absent", (3, 13): "wrong"},
-    "one scale of bf16 or f16 is read as f32",
-    "the same op with a scale of f32, and a cast",
+    ops="DynamicDequantize",
+    where="scales",
+    when=one_narrow_scale,
+    seen={(3, 2): "absent", (3, 13): "wrong"},
+    reason="one scale of bf16 or f16 is read as f32",
+    instead="the same op with a scale of f32, and a cast",
     since=(3, 7),
 )
 
@@ -184,13 +241,13 @@ def _has_other_ranks(call: Call) -> bool:
 
 DYNAMIC_PARAMETER_RANK = FAULTS.add(
     "dynamic_parameter_rank",
-    _DYNAMIC,
-    "scales",
-    LIBRARY,
-    _has_other_ranks,
-    {(3, 2): "refuses | throws"},
-    "scales and zero points of another rank than 1 are refused, or throw at execute",
-    "the same op with vectors",
+    ops=_DYNAMIC,
+    where="scales",
+    severity=LIBRARY,
+    when=_has_other_ranks,
+    seen={(3, 2): "refuses | throws"},
+    reason="scales and zero points of another rank than 1 are refused, or throw at execute",
+    instead="the same op with vectors",
 )
 
 

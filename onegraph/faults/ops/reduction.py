@@ -10,7 +10,7 @@ from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call
 from ..fault import LIBRARY, Faults
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](where="axes", severity=LIBRARY)
 REDUCTIONS = "ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"
 _THROWS = {
     (3, 2): "throws could not create a primitive descriptor for a reduction",
@@ -19,13 +19,12 @@ _THROWS = {
 
 AXES_TENSOR = FAULTS.add(
     "axes_tensor",
-    REDUCTIONS,
-    "axes",
-    LIBRARY,
-    lambda call: call.input("axes") is not None,
-    {(3, 2): "refuses add_op: invalid_graph_op"},
-    "axes as an input are always rejected, because the default of the attribute counts as given; use the attribute",
-    "the attribute, where the contents of the tensor are known",
+    ops=REDUCTIONS,
+    when=lambda call: call.input("axes") is not None,
+    seen={(3, 2): "refuses add_op: invalid_graph_op"},
+    reason="axes as an input are always rejected, because the default of the attribute counts as given; use the "
+    "attribute",
+    instead="the attribute, where the contents of the tensor are known",
 )
 
 
@@ -42,13 +41,11 @@ def known_reduction(call: Call) -> tuple[int | None, ...]:
 
 SIZE_ONE_REDUCTION = FAULTS.add(
     "size_one_reduction",
-    REDUCTIONS,
-    "axes",
-    LIBRARY,
-    lambda call: set(known_reduction(call)) == {1},
-    _THROWS,
-    "a reduction over axes that all have size 1 throws at compile",
-    "other ops, such as Abs or a reshape",
+    ops=REDUCTIONS,
+    when=lambda call: set(known_reduction(call)) == {1},
+    seen=_THROWS,
+    reason="a reduction over axes that all have size 1 throws at compile",
+    instead="other ops, such as Abs or a reshape",
 )
 
 
@@ -93,13 +90,11 @@ def sum_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
 
 EMPTY_REDUCTION = FAULTS.add(
     "empty_reduction",
-    REDUCTIONS,
-    "axes",
-    LIBRARY,
-    lambda call: reduced_axes(call) == (),
-    {(3, 2): "unsupported"},
-    "a reduction over no axes has no kernel",
-    "other ops, such as Abs or a copy",
+    ops=REDUCTIONS,
+    when=lambda call: reduced_axes(call) == (),
+    seen={(3, 2): "unsupported"},
+    reason="a reduction over no axes has no kernel",
+    instead="other ops, such as Abs or a copy",
 )
 
 

@@ -13,7 +13,7 @@ from ..fault import UNSAFE, Faults
 from .reduction import REDUCTIONS
 from .windows import AVERAGE, CONVOLUTIONS, IMAGE, NCX, POOL, ROW
 
-FAULTS = Faults[Call]()
+FAULTS = Faults[Call](where="shape", severity=UNSAFE, instead="numpy")
 EXACT = 2**24  # up to which f32 holds every integer
 SMALL_FACTORS = factorial(1000)  # every prime factor up to 1000
 
@@ -32,13 +32,10 @@ def has_long_side(call: Call) -> bool:
 
 HUGE_PRODUCT = FAULTS.add(
     "huge_product",
-    f"MatMul {CONVOLUTIONS}",
-    "shape",
-    UNSAFE,
-    has_long_side,
-    {(3, 2): "SIGFPE"},
-    "2**31 - 1 or more rows, columns or places of an image divide by zero at compile",
-    "numpy",
+    ops=f"MatMul {CONVOLUTIONS}",
+    when=has_long_side,
+    seen={(3, 2): "SIGFPE"},
+    reason="2**31 - 1 or more rows, columns or places of an image divide by zero at compile",
 )
 
 
@@ -73,14 +70,12 @@ def _without_small_factors(size: int) -> int:
 
 LARGE_FACTOR = FAULTS.add(
     "large_factor",
-    frozenset(BASE) - {"End", "Wildcard"},  # as any of them may read or write another layout than its kernel's
-    "shape",
-    UNSAFE,
-    has_large_factor,
-    {(3, 2): "hang"},
-    "where elements are moved, compiling looks for a divisor of an axis among all numbers: a prime factor of 2**31 - 1 "
+    ops=frozenset(BASE) - {"End", "Wildcard"},  # as any of them may read or write another layout than its kernel's
+    when=has_large_factor,
+    seen={(3, 2): "hang"},
+    reason="where elements are moved, compiling looks for a divisor of an axis among all numbers: a prime factor of "
+    "2**31 - 1 "
     "or more takes minutes, or for ever",
-    "numpy",
 )
 
 
@@ -102,13 +97,10 @@ def has_long_rows(call: Call) -> bool:
 
 LONG_ROWS = FAULTS.add(
     "long_rows",
-    "LayerNorm",
-    "shape",
-    UNSAFE,
-    has_long_rows,
-    {(3, 2): "hang"},
-    "code is made for each element of the last axis: more than 2**24 take minutes and gigabytes to compile",
-    "numpy",
+    ops="LayerNorm",
+    when=has_long_rows,
+    seen={(3, 2): "hang"},
+    reason="code is made for each element of the last axis: more than 2**24 take minutes and gigabytes to compile",
 )
 
 
@@ -137,14 +129,13 @@ def sums_one_by_one(call: Call) -> bool:
 
 LONG_SUMS = FAULTS.add(
     "long_sums",
-    "BatchNormForwardTraining BatchNormTrainingBackward SoftMax LogSoftmax InterpolateBackward "
+    ops="BatchNormForwardTraining BatchNormTrainingBackward SoftMax LogSoftmax InterpolateBackward "
     "ConvTransposeBackwardWeights",
-    "src",
-    UNSAFE,
-    sums_one_by_one,
-    {(3, 2): "wrong"},
-    "more than 2**24 numbers are added up one by one in f32, so that the sum stands still",
-    "other ops that add up in parts, or numpy",
+    where="src",
+    when=sums_one_by_one,
+    seen={(3, 2): "wrong"},
+    reason="more than 2**24 numbers are added up one by one in f32, so that the sum stands still",
+    instead="other ops that add up in parts, or numpy",
 )
 
 
@@ -190,16 +181,16 @@ def empty(call: Call) -> bool:
 LAST = Faults[Call]()  # asked after all other faults, as it says least of the op
 EMPTY_TENSOR = LAST.add(
     "empty_tensor",
-    f"{CONVOLUTIONS} {REDUCTIONS} MatMul AvgPool AvgPoolBackward MaxPool MaxPoolBackward Quantize Dequantize "
+    ops=f"{CONVOLUTIONS} {REDUCTIONS} MatMul AvgPool AvgPoolBackward MaxPool MaxPoolBackward Quantize Dequantize "
     "DynamicQuantize DynamicDequantize Concat Interpolate InterpolateBackward GroupNorm LayerNorm LayerNormBackward "
     "BatchNormInference BatchNormForwardTraining BatchNormTrainingBackward PReLU PReLUBackward SoftMax "
     "SoftMaxBackward LogSoftmax LogSoftmaxBackward",
-    "inputs",
-    UNSAFE,
-    empty,
-    {(3, 2): "SIGFPE"},
-    "an empty tensor divides by zero, or leaves the result unwritten, in some of the kernels",
-    "nothing where the result is empty too, otherwise numpy",
+    where="inputs",
+    severity=UNSAFE,
+    when=empty,
+    seen={(3, 2): "SIGFPE"},
+    reason="an empty tensor divides by zero, or leaves the result unwritten, in some of the kernels",
+    instead="nothing where the result is empty too, otherwise numpy",
 )
 _ACROSS = {"scales": [0.1, 0.2, 0.3], "zps": [0, 0, 0], "qtype": "per_channel", "axis": 1}
 _DYNAMIC = {"qtype": "per_channel", "axis": 1}

@@ -72,6 +72,7 @@ class Importer:
     ) -> None:
         self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
         self.made, self._count = Graph(), 0
+        self.made._roundings = frozenset()  # as ONNX Runtime, which computes 16-bit nodes in f32 from end to end
         self.emit = emit or Emitter(self.made, REWRITES)
         self.opsets = {domain_of(one.domain): one.version for one in model.opset_import}
         self.now, self.fallbacks = now, Fallbacks(strict)

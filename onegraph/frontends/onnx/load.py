@@ -63,6 +63,9 @@ def load(
     of a model, as ``load(path.read_bytes())``, are copied instead. External data is read from regular files in the
     folder of the model alone; a symbolic link may not lead out of it.
 
+    The tensors keep the data types of the model. Where the CPU has no faster arithmetic of a 16-bit type, executables
+    keep f32 numbers between ops of that type, as ONNX Runtime does; ``policy="debug"`` rounds the result of each op.
+
     Args:
         model: a path; or the bytes of a model, or an ``onnx.ModelProto``, whose external data lie in ``folder``. The
             proto is not changed.

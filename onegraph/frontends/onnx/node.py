@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import FormatError
 from ...lowering.emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, shape_of
-from ...lowering.movement import cast
+from ...lowering.movement import cast, rounded
 from ...opset.dtypes import DataType
 from ...opset.signature import Shape
 from .protos import GraphProto, NodeProto, contents
@@ -233,7 +233,7 @@ def in_f32(node: Node, function: Lowering) -> Results:
 
 
 def _narrowed(emit: Emitter, value: Value | None, dtype: DataType) -> Value | None:
-    return cast(emit, value, dtype) if value is not None and dtype_of(value) is DataType.f32 else value
+    return rounded(emit, value, dtype) if value is not None and dtype_of(value) is DataType.f32 else value
 
 
 def computes(*kinds: str, domain: str = "") -> Callable[[Kept], Kept]:

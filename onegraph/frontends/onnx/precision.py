@@ -49,6 +49,7 @@ PASSES = MOVES | {
 def narrowed(graph: Graph) -> Graph:
     """The graph with the ops of ``NARROW`` in bf16; inputs and outputs keep their data types."""
     made = Graph()
+    made._roundings = graph._roundings
     emit = Emitter(made)
     values: dict[int, Value] = {}
     casts: dict[tuple[int, DataType], Value] = {}

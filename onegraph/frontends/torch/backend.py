@@ -22,7 +22,7 @@ from .programs import Programs
 from .registration import register
 from .resizing import whole_ops
 from .results import with_own_results
-from .saved import saved_nodes, with_true_strides
+from .saved import saved_nodes, with_true_forms
 from .true_types import with_true_types
 
 FRAME_WORDS = 2048  # as many as a block for frames of Python has
@@ -89,7 +89,7 @@ class Region:
         inputs = [node for node in copied.graph.nodes if node.op == "placeholder"]
         prepared = {inputs[place]: arguments[place].detach() for place in places}
         if self.kind == "backward":
-            with_true_strides(copied, arguments)
+            with_true_forms(copied, arguments)
             add_rows_in_place(copied)
         without_empty(copied)
         order_draws(copied)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from . import draws as draws
 from . import tables as tables
 from .fast_paths import FAST_PATHS
 from .joint import without_aliases, without_indices, without_statistics
+from .kernel_forms import as_kernels
 from .node import LOWERINGS
 from .parts import join_parts
 from .true_types import with_true_types
@@ -23,12 +25,15 @@ aten = torch.ops.aten
 
 def _dropout(source: Any, p: float, train: bool | None) -> Any:
     """Dropout by the random numbers that PyTorch draws without compilation, in the order of the memory."""
-    if not train or p == 0:
+    if train is False:
         return aten.clone(source), torch.ones_like(source, dtype=torch.bool)
+    if p == 1:  # without compilation, PyTorch draws nothing
+        return source * torch.zeros_like(source), torch.zeros_like(source, dtype=torch.bool)
     kept = torch.ops.onegraph.bernoulli_like(source, 1 - p)
-    return source * (kept / (1 - p) if p < 1 else kept), kept != 0
+    return source * (kept / (1 - p)), kept != 0
 
 
+@cache  # PyTorch takes a quarter of a second to collect its table
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The core decompositions, without the ops that are lowered as they are, and those that draw random numbers."""
     found = {
@@ -36,7 +41,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for op, function in core_aten_decompositions().items()
         if str(op) not in LOWERINGS and torch.Tag.nondeterministic_seeded not in op.tags
     }
-    return {**found, aten.native_dropout.default: _dropout, **FAST_PATHS}
+    return {**as_kernels(found), aten.native_dropout.default: _dropout, **FAST_PATHS}
 
 
 def partitioned(joint: GraphModule, inputs: Sequence[Any], **options: Any) -> Any:

@@ -10,10 +10,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Interpreter
 from torch.fx import Node as FxNode
 
+from ..._util.fork_safety import cached_property
+from ...compiler.shared_constants import SharedConstants
 from ...reference.host import KERNELS
+from ...runtime.executable import compile_graph
 from .lowering import array_of, lower_graph
 from .options import Options
 from .sizes import BySizes, Work
+from .true_types import true_forms
 
 MULTIPLYING = KERNELS.union(
     f"{family}{part}"
@@ -44,6 +48,15 @@ class Part:
         likes = [node.meta.get("val") for node in (*self.inputs, *self.calls)]
         self.is_static = all(map(_is_static, likes))
         self.model: Any = None
+        self._arrays: dict[FxNode, Any] = {}
+
+    @cached_property
+    def _shared(self) -> SharedConstants:
+        """What the graphs for all sizes share: the partitions of ops that no size reaches, with prepared weights."""
+        self._arrays = {node: array_of(one) for node, one in self.known.items() if hasattr(one, "stride")}
+        shared = SharedConstants(self._arrays.values())
+        shared.partitions.rounds = not self.options.reproducible
+        return shared
 
     def function(self) -> Callable[..., Any]:
         """A function of tensors that runs the part."""
@@ -93,19 +106,22 @@ class Part:
                 numbers[node] = one
         with torch.no_grad(), mode:
             Recorded(self.gm).run(*everything)
-        return metas, numbers
+        return true_forms(self.gm, metas), numbers
 
     def _compiled(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Callable[..., Any]:
         self.work.compilations += 1
-        known = {node: array_of(one) if hasattr(one, "stride") else one for node, one in self.known.items()}
-        known.update(numbers)
+        shared = None if self.is_static else self._shared
+        known = {**self.known, **self._arrays, **numbers}
+        known = {node: array_of(one) if hasattr(one, "stride") else one for node, one in known.items()}
         stated = {node: node.meta["val"] for node in self.known if "val" in node.meta}  # fake like all others
         whole = {**self.known, **stated, **metas}
         inputs = [node for node in self.inputs if node not in numbers]
         lowered = lower_graph(self.calls, inputs, self.outputs, known, whole)
         threads = self.options.threads or torch.get_num_threads()
         options = self.options
-        model = lowered.graph.compile(
+        model = compile_graph(
+            lowered.graph,
+            shared=shared,
             threads=threads,
             fpmath_mode=options.fpmath_mode,
             reproducible=options.reproducible,

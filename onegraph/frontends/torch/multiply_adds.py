@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch.fx import Node as FxNode
 from torch.utils.flop_counter import flop_registry
 
 from .lowering import concrete, is_call
-from .node import is_higher_order
+from .node import is_higher_order, is_op
 
 
 def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
@@ -42,9 +42,26 @@ FORMULAS: dict[Any, Callable[..., Any]] = {
 
 def products_of(node: FxNode) -> int:
     """The multiply-adds of a call; of a loop, those of one turn."""
-    if is_higher_order(node.target):
-        return _of_bodies(node)
-    return _of_op(node) if is_call(node) else 0
+    if not is_higher_order(node.target):
+        return _of_op(node.target, node.args, node.kwargs, node.meta.get("val")) if is_call(node) else 0
+    return _of_wrapped(node) if any(map(is_op, node.args)) else _of_bodies(node)
+
+
+def _of_wrapped(node: FxNode) -> int:
+    """The multiply-adds of the op that a higher-order op calls: with a token, another data type, or copies of bases."""
+    place = next(place for place, one in enumerate(node.args) if is_op(one))
+    given = [one for one in node.args[place + 1 :] if type(one) is not torch.dtype]
+    bases: Any = node.kwargs.get("_all_bases", ())
+    kwargs: dict[str, Any] = {}
+    for key, value in node.kwargs.items():
+        if key.endswith("_base_index"):
+            kwargs[key[1 : -len("_base_index")]] = bases[value] if type(value) is int else None
+        elif not key.startswith("_"):
+            kwargs[key] = value
+    results = node.meta.get("val")
+    if type(results) in (tuple, list):
+        results = results[place]  # a token comes before the result as before the op
+    return _of_op(node.args[place], given, kwargs, results if hasattr(results, "stride") else ())
 
 
 def _of_bodies(node: FxNode) -> int:
@@ -66,10 +83,9 @@ def _attribute(module: Any, path: str) -> Any:
     return module
 
 
-def _of_op(node: FxNode) -> int:
-    target: Any = node.target
+def _of_op(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> int:
     formula = FORMULAS.get(target._overloadpacket) or flop_registry.get(target._overloadpacket)
-    if formula is None:
+    if formula is None or result is None:
         return 0
 
     def like(value: Any) -> Any:
@@ -78,6 +94,6 @@ def _of_op(node: FxNode) -> int:
             return found if hasattr(found, "stride") else concrete(found)
         return type(value)(map(like, value)) if type(value) in (list, tuple) else value
 
-    args = [like(one) for one in node.args]
-    kwargs = {key: like(one) for key, one in node.kwargs.items()}
-    return int(concrete(formula(*args, **kwargs, out_val=node.meta["val"]))) // 2
+    given = [like(one) for one in args]
+    named = {key: like(one) for key, one in kwargs.items()}
+    return int(concrete(formula(*given, **named, out_val=result))) // 2

@@ -20,6 +20,7 @@ from .lowering import is_call
 from .multiply_adds import products_of
 from .node import is_higher_order, is_op
 from .options import Options
+from .results import shares_memory
 from .saved import with_channels_last
 from .sizes import Work
 from .statistics import Left, Region, add, joined
@@ -86,7 +87,7 @@ def divided(
     partitioner = CapabilityBasedPartitioner(gm, _Supported(taken), allows_single_node_partition=True)
     proposed = _whole(gm, known, taken) or partitioner.propose_partitions()
     for one in proposed:
-        _trim(one, found)
+        _trim(one)
         _with_results(one)
     kept = []
     for one in proposed:
@@ -157,13 +158,13 @@ def _moves(node: FxNode, found: Mapping[FxNode, Verdict]) -> bool:
     return node in found and not found[node].reason and found[node].moves
 
 
-def _trim(part: Proposed, found: Mapping[FxNode, Verdict]) -> None:
+def _trim(part: Proposed) -> None:
     """Take the calls that only rename axes or take a part off the ends: of PyTorch they are views without a copy."""
     before = -1
     while before != len(part.nodes):
         before = len(part.nodes)
         for node in [*part.nodes]:
-            if not _is_view(node, found):
+            if not _is_view(node):
                 continue
             first = all(one not in part.nodes for one in node.all_input_nodes)
             last = all(one not in part.nodes for one in node.users)
@@ -181,20 +182,10 @@ def _with_results(part: Proposed) -> None:
                 part.add_node(user)
 
 
-VIEWS = frozenset(
-    f"aten.{name}"
-    for name in (
-        *("view.default", "permute.default", "transpose.int", "t.default", "unsqueeze.default", "squeeze.dim"),
-        *("squeeze.dims", "squeeze.default", "expand.default", "slice.Tensor", "select.int", "alias.default"),
-        *("detach.default", "split.Tensor", "split_with_sizes.default", "unbind.int", "_unsafe_view.default"),
-    )
-)
-
-
-def _is_view(node: FxNode, found: Mapping[FxNode, Verdict]) -> bool:
-    if node.target is operator.getitem:
-        return str(node.args[0].target) in VIEWS
-    return str(node.target) in VIEWS
+def _is_view(node: FxNode) -> bool:
+    """Whether a node names memory of its input, or is a part of such a result."""
+    source: Any = node.args[0] if _is_result(node) else node
+    return is_call(source) and shares_memory(source)
 
 
 def _is_worth(part: Proposed, found: Mapping[FxNode, Verdict], smallest: int) -> bool:

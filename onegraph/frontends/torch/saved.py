@@ -76,17 +76,33 @@ def _rank(node: FxNode) -> int:
     return like.dim() if hasattr(like, "dim") else -1
 
 
-def with_true_strides(gm: GraphModule, arguments: Sequence[Any]) -> None:
-    """State the strides that the inputs of a backward graph have."""
+def with_true_forms(gm: GraphModule, arguments: Sequence[Any]) -> None:
+    """State the strides and the data types that the inputs of a backward graph have.
+
+    Gradients have the data type of their results, which is that of PyTorch's kernels (``kernel_forms``).
+    """
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
     for node, given in zip(inputs, arguments, strict=True):
         like = node.meta.get("val")
+        if hasattr(given, "stride") and hasattr(like, "stride") and given.dtype != like.dtype:
+            _cast(gm, node, given.dtype)
+            continue
         if not hasattr(given, "stride") or not _is_picture(like) or given.stride() == like.stride():
             continue
         node.meta["val"] = like.new_empty_strided(given.shape, given.stride())
         for user in [*node.users]:
             if str(user.target) in RESHAPES or getattr(user.target, "is_view", False):
                 _insert_dense(gm, node, user, like)
+
+
+def _cast(gm: GraphModule, node: FxNode, dtype: Any) -> None:
+    """Let calls read an input, which has another data type than stated, in the stated one."""
+    like = node.meta["val"]
+    node.meta["val"] = like.to(dtype)
+    with gm.graph.inserting_after(node):
+        made = gm.graph.call_function(aten._to_copy.default, (node,), {"dtype": like.dtype})
+    made.meta["val"] = like
+    node.replace_all_uses_with(made, lambda user: user is not made)
 
 
 def _insert_dense(gm: GraphModule, node: FxNode, user: FxNode, like: Any) -> None:

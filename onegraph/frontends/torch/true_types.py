@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 from torch._prims_common import suggest_memory_format
+from torch.fx import Graph as FxGraph
 from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 from torch.fx.node import map_arg
 
 from .lowering import is_call
+from .strides import with_kernel_strides
 
 aten = torch.ops.aten
 TRAINED_NORMS = (
@@ -27,7 +29,6 @@ ROW_NORMS = (aten.native_layer_norm.default, aten.native_group_norm.default)
 # Ops whose result has rows behind each other unless an input is channels last, with the number of these inputs.
 FORMATS: Mapping[Any, int] = {
     **dict.fromkeys((*TRAINED_NORMS, aten._native_batch_norm_legit_no_training.default), 1),
-    aten.convolution.default: 2,
     aten.im2col.default: 0,
 }
 
@@ -36,16 +37,31 @@ def with_true_types(gm: GraphModule) -> None:
     """State true data types and strides.
 
     In 16 bits, PyTorch's kernels keep statistics in f32 beside parameters in f32, and return running statistics in
-    their own data type. Convolutions and batch normalizations return rows, or channels last, whatever the order of
-    the axes of their source.
+    their own data type. Batch normalizations return rows, or channels last, whatever the order of the axes of their
+    source. Ops on elements and indexing order axes by strides, those of axes of one element too (``strides``).
     """
+    _restate_all(gm.graph)
+
+
+def true_forms(gm: GraphModule, metas: Mapping[FxNode, Any]) -> dict[FxNode, Any]:
+    """What each node returns, with true data types and strides, for fake tensors of known sizes."""
+    graph = FxGraph()
+    copies: dict[FxNode, FxNode] = {}
+    graph.graph_copy(gm.graph, copies)
+    for node, copy in copies.items():
+        copy.meta = {"val": metas[node]}
+    _restate_all(graph)
+    return {**metas, **{node: copy.meta["val"] for node, copy in copies.items()}}
+
+
+def _restate_all(graph: FxGraph) -> None:
     changed: set[FxNode] = set()
-    for node in gm.graph.nodes:
+    for node in graph.nodes:
         if not changed.isdisjoint(node.all_input_nodes) and _repeated(node):
             changed.add(node)
         if node.target in (*TRAINED_NORMS, *ROW_NORMS):
             _restate(node, _likes_of_norm(node))
-        if _with_format(node):
+        if _with_format(node) or with_kernel_strides(node):
             changed.add(node)
 
 
@@ -70,11 +86,7 @@ def _repeated(node: FxNode) -> bool:
 def _alike(first: Any, second: Any) -> bool:
     if type(first) in (list, tuple):
         return all(map(_alike, first, second))
-    return not hasattr(first, "stride") or _steps(first) == _steps(second)
-
-
-def _steps(like: Any) -> list[Any]:
-    return [step for step, dim in zip(like.stride(), like.shape, strict=True) if type(dim) is not int or dim != 1]
+    return not hasattr(first, "stride") or first.stride() == second.stride()
 
 
 def _with_format(node: FxNode) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.op import LogicalTensor, Op
-from ..attention import Masking, in_fusions, in_tiles, is_tiled
-from ..emitter import Emitter, Value, numbers
-from ..movement import NATIVE, reshape, transpose
+from ...opset.dtypes import DataType
+from ..attention import Masking, has_kernel, in_fusions, in_tiles, is_tiled
+from ..emitter import Emitter, Value, dtype_of, numbers, shape_of
+from ..movement import reshape, transpose
 from .table import contents, either, made, number, operand_of, rewrites
 
+HALVES = frozenset([DataType.bf16, DataType.f16])
 HIDDEN = -1e30  # a mask below this number hides a key: beside any other score its exponential is 0
 
 
@@ -17,13 +19,15 @@ HIDDEN = -1e30  # a mask below this number hides a key: beside any other score i
 def spelled_out(emit: Emitter, op: Op) -> Value | None:
     """softmax(query @ key.T / number + mask) @ value.
 
+    Scores in 16 bits become f32: the rounding of large scores would give other keys the most weight.
+
     A query whose mask is minus infinity for all keys gets 0, as Attention says, in the place of NaN.
     """
     shares, value = op.inputs[0], op.inputs[1]
     replaced = made(emit, shares, "ReplaceNaN")
     if replaced is not None and number(replaced.inputs[1]) == 0:
         shares = replaced.inputs[0]
-    softmax = made(emit, shares, "SoftMax")
+    softmax = made(emit, _before_cast(emit, shares), "SoftMax")
     if (
         softmax is None
         or value is None
@@ -32,26 +36,35 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
         or op.attrs.get("transpose_b")
     ):
         return None
-    scores = softmax.inputs[0]
-    if scores is None or softmax.attrs.get("axis", 1) not in (-1, 3) or value.dtype is not scores.dtype:
+    scores = _before_cast(emit, softmax.inputs[0])
+    if scores is None or softmax.attrs.get("axis", 1) not in (-1, 3):
         return None
     added = made(emit, scores, "Add")
     for inner, mask in ((scores, None),) if added is None else either(added):
-        found = _scaled(emit, inner)
+        found = _scaled(emit, _before_cast(emit, inner))
         if found is None:
             continue
         query, key, scale = found
         masking = Masking(causal=True) if _is_causal(mask) else Masking(mask)
-        if not _fits(query, key, value, mask):
+        if not _fits(query, key, value, masking.mask):
             continue
         shared = [_shared(emit, one) for one in (key, value)]
         own_key, own_value = shared if shared[0][1] == shared[1][1] else ((key, 1), (value, 1))
-        if is_tiled(query, key, masking):
+        if is_tiled(query, key, masking) or (query.dtype in HALVES and has_kernel(query, masking)):
             return in_tiles(emit, query, own_key[0], own_value[0], scale=scale, masking=masking)[0]
         if own_key[1] > 1 and replaced is None and scale:
             whole = Masking(mask, open=True)  # where a mask hides all keys, the model computes NaN
             return in_fusions(emit, query, own_key[0], own_value[0], scale=scale, masking=whole).output
     return None
+
+
+def _before_cast(emit: Emitter, value: LogicalTensor | None) -> LogicalTensor | None:
+    """The 16-bit or f32 numbers that a TypeCast reads; any other value itself.
+
+    Models compute a SoftMax of 16-bit scores in f32. The kernel has f32 scores, and rounds none.
+    """
+    op = made(emit, value, "TypeCast")
+    return value if op is None else op.inputs[0]
 
 
 def _shared(emit: Emitter, heads: LogicalTensor) -> tuple[Value, int]:
@@ -102,7 +115,7 @@ def _is_causal(mask: LogicalTensor | None) -> bool:
     return not rows[seen].any() and bool((rows[~seen] < HIDDEN).all())
 
 
-def _fits(query: LogicalTensor, key: LogicalTensor, value: LogicalTensor, mask: LogicalTensor | None) -> bool:
+def _fits(query: LogicalTensor, key: LogicalTensor, value: LogicalTensor, mask: Value | None) -> bool:
     """Whether these are the operands of an Attention, with known sizes."""
     shapes = query.shape, key.shape, value.shape
     if any(shape is None or len(shape) != 4 or None in shape for shape in shapes):
@@ -111,8 +124,8 @@ def _fits(query: LogicalTensor, key: LogicalTensor, value: LogicalTensor, mask: 
     is_whole = first[:2] == second[:2] == third[:2] and first[3] == second[3] and second[2] == third[2]
     scores = (*first[:3], second[2])
     if mask is not None:
-        dims = mask.shape
-        if dims is None or len(dims) > 4 or mask.dtype not in NATIVE:
+        dims = shape_of(mask)
+        if dims is None or len(dims) > 4 or dtype_of(mask) is not query.dtype:
             return False
         is_whole = is_whole and all(a in (1, b) for a, b in zip(reversed(dims), reversed(scores), strict=False))
     return is_whole and query.dtype is key.dtype is value.dtype

@@ -51,6 +51,7 @@ ONEGRAPH_INLINE void absorb(State &state, const char *data, std::size_t size) {
     for (const char *end = data + size; data < end; data += STRIPE)
         for (std::size_t i = 0; i < VECTORS; i++) {
             Words word;
+            ONEGRAPH_FETCH(data + i * sizeof(Words));
             std::memcpy(&word, data + i * sizeof(Words), sizeof(Words));
             take(now.a[i], word);
             now.b[i] += (now.b[i] << 2) + now.a[i];

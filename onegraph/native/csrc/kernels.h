@@ -233,12 +233,86 @@ private:
     void reduce(void *const *addresses, int threads, bool only_masked) const;
     void pool(void *const *addresses, int threads) const;
     std::ptrdiff_t largest(const char *source, const std::vector<Axis> &axes, const std::vector<Axis> &windows,
-            std::size_t place, float &most) const;
+            std::size_t place) const;
 
     std::size_t n_inputs_, row_; // elements that lie one behind another
     std::vector<int> code_;
     std::vector<Tensor> tensors_;
     std::vector<Axis> outer_; // the axes of src outside of those rows
+};
+
+// MaxPool: NaN is larger than every number, and a window of padding alone is minus infinity.
+//
+// src; dst. Both have any strides of 0 and more. It is fast if the channels of src or its last spatial axis lie one behind
+// another.
+class MaxPool : public Runnable {
+public:
+    // `code`: the numbers of onegraph_max_pool_number. Throws invalid_argument for other tensors.
+    MaxPool(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code, std::size_t n_code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    struct Axis {
+        std::ptrdiff_t size = 1, results = 1, from = 0, to = 0; // elements of src and dst, and strides in elements
+    };
+
+    struct Spatial {
+        Axis axis;
+        std::ptrdiff_t kernel = 1, stride = 1, dilation = 1, begin = 0;
+
+        // The place in src of element `tap` of a window.
+        std::ptrdiff_t at(std::ptrdiff_t window, std::ptrdiff_t tap) const {
+            return window * stride + tap * dilation - begin;
+        }
+    };
+
+    // A row of dst: its place, the offsets of its image and channels in src and of itself in dst, and its channels.
+    struct Row {
+        std::ptrdiff_t depth, height, from, to;
+        std::size_t inner;
+    };
+
+    Row row(std::size_t index) const;
+    template <typename Function>
+    void for_each_line(const Row &row, const Function &function) const;
+    template <typename T, T EXPONENT>
+    void compute_by_taps(const T *source, T *target, std::size_t begin, std::size_t end) const;
+    template <typename T, T EXPONENT>
+    void compute_by_columns(const T *source, T *target, std::size_t begin, std::size_t end) const;
+    template <typename T, T EXPONENT>
+    void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
+
+    bool is_by_taps_;
+    dnnl_data_type_t type_;
+    Axis images_, channels_;
+    std::array<Spatial, 3> spatial_;
+    std::size_t inner_ = 1, parts_, rows_; // channels that are computed together, such parts, and rows of dst in all
+};
+
+// A ReLU behind a BatchNormForwardTraining, which the library has computed in one kernel: a ReLU of NaN is then 0. A channel
+// has NaN only if its statistics, gamma or beta are not finite. Reads those, and computes such channels again.
+//
+// src, batch mean, batch variance, gamma and beta if there are any; dst, which the library has written.
+class NormRelu : public Runnable {
+public:
+    // `code`: the numbers of onegraph_norm_relu_number. Throws invalid_argument for other tensors.
+    NormRelu(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    struct Axis {
+        std::size_t size;
+        std::ptrdiff_t from, to; // strides in elements
+    };
+
+    bool has_gamma_, has_beta_;
+    float epsilon_;
+    dnnl_data_type_t type_;
+    Axis channels_ {};
+    std::vector<Axis> outer_;
+    std::size_t places_ = 1; // elements of a channel
 };
 
 struct RecurrenceMemory;

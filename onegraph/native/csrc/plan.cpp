@@ -382,6 +382,10 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
                 kernel = std::make_unique<onegraph::PackedProduct>(count, step.tensors, step.code);
             else if (step.kernel == onegraph_guarded)
                 kernel = std::make_unique<onegraph::Guarded>(step.n_inputs, count, step.tensors, step.code, step.n_code);
+            else if (step.kernel == onegraph_max_pool)
+                kernel = std::make_unique<onegraph::MaxPool>(count, step.tensors, step.code, step.n_code);
+            else if (step.kernel == onegraph_norm_relu)
+                kernel = std::make_unique<onegraph::NormRelu>(count, step.tensors, step.code);
             else if (step.kernel == onegraph_rms_norm)
                 kernel = std::make_unique<onegraph::RmsNorm>(count, step.tensors, step.code);
             else if (step.kernel == onegraph_log_softmax_gradient)

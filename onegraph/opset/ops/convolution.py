@@ -275,7 +275,10 @@ SHAPE_NOTE = "The library never compiles this op with its shape given as a tenso
 EXPLICIT_NOTE = "The library's auto_pad is wrong for some sizes of this op; onegraph passes explicit padding."
 GROUPS_NOTE = "The library never compiles this op with groups > 1; onegraph passes an equal ConvTranspose."
 DILATIONS_NOTE = "The library does not compile this op with dilations above 1; onegraph passes an equal Convolution."
-OUTPUT_PADDING_NOTE = "The library refuses output_padding for this op; onegraph checks it and does not pass it."
+OUTPUT_PADDING_NOTE = (
+    "The library refuses output_padding for this op; onegraph checks it and does not pass it. Without it, diff_dst has "
+    "any size that the window maps to the other side; zeros that are given allow the smallest only."
+)
 RULES = (spatial_rank, spatial_list_length)
 SHAPE_RULES = (channels_match, batch_match, spatial_fits)
 

@@ -19,6 +19,7 @@ Dims = tuple[int, ...]
 Inputs = list[TensorType]
 MAX_DIM = 5  # of a new tensor
 NUMBERS = (0.25, 0.5, 1.0, 2.0)
+WIDE_NUMBERS = (*NUMBERS, -1.0, 0.0, 0.1, 3.0)
 EPSILONS = (1e-5, 1e-3, 0.25)
 
 
@@ -32,6 +33,8 @@ class Draw:
         types: the data type of each type variable.
         source: returns the dims of the first input for a lowest and a highest rank.
         fixed: the attributes that the recipe has set.
+        wide: whether everything that the specification allows is drawn: longer windows, all paddings, every broadcast.
+            Graphs of several ops stay with what keeps their results small.
     """
 
     rng: Random
@@ -39,6 +42,7 @@ class Draw:
     types: Mapping[str, DataType]
     source: Callable[[int, int], Dims]
     fixed: dict[str, AttrValue] = field(default_factory=dict)
+    wide: bool = False
 
     def coin(self, chance: float = 0.5) -> bool:
         """True with the given chance."""
@@ -105,8 +109,15 @@ class Draw:
         if attribute.kind == "bool":
             return self.coin()
         if attribute.kind == "f32":
-            return self.rng.choice(EPSILONS if attribute.name == "epsilon" else NUMBERS)
+            numbers = EPSILONS if attribute.name == "epsilon" else WIDE_NUMBERS if self.wide else NUMBERS
+            return self.rng.choice(numbers)
         return None  # only a recipe can choose a valid value
+
+    def spatial_padding(self) -> tuple[int, ...]:
+        """For each spatial axis a number below the stride."""
+        strides = self.fixed["strides"]
+        assert isinstance(strides, tuple)
+        return tuple(self.number(0, int(stride) - 1) for stride in strides)
 
     def activation(self, low: int = 2) -> tuple[Dims, int]:
         """Set data_format; returns the dims of a tensor with channels, and the number of channels."""

@@ -25,9 +25,16 @@ def broadcast(draw: Draw) -> Inputs:
     names = [attribute.name for attribute in draw.schema.attributes]
     plain = "auto_broadcast" in names and draw.word("auto_broadcast") == "none"
     for _ in range(len(draw.schema.inputs) - 1):
-        smaller = tuple(1 if draw.coin(0.3) else dim for dim in dims)
-        shapes.append(dims if plain or draw.coin() else smaller[draw.number(0, len(dims)) if draw.coin() else 0 :])
+        shapes.append(dims if plain or draw.coin() else _smaller(draw, dims))
+    if draw.wide and not plain and draw.coin(0.3):
+        shapes[0] = _smaller(draw, dims)
     return draw.tensors(*shapes)
+
+
+def _smaller(draw: Draw, dims: Dims) -> Dims:
+    """Dims that broadcast to others."""
+    smaller = tuple(1 if draw.coin(0.3) else dim for dim in dims)
+    return smaller[draw.number(0, len(dims)) if draw.coin() else 0 :]
 
 
 def bias_add(draw: Draw) -> Inputs:
@@ -42,5 +49,6 @@ def prelu(draw: Draw) -> Inputs:
     ones = [1] * len(dims)
     at = channel_axis(len(dims), str(draw.fixed["data_format"]))
     per_channel = tuple(channel if axis == at else 1 for axis in range(len(dims)))
-    slope = draw.rng.choice([(1,), (channel,), dims, per_channel, tuple(ones)])
+    slopes: list[Dims] = [(1,), (channel,), dims, per_channel, tuple(ones)]
+    slope = draw.rng.choice([*slopes, _smaller(draw, dims)] if draw.wide else slopes)
     return draw.tensors(dims, slope, dims)[: len(draw.schema.inputs)]

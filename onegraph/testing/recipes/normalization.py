@@ -16,7 +16,9 @@ def matmul(draw: Draw) -> Inputs:
         weights = (*(dim if draw.coin(0.8) else 1 for dim in dims[:-2]), *weights)
     elif draw.coin(0.1):
         return draw.tensors(dims, (depth,))
-    bias = [(columns,)] if draw.coin(0.4) else []
+    bias: list[Dims] = [(columns,)] if draw.coin(0.4) else []
+    if bias and draw.wide:
+        bias = [draw.rng.choice(((columns,), (1, columns), (1,)))]
     return draw.tensors(dims, weights, *bias)
 
 
@@ -35,8 +37,10 @@ def batch_norm(draw: Draw) -> Inputs:
 
 def layer_norm(draw: Draw) -> Inputs:
     """Normalization over the axes from a random one to the last."""
-    dims = draw.source(2, 5)
-    begin = draw.number(1, len(dims) - 1)
+    dims = draw.source(1 if draw.wide else 2, 5)
+    begin = draw.number(0 if draw.wide else 1, len(dims) - 1)
+    if draw.wide and draw.coin():
+        begin = len(dims) - 1
     draw.fixed["begin_norm_axis"] = begin if draw.coin() else begin - len(dims)
     kind = draw.schema.kind
     inputs = draw.tensors(dims)
@@ -65,7 +69,7 @@ def axis(draw: Draw) -> Inputs:
 def reduction(draw: Draw) -> Inputs:
     """A reduction over some of the axes, given as an attribute or as a tensor."""
     dims = draw.source(1, 5)
-    axes = sorted(draw.rng.sample(range(len(dims)), draw.number(1, len(dims))))
+    axes = sorted(draw.rng.sample(range(len(dims)), draw.number(0 if draw.wide else 1, len(dims))))
     if draw.coin(0.3):
         return [*draw.tensors(dims), draw.integers(1, axes)]
     draw.fixed["axes"] = tuple(number if draw.coin() else number - len(dims) for number in axes)

@@ -20,6 +20,8 @@ class _Window(NamedTuple):
 
 def _window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool = True) -> _Window:
     """Set the attributes of a window that fits along each axis, and return the window."""
+    if draw.wide:
+        return _wide_window(draw, size, from_wide=from_wide, dilated=dilated)
     axes, other = [], []
     for dim in size:
         kernel, step = draw.number(1, 3), draw.number(1, 2)
@@ -38,6 +40,39 @@ def _window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool = True) ->
         if draw.schema.has_attribute(name):
             draw.fixed[name] = values
     draw.fixed["auto_pad"] = "none"
+    return _Window(lists[0], tuple(other))
+
+
+def _wide_window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool) -> _Window:
+    """Set the attributes of any window, and return the window; the specification may refuse some of them.
+
+    Where the side with larger dims is the result, its last elements may be in no window.
+    """
+    auto_pad = draw.word("auto_pad")
+    axes, other = [], []
+    for dim in size:
+        kernel, step = draw.number(1, 4), draw.number(1, 3)
+        spread = draw.number(1, 3) if dilated and draw.coin(0.3) else 1
+        padded = draw.coin(0.6)
+        begin, end = (draw.number(0, 3), draw.number(0, 3)) if padded else (0, 0)
+        if from_wide and auto_pad in ("none", "valid"):
+            while kernel > 1 and extent(kernel, spread) > dim + (begin + end if auto_pad == "none" else 0):
+                kernel -= 1
+        reach, left = extent(kernel, spread), draw.number(0, step - 1)
+        pads = begin + end if auto_pad == "none" else 0
+        if auto_pad.startswith("same_"):
+            other.append(-(-dim // step) if from_wide else dim * step - left)
+        else:
+            other.append((dim + pads - reach) // step + 1 if from_wide else (dim - 1) * step + reach - pads + left)
+        axes.append((kernel, step, spread, begin, end))
+    if any(dim < 1 for dim in other):
+        return _wide_window(draw, size, from_wide=from_wide, dilated=dilated)
+    lists = list(zip(*axes, strict=True))
+    for name, values in zip(("kernel", "strides", "dilations", "pads_begin", "pads_end"), lists, strict=True):
+        if draw.schema.has_attribute(name):
+            draw.fixed[name] = values
+    if set(lists[2]) == {1} and draw.coin(0.3):
+        draw.fixed.pop("dilations", None)
     return _Window(lists[0], tuple(other))
 
 
@@ -78,14 +113,16 @@ def convolution(draw: Draw) -> Inputs:
     if kind in ("Convolution", "ConvTranspose"):
         if draw.coin(0.4):
             inputs.append(draw.tensor(2, (second,)))
-        if draw.coin(0.3):
+        if draw.coin(0.3) and not draw.wide:
             draw.word("auto_pad")
+        if kind == "ConvTranspose" and draw.wide and draw.coin(0.3):
+            draw.fixed["output_padding"] = draw.spatial_padding()
     return inputs
 
 
 def _with_shape(draw: Draw, inputs: Inputs, name: str, shape: Dims) -> Inputs:
     """Add the shape of the result as an attribute, or as an input of the same name."""
-    if draw.coin():
+    if draw.coin(0.1 if draw.wide else 0.5):
         return [*inputs, draw.integers(len(inputs), shape)]
     draw.fixed[name] = shape
     return inputs
@@ -103,7 +140,7 @@ def pool(draw: Draw) -> Inputs:
         return draw.tensors(dims, result)
     if kind == "AvgPoolBackward":
         return _with_shape(draw, draw.tensors(dims), "src_shape", result)
-    if draw.coin(0.3):
+    if draw.coin(0.3) and not draw.wide:
         draw.word("auto_pad")
     return draw.tensors(dims)
 
@@ -114,8 +151,8 @@ def interpolation(draw: Draw) -> Inputs:
     data_format = str(draw.fixed["data_format"])
     size = _spatial(dims, data_format)
     draw.fixed["mode"] = draw.rng.choice(("nearest", LINEAR[len(size)]))
-    scale = draw.rng.choice((0, 0, 1, 2))  # 0: sizes
-    to = tuple(dim * scale for dim in size) if scale else draw.dims(len(size))
+    scale = draw.rng.choice((0, 0, 1, 2, 0.5, 1.5) if draw.wide else (0, 0, 1, 2))  # 0: sizes
+    to = tuple(int(dim * scale) for dim in size) if scale else draw.dims(len(size))
     inputs = draw.tensors(dims)
     if draw.schema.kind == "InterpolateBackward":
         inputs = draw.tensors(dims, _activation(dims[0], channel, to, data_format))

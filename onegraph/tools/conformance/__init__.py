@@ -16,7 +16,7 @@ from typing import Any
 from ..._util.validation import callback
 from ..._util.worker_process import Outcome
 from ...errors import ArgumentError
-from ...opset.editions.registry import BASE, Edition, base_of
+from ...opset.editions.registry import BASE, NEWEST, Edition, base_of
 from ...opset.schema import Schema
 from .causes import GOOD, judge
 from .changes import Changes
@@ -27,7 +27,7 @@ from .run_record import Run
 from .runner import Runner, probing_worker
 from .uses import GIVEN, Use, uses_of_cases
 
-__all__ = ["VERDICTS", "Outcome", "Result", "Run", "probe", "run", "summary", "table", "too_new"]
+__all__ = ["VERDICTS", "Outcome", "Result", "Run", "own_edition", "probe", "run", "summary", "table", "too_new"]
 
 
 def run(
@@ -111,6 +111,14 @@ def _completions(page: PageOfOp, failing: Sequence[Use]) -> list[Use]:
 def _best_first(uses: Sequence[Use]) -> list[Use]:
     """The uses in f32 first, otherwise in their order."""
     return sorted(uses, key=lambda use: not {"f32", "s32", "boolean"}.issuperset(use.dtypes[:1]))
+
+
+def own_edition(version: tuple[int, int, int]) -> tuple[str, str]:
+    """The edition of a library, and a note where its version is newer than every edition."""
+    if version[:2] <= NEWEST:
+        return f"onednn-{version[0]}.{version[1]}", ""
+    known, given = ".".join(map(str, NEWEST)), ".".join(map(str, version))
+    return f"onednn-{known}", f"oneDNN {given} is newer than every edition; tested against the newest, onednn-{known}"
 
 
 def too_new(edition: Edition, version: tuple[int, int, int]) -> list[str]:

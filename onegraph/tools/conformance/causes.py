@@ -17,7 +17,6 @@ from .uses import SINGLE, Use, plain
 
 GOOD, NOT_RUN, ENDED = ("right", "ran"), ("refused", "unsupported"), ("crash", "hang")
 WORDS_RULE = "attribute_value"
-EARLY = ("add_op", "logical_tensor")  # what add_op takes, later stages may still refuse
 NO_KERNEL = "no_kernel_of_its_own"
 NOT_NATIVE = [dtype.value for dtype in DataType if not (dtype.is_host or is_native(dtype))]
 
@@ -86,8 +85,7 @@ class _Court:
         found = outcome.outcome
         refused = found in NOT_RUN
         if probe.says == REFUSED:
-            early = refused and (outcome.stage in EARLY or _needs_shapes(probe))
-            verdict = "agrees" if early else "crashes" if found in ENDED else "laxer"
+            verdict = "agrees" if refused else "crashes" if found in ENDED else "laxer"
             words = f":{probe.subject}" if probe.cause == WORDS_RULE else ""
             return verdict, () if verdict == "agrees" else (f"{verdict}:{probe.cause}{words}",)
         if probe.says == PRINTED and found not in ENDED:
@@ -155,11 +153,6 @@ class _Court:
         ]
         words = [word for text in noted for word in text.split(" | ")]
         return any(word.startswith(NOTED[outcome.outcome]) for word in words)
-
-
-def _needs_shapes(probe: Probe) -> bool:
-    """Whether a forbidden use can be told by shapes alone, which need not be known before compile."""
-    return probe.use != probe.control and probe.cause not in probe.page.broken_rules(probe.use, shapes=False)
 
 
 def _parts(probe: Probe) -> list[tuple[str, str]]:

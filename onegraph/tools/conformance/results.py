@@ -19,7 +19,7 @@ from .uses import type_name
 VERDICTS = {
     "agrees": "the library does what the page says",
     "sibling": "pages of related ops print different things",
-    "laxer": "add_op takes what the edition does not allow",
+    "laxer": "the library runs what the edition does not allow",
     "version": "this version of the library has no kernel for it",
     "machine": "this machine lacks the instructions that the library needs for it",
     "text": "the text is wrong: the library does what is meant",

@@ -46,9 +46,14 @@ class Runner:
 
 
 def run_all(
-    requests: Sequence[Mapping[str, Any]], workers: int, progress: Callable[[int], None] = lambda done: None
+    requests: Sequence[Mapping[str, Any]],
+    workers: int,
+    progress: Callable[[int], None] = lambda done: None,
+    make_worker: Callable[[], Worker] = probing_worker,
 ) -> list[Outcome]:
     """Run every request; ``progress`` is called with the number of requests done.
+
+    An exception, such as KeyboardInterrupt, ends the workers and drops the requests that wait.
 
     Raises:
         UnsupportedError: no worker process can be started.
@@ -58,17 +63,20 @@ def run_all(
     for index in sorted(range(len(requests)), key=lambda index: requests[index].get("limit", TIME_LIMIT)):
         waiting.put(index)
     outcomes: dict[int, Outcome] = {}
-    lock = threading.Lock()
+    lock, stopped = threading.Lock(), threading.Event()
+    running: list[Worker] = []
 
     def serve() -> None:
-        worker = probing_worker()
+        worker = make_worker()
+        running.append(worker)
         try:
-            while True:
+            while not stopped.is_set():
                 try:
                     index = waiting.get_nowait()
                 except queue.Empty:
                     return
-                outcome = worker.run(requests[index], requests[index].get("limit", TIME_LIMIT))
+                task = requests[index]
+                outcome = worker.run(task, task.get("limit", TIME_LIMIT), repeat=task.get("repeat", True))
                 with lock:
                     outcomes[index] = outcome
                     progress(len(outcomes))
@@ -78,6 +86,12 @@ def run_all(
     count = max(1, min(workers, len(requests)))
     with ThreadPoolExecutor(count) as pool:
         served = [pool.submit(serve) for _ in range(count)]
-    for one in served:
-        one.result()
+        try:
+            for one in served:
+                one.result()
+        except BaseException:
+            stopped.set()
+            for worker in running:
+                worker.stop()
+            raise
     return [outcomes[index] for index in range(len(requests))]

@@ -17,7 +17,7 @@ from ..._util.records import record
 from ...builder.graph import DataGraph
 from ...errors import OneGraphError
 from ...faults.capabilities import CAPABILITIES, LIBRARY_VALUES
-from ...faults.fault import Fault
+from ...faults.fault import SLOW, Fault
 from ...faults.ops import OPS
 from ...faults.precision import PRECISION
 from ...faults.support import SUPPORT
@@ -133,13 +133,20 @@ class Use:
         return Call(schema, given, types, len(self.outputs), [DataType[dtype] for dtype in self.outputs])
 
     def faults(self, version: tuple[int, int, int]) -> list[str]:
-        """Names of the known faults of a library of ``version`` that the use runs into."""
+        """Names of the known faults of a library of ``version`` that the use may run into."""
+        return [fault.name for fault, _ in self._faults(version)]
+
+    def claims(self, version: tuple[int, int, int]) -> dict[str, bool]:
+        """For each fault that the use may run into, but for slow kernels, whether it is certain to show."""
+        return {fault.name: fault.is_certain(call) for fault, call in self._faults(version) if fault.severity != SLOW}
+
+    def _faults(self, version: tuple[int, int, int]) -> list[tuple[Fault[Any], Call]]:
         try:
             call = self.call
         except (BadValueError, KeyError):
             return []
         concerned = [fault for fault in SINGLE.values() if self.kind in fault.ops and fault.affects(version)]
-        return [fault.name for fault in concerned if fault.when(call)]
+        return [(fault, call) for fault in concerned if fault.when(call)]
 
     def reference(self) -> list[Array] | None:
         """The results of the formula; None if there is no formula for the use."""

@@ -7,7 +7,7 @@ import torch
 
 from ....lowering import elementwise as lowering
 from ....lowering.emitter import Value, dtype_of, shape_of
-from ....lowering.movement import NATIVE, cast, scalar
+from ....lowering.movement import NATIVE, rounded, scalar
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from ..types import DTYPES
@@ -244,7 +244,7 @@ def multiply(node: Node) -> Value:
     first, second = factors(node, "self", "other")
     if dtype_of(first) is DataType.boolean:
         return lowering.binary(node.emit, "And", first, second)
-    return cast(node.emit, lowering.multiply(node.emit, first, second), node.result_dtype)
+    return rounded(node.emit, lowering.multiply(node.emit, first, second), node.result_dtype)
 
 
 @lowers("div.Tensor", "div.Scalar")
@@ -254,7 +254,7 @@ def divide(node: Node) -> Value:
         first, second = factors(node, "self", "other")
     else:
         first, second = (node.value_as(name, node.result_dtype) for name in ("self", "other"))
-    return cast(node.emit, lowering.binary(node.emit, "Divide", first, second), node.result_dtype)
+    return rounded(node.emit, lowering.binary(node.emit, "Divide", first, second), node.result_dtype)
 
 
 @lowers("maximum.default", "minimum.default")
@@ -276,7 +276,7 @@ def add_product(node: Node) -> Value:
         first = lowering.multiply(node.emit, first, scalar(number, dtype))
     kind = "Multiply" if "mul" in node.name else "Divide"
     found = lowering.add(node.emit, src, lowering.binary(node.emit, kind, first, second))
-    return cast(node.emit, found, node.result_dtype)
+    return rounded(node.emit, found, node.result_dtype)
 
 
 @lowers("lerp.Scalar")
@@ -291,4 +291,4 @@ def interpolate(node: Node) -> Value:
         found = lowering.add(emit, first, lowering.multiply(emit, apart, lowering.filled(weight, apart)))
     else:
         found = lowering.add(emit, second, lowering.multiply(emit, apart, lowering.filled(weight - 1, apart)))
-    return cast(emit, found, node.result_dtype)
+    return rounded(emit, found, node.result_dtype)

@@ -7,7 +7,7 @@ import numpy as np
 from ....lowering import norms as lowering
 from ....lowering.elementwise import binary, filled, multiply, unary
 from ....lowering.emitter import Value, dtype_of
-from ....lowering.movement import NATIVE, cast
+from ....lowering.movement import NATIVE, cast, rounded
 from ....lowering.patterns.table import contents, either, made
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
@@ -176,7 +176,7 @@ def rms_norm(node: Node) -> list[Value | None]:
     wide = cast(emit, src, DataType.f32)
     mean = emit.op("ReduceMean", [unary(emit, "Square", wide)], {"axes": axes, "keep_dims": True})
     root = inverse_root(node, binary(emit, "Add", mean, filled(eps, mean)))
-    found = cast(emit, multiply(emit, wide, root), dtype_of(src))
+    found = rounded(emit, multiply(emit, wide, root), dtype_of(src))
     if node["weight"] is not None:
         found = multiply(emit, found, node.value("weight"))
     return [found, root]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....lowering.elementwise import binary, filled, multiply, unary
 from ....lowering.emitter import Value, dtype_of
-from ....lowering.movement import NATIVE, cast
+from ....lowering.movement import NATIVE, cast, rounded
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, axes_of, lowers
@@ -62,13 +62,13 @@ def _variance(node: Node) -> tuple[Value, Value]:
 @lowers("var.correction")
 def variance(node: Node) -> Value:
     """The variance over axes."""
-    return cast(node.emit, _variance(node)[0], node.result_dtype)
+    return rounded(node.emit, _variance(node)[0], node.result_dtype)
 
 
 @lowers("std.correction")
 def deviation(node: Node) -> Value:
     """The standard deviation over axes."""
-    return cast(node.emit, unary(node.emit, "Sqrt", _variance(node)[0]), node.result_dtype)
+    return rounded(node.emit, unary(node.emit, "Sqrt", _variance(node)[0]), node.result_dtype)
 
 
 @lowers("var_mean.correction")
@@ -123,4 +123,4 @@ def vector_norm(node: Node) -> Value:
     if dtype_of(src) in NATIVE:  # sums of squares leave the range of f16 and the precision of bf16
         src = cast(node.emit, src, DataType.f32)
     found = reduce(node.emit, kind, src, _axes(node), bool(node["keepdim"]))
-    return cast(node.emit, found, node.result_dtype)
+    return rounded(node.emit, found, node.result_dtype)

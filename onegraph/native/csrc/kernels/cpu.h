@@ -15,6 +15,10 @@
 
 #define ONEGRAPH_INLINE inline __attribute__((always_inline))
 
+// Fetches the memory that a loop reads 3072 bytes later. The CPU itself fetches no further than a page, and hardly at all
+// while it multiplies. Nothing happens at an address without memory.
+#define ONEGRAPH_FETCH(address) __builtin_prefetch((address) + 3072)
+
 namespace onegraph {
 
 #if defined(__x86_64__)

@@ -92,7 +92,7 @@ Guarded::Guarded(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_ten
     }
     const std::size_t rank = tensors_[0].axes.size(), first = onegraph_guarded_first;
     const int of = code_[onegraph_guarded_of];
-    const bool is_pool = of >= onegraph_guarded_max_pool, is_reduction = !is_pool && of >= onegraph_guarded_max;
+    const bool is_pool = of >= onegraph_guarded_max_pool_backward, is_reduction = !is_pool && of >= onegraph_guarded_max;
     const std::size_t wanted = is_pool ? 4 * (rank - 2) : is_reduction ? rank : 0;
     if (count < n_inputs + 1 || n_code != first + wanted) throw std::invalid_argument("no such guarded op");
     // The memory is read in one piece, or else in rows.
@@ -229,7 +229,7 @@ void Guarded::reduce(void *const *addresses, int threads, bool only_masked) cons
 
 // The first largest element of the window at `place` of `windows`, counted in order; -1 if all of it is padding.
 std::ptrdiff_t Guarded::largest(const char *source, const std::vector<Axis> &axes, const std::vector<Axis> &windows,
-        std::size_t place, float &most) const {
+        std::size_t place) const {
     const std::size_t n = axes.size();
     std::size_t taps = 1;
     std::vector<std::ptrdiff_t> starts(n);
@@ -241,7 +241,7 @@ std::ptrdiff_t Guarded::largest(const char *source, const std::vector<Axis> &axe
         starts[axis] = static_cast<std::ptrdiff_t>(place % windows[axis].size) * number(axis, 1) - number(axis, 3);
     }
     std::ptrdiff_t found = -1;
-    most = -INFINITY;
+    float most = -INFINITY;
     for (std::size_t tap = 0; tap < taps; tap++) {
         Bytes at = 0, index = 0, unit = 1;
         bool is_inside = true;
@@ -264,7 +264,6 @@ std::ptrdiff_t Guarded::largest(const char *source, const std::vector<Axis> &axe
 
 void Guarded::pool(void *const *addresses, int threads) const {
     const std::size_t channels = static_cast<std::size_t>(code_[onegraph_guarded_axis]), last = tensors_.size() - 1;
-    const bool is_backward = code_[onegraph_guarded_of] == onegraph_guarded_max_pool_backward;
     std::vector<std::vector<Axis>> planes, places;
     for (const Tensor &tensor : tensors_) {
         planes.push_back({tensor.axes[0], tensor.axes[channels]});
@@ -276,20 +275,12 @@ void Guarded::pool(void *const *addresses, int threads) const {
     share(count(planes[0]) * size, threads, size, [&](std::size_t begin, std::size_t end) {
         for (std::size_t plane = begin / size; plane < end / size; plane++) {
             const char *source = static_cast<const char *>(addresses[0]) + offset(planes[0], plane);
-            char *second = static_cast<char *>(addresses[1]) + offset(planes[1], plane);
+            const char *diffs = static_cast<const char *>(addresses[1]) + offset(planes[1], plane);
             char *target = static_cast<char *>(addresses[last]) + offset(planes[last], plane);
-            float most;
-            if (!is_backward) {
-                for (std::size_t place = 0; place < windows; place++) {
-                    largest(source, places[0], places[1], place, most);
-                    save(tensors_[1].type, target + offset(places[1], place), most);
-                }
-                continue;
-            }
             std::vector<double> sums(size);
             for (std::size_t place = 0; place < windows; place++) {
-                const std::ptrdiff_t winner = largest(source, places[0], places[1], place, most);
-                const float diff = load(tensors_[1].type, second + offset(places[1], place));
+                const std::ptrdiff_t winner = largest(source, places[0], places[1], place);
+                const float diff = load(tensors_[1].type, diffs + offset(places[1], place));
                 if (winner >= 0) sums[static_cast<std::size_t>(winner)] += diff;
             }
             for (std::size_t i = 0; i < size; i++)

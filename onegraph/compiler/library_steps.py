@@ -1,0 +1,217 @@
+"""Adds the partitions that the library compiles to a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from ..capi import CompiledPartition, Partition
+from ..capi.partition import compile_postponed
+from ..errors import OneGraphError, OutOfMemoryError
+from ..faults.operands import rows_together
+from ..native.library import HASHES_CONSTANTS, status_error
+from .edge_layouts import EdgeLayouts
+from .ir.part import Part
+from .ir.step import Step
+from .ir.value import Value
+from .notes import Note
+from .partition_cache import Compiled, Pattern
+from .patterns import Patterns
+from .rounded_rows import RoundedRows
+from .schedule import Schedule
+from .single_ops import collapsed_binary
+from .steps import CompiledStep, shifts_of
+from .thread_tuning import SMALL_BYTES
+
+ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
+
+
+class LibrarySteps:
+    """Adds partitions to a schedule.
+
+    Args:
+        schedule: the schedule of a graph.
+        edges: the layouts of its values.
+        patterns: the patterns of its partitions.
+        share: whether small partitions are compiled for one thread.
+        rows: rounds rows up; None where sizes do not change.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        edges: EdgeLayouts,
+        patterns: Patterns,
+        *,
+        share: bool,
+        rows: RoundedRows | None,
+    ) -> None:
+        self._schedule, self._values, self._edges, self._patterns = schedule, schedule.values, edges, patterns
+        self._share, self._rows = share, rows
+        self._shared: list[tuple[int, Compiled, Sequence[Value]]] = []  # steps, and the values at their ports
+        self._collapsed: dict[Part | None, tuple[CompiledPartition, list[int]]] = {}
+
+    def add(
+        self, steps: Sequence[Step], partition: Partition | None, results: Sequence[int] = (), note: str = ""
+    ) -> tuple[str, int]:
+        """Add the steps of one partition.
+
+        Args:
+            steps: the steps.
+            partition, results: as for ``Patterns.find``.
+            note: why the steps are not part of a larger partition.
+
+        Returns:
+            why they are not to be one partition, empty if they were added, and where to cut them, as in ``Pattern``.
+
+        Raises:
+            OneGraphError: the library refuses the partition.
+        """
+        if self._rows is not None and self._add_rounded(self._rows, steps, partition, results, note):
+            return "", 0
+        pattern, numbers = self._patterns.find(steps, partition, results)
+        if not pattern.reason:
+            self._add(pattern, steps, numbers, note)
+        return pattern.reason, pattern.cut
+
+    def _add_rounded(
+        self,
+        rows: RoundedRows,
+        steps: Sequence[Step],
+        partition: Partition | None,
+        results: Sequence[int],
+        note: str,
+    ) -> bool:
+        """Add the steps on more rows; returns False if they do not compute row by row, or the library refuses them."""
+        if len(steps) == 1:
+            results = steps[0].outputs
+        elif partition is not None:
+            results = partition.output_ids
+        rounded = rows.rounded(steps, results)
+        if rounded is None:
+            return False
+        try:
+            pattern, numbers = self._patterns.find(rounded.steps, None, rounded.results)
+            if pattern.reason:
+                return False
+            self._add(pattern, rounded.steps, numbers, "; ".join(filter(None, (note, rounded.note))))
+        except OutOfMemoryError:
+            raise
+        except OneGraphError:
+            return False
+        rows.finish(rounded, steps[-1])
+        return True
+
+    def compile_postponed(self) -> bool:
+        """Compile what the patterns have postponed; returns False if the library refuses some of it.
+
+        Raises:
+            OneGraphError: the library refuses, and nothing that it may refuse was postponed: memory is short.
+        """
+        groups = [group for pattern in self._patterns for group in pattern.postponed()]
+        failed = next(filter(None, compile_postponed(groups, self._schedule.threads.before)), 0)
+        try:
+            if failed:
+                raise status_error("dnnl_graph_partition_compile", failed)
+            for pattern in self._patterns:
+                pattern.settle()
+        except OneGraphError:
+            if self._patterns.postpones:
+                return False
+            raise
+        steps = self._schedule.steps
+        for index, compiled, values in self._shared:
+            in_place = [
+                (values[target].storage, values[source].storage)
+                for target, source in compiled.in_place
+                if not values[source].offset
+            ]
+            steps[index] = steps[index]._replace(in_place=in_place)  # type: ignore[call-arg]
+        return True
+
+    def _add(self, pattern: Pattern, steps: Sequence[Step], numbers: Sequence[int], note: str = "") -> None:
+        """Add a library step that runs a pattern on the values ``numbers``."""
+        schedule, ends = self._schedule, [numbers[place] for place in pattern.places]
+        count = pattern.n_inputs
+        if len(steps) > 1 and len(ends) > count + 1:
+            schedule.take_back(ends[count:])  # a view and its source would be written into one memory
+        values = [self._values[number] for number in ends]
+        layout, copies = self._edges.choose(pattern, steps, values)
+        free = tuple([value.dense and self._edges.is_free(value) for value in values[count:]]) if layout.is_open else ()
+        is_small = self._use_threads(pattern)
+        compiled = pattern.compile(values, layout, free, self._schedule.key)
+        for index, chosen, size in compiled.chosen:
+            value = values[index] = values[index]._replace(strides=chosen)
+            self._values[value.id], schedule.sizes[value.id] = value, size
+        pieces, shifts = [value.storage for value in values], shifts_of(values)
+        index = len(schedule.notes)
+        made, like = compiled.made, compiled.like
+        costs, is_quick = (pattern.nbytes, pattern.flops), is_small and pattern.is_quick
+        again = None
+        if HASHES_CONSTANTS and made._compilation.keeps_constants:
+            again = partial(self._patterns.partition_again, steps, ends[count:])
+        self._shared.append((len(schedule.steps), compiled, values))
+        schedule.steps.append(
+            CompiledStep(made, like, pieces, count, (), index, *costs, is_small, is_quick, shifts, again, ends)
+        )
+        schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
+        for source, target, why in copies:
+            schedule.add_copy(source, target, steps[-1], why)
+
+    def _use_threads(self, pattern: Pattern) -> bool:
+        """Set the threads for the next compilation: one if the pattern is small and threads are shared.
+
+        Returns:
+            whether that is so.
+        """
+        is_small = self._share and pattern.nbytes <= SMALL_BYTES
+        self._schedule.threads.use(1 if is_small else None)
+        return is_small
+
+    def add_collapsed(self, step: Step, note: str) -> bool:
+        """Add a binary op that is fast on fewer axes only, with collapsed axes; returns False for other ops."""
+        if not self._edges.has_slow_operand(step):
+            return False
+        values, schedule = self._values, self._schedule
+        ends = [number if values[number].dense else schedule.dense_copy(values[number]) for number in step.inputs]
+        if not all(values[number].dense for number in step.outputs):
+            return False
+        known = self._collapsed.get(step.part)
+        if known is None:
+            schedule.threads.use(None)
+            compiled = collapsed_binary(step._replace(inputs=tuple(ends)), values)
+            if compiled is None:
+                return False
+            places = [[*ends, *step.outputs].index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
+            known = self._collapsed[step.part] = compiled, places
+        compiled, places = known
+        shapes = [values[number].shape for number in ends]
+        small = min((0, 1), key=lambda index: prod(shapes[index]))
+        if (count := rows_together(values[step.outputs[0]].shape, shapes[small])) > 1:
+            ends[small] = schedule.tiled(ends[small], count)
+            reason = "on longer rows, as the library starts anew with each row for a vector that is so short"
+        else:
+            reason = (
+                "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
+            )
+        index = self._schedule.note("oneDNN", step, note, reason)
+        schedule.add_compiled(compiled, [[*ends, *step.outputs][place] for place in places], index)
+        return True
+
+
+def refusal_of(error: OneGraphError) -> str:
+    """The reason why the library refuses ops. If memory is short, which may be temporary, the error is raised again.
+
+    The library also throws bad_alloc for some shapes that it does not support.
+    """
+    if isinstance(error, OutOfMemoryError):
+        try:
+            if not error.what:
+                raise MemoryError
+            np.empty(ENOUGH, np.uint8)
+        except MemoryError:
+            raise error from None
+    return str(error)

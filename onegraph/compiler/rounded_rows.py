@@ -1,0 +1,240 @@
+"""Rounds the rows of partitions up where sizes change, so that sizes that are close share one compiled partition.
+
+In ops that compute each row from the same row, such as a product with constant weights, a normalization of rows, and
+elementwise ops behind them, further rows change nothing. Their contents are what the memory has. The weights that the
+library prepares are shared by all sizes up to the rounded one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from ..faults.ops import faults_of
+from ..native.library import VERSION
+from ..opset.editions.registry import BASE
+from ..opset.signature import AttrValue
+from .ir.part import Part
+from .ir.step import Step
+from .ir.value import Dims, Value, dense_of
+from .partition_store import SharedPartitions
+from .schedule import Schedule
+
+EXACT = 4  # rows, up to which they are not rounded
+PARTS = 8  # a power of two is divided into so many numbers of rows
+MOST_PARTS = 4096  # of which is known whether the library computes them right
+NOTE = "rows rounded up to {}, so that other sizes share the partition"
+CALLERS = "the caller's memory has no more rows"
+ARITHMETIC = frozenset(["Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"])
+
+
+class Rounded(NamedTuple):
+    """Steps on more rows.
+
+    Attributes:
+        steps: the steps.
+        results: the values that others read.
+        copies: pairs of a result and the value that gets its rows afterwards.
+        note: for the report.
+    """
+
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+    copies: tuple[tuple[int, int], ...]
+    note: str
+
+
+def rounded_count(rows: int) -> int:
+    """The number of rows that partitions for ``rows`` rows are compiled for: at most an eighth more."""
+    if rows <= EXACT:
+        return rows
+    unit = max(EXACT, (1 << (rows - 1).bit_length() - 1) // PARTS)
+    return -(-rows // unit) * unit
+
+
+def _last_axis(step: Step, name: str, rank: int) -> bool:
+    return int(step.attrs.get(name, -1)) % rank == rank - 1  # type: ignore[arg-type]
+
+
+def _unary(step: Step, values: Sequence[Value]) -> bool:
+    return len(step.inputs) == 1
+
+
+def _product(step: Step, values: Sequence[Value]) -> bool:
+    """Rows times constant weights, with a constant bias."""
+    _, weights, *bias = values
+    is_constant = weights.constant is not None and all(value.constant is not None for value in bias)
+    return is_constant and len(weights.shape) == 2 and not step.attrs.get("transpose_a")
+
+
+def _binary(step: Step, values: Sequence[Value]) -> bool:
+    return all(value.constant is None or prod(value.shape[:-1]) == 1 for value in values)
+
+
+def _normalization(step: Step, values: Sequence[Value]) -> bool:
+    is_row = _last_axis(step, "begin_norm_axis", len(values[0].shape))
+    return is_row and len(step.outputs) == 1 and all(value.constant is not None for value in values[1:])
+
+
+def _softmax(step: Step, values: Sequence[Value]) -> bool:
+    return _last_axis(step, "axis", len(values[0].shape)) and len(step.outputs) == 1
+
+
+def _quantization(step: Step, values: Sequence[Value]) -> bool:
+    return step.attrs.get("qtype", "per_tensor") == "per_tensor" and len(values) == 1
+
+
+def _bias(step: Step, values: Sequence[Value]) -> bool:
+    return step.attrs.get("data_format", "NXC") == "NXC" and values[1].constant is not None
+
+
+# By kind, whether a step computes each row of its result from the same row of its inputs that are no constants.
+BY_KIND: Mapping[str, Callable[[Step, Sequence[Value]], bool]] = {
+    "MatMul": _product,
+    "BiasAdd": _bias,
+    "LayerNorm": _normalization,
+    **dict.fromkeys(["SoftMax", "LogSoftmax"], _softmax),
+    **dict.fromkeys(["Quantize", "Dequantize"], _quantization),
+    **dict.fromkeys(ARITHMETIC, _binary),
+    **dict.fromkeys([kind for kind, schema in BASE.items() if schema.category == "elementwise"], _unary),
+    "TypeCast": _unary,
+}
+AXES = {"LayerNorm": "begin_norm_axis", "SoftMax": "axis", "LogSoftmax": "axis"}
+
+
+class RoundedRows:
+    """Rounds the rows of the partitions of a graph.
+
+    Args:
+        schedule: of the graph, which gets the values with more rows.
+        given: ids of the inputs of the graph, whose memory is the caller's.
+        known: what earlier programs of the executable have compiled.
+    """
+
+    def __init__(self, schedule: Schedule, given: frozenset[int], known: SharedPartitions) -> None:
+        self._schedule, self._values, self._given, self._known = schedule, schedule.values, given, known
+        self._copies: dict[int, int] = {}  # of values in the caller's memory
+
+    def rounded(self, steps: Sequence[Step], results: Sequence[int]) -> Rounded | None:
+        """The steps on more rows; None if they stay as they are.
+
+        Args:
+            steps: the steps of a partition.
+            results: the values that others read.
+        """
+        rows = self._rows(steps)
+        if rows is None or (count := rounded_count(rows)) == rows:
+            return None
+        ends = {number for step in steps for number in (*step.inputs, *step.outputs)}
+        constants = [value for number in ends if (value := self._values[number]).constant is not None]
+        rank = max([2, *[len(value.shape) for value in constants]])
+        shapes: dict[int, Dims] = {
+            number: (1,) * (rank - 2) + (count, self._values[number].shape[-1])
+            for number in ends
+            if self._values[number].constant is None
+        }
+        parts = [self._part(step, shapes, rank) for step in steps]
+        if not all(map(self._is_sound, parts)):
+            return None
+        is_product = any(step.kind == "MatMul" for step in steps)
+        made = {number for step in steps for number in step.outputs}
+        read, written = shapes.keys() - made, made.intersection(results)
+        if not is_product and any(self._is_callers(number) for number in read | written):
+            return None  # a copy would take as long
+        if not all(self._is_own(number) for number in written if not self._is_callers(number)):
+            return None
+        at = {number: self._source(number, shape) for number, shape in shapes.items() if number in read}
+        copies = []
+        for number in made:
+            target = number
+            if number in written and self._is_callers(number):
+                target = self._values.like(number, "rows")
+                copies.append((target, number))
+            at[number] = self._with_rows(target, shapes[number])
+        renewed = tuple(
+            [
+                step._replace(
+                    inputs=tuple([at.get(number, number) for number in step.inputs]),
+                    outputs=tuple([at[number] for number in step.outputs]),
+                    attrs=part.attrs,
+                    part=part,
+                    whole=False,
+                )
+                for step, part in zip(steps, parts, strict=True)
+            ]
+        )
+        return Rounded(renewed, tuple([at[number] for number in results]), tuple(copies), NOTE.format(count))
+
+    def finish(self, rounded: Rounded, step: Step) -> None:
+        """Add the copies of results to the caller's memory."""
+        for source, target in rounded.copies:
+            self._schedule.add_copy(self._values[source], self._values[target], step, CALLERS)
+
+    def _rows(self, steps: Sequence[Step]) -> int | None:
+        """The number of rows of all values that are no constants; None if a step does not compute row by row."""
+        counts = set[int]()
+        for step in steps:
+            values = [self._values[number] for number in step.inputs]
+            is_by_row = BY_KIND.get(step.kind)
+            if step.library_part is None or is_by_row is None or not is_by_row(step, values):
+                return None
+            for value in (*values, *[self._values[number] for number in step.outputs]):
+                if value.constant is not None:
+                    continue
+                if len(value.shape) < 2 or not value.dense or value.offset or 0 in value.shape:
+                    return None
+                counts.add(prod(value.shape[:-1]))
+        return counts.pop() if len(counts) == 1 else None
+
+    def _part(self, step: Step, shapes: Mapping[int, Dims], rank: int) -> Part:
+        """The part of a step on more rows."""
+        part = step.part
+        assert part is not None
+        attrs: Mapping[str, AttrValue] = part.attrs
+        if step.kind in AXES:
+            attrs = {**attrs, AXES[step.kind]: rank - 1}
+        types = [
+            replace(given, shape=shapes.get(number, given.shape))
+            for number, given in zip(step.inputs, part.types, strict=True)
+        ]
+        outputs = [
+            replace(given, shape=shapes[number]) for number, given in zip(step.outputs, part.outputs, strict=True)
+        ]
+        return Part(part.kind, attrs, part.inputs, tuple(types), tuple(outputs))
+
+    def _is_sound(self, part: Part) -> bool:
+        """Whether the library computes a part right."""
+        known = self._known.sound.get(part)
+        if known is None:
+            if len(self._known.sound) >= MOST_PARTS:
+                self._known.sound.clear()
+            known = self._known.sound[part] = not faults_of(part.call, VERSION)
+        return known
+
+    def _is_callers(self, number: int) -> bool:
+        """Whether a value lies in the memory of the caller, or of a constant."""
+        whole = self._values[self._values[number].storage]
+        return whole.id in self._schedule.returned or whole.id in self._given or whole.constant is not None
+
+    def _is_own(self, number: int) -> bool:
+        """Whether what lies behind a value is no other value."""
+        return self._values[number].storage == number
+
+    def _source(self, number: int, shape: Dims) -> int:
+        """A value that steps read, with more rows."""
+        if self._is_callers(number):
+            if number not in self._copies:
+                self._copies[number] = copied = self._values.like(number, "rows")
+                value = self._values[number]
+                self._schedule.add_copy(value, self._values[copied], None, CALLERS)
+            number = self._copies[number]
+        return self._with_rows(number, shape)
+
+    def _with_rows(self, number: int, shape: Dims) -> int:
+        """A value with more rows in the same memory, which becomes as large."""
+        value = self._values[number]
+        sizes, size = self._schedule.sizes, prod(shape) * value.dtype.numpy.itemsize
+        sizes[value.storage] = max(size, sizes.get(value.storage, 0))
+        return self._values.part(value, "rows", shape, dense_of(shape))

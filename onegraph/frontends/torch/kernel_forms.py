@@ -1,0 +1,67 @@
+"""Decompositions whose results have the data type and the order of axes that PyTorch's kernels for CPUs give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce, wraps
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+Decomposition = Callable[..., Any]
+
+
+def _of_first(*given: Any, **_: Any) -> Any:
+    return given[0].dtype
+
+
+def _of_second(*given: Any, **_: Any) -> Any:
+    return given[1].dtype
+
+
+def _promoted(*given: Any, **_: Any) -> Any:
+    """The data type that holds those of three tensors, also of a tensor of one number, which the kernel expands."""
+    return reduce(torch.promote_types, [one.dtype for one in given[:3]])
+
+
+# The data type of the result for tensors of several data types.
+DTYPE_OF: Mapping[Any, Callable[..., Any]] = {
+    aten.huber_loss.default: _of_first,
+    aten.soft_margin_loss.default: _of_first,
+    aten.binary_cross_entropy_with_logits.default: _of_second,
+    aten.addr.default: _promoted,
+}
+IN_ROWS = (aten.log_sigmoid_forward.default,)  # the kernel writes rows behind each other
+
+
+def as_kernels(table: Mapping[Any, Decomposition]) -> dict[Any, Decomposition]:
+    """The decompositions, with results as those of kernels."""
+    found = dict(table)
+    for op, dtype_of in DTYPE_OF.items():
+        if op in found:
+            found[op] = _typed(found[op], dtype_of)
+    for op in IN_ROWS:
+        if op in found:
+            found[op] = _in_rows(found[op])
+    return found
+
+
+def _typed(decomposition: Decomposition, dtype_of: Callable[..., Any]) -> Decomposition:
+    @wraps(decomposition)
+    def typed(*args: Any, **kwargs: Any) -> Any:
+        return decomposition(*args, **kwargs).to(dtype_of(*args, **kwargs))
+
+    return typed
+
+
+def _in_rows(decomposition: Decomposition) -> Decomposition:
+    @wraps(decomposition)
+    def in_rows(*args: Any, **kwargs: Any) -> Any:
+        first, *rest = decomposition(*args, **kwargs)
+        return (first.contiguous(), *rest)
+
+    return in_rows
+
+
+__all__ = ["as_kernels"]

@@ -1,0 +1,112 @@
+"""States the strides of results where PyTorch's kernels for CPUs choose others than PyTorch states.
+
+The strides of axes of one element move nothing, but a convolution or a pool behind them reads from them whether its
+source is channels last. PyTorch states them, and the order of axes of some ops, by rules of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._prims_common import make_contiguous_strides_for, suggest_memory_format
+from torch.fx import Node as FxNode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .lowering import is_call
+
+aten = torch.ops.aten
+FORMATS = torch.contiguous_format, torch.channels_last
+LARGEST = 2**26  # bytes of a tensor that is indexed to see the strides of the result
+COPIES = (aten.clone.default, aten._to_copy.default)  # tagged as ops on elements, with an order of their own
+# Ops on elements whose results are laid out by PyTorch's kernels alone, by the number of tensors.
+ON_ELEMENTS: Mapping[int, Callable[..., Any]] = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
+
+
+def with_kernel_strides(node: FxNode) -> bool:
+    """State the strides that PyTorch's kernel gives the result of a call; whether it had others before."""
+    like = node.meta.get("val")
+    if not is_call(node) or not hasattr(like, "stride") or not _is_known(like):
+        return False
+    true = _true_strides(node, like)
+    if true is None or true == like.stride():
+        return False
+    node.meta["val"] = like.new_empty_strided(like.shape, true)
+    return True
+
+
+def _true_strides(node: FxNode, like: Any) -> tuple[int, ...] | None:
+    """The strides; None where PyTorch states them."""
+    target: Any = node.target
+    if target is aten.convolution.default:
+        return _of_sequences(node, like) if like.dim() == 3 else None
+    sources = [one.meta.get("val") for one in node.all_input_nodes]
+    if not all(hasattr(one, "stride") and _is_known(one) for one in sources) or all(map(_is_plain, sources)):
+        return None
+    if target in (aten.index.Tensor, aten._unsafe_index.Tensor):
+        return _of_index(node)
+    if torch.Tag.pointwise in target.tags and target not in COPIES and not target._schema.is_mutable:
+        return _of_elements(node, like)
+    return None
+
+
+def _of_sequences(node: FxNode, like: Any) -> tuple[int, ...]:
+    """The strides of a convolution of sequences: the kernel copies its source to rows, and looks at the weights."""
+    weights: Any = node.args[1]
+    order = suggest_memory_format(weights.meta["val"].unsqueeze(2))
+    true: tuple[int, ...] = like.unsqueeze(2).contiguous(memory_format=order).squeeze(2).stride()
+    return true
+
+
+def _of_elements(node: FxNode, like: Any) -> tuple[int, ...] | None:
+    """The strides of an op on elements: PyTorch orders the axes of all such ops in one way."""
+    given = [one.meta["val"] for one in (*node.args, *node.kwargs.values()) if isinstance(one, FxNode)]
+    target: Any = node.target
+    kinds = [str(one.type) for one in target._schema.arguments]
+    numbers = sum(
+        kind == "Tensor" and type(one) in (int, float, bool) for kind, one in zip(kinds, node.args, strict=False)
+    )
+    given += [torch.empty((), device="meta")] * numbers  # a number in the place of a tensor is one of the tensors
+    if len(given) not in ON_ELEMENTS:
+        return None
+    with _disable_current_modes():
+        stands = [torch.empty_strided(one.shape, one.stride(), device="meta") for one in given]
+        made = ON_ELEMENTS[len(given)](*stands)
+        if made.shape != like.shape:
+            return None
+        if all(one.shape == like.shape for one in given):  # the quick way of kernels, which meta tensors do not take
+            for order in FORMATS[: 2 if like.dim() == 4 else 1]:
+                if all(one.is_contiguous(memory_format=order) for one in given):
+                    return tuple(torch.empty(like.shape, device="meta", memory_format=order).stride())
+    return tuple(made.stride())
+
+
+def _of_index(node: FxNode) -> tuple[int, ...] | None:
+    """The strides of an indexed tensor: those of such a call with zeros as places."""
+    source, places = node.args[0].meta["val"], [one if one is None else one.meta["val"] for one in node.args[1]]
+    if any(one is not None and one.dtype == torch.bool for one in places) or 0 in source.shape:
+        return None
+    if source.numel() * source.element_size() > LARGEST:
+        return None
+    target: Any = node.target
+    with torch.no_grad(), _disable_current_modes():
+        stand = torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)
+        zeros = [None if one is None else _zeros(one) for one in places]
+        return tuple(target(stand, zeros).stride())
+
+
+def _zeros(like: Any) -> Any:
+    return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype).zero_()
+
+
+def _is_known(like: Any) -> bool:
+    return like.layout is torch.strided and all(type(one) is int for one in (*like.shape, *like.stride()))
+
+
+def _is_plain(like: Any) -> bool:
+    """Whether rows lie behind each other, and axes of one element have the strides that say so."""
+    return bool(like.stride() == make_contiguous_strides_for(like.shape))
+
+
+__all__ = ["with_kernel_strides"]

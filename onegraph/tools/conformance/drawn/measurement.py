@@ -1,0 +1,128 @@
+"""Runs drawn uses, and says of each whether the library went wrong and whether a fault record had claimed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ...._util.records import record
+from ...._util.worker_process import Outcome
+from ..causes import NOT_NATIVE
+from ..uses import Use
+from .drawing import DrawnUse, draw, pages_to_draw, use_of
+from .trials import CALM, HARSH, is_bad, run_uses
+
+AGAIN = 3  # runs of a use that ends otherwise than its claims say
+FAR = 1_000_003  # between seeds of contents
+Progress = Callable[[int, int], None]
+
+
+@record(frozen=True)
+class Tried:
+    """A drawn use, what the records claim of it, and what the library did.
+
+    Attributes:
+        drawn: the use.
+        claims: names of the faults that are certain to show in it, but for slow kernels.
+        cautions: names of those that show in it with some numbers, or in some memory.
+        outcome: what came of it in memory filled with large numbers, between pages that nobody may touch.
+        calm: what came of it in ordinary memory; None if that was not tried.
+    """
+
+    drawn: DrawnUse
+    claims: tuple[str, ...]
+    cautions: tuple[str, ...]
+    outcome: Outcome
+    calm: Outcome | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the library refused, lacked, miscomputed or crashed on the use under either condition."""
+        return is_bad(self.worst)
+
+    @property
+    def worst(self) -> Outcome:
+        """The outcome that is not right, if there is one."""
+        return self.calm if self.calm is not None and is_bad(self.calm) else self.outcome
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the library goes wrong and no record says so."""
+        return self.is_wrong and not self.claims and not self.cautions
+
+    @property
+    def depends_on_memory(self) -> bool:
+        """Whether the use is right in ordinary memory and goes wrong in filled memory."""
+        return self.calm is not None and is_bad(self.outcome) and not is_bad(self.calm)
+
+
+def measure(
+    cases: int,
+    seed: int,
+    *,
+    edition: str | None = None,
+    kinds: Sequence[str] = (),
+    workers: int = 1,
+    progress: Progress = lambda done, total: None,
+) -> list[Tried]:
+    """Draw uses and run them in the loaded library.
+
+    Args:
+        cases: number of uses; the ops take turns. Uses of data types that this CPU does not compute in are left out.
+        seed: of all random choices; the same seed and number give the same use.
+        edition: name of the edition; by default every edition that is not newer than the library.
+        kinds: the ops; all by default.
+        workers: number of processes.
+        progress: called with the number of uses done and of all.
+
+    Raises:
+        ArgumentError: the edition or an op is unknown.
+        LibraryError: there is no usable oneDNN library.
+        UnsupportedError: the library has no CPU engine, or no worker process can be started.
+    """
+    from ....capi import default_engine
+    from ....native.library import VERSION
+
+    default_engine()  # or one error instead of one for each use
+    pages = pages_to_draw(edition, kinds, VERSION)
+    found = (draw(seed, number, pages) for number in range(cases))
+    drawn = [one for one in found if one is not None and not _needs_other_cpu(one.use)]
+    uses, claims = [one.use for one in drawn], [one.use.claims(VERSION) for one in drawn]
+    outcomes = run_uses(uses, claims, HARSH, workers, lambda done: progress(done, len(uses)))
+    tried = [
+        Tried(use, _named(said, True), _named(said, False), outcome)
+        for use, said, outcome in zip(drawn, claims, outcomes, strict=True)
+    ]
+    for again in range(AGAIN):
+        surprising = [place for place, one in enumerate(tried) if bool(one.claims) != one.is_wrong]
+        drawn_again = [_with_contents(tried[place].drawn, again) for place in surprising]
+        calm = run_uses(drawn_again, [claims[place] for place in surprising], CALM, workers)
+        for place, outcome in zip(surprising, calm, strict=True):
+            tried[place] = replace(tried[place], calm=outcome)
+    return _confirmed(tried, workers)
+
+
+def _with_contents(drawn: DrawnUse, again: int) -> Use:
+    """The use, the first time, and then with other numbers: of some a claimed fault may not show."""
+    return drawn.use if not again else use_of(drawn.graph, drawn.number + again * FAR) or drawn.use
+
+
+def _needs_other_cpu(use: Use) -> bool:
+    """Whether a use has a data type that this CPU lacks instructions for."""
+    return not {*use.dtypes, *use.outputs}.isdisjoint(NOT_NATIVE)
+
+
+def _named(claims: Mapping[str, bool], certain: bool) -> tuple[str, ...]:
+    return tuple(name for name, shows in claims.items() if shows is certain)
+
+
+def _confirmed(tried: Sequence[Tried], workers: int) -> list[Tried]:
+    """The uses; those that went wrong without a claim are run again, in processes that ran nothing else before."""
+    unknown = [place for place, one in enumerate(tried) if one.is_unknown]
+    uses = [tried[place].drawn.use for place in unknown]
+    harsh, calm = (run_uses(uses, [()] * len(uses), condition, workers) for condition in (HARSH, CALM))
+    again = dict(zip(unknown, zip(harsh, calm, strict=True), strict=True))
+    return [
+        replace(one, outcome=again[place][0], calm=again[place][1]) if place in again else one
+        for place, one in enumerate(tried)
+    ]
