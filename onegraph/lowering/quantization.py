@@ -166,15 +166,15 @@ def integer_matmul(emit: Emitter, src: Value, weights: Value, src_zero: Value | 
         sums = np.asarray(weights).astype(np.int64).sum(-2, keepdims=True).astype(np.float32)
         moved = multiply(emit, cast(emit, reshape(emit, src_zero, numbers()), F32), sums)
         return as_integers(emit, binary(emit, "Subtract", cast(emit, product, F32), moved))
-    whole = _without_zero(emit, src, src_zero, -1), _without_zero(emit, weights, right.zero, None)
+    whole = _without_zero(emit, src, src_zero, -1)
     axis = max((rank_of(weights) or 2) - 2, 0)
     total: Value | None = None
     for begin, end in _exact_parts(inner, weights, axis):
-        first, second = whole
-        if end - begin < inner:
+        first, second = whole, weights
+        if end - begin < inner:  # the codes are cut, so that a product reads them packed
             first = slice_(emit, first, [begin], [end], [len(shape) - 1])
             second = slice_(emit, second, [begin], [end], [axis])
-        part = as_integers(emit, matmul(emit, first, second))
+        part = as_integers(emit, matmul(emit, first, _without_zero(emit, second, right.zero, None)))
         total = part if total is None else binary(emit, "Add", total, part)
     if total is None:
         raise NotLowered("no products")
