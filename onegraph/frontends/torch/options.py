@@ -35,7 +35,7 @@ class Options(NamedTuple):
     threads: int | None = None
     fpmath_mode: str = "strict"
     smallest: int = 3
-    cache_capacity: int = 16
+    cache_capacity: int = 128
     reproducible: bool = False
     finite_math: bool = False
 
