@@ -24,6 +24,7 @@ NAMES = (
     "fusion",
     "attention",
     "blocks",
+    "tokens",
     "inference",
     "reproducible",
     "training",
@@ -36,7 +37,7 @@ NAMES = (
 # A module named as a package would hide the package from scripts in its folder.
 MODULES = {"onnx": "onnx_models", "torch": "torch_compile"}
 # Benchmarks whose rows can be measured alone.
-BY_ROW = ("training", "onnx", "torch")
+BY_ROW = ("tokens", "training", "onnx", "torch")
 # Benchmarks whose results on machines with AMX stand beside those on other machines.
 BY_MACHINE, AMX = ("peak",), " with AMX"
 

@@ -164,6 +164,26 @@ enum {
     onegraph_keep_nan = 39, // src, dst: dst, and NaN where src is NaN
     onegraph_max_pool = 40, // f32, f16, bf16: see MaxPool in kernels.h
     onegraph_norm_relu = 41, // f32, f16, bf16: see NormRelu in kernels.h
+    onegraph_packed_product = 42, // rows times a matrix of packed weights; see PackedProduct in kernels.h
+};
+// kernels: the places of the numbers of onegraph_packed_product.
+enum onegraph_packed_number {
+    onegraph_packed_coding = 0, // one of onegraph_packed_coding_of
+    onegraph_packed_group = 1, // elements along the depth that share a scale: 16, 32 or a multiple of 64; 128 for 4 bits
+    onegraph_packed_zero = 2, // the zero point of all codes, if there are no tensors for it
+    onegraph_packed_zeros = 3, // 1 if there is a tensor of zero points
+    onegraph_packed_bias = 4, // 1 if there is a bias
+    onegraph_packed_coded = 5, // 1 if src becomes 8-bit codes
+    onegraph_packed_unpacks = 6, // 1 to unpack each column for any number of rows
+    onegraph_packed_level = 7, // the highest instruction set: as onegraph_attention_level; 3 has sums of bytes
+};
+enum onegraph_packed_coding_of {
+    onegraph_packed_s4 = 0,
+    onegraph_packed_u4 = 1,
+    onegraph_packed_s8 = 2,
+    onegraph_packed_u8 = 3,
+    onegraph_packed_f16 = 4,
+    onegraph_packed_bf16 = 5,
 };
 // kernels: the places of the numbers of onegraph_norm_relu.
 enum onegraph_norm_relu_number {

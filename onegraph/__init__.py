@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .checker.check import check_op as check_op
     from .inference.translate_op import Translation as Translation
     from .inference.translate_op import translate as translate
+    from .lowering.compression import compress_weights as compress_weights
     from .tools.capture import capture as capture
     from .tools.run_op import run_op as run_op
     from .transform.translate_graph import translate_graph as translate_graph
@@ -79,6 +80,7 @@ _LAZY = {
     "check_graph": ".checker.check",
     "check_op": ".checker.check",
     "capture": ".tools.capture",
+    "compress_weights": ".lowering.compression",
     "run_op": ".tools.run_op",
     "translate_graph": ".transform.translate_graph",
     "Translation": ".inference.translate_op",

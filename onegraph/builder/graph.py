@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 from weakref import ref
 
@@ -12,6 +12,7 @@ from ..errors import ArgumentError, shown
 from ..ir.file_origin import FileOrigin
 from ..opset.shapes import show
 from .adding_ops import OpAdding
+from .compression import CompressedWeights
 
 AnyGraph = TypeVar("AnyGraph", bound="DataGraph")
 
@@ -21,6 +22,7 @@ class DataGraph(OpAdding):
 
     _file: FileOrigin | None = None
     _n_read = 0  # number of ops of the model that a front end has read
+    compression: Sequence[CompressedWeights] = ()  # the weights that compress_weights has compressed
     # None if each op rounds its results to their data type. Else a program may keep f32 numbers between ops of 16 bits,
     # and behind these TypeCasts, by name, with which the reader of a model rounds what it computes in f32.
     _roundings: frozenset[str] | None = None
@@ -35,7 +37,7 @@ class DataGraph(OpAdding):
         other._op_ids, other._names, other._file = self._op_ids.copy(), dict(self._names), self._file
         other._constant_inputs, other._n_read = set(self._constant_inputs), self._n_read
         other._initial, other._next = dict(self._initial), dict(self._next)
-        other._roundings = self._roundings
+        other._roundings, other.compression = self._roundings, self.compression
         return other
 
     __copy__ = copy

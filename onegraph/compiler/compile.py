@@ -212,7 +212,8 @@ class _StepCompiler:
         if self._add_exact(step, note):
             return
         adds = {"labels": kernels.add_log_softmax_gradient, "pointwise": kernels.add_pointwise}
-        adds |= {"vectors": kernels.add_vectors, "windows": kernels.add_windows}
+        adds |= {"vectors": kernels.add_vectors, "packed": kernels.add_packed}
+        adds |= {"windows": kernels.add_windows}
         if add := adds.get(step.executor):
             add(step)
             return

@@ -153,6 +153,14 @@ def compiled_vectors(inputs: Sequence[Value], outputs: Sequence[Value], is_turne
     return _compiled(lib.onegraph_vector_product, inputs, outputs, [int(is_turned), LEVEL])
 
 
+def compiled_packed(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> CompiledKernel:
+    """The kernel for rows times a matrix of packed weights, by ``onegraph_packed_number`` without the level."""
+    return _compiled(lib.onegraph_packed_product, inputs, outputs, [*code, LEVEL])
+
+
+PACKED = {name: int(getattr(lib, f"onegraph_packed_{name}")) for name in ("s4", "u4", "s8", "u8", "f16", "bf16")}
+
+
 def compiled_guard(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> CompiledKernel:
     """The kernel that computes an op again where an element is NaN or infinite, by ``onegraph_guarded_number``."""
     return _compiled(lib.onegraph_guarded, inputs, outputs, code)

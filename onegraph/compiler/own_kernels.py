@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import gt, mul, sub
 
@@ -22,6 +22,7 @@ from .kernels import (
     HOST_KERNELS,
     CompiledKernel,
     compiled_log_softmax_gradient,
+    compiled_packed,
     compiled_pointwise,
     compiled_rms_norm,
     compiled_vectors,
@@ -130,20 +131,12 @@ class OwnKernels:
         return True
 
     def _add_rms_norm(self, step: Step, reason: str) -> bool:
-        schedule = self._schedule
         types = [None if tensor is None else tensor.type for tensor in step.op.inputs]
         call = Call(base_of(schema_of(step.op)), step.op.attrs, types, len(step.op.outputs))
         width = rms_norm_width(call)
         if width is None:
             return False
-        schedule.take_back(step.outputs)
-        given, (wanted,) = [self._values[number] for number in step.inputs], [self._values[n] for n in step.outputs]
-        ins = [value if value.dense else self._values[schedule.dense_copy(value)] for value in given]
-        out = wanted if wanted.dense else schedule.new_value(wanted, dense_of(wanted.shape))
-        made = compiled_rms_norm(ins, out, width, call.f32("epsilon"))
-        schedule.add_own(made, ins, [out], (), schedule.note("kernel", step, reason))
-        if out is not wanted:
-            schedule.add_copy(out, wanted, step, "the output has strides")
+        self._add_dense(step, lambda ins, out: compiled_rms_norm(ins, out, width, call.f32("epsilon")), reason)
         return True
 
     def add_log_softmax_gradient(self, step: Step) -> None:
@@ -234,14 +227,25 @@ class OwnKernels:
 
     def add_vectors(self, step: Step) -> None:
         """Add a product of a few rows and a matrix, and the tensor that is added to it, if there is one."""
+        is_turned = bool(step.attrs["transpose_b"])
+        self._add_dense(step, lambda ins, out: compiled_vectors(ins, [out], is_turned), SLOW_VECTORS.reason, step.note)
+
+    def add_packed(self, step: Step) -> None:
+        """Add a product of rows and a matrix of packed weights."""
+        code = step.attrs["packed"]
+        assert isinstance(code, tuple)
+        numbers = [int(number) for number in code]
+        self._add_dense(step, lambda ins, out: compiled_packed(ins, [out], numbers), step.note)
+
+    def _add_dense(self, step: Step, compiled: Callable[[list[Value], Value], CompiledKernel], *reasons: str) -> None:
+        """Add a kernel with one result whose tensors are dense."""
         schedule = self._schedule
         schedule.take_back(step.outputs)
         given, (wanted,) = [self._values[number] for number in step.inputs], [self._values[n] for n in step.outputs]
         ins = [value if value.dense else self._values[schedule.dense_copy(value)] for value in given]
         out = wanted if wanted.dense else schedule.new_value(wanted, dense_of(wanted.shape))
-        made = compiled_vectors(ins, [out], bool(step.attrs["transpose_b"]))
-        schedule.notes.append(Note("kernel", step.members or (step,), (SLOW_VECTORS.reason, step.note), ins, [out]))
-        schedule.add_own(made, ins, [out], (), len(schedule.notes) - 1)
+        schedule.notes.append(Note("kernel", step.members or (step,), reasons, ins, [out]))
+        schedule.add_own(compiled(ins, out), ins, [out], (), len(schedule.notes) - 1)
         if out is not wanted:
             schedule.add_copy(out, wanted, step, "the output has strides")
 

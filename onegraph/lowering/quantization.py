@@ -26,9 +26,11 @@ from .emitter import (
 )
 from .layers import matmul
 from .movement import cast, expand, reshape, slice_
+from .reduction import reduce
 from .windows import Window, convolution
 
 EIGHT_BITS = frozenset([DataType.s8, DataType.u8])
+FOUR_BITS = frozenset([DataType.s4, DataType.u4])
 F32 = DataType.f32
 # Sums of products below this magnitude are exact in f32.
 EXACT = 2**24
@@ -60,6 +62,18 @@ class Scale:
         if scale.size > 1 or (scale.ndim == 1 and rank > 0 and scale.size != 1):
             kind = {"qtype": "per_channel", "axis": self.axis % rank}
         return {"scales": scale.astype(np.float32).reshape(-1).tolist(), "zps": zeros, **kind}
+
+    def groups(self, codes: Array) -> Mapping[str, object] | None:
+        """The attributes of the DynamicDequantize of known codes in blocks; None if they have another form."""
+        parts, zero = self.scale, self.zero
+        if not self.block or not isinstance(parts, np.ndarray) or not (zero is None or isinstance(zero, np.ndarray)):
+            return None
+        axis, is_code = self.axis % codes.ndim, dtype_of(codes) in EIGHT_BITS | FOUR_BITS
+        sizes = [self.block if place == axis else 1 for place in range(codes.ndim)]
+        whole = tuple([dim * size for dim, size in zip(parts.shape, sizes, strict=False)])
+        if not is_code or parts.ndim != codes.ndim or whole != codes.shape:
+            return None
+        return {"qtype": "per_group", "axis": axis, "group_shape": sizes}
 
     def along(self, emit: Emitter, value: Value, of: Value) -> Value:
         """The scale or zero point ``value``, shaped to broadcast with ``of``."""
@@ -93,6 +107,10 @@ def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -
         if attrs is not None:
             found: Value = emit.op("Dequantize", [src], attrs)
             return found
+    if isinstance(src, np.ndarray) and dtype_of(scale.scale) is dtype and (groups := scale.groups(src)) is not None:
+        # The codes of weights stay what they are: a product reads them packed.
+        kept: Value = emit.op("DynamicDequantize", [src, scale.scale, scale.zero], groups)
+        return kept
     wide = cast(emit, src, F32)
     if scale.zero is not None and not (isinstance(scale.zero, np.ndarray) and not scale.zero.astype(np.float32).any()):
         wide = binary(emit, "Subtract", wide, scale.along(emit, cast(emit, scale.zero, F32), src))
@@ -148,15 +166,15 @@ def integer_matmul(emit: Emitter, src: Value, weights: Value, src_zero: Value | 
         sums = np.asarray(weights).astype(np.int64).sum(-2, keepdims=True).astype(np.float32)
         moved = multiply(emit, cast(emit, reshape(emit, src_zero, numbers()), F32), sums)
         return as_integers(emit, binary(emit, "Subtract", cast(emit, product, F32), moved))
-    whole = _without_zero(emit, src, src_zero, -1), _without_zero(emit, weights, right.zero, None)
+    whole = _without_zero(emit, src, src_zero, -1)
     axis = max((rank_of(weights) or 2) - 2, 0)
     total: Value | None = None
     for begin, end in _exact_parts(inner, weights, axis):
-        first, second = whole
-        if end - begin < inner:
+        first, second = whole, weights
+        if end - begin < inner:  # the codes are cut, so that a product reads them packed
             first = slice_(emit, first, [begin], [end], [len(shape) - 1])
             second = slice_(emit, second, [begin], [end], [axis])
-        part = as_integers(emit, matmul(emit, first, second))
+        part = as_integers(emit, matmul(emit, first, _without_zero(emit, second, right.zero, None)))
         total = part if total is None else binary(emit, "Add", total, part)
     if total is None:
         raise NotLowered("no products")
@@ -239,3 +257,17 @@ def known_bias(bias: Array | None, src: Scale, weights: Scale) -> Array | None:
         raise NotLowered("unknown scales of a bias")
     found: Array = (bias.astype(np.float32) * src.scale.reshape(()) * weights.scale.reshape(-1)).astype(np.float32)
     return found
+
+
+def rounded_to_codes(emit: Emitter, src: Value) -> Value:
+    """src in f32, rounded to the 256 numbers from its least to its largest element and 0, as DynamicQuantizeLinear."""
+    wide = cast(emit, src, F32)
+    axes, zero, steps = [*range(known_rank(src))], np.zeros((), np.float32), np.array(255, np.float32)
+    low = binary(emit, "Minimum", reduce(emit, "ReduceMin", wide, axes, keep=False), zero)
+    high = binary(emit, "Maximum", reduce(emit, "ReduceMax", wide, axes, keep=False), zero)
+    scale = binary(emit, "Divide", binary(emit, "Subtract", high, low), steps)
+    scale = binary(emit, "Maximum", scale, np.array(np.finfo(np.float32).tiny))
+    point = unary(emit, "Round", binary(emit, "Divide", binary(emit, "Subtract", zero, low), scale))
+    codes = add(emit, unary(emit, "Round", binary(emit, "Divide", wide, scale)), point)
+    codes = binary(emit, "Minimum", binary(emit, "Maximum", codes, zero), steps)
+    return multiply(emit, binary(emit, "Subtract", codes, point), scale)

@@ -103,6 +103,7 @@ def cases() -> Iterator[HostCase]:
     yield from _reductions(x)
     yield from _attention()
     yield from _recurrence()
+    yield from _packed()
 
 
 def _integers() -> Iterator[HostCase]:
@@ -328,6 +329,33 @@ def _recurrence() -> Iterator[HostCase]:
     yield recurrence("gru", "bidirectional", 2, 2, 4)
     yield recurrence("tanh", "forward", 1, 1, 1)
     yield recurrence("relu", "bidirectional", 3, 3, 16)
+
+
+def _packed() -> Iterator[HostCase]:
+    """Codes by hand: the first one of a byte is in its lower half."""
+    rows = np.array([[0x21, 0xF3], [0x80, 0x07]], np.uint8)
+    codes = {"u4": [[1, 2, 3], [0, 8, 7]], "s4": [[1, 2, 3], [0, -8, 7]]}
+    src, scales = _f(2, 3), np.array([[0.5, 2], [1, 4]], np.float32)
+    spread = np.repeat(scales, 2, 1)[:, :3]
+    for coding, known in codes.items():
+        numbers = (np.array(known) - 1) * spread
+        attrs = {"coding": coding, "group": 2, "zero": 1}
+        yield HostCase("PackedMatMul", [src, rows, scales], [(src @ numbers.T).astype(np.float32)], attrs)
+        points = np.array([[1, 2], [3, 0]], np.uint8 if coding == "u4" else np.int8)
+        numbers = (np.array(known) - np.repeat(points, 2, 1)[:, :3]) * spread
+        attrs = {"coding": coding, "group": 2}
+        yield HostCase("PackedMatMul", [src, rows, scales, points], [(src @ numbers.T).astype(np.float32)], attrs)
+        taken = [rows, _i(1, -2), scales, points]
+        yield HostCase("PackedGather", taken, [numbers[[1, 0]].astype(np.float32)], {**attrs, "depth": 3})
+    whole = scales[:, :1]
+    numbers = rows.astype(np.int8) * whole
+    attrs = {"coding": "s8", "arithmetic": "codes"}
+    src = np.array([[127, -3]], np.float32)
+    yield HostCase("PackedMatMul", [src, rows, whole], [src @ numbers.T], attrs)
+    numbers = (rows - 2.0) * whole
+    yield HostCase(
+        "PackedGather", [rows, _i(0), whole], [numbers[[0]].astype(np.float32)], {"coding": "u8", "zero": 2, "depth": 2}
+    )
 
 
 def graph_of(case: HostCase) -> tuple[og.Graph, dict[str, Array]]:

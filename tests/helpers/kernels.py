@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onegraph.compiler.ir.value import Value
-from onegraph.compiler.kernels import compiled_kernel, has_kernel
+from onegraph.compiler.kernels import CompiledKernel, compiled_kernel, has_kernel
 from onegraph.compiler.steps import CompiledStep
 from onegraph.native.library import address_of
 from onegraph.opset.dtypes import DataType
 from onegraph.runtime.plan import Plan, PlanSource
 
 
-def run(kind: str, *arrays: np.ndarray, threads: int = 1) -> None:
-    """Run a kernel on inputs and a result, in a plan of one step."""
-    values = [
+def values_of(arrays: Sequence[np.ndarray]) -> list[Value]:
+    """A value with the layout of each array."""
+    return [
         Value(place, DataType.of(a.dtype), a.shape, tuple(stride // a.itemsize for stride in a.strides), place, "")
         for place, a in enumerate(arrays)
     ]
+
+
+def run(kind: str, *arrays: np.ndarray, threads: int = 1) -> None:
+    """Run a kernel on inputs and a result, in a plan of one step."""
+    values = values_of(arrays)
     assert has_kernel(kind, values)
-    kernel, places = compiled_kernel(kind, values), range(len(arrays))
+    run_compiled(compiled_kernel(kind, values), *arrays, threads=threads)
+
+
+def run_compiled(kernel: CompiledKernel, *arrays: np.ndarray, threads: int = 1) -> None:
+    """Run a compiled kernel on inputs and a result, in a plan of one step."""
+    places = range(len(arrays))
     step = CompiledStep(kernel, kernel, places, len(arrays) - 1, (), 0, 0)
     plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads, {}))
     for place, array in enumerate(arrays):

@@ -12,6 +12,7 @@ from .codes import compute_on_codes
 from .constants import fold_constants
 from .label_gradients import add_at_labels
 from .narrow_groups import join_groups
+from .packed_products import multiply_packed
 from .pointwise import join_elementwise
 from .product_weights import skew_weights
 from .repetition import repeat_for_consumers
@@ -54,6 +55,7 @@ def _may_sum_anew(options: Options) -> bool:
 
 
 PASSES = (
+    Pass("packed_products", multiply_packed, "the library dequantizes constant weights in every run"),
     Pass("constants", fold_constants, "ops on constants alone are computed once", _always),
     Pass("label_gradients", add_at_labels, "the gradient of a LogSoftmax is zero but for the labels"),
     Pass("unsigned_codes", use_unsigned_codes, "VNNI multiplies u8 by s8"),

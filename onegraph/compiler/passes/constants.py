@@ -96,16 +96,17 @@ class _Folding:
 def _multiplied(graph: Lowered) -> tuple[set[int], set[int]]:
     """The values that a product reads, also behind casts and changes of shape: those of a fusion, and the others.
 
-    Without VNNI, a product of two dequantized tensors is no fusion.
+    A fusion needs two dequantized tensors and VNNI. The others are those of products that lack VNNI alone.
     """
     floats = set[int]()
-    for step in () if has_vnni() else graph.steps:
+    for step in graph.steps:
         if step.kind in DEQUANTIZATIONS or (step.kind in MOVES and step.inputs[0] in floats):
             floats.add(step.outputs[0])
     fused, apart = set[int](), set[int]()
     for step in reversed(graph.steps):
         if step.kind in PRODUCTS:
-            (apart if floats.issuperset(step.inputs[:2]) else fused).update(step.inputs[:2])
+            if floats.issuperset(step.inputs[:2]):
+                (fused if has_vnni() else apart).update(step.inputs[:2])
         elif step.kind in MOVES:
             for products in (fused, apart):
                 products.update(step.inputs[:1] if step.outputs[0] in products else ())

@@ -29,6 +29,7 @@ from .saving import (
     interpolation,
     movement,
     normalization,
+    packed,
     quantization,
     recurrence,
     reduction,
@@ -49,6 +50,7 @@ MODULES = (
     normalization,
     interpolation,
     attention,
+    packed,
     recurrence,
     host,
 )

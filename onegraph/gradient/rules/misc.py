@@ -10,6 +10,7 @@ flat("GenIndex, host NonMaxSuppression", "its result is an index")
 flat("End", "it has no result")
 refused("Wildcard", "the specification does not say what it computes")
 refused("host OnnxNode", "the package onnx computes its nodes")
+refused("host PackedMatMul, host PackedGather", "the codes of packed weights are no numbers that a step changes")
 refused("host AllReduceStart, host AllReduceDone", "gradients are averaged after the backward pass")
 
 

@@ -143,6 +143,31 @@ private:
     std::size_t rows_, depth_, columns_;
 };
 
+struct PackedProblem;
+
+// The product of rows and a constant matrix of packed weights, which is read as it is and unpacked in registers. Many rows
+// meet columns that are unpacked to blocks of memory. All tensors are dense.
+//
+// src (rows, depth); weights (columns, bytes of a row): two codes of 4 bits in a byte, the first one in the lower half,
+// codes of 8 bits, f16 or bf16, filled up to a multiple of 16 words of 32 bits; scales (columns, groups) of codes; zero
+// points likewise, if there are any; a bias (columns), if there is one; the result (rows, columns). src, scales, bias and
+// the result are f32, f16 or bf16, and zero points those, s8 or u8.
+//
+// A number is (code - zero point) * scale. Sums are in f32, or the elements of src become 8-bit codes with a scale for
+// each block of a group or of 16 words, and sums of products of codes are exact.
+class PackedProduct : public Runnable {
+public:
+    // `code`: the numbers of onegraph_packed_number. Throws invalid_argument for other tensors.
+    PackedProduct(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code);
+    ~PackedProduct() override;
+
+    // The results are the same for any number of threads; for any number of rows too if each column is unpacked.
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    std::unique_ptr<PackedProblem> problem_;
+};
+
 // RMSNorm over the last axes of dense tensors of f32, f16 or bf16, computed in f32.
 //
 // src (rows, width), gamma (width) if there is one; dst. The results are the same for any number of threads.

@@ -378,6 +378,8 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
                 kernel = std::make_unique<onegraph::Winograd>(count, step.tensors, step.code);
             else if (step.kernel == onegraph_vector_product)
                 kernel = std::make_unique<onegraph::VectorProduct>(count, step.tensors, step.code);
+            else if (step.kernel == onegraph_packed_product)
+                kernel = std::make_unique<onegraph::PackedProduct>(count, step.tensors, step.code);
             else if (step.kernel == onegraph_guarded)
                 kernel = std::make_unique<onegraph::Guarded>(step.n_inputs, count, step.tensors, step.code, step.n_code);
             else if (step.kernel == onegraph_max_pool)

@@ -4,7 +4,19 @@ They are the edition ``host``. No other edition contains them, so checking a gra
 numpy functions are in :mod:`onegraph.reference.host`.
 """
 
-from . import arithmetic, attention, collective, detection, foreign, indexing, logic, movement, recurrence, reduction
+from . import (
+    arithmetic,
+    attention,
+    collective,
+    detection,
+    foreign,
+    indexing,
+    logic,
+    movement,
+    packed,
+    recurrence,
+    reduction,
+)
 
 CATEGORIES = (
     arithmetic.OPS,
@@ -14,6 +26,7 @@ CATEGORIES = (
     detection.OPS,
     attention.OPS,
     recurrence.OPS,
+    packed.OPS,
     reduction.OPS,
     collective.OPS,
     foreign.OPS,

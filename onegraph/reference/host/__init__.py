@@ -9,13 +9,13 @@ import numpy as np
 from ...errors import ArgumentError, OutOfMemoryError
 from ...ir.op import Array, Op
 from ...opset.schema import Call, Schema
-from . import arithmetic, attention, collective, detection, foreign, indexing, movement, recurrence
+from . import arithmetic, attention, collective, detection, foreign, indexing, movement, packed, recurrence
 
 # Reshapes, slices and the like return a view where numpy can.
 VIEWS = frozenset(["Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand"])
 
 # Ops that kernels of the package compute.
-KERNELS = frozenset(["Attention", "AttentionBackward", "Recurrence"])
+KERNELS = frozenset(["Attention", "AttentionBackward", "PackedMatMul", "Recurrence"])
 
 # Ops that change a few elements of a copy of their first input.
 CHANGES = frozenset(["ScatterElements", "ScatterND"])
@@ -28,7 +28,7 @@ INTO = CHANGES | {"AllReduceStart", "AllReduceDone"}
 def host_function(schema: Schema) -> Callable[..., object]:
     """The numpy function of a host op; KeyError if there is none."""
     name = schema.name.removeprefix("host_")
-    for module in (arithmetic, movement, indexing, detection, attention, recurrence, collective, foreign):
+    for module in (arithmetic, movement, indexing, detection, attention, recurrence, packed, collective, foreign):
         function: Callable[..., object] | None = getattr(module, name, None) or getattr(module, f"{name}_", None)
         if function is not None:
             return function

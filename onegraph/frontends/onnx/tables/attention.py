@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....lowering import attention as lowering
 from ....lowering.attention import Masking
 from ....lowering.emitter import Value, shape_of
-from ..node import Node, NotLowered, Unsettled, lowers
+from ..node import Node, Unsettled, lowers
 from ..types import data_type
 from .layers import native
 from .norms import results_wanted
@@ -48,20 +48,3 @@ def attention(node: Node) -> tuple[Value | None, ...]:
     )
     output = lowering.heads_together(emit, found.output) if flat else found.output
     return (output, found.key, found.value, found.scores)[: len(node.proto.output)]
-
-
-@lowers("MultiHeadAttention", domain="com.microsoft")
-def multi_head_attention(node: Node) -> Value:
-    """Attention of separate query, key and value, each (batch, tokens, heads * size)."""
-    native(node)
-    if results_wanted(node) > 1 or any(node.optional(index) is not None for index in (3, 4, 6, 7)):
-        raise NotLowered("biases, caches or padding masks")
-    emit, heads = node.emit, node.attr("num_heads")
-    if node.optional(1) is None or node.rank() != 3 or node.rank(1) != 3:
-        raise NotLowered("packed queries and keys")
-    query, key, value = (lowering.heads_apart(emit, node.value(index), heads) for index in range(3))
-    masking = Masking(node.optional(5), bool(node.attr("unidirectional", 0)))
-    scale = node.attr("scale", 0.0) or None
-    return lowering.heads_together(
-        emit, lowering.attention(emit, query, key, value, scale=scale, masking=masking).output
-    )

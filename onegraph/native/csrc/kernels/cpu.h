@@ -42,6 +42,11 @@ inline bool has_bf16() {
     static const bool found = has_avx512() && __builtin_cpu_supports("avx512bf16");
     return found;
 }
+
+inline bool has_vnni() {
+    static const bool found = has_avx512() && __builtin_cpu_supports("avx512vnni");
+    return found;
+}
 #else
 #define ONEGRAPH_AVX2
 #define ONEGRAPH_AVX512
@@ -55,6 +60,10 @@ inline bool has_avx512() {
 }
 
 inline bool has_bf16() {
+    return false;
+}
+
+inline bool has_vnni() {
     return false;
 }
 #endif

@@ -1,0 +1,144 @@
+"""Brings constant weights of products into the form that the kernel for packed weights reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import gcd, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays.packed_codes import BITS, WORDS, filled_up, packed, unit_of
+from ..ir.op import Array
+from ..opset.dtypes import DataType
+from .ir.edit import Edit
+from .shared_constants import Key, derived
+
+LEAST_GROUP = 16  # codes that share a scale, of the kernel
+CODINGS = {DataType[name]: name for name in BITS}
+ZEROS = (np.int8, np.uint8)  # data types of zero points that take little memory
+
+
+class Packed(NamedTuple):
+    """Weights of a product as the kernel takes them.
+
+    Attributes:
+        coding: the data type of the codes, or of 16-bit weights.
+        group: codes of a row that share a scale, as the kernel counts them.
+        zero: the zero point of all codes, if there are no others.
+        values: the ids of the weights, the scales and the zero points.
+        has_zeros: whether there are zero points.
+        is_finite: whether all scales are finite.
+    """
+
+    coding: str
+    group: int
+    zero: int
+    values: tuple[int, ...]
+    has_zeros: bool
+    is_finite: bool
+
+
+class Groups(NamedTuple):
+    """How scales belong to the rows of codes of a packed matrix.
+
+    Attributes:
+        given: codes that share a scale in the model; 0 for a whole row.
+        kept: codes that share a scale in the kernel; 0 for a whole row.
+    """
+
+    given: int
+    kept: int
+
+    @property
+    def repeats(self) -> int:
+        """How often the kernel has each scale."""
+        return self.given // self.kept if self.kept else 1
+
+
+def groups_of(size: int, depth: int, coding: str) -> Groups | None:
+    """The groups for the kernel, where ``size`` codes share a scale; None if the kernel has no such groups."""
+    if size == 0 or size >= depth:
+        return Groups(0, 0)
+    unit = unit_of(BITS[coding])
+    kept = size if size % unit == 0 else gcd(size, unit)
+    return Groups(size, kept) if kept >= LEAST_GROUP else None
+
+
+def pack(
+    edit: Edit,
+    name: str,
+    coding: str,
+    groups: Groups,
+    weights: tuple[int, Callable[[], Array]],
+    scales: tuple[int, Callable[[], Array]],
+    zeros: tuple[int, Callable[[], Array]] | int,
+    form: object = (),
+) -> Packed:
+    """Make constants of packed weights.
+
+    Args:
+        edit: the changes of the graph.
+        name: the name of the weights.
+        coding: the data type of the codes.
+        groups: how many codes share a scale.
+        weights: the value that the rows of bytes come from, and what makes them.
+        scales: likewise, (columns, groups).
+        zeros: likewise, or one zero point for all codes.
+        form: what else the contents are made by, as plain data.
+    """
+    bits = BITS[coding]
+
+    def constant(what: str, source: int, make: Callable[[], Array]) -> int:
+        key: Key = derived(("packed", what, coding, *groups, form), edit.key(source))
+        return edit.constant(edit.graph.shared.once(key, make), f"{name} ({what})", key)
+
+    rows = constant("codes", weights[0], lambda: filled_up(weights[1]()))
+    factors = constant("scales", scales[0], partial(_repeated, scales[1], groups.repeats))
+    contents = edit.values[factors].constant
+    assert contents is not None
+    finite = bool(np.isfinite(contents.astype(np.float32)).all())
+    depth = edit.values[rows].shape[-1] * 8 // bits
+    group = groups.kept or depth
+    if isinstance(zeros, int):
+        return Packed(coding, group, zeros, (rows, factors), False, finite)
+    points = zeros[1]()
+    if points.size and (points == points.flat[0]).all() and float(points.flat[0]).is_integer():
+        return Packed(coding, group, int(points.flat[0]), (rows, factors), False, finite)
+    numbers = constant("zero points", zeros[0], lambda: _repeated(lambda: _small(points), groups.repeats))
+    return Packed(coding, group, 0, (rows, factors, numbers), True, finite)
+
+
+def _repeated(make: Callable[[], Array], count: int) -> Array:
+    array = make()
+    return np.ascontiguousarray(np.repeat(array, count, -1) if count > 1 else array)
+
+
+def _small(points: Array) -> Array:
+    """Zero points in the smallest data type of the kernel that holds them."""
+    for dtype in ZEROS:
+        if points.size and (points.astype(dtype) == points).all():
+            return points.astype(dtype)
+    return points.astype(np.float32)
+
+
+def rows_of(codes: Array, is_turned: bool, coding: str) -> Array:
+    """A matrix of codes (depth, columns), or (columns, depth) if it ``is_turned``, as packed rows."""
+    matrix = codes.reshape(codes.shape[-2:])
+    if matrix.dtype.itemsize == 1 and coding.endswith("4"):
+        matrix = matrix.astype(np.int8)
+    return packed(matrix if is_turned else matrix.T, BITS[coding])
+
+
+def halves_of(weights: Array, is_turned: bool) -> Array:
+    """16-bit weights (columns, depth), filled up with zeros."""
+    matrix: Array = weights.reshape(weights.shape[-2:])
+    matrix = matrix if is_turned else matrix.T
+    rest = -matrix.shape[-1] % (2 * WORDS)
+    return np.ascontiguousarray(np.pad(matrix, ((0, 0), (0, rest))) if rest else matrix)
+
+
+def is_matrix(shape: tuple[int, ...]) -> bool:
+    """Whether weights of this shape are one matrix."""
+    return len(shape) >= 2 and prod(shape[:-2]) == 1 and prod(shape) > 0

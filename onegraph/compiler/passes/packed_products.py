@@ -1,0 +1,221 @@
+"""Multiplies by constant weights of 4, 8 or 16 bits as they are packed, and unpacks them in registers.
+
+The library dequantizes such weights in every run, and a product of few rows takes as long as reading its weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ...capi.settings import is_native
+from ...faults.use import DEQUANTIZATIONS, MOVES
+from ...ir.op import Array, Op, schema_of
+from ...opset.dtypes import DataType
+from ...opset.editions.registry import HOST, base_of
+from ...opset.host.packed import CODES
+from ...opset.schema import Call
+from ..ir.edit import Edit
+from ..ir.step import Step
+from ..kernels import FLOATS, PACKED
+from ..options import Options
+from ..packed_weights import CODINGS, Packed, groups_of, halves_of, is_matrix, pack, rows_of
+from ..report import nbytes
+from ..shared_constants import derived
+
+NOTE = "by onegraph, which reads packed weights and unpacks them in registers"
+IN_CODES = f"{NOTE}; src becomes 8-bit codes, as the model allows"
+FEW_ROWS = 4  # of src, beside weights of 16 bits or codes on both sides: the library is faster for more
+LEAST_BYTES = 1 << 18  # of such weights: smaller ones stay in a cache near the core
+
+
+def multiply_packed(edit: Edit, options: Options) -> None:
+    """Put steps of executor ``packed`` in the place of such products."""
+    found = _PackedProducts(edit, options)
+    for step in edit.graph.steps:
+        made = found.made(step)
+        if made is not None:
+            edit.replace(step, made)
+
+
+class _PackedProducts:
+    def __init__(self, edit: Edit, options: Options) -> None:
+        self._edit, self._graph, self._options = edit, edit.graph, options
+        self._known: dict[tuple[int, bool], Packed | None] = {}
+
+    def made(self, step: Step) -> Step | None:
+        """The step in the place of a product; None for other steps."""
+        if step.op.kind == "PackedMatMul" and step.op.edition == HOST and step.executor == "reference":
+            return self._of_host_op(step)
+        part = step.library_part
+        if step.kind != "MatMul" or part is None or part.call.flag("transpose_a") or not self._has_floats(step):
+            return None
+        src, weights, *bias = step.inputs
+        is_turned, columns = part.call.flag("transpose_b"), self._graph.values[step.outputs[0]].shape[-1:]
+        if bias and (prod(self._graph.values[bias[0]].shape),) != columns:
+            return None
+        if 0 in (*self._graph.values[src].shape, *columns) or self._is_of_codes(step):
+            return None
+        packed, makers = self._weights(weights, is_turned, step)
+        if packed is None:
+            return None
+        self._edit.spare(makers)
+        return self._step(step, (src, *packed.values, *bias), packed, has_bias=bool(bias), coded=False)
+
+    def _has_floats(self, step: Step) -> bool:
+        values = [self._graph.values[number] for number in (step.inputs[0], *step.inputs[2:], *step.outputs)]
+        return FLOATS.issuperset([value.dtype for value in values]) and bool(values[0].shape)
+
+    def _is_of_codes(self, step: Step) -> bool:
+        """Whether an int8 kernel of the library computes a product, which reads weights slowly for few rows."""
+        src, weights = (self._graph.values[number] for number in step.inputs[:2])
+        maker = self._graph.maker(src.id)
+        while maker is not None and maker.kind in MOVES:
+            maker = self._graph.maker(maker.inputs[0])
+        if maker is None or maker.kind not in DEQUANTIZATIONS:
+            return False
+        is_rounded = any(each.kind == "Quantize" for each in self._graph.consumers(step.outputs[0]))
+        return is_rounded or prod(src.shape[:-1]) > FEW_ROWS or prod(weights.shape) < LEAST_BYTES
+
+    def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
+        unpacks = self._options.reproducible or not packed.is_finite
+        code = (PACKED[packed.coding], packed.group, packed.zero, packed.has_zeros, has_bias, coded, unpacks)
+        note = IN_CODES if coded else NOTE
+        numbers = tuple([int(number) for number in code])
+        return step.instead("packed", inputs, step.outputs, kind=step.kind, attrs={"packed": numbers}, note=note)
+
+    # The weights of a MatMul ------------------------------------------------------------------------------------------
+
+    def _weights(self, number: int, is_turned: bool, product: Step) -> tuple[Packed | None, list[Step]]:
+        """The packed weights, and the steps that make the weights of the library."""
+        makers: list[Step] = []
+        maker = self._graph.maker(number)
+        while maker is not None and maker.kind == "StaticTranspose" and self._exchanges(maker):
+            makers.append(maker)
+            is_turned, number = not is_turned, maker.inputs[0]
+            maker = self._graph.maker(number)
+        if maker is None:
+            return self._halves(number, is_turned, product), makers
+        key = number, is_turned
+        if key not in self._known:
+            op = maker.op  # the lowering may have made several steps of it
+            is_whole = base_of(schema_of(op)).kind in DEQUANTIZATIONS and op.outputs[0].id == number
+            self._known[key] = self._dequantized(op, is_turned) if is_whole else None
+        return self._known[key], [*makers, *[step for step in self._graph.steps if step.op is maker.op]]
+
+    def _exchanges(self, step: Step) -> bool:
+        """Whether a transpose exchanges the axes of one matrix."""
+        shape = self._graph.values[step.inputs[0]].shape
+        order = step.attrs.get("order")
+        return (
+            is_matrix(shape)
+            and isinstance(order, tuple)
+            and [*order[-2:]]
+            in (
+                [len(shape) - 1, len(shape) - 2],
+                [-1, -2],
+            )
+        )
+
+    def _halves(self, number: int, is_turned: bool, product: Step) -> Packed | None:
+        """16-bit weights, which the library reads slowly for few rows."""
+        value = self._graph.values[number]
+        src, known = self._graph.values[product.inputs[0]], value.constant
+        is_half = value.dtype in (DataType.bf16, DataType.f16) and is_native(value.dtype)
+        if known is None or not is_half or not is_matrix(value.shape) or self._options.reproducible:
+            return None
+        if prod(src.shape[:-1]) > FEW_ROWS or nbytes(value) < LEAST_BYTES:
+            return None
+        key = derived(("packed", "halves", is_turned), self._edit.key(number))
+        array = self._graph.shared.once(key, lambda: halves_of(known, is_turned))
+        made = self._edit.constant(array, f"{value.name} (packed)", key)
+        return Packed(value.dtype.value, 1, 0, (made,), False, True)
+
+    def _dequantized(self, op: Op, is_turned: bool) -> Packed | None:
+        """Codes behind a Dequantize or DynamicDequantize."""
+        values = self._graph.values
+        source, *rest = [values[tensor.id] for tensor in op.inputs if tensor is not None]
+        codes, known = source.constant, [value.constant for value in rest]
+        if codes is None or not all(array is not None for array in known):
+            return None
+        if source.dtype not in CODINGS or not is_matrix(source.shape):
+            return None
+        types = [None if tensor is None else tensor.type for tensor in op.inputs]
+        parameters = _Parameters(Call(base_of(schema_of(op)), op.attrs, types, 1), known, source.shape)
+        coding, depth_axis = CODINGS[source.dtype], -1 if is_turned else -2
+        scales, zeros = parameters.arranged(0, depth_axis), parameters.arranged(1, depth_axis)
+        groups = groups_of(parameters.group(depth_axis), source.shape[depth_axis], coding)
+        if groups is None or scales is None:
+            return None
+        return pack(
+            self._edit,
+            source.name,
+            coding,
+            groups,
+            (source.id, lambda: rows_of(codes, is_turned, coding)),
+            (rest[0].id if rest else source.id, lambda: scales),
+            0 if zeros is None else (rest[1].id if rest else source.id, lambda: zeros),
+            (is_turned, sorted(op.attrs.items())),
+        )
+
+    # The host op ------------------------------------------------------------------------------------------------------
+
+    def _of_host_op(self, step: Step) -> Step | None:
+        """The kernel for a PackedMatMul with constant weights."""
+        op, values = step.op, self._graph.values
+        ids = [None if tensor is None else tensor.id for tensor in (*op.inputs, None)][:4]
+        src, weights, scales, zps = ids
+        assert src is not None
+        assert weights is not None
+        assert scales is not None
+        known = [None if number is None else values[number].constant for number in (weights, scales, zps)]
+        codes, factors, points = known
+        if codes is None or factors is None or (zps is not None and points is None) or 0 in values[src].shape:
+            return None
+        call = Call(schema_of(op), op.attrs, [None if each is None else each.type for each in op.inputs], 1)
+        coding, depth = call.string("coding"), values[src].shape[-1]
+        groups = groups_of(call.s64("group"), depth, coding)
+        if groups is None or 0 in codes.shape:
+            return None
+        zeros = call.s64("zero") if zps is None or points is None else (zps, lambda: points)
+        ends_of = (weights, lambda: codes), (scales, lambda: factors)
+        packed = pack(self._edit, values[weights].name, coding, groups, *ends_of, zeros)
+        is_coded = call.string("arithmetic") == CODES
+        return self._step(step, (src, *packed.values), packed, has_bias=False, coded=is_coded)
+
+
+class _Parameters:
+    """The scales and zero points of a Dequantize or DynamicDequantize, which are attributes or ``constants``."""
+
+    def __init__(self, call: Call, constants: Sequence[Array | None], shape: tuple[int, ...]) -> None:
+        self._shape, self._qtype = shape, call.string("qtype")
+        self._axis = call.s64("axis") % len(shape)
+        self._groups = call.s64s("group_shape") if self._qtype == "per_group" else ()
+        if call.schema.has_attribute("scales"):
+            zeros = np.array(call.s64s("zps") if call.has("zps") else [0])
+            constants = np.array(call.f32s("scales"), np.float32), zeros if zeros.any() else None
+        self._given = [*constants, None]
+
+    def _runs_along(self, axis: int) -> bool:
+        return self._axis == len(self._shape) + axis
+
+    def group(self, depth_axis: int) -> int:
+        """The codes along the depth that share a scale; 0 for all."""
+        if self._qtype == "per_group":
+            return self._groups[depth_axis]
+        return int(self._qtype == "per_channel" and self._runs_along(depth_axis))
+
+    def arranged(self, place: int, depth_axis: int) -> Array | None:
+        """The scales (0) or zero points (1) as (columns, groups); None if there are none."""
+        given, columns = self._given[place], self._shape[-2 if depth_axis == -1 else -1]
+        if given is None:
+            return None
+        if self._qtype == "per_group":
+            matrix: Array = given.reshape(given.shape[-2:])
+            matrix = matrix if depth_axis == -1 else matrix.T
+            return np.ascontiguousarray(np.repeat(matrix, columns // len(matrix), 0))
+        if self._qtype == "per_channel" and not self._runs_along(depth_axis):
+            return given.reshape(columns, 1)
+        return np.full((columns, 1), given.reshape(-1)[:1])

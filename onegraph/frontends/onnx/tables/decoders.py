@@ -1,0 +1,169 @@
+"""Lowers nodes of language models that ONNX Runtime defines: rotary embeddings and attention with caches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ....lowering import attention as lowering
+from ....lowering.attention import Masking
+from ....lowering.elementwise import add, binary, multiply, unary
+from ....lowering.emitter import Array, Emitter, Value, numbers, shape_of
+from ....lowering.movement import cast, part, reshape
+from ....lowering.rotary import angles, rotated
+from ....opset.dtypes import DataType
+from ..node import Node, NotLowered, Unsettled, lowers
+from .contrib import DOMAIN
+from .layers import native
+from .norms import results_wanted
+
+
+def _only(node: Node, neutral: Mapping[str, object], absent: tuple[int, ...]) -> None:
+    """Refuse attributes with other values than these, and inputs that must be absent."""
+    for name, value in neutral.items():
+        if node.attr(name, value) != value:
+            raise NotLowered(f"{name} = {node.attr(name)}")
+    for index in absent:
+        if index < len(node) and node.optional(index) is not None:
+            raise NotLowered(f"input {index}")
+
+
+def _tokens(value: Value, rank: int) -> list[int]:
+    shape = shape_of(value)
+    if shape is None or len(shape) != rank or None in shape:
+        raise Unsettled("unknown dims of queries or keys")
+    return [dim or 0 for dim in shape]
+
+
+@lowers("RotaryEmbedding", domain=DOMAIN)
+def rotary_embedding(node: Node) -> Value:
+    """A rotary embedding of (batch, tokens, heads * size) or (batch, heads, tokens, size)."""
+    native(node)
+    _only(node, {"is_packed_batching": 0, "scale": 1.0}, ())
+    emit, src, is_flat = node.emit, node.value(0), node.rank() == 3
+    cos, sin = node.value(2), node.value(3)
+    pairs = (shape_of(cos) or (None, None))[-1]
+    turned = node.attr("rotary_embedding_dim", 0)
+    if pairs is None:
+        raise Unsettled("an unknown number of turned pairs")
+    if is_flat:
+        heads = node.attr("num_heads", 0)
+        width = _tokens(src, 3)[2]
+        if turned and not heads:
+            raise node.invalid("rotary_embedding_dim without num_heads", "both")
+        src = lowering.heads_apart(emit, src, heads or width // (2 * pairs))
+    batch, _, tokens, _ = _tokens(src, 4)
+    places = node.value(1)
+    if shape_of(places) in ((), (1,)):
+        offset = cast(emit, reshape(emit, places, numbers(1, 1)), DataType.s64)
+        places = add(emit, np.arange(tokens, dtype=np.int64)[None], offset)
+    elif shape_of(places) != (batch, tokens):
+        raise NotLowered("positions that are neither one offset nor one for each token")
+    rows = [angles(emit, cache, places) for cache in (cos, sin)]
+    found = rotated(emit, src, *rows, interleaved=bool(node.attr("interleaved", 0)))
+    return lowering.heads_together(emit, found) if is_flat else found
+
+
+@lowers("GroupQueryAttention", domain=DOMAIN)
+def group_query_attention(node: Node) -> tuple[Value | None, ...]:
+    """Causal attention of heads that share keys and values, behind a rotary embedding and a cache.
+
+    Each row of the batch has a full cache: a run with another one fails.
+    """
+    native(node)
+    neutral: dict[str, object] = {
+        "smooth_softmax": 0,
+        "qk_output": 0,
+        "kv_cache_bit_width": 0,
+        "sliding_window_cache": 0,
+    }
+    neutral |= {"k_quant_type": "NONE", "v_quant_type": "NONE", "causal": 1}
+    _only(node, neutral, (9, 11, 12, 13, 14, 15, 16))
+    emit, heads, kv_heads = node.emit, node.attr("num_heads"), node.attr("kv_num_heads")
+    _, tokens, _ = _tokens(node.value(0), 3)
+    query, key, value = _heads(node, heads, kv_heads)
+    before = node.optional(3), node.optional(4)
+    past = None if before[0] is None or before[1] is None else (before[0], before[1])
+    start = 0 if past is None else _tokens(past[0], 4)[2]
+    if start:
+        query = add(emit, query, _checked(emit, node.value(5), start + tokens - 1, query))
+    if node.attr("do_rotary", 0):
+        caches = node.optional(7), node.optional(8)
+        if caches[0] is None or caches[1] is None:
+            raise node.invalid("do_rotary without cos_cache and sin_cache", "both")
+        places = np.arange(start, start + tokens, dtype=np.int64)[None]
+        rows = [angles(emit, cache, places) for cache in caches if cache is not None]
+        turned = bool(node.attr("rotary_interleaved", 0))
+        query, key = (rotated(emit, each, *rows, interleaved=turned) for each in (query, key))
+    window, scale = node.attr("local_window_size", -1), node.attr("scale", 0.0) or None
+    masking = Masking(node.optional(10), causal=True, left=window - 1 if window > 0 else -1, past=start)
+    softcap = node.attr("softcap", 0.0)
+    found = lowering.attention(emit, query, key, value, scale=scale, softcap=softcap, masking=masking, past=past)
+    output = lowering.heads_together(emit, found.output)
+    return (output, found.key, found.value)[: len(node.proto.output)]
+
+
+def _heads(node: Node, heads: int, kv_heads: int) -> list[Value]:
+    """Query, key and value as (batch, heads, tokens, size); one input may have all three."""
+    emit, whole = node.emit, node.value(0)
+    if node.optional(1) is not None:
+        values = [node.value(index) for index in range(3)]
+    else:
+        size = _tokens(whole, 3)[2] // (heads + 2 * kv_heads)
+        ends = np.cumsum([0, heads * size, kv_heads * size, kv_heads * size]).tolist()
+        values = [part(emit, whole, 2, *ends[place : place + 2]) for place in range(3)]
+    counts = (heads, kv_heads, kv_heads)
+    return [lowering.heads_apart(emit, value, count) for value, count in zip(values, counts, strict=True)]
+
+
+def _checked(emit: Emitter, lengths: Value, last: int, like: Value) -> Value:
+    """0, by a Gather that fails in a run whose caches are not full: there is only the index 0."""
+    wide = cast(emit, reshape(emit, lengths, numbers(-1)), DataType.s64)
+    behind = unary(emit, "Abs", binary(emit, "Subtract", wide, np.full(1, last, np.int64)))
+    none: Array = np.zeros(1, np.float32)
+    zeros = emit.op("Gather", [none, behind], {"axis": 0})
+    return cast(emit, reshape(emit, zeros, numbers(-1, 1, 1, 1)), _dtype(like))
+
+
+def _dtype(value: Value) -> DataType:
+    return DataType.of(value.dtype) if isinstance(value, np.ndarray) else value.dtype
+
+
+@lowers("MultiHeadAttention", domain=DOMAIN)
+def multi_head_attention(node: Node) -> tuple[Value | None, ...]:
+    """Attention of separate query, key and value, each (batch, tokens, heads * size), with a cache."""
+    native(node)
+    _only(node, {}, (8, 9))
+    if node.optional(1) is None or node.optional(2) is None or node.rank() != 3 or node.rank(1) != 3:
+        raise NotLowered("packed queries and keys")
+    emit, heads = node.emit, node.attr("num_heads")
+    values = [node.value(index) for index in range(3)]
+    bias = node.optional(3)
+    if bias is not None:
+        ends = np.cumsum([0, *[_tokens(value, 3)[2] for value in values]]).tolist()
+        values = [add(emit, value, part(emit, bias, 0, *ends[at : at + 2])) for at, value in enumerate(values)]
+    query, key, value = (lowering.heads_apart(emit, each, heads) for each in values)
+    before = node.optional(6), node.optional(7)
+    past = None if before[0] is None or before[1] is None else (before[0], before[1])
+    start = 0 if past is None else _tokens(past[0], 4)[2]
+    mask = node.optional(5)
+    if node.optional(4) is not None:
+        mask = _hidden(node, mask, start + _tokens(key, 4)[2])
+    masking = Masking(mask, bool(node.attr("unidirectional", 0)), past=start)
+    scale = node.attr("scale", 0.0) or None
+    found = lowering.attention(emit, query, key, value, scale=scale, masking=masking, past=past)
+    results = lowering.heads_together(emit, found.output), found.key, found.value
+    return results[: max(results_wanted(node), 1)]
+
+
+def _hidden(node: Node, mask: Value | None, keys: int) -> Value:
+    """The mask with the number that hides padding, which key_padding_mask marks by zeros."""
+    emit, shape = node.emit, node.shape(4)
+    if shape is None or len(shape) != len(("batch", "keys")) or shape[1] != keys:
+        raise NotLowered("a key_padding_mask that is not (batch, keys)")
+    shown = cast(emit, reshape(emit, node.value(4), numbers(-1, 1, 1, keys)), node.dtype())
+    one = np.ones((), node.dtype().numpy)
+    hidden = binary(emit, "Subtract", one, shown)
+    found = multiply(emit, hidden, np.full((), node.attr("mask_filter_value", -10000.0), node.dtype().numpy))
+    return found if mask is None else add(emit, mask, found)

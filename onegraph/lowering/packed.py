@@ -1,0 +1,68 @@
+"""Lowers products by packed weights and rows of packed tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays.packed_codes import packed
+from ..opset.host.packed import CODES, EXACT
+from .emitter import Array, Emitter, Value
+
+
+def two_bits_as_four(rows: Array) -> Array:
+    """Rows of bytes with four codes of 2 bits, as codes of 4 bits."""
+    codes = np.stack([rows >> shift & 3 for shift in (0, 2, 4, 6)], -1).reshape(len(rows), -1)
+    return packed(codes, 4)[:, : codes.shape[1] // 2]
+
+
+def unpacked_points(rows: Array, bits: int, count: int) -> Array:
+    """Zero points (rows, count) of 2, 4 or 8 bits in bytes."""
+    shifts = range(0, 8, bits)
+    found = np.stack([rows >> shift & ((1 << bits) - 1) for shift in shifts], -1).reshape(len(rows), -1)
+    return np.ascontiguousarray(found[:, :count])
+
+
+def packed_points(points: Array, bits: int) -> Array:
+    """Zero points (rows, count) as bytes."""
+    per = 8 // bits
+    rows = np.pad(points, ((0, 0), (0, -points.shape[1] % per)))
+    found = np.zeros((len(rows), rows.shape[1] // per), np.uint8)
+    for place in range(per):
+        found |= rows[:, place::per] << np.uint8(place * bits)
+    return found
+
+
+def packed_matmul(
+    emit: Emitter,
+    src: Value,
+    weights: Array,
+    scales: Value,
+    zps: Value | None,
+    *,
+    coding: str,
+    group: int,
+    zero: int,
+    in_codes: bool,
+) -> Value:
+    """src @ weights.T in the data type of src, by rows of codes."""
+    attrs = {"coding": coding, "group": group, "zero": zero, "arithmetic": CODES if in_codes else EXACT}
+    found: Value = emit.op("PackedMatMul", [src, weights, scales, zps], attrs)
+    return found
+
+
+def packed_gather(
+    emit: Emitter,
+    table: Array,
+    indices: Value,
+    scales: Value,
+    zps: Value | None,
+    *,
+    coding: str,
+    group: int,
+    zero: int,
+    depth: int,
+) -> Value:
+    """The rows of a table of codes that indices name, in the data type of the scales."""
+    attrs = {"coding": coding, "group": group, "zero": zero, "depth": depth}
+    found: Value = emit.op("PackedGather", [table, indices, scales, zps], attrs)
+    return found

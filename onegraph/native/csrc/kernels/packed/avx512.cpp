@@ -1,0 +1,29 @@
+// Packed products with AVX-512.
+
+#include <algorithm>
+#include <type_traits>
+
+#include "problem.h"
+
+#include "../floats.h"
+#pragma GCC optimize("fp-contract=fast")
+
+#if defined(__x86_64__)
+// gcc 12 warns of variables of its own intrinsics that are uninitialized on purpose.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,prefer-vector-width=512")
+#define ONEGRAPH_LANES 16
+
+namespace onegraph {
+namespace {
+
+constexpr long ROWS = 4, LINES = 6;
+#include "tiles.inc"
+
+} // namespace
+
+const PackedTiles PACKED_AVX512 = TILES;
+
+} // namespace onegraph
+#endif

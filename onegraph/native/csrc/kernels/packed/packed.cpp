@@ -1,0 +1,404 @@
+// Products of rows and a matrix of packed weights, which is unpacked in registers, or in blocks for many rows.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "../shares.h"
+#include "problem.h"
+
+#include "../floats.h"
+
+namespace onegraph {
+namespace {
+
+constexpr std::size_t UNIT_COLUMNS = 8; // columns of a thread are a multiple of these
+constexpr long ROW_BLOCK = 256; // rows that are prepared together
+constexpr long FEW = 8, FEW_CODED = 16; // rows for which no column is unpacked to memory
+constexpr long MOST_BLOCK = 128; // elements of src that share a scale in 8-bit products
+constexpr long MOST_STEPS = 127; // the largest code of a number in 8-bit products
+
+// Memory of one call, in elements.
+template <typename Element>
+class Buffer {
+public:
+    explicit Buffer(std::size_t count) {
+        if (count > 0) memory_ = onegraph_host_allocate(count * sizeof(Element), 64);
+    }
+    ~Buffer() {
+        if (memory_) onegraph_host_deallocate(memory_);
+    }
+    Buffer(const Buffer &) = delete;
+    Buffer &operator=(const Buffer &) = delete;
+    Element *get() const { return static_cast<Element *>(memory_); }
+
+private:
+    void *memory_ = nullptr;
+};
+
+struct Coding {
+    long width;
+    int flip; // of every word, to make signed codes
+    float center; // the number that is taken from unsigned codes by that
+};
+
+Coding coding_of(int number) {
+    switch (number) {
+        case onegraph_packed_s4: return {FOUR, 0, 0};
+        case onegraph_packed_u4: return {FOUR, static_cast<int>(0x88888888), 8};
+        case onegraph_packed_s8: return {EIGHT, 0, 0};
+        case onegraph_packed_u8: return {EIGHT, static_cast<int>(0x80808080), 128};
+        case onegraph_packed_bf16: return {HALF_BF16, 0, 0};
+        case onegraph_packed_f16: return {HALF_F16, 0, 0};
+        default: throw std::invalid_argument("no packed weights of this coding");
+    }
+}
+
+const PackedTiles &tiles_of(int level) {
+#if defined(__x86_64__)
+    if (level > 2 && has_vnni()) return PACKED_VNNI;
+    if (level > 1 && has_avx512()) return PACKED_AVX512;
+    if (level > 0 && has_avx2()) return PACKED_AVX2;
+#endif
+    (void)level;
+    return PACKED_PORTABLE;
+}
+
+std::size_t part_of(std::size_t count, std::size_t unit, std::size_t part, std::size_t parts) {
+    return std::min(part * ((count + unit - 1) / unit) / parts * unit, count);
+}
+
+// Puts the elements of a row into the order of PackedTiles, and zeros behind them.
+void order(const float *source, long known, long depth, long lanes, long per, float *numbers) {
+    const long unit = lanes * per;
+    for (long at = 0; at < depth; at += unit)
+        for (long place = 0; place < per; place++)
+            for (long lane = 0; lane < lanes; lane++) {
+                const long k = at + lane * per + place;
+                numbers[at + place * lanes + lane] = k < known ? source[k] : 0;
+            }
+}
+
+// The sum of the numbers of each word, of a row that `order` has written.
+void sum_words(const float *numbers, long depth, long lanes, long per, float *sums) {
+    for (long at = 0; at < depth; at += lanes * per, sums += lanes)
+        for (long lane = 0; lane < lanes; lane++) {
+            float sum = 0;
+            for (long place = 0; place < per; place++)
+                sum += numbers[at + place * lanes + lane];
+            sums[lane] = sum;
+        }
+}
+
+// Codes of 8 bits for the elements of a row: each block has a scale of its own. Those of 4-bit weights lie with the even
+// ones of a unit before the odd ones.
+void quantize(const float *source, long known, long depth, long lanes, long per, long block, std::int8_t *codes,
+        float *sums, float *steps) {
+    constexpr float ROUNDING = 0x1.8p23f; // numbers of this size are whole
+    const long half = lanes * per / 2;
+    std::int8_t ordered[MOST_BLOCK];
+    for (long begin = 0; begin < depth; begin += block) {
+        const long count = std::max(std::min(block, known - begin), 0L);
+        const float *const numbers = source + begin;
+        float largest = 0;
+        for (long k = 0; k < count; k++)
+            largest = std::max(largest, std::fabs(numbers[k]));
+        const float step = largest / MOST_STEPS, factor = largest > 0 ? 1 / step : 0;
+        const bool is_tiny = !std::isfinite(factor); // all numbers are subnormal
+        for (long k = 0; k < count; k++)
+            ordered[k] = static_cast<std::int8_t>(
+                    static_cast<int>((is_tiny ? numbers[k] / step : numbers[k] * factor) + ROUNDING - ROUNDING));
+        std::fill(ordered + count, ordered + block, std::int8_t {0});
+        for (long word = 0; word < block / per; word++) {
+            int sum = 0;
+            for (long k = 0; k < per; k++)
+                sum += ordered[word * per + k];
+            sums[begin / per + word] = static_cast<float>(sum);
+            steps[begin / per + word] = step;
+        }
+        if (per == 4) {
+            std::copy_n(ordered, block, codes + begin);
+            continue;
+        }
+        for (long first = 0; first < block; first += std::min(block, 2 * half)) {
+            const long at = begin + first, unit = at / (2 * half) * (2 * half), some = std::min(block, 2 * half);
+            std::int8_t *const even = codes + unit + (at - unit) / 2;
+            for (long k = 0; k < some / 2; k++) {
+                even[k] = ordered[first + 2 * k];
+                even[half + k] = ordered[first + 2 * k + 1];
+            }
+        }
+    }
+}
+
+bool is_finite(const float *numbers, long count) {
+    float sum = 0;
+    for (long i = 0; i < count; i++)
+        sum += numbers[i] * 0;
+    return sum == 0;
+}
+
+
+} // namespace
+
+struct PackedProblem {
+    Coding coding;
+    PackedMatrix matrix; // without codes
+    const PackedTiles &tiles;
+    bool is_coded, unpacks, is_fast;
+    float zero; // of all signed codes, if there are no zero points
+    long rows, columns, groups, filled; // groups that have scales, and those of the padded depth
+    int zeros_at, bias_at, dst_at; // places of tensors; -1 for none
+    dnnl_data_type_t types[6];
+
+    const char *at(void *const *addresses, int place, long index) const {
+        return static_cast<const char *>(addresses[place]) + static_cast<std::size_t>(index) * size_of(types[place]);
+    }
+
+    void to_f32(void *const *addresses, int place, long index, long count, float *numbers) const {
+        const char *const source = at(addresses, place, index);
+        if (types[place] == dnnl_s8)
+            std::copy_n(reinterpret_cast<const std::int8_t *>(source), count, numbers);
+        else if (types[place] == dnnl_u8)
+            std::copy_n(reinterpret_cast<const std::uint8_t *>(source), count, numbers);
+        else
+            cast(types[place], source, dnnl_f32, reinterpret_cast<char *>(numbers), static_cast<std::size_t>(count), is_fast);
+    }
+};
+
+namespace {
+
+// The memory of a thread.
+struct Own {
+    float *scales, *zeros, *row, *panel;
+};
+
+// A run: its operands, and what it has prepared of a block of rows.
+class PackedRun {
+public:
+    PackedRun(const PackedProblem &problem, void *const *addresses, int threads)
+        : problem_(problem),
+          addresses_(addresses),
+          threads_(threads_of(problem, threads)),
+          per_(per_word(problem.coding.width)),
+          block_(std::min(problem.rows, ROW_BLOCK)),
+          unpacks_(problem.unpacks || problem.rows > (problem.is_coded ? FEW_CODED : FEW)),
+          is_coded_(problem.is_coded && !unpacks_),
+          own_(size(2 * TOGETHER * problem.filled + problem.matrix.depth + COLUMNS * BLOCK_DEPTH) * static_cast<std::size_t>(threads_)),
+          numbers_(size(block_ * problem.matrix.depth)),
+          sums_(size(block_ * words())),
+          steps_(is_coded_ ? size(block_ * words()) : 0),
+          codes_(is_coded_ ? size(block_ * problem.matrix.depth) : 0),
+          bias_(problem.bias_at < 0 ? 0 : size(problem.columns)),
+          results_(problem.types[problem.dst_at] == dnnl_f32 ? 0 : size(block_ * problem.columns)),
+          finite_(size(block_)) {}
+
+    void run() {
+        if (problem_.bias_at >= 0) problem_.to_f32(addresses_, problem_.bias_at, 0, problem_.columns, bias_.get());
+        for (long first = 0; first < problem_.rows; first += block_) {
+            const long count = std::min(block_, problem_.rows - first);
+            prepare(first, count);
+            float *const results = results_of(first);
+            divided(problem_.columns, static_cast<long>(UNIT_COLUMNS),
+                    [&](const Own &own, long begin, long end) { multiply(own, count, begin, end, results); });
+            if (results_.get())
+                cast(dnnl_f32, reinterpret_cast<const char *>(results), problem_.types[problem_.dst_at],
+                        static_cast<char *>(addresses_[problem_.dst_at])
+                                + size(first * problem_.columns) * size_of(problem_.types[problem_.dst_at]),
+                        size(count * problem_.columns), problem_.is_fast);
+        }
+    }
+
+private:
+    static std::size_t size(long count) { return static_cast<std::size_t>(count); }
+
+    static int threads_of(const PackedProblem &problem, int threads) {
+        const bool is_small = problem.columns * problem.matrix.bytes < 2 * static_cast<long>(SHARE);
+        return is_small || threads < 2 || !openmp().parallel ? 1 : threads;
+    }
+
+    long words() const { return problem_.matrix.depth / per_; }
+
+    float *results_of(long first) const {
+        if (results_.get()) return results_.get();
+        return static_cast<float *>(addresses_[problem_.dst_at]) + first * problem_.columns;
+    }
+
+    // Calls `body(own, begin, end)` for parts of `total` on the threads.
+    template <typename Body>
+    void divided(long total, long unit, const Body &body) const {
+        const long wanted = std::min(static_cast<long>(threads_), (total + unit - 1) / unit);
+        together(static_cast<int>(wanted), [&](std::size_t thread) {
+            const long depth = problem_.matrix.depth, filled = problem_.filled;
+            float *const memory = own_.get() + thread * size(2 * TOGETHER * filled + depth + COLUMNS * BLOCK_DEPTH);
+            float *const zeros = memory + TOGETHER * filled, *const row = zeros + TOGETHER * filled;
+            const Own own {memory, zeros, row, row + depth};
+            const auto place = [&](std::size_t part) {
+                return static_cast<long>(part_of(size(total), size(unit), part, size(wanted)));
+            };
+            body(own, place(thread), place(thread + 1));
+        });
+    }
+
+    void prepare(long first, long count) const {
+        const bool is_alone = count * problem_.matrix.depth < static_cast<long>(SHARE);
+        divided(count, is_alone ? count : 1, [&](const Own &own, long begin, long end) {
+            for (long row = begin; row < end; row++)
+                prepare_row(own, first + row, row);
+        });
+    }
+
+    void prepare_row(const Own &own, long row, long place) const {
+        const PackedMatrix &matrix = problem_.matrix;
+        const long depth = matrix.depth, known = matrix.known, lanes = problem_.tiles.lanes;
+        const float *source = reinterpret_cast<const float *>(problem_.at(addresses_, 0, row * known));
+        if (problem_.types[0] != dnnl_f32) {
+            problem_.to_f32(addresses_, 0, row * known, known, own.row);
+            source = own.row;
+        }
+        const bool finite = finite_.get()[place] = is_finite(source, known);
+        float *const numbers = numbers_.get() + place * depth, *const sums = sums_.get() + place * words();
+        if (!is_coded_ || !finite) order(source, known, depth, lanes, per_, numbers);
+        if (is_coded_)
+            quantize(source, finite ? known : 0, depth, lanes, per_, std::min(matrix.group, 16 * per_),
+                    codes_.get() + place * depth, sums, steps_.get() + place * words());
+        else if (!unpacks_)
+            sum_words(numbers, depth, lanes, per_, sums);
+    }
+
+    // `place`: which of the columns that are read at once.
+    PackedColumn column_of(const Own &own, long column, long place = 0) const {
+        const PackedMatrix &matrix = problem_.matrix;
+        float *const own_scales = own.scales + place * problem_.filled, *const zeros = own.zeros + place * problem_.filled;
+        const char *const codes = static_cast<const char *>(addresses_[1]) + column * matrix.bytes;
+        if (problem_.coding.width > EIGHT) return {codes, nullptr, nullptr};
+        const long groups = problem_.groups;
+        const float *scales = own_scales;
+        if (problem_.types[2] == dnnl_f32 && groups == problem_.filled) {
+            scales = reinterpret_cast<const float *>(problem_.at(addresses_, 2, column * groups));
+        } else {
+            problem_.to_f32(addresses_, 2, column * groups, groups, own_scales);
+            std::fill(own_scales + groups, own_scales + problem_.filled, 0.0f);
+        }
+        const bool has_zeros = problem_.zeros_at >= 0;
+        if (has_zeros) {
+            problem_.to_f32(addresses_, problem_.zeros_at, column * groups, groups, zeros);
+            for (long i = 0; i < groups; i++)
+                zeros[i] -= problem_.coding.center;
+        }
+        return {codes, scales, has_zeros || problem_.zero != 0 || is_coded_ ? zeros : nullptr};
+    }
+
+    void multiply(const Own &own, long count, long begin, long end, float *results) const {
+        std::fill_n(own.zeros, TOGETHER * problem_.filled, problem_.zero); // a padded one meets a scale of 0
+        bool *const finite = finite_.get();
+        const bool is_finite = std::all_of(finite, finite + count, [](bool one) { return one; });
+        if (unpacks_ || (!is_coded_ && !is_finite)) return unpacked(own, 0, count, begin, end, results);
+        // Columns that lie far apart are read at once: the CPU fetches each of a few long streams ahead.
+        const long length = (end - begin) / TOGETHER, rest = begin + length * TOGETHER;
+        for (long column = begin; column < begin + length; column++)
+            few(own, column, length, TOGETHER, count, results);
+        for (long column = rest; column < end; column++)
+            few(own, column, 0, 1, count, results);
+        for (long row = 0; row < count; row++)
+            if (!finite[row]) unpacked(own, row, 1, begin, end, results);
+    }
+
+    // Some rows and `width` columns, which lie `step` apart.
+    void few(const Own &own, long column, long step, long width, long count, float *results) const {
+        const PackedMatrix &matrix = problem_.matrix;
+        const float *const bias = bias_.get() ? bias_.get() + column : nullptr;
+        PackedColumn packed[TOGETHER];
+        for (long i = 0; i < width; i++)
+            packed[i] = column_of(own, column + i * step, i);
+        for (long row = 0; row < count;) {
+            const long some = count - row > 3 ? 4 : count - row > 1 ? 2 : 1;
+            const PackedRows rows {numbers_.get() + row * matrix.depth, sums_.get() + row * words(),
+                    codes_.get() + (is_coded_ ? row * matrix.depth : 0),
+                    steps_.get() + (is_coded_ ? row * words() : 0)};
+            float sums[4 * TOGETHER];
+            (is_coded_ ? problem_.tiles.coded : problem_.tiles.exact)(
+                    matrix, packed, width, rows, problem_.coding.width, some, sums);
+            for (long j = 0; j < width; j++)
+                for (long i = 0; i < some; i++)
+                    results[(row + i) * problem_.columns + column + j * step]
+                            = sums[j * some + i] + (bias ? bias[j * step] : 0);
+            row += some;
+        }
+    }
+
+    void unpacked(const Own &own, long row, long count, long begin, long end, float *results) const {
+        const long depth = problem_.matrix.depth, columns = problem_.columns;
+        const float *const rows = numbers_.get() + row * depth;
+        for (long first = begin; first < end; first += COLUMNS) {
+            const long width = std::min(COLUMNS, end - first);
+            float *const target = results + row * columns + first;
+            for (long i = 0; i < count; i++)
+                for (long j = 0; j < width; j++)
+                    target[i * columns + j] = bias_.get() ? bias_.get()[first + j] : 0;
+            for (long k = 0; k < depth; k += BLOCK_DEPTH) {
+                const long stop = std::min(k + BLOCK_DEPTH, depth);
+                for (long j = 0; j < width; j++)
+                    problem_.tiles.unpack(problem_.matrix, column_of(own, first + j), problem_.coding.width, k, stop,
+                            own.panel + j * BLOCK_DEPTH);
+                problem_.tiles.multiply(
+                        rows + k, depth, count, own.panel, BLOCK_DEPTH, width, stop - k, target, columns);
+            }
+        }
+    }
+
+    const PackedProblem &problem_;
+    void *const *addresses_;
+    const int threads_;
+    const long per_, block_;
+    const bool unpacks_, is_coded_;
+    const Buffer<float> own_, numbers_, sums_, steps_;
+    const Buffer<std::int8_t> codes_;
+    const Buffer<float> bias_, results_;
+    const Buffer<bool> finite_;
+};
+
+} // namespace
+
+PackedProduct::PackedProduct(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
+    const Coding coding = coding_of(code[onegraph_packed_coding]);
+    const bool has_scales = coding.width <= EIGHT, has_zeros = code[onegraph_packed_zeros] != 0;
+    const bool has_bias = code[onegraph_packed_bias] != 0, is_coded = code[onegraph_packed_coded] != 0;
+    if (count != std::size_t {3} + has_scales + has_zeros + has_bias || (!has_scales && (has_zeros || is_coded)))
+        throw std::invalid_argument("other tensors than those of a packed product");
+    const int level = code[onegraph_packed_level], last = static_cast<int>(count) - 1;
+    const dnnl_graph_logical_tensor_t &src = *tensors[0], &weights = *tensors[1], &dst = *tensors[last];
+    if (weights.ndims != 2 || src.ndims < 1 || !is_float(src.data_type) || !is_float(dst.data_type))
+        throw std::invalid_argument("no kernel for these tensors");
+    const long known = src.dims[src.ndims - 1], columns = weights.dims[0];
+    const long bytes = weights.dims[1] * static_cast<long>(size_of(weights.data_type));
+    const long depth = bytes * 8 / std::min(coding.width, long {16}), unit = 16 * per_word(coding.width);
+    const long group = has_scales ? code[onegraph_packed_group] : depth;
+    const bool fits = group > 0 && (!has_scales || (group % 16 == 0 && (unit % group == 0 || group % unit == 0)));
+    if (known <= 0 || columns <= 0 || depth < known || depth % unit != 0 || !fits)
+        throw std::invalid_argument("other sizes than those of a packed product");
+    const long rows = static_cast<long>(elements_of(src)) / known, groups = (known + group - 1) / group;
+    const PackedMatrix matrix {nullptr, depth, bytes, known, coding.flip, std::min(group, depth)};
+    problem_.reset(new PackedProblem {coding, matrix, tiles_of(level), is_coded, code[onegraph_packed_unpacks] != 0,
+            level > 0 && has_avx2(), static_cast<float>(code[onegraph_packed_zero]) - coding.center, rows, columns, groups,
+            (depth + group - 1) / group, has_zeros ? 3 : -1, has_bias ? last - 1 : -1, last, {}});
+    bool is_whole = rows > 0 && elements_of(dst) == static_cast<std::size_t>(rows * columns);
+    for (int i = 0; i <= last; i++)
+        problem_->types[i] = tensors[i]->data_type;
+    const auto has = [&](int place, long elements) {
+        return elements_of(*tensors[place]) == static_cast<std::size_t>(elements);
+    };
+    if (has_scales) is_whole = is_whole && has(2, columns * groups) && is_float(tensors[2]->data_type);
+    if (has_zeros) is_whole = is_whole && has(3, columns * groups) && tensors[3]->data_type != dnnl_s32;
+    if (has_bias) is_whole = is_whole && has(last - 1, columns) && is_float(tensors[last - 1]->data_type);
+    if (!is_whole) throw std::invalid_argument("other sizes than those of a packed product");
+}
+
+PackedProduct::~PackedProduct() = default;
+
+void PackedProduct::run(void *const *addresses, int threads) const {
+    PackedRun(*problem_, addresses, threads).run();
+}
+
+} // namespace onegraph

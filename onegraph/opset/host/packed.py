@@ -1,0 +1,106 @@
+"""Defines the product by packed weights and the rows of a packed table, of codes of 4 or 8 bits in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..schema import Call, Finding, Schema
+from ..shapes import compatible, show
+from ..signature import NON_NEGATIVE, Attribute, Shape, ports, rows
+
+BITS = {"s4": 4, "u4": 4, "s8": 8, "u8": 8}
+CODING = (
+    Attribute("coding", "str", "The data type of the codes.", required=True, values=tuple(BITS)),
+    Attribute("group", "s64", "Codes of a row that share a scale; 0 for a whole row.", default=0, range=NON_NEGATIVE),
+    Attribute("zero", "s64", "The zero point of all codes, if the input zps is absent.", default=0),
+)
+EXACT, CODES = "exact", "codes"
+NUMBERS = (
+    "A number is (code - zero point) * scale; of two codes of 4 bits in a byte, the first one is in the lower half."
+)
+
+
+def _groups(depth: int, group: int) -> int:
+    return -(-depth // group) if group else 1
+
+
+def _weights_fit(call: Call, name: str, depth: int | None) -> Iterable[Finding]:
+    """The rows have enough bytes, and each group has a scale and a zero point."""
+    shape, bits = call.shape(name), BITS[call.string("coding")]
+    if shape is None:
+        return
+    if len(shape) != 2:
+        yield Finding(name, f"shape {show(shape)}", "(rows, bytes of a row)")
+        return
+    if depth is None:
+        return
+    least = -(-depth * bits // 8)
+    if shape[1] is not None and shape[1] < least:
+        yield Finding(name, f"{shape[1]} bytes of a row", f"at least {least}, for {depth} codes of {bits} bits")
+    wanted = shape[0], _groups(depth, call.s64("group"))
+    for port in ("scales", "zps"):
+        if not compatible(call.shape(port), wanted):
+            yield Finding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}, one for each group")
+
+
+def product_shape(call: Call) -> tuple[Shape, ...]:
+    """Src with the columns of the weights in the place of its last axis."""
+    src, weights = call.shape("src"), call.shape("weights")
+    return (None if not src else (*src[:-1], weights[0] if weights and len(weights) == 2 else None),)
+
+
+def operands_fit(call: Call) -> Iterable[Finding]:
+    """Weights, scales and zero points belong to src."""
+    src = call.shape("src")
+    if src == ():
+        yield Finding("src", "shape []", "at least one axis")
+        return
+    yield from _weights_fit(call, "weights", None if src is None else src[-1])
+
+
+def gathered_shape(call: Call) -> tuple[Shape, ...]:
+    """The shape of the indices, and the numbers of a row."""
+    indices = call.shape("indices")
+    return (None if indices is None else (*indices, call.s64("depth")),)
+
+
+def rows_fit(call: Call) -> Iterable[Finding]:
+    """The table, scales and zero points have rows of ``depth`` codes."""
+    yield from _weights_fit(call, "table", call.s64("depth"))
+
+
+OPS = (
+    Schema(
+        "PackedMatMul",
+        "host_packed_mat_mul",
+        "host",
+        "dst = src @ weights.T, where a row of weights has the codes of one column of a matrix. " + NUMBERS,
+        ports("src:T weights:u8 scales:S zps:Z?"),
+        ports("dst:T"),
+        rows("T S Z", "f32|f16|bf16 f32|f16|bf16 u8|s8|f32|f16|bf16"),
+        product_shape,
+        (
+            *CODING,
+            Attribute(
+                "arithmetic",
+                "str",
+                "exact: sums in f32; codes: src may become 8-bit codes with a scale for each block of a row.",
+                default=EXACT,
+                values=(EXACT, CODES),
+            ),
+        ),
+        shape_rules=(operands_fit,),
+    ),
+    Schema(
+        "PackedGather",
+        "host_packed_gather",
+        "host",
+        "The rows of a packed table that indices name, as numbers; a negative index counts from the end. " + NUMBERS,
+        ports("table:u8 indices:s32|s64 scales:S zps:Z?"),
+        ports("dst:S"),
+        rows("S Z", "f32|f16|bf16 u8|s8|f32|f16|bf16"),
+        gathered_shape,
+        (*CODING, Attribute("depth", "s64", "The numbers of a row.", required=True, range=NON_NEGATIVE)),
+        shape_rules=(rows_fit,),
+    ),
+)

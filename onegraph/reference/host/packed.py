@@ -1,0 +1,40 @@
+"""Computes products by packed weights and rows of packed tables in numpy, in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...arrays.packed_codes import unpacked
+from ...opset.schema import Call
+
+Array = NDArray[Any]
+
+
+def _numbers(call: Call, rows: Array, scales: Array, zps: Array | None, depth: int) -> Array:
+    """The numbers (rows, depth) that rows of codes stand for."""
+    codes = unpacked(rows, call.string("coding"), depth).astype(np.float64)
+    group = call.s64("group") or max(depth, 1)
+
+    def spread(values: Array) -> Array:
+        return np.repeat(values.astype(np.float64), group, -1)[..., :depth]
+
+    zero = float(call.s64("zero")) if zps is None else spread(zps)
+    return (codes - zero) * spread(scales)
+
+
+def packed_mat_mul(call: Call, src: Array, weights: Array, scales: Array, zps: Array | None = None) -> Array:
+    """The product."""
+    found = src.astype(np.float64) @ _numbers(call, weights, scales, zps, src.shape[-1]).T
+    return found.astype(src.dtype)
+
+
+def packed_gather(call: Call, table: Array, indices: Array, scales: Array, zps: Array | None = None) -> Array:
+    """The rows that the indices name."""
+    taken = [None if each is None else each[indices] for each in (table, scales, zps)]
+    rows, factors, zeros = taken
+    assert rows is not None
+    assert factors is not None
+    return _numbers(call, rows, factors, zeros, call.s64("depth")).astype(scales.dtype)

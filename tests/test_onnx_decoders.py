@@ -1,0 +1,281 @@
+"""Nodes of language models that ONNX Runtime defines: packed weights, rotary embeddings, attention with caches."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import onegraph as og
+import onegraph.onnx
+from onegraph.arrays.packed_codes import packed
+
+ort = pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.library
+
+RNG = np.random.default_rng(0)
+DOMAIN = "com.microsoft"
+
+
+def model_of(kind, inputs, known, outputs, attrs):
+    """A model of one node; inputs are arrays or None, and those of the indices ``known`` are constants."""
+    names = ["" if array is None else f"x{at}" for at, array in enumerate(inputs)]
+    node = helper.make_node(kind, names, [f"y{at}" for at in range(outputs)], domain=DOMAIN, **attrs)
+    given = [
+        helper.make_tensor_value_info(names[at], helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for at, array in enumerate(inputs)
+        if array is not None and at not in known
+    ]
+    held = [numpy_helper.from_array(inputs[at], names[at]) for at in known if inputs[at] is not None]
+    results = [onnx.ValueInfoProto(name=f"y{at}") for at in range(outputs)]
+    graph = helper.make_graph([node], "model", given, results, held)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)], ir_version=10
+    )
+
+
+def compare(kind, inputs, known=(), outputs=1, share=1e-5, **attrs):
+    """Compare a node with ONNX Runtime; returns the executable."""
+    model = model_of(kind, inputs, known, outputs, attrs)
+    feeds = {f"x{at}": array for at, array in enumerate(inputs) if array is not None and at not in known}
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, feeds)
+    executable = onegraph.onnx.load(model).compile()
+    found = executable(**feeds)
+    found = [found] if outputs == 1 else [*found]
+    for got, exact in zip(found, wanted, strict=True):
+        assert got.dtype == exact.dtype
+        limit = share * max(np.abs(exact.astype(np.float64)).max(), 1e-30)
+        np.testing.assert_allclose(got.astype(np.float64), exact.astype(np.float64), rtol=0, atol=limit)
+    return executable
+
+
+def floats(*shape, dtype=np.float32):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def weights_of(columns, depth, block, bits, dtype=np.float32):
+    blocks = -(-depth // block)
+    codes = RNG.integers(0, 256, (columns, blocks, block * bits // 8)).astype(np.uint8)
+    return codes, RNG.uniform(0.01, 0.02, (columns, blocks)).astype(dtype)
+
+
+def is_packed(executable):
+    return [part.executor for part in executable.report().partitions] == ["kernel"]
+
+
+@pytest.mark.parametrize("points", [None, "packed", "floats"])
+@pytest.mark.parametrize("block", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_products_by_packed_weights(bits, block, points):
+    columns, depth = 24, 320 if block < 64 else 2 * block
+    codes, scales = weights_of(columns, depth, block, bits)
+    blocks = -(-depth // block)
+    zps = None
+    if points == "packed":
+        zps = RNG.integers(0, 256, (columns, -(-blocks * bits // 8))).astype(np.uint8)
+    elif points == "floats":
+        if bits == 8:
+            pytest.skip("ONNX Runtime has no float zero points of 8-bit weights")
+        zps = RNG.uniform(0, 9, (columns, blocks)).astype(np.float32)
+    for rows in (1, 3, 17):
+        inputs = [floats(2, rows, depth), codes, scales, zps]
+        made = compare("MatMulNBits", inputs, (1, 2, 3), K=depth, N=columns, bits=bits, block_size=block)
+        assert is_packed(made)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_activations_become_codes_where_the_model_allows(bits):
+    codes, scales = weights_of(64, 256, 32, bits)
+    src = floats(3, 256)
+    attrs = {"K": 256, "N": 64, "bits": bits, "block_size": 32}
+    exact = compare("MatMulNBits", [src, codes, scales], (1, 2), **attrs)(src)
+    rounded = compare("MatMulNBits", [src, codes, scales], (1, 2), share=1e-2, accuracy_level=4, **attrs)(src)
+    assert 0 < np.abs(rounded - exact).max() < 1e-2 * np.abs(exact).max()
+
+
+def test_depths_that_fill_no_block():
+    codes, scales = weights_of(16, 100, 32, 4)
+    inputs = [floats(2, 100), codes, scales, None, None, floats(16)]
+    compare("MatMulNBits", inputs, (1, 2, 5), K=100, N=16, bits=4, block_size=32)
+
+
+def test_two_bits_are_read_as_four():
+    codes, scales = weights_of(16, 64, 32, 2)
+    src, numbers = floats(2, 64), np.stack([codes.reshape(16, -1) >> shift & 3 for shift in (0, 2, 4, 6)], -1)
+    weights = (numbers.reshape(16, 64) - 2.0) * np.repeat(scales, 32, 1)
+    attrs = {"K": 64, "N": 16, "bits": 2, "block_size": 32}
+    model = onegraph.onnx.load(model_of("MatMulNBits", [src, codes, scales], (1, 2), 1, attrs)).compile()
+    np.testing.assert_allclose(model(src), src @ weights.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"x1": (16, 2, 15)}, "B of shape"),
+        ({"x2": (16, 3)}, "scales of shape"),
+        ({"block_size": 24}, "block_size 24"),
+        ({"bits": 3}, "bits 3"),
+    ],
+    ids=str,
+)
+def test_malformed_packed_weights_are_refused(change, text):
+    codes, scales = weights_of(16, 64, 32, 4)
+    codes = np.zeros(change.pop("x1", codes.shape), np.uint8)
+    scales = np.zeros(change.pop("x2", scales.shape), np.float32)
+    attrs = {"K": 64, "N": 16, "bits": 4, "block_size": 32, **change}
+    with pytest.raises(og.FormatError, match=text):
+        onegraph.onnx.load(model_of("MatMulNBits", [floats(2, 64), codes, scales], (1, 2), 1, attrs)).compile()
+
+
+@pytest.mark.parametrize("with_points", [False, True])
+@pytest.mark.parametrize(("dtype", "bits"), [("u8", 4), ("u8", 8), ("u4", 4), ("s4", 4)])
+def test_rows_of_packed_tables(dtype, bits, with_points):
+    rows, depth, block = 11, 64, 16
+    indices = np.array([[3, 0], [-1, 10]], np.int64)
+    blocks = depth // block
+    scales = RNG.uniform(0.01, 0.02, (rows, blocks)).astype(np.float32)
+    if dtype == "u8":
+        data = RNG.integers(0, 256, (rows, depth * bits // 8)).astype(np.uint8)
+        zps = RNG.integers(0, 256, (rows, blocks * bits // 8)).astype(np.uint8)
+    else:
+        low = -8 if dtype == "s4" else 0
+        data, zps = (RNG.integers(low, low + 16, (rows, n)).astype(og.DataType[dtype].numpy) for n in (depth, blocks))
+    inputs = [data, indices, scales, zps if with_points else None]
+    compare("GatherBlockQuantized", inputs, (0, 2, 3), bits=bits, block_size=block, gather_axis=0, quantize_axis=1)
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("form", ["flat", "heads", "part"])
+def test_rotary_embeddings(form, interleaved):
+    heads, tokens, size = 2, 3, 8
+    turned = 4 if form == "part" else size
+    cos, sin = floats(20, turned // 2), floats(20, turned // 2)
+    src = floats(2, heads, tokens, size) if form == "heads" else floats(2, tokens, heads * size)
+    attrs = {"interleaved": interleaved}
+    if form == "part":
+        attrs |= {"num_heads": heads, "rotary_embedding_dim": turned}
+    for places in (np.array([5], np.int64), RNG.integers(0, 20, (2, tokens))):
+        compare("RotaryEmbedding", [src, places, cos, sin], (2, 3), **attrs)
+
+
+def grouped(batch, tokens, past, *, heads=4, kv_heads=2, size=16, rotary=True, packs=False, lengths=None):
+    """The inputs of a GroupQueryAttention."""
+    total = past + tokens
+    query, key, value = (floats(batch, tokens, count * size) for count in (heads, kv_heads, kv_heads))
+    kept = [floats(batch, kv_heads, past, size) for _ in range(2)]
+    ends = np.full(batch, total - 1, np.int32) if lengths is None else np.array(lengths, np.int32)
+    cos, sin = (floats(40, size // 2) for _ in range(2)) if rotary else (None, None)
+    first = [np.concatenate([query, key, value], 2), None, None] if packs else [query, key, value]
+    return [*first, *kept, ends, np.array(total, np.int32), cos, sin]
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [{}, {"scale": 0.3}, {"softcap": 5.0}, {"local_window_size": 3}, {"rotary_interleaved": 1}],
+    ids=str,
+)
+@pytest.mark.parametrize(("tokens", "past"), [(1, 7), (5, 0)])
+def test_grouped_attention_with_a_cache(tokens, past, attrs):
+    for rotary, packs in ((True, False), (False, False), (True, True)):
+        inputs = grouped(2, tokens, past, rotary=rotary, packs=packs)
+        given = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": int(rotary), **attrs}
+        compare("GroupQueryAttention", inputs, (7, 8), outputs=3, **given)
+
+
+def test_caches_that_are_not_full_are_refused():
+    inputs = grouped(1, 1, 7, lengths=[5])
+    attrs = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}
+    model = onegraph.onnx.load(model_of("GroupQueryAttention", inputs, (7, 8), 3, attrs)).compile()
+    feeds = {f"x{at}": array for at, array in enumerate(inputs) if at not in (7, 8)}
+    with pytest.raises(og.ArgumentError):
+        model(**feeds)
+
+
+@pytest.mark.parametrize("padding", [False, True])
+@pytest.mark.parametrize("past", [0, 4])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_attention_of_several_heads(with_bias, past, padding):
+    heads, size, tokens = 2, 8, 3
+    query, key, value = (floats(2, tokens, heads * size) for _ in range(3))
+    bias = floats(3 * heads * size) if with_bias else None
+    mask = np.ones((2, past + tokens), np.int32) if padding else None
+    if mask is not None:
+        mask[1, 1] = 0
+    added = floats(1, 1, tokens, past + tokens)
+    kept = [floats(2, heads, past, size) for _ in range(2)] if past else [None, None]
+    inputs = [query, key, value, bias, mask, added, *kept]
+    compare("MultiHeadAttention", inputs, (3,), outputs=3 if past else 1, num_heads=heads)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_products_of_rounded_activations(with_bias, per_column, dtype):
+    shape = (12,) if per_column else ()
+    low = -100 if dtype is np.int8 else 0
+    inputs = [
+        floats(3, 40),
+        RNG.integers(low, 100, (40, 12)).astype(dtype),
+        RNG.uniform(0.01, 0.02, shape).astype(np.float32),
+        RNG.integers(1, 20, shape).astype(dtype) if not per_column else None,
+        floats(12) if with_bias else None,
+    ]
+    compare("DynamicQuantizeMatMul", inputs, (1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_integer_products_of_few_rows_are_exact(rows, dtype):
+    """Sums up to 2 ** 25 need more digits than f32 has."""
+    src = RNG.integers(0, 256, (rows, 1500)).astype(np.uint8)
+    low, high = (-128, 128) if dtype is np.int8 else (0, 256)
+    weights = RNG.integers(low, high, (1500, 700)).astype(dtype)
+    weights[:, 0] = high - 1
+    zero, src_zero = np.array(3, dtype), np.array(7, np.uint8)
+    node = helper.make_node("MatMulInteger", ["x", "w", "a", "b"], ["y"])
+    held = [numpy_helper.from_array(array, name) for array, name in ((weights, "w"), (src_zero, "a"), (zero, "b"))]
+    x = helper.make_tensor_value_info("x", TensorProto.UINT8, src.shape)
+    graph = helper.make_graph([node], "model", [x], [onnx.ValueInfoProto(name="y")], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    executable = onegraph.onnx.load(model).compile()
+    exact = (src.astype(np.int64) - 7) @ (weights.astype(np.int64) - 3)
+    np.testing.assert_array_equal(executable(src), exact)
+    kernels = [part for part in executable.report().partitions if "MatMul" in part.kinds and part.executor == "kernel"]
+    assert kernels
+
+
+def blocked(dtype, axis, block, with_points):
+    """A product by DequantizeLinear with blocks."""
+    low, high = {"s4": (-8, 8), "u4": (0, 16), "s8": (-128, 128), "u8": (0, 256)}[dtype]
+    kind = {"s4": TensorProto.INT4, "u4": TensorProto.UINT4, "s8": TensorProto.INT8, "u8": TensorProto.UINT8}[dtype]
+    shape, parts = (64, 24), [64, 24]
+    parts[axis] //= block
+    codes, zps = RNG.integers(low, high, shape), RNG.integers(max(low, -5), 6, parts)
+    scales = RNG.uniform(0.01, 0.02, parts).astype(np.float32)
+    held = [helper.make_tensor("w", kind, shape, codes.ravel()), numpy_helper.from_array(scales, "s")]
+    if with_points:
+        held.append(helper.make_tensor("z", kind, parts, zps.ravel()))
+    names = ["w", "s", *(["z"] if with_points else [])]
+    nodes = [
+        helper.make_node("DequantizeLinear", names, ["d"], axis=axis, block_size=block),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 64))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 24))
+    graph = helper.make_graph(nodes, "model", [x], [y], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    points = np.repeat(zps, block, axis) if with_points else 0
+    return model, (codes - points) * np.repeat(scales.astype(np.float64), block, axis)
+
+
+@pytest.mark.parametrize("with_points", [False, True])
+@pytest.mark.parametrize("dtype", ["s4", "u4", "s8", "u8"])
+def test_blocked_weights_of_opset_21_are_read_packed(dtype, with_points):
+    model, weights = blocked(dtype, 0, 16, with_points)
+    executable, x = onegraph.onnx.load(model).compile(), floats(2, 64)
+    np.testing.assert_allclose(executable(x), x @ weights, rtol=0, atol=1e-5 * np.abs(x @ weights).max())
+    assert is_packed(executable)
+
+
+def test_codes_fill_bytes_from_the_lower_half():
+    np.testing.assert_array_equal(packed(np.array([[1, 2, -1]], np.int8), 4)[0, :2], [0x21, 0x0F])

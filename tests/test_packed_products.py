@@ -1,0 +1,304 @@
+"""Products by constant weights of 4, 8 and 16 bits, which a kernel of the package reads as they are packed."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.arrays.packed_codes import packed
+from onegraph.compiler import kernels
+from onegraph.compiler.kernels import PACKED, compiled_packed
+from onegraph.compiler.passes import packed_products
+from tests.helpers.kernels import run_compiled, values_of
+
+RNG = np.random.default_rng(0)
+LIMITS = {"s4": (-8, 8), "u4": (0, 16), "s8": (-128, 128), "u8": (0, 256)}
+DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
+DEPTH, COLUMNS = 333, 37  # no multiples of what is read at once
+
+
+def unit(coding):
+    return 512 // int(coding[-1])
+
+
+class Product:
+    """Random packed weights, and what they stand for in float64."""
+
+    def __init__(self, coding, group=0, zeros=None, scales="f32", depth=DEPTH, columns=COLUMNS):
+        self.coding, self.group, self.depth, self.zeros = coding, group, depth, zeros
+        if coding in DTYPES:
+            weights = RNG.standard_normal((columns, depth)).astype(DTYPES[coding])
+            self.arrays, self.numbers = [np.pad(weights, ((0, 0), (0, -depth % 32)))], weights.astype(np.float64)
+            return
+        size = group or depth
+        codes = RNG.integers(*LIMITS[coding], (columns, depth))
+        factors = RNG.uniform(0.01, 0.02, (columns, -(-depth // size))).astype(DTYPES[scales])
+        self.arrays, points = [packed(codes, int(coding[-1])), factors], np.zeros(factors.shape)
+        if zeros is not None:
+            points = RNG.integers(max(LIMITS[coding][0], -20), min(LIMITS[coding][1], 20), factors.shape).astype(zeros)
+            self.arrays.append(points)
+        spread = [np.repeat(one.astype(np.float64), size, 1)[:, :depth] for one in (factors, points)]
+        self.numbers = (codes - spread[1]) * spread[0]
+
+    def run(self, src, *, level=3, threads=1, bias=None, coded=False, unpacks=False, dtype=None):
+        """The product by the kernel."""
+        ends = [src, *map(np.ascontiguousarray, self.arrays), *([] if bias is None else [bias])]
+        out = np.full((*src.shape[:-1], len(self.numbers)), np.nan, dtype or src.dtype)
+        whole = self.arrays[0].shape[1] * (2 if self.coding.endswith("4") else 1)
+        group = (self.group or whole) if self.coding not in DTYPES else 1
+        code = [PACKED[self.coding], group, 0, self.zeros is not None, bias is not None, coded, unpacks]
+        values = values_of([*ends, out])
+        kernels.LEVEL, before = level, kernels.LEVEL
+        try:
+            made = compiled_packed(values[:-1], values[-1:], [int(number) for number in code])
+        finally:
+            kernels.LEVEL = before
+        run_compiled(made, *ends, out, threads=threads)
+        return out
+
+    def exact(self, src, bias=None):
+        """The product in float64."""
+        with np.errstate(all="ignore"):
+            found = src.astype(np.float64) @ self.numbers.T
+        return found if bias is None else found + bias
+
+
+def drawn(*shape, dtype=np.float32):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def assert_near(found, exact, share=2e-6):
+    np.testing.assert_allclose(found.astype(np.float64), exact, rtol=0, atol=share * np.abs(exact).max())
+
+
+def groups(coding):
+    return (0, 16, 32, unit(coding), 2 * unit(coding)) if coding in LIMITS else (0,)
+
+
+CASES = [(coding, group) for coding in PACKED for group in groups(coding)]
+
+
+def test_every_coding_has_cases():
+    assert {coding for coding, _ in CASES} == set(PACKED)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize(("coding", "group"), CASES, ids=str)
+def test_few_and_many_rows(coding, group, level):
+    for zeros in (None, np.uint8 if coding[0] == "u" else np.int8, np.float32) if coding in LIMITS else (None,):
+        product, bias = Product(coding, group, zeros), drawn(COLUMNS)
+        for rows in (1, 2, 3, 7, 9, 20):
+            src = drawn(rows, DEPTH)
+            assert_near(product.run(src, level=level, bias=bias), product.exact(src, bias))
+            assert_near(product.run(src, level=level, unpacks=True), product.exact(src))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize(("coding", "group"), [case for case in CASES if case[0] in LIMITS], ids=str)
+def test_codes_of_src_are_multiplied_exactly(coding, group, level):
+    """src of whole numbers up to 127 in each block has exact codes, so that only scales are rounded."""
+    product = Product(coding, group, np.uint8 if coding[0] == "u" else np.int8)
+    for rows in (1, 2, 5, 8):
+        src = RNG.integers(-127, 128, (rows, DEPTH)).astype(np.float32)
+        src[:, ::16] = 127
+        assert_near(product.run(src, level=level, coded=True), product.exact(src))
+
+
+@pytest.mark.parametrize("coding", LIMITS)
+def test_codes_of_src_have_errors_of_half_a_step(coding):
+    product, src = Product(coding, 32), drawn(3, DEPTH)
+    most = np.abs(product.numbers).sum(1).max() * np.abs(src).max() / 127 / 2
+    error = np.abs(product.run(src, coded=True) - product.exact(src)).max()
+    assert 0 < error < most
+
+
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("coding", LIMITS)
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_special_numbers_reach_their_rows(coding, special, coded):
+    product = Product(coding, 32, np.uint8 if coding[0] == "u" else np.int8)
+    for rows in (1, 5, 12):
+        src = drawn(rows, DEPTH)
+        src[-1, 40] = special
+        found, exact = product.run(src, coded=coded), product.exact(src)
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(exact))
+        np.testing.assert_array_equal(np.isposinf(found), np.isposinf(exact))
+        assert_near(found[:-1], exact[:-1], 2e-2 if coded else 2e-6) if rows > 1 else None
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_an_infinite_scale_makes_infinite_columns(coded):
+    product = Product("s4", 32)
+    product.arrays[1][3, 1] = np.inf
+    src = drawn(2, DEPTH)
+    found = product.run(src, unpacks=True, coded=coded)
+    assert not np.isfinite(found[:, 3]).any()
+    assert np.isfinite(np.delete(found, 3, 1)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("coding", PACKED)
+def test_halves_on_both_sides(coding, dtype):
+    product = Product(coding, 32 if coding in LIMITS else 0, scales="f16")
+    for rows in (1, 12):
+        src = drawn(rows, DEPTH, dtype=dtype)
+        assert_near(product.run(src), product.exact(src), 5e-3)
+
+
+@pytest.mark.parametrize("scales", DTYPES)
+def test_scales_of_every_float(scales):
+    product, src = Product("u4", 32, scales=scales, zeros=np.float32), drawn(2, DEPTH)
+    assert_near(product.run(src), product.exact(src))
+
+
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("coding", LIMITS)
+def test_any_number_of_threads_gives_the_same_bits(coding, coded):
+    product = Product(coding, 32, depth=512, columns=530)
+    for rows in (2, 30):
+        src = drawn(rows, 512)
+        one, three = (product.run(src, coded=coded, threads=count) for count in (1, 3))
+        np.testing.assert_array_equal(one, three)
+
+
+def test_unpacked_rows_do_not_depend_on_each_other():
+    product, src = Product("s8", 32), drawn(9, DEPTH)
+    whole = product.run(src, unpacks=True)
+    for rows in (1, 2, 5):
+        np.testing.assert_array_equal(product.run(src[:rows], unpacks=True), whole[:rows])
+
+
+def test_subnormal_numbers_have_codes():
+    product, src = Product("s8", 32), np.full((1, DEPTH), 1e-42, np.float32)
+    assert np.isfinite(product.run(src, coded=True)).all()
+
+
+# The pass -------------------------------------------------------------------------------------------------------------
+
+
+def weights_only(way, rows, is_turned, *, dtype="s8", depth=128, columns=70, behind=None):
+    """A product by weights of codes, and the product in float64."""
+    low, high = LIMITS[dtype]
+    codes = RNG.integers(low, high, (depth, columns))
+    shape = (columns, depth) if is_turned else (depth, columns)
+    g = og.Graph()
+    w = g.constant((codes.T if is_turned else codes).astype(og.DataType[dtype].numpy))
+    axis = 0 if is_turned else 1
+    scales = RNG.uniform(0.01, 0.02, columns).astype(np.float32)
+    points = RNG.integers(max(low, -5), min(high, 6), columns)
+    factors, zeros = scales[None], points[None]
+    if way == "per_tensor":
+        factors, zeros = scales[:1], points[:1]
+        d = g.dequantize(w, scales=scales[:1].tolist(), zps=points[:1].tolist())
+    elif way == "per_channel":
+        d = g.dequantize(w, scales=scales.tolist(), zps=points.tolist(), qtype="per_channel", axis=axis)
+    elif way == "dynamic":
+        zps = g.constant(points.astype(np.int32))
+        d = g.dynamic_dequantize(w, g.constant(scales), zps, qtype="per_channel", axis=axis)
+    else:
+        size = int(way)
+        factors = RNG.uniform(0.01, 0.02, (depth // size, columns)).astype(np.float32)
+        given, group, zeros = (factors.T, [1, size], 0) if is_turned else (factors, [size, 1], 0)
+        d = g.dynamic_dequantize(w, g.constant(given), qtype="per_group", group_shape=group)
+        factors = np.repeat(factors, size, 0)
+    y = g.matmul(g.input("x", "f32", (rows, depth)), d, transpose_b=is_turned)
+    g.output("y", y if behind is None else behind(g, y))
+    assert w.shape == shape
+    return g, (codes - zeros) * factors.astype(np.float64)
+
+
+def packed_steps(model):
+    return [part for part in model.report().partitions if packed_products.NOTE in part.reason]
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("way", ["per_tensor", "per_channel", "dynamic", "16", "32", "128"])
+def test_dequantized_weights_are_read_packed(way, is_turned):
+    for rows in (1, 20):
+        g, weights = weights_only(way, rows, is_turned)
+        model, x = g.compile(), drawn(rows, 128)
+        assert_near(model(x), x.astype(np.float64) @ weights)
+        assert len(packed_steps(model)) == len(model.report().partitions) == 1
+
+
+@pytest.mark.library
+def test_scales_of_one_constant_stay_apart():
+    codes, x = RNG.integers(-9, 9, (64, 64)).astype(np.int8), drawn(2, 64)
+    g = og.Graph()
+    w, src = g.constant(codes), g.input("x", "f32", (2, 64))
+    for at, (scale, is_turned) in enumerate([(0.5, False), (2.0, False), (0.5, True)]):
+        g.output(f"y{at}", g.matmul(src, g.dequantize(w, scales=[scale]), transpose_b=is_turned))
+    model = g.compile()
+    assert len(packed_steps(model)) == 3
+    for found, weights in zip(model(x), [codes * 0.5, codes * 2.0, codes.T * 0.5], strict=True):
+        assert_near(found, x.astype(np.float64) @ weights)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("dtype", ["s8", "u8"])
+def test_reproducible_products_are_the_same_in_any_batch(dtype):
+    g, weights = weights_only("per_channel", None, True, dtype=dtype)
+    model, x = g.compile(reproducible=True), drawn(12, 128)
+    whole = model(x)
+    assert_near(whole, x.astype(np.float64) @ weights)
+    np.testing.assert_array_equal(model(x[:1]), whole[:1])
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("coding", ["s4", "u4"])
+@pytest.mark.parametrize("group", [16, 48, 96])
+def test_groups_of_four_bit_codes(coding, group):
+    depth, columns = 4 * group, 10
+    codes = RNG.integers(*LIMITS[coding], (depth, columns)).astype(og.DataType[coding].numpy)
+    scales = RNG.uniform(0.01, 0.02, (4, columns)).astype(np.float32)
+    g = og.Graph()
+    d = g.dynamic_dequantize(g.constant(codes), g.constant(scales), qtype="per_group", group_shape=[group, 1])
+    g.output("y", g.matmul(g.input("x", "f32", (3, depth)), d))
+    model, x = g.compile(), drawn(3, depth)
+    assert len(packed_steps(model)) == 1
+    assert_near(model(x), x.astype(np.float64) @ (codes.astype(np.float64) * np.repeat(scales, group, 0)))
+
+
+@pytest.mark.library
+def test_scales_along_the_depth_are_folded():
+    codes = RNG.integers(-9, 9, (32, 8)).astype(np.int8)
+    scales = RNG.uniform(0.01, 0.02, 32).astype(np.float32)
+    g = og.Graph()
+    d = g.dequantize(g.constant(codes), scales=scales.tolist(), qtype="per_channel", axis=0)
+    g.output("y", g.matmul(g.input("x", "f32", (3, 32)), d))
+    model, x = g.compile(), drawn(3, 32)
+    assert [part.executor for part in model.report().partitions] == ["oneDNN", "constant"]
+    assert_near(model(x), x.astype(np.float64) @ (codes * scales[:, None].astype(np.float64)))
+
+
+@pytest.mark.library
+@pytest.mark.parametrize(("rows", "columns", "count"), [(4, 8, 0), (5, 800, 0), (4, 800, 1)])
+def test_products_of_codes_stay_with_the_library_but_for_few_rows(rows, columns, count):
+    g = og.Graph()
+    src = g.dequantize(g.input("x", "u8", (rows, 700)), scales=[0.1])
+    codes = RNG.integers(-9, 9, (700, columns)).astype(np.int8)
+    g.output("y", g.matmul(src, g.dequantize(g.constant(codes), scales=[0.5])))
+    model, x = g.compile(), RNG.integers(0, 256, (rows, 700)).astype(np.uint8)
+    assert len(packed_steps(model)) == count
+    assert_near(model(x), x * 0.1 @ (codes * 0.5))
+
+
+@pytest.mark.library
+def test_products_between_codes_stay_with_the_library():
+    g = og.Graph()
+    src = g.dequantize(g.input("x", "u8", (1, 700)), scales=[0.1])
+    codes = RNG.integers(-9, 9, (700, 800)).astype(np.int8)
+    y = g.matmul(src, g.dequantize(g.constant(codes), scales=[0.5]))
+    g.output("y", g.quantize(y, scales=[1.0], dtype="s8"))
+    assert packed_steps(g.compile()) == []
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("rows", [1, 4])
+def test_large_bf16_weights_meet_few_rows(rows):
+    g = og.Graph()
+    weights = RNG.standard_normal((600, 512)).astype(ml_dtypes.bfloat16)
+    g.output("y", g.matmul(g.input("x", "bf16", (rows, 600)), g.constant(weights)))
+    model, x = g.compile(), drawn(rows, 600, dtype=ml_dtypes.bfloat16)
+    assert_near(model(x), x.astype(np.float64) @ weights.astype(np.float64), 1e-2)
