@@ -11,13 +11,13 @@ from .._util.init_once import once
 from ..errors import ArgumentError, shown
 from ..ir.file_origin import FileOrigin
 from ..opset.shapes import show
-from .adding_ops import OpAdding
 from .compression import CompressedWeights
+from .rewriting import Rewriting
 
 AnyGraph = TypeVar("AnyGraph", bound="DataGraph")
 
 
-class DataGraph(OpAdding):
+class DataGraph(Rewriting):
     """The ops, tensors, inputs and outputs of a graph. :class:`onegraph.Graph` adds compiling, files and more."""
 
     _file: FileOrigin | None = None
