@@ -14,7 +14,7 @@ from conftest import library
 from helpers.interrupts import Alarm, interrupted, moments
 
 import onegraph as og
-from onegraph.opset.editions.registry import BASE
+from onegraph.opset.editions.registry import BASE, edition
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.harness import rewrite
 from onegraph.tools.python_code import to_python
@@ -730,3 +730,11 @@ def test_a_refused_op_leaves_no_constants(g):
     with pytest.raises(og.SpecError):
         g.matmul(g.input("x", og.f32, (2, 3)), np.ones((9, 4), np.float32))
     assert not g.constants
+
+
+@pytest.mark.parametrize("kind", sorted({*edition("host").schemas} - {*BASE, "Reshape", "Transpose"}))
+def test_host_ops_are_named_where_a_method_is_missing(kind):
+    g = og.Graph()
+    for name in (kind, edition("host").schemas[kind].name.removeprefix("host_")):
+        with pytest.raises(AttributeError, match=rf"{kind} is a host op: g\.op\('{kind}', .*, edition='host'\)"):
+            getattr(g, name)
