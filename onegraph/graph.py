@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .capi.partition import Partition
     from .runtime.compile_options import GivenOptions
     from .runtime.executable import Executable
+    from .runtime.explanation import Explanation
     from .runtime.origin import Origin
 
 RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
@@ -130,6 +131,18 @@ class Graph(DataGraph):
         if origin is not None and origin.fits(graph):
             keep(origin, executable)
         return executable
+
+    def explain(self, *arrays: object, **named: object) -> Explanation:
+        """What each op costs once compiled, and why ops are not fused; see :meth:`Executable.explain`.
+
+        Args:
+            arrays, named: the inputs, as in a call; by default ones of the declared shapes.
+
+        Raises:
+            ArgumentError: an array does not fit; or none is given, and the shape of an input is unknown.
+            LibraryError: there is no usable oneDNN library.
+        """
+        return self.compile().explain(*arrays, **named)  # type: ignore[arg-type]
 
     def _compiled_before(self, _options: GivenOptions) -> Executable | None:
         """The executable with these options of a program that an earlier process has compiled; None without one."""

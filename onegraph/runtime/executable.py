@@ -30,6 +30,7 @@ from .state import State, Variables
 if TYPE_CHECKING:
     from ..compiler.report import Report
     from ..compiler.shared_constants import SharedConstants
+    from .explanation import Explanation
     from .profile import Profile
 
 
@@ -254,6 +255,30 @@ class Executable(Made):
         count, finds_names = integer("runs", runs, 1, 10**6), flag("implementations", implementations)
         given = {**self._interface.arguments.arrays(arrays, named), **self._interface.present}
         return inspection.profile(self._programs, given, count, finds_names)
+
+    def explain(
+        self, /, *arrays: object, runs: int = 10, implementations: bool = False, **named: object
+    ) -> Explanation:
+        """Measure what each op and each partition costs, and say why partitions are not one.
+
+        Times stand beside what the machine can do, which is measured once, in a second, and kept in the cache folder.
+        For each tensor between two partitions there is a reason: a second consumer, no pattern and the nearest one, a
+        data type, a fault of the library by its name, a kernel of the package or of numpy. To find it, the library
+        partitions the two alone.
+
+        Args:
+            arrays, named: the inputs, as in a call; by default ones of the declared shapes.
+            runs: number of measured runs, after one run that is not measured.
+            implementations: True adds the names of oneDNN's implementations; see ``report``.
+
+        Raises:
+            ArgumentError: an array does not fit; or none is given, and the shape of an input is unknown.
+            UnsupportedError: the process that finds the implementations failed.
+        """
+        from . import inspection
+
+        count, finds_names = integer("runs", runs, 1, 10**6), flag("implementations", implementations)
+        return inspection.explain(self._interface, self._programs, Executable, arrays, named, count, finds_names)
 
     def __repr__(self) -> str:
         return f"{signature('Executable', self.inputs, self.outputs)}\n{self.report()}"
