@@ -14,6 +14,7 @@ from .ir.op import Array, LogicalTensor
 from .opset.signature import Shape
 
 if TYPE_CHECKING:
+    from ._util.literals import FpmathMode, Policy
     from .capi.partition import Partition
     from .runtime.compile_options import GivenOptions
     from .runtime.executable import Executable
@@ -74,9 +75,9 @@ class Graph(DataGraph):
     def compile(
         self,
         *,
-        policy: str = "fusion",
+        policy: Policy = "fusion",
         fallback: bool = True,
-        fpmath_mode: str | None = "strict",
+        fpmath_mode: FpmathMode | None = "strict",
         threads: int | Mapping[int, int] | None = None,
         reproducible: bool = False,
         finite_math: bool = False,
@@ -182,7 +183,7 @@ class Graph(DataGraph):
 
         return gradient(self, outputs, wrt, grad_outputs, checkpoint)
 
-    def partitions(self, policy: str = "fusion") -> list[Partition]:
+    def partitions(self, policy: Policy = "fusion") -> list[Partition]:
         """The partitions that the library makes of this graph with ``finite_math=True``, not compiled.
 
         Raises:

@@ -28,8 +28,10 @@ from .slow_call import slow_call
 from .state import State, Variables
 
 if TYPE_CHECKING:
+    from .._util.literals import FpmathMode, Policy
     from ..compiler.report import Report
     from ..compiler.shared_constants import SharedConstants
+    from .call_types import Result
     from .explanation import Explanation
     from .profile import Profile
 
@@ -61,9 +63,9 @@ class Executable(Made):
         self,
         graph: DataGraph,
         *,
-        policy: str = "fusion",
+        policy: Policy = "fusion",
         fallback: bool = True,
-        fpmath_mode: str | None = "strict",
+        fpmath_mode: FpmathMode | None = "strict",
         threads: Threads = None,
         reproducible: bool = False,
         finite_math: bool = False,
@@ -154,7 +156,7 @@ class Executable(Made):
         more = {"cache_capacity": self.cache_capacity, "as_read": graph._is_as_read(), "roundings": roundings}
         save_model(graph, path, {**settings, **more})
 
-    def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
+    def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Result:
         """Run the graph.
 
         Args:
@@ -176,7 +178,8 @@ class Executable(Made):
                 result = None
             else:  # an unknown name leaves a None among the arrays, which the quick call declines
                 result = programs.quick(tuple(map(named.get, self._names)), out)
-            return slow_call(self._interface, programs, arrays, named, out) if result is None else result
+            found: Result = slow_call(self._interface, programs, arrays, named, out) if result is None else result
+            return found
         except StatusError as error:
             raise programs.recover(error) from None
 

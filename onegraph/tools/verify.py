@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import perf_counter
 
+from .._util.literals import FpmathMode, Policy
 from .._util.records import record
 from .._util.validation import callback, integer
 from ..compiler.report import Report
@@ -68,8 +69,8 @@ def verify(
     graph: Graph,
     inputs: Mapping[str, Array],
     *,
-    policy: str = "fusion",
-    fpmath_mode: str | None = None,
+    policy: Policy = "fusion",
+    fpmath_mode: FpmathMode | None = None,
     threads: int | None = None,
     fallback: bool = True,
     reproducible: bool = False,
@@ -95,7 +96,7 @@ def verify(
         ArgumentError: an array does not fit its input, or an option is wrong.
     """
 
-    def compiled(of: Graph, policy: str) -> Executable:
+    def compiled(of: Graph, policy: Policy) -> Executable:
         return of.compile(
             policy=policy,
             fpmath_mode=fpmath_mode,
