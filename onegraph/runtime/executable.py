@@ -107,7 +107,8 @@ class Executable(Made):
     def variables(self) -> Variables:
         """The values of the variables, a mapping from names to arrays that can be read and written.
 
-        Reading gives a copy. Writing sets the whole array, which must have the variable's data type and shape.
+        Reading gives a read-only copy. Writing sets the whole array, which must have the variable's data type and
+        shape: ``model.variables["w"] = array``.
         """
         return Variables(self._interface.state or State(self._interface.graph))
 
@@ -125,14 +126,21 @@ class Executable(Made):
         """
         self.variables.save(path_of("path", path, "the path of a file"))
 
-    def load_variables(self, path: str | PathLike[str]) -> None:
-        """Set all variables to the values in a file that ``save_variables`` wrote.
+    def load_variables(self, path: str | PathLike[str], *, strict: bool = True) -> None:
+        """Set variables to the values in a file that ``save_variables`` wrote.
+
+        Args:
+            path: of the file.
+            strict: False takes the variables that the file has, and ignores other arrays in it. A model for inference
+                then loads a checkpoint of training, which also has the state of an optimizer.
 
         Raises:
-            FormatError: the file cannot be read, or has not exactly these variables; none is changed then.
+            FormatError: the file cannot be read, an array does not fit its variable, or the file has not exactly these
+                variables; with ``strict=False``, none of them. No variable is changed then.
             ArgumentError: the path is no path, or the package safetensors is missing.
         """
-        self.variables.load(path_of("path", path, "the path of a file"))
+        whole = flag("strict", strict)
+        self.variables.load(path_of("path", path, "the path of a file"), strict=whole)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the graph, the compile options and the present values of the variables to a folder.
