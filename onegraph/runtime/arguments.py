@@ -9,7 +9,7 @@ import numpy as np
 
 from .._util.exact_types import elements, entries, has_type
 from .._util.fork_safety import new_rlock
-from ..arrays.ndarrays import Held, as_array, cast_to, check_output, has_strides, is_numpy, laid_empty, output_array
+from ..arrays.ndarrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
 from ..builder.graph import DataGraph
 from ..builder.operators import contents_like
 from ..capi.settings import alignment_of, is_aligned
@@ -170,10 +170,12 @@ class Arguments:
 def _as_given(tensor: LogicalTensor, value: object) -> object:
     """A Python number for an input of rank 0 as an array of its data type; any other value unchanged.
 
+    numpy's float64 is a Python float.
+
     Raises:
         ArgumentError: the data type does not hold the number.
     """
-    if tensor.shape != () or is_numpy(value) or not has_type(value, (int, float)):
+    if tensor.shape != () or not has_type(value, (int, float)):
         return value
     if has_type(value, bool) and tensor.dtype is not DataType.boolean:
         return value
