@@ -28,6 +28,9 @@ class Editing(OpAdding):
 
     _file: FileOrigin | None = None
     _n_read = 0  # number of ops of the model that a front end has read
+    # None if each op rounds its results to their data type. Else a program may keep f32 numbers between ops of 16 bits,
+    # and behind these TypeCasts, by name, with which the reader of a model rounds what it computes in f32.
+    _roundings: frozenset[str] | None = None
 
     def producer(self, tensor: LogicalTensor) -> Op | None:
         """The op that makes a tensor; None for inputs, constants and variables.
@@ -280,12 +283,14 @@ class Editing(OpAdding):
                 waiting += [one for one in op.inputs if one is not None]
         left = [op for op in self._ops if op.id not in ops]
         names = {op.name for op in self._ops if op.id in ops}
+        roundings = None if self._roundings is None else self._roundings - names
         exchange(
             self,
             {
                 "_ops": left,
                 "_by_id": {number: tensor for number, tensor in self._by_id.items() if number not in gone},
                 "_names": {name: number for name, number in self._names.items() if name not in names},
+                "_roundings": roundings,
                 **self._as_edited(),
             },
         )
