@@ -134,7 +134,9 @@ class Graph(DataGraph):
         return executable
 
     def explain(self, *arrays: object, **named: object) -> Explanation:
-        """What each op costs once compiled, and why ops are not fused; see :meth:`onegraph.runtime.executable.Executable.explain`.
+        """What each op costs once compiled, and why ops are not fused.
+
+        See :meth:`onegraph.runtime.executable.Executable.explain`, which also takes options.
 
         Args:
             arrays, named: the inputs, as in a call; by default ones of the declared shapes.
