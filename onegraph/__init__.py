@@ -7,15 +7,15 @@ in numpy. Building, checking and the reference work without the oneDNN library.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
 
 from . import errors
-from ._util.collector_pause import CollectorPause
+from ._util.collector_pause import CollectorPause as _CollectorPause
 from ._version import __version__
 from .errors import *  # noqa: F403
 
-with CollectorPause():
+with _CollectorPause():
     from .arrays.ndarrays import as_dlpack
     from .graph import Graph, load
     from .ir.op import LogicalTensor, Op
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .inference.translate_op import Translation as Translation
     from .inference.translate_op import translate as translate
     from .lowering.compression import compress_weights as compress_weights
+    from .runtime.executable import Executable as Executable
     from .tools.capture import capture as capture
     from .tools.run_op import run_op as run_op
     from .transform.translate_graph import translate_graph as translate_graph
@@ -83,6 +84,7 @@ _LAZY = {
     "compress_weights": ".lowering.compression",
     "run_op": ".tools.run_op",
     "translate_graph": ".transform.translate_graph",
+    "Executable": ".runtime.executable",
     "Translation": ".inference.translate_op",
     "translate": ".inference.translate_op",
 }
@@ -102,10 +104,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'onegraph' has no attribute {name!r}")
-    with CollectorPause():
-        module = import_module(_LAZY[name], __name__)
-    found = globals()[name] = module if _LAZY[name] == f".{name}" else getattr(module, name)
-    return found
+def __dir__() -> list[str]:
+    return sorted({*__all__, *[name for name in globals() if name.startswith("__")]})
+
+
+if not TYPE_CHECKING:  # type checkers refuse names that the imports above do not have
+
+    def __getattr__(name: str) -> object:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'onegraph' has no attribute {name!r}")
+        with _CollectorPause():
+            module = _import_module(_LAZY[name], __name__)
+        found = globals()[name] = module if _LAZY[name] == f".{name}" else getattr(module, name)
+        return found

@@ -14,9 +14,11 @@ from .ir.op import Array, LogicalTensor
 from .opset.signature import Shape
 
 if TYPE_CHECKING:
+    from ._util.literals import FpmathMode, Policy
     from .capi.partition import Partition
     from .runtime.compile_options import GivenOptions
     from .runtime.executable import Executable
+    from .runtime.explanation import Explanation
     from .runtime.origin import Origin
 
 RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
@@ -73,9 +75,9 @@ class Graph(DataGraph):
     def compile(
         self,
         *,
-        policy: str = "fusion",
+        policy: Policy = "fusion",
         fallback: bool = True,
-        fpmath_mode: str | None = "strict",
+        fpmath_mode: FpmathMode | None = "strict",
         threads: int | Mapping[int, int] | None = None,
         reproducible: bool = False,
         finite_math: bool = False,
@@ -131,6 +133,20 @@ class Graph(DataGraph):
             keep(origin, executable)
         return executable
 
+    def explain(self, *arrays: object, **named: object) -> Explanation:
+        """What each op costs once compiled, and why ops are not fused.
+
+        See :meth:`onegraph.runtime.executable.Executable.explain`, which also takes options.
+
+        Args:
+            arrays, named: the inputs, as in a call; by default ones of the declared shapes.
+
+        Raises:
+            ArgumentError: an array does not fit; or none is given, and the shape of an input is unknown.
+            LibraryError: there is no usable oneDNN library.
+        """
+        return self.compile().explain(*arrays, **named)  # type: ignore[arg-type]
+
     def _compiled_before(self, _options: GivenOptions) -> Executable | None:
         """The executable with these options of a program that an earlier process has compiled; None without one."""
         return None
@@ -169,7 +185,7 @@ class Graph(DataGraph):
 
         return gradient(self, outputs, wrt, grad_outputs, checkpoint)
 
-    def partitions(self, policy: str = "fusion") -> list[Partition]:
+    def partitions(self, policy: Policy = "fusion") -> list[Partition]:
         """The partitions that the library makes of this graph with ``finite_math=True``, not compiled.
 
         Raises:

@@ -37,6 +37,8 @@ def sdist(tmp_path_factory):
 def test_complete_sdist_builds_a_wheel(sdist, tmp_path):
     names = {str(path.relative_to(sdist)) for path in sdist.rglob("*") if path.is_file()}
     assert {"build_ffi.py", "pyproject.toml", "README.md", "LICENSE", "onegraph/native/csrc/guard.h"} <= names
+    assert {"SECURITY.md", "CITATION.cff", "CONTRIBUTING.md", "Makefile", "docs/versions.md"} <= names
+    assert {f"tests/{path.name}" for path in Path(__file__).parent.glob("*.py")} <= names
     assert {f"include/{header}" for header in build_ffi.HEADERS} <= names
     assert not [name for name in names if name.endswith((".so", ".pyc"))]
     done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist)

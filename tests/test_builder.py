@@ -14,7 +14,7 @@ from conftest import library
 from helpers.interrupts import Alarm, interrupted, moments
 
 import onegraph as og
-from onegraph.opset.editions.registry import BASE
+from onegraph.opset.editions.registry import BASE, edition
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.harness import rewrite
 from onegraph.tools.python_code import to_python
@@ -206,8 +206,16 @@ def test_rejects_a_tensor_of_another_graph(g):
     ("call", "message"),
     [
         (
-            lambda g, a: g.op("ReLU", [np.zeros(3, np.float32)]),
-            "ReLU: src: an array; expected a tensor of this graph: wrap it in g.constant(array)",
+            lambda g, a: g.op("ReLU", [np.zeros(3)]),
+            "no logical tensor has the data type float64; convert the array with .astype(np.float32)",
+        ),
+        (
+            lambda g, a: g.add(a, np.full(4, 1e300)),
+            "Add: src_1: the ndarray; expected numbers within its range, as a is f32",
+        ),
+        (
+            lambda g, a: g.relu(a, np.zeros(3)),
+            "ReLU: inputs[1]: array([0., 0., 0.]); expected 1: src",
         ),
         (
             lambda g, a: g.convolution(1, 2),
@@ -247,10 +255,6 @@ def test_rejects_a_tensor_of_another_graph(g):
             lambda g, a: g.add(a, np.float64(2.5)),
             f"Add: src_1: {np.float64(2.5)!r}; expected a tensor of this graph, as g.input, g.constant and ops return "
             "it: g.constant(np.float32(2.5))",
-        ),
-        (
-            lambda g, a: g.add(a, og.as_dlpack(np.ones(4, np.float32))),
-            "Add: src_1: a DLPackArray; expected a tensor of this graph: wrap it in g.constant(...)",
         ),
         (
             lambda g, a: g.softmax(a, -1),
@@ -698,3 +702,39 @@ def test_objects_cannot_be_initialized_twice():
 def test_rejects_overlapping_strides(strides):
     with pytest.raises(og.ArgumentError, match=r"input 'x': strides: .* expected memory of its own for each element"):
         og.Graph().input("x", og.f32, (2, 3), strides=strides)
+
+
+@pytest.mark.parametrize(
+    ("call", "dtypes"),
+    [
+        (lambda g, x: g.matmul(x, np.ones((3, 4)), np.arange(4)), {"bf16"}),
+        (lambda g, x: g.matmul(x, weights=np.ones((3, 4), np.float32)), {"bf16"}),
+        (lambda g, x: g.add(np.ones(3), x), {"bf16"}),
+        (lambda g, x: g.concat(x, np.ones((2, 3)), axis=1), {"bf16"}),
+        (lambda g, x: g.op("MatMul", [x, np.ones((3, 4))]), {"bf16"}),
+        (lambda g, x: g.add(x, og.as_dlpack(np.ones(3, np.float32))), {"bf16"}),
+        (lambda g, x: g.select(np.ones(3, bool), x, np.zeros(3)), {"bf16", "boolean"}),
+        (lambda g, x: g.relu(np.ones(3, np.float32)), {"f32"}),
+    ],
+)
+def test_arrays_become_constants_of_the_type_of_their_port(call, dtypes):
+    g = og.Graph()
+    call(g, g.input("x", og.bf16, (2, 3)))
+    constants = [tensor for tensor in g._tensors if tensor.constant]
+    assert {str(tensor.dtype) for tensor in constants} == dtypes
+    assert all(not tensor.value.flags.writeable for tensor in constants)
+    assert len(g.ops) == 1
+
+
+def test_a_refused_op_leaves_no_constants(g):
+    with pytest.raises(og.SpecError):
+        g.matmul(g.input("x", og.f32, (2, 3)), np.ones((9, 4), np.float32))
+    assert not g.constants
+
+
+@pytest.mark.parametrize("kind", sorted({*edition("host").schemas} - {*BASE, "Reshape", "Transpose"}))
+def test_host_ops_are_named_where_a_method_is_missing(kind):
+    g = og.Graph()
+    for name in (kind, edition("host").schemas[kind].name.removeprefix("host_")):
+        with pytest.raises(AttributeError, match=rf"{kind} is a host op: g\.op\('{kind}', .*, edition='host'\)"):
+            getattr(g, name)

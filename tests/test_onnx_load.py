@@ -437,3 +437,27 @@ def test_changed_models_give_graphs_or_format_errors():
     """A child process loads them, because a signal must not end the tests."""
     found = onnx_models.in_child(1, 400)
     assert found == []
+
+
+def test_constants_keep_the_names_of_initializers(tmp_path):
+    weights = numpy_helper.from_array(W, "c1.weight")
+    node = helper.make_node("MatMul", ["x", "c1.weight"], ["y"], name="product")
+    graph = onegraph.onnx.load(model([node], [info("x")], [info("y", (2, 64))], [weights]))
+    graph.save(tmp_path / "g.json")
+    onegraph.onnx.save(graph, tmp_path / "g.onnx")
+    for read in (graph, og.load(tmp_path / "g.json"), onegraph.onnx.load(tmp_path / "g.onnx")):
+        assert [*read.constants] == ["c1.weight"]
+        np.testing.assert_array_equal(read.constants["c1.weight"], W)
+    assert [one.name for one in onnx.load(tmp_path / "g.onnx").graph.initializer] == ["c1.weight"]
+
+
+def test_an_edited_model_is_saved_and_runs(tmp_path):
+    ort = pytest.importorskip("onnxruntime")
+    graph = onegraph.onnx.load(product())
+    (op,) = graph.ops
+    graph.replace(op, graph.relu(op.outputs[0]))
+    graph.replace(op.inputs[1], W * 2)
+    onegraph.onnx.save(graph, tmp_path / "g.onnx")
+    (found,) = ort.InferenceSession(tmp_path / "g.onnx").run(None, {"x": X})
+    np.testing.assert_allclose(found, np.maximum(X @ (W * 2), 0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(run(graph, x=X), found, rtol=1e-4, atol=1e-4)

@@ -312,3 +312,25 @@ def test_bias_is_added_before_the_sum_is_rounded(dtype, large, kind, policy):
     kernel = np.array([[large, 1], [large, 1]] if kind == "Convolution" else [[large, large], [1, 1]], number)
     found = g.compile(policy=policy)(values, kernel.reshape(2, 2, 1, 1), np.full(2, -large * large, number))
     assert (np.asarray(found, np.float64) == 1).all()
+
+
+WINDOWED = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+# Shapes of source and weights, the formats, and the window of a note; None for no note.
+LAYOUTS = {
+    "weights of PyTorch read as XIO": ((1, 224, 224, 3), (64, 3, 3, 3), {}, "a window of [64, 3]"),
+    "the same for NCX": ((1, 3, 224, 224), (64, 3, 3, 3), {"data_format": "NCX"}, "a window of [64, 3]"),
+    "weights of TensorFlow read as OIX": ((1, 9, 9, 16), (3, 3, 16, 16), {"weights_format": "OIX"}, None),
+    "declared as OIX": ((1, 224, 224, 3), (64, 3, 3, 3), {"weights_format": "OIX"}, None),
+    "a square window": ((1, 9, 9, 3), (3, 3, 3, 3), {}, None),
+    "a row": ((1, 9, 9, 3), (1, 7, 3, 3), {}, None),
+    "another number of channels": ((1, 9, 9, 4), (64, 3, 4, 8), {}, None),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_note_where_the_other_weights_layout_is_likelier(name):
+    src, weights, formats, given = LAYOUTS[name]
+    found = og.check_op("Convolution", {**WINDOWED, **formats}, [("f32", src), ("f32", weights)])
+    notes = [one for one in found if one.rule == "likely_layout"]
+    assert [one.given for one in notes] == ([] if given is None else [given])
+    assert all(one.severity == "note" and "[3, 3]" in one.expected for one in notes)

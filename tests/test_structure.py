@@ -64,6 +64,8 @@ BORDER = {
     "builder.tensors": "arguments of inputs, constants and outputs",
     "builder.adding_ops": "arguments of ops",
     "builder.chosen_outputs": "outputs to return in place of those of the graph",
+    "builder.editing": "ops, and what takes the place of their results",
+    "builder.rewriting": "patterns, and what they return",
     "builder.graph": "graphs that are given to functions",
     "builder.operators": "operands of Python's operators",
     "builder.op_outputs": "names of the outputs that are wanted",

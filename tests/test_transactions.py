@@ -10,6 +10,8 @@ import onegraph as og
 from onegraph import training
 from onegraph.builder import tensors
 from onegraph.builder.adding_ops import OpAdding
+from onegraph.builder.editing import Editing
+from onegraph.builder.rewriting import Rewriting
 from onegraph.builder.transaction import atomic
 
 pytestmark = pytest.mark.library
@@ -50,6 +52,9 @@ CALLS = {
     "bias in another type": lambda g, t: g.bias_add(t["half"], t["mean"]),
     "operator": lambda g, t: t["x"] * np.float32([1, 2, 3]),
     "power": lambda g, t: t["x"] ** 3,
+    "replace": lambda g, t: g.replace(t["logits"], t["logits"] * np.float32([1, 2])),
+    "remove": lambda g, t: g.remove(g.producer(t["bent"])),
+    "rewrite": lambda g, t: g.rewrite(lambda g, op: g.relu(op.inputs[0]) if op.kind == "Tanh" else None),
     "gradient": lambda g, t: g.gradient(t["logits"], [t["w"], t["x"]]),
     "gradient with checkpoints": lambda g, t: g.gradient(t["bent"], t["w"], checkpoint=[t["x"]]),
     "global_norm": lambda g, t: training.global_norm(g, [t["x"], t["w"]]),
@@ -97,7 +102,7 @@ def test_a_failure_at_any_step_changes_nothing(name, monkeypatch):
                 assert state(g) == before, f"after {step} tensors"
             else:
                 break
-    assert step > 0 or name in ("assign", "output")
+    assert step > 0 or name in ("assign", "output", "remove")
     text = repr(g)
     again, given = model()
     CALLS[name](again, given)
@@ -108,9 +113,9 @@ def test_every_function_that_adds_has_a_case():
     public = {name for name in training.__all__ if inspect.isfunction(getattr(training, name))}
     optimizers = {name for name in training.__all__ if inspect.isclass(getattr(training, name))} - {"Optimizer"}
     assert public | optimizers <= {*CALLS}
-    members = {**vars(OpAdding), **vars(tensors.GraphTensors)}
+    members = {**vars(OpAdding), **vars(tensors.GraphTensors), **vars(Editing), **vars(Rewriting)}
     primitives = {name for name, one in members.items() if inspect.isfunction(one) and not name.startswith("_")}
-    assert primitives <= {*CALLS}
+    assert primitives - {"producer", "consumers"} <= {*CALLS}
 
 
 REFUSED = {

@@ -216,13 +216,14 @@ def other_loss(model):
 
 
 @pytest.mark.library
-def test_variables_are_a_mapping_of_copies():
+def test_variables_are_a_mapping_of_read_only_copies():
     model = training_step().compile()
     variables = model.variables
     assert list(variables) == ["w", "b"]
     assert len(variables) == 2
     assert "w" in variables
-    variables["w"][...] = 7
+    with pytest.raises(ValueError, match="read-only"):
+        variables["w"][...] = 7
     assert variables["w"].tolist() == np.ones((3, 5)).tolist()
     variables.update({"w": np.full((3, 5), 2, np.float32)}, b=np.full(5, 3, np.float32))
     assert (variables["w"] == 2).all()
@@ -550,3 +551,52 @@ def test_report_lists_variables():
         {"name": "b", "dtype": "f32", "shape": (5,), "assigned": True},
         {"name": "kept", "dtype": "f32", "shape": (7,), "assigned": False},
     ]
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("name", ["state.npz", "state.safetensors"])
+def test_a_part_of_a_checkpoint_is_loaded(name, tmp_path):
+    if name.endswith("safetensors"):
+        pytest.importorskip("safetensors", reason="safetensors is not installed")
+    trained, small, other = og.Graph(), og.Graph(), og.Graph()
+    for graph, names in ((trained, "w m"), (small, "w b"), (other, "c")):
+        for one in names.split():
+            graph.output(f"{one}_now", graph.relu(graph.variable(one, np.zeros(3, np.float32))))
+    step, model = trained.compile(), small.compile()
+    step.variables["w"] = np.float32([1, 2, 3])
+    step.save_variables(tmp_path / name)
+    with pytest.raises(og.FormatError, match="unknown variable"):
+        model.load_variables(tmp_path / name)
+    model.variables["b"] = np.float32([4, 5, 6])
+    model.load_variables(tmp_path / name, strict=False)
+    assert model.variables["w"].tolist() == [1, 2, 3]
+    assert model.variables["b"].tolist() == [4, 5, 6]
+    with pytest.raises(og.FormatError, match="no variable of the graph; expected one of c at least"):
+        other.compile().load_variables(tmp_path / name, strict=False)
+
+
+@pytest.mark.library
+def test_python_numbers_are_inputs_of_rank_0():
+    g = og.Graph()
+    x, rate = g.input("x", og.f32, (2,)), g.input("rate", og.f32, ())
+    g.output("y", x * rate)
+    model, x = g.compile(), np.float32([1, 2])
+    for number in (0.1, 3, np.float32(0.1), np.float64(0.1)):
+        wanted = x * np.float32(number)
+        assert model(x, number).tolist() == wanted.tolist()
+        assert model(x=x, rate=number).tolist() == wanted.tolist()
+    for number in (1e300, "0.1", True, np.array(0.1)):
+        with pytest.raises(og.ArgumentError, match="input 'rate'"):
+            model(x, number)
+    with pytest.raises(og.ArgumentError, match="input 'x'"):
+        model(1.0, 0.1)
+
+
+@pytest.mark.library
+def test_numbers_of_integer_inputs_are_whole():
+    g = og.Graph()
+    g.output("y", g.op("Add", [g.input("a", og.s32, ()), g.input("b", og.s32, ())], edition="host"))
+    model = g.compile()
+    assert model(2, 3) == 5
+    with pytest.raises(og.ArgumentError, match=r"input 'a': 2\.5; expected integers within its range"):
+        model(2.5, 3)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import onegraph as og
+from onegraph import training
 from onegraph.cli import cli
 from onegraph.reference.run import narrow, run_op
 from onegraph.testing.calibrated_inputs import calibrated_inputs
@@ -291,3 +292,57 @@ def test_calibrated_integers_stay_around_the_zero_point():
     shares = og.reference.run(g, inputs)["y"]
     assert shares.max(axis=-1).min() > 2 / 64
     assert np.median(shares.max(axis=-1)) < 0.9
+
+
+def training_step(optimizer):
+    """A step of a network with a hidden layer, a zero bias, and labels of ten classes."""
+    g, rng = og.Graph(), np.random.default_rng(0)
+    x, labels = g.input("x", og.f32, (16, 32)), g.input("labels", og.s32, (16,))
+    shapes = {"w": (32, 64), "v": (64, 10)}
+    w, v = (g.variable(name, rng.standard_normal(shape).astype(np.float32) / 5) for name, shape in shapes.items())
+    b = g.variable("b", np.zeros(64, np.float32))
+    loss = training.cross_entropy(g, g.matmul(g.relu(g.matmul(x, w, b)), v), labels)
+    optimizer.minimize(g, loss, [w, b, v])
+    g.output("loss", loss)
+    return g
+
+
+OPTIMIZERS = {
+    "SGD": training.SGD(0.1, momentum=0.9),
+    "Adam": training.Adam(1e-3),
+    "AdamW": training.AdamW(1e-3),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("inputs", [random_inputs, calibrated_inputs])
+def test_training_steps_are_proven(name, inputs):
+    g = training_step(OPTIMIZERS[name])
+    given = inputs(g)
+    assert 0 <= given["labels"].min() <= given["labels"].max() < 10
+    found = verify(g, given)
+    assert found.unnoticed == ()
+    assert found.proven
+
+
+def test_a_saved_training_step_is_proven(folder):
+    training_step(OPTIMIZERS["AdamW"]).save("step.json")
+    done = CliRunner().invoke(cli, ["verify", "step.json"])
+    assert done.exit_code == 0, done.output
+
+
+def test_a_wrong_op_of_a_training_step_is_found(monkeypatch):
+    g = training_step(OPTIMIZERS["AdamW"])
+    inputs = random_inputs(g)
+    op = next(op for op in g.ops if op.kind == "Sqrt")
+    falsify(monkeypatch, op.name, (np.full(op.outputs[0].shape, 0.5, np.float32),))
+    assert not verify(g, inputs).proven
+
+
+@pytest.mark.parametrize("dtype", [og.s32, og.s64])
+def test_random_indices_are_those_of_elements(dtype):
+    g = og.Graph()
+    table, rows = g.input("table", og.f32, (7, 3)), g.input("rows", dtype, (50,))
+    g.output("y", g.op("Gather", [table, rows], {"axis": 0}, edition="host"))
+    found = random_inputs(g)["rows"]
+    assert {*found.tolist()} == {*range(7)}

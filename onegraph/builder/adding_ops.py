@@ -15,8 +15,8 @@ from ..opset.editions.registry import DEFAULT, Edition
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Schema
 from ..opset.signature import AttrValue
-from .op_outputs import count_outputs, result_type
-from .operators import OPS, contents_like
+from .op_outputs import count_outputs, operand_type, result_type
+from .operators import OPS, contents_like, is_array
 from .signature_cache import signature
 from .tensors import GraphTensors
 from .transaction import adds, atomic
@@ -41,7 +41,8 @@ class OpAdding(GraphTensors):
 
         Args:
             kind: the op, as the edition names it.
-            inputs: tensors of this graph in port order; None omits an optional input if no later input is given.
+            inputs: tensors of this graph in port order; None omits an optional input if no later input is given. An
+                array becomes a constant of the data type of the other inputs, or of the one that the port takes.
             attrs: attribute names and values; attributes with a default may be omitted.
             name: unique text for reports; made from the kind by default.
             dtype: data type of the result if the type table allows several.
@@ -231,8 +232,28 @@ class OpAdding(GraphTensors):
         known = [None if tensor is None else self._known(tensor) for tensor in given]
         for index, (tensor, found) in enumerate(zip(given, known, strict=True)):
             if tensor is not None and found is None:
-                raise ArgumentError(_refusal(schema, given, index))
+                known[index] = self._as_constant(schema, known, index, tensor)
+                if known[index] is None:
+                    self._refuse_former(tensor, f"inputs[{index}]")
+                    raise ArgumentError(_refusal(schema, given, index))
         return known
+
+    def _as_constant(
+        self, schema: Schema | None, known: Sequence[LogicalTensor | None], index: int, value: object
+    ) -> LogicalTensor | None:
+        """The constant of an array that is given as input ``index`` of an op; None for other values."""
+        if schema is None or not is_array(value) or not (index < len(schema.inputs) or schema.variadic):
+            return None
+        what = f"{schema.kind}: {schema.input_port(index).name}"
+        types = [None if one is None else one.dtype for one in known]
+        dtype = operand_type(schema, types, index)
+        if dtype is None:
+            return self.constant(value)
+        like = next((one for one in known if one is not None and one.dtype is dtype), None)
+        if like is None:
+            like = LogicalTensor(-1, dtype, None, name="the input")
+        contents = contents_like(what, value, like)
+        return self.constant(contents, dtype=dtype)
 
     def _free_op_name(self, name: object) -> str:
         """The name for a new op as a plain string; ArgumentError if it is taken or empty."""

@@ -9,23 +9,17 @@ from weakref import ref
 from .._util.exact_types import has_type
 from .._util.init_once import once
 from ..errors import ArgumentError, shown
-from ..ir.file_origin import FileOrigin
 from ..opset.shapes import show
-from .adding_ops import OpAdding
 from .compression import CompressedWeights
+from .rewriting import Rewriting
 
 AnyGraph = TypeVar("AnyGraph", bound="DataGraph")
 
 
-class DataGraph(OpAdding):
+class DataGraph(Rewriting):
     """The ops, tensors, inputs and outputs of a graph. :class:`onegraph.Graph` adds compiling, files and more."""
 
-    _file: FileOrigin | None = None
-    _n_read = 0  # number of ops of the model that a front end has read
     compression: Sequence[CompressedWeights] = ()  # the weights that compress_weights has compressed
-    # None if each op rounds its results to their data type. Else a program may keep f32 numbers between ops of 16 bits,
-    # and behind these TypeCasts, by name, with which the reader of a model rounds what it computes in f32.
-    _roundings: frozenset[str] | None = None
 
     def copy(self: AnyGraph) -> AnyGraph:
         """A copy of the graph with the same records; adding to one graph does not change the other."""

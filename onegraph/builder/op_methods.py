@@ -14,7 +14,7 @@ from typing import Any
 
 from .._util.init_once import refuse_unmade
 from ..ir.op import LogicalTensor
-from ..opset.editions.registry import BASE, DEFAULT, edition
+from ..opset.editions.registry import BASE, DEFAULT, HOST, edition
 from ..opset.schema import Schema
 from ..opset.signature import AttrValue, Fill
 from ..opset.values import nearest
@@ -27,10 +27,24 @@ class OpMethods:
         """Called for a missing attribute: raise AttributeError that suggests the method that was probably meant."""
         refuse_unmade(self, name)
         public = [attribute for attribute in dir(type(self)) if attribute[0] != "_"]
+        is_static = f"static_{name.lower()}" in public  # StaticReshape is what most callers mean by reshape
+        elsewhere = None if name.startswith("_") or is_static else _host_op(name)
+        if elsewhere is not None:
+            takes = ", ".join(port.name for port in elsewhere.inputs)
+            call = f"g.op({elsewhere.kind!r}, [{takes}], edition={HOST!r})"
+            text = f"{type(self).__name__!r} object has no attribute {name!r}; {elsewhere.kind} is a host op: {call}"
+            raise AttributeError(text, name=name, obj=None)
         meant = [] if name.startswith("_") else _meant(name, public)
         fix = f"; did you mean {' or '.join(map(repr, meant))}?" if meant else ""
         # With obj=None Python does not add its own suggestion.
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix}", name=name, obj=None)
+
+
+def _host_op(name: str) -> Schema | None:
+    """The host op that the base vocabulary lacks, by its name in either spelling, such as Gather and gather."""
+    names = {name, f"{HOST}_{name}"}
+    host = [one for one in edition(HOST).schemas.values() if one.kind not in BASE]
+    return next((one for one in host if not names.isdisjoint((one.kind, one.name))), None)
 
 
 def _meant(name: str, names: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._util.exact_types import has_type, text
 from ..errors import ArgumentError, SpecError, shown
+from ..inference.type_table import row_holds, typed_ports
 from ..inference.violations import Violations
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call
@@ -39,6 +40,21 @@ def count_outputs(schema: Schema, wanted: object) -> int:
         expected = f"{skipped} too, which stand before the last of them"
         raise ArgumentError(f"{schema.kind}: outputs: {sorted(chosen)}; expected {expected}")
     return count
+
+
+def operand_type(schema: Schema, known: Sequence[DataType | None], index: int) -> DataType | None:
+    """The data type that an array becomes as input ``index``, beside inputs of these types; None leaves its own.
+
+    It is the only one that the type table allows, else that of the first other input.
+    """
+    variable = schema.input_port(index).type
+    if (fixed := DataType.__members__.get(variable)) is not None:
+        return fixed
+    typed = typed_ports(schema, tuple(known), ())
+    allowed = {dtype for row in schema.types if row_holds(row, typed) for dtype in row.types.get(variable, ())}
+    alike = [dtype for dtype in known if dtype is not None and dtype in allowed]
+    bound = [port.dtype for port in typed if port.variable == variable]
+    return next(iter([*bound, *(allowed if len(allowed) == 1 else ()), *alike]), None)
 
 
 def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]) -> int:

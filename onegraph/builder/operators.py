@@ -28,6 +28,11 @@ NUMBERS = frozenset(dtype.numpy for dtype in DataType)
 EXACT = frozenset(DataType[name] for name in ("s8", "u8", "s32", "s64", "s4", "u4", "boolean"))
 
 
+def is_array(operand: object) -> bool:
+    """Whether an operand is a numpy array or anything with ``__dlpack__``, and no number."""
+    return not has_type(operand, np.generic) and (is_numpy(operand) or hasattr(operand, "__dlpack__"))
+
+
 def contents_like(kind: str, operand: object, like: LogicalTensor) -> Array | None:
     """A number, a numpy array, or anything with ``__dlpack__`` in the data type of ``like``; None for other operands.
 

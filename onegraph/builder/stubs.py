@@ -23,9 +23,17 @@ TYPES = {
 HEADER = '''"""Generated from onegraph.opset.ops when the package is built; do not edit."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
+
+from numpy.typing import NDArray
 
 from ..ir.op import LogicalTensor
+
+class SupportsDLPack(Protocol):
+    def __dlpack__(self) -> Any: ...
+
+Operand: TypeAlias = LogicalTensor | NDArray[Any] | SupportsDLPack
+
 '''
 
 
@@ -46,9 +54,9 @@ def _method(schema: Schema) -> list[str]:
     parameters = ["self"]
     for port in schema.inputs:
         if port.variadic:
-            parameters.append(f"*{port.name}: LogicalTensor")
+            parameters.append(f"*{port.name}: Operand")
             continue
-        both = "LogicalTensor"
+        both = "Operand"
         if schema.has_attribute(port.name):
             both += f" | {TYPES[schema.attribute(port.name).kind]}"
         parameters.append(f"{port.name}: {both}" + (" | None = None" if port.optional else ""))

@@ -281,5 +281,15 @@ class GraphTensors(OpMethods):
     def _own(self, tensor: object, where: str) -> LogicalTensor:
         known = self._known(tensor)
         if known is None:
+            self._refuse_former(tensor, where)
             raise ArgumentError(no_tensor(tensor, where))
         return known
+
+    def _refuse_former(self, tensor: object, where: str) -> None:
+        """Raise ArgumentError if an edit has removed a tensor from the graph, or changed its type."""
+        if not has_type(tensor, LogicalTensor) or tensor._graph is None:
+            return
+        maker: object = tensor._graph()
+        if maker is self:
+            text = f"{where}: tensor {shown(tensor.name)} was removed from the graph, or has another type since"
+            raise ArgumentError(f"{text}; take it from g.ops, g.inputs or g.outputs again")

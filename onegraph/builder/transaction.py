@@ -1,8 +1,9 @@
 """Takes back what a call has added to a graph if the call fails, so that a call that fails changes nothing.
 
-The primitives that add to a graph tell :func:`adds` before they add. A function that is :func:`atomic` keeps these
-entries of its thread and graph, and removes them in reverse order if it raises an error or is interrupted. What other
-threads add to the graph meanwhile stays.
+The primitives that add to a graph tell :func:`adds` before they add, and edits put new containers in the place of old
+ones by :func:`exchange`. A function that is :func:`atomic` keeps these entries of its thread and graph, and undoes them
+in reverse order if it raises an error or is interrupted. What other threads add to the graph meanwhile stays, unless
+the graph is edited: an edit is for one thread.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# A dictionary with a key and its value; the ops with an op and None; or the numbers of ops with a number and None.
+# A dictionary with a key and its value; the ops with an op and None; the numbers of ops with a number and None; or None
+# with the attributes that an edit has exchanged.
 Entry = tuple[Any, Any, Any]
 _open: dict[tuple[int, int], list[Entry]] = {}  # by thread and graph
 
@@ -47,6 +49,15 @@ def adds(graph: Any, container: Any, key: object, value: object = None) -> None:
     """Tell the function that is :func:`atomic` what is added next: a key of a dictionary, an op, or its number."""
     if _open and (entries := _open.get((threading.get_ident(), id(graph)))) is not None:
         entries.append((container, key, value))
+
+
+def exchange(graph: Any, attributes: dict[str, Any]) -> None:
+    """Set attributes of a graph in one step; the old ones come back if the function that is :func:`atomic` fails.
+
+    Containers are new objects, so that what was added to the old ones before can still be taken back.
+    """
+    adds(graph, None, {name: getattr(graph, name) for name in attributes})
+    vars(graph).update(attributes)
 
 
 def atomic(function: Function) -> Function:
@@ -86,7 +97,9 @@ def _take_back(graph: Any, entries: list[Entry], mark: int) -> None:
     numbers = []
     while len(entries) > mark:
         container, key, value = entries.pop()
-        if type(key) is int and value is None:
+        if container is None:
+            vars(graph).update(key)
+        elif type(key) is int and value is None:
             numbers.append(key)
         elif value is None:
             ops = graph._ops  # may be another list since, in another order

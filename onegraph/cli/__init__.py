@@ -27,6 +27,7 @@ COMMANDS = {
     "check": "Check a graph, or ops that a JSON or TOML file describes.",
     "verify": "Compare the results of a graph with the numpy reference.",
     "bench": "Time a graph, and each of its partitions.",
+    "explain": "Say what each op costs, and why ops are not fused.",
     "show": "Show ops, shapes and partitions of a graph.",
     "view": "Write an HTML page that shows a graph in a browser.",
     "convert": "Rewrite a graph file: another form, version or shape.",

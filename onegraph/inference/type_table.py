@@ -42,7 +42,7 @@ def typing_of(
     """The rows of the type table that match the data types, and the allowed data types of each output."""
     schema = edition_named(edition).schemas[kind]
     typed = typed_ports(schema, inputs, outputs)
-    rows = tuple(row for row in schema.types if _row_holds(row, typed))
+    rows = tuple(row for row in schema.types if row_holds(row, typed))
     return rows, tuple(_output_choices(schema, rows, inputs, index) for index in range(len(schema.outputs)))
 
 
@@ -57,7 +57,8 @@ def typed_ports(schema: Schema, inputs: DTypes, outputs: DTypes) -> list[TypedPo
     return [TypedPort(*port, dtype) for port, dtype in pairs if dtype is not None]
 
 
-def _row_holds(row: Row, typed: Sequence[TypedPort]) -> bool:
+def row_holds(row: Row, typed: Sequence[TypedPort]) -> bool:
+    """Whether a row of the type table allows the data types of some ports."""
     bound: dict[str, DataType] = {}
     for _, variable, dtype in typed:
         allowed = row.types.get(variable)

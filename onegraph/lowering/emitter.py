@@ -76,12 +76,17 @@ class Emitter:
         self.parts: dict[int, Parts | None] = {}
         self._makers: dict[int, Op] = {}
         self._constants: dict[int, tuple[Array, LogicalTensor]] = {}
+        self._names: dict[int, tuple[Array, str]] = {}
         self._prefix = ""
         self._taken: dict[str, int] = {}
 
     def named(self, name: str) -> None:
         """Begin the names of the next ops with ``name``."""
         self._prefix = name
+
+    def name_arrays(self, arrays: Mapping[str, Array]) -> None:
+        """Give names to the constants that these arrays become. The arrays are kept, so that their ids stay theirs."""
+        self._names.update((id(array), (array, name)) for name, array in arrays.items())
 
     def tensor(self, value: Value) -> LogicalTensor:
         """The value as a tensor of the graph; an array becomes a constant once."""
@@ -90,7 +95,7 @@ class Emitter:
         known = self._constants.get(id(value))
         if known is None:
             dtype = OF_NUMPY[value.dtype]
-            name = f"constant_{len(self.graph._by_id)}"
+            _, name = self._names.get(id(value), (value, f"constant_{len(self.graph._by_id)}"))
             # The array is kept, so that its id stays its own.
             known = self._constants[id(value)] = value, self.graph._tensor(dtype, value.shape, name, None, _kept(value))
         return known[1]

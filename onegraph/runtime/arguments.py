@@ -11,6 +11,7 @@ from .._util.exact_types import elements, entries, has_type
 from .._util.fork_safety import new_rlock
 from ..arrays.ndarrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
 from ..builder.graph import DataGraph
+from ..builder.operators import contents_like
 from ..capi.settings import alignment_of, is_aligned
 from ..compiler.runnable import shape_tensors
 from ..errors import ArgumentError, shown
@@ -51,7 +52,7 @@ class Arguments:
         """An array for every input, in the declared layout and in the graph's order.
 
         Args:
-            arrays, named: the positional and named arguments of a call.
+            arrays, named: the positional and named arguments of a call. A Python number stands for an input of rank 0.
             copy: True copies arrays with another layout; False refuses them.
 
         Raises:
@@ -59,7 +60,7 @@ class Arguments:
         """
         given = self._given(arrays, named)
         # Convert and hold all arrays before checking any, because conversion may run code of the caller.
-        held = Held({name: as_array(name, given[name]) for name in self.inputs})
+        held = Held({name: as_array(name, _as_given(tensor, given[name])) for name, tensor in self.inputs.items()})
         for name, tensor, dtype in self._expected:
             array = held[name]
             if array.dtype != dtype:
@@ -164,6 +165,21 @@ class Arguments:
         held = Held(arrays)
         held.update(written)  # the checked arrays
         return held
+
+
+def _as_given(tensor: LogicalTensor, value: object) -> object:
+    """A Python number for an input of rank 0 as an array of its data type; any other value unchanged.
+
+    numpy's float64 is a Python float.
+
+    Raises:
+        ArgumentError: the data type does not hold the number.
+    """
+    if tensor.shape != () or not has_type(value, (int, float)):
+        return value
+    if has_type(value, bool) and tensor.dtype is not DataType.boolean:
+        return value
+    return contents_like(f"input {tensor.name!r}", value, tensor)
 
 
 def _laid_out(tensor: LogicalTensor, array: Array) -> bool:

@@ -28,8 +28,11 @@ from .slow_call import slow_call
 from .state import State, Variables
 
 if TYPE_CHECKING:
+    from .._util.literals import FpmathMode, Policy
     from ..compiler.report import Report
     from ..compiler.shared_constants import SharedConstants
+    from .call_types import Result
+    from .explanation import Explanation
     from .profile import Profile
 
 
@@ -60,9 +63,9 @@ class Executable(Made):
         self,
         graph: DataGraph,
         *,
-        policy: str = "fusion",
+        policy: Policy = "fusion",
         fallback: bool = True,
-        fpmath_mode: str | None = "strict",
+        fpmath_mode: FpmathMode | None = "strict",
         threads: Threads = None,
         reproducible: bool = False,
         finite_math: bool = False,
@@ -104,7 +107,8 @@ class Executable(Made):
     def variables(self) -> Variables:
         """The values of the variables, a mapping from names to arrays that can be read and written.
 
-        Reading gives a copy. Writing sets the whole array, which must have the variable's data type and shape.
+        Reading gives a read-only copy. Writing sets the whole array, which must have the variable's data type and
+        shape: ``model.variables["w"] = array``.
         """
         return Variables(self._interface.state or State(self._interface.graph))
 
@@ -122,14 +126,21 @@ class Executable(Made):
         """
         self.variables.save(path_of("path", path, "the path of a file"))
 
-    def load_variables(self, path: str | PathLike[str]) -> None:
-        """Set all variables to the values in a file that ``save_variables`` wrote.
+    def load_variables(self, path: str | PathLike[str], *, strict: bool = True) -> None:
+        """Set variables to the values in a file that ``save_variables`` wrote.
+
+        Args:
+            path: of the file.
+            strict: False takes the variables that the file has, and ignores other arrays in it. A model for inference
+                then loads a checkpoint of training, which also has the state of an optimizer.
 
         Raises:
-            FormatError: the file cannot be read, or has not exactly these variables; none is changed then.
+            FormatError: the file cannot be read, an array does not fit its variable, or the file has not exactly these
+                variables; with ``strict=False``, none of them. No variable is changed then.
             ArgumentError: the path is no path, or the package safetensors is missing.
         """
-        self.variables.load(path_of("path", path, "the path of a file"))
+        whole = flag("strict", strict)
+        self.variables.load(path_of("path", path, "the path of a file"), strict=whole)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the graph, the compile options and the present values of the variables to a folder.
@@ -153,7 +164,7 @@ class Executable(Made):
         more = {"cache_capacity": self.cache_capacity, "as_read": graph._is_as_read(), "roundings": roundings}
         save_model(graph, path, {**settings, **more})
 
-    def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
+    def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Result:
         """Run the graph.
 
         Args:
@@ -175,7 +186,8 @@ class Executable(Made):
                 result = None
             else:  # an unknown name leaves a None among the arrays, which the quick call declines
                 result = programs.quick(tuple(map(named.get, self._names)), out)
-            return slow_call(self._interface, programs, arrays, named, out) if result is None else result
+            found: Result = slow_call(self._interface, programs, arrays, named, out) if result is None else result
+            return found
         except StatusError as error:
             raise programs.recover(error) from None
 
@@ -254,6 +266,30 @@ class Executable(Made):
         count, finds_names = integer("runs", runs, 1, 10**6), flag("implementations", implementations)
         given = {**self._interface.arguments.arrays(arrays, named), **self._interface.present}
         return inspection.profile(self._programs, given, count, finds_names)
+
+    def explain(
+        self, /, *arrays: object, runs: int = 10, implementations: bool = False, **named: object
+    ) -> Explanation:
+        """Measure what each op and each partition costs, and say why partitions are not one.
+
+        Times stand beside what the machine can do, which is measured once, in a second, and kept in the cache folder.
+        For each tensor between two partitions there is a reason: a second consumer, no pattern and the nearest one, a
+        data type, a fault of the library by its name, a kernel of the package or of numpy. To find it, the library
+        partitions the two alone.
+
+        Args:
+            arrays, named: the inputs, as in a call; by default ones of the declared shapes.
+            runs: number of measured runs, after one run that is not measured.
+            implementations: True adds the names of oneDNN's implementations; see ``report``.
+
+        Raises:
+            ArgumentError: an array does not fit; or none is given, and the shape of an input is unknown.
+            UnsupportedError: the process that finds the implementations failed.
+        """
+        from . import inspection
+
+        count, finds_names = integer("runs", runs, 1, 10**6), flag("implementations", implementations)
+        return inspection.explain(self._interface, self._programs, Executable, arrays, named, count, finds_names)
 
     def __repr__(self) -> str:
         return f"{signature('Executable', self.inputs, self.outputs)}\n{self.report()}"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..arrays.mapped_files import file_of
 from ..arrays.ndarrays import Held
 from ..capi.threads import thread_share
 from ..compiler.report import PartitionReport, Report, VariableReport
-from ..errors import StatusError
+from ..errors import ArgumentError, StatusError
+from ..ir.op import Array, LogicalTensor
 from ..native.library import HASHES_CONSTANTS, VERSION, address_of
 from ..opset.dtypes import DataType
+from ..opset.shapes import known, known_dims, show
 from .arguments import Arguments
 from .interface import Arrays, Interface
 from .kept_constants import prepared_bytes
@@ -20,6 +25,7 @@ from .program_finder import ProgramFinder
 from .staged import Staged
 
 if TYPE_CHECKING:
+    from .explanation import Explanation
     from .profile import Profile
 
 
@@ -70,6 +76,43 @@ def profile(programs: ProgramFinder, given: Arrays, runs: int, implementations: 
             raise programs.recover(error) from None
     entry.times = dict(profile)
     return profile
+
+
+def explain(
+    interface: Interface,
+    programs: ProgramFinder,
+    make: Callable[..., Any],
+    arrays: Sequence[object],
+    named: Mapping[str, object],
+    runs: int,
+    implementations: bool,
+) -> Explanation:
+    """What the ops and partitions cost; see :meth:`onegraph.runtime.executable.Executable.explain`.
+
+    ``make`` makes executables of graphs, whose times are the peaks of the machine.
+    """
+    from .apart import edges_of
+    from .explanation import explained
+    from .peaks import peaks_of
+
+    if not (arrays or named):
+        named = {name: _ones(tensor) for name, tensor in interface.graph.inputs.items()}
+    given = {**interface.arguments.arrays(arrays, named), **interface.present}
+    times = profile(programs, given, runs, implementations)
+    entry = programs.find(given)
+    partitions, program = _partitions(programs, entry, implementations), entry.program
+    graph = interface.graph._as_step() if isinstance(program, Staged) else program.whole_graph()
+    peaks = peaks_of(make, [report.arithmetic for report in partitions])
+    library = f"oneDNN {'.'.join(map(str, VERSION))}"
+    return explained(library, graph, partitions, times, peaks, edges_of(graph, partitions, programs.options))
+
+
+def _ones(tensor: LogicalTensor) -> Array:
+    """Contents of an input for measuring."""
+    if not known(tensor.shape):
+        what = f"input {tensor.name!r} has the shape {show(tensor.shape)}"
+        raise ArgumentError(f"explain: {what}; expected an array for each input, whose dims are then known")
+    return np.ones(known_dims(tensor.shape), tensor.dtype.numpy)
 
 
 def _variables(interface: Interface) -> tuple[VariableReport, ...]:

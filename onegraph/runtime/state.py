@@ -102,9 +102,11 @@ class State:
             return run()
 
     def read(self, name: str) -> Array:
-        """A copy of a value."""
+        """A read-only copy of a value: what is written into a copy would be lost."""
         with self.reading(f"variable {name!r}"):
-            return self.present[name].copy()
+            value = self.present[name].copy()
+        value.flags.writeable = False
+        return value
 
     def write(self, arrays: Mapping[str, Array]) -> None:
         """Set values, which fit their variables; all of them in one interpreter step, so an interrupt sets none."""
@@ -118,7 +120,7 @@ class State:
 
 
 class Variables(MutableMapping[str, Array]):
-    """The values of an executable's variables, by name. Reading makes a copy; writing sets the whole array.
+    """The values of an executable's variables, by name. Reading makes a read-only copy; writing sets the whole array.
 
     Raises:
         KeyError: there is no such variable.
@@ -162,11 +164,11 @@ class Variables(MutableMapping[str, Array]):
         with self._state.reading("save_variables"):
             write_variables(Path(path), self._state.present)
 
-    def load(self, path: str | PathLike[str]) -> None:
-        """Set all values from a file; see ``Executable.load_variables``."""
+    def load(self, path: str | PathLike[str], *, strict: bool = True) -> None:
+        """Set values from a file; see ``Executable.load_variables``."""
         from ..serialize.variables import read_variables
 
-        self._state.write(read_variables(Path(path), self._state.tensors))
+        self._state.write(read_variables(Path(path), self._state.tensors, whole=strict))
 
     def _fitting(self, name: object, array: object) -> Array:
         """The array for a variable, if it fits."""

@@ -8,7 +8,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,8 +35,12 @@ def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Arr
     return read_tensors(path, graph.inputs, "input")
 
 
-def read_tensors(path: str | os.PathLike[str], tensors: Mapping[str, LogicalTensor], what: str) -> dict[str, Array]:
+def read_tensors(
+    path: str | os.PathLike[str], tensors: Mapping[str, LogicalTensor], what: str, *, whole: bool = True
+) -> dict[str, Array]:
     """Read an array for each tensor from an ``.npz`` file, by name; ``what`` names the tensors in messages.
+
+    ``whole`` is as for :func:`names_to_read`.
 
     An array of a type that numpy lacks, such as bf16, may be stored as plain bytes, as numpy writes it, or as unsigned
     integers of the same size.
@@ -51,19 +55,41 @@ def read_tensors(path: str | os.PathLike[str], tensors: Mapping[str, LogicalTens
         with zipfile.ZipFile(place) as archive:
             refuse_twice(archive, place)
             members = {item.filename.removesuffix(".npy"): item for item in archive.infolist()}
-            for name in members:
-                if name not in tensors:
-                    raise FormatError(f"{place}: {name}", f"unknown {what}", f"one of {', '.join(tensors) or 'none'}")
-            for name in tensors:
-                if name not in members:
-                    raise FormatError(f"{place}: {name}", "missing", f"an array for each {what} of the graph")
-            return {name: _read(archive, members[name], place, name, tensor) for name, tensor in tensors.items()}
+            names = names_to_read(members, tensors, place, what, whole=whole)
+            return {name: _read(archive, members[name], place, name, tensors[name]) for name in names}
     except OSError as error:
         raise FormatError(str(place), error.strerror or str(error), "a file that can be read") from None
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(str(place), shown(str(error)), ARCHIVE) from None
+
+
+def names_to_read(
+    found: Collection[str], tensors: Mapping[str, LogicalTensor], place: Path, what: str, *, whole: bool = True
+) -> list[str]:
+    """The names of the tensors that a file has.
+
+    Args:
+        found: names in the file.
+        tensors: by name.
+        place: the file.
+        what: names the tensors in messages.
+        whole: whether the file must have all of them and no others; else it must have one of them.
+
+    Raises:
+        FormatError: a name is missing or unknown.
+    """
+    for name in found if whole else ():
+        if name not in tensors:
+            raise FormatError(f"{place}: {name}", f"unknown {what}", f"one of {', '.join(tensors) or 'none'}")
+    for name in tensors if whole else ():
+        if name not in found:
+            raise FormatError(f"{place}: {name}", "missing", f"an array for each {what} of the graph")
+    names = [name for name in tensors if name in found]
+    if not names and tensors:
+        raise FormatError(str(place), f"no {what} of the graph", f"one of {', '.join(tensors)} at least")
+    return names
 
 
 def refuse_twice(archive: zipfile.ZipFile, place: Path) -> None:

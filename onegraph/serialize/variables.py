@@ -12,7 +12,7 @@ from .._util.atomic_write import write_atomically
 from ..errors import ArgumentError, FormatError, shown
 from ..ir.op import Array, LogicalTensor
 from ..opset.shapes import known_dims, show
-from .npz import read_tensors, write_arrays
+from .npz import names_to_read, read_tensors, write_arrays
 
 SAFETENSORS = ".safetensors"
 # Data types as safetensors writes and reads them, by those of numpy.
@@ -41,15 +41,15 @@ def write_variables(path: Path, arrays: Mapping[str, Array]) -> None:
     write_atomically(path, lambda stream: stream.write(contents))
 
 
-def read_variables(path: Path, tensors: Mapping[str, LogicalTensor]) -> dict[str, Array]:
-    """Read the array of every tensor, by name.
+def read_variables(path: Path, tensors: Mapping[str, LogicalTensor], *, whole: bool = True) -> dict[str, Array]:
+    """Read the array of every tensor, by name; if not ``whole``, of those that the file has.
 
     Raises:
         FormatError: the file cannot be read, or an array is missing, unknown, or does not fit.
         ArgumentError: the path ends in ``.safetensors``, and the package is not installed.
     """
     if path.suffix != SAFETENSORS:
-        return read_tensors(path, tensors, "variable")
+        return read_tensors(path, tensors, "variable", whole=whole)
     package = _safetensors()
     try:
         found = dict(package.deserialize(path.read_bytes()))
@@ -57,13 +57,9 @@ def read_variables(path: Path, tensors: Mapping[str, LogicalTensor]) -> dict[str
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
     except package.SafetensorError as error:
         raise FormatError(str(path), shown(str(error)), "a file of safetensors") from None
-    for name in found:
-        if name not in tensors:
-            raise FormatError(f"{path}: {name}", "unknown variable", f"one of {', '.join(tensors)}")
     arrays = {}
-    for name, tensor in tensors.items():
-        if name not in found:
-            raise FormatError(f"{path}: {name}", "missing", "an array for each variable of the graph")
+    for name in names_to_read(found, tensors, path, "variable", whole=whole):
+        tensor = tensors[name]
         given, wanted = found[name], (_NAMES[tensor.dtype.numpy.name], [*known_dims(tensor.shape)])
         if (given["dtype"], [*given["shape"]]) != wanted:
             given_type = f"{given['dtype']} {show(tuple(given['shape']))}"

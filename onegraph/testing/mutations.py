@@ -58,12 +58,18 @@ def mutation(kind: str, op: Op, inputs: Sequence[Array | None], results: Sequenc
 
 
 def moved(results: Sequence[Array]) -> Mutation | None:
-    """The results with their elements moved by one place, for an op without other changes; None if all are equal."""
+    """The results with their elements moved by one place, for an op without other changes; truth values that are all
+    equal are inverted. None if all other elements are equal.
+    """
     found = tuple(
         np.roll(result, 1) if result.size > 1 else np.asarray(result.astype(np.float64) * FACTOR + 1)
         for result in results
     )
-    return Mutation("results in other places", found) if any(map(_has_effect, found, results)) else None
+    if any(map(_has_effect, found, results)):
+        return Mutation("results in other places", found)
+    if all(result.dtype == np.bool_ and result.size for result in results):
+        return Mutation("results inverted", tuple(np.logical_not(result) for result in results))
+    return None
 
 
 def _has_effect(changed: Array, result: Array) -> bool:

@@ -90,6 +90,10 @@ INTEGERS = MappingProxyType(
 AROUND_ZERO_POINT = MappingProxyType({DataType.s8: (-64, 64), DataType.u8: (0, 255)})
 # Ops that only move or convert elements: the domain of the result applies to the input too.
 PASSED_ON = frozenset({"Reorder", "TypeCast", "StaticReshape", "StaticTranspose", "DynamicReshape", "DynamicTranspose"})
+# Ops whose second input selects elements of the first.
+INDEXING = frozenset({"Index", "Gather", "GatherElements"})
+# Ops of integers whose result has the range of their inputs.
+LIMITING = PASSED_ON | {"Cast", "Maximum", "Minimum", "Reshape", "Select", "Squeeze", "Transpose", "Unsqueeze", "Where"}
 
 
 def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> dict[str, Array]:
@@ -114,15 +118,14 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
                 f"input {name!r}: shape {show(tensor.shape)}; expected known dims for random data; {fix}"
             )
     _refuse_too_large(graph)
-    chosen, readers = domains(graph), _readers(graph)
+    chosen, readers, indices = domains(graph), _readers(graph), _index_limits(graph)
     arrays: dict[str, Array] = {}
     for done, (name, tensor) in enumerate(graph.inputs.items()):
         rng = np.random.default_rng([start, zlib.crc32(name.encode("utf-8", "replace"))])
         uses = readers.get(tensor.id, [])
         values = next((_contents(name, tensor, op, index) for op, index in uses if _is_shape(op, index)), None)
         if values is None:
-            rows = [_rows(op) for op, index in uses if op.kind == "Index" and index == 1]
-            values = _draw(rng, tensor, chosen.get(tensor.id, ANY), min(rows, default=None))
+            values = _draw(rng, tensor, chosen.get(tensor.id, ANY), indices.get(tensor.id))
         arrays[name] = _laid_out(tensor, values)
         tell(done + 1, len(graph.inputs))
     return arrays
@@ -189,10 +192,24 @@ def _is_shape(op: Op, index: int) -> bool:
     return bool(schema.inputs) and schema.input_port(index).gives_shape
 
 
+def _index_limits(graph: Graph) -> dict[int, int]:
+    """By id of an integer tensor that selects elements, maybe behind ops that move or limit it, how many there are."""
+    found: dict[int, int] = {}
+    for op in reversed(graph.ops):
+        passed = found.get(op.outputs[0].id) if op.outputs and op.kind in LIMITING else None
+        for index, tensor in enumerate(op.inputs):
+            limit = _rows(op) if index == 1 and op.kind in INDEXING else passed
+            if tensor is not None and limit is not None and tensor.dtype in (DataType.s32, DataType.s64):
+                found[tensor.id] = min(limit, found.get(tensor.id, limit))
+    return found
+
+
 def _rows(op: Op) -> int:
-    """Length of the axis that indices select from, which is the first."""
-    source = op.inputs[0]
-    return (source.shape[0] or 1) if source is not None and source.shape else 1
+    """Length of the axis that indices select from: the attribute axis, else the first."""
+    source, axis = op.inputs[0], op.attrs.get("axis", 0)
+    if source is None or not source.shape or not isinstance(axis, int):
+        return 1
+    return source.shape[axis] or 1
 
 
 def _contents(name: str, tensor: LogicalTensor, op: Op, index: int) -> Array:

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import perf_counter
 
+import numpy as np
+
+from .._util.literals import FpmathMode, Policy
 from .._util.records import record
 from .._util.validation import callback, integer
 from ..compiler.report import Report
 from ..graph import Graph
 from ..ir.op import Array
+from ..lowering.emitter import KEPT
+from ..reference import run
 from ..runtime.executable import Executable
 from ..serialize import with_known
 from ..testing.tolerance import Comparison
@@ -68,8 +73,8 @@ def verify(
     graph: Graph,
     inputs: Mapping[str, Array],
     *,
-    policy: str = "fusion",
-    fpmath_mode: str | None = None,
+    policy: Policy = "fusion",
+    fpmath_mode: FpmathMode | None = None,
     threads: int | None = None,
     fallback: bool = True,
     reproducible: bool = False,
@@ -80,7 +85,9 @@ def verify(
     """Run a graph on the library and in numpy, and find the first difference if the outputs differ.
 
     Inputs that the file of the graph marks as constant are constants here, because the library then runs other code.
-    Variables have their first contents, and their next values are compared like outputs.
+    Variables have their first contents, and their next values are compared like outputs. If a variable is all zeros, as
+    a bias and the state of an optimizer are, variables have the contents after a first call, because an op on zeros
+    proves nothing. Ops of constant numbers alone are not changed: they run in numpy, at compilation.
 
     Args:
         graph: the graph.
@@ -95,7 +102,7 @@ def verify(
         ArgumentError: an array does not fit its input, or an option is wrong.
     """
 
-    def compiled(of: Graph, policy: str) -> Executable:
+    def compiled(of: Graph, policy: Policy) -> Executable:
         return of.compile(
             policy=policy,
             fpmath_mode=fpmath_mode,
@@ -109,8 +116,9 @@ def verify(
     start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
     graph, inputs = with_known(graph, inputs)
     model = compiled(graph, policy)
-    step = graph._as_step()
-    oracle = Oracle(step, {**inputs, **graph._initial}, model.report().fpmath_mode, start, tell)
+    step, contents = graph._as_step(), _contents(graph, inputs)
+    model.variables.update(contents)
+    oracle = Oracle(step, {**inputs, **contents}, model.report().fpmath_mode, start, tell)
     results = model._run_by_name(inputs)
     results.update((output, model.variables[name]) for name, output in graph._next.items())
     wanted = {tensor.id for tensor in step.outputs.values()}
@@ -128,12 +136,31 @@ def verify(
     return Verification(outputs, first, results, model.report(), tuple(unnoticed), changed, len(ops))
 
 
+def _contents(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The contents of the variables: the first ones, or those after a call of the reference if some are all zeros."""
+    first = dict(graph._initial)
+    if all(np.any(first[name]) for name in graph._next):
+        return first
+    found = run(graph._as_step(), {**inputs, **first})
+    following = {name: found[output] for name, output in graph._next.items()}
+    known = all(np.isfinite(array.astype(np.float64)).all() for array in following.values())
+    return {**first, **following} if known else first
+
+
 def _ops_of_outputs(graph: Graph) -> list[int]:
-    """The places of the ops that an output depends on."""
+    """The places of the ops that an output depends on, without those that compute a number from constant numbers.
+
+    Such a number, as a rate times a decay, may be too small to show in a result.
+    """
     needed = {tensor.id for tensor in graph.outputs.values()}
+    known = {tensor.id for tensor in graph._tensors if tensor.value is not None and tensor.value.size == 1}
+    for op in graph.ops:
+        if op.kind not in KEPT and op.inputs and all(tensor is None or tensor.id in known for tensor in op.inputs):
+            known.update(tensor.id for tensor in op.outputs)
+    needed -= known
     found = []
     for place, op in reversed([*enumerate(graph.ops)]):
         if any(tensor.id in needed for tensor in op.outputs):
             found.append(place)
-            needed.update(tensor.id for tensor in op.inputs if tensor is not None)
+            needed.update(tensor.id for tensor in op.inputs if tensor is not None and tensor.id not in known)
     return found[::-1]

@@ -95,6 +95,7 @@ class Importer:
         if graph.sparse_initializer:
             raise FormatError("sparse_initializer", "a sparse tensor", "dense tensors")
         values = self._initializers(graph, "")
+        self.emit.name_arrays(values)
         inputs = [one for one in graph.input if one.name not in values]
         refuse_unknown(inputs, self.shapes, self.known)
         for one in inputs:

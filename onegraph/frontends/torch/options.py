@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..._util.exact_types import entries
+from ..._util.literals import FpmathMode
 from ..._util.validation import flag, integer, string
 from ...errors import ArgumentError, shown
 
@@ -33,7 +34,7 @@ class Options(NamedTuple):
     prepare: bool = True
     frozen: bool = False
     threads: int | None = None
-    fpmath_mode: str = "strict"
+    fpmath_mode: FpmathMode = "strict"
     smallest: int = 3
     cache_capacity: int = 128
     reproducible: bool = False

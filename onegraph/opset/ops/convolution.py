@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..convolution_geometry import SIDES, convolution_geometry
+from ..likely_layouts import likely_weights
 from ..schema import Call, Finding, Schema
 from ..shapes import compatible, counted, show
 from ..signature import FLOATS, NON_NEGATIVE, POSITIVE, Attribute, Fill, Range, Shape, ports
@@ -92,6 +93,11 @@ def _channels(call: Call) -> Iterable[Finding]:
         out = found.wide_channels if found.transposed else found.narrow_channels
         if not compatible(bias, (out,)):
             yield Finding("bias", f"shape {show(bias)}", f"shape {show((out,))}, one element for each output channel")
+
+
+def likely_layout(call: Call) -> Iterable[Finding]:
+    """A note if weights fit both layouts, and the window is far from square in the chosen one only."""
+    return likely_weights(call, _channels)
 
 
 def _divide(dim: Dim, groups: int) -> Dim:
@@ -299,6 +305,7 @@ OPS = (
         inputs=ports("src:T weights:T bias:T?"),
         outputs=ports("dst:T"),
         attributes=(*WINDOW, GROUPS, DATA_FORMAT, CONV_WEIGHTS),
+        shape_rules=(*SHAPE_RULES, likely_layout),
         shape=narrow_shape,
     ),
     schema(

@@ -1,0 +1,317 @@
+"""Changes graphs: other tensors in the place of the results of an op, and ops removed.
+
+An edit computes the new ops, tensors and outputs first, and puts them in the place of the old ones in one step. The
+records of ops that read other tensors now are made anew; a tensor whose type stays keeps its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from .._util.exact_types import elements, has_type, text
+from ..errors import ArgumentError, shown
+from ..ir.file_origin import FileOrigin
+from ..ir.op import LogicalTensor, Op, make_op, make_tensor
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import edition as edition_named
+from ..opset.shapes import compatible, show
+from .adding_ops import OpAdding
+from .operators import contents_like
+from .signature_cache import signature
+from .transaction import atomic, exchange
+from .uses import depended_on, in_order, uses_of
+
+
+class Editing(OpAdding):
+    """The calls that change what a graph has."""
+
+    _file: FileOrigin | None = None
+    _n_read = 0  # number of ops of the model that a front end has read
+    # None if each op rounds its results to their data type. Else a program may keep f32 numbers between ops of 16 bits,
+    # and behind these TypeCasts, by name, with which the reader of a model rounds what it computes in f32.
+    _roundings: frozenset[str] | None = None
+
+    def producer(self, tensor: LogicalTensor) -> Op | None:
+        """The op that makes a tensor; None for inputs, constants and variables.
+
+        Raises:
+            ArgumentError: ``tensor`` is no tensor of this graph.
+        """
+        return uses_of(self).producers.get(self._own(tensor, "producer").id)
+
+    def consumers(self, tensor: LogicalTensor) -> tuple[Op, ...]:
+        """The ops that read a tensor, in their order; outputs of the graph are not among them.
+
+        Raises:
+            ArgumentError: ``tensor`` is no tensor of this graph.
+        """
+        return tuple(uses_of(self).consumers.get(self._own(tensor, "consumers").id, ()))
+
+    @atomic
+    def replace(
+        self, op: Op | LogicalTensor | str, tensors: Any, *, consumers: Sequence[Op | str] | None = None
+    ) -> None:
+        """Let the consumers of an op, and the outputs of the graph, read other tensors in place of its results.
+
+        Ops that the new tensors are computed from still read the old results. So ``g.replace(conv,
+        g.relu(conv.outputs[0]))`` inserts a ReLU behind ``conv``. Shapes and data types of the ops behind are inferred
+        again. The op, and the ops and constants that it alone has read, leave the graph if nothing reads them now.
+
+        Args:
+            op: the op, or its name; or a tensor, such as an input, a constant or one of several results.
+            tensors: the new tensor for each result of the op in port order, with None for a result that stays; one
+                tensor if the op has one result. A number or an array becomes a constant of the result's data type.
+            consumers: the ops, or names, that read the new tensors; by default all consumers and the graph outputs.
+
+        Raises:
+            ArgumentError: the op or a tensor is not of this graph, or the number of tensors differs from that of the
+                results. After any error the graph is as it was.
+            SpecError: a consumer cannot have the new tensor.
+        """
+        old = self._replaced(op)
+        new = self._replacements(op, old, tensors)
+        pairs = {a.id: b for a, b in zip(old, new, strict=True) if b is not None and b is not a}
+        chosen = None if consumers is None else self._chosen(consumers, pairs)
+        removed = None if has_type(op, LogicalTensor) else self._own_op(op, "replace")
+        self._rewire(pairs, chosen)
+        if pairs:
+            self._drop(old if removed is None else removed.outputs)
+
+    @atomic
+    def remove(self, op: Op | str) -> None:
+        """Remove an op, and the ops and constants that it alone has read.
+
+        If something reads its result, it reads in its place the one input with the same data type and shape: removing a
+        ReLU or a Dropout joins what was before and behind it.
+
+        Args:
+            op: the op, or its name.
+
+        Raises:
+            ArgumentError: the op is not of this graph; or its results are read, and there is not exactly one input to
+                read instead. The graph is as it was then.
+        """
+        known = self._own_op(op, "remove")
+        if self._is_read(known):
+            self._rewire({known.outputs[0].id: self._passed_through(known)}, None)
+        self._drop(known.outputs, known)
+
+    def _is_read(self, op: Op) -> bool:
+        read, ends = uses_of(self).consumers, {tensor.id for tensor in self._outputs.values()}
+        return any(tensor.id in read or tensor.id in ends for tensor in op.outputs)
+
+    def _passed_through(self, op: Op) -> LogicalTensor:
+        """The input that takes the place of the result of a removed op."""
+        result = op.outputs[0]
+        alike = [
+            tensor
+            for tensor in dict.fromkeys(op.inputs)
+            if tensor is not None
+            and not tensor.constant
+            and (tensor.dtype, tensor.shape) == (result.dtype, result.shape)
+        ]
+        if len(op.outputs) == 1 and len(alike) == 1:
+            return alike[0]
+        consumers = uses_of(self).consumers
+        names = [other.name for tensor in op.outputs for other in consumers.get(tensor.id, ())]
+        numbers = {tensor.id for tensor in op.outputs}
+        names += [name for name, tensor in self._outputs.items() if tensor.id in numbers]
+        several = "several inputs are" if len(alike) > 1 else "no input is"
+        reason = f"{several} of its type" if len(op.outputs) == 1 else "it has several results"
+        raise ArgumentError(
+            f"remove: {op.kind} {op.name!r} is read by {', '.join(names[:5])}, and {reason} for them to read instead; "
+            f"g.replace(op, tensors) says which tensors they read"
+        )
+
+    def _replaced(self, op: object) -> tuple[LogicalTensor, ...]:
+        """The tensors that are replaced."""
+        if has_type(op, LogicalTensor):
+            tensor = self._own(op, "replace")
+            return (self._by_id[tensor.id],)
+        return self._own_op(op, "replace").outputs
+
+    def _replacements(self, op: object, old: Sequence[LogicalTensor], given: object) -> list[LogicalTensor | None]:
+        """The tensor in the place of each result; None for one that stays."""
+        several = elements(given)
+        values = [given] if several is None else several
+        label = op.name if has_type(op, (Op, LogicalTensor)) else op
+        if len(values) != len(old):
+            expected = f"{len(old)}, one for each of {', '.join(tensor.name for tensor in old)}"
+            raise ArgumentError(f"replace {shown(label)}: {len(values)} tensors; expected {expected}")
+        found: list[LogicalTensor | None] = []
+        for tensor, value in zip(old, values, strict=True):
+            if value is None or has_type(value, LogicalTensor):
+                own = None if value is None else self._own(value, f"replace {shown(label)}")
+                found.append(None if own is None else self._by_id[own.id])
+                continue
+            contents = contents_like("replace", value, tensor)
+            if contents is None:
+                expected = "a tensor of this graph, a number or an array"
+                raise ArgumentError(f"replace {shown(label)}: {shown(value)}; expected {expected}")
+            found.append(self.constant(contents, name=tensor.name, dtype=tensor.dtype))
+        return found
+
+    def _chosen(self, consumers: object, pairs: Mapping[int, object]) -> set[int]:
+        """The ids of the ops that read the new tensors."""
+        given = elements(consumers)
+        if given is None:
+            raise ArgumentError(f"replace: consumers: {shown(consumers)}; expected a list of ops, or of their names")
+        ops = [self._own_op(one, "replace: consumers") for one in given]
+        for op in ops:
+            if not any(tensor is not None and tensor.id in pairs for tensor in op.inputs):
+                raise ArgumentError(f"replace: consumers: {op.kind} {op.name!r} does not read what is replaced")
+        return {op.id for op in ops}
+
+    def _own_op(self, given: object, where: str) -> Op:
+        """The op of this graph with this name, or that this record describes, maybe before an edit."""
+        label = text(given)
+        if label is None and not has_type(given, Op):
+            raise ArgumentError(f"{where}: {shown(given)}; expected an op of this graph, or its name")
+        record = None if label is not None else cast("Op", given)
+        for op in self._ops:
+            if op.name == label or (record is not None and _is_same(op, record)):
+                return op
+        name = label if record is None else record.name
+        names = ", ".join(op.name for op in self._ops[:8]) + (", ..." if len(self._ops) > 8 else "")
+        raise ArgumentError(f"{where}: {shown(name)} is no op of this graph, or was before an edit; it has {names}")
+
+    def _rewire(self, pairs: Mapping[int, LogicalTensor], chosen: set[int] | None) -> None:
+        """Let ops read other tensors: all but those that the tensors are computed from, or the chosen ones.
+
+        Args:
+            pairs: the new tensor by the id of the old one.
+            chosen: ids of ops; None for all of them and the graph outputs.
+        """
+        kept = depended_on(self, pairs.values())
+        ops = []
+        for op in self._ops:
+            reads = op.id not in kept and (chosen is None or op.id in chosen)
+            if reads and any(tensor is not None and tensor.id in pairs for tensor in op.inputs):
+                op = _with_inputs(op, [_other(tensor, pairs) for tensor in op.inputs])
+            ops.append(op)
+        changed: dict[int, LogicalTensor] = {}
+        before = {op.id: op for op in self._ops}
+        ops = [self._inferred(op, before[op.id], changed) for op in in_order(ops)]
+        ends = pairs if chosen is None else {}
+        outputs = {name: self._end(name, end, ends, changed) for name, end in self._outputs.items()}
+        names = {number: changed.get(number, tensor) for number, tensor in self._by_id.items()}
+        self._refuse_assignments(outputs)
+        exchange(self, {"_ops": ops, "_by_id": names, "_outputs": outputs, **self._as_edited()})
+
+    def _as_edited(self) -> dict[str, object]:
+        """What an edited graph does not keep of the file or model that it was read from."""
+        mode = "strict" if self._file is None else self._file.fpmath_mode
+        file = None
+        if mode != "strict":
+            file = FileOrigin({"graph": [], "fpmath_mode": mode}, (), {}, 0, (), (), ())
+        return {"_file": file, "_n_read": 0}
+
+    def _inferred(self, op: Op, before: Op, changed: dict[int, LogicalTensor]) -> Op:
+        """The op with the types that follow from its inputs; ``changed`` gets the results whose types are others."""
+        inputs = [_other(tensor, changed) for tensor in op.inputs]
+        if all(a is b for a, b in zip(inputs, before.inputs, strict=True)):
+            return op
+        same = all(_dtype(a) is _dtype(b) for a, b in zip(inputs, before.inputs, strict=True))
+        dtypes = tuple(tensor.dtype for tensor in op.outputs) if same else None
+        found = signature(
+            edition_named(op.edition),
+            op.kind,
+            dict(op.attrs),
+            inputs,
+            name=op.name,
+            n_outputs=len(op.outputs),
+            dtypes=dtypes,
+            lenient=not self.strict,
+        )
+        outputs = []
+        for tensor, dtype, shape in zip(op.outputs, found.dtypes, found.shapes, strict=True):
+            if (dtype, shape) == (tensor.dtype, tensor.shape):
+                outputs.append(tensor)
+                continue
+            made = make_tensor(tensor.id, dtype, shape, None, tensor.name, None, (), tensor._graph)
+            outputs.append(made)
+            changed[tensor.id] = made
+        kept = None if found.lenient else found
+        return make_op(op.id, op.kind, tuple(inputs), tuple(outputs), found.attrs, op.name, op.edition, kept)
+
+    def _end(
+        self,
+        name: str,
+        end: LogicalTensor,
+        pairs: Mapping[int, LogicalTensor],
+        changed: Mapping[int, LogicalTensor],
+    ) -> LogicalTensor:
+        """What a graph output becomes."""
+        new = pairs.get(end.id, changed.get(end.id))
+        if new is None:
+            return end
+        if end.strides is not None and new.shape != end.shape:
+            what = f"strides {list(end.strides)} for the shape {show(end.shape)}"
+            raise ArgumentError(f"output {name!r} has {what}, and would become {show(new.shape)}; expected that shape")
+        return new._laid_out(end.strides)
+
+    def _refuse_assignments(self, outputs: Mapping[str, LogicalTensor]) -> None:
+        """Raise ArgumentError if the next value of a variable would not fit it."""
+        for name, output in self._next.items():
+            own, new = self._inputs[name], outputs[output]
+            if new.dtype is not own.dtype or not compatible(new.shape, own.shape):
+                given, expected = f"{new.dtype} {show(new.shape)}", f"{own.dtype} {show(own.shape)}"
+                raise ArgumentError(f"the next value of variable {name!r} would be {given}; expected {expected}")
+
+    def _drop(self, tensors: Iterable[LogicalTensor], removed: Op | None = None) -> None:
+        """Remove tensors that nothing reads, with the ops and constants that only they needed."""
+        uses, ends = uses_of(self), {tensor.id for tensor in self._outputs.values()}
+        held = {tensor.id for tensor in self._inputs.values()} | ends
+        gone, ops = set[int](), set[int]()
+        waiting = [*tensors]
+        if removed is not None and not removed.outputs:
+            ops.add(removed.id)
+            waiting += [tensor for tensor in removed.inputs if tensor is not None]
+        while waiting:
+            tensor = waiting.pop()
+            op = uses.producers.get(tensor.id)
+            results = [tensor] if op is None else op.outputs
+            readers = [other.id for one in results for other in uses.consumers.get(one.id, ())]
+            if not ops.issuperset(readers) or any(one.id in held for one in results) or tensor.id in gone:
+                continue
+            if op is None and tensor.value is None:
+                continue
+            gone.update(one.id for one in results)
+            if op is not None:
+                ops.add(op.id)
+                waiting += [one for one in op.inputs if one is not None]
+        left = [op for op in self._ops if op.id not in ops]
+        names = {op.name for op in self._ops if op.id in ops}
+        roundings = None if self._roundings is None else self._roundings - names
+        exchange(
+            self,
+            {
+                "_ops": left,
+                "_by_id": {number: tensor for number, tensor in self._by_id.items() if number not in gone},
+                "_names": {name: number for name, number in self._names.items() if name not in names},
+                "_roundings": roundings,
+                **self._as_edited(),
+            },
+        )
+
+
+def _is_same(op: Op, record: Op) -> bool:
+    """Whether a record, maybe from before an edit, is that of an op: their results are the same."""
+    if op is record:
+        return True
+    pairs = zip(op.outputs, record.outputs, strict=False)
+    return op.id == record.id and op.name == record.name and any(a is b for a, b in pairs)
+
+
+def _dtype(tensor: LogicalTensor | None) -> DataType | None:
+    return None if tensor is None else tensor.dtype
+
+
+def _other(tensor: LogicalTensor | None, others: Mapping[int, LogicalTensor]) -> LogicalTensor | None:
+    return None if tensor is None else others.get(tensor.id, tensor)
+
+
+def _with_inputs(op: Op, inputs: Sequence[LogicalTensor | None]) -> Op:
+    """The same record with other inputs, which is not checked."""
+    return make_op(op.id, op.kind, tuple(inputs), op.outputs, op.attrs, op.name, op.edition, op.signature)

@@ -1,0 +1,222 @@
+"""Rewrites every place of a graph that a pattern matches: a function, or a graph with a match and its replacement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from .._util.exact_types import elements, has_type
+from ..errors import ArgumentError, shown
+from ..ir.op import LogicalTensor, Op, schema_of
+from ..opset.shapes import compatible, show
+from .editing import Editing
+from .transaction import atomic
+from .uses import depended_on, uses_of
+
+Bound = Mapping[int, LogicalTensor]  # tensors of a graph by the id of a tensor of the pattern
+Pattern = Callable[["Rewriting", Op], Any] | Editing
+ENDS = ("match", "replacement")
+COMMUTATIVE = frozenset(["Add", "Multiply", "Maximum", "Minimum"])
+
+
+class _NoMatchError(Exception):
+    """The pattern does not match here; what it has added is taken back."""
+
+
+class Rewriting(Editing):
+    """The call that rewrites a graph."""
+
+    @atomic
+    def rewrite(self, pattern: Callable[..., Any] | Editing) -> int:
+        """Replace what a pattern finds, and return the number of places.
+
+        A pattern is a function of this graph and one of its ops, which it gets one by one in their order. It returns
+        what takes the place of the op's results, as ``replace`` takes it, or None. It may ask ``g.producer`` and
+        ``g.consumers``, and adds ops as always; what it has added is taken back when it returns None.
+
+        Or it is a small graph with two outputs of the same data type: ``match``, and ``replacement``, which is computed
+        from the inputs, or any other tensors, of ``match``. An input matches each tensor of its data type, dims and
+        rank, if these are known; one with ``constant=True`` matches constants only. A constant matches an equal one; a
+        constant of one number matches that number in any shape. Ops match those of the same kind, attributes and data
+        types. Add, Multiply, Maximum and Minimum match with their inputs in either order.
+
+        Every op is looked at once, and ops that a replacement adds are not, so that the rewriting ends. Ops and
+        constants that nothing reads then leave the graph; others may read the ops inside a match, which stay for them.
+
+        Args:
+            pattern: the function or the graph.
+
+        Raises:
+            ArgumentError: the pattern is neither, or the replacement has another data type or shape than the match.
+                After any error, also one that the function raises, the graph is as it was.
+            SpecError: an op cannot have the inputs that the replacement gives it.
+        """
+        if has_type(pattern, Editing):
+            replacement: Callable[[Any, Op], Any] = _GraphPattern(cast("Rewriting", pattern)).replacement
+        elif callable(pattern):
+            replacement = pattern
+        else:
+            expected = "a function of the graph and an op, or a Graph with the outputs 'match' and 'replacement'"
+            raise ArgumentError(f"rewrite: {shown(pattern)}; expected {expected}")
+        count, ops = 0, self._ops
+        known = {op.id: op for op in ops}
+        for number in [*known]:
+            if ops is not self._ops:  # a replacement may have removed or changed the op
+                ops = self._ops
+                known = {op.id: op for op in ops}
+            op = known.get(number)
+            if op is not None:
+                count += self._rewritten(op, replacement)
+        return count
+
+    def _rewritten(self, op: Op, replacement: Callable[[Any, Op], Any]) -> bool:
+        try:
+            self._try(op, replacement)
+        except _NoMatchError:
+            return False
+        return True
+
+    @atomic
+    def _try(self, op: Op, replacement: Callable[[Any, Op], Any]) -> None:
+        found = replacement(self, op)
+        if found is None:
+            raise _NoMatchError
+        tensors = elements(found)
+        tensors = [found] if tensors is None else tensors
+        pairs = zip(tensors, op.outputs, strict=False)
+        if all(new is None or new is old for new, old in pairs) and len(tensors) == len(op.outputs):
+            raise _NoMatchError
+        for new, old in zip(tensors, op.outputs, strict=False):
+            if has_type(new, LogicalTensor) and (new.dtype is not old.dtype or not compatible(new.shape, old.shape)):
+                given, expected = f"{new.dtype} {show(new.shape)}", f"{old.dtype} {show(old.shape)}"
+                what = f"rewrite: the replacement of {op.kind} {op.name!r}"
+                raise ArgumentError(f"{what} is {given}; expected {expected}, as its result is")
+        self.replace(op, tensors)
+
+
+class _GraphPattern:
+    """A pattern that a graph describes."""
+
+    def __init__(self, graph: Rewriting) -> None:
+        missing = [name for name in ENDS if name not in graph.outputs]
+        if missing or len(graph.outputs) != len(ENDS) or graph.variables:
+            names = ", ".join(graph.outputs) or "none"
+            raise ArgumentError(f"rewrite: a pattern with the outputs {names}; expected 'match' and 'replacement'")
+        self.graph, self.uses = graph, uses_of(graph)
+        self.match, self.result = (graph._by_id[graph.outputs[name].id] for name in ENDS)
+        self.inputs = {tensor.id: name for name, tensor in graph.inputs.items()}
+        last = self.uses.producers.get(self.match.id)
+        if last is None:
+            raise ArgumentError("rewrite: the output 'match' of the pattern is not the result of an op")
+        self.last = last
+        matched = depended_on(graph, [self.match])
+        read = {tensor.id for op in graph.ops if op.id in matched for tensor in op.inputs if tensor is not None}
+        needed = depended_on(graph, [self.result]) - matched
+        self.added = [op for op in graph.ops if op.id in needed]
+        wanted = {tensor.id for op in self.added for tensor in op.inputs if tensor is not None} | {self.result.id}
+        unbound = [name for number, name in self.inputs.items() if number in wanted - read]
+        if unbound:
+            raise ArgumentError(f"rewrite: the replacement reads {unbound[0]!r}, which the match does not read")
+
+    def replacement(self, graph: Rewriting, op: Op) -> LogicalTensor | None:
+        """What takes the place of the result of an op; None if the pattern does not match there."""
+        if op.kind != self.last.kind or len(op.outputs) != len(self.last.outputs) or len(op.outputs) != 1:
+            return None
+        bound = next(self._op(uses_of(graph).producers, self.last, op, {}), None)
+        return None if bound is None else self._made(graph, dict(bound))
+
+    def _made(self, graph: Rewriting, bound: dict[int, LogicalTensor]) -> LogicalTensor:
+        """Add the ops of the replacement."""
+
+        def tensor(own: LogicalTensor) -> LogicalTensor:
+            if own.id not in bound:
+                assert own.value is not None
+                bound[own.id] = graph.constant(own.value, name=own.name, dtype=own.dtype)
+            return bound[own.id]
+
+        for op in self.added:
+            inputs = [None if one is None else tensor(one) for one in op.inputs]
+            names = [port.name for port in schema_of(op).outputs[: len(op.outputs)]]
+            made = graph.op(
+                op.kind, inputs, dict(op.attrs), dtype=_dtype_of(op), outputs=names or None, edition=op.edition
+            )
+            several = elements(made)
+            results = [made] if several is None else several
+            bound.update(zip([one.id for one in op.outputs], results, strict=True))
+        return tensor(self.result)
+
+    def _op(self, producers: Mapping[int, Op], own: Op, other: Op, bound: Bound) -> Iterator[Bound]:
+        """The ways in which an op of the pattern matches an op of the graph."""
+        ends = zip(own.outputs, other.outputs, strict=False)
+        if own.kind != other.kind or any(a.dtype is not b.dtype for a, b in ends) or _attrs(own) != _attrs(other):
+            return
+        if len(own.outputs) > len(other.outputs) or len(own.inputs) != len(other.inputs):
+            return
+        found = {**bound, **{a.id: b for a, b in zip(own.outputs, other.outputs, strict=False)}}
+        yield from self._inputs(producers, own.inputs, other.inputs, found)
+        if own.kind in COMMUTATIVE:
+            yield from self._inputs(producers, own.inputs, other.inputs[::-1], found)
+
+    def _inputs(
+        self,
+        producers: Mapping[int, Op],
+        own: Sequence[LogicalTensor | None],
+        others: Sequence[LogicalTensor | None],
+        bound: Bound,
+    ) -> Iterator[Bound]:
+        if not own:
+            yield bound
+            return
+        for found in self._tensor(producers, own[0], others[0], bound):
+            yield from self._inputs(producers, own[1:], others[1:], found)
+
+    def _tensor(
+        self, producers: Mapping[int, Op], own: LogicalTensor | None, other: LogicalTensor | None, bound: Bound
+    ) -> Iterator[Bound]:
+        if own is None or other is None:
+            if own is other:
+                yield bound
+        elif own.id in bound:
+            if bound[own.id].id == other.id:
+                yield bound
+        elif own.id in self.inputs:
+            fits = own.dtype is other.dtype and compatible(own.shape, other.shape) and _is_narrower(other, own)
+            if fits and (other.constant or self.inputs[own.id] not in self.graph.constant_inputs):
+                yield {**bound, own.id: other}
+        elif own.value is not None:
+            if _equal(own, other):
+                yield {**bound, own.id: other}
+        else:
+            maker, place = self.uses.producers[own.id], producers.get(other.id)
+            ports = [one.id for one in maker.outputs].index(own.id)
+            if place is not None and len(place.outputs) > ports and place.outputs[ports].id == other.id:
+                yield from self._op(producers, maker, place, bound)
+
+
+def _is_narrower(tensor: LogicalTensor, pattern: LogicalTensor) -> bool:
+    """Whether every dim that the pattern states is known."""
+    if pattern.shape is None:
+        return True
+    return tensor.shape is not None and all(
+        wanted is None or dim == wanted for dim, wanted in zip(tensor.shape, pattern.shape, strict=True)
+    )
+
+
+def _equal(own: LogicalTensor, other: LogicalTensor) -> bool:
+    """Whether a constant of a graph has the contents of one of the pattern."""
+    a, b = own.value, other.value
+    if a is None or b is None or own.dtype is not other.dtype or a.size != b.size:
+        return False
+    return (a.size == 1 or a.shape == b.shape) and np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def _attrs(op: Op) -> dict[str, object]:
+    """The attributes with the defaults of those that are not given."""
+    defaults = {one.name: one.default for one in schema_of(op).attributes if one.default is not None}
+    return {**defaults, **op.attrs}
+
+
+def _dtype_of(op: Op) -> object:
+    return op.outputs[0].dtype if op.outputs else None

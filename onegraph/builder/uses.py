@@ -1,0 +1,84 @@
+"""Knows which op makes a tensor of a graph, and which ops read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from weakref import WeakKeyDictionary
+
+from ..ir.op import LogicalTensor, Op
+from .adding_ops import OpAdding
+
+
+class Uses:
+    """The producers and consumers of tensors, by id.
+
+    Attributes:
+        producers: the op that makes a tensor.
+        consumers: the ops that read it, each once, in their order.
+        ops: the list of ops that was read, and ``count`` of them.
+    """
+
+    def __init__(self, ops: list[Op]) -> None:
+        self.ops, self.count = ops, 0
+        self.producers: dict[int, Op] = {}
+        self.consumers: dict[int, list[Op]] = {}
+        self.last: Op | None = None
+
+    def follow(self) -> None:
+        """Read the ops that were added since."""
+        for op in self.ops[self.count :]:
+            for tensor in op.outputs:
+                self.producers[tensor.id] = op
+            for number in dict.fromkeys(tensor.id for tensor in op.inputs if tensor is not None):
+                self.consumers.setdefault(number, []).append(op)
+            self.count, self.last = self.count + 1, op
+
+    def fits(self, ops: list[Op]) -> bool:
+        """Whether the ops that were read are still the first of these."""
+        if ops is not self.ops or len(ops) < self.count:
+            return False
+        return self.count == 0 or ops[self.count - 1] is self.last
+
+
+_known: WeakKeyDictionary[OpAdding, Uses] = WeakKeyDictionary()
+
+
+def uses_of(graph: OpAdding) -> Uses:
+    """The producers and consumers in a graph as it is now."""
+    found = _known.get(graph)
+    if found is None or not found.fits(graph._ops):
+        found = _known[graph] = Uses(graph._ops)
+    found.follow()
+    return found
+
+
+def depended_on(graph: OpAdding, tensors: Iterable[LogicalTensor]) -> set[int]:
+    """The ids of the ops that tensors are computed from."""
+    producers, found = uses_of(graph).producers, set[int]()
+    waiting = [tensor.id for tensor in tensors]
+    while waiting:
+        op = producers.get(waiting.pop())
+        if op is not None and op.id not in found:
+            found.add(op.id)
+            waiting += [tensor.id for tensor in op.inputs if tensor is not None]
+    return found
+
+
+def in_order(ops: Sequence[Op]) -> list[Op]:
+    """The ops, each behind those that make its inputs, else in the order in which they are given."""
+    producers = {tensor.id: op for op in ops for tensor in op.outputs}
+    done, ordered = set[int](), list[Op]()
+    for first in ops:
+        waiting = [first]
+        while waiting:
+            op = waiting[-1]
+            needed = [producers[one.id] for one in op.inputs if one is not None and one.id in producers]
+            missing = [other for other in needed if other.id not in done]
+            if missing:
+                waiting += missing[::-1]
+                continue
+            waiting.pop()
+            if op.id not in done:
+                done.add(op.id)
+                ordered.append(op)
+    return ordered

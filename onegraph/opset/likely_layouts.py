@@ -1,0 +1,42 @@
+"""Finds weights that are probably in the other layout: both fit, and the other one has the likelier window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .schema import Call, Finding
+from .shapes import known, known_dims, show
+
+FAR = 4  # of the longest side of a window to its shortest one; kernels of models stay below
+
+
+def likely_weights(call: Call, channels: Callable[[Call], Iterable[Finding]]) -> Iterable[Finding]:
+    """A note if weights fit both layouts, and the window is far from square in the chosen one only.
+
+    Args:
+        call: a convolution with weights of OIX or XIO.
+        channels: what is wrong with the channels of a call.
+    """
+    shape = call.shape("weights")
+    if shape is None or len(shape) < 4 or not known(shape):
+        return
+    chosen = call.string("weights_format")
+    other = "XIO" if chosen == "OIX" else "OIX"
+    dims = known_dims(shape)
+    window, square = _window(dims, chosen), _window(dims, other)
+    if min(*window, *square) < 1 or max(window) < FAR * min(window) or max(square) != min(square):
+        return
+    if any(channels(call)) or any(channels(call.with_attr("weights_format", other))):
+        return
+    yield Finding(
+        "weights",
+        f"a window of {show(window)}",
+        f"{show(square)}, as {show(shape)} has in {other}, which fits too",
+        f"with weights_format={other!r} the window is square",
+        note=True,
+    )
+
+
+def _window(dims: tuple[int, ...], weights_format: str) -> tuple[int, ...]:
+    """The sizes of the window along the spatial axes."""
+    return dims[2:] if weights_format == "OIX" else dims[:-2]

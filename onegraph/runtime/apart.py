@@ -1,0 +1,219 @@
+"""Says why two partitions, of which one reads what the other makes, are not one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from .._util.records import record
+from ..builder.graph import DataGraph
+from ..compiler.documented_patterns import PATTERNS, STARTS, nearest_pattern
+from ..compiler.library_partitions import library_partitions
+from ..compiler.report import NamedTensor, PartitionReport, nbytes
+from ..errors import OneGraphError
+from ..ir.op import LogicalTensor, Op
+from ..opset.dtypes import DataType
+from ..transform.part import part_of
+from ..transform.rebuild import Change, rebuild
+
+if TYPE_CHECKING:
+    from .compile_options import Options
+
+SHORT = (DataType.bf16, DataType.f16)
+APART = ("so that the ops run one by one", "so that the ops run apart")
+# How a partition runs that is no partition of the library: the cause, and what is said of it.
+OTHERS = {
+    "host": ("host op", "numpy runs {ops}"),
+    "reference": ("reference kernel", "numpy runs {ops}"),
+    "view": ("view", "{ops} runs no kernel"),
+    "copy": ("copy", "{ops} only moves elements"),
+    "constant": ("constant", "{ops} was computed at compilation"),
+}
+
+
+@record(frozen=True)
+class Edge:
+    """A tensor between two partitions, and why they are not one.
+
+    Attributes:
+        producer, consumer: indices of the partitions in the report.
+        tensor: its name.
+        bytes: its size, which is written and read again.
+        cause: ``second consumer``, ``no pattern``, ``data type``, ``fault``, ``own kernel``, ``host op``,
+            ``reference kernel``, ``view``, ``copy``, ``constant``, ``policy`` or ``neighbours``.
+        reason: the cause in a sentence, with the names of what it is about.
+    """
+
+    producer: int
+    consumer: int
+    tensor: str
+    bytes: int
+    cause: str
+    reason: str
+
+    def to_dict(self) -> dict[str, object]:
+        """The edge as a plain dictionary."""
+        names = ("producer", "consumer", "tensor", "bytes", "cause", "reason")
+        return {name: getattr(self, name) for name in names}
+
+
+def edges_of(graph: DataGraph, reports: Sequence[PartitionReport], options: Options) -> tuple[Edge, ...]:
+    """The tensors between partitions.
+
+    Args:
+        graph: the graph of the program, with known dims.
+        reports: its partitions.
+        options: of its compilation.
+    """
+    return tuple(_Edges(graph, reports, options))
+
+
+class _Edges:
+    def __init__(self, graph: DataGraph, reports: Sequence[PartitionReport], options: Options) -> None:
+        self.graph, self.reports, self.options = graph, reports, options
+        self.by_name = {op.name: op for op in graph.ops}
+        self.ends: dict[str, str] = {}
+        for name, tensor in graph.outputs.items():
+            self.ends.setdefault(tensor.name, name)
+        self.readers: dict[object, list[int]] = {}
+        for report in reports:
+            for source in report.sources:
+                self.readers.setdefault(_key(source), []).append(report.index)
+        self._known: dict[object, bool] = {}
+
+    def __iter__(self) -> Iterator[Edge]:
+        place = {report.index: report for report in self.reports}
+        for report in self.reports:
+            for tensor in report.results:
+                for number in dict.fromkeys(self.readers.get(_key(tensor), ())):
+                    if number != report.index:
+                        cause, reason = self._why(report, place[number], tensor)
+                        yield Edge(report.index, number, tensor.name, nbytes(tensor), cause, reason)
+
+    def _why(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> tuple[str, str]:
+        if self.options.policy == "debug":
+            return "policy", "policy='debug' runs the ops one by one"
+        for report in (first, second):
+            if not any(name in self.by_name for name in report.names):
+                return "copy", f"{_ops(report)} brings a tensor into the layout that its consumer needs"
+            if report.executor in OTHERS:
+                cause, text = OTHERS[report.executor]
+                text = text.format(ops=_ops(report))
+                return cause, f"{text}: {report.reason}" if report.reason else text
+        for report in (first, second):
+            if any(words in report.reason for words in APART):
+                return "fault", _with_name(report.reason)
+        ops = [self.by_name[name] for name in (*first.names, *second.names) if name in self.by_name]
+        for report in (second, first):
+            if report.executor == "kernel":
+                reason = report.reason.removeprefix("by onegraph: ")
+                text = f"a kernel of onegraph runs {_ops(report)}{': ' if reason else ''}{reason}"
+                if not self._joins(ops):
+                    return "own kernel", f"{text}; {_without_pattern(first, second)}"
+                if not self.options.finite_math:
+                    text += "; compile(finite_math=True) lets the library join the two"
+                return "own kernel", text
+        if self._joins(ops):
+            return self._beside(second, tensor)
+        if any(end.dtype in SHORT for op in ops for end in op.outputs) and self._joins(ops, f32=True):
+            types = ", ".join(sorted({str(end.dtype) for op in ops for end in op.outputs}))
+            return "data type", f"the library joins {_ops(first)} and {_ops(second)} in f32, but not in {types}"
+        return "no pattern", _without_pattern(first, second)
+
+    def _beside(self, second: PartitionReport, tensor: NamedTensor) -> tuple[str, str]:
+        """Why two partitions are apart that the library joins if there is nothing else."""
+        readers = [number for number in self.readers[_key(tensor)] if number != second.index]
+        others = [_ops(report) for report in self.reports if report.index in readers]
+        if tensor.name in self.ends:
+            others.append(f"output {self.ends[tensor.name]!r}")
+        if others:
+            text = f"{tensor.name} has a second consumer, {', '.join(others)}, and a fusion keeps its inner results"
+            return "second consumer", f"{text}; the library joins the two if {_ops(second)} alone reads it"
+        text = "the library joins the two if they are alone, but joins their neighbours first"
+        return "neighbours", text
+
+    def _joins(self, ops: Sequence[Op], *, f32: bool = False) -> bool:
+        """Whether the library, with ``finite_math=True``, makes one partition of these ops if nothing else reads them.
+
+        Args:
+            ops: the ops.
+            f32: whether to ask for f32 in place of 16-bit types.
+        """
+        key = f32, *[(op.kind, *_types(op.inputs), *_types(op.outputs), *map(str, op.attrs.items())) for op in ops]
+        if key not in self._known:
+            self._known[key] = False
+            with suppress(OneGraphError):
+                piece = self._piece(ops)
+                if f32:
+                    piece = rebuild(piece, Change(dtype=lambda dtype: DataType.f32 if dtype in SHORT else dtype))
+                self._known[key] = len(library_partitions(piece, "fusion")) == 1
+        return self._known[key]
+
+    def _piece(self, ops: Sequence[Op]) -> DataGraph:
+        """The graph of some ops; its outputs are the results that none of them reads."""
+        chosen = {op.name for op in ops}
+        ordered = [op for op in self.graph.ops if op.name in chosen]
+        made = {tensor.id for op in ordered for tensor in op.outputs}
+        read = {tensor.id: tensor for op in ordered for tensor in op.inputs if tensor is not None}
+        inputs = {f"t{number}": one for number, one in read.items() if number not in made and not one.constant}
+        last = [op.outputs[0].id for op in ordered if all(end.id not in read for end in op.outputs)]
+        return part_of(self.graph, ordered, inputs, {f"t{number}": number for number in last})
+
+
+def _key(tensor: NamedTensor) -> object:
+    """What is equal for the result of one partition and the input of another."""
+    return getattr(tensor, "id", tensor.name)
+
+
+def _types(tensors: Sequence[LogicalTensor | None]) -> list[object]:
+    return [None if tensor is None else (tensor.dtype, tensor.shape, tensor.constant) for tensor in tensors]
+
+
+def _ops(report: PartitionReport) -> str:
+    return " + ".join(report.ops)
+
+
+def _with_name(reason: str) -> str:
+    """The reason with the name of the fault that it describes."""
+    from ..faults.catalogue import EVERY_FAULT  # imports every fault
+
+    names = [fault.name for fault in EVERY_FAULT if fault.reason.lower() in reason.lower()]
+    return f"fault {names[0]}: {reason}" if names else reason
+
+
+def _without_pattern(first: PartitionReport, second: PartitionReport) -> str:
+    """Why no pattern has the ops of two partitions: the nearest one, and what differs from it."""
+    kinds, more = _plain(first), _plain(second)
+    begins = next((kind for kind in more if kind in STARTS), None)
+    start = next((kind for kind in kinds if kind in STARTS), None)
+    if {begins, start} == {"MatMul", "SoftMax"}:
+        text = "which takes MatMul, a scale or a mask, SoftMax and MatMul in a row, on four axes"
+        return f"the nearest pattern of oneDNN is {PATTERNS[0].name!r}, {text}; the ops around them differ"
+    if begins is not None and start is not None:
+        return f"no pattern of oneDNN has both: {start} and {begins} each begin a pattern of their own"
+    if begins is not None:
+        return f"no pattern of oneDNN has {begins} behind {kinds[-1]}: {begins} begins a pattern"
+    near = nearest_pattern([*kinds, *more])
+    if near is None:
+        return f"no pattern of oneDNN begins with {kinds[0]}"
+    strange = next((kind for kind in more if kind not in near.after), None)
+    if strange is not None:
+        return (
+            f"no pattern of oneDNN has {strange} behind {start or kinds[-1]}; the nearest is {near.name!r}, which goes "
+            f"on with {_some(near.after)}"
+        )
+    shapes = ", ".join(f"{one.name}: {one.dtype} {list(one.shape)}" for one in second.sources)
+    return (
+        f"the pattern {near.name!r} has these ops, but this version of oneDNN does not take this form of it: {shapes}"
+    )
+
+
+def _plain(report: PartitionReport) -> list[str]:
+    """The kinds of the ops of a partition; of a part of an op, that of the op."""
+    return [*dict.fromkeys(kind.partition(":")[0] for kind in report.kinds)]
+
+
+def _some(kinds: frozenset[str]) -> str:
+    names = sorted(kinds)
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} others" if len(names) > 6 else "")

@@ -1,0 +1,261 @@
+"""Explains a program: what each op and each partition costs beside what the machine can do, and why ops are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .._util.records import record
+from ..builder.graph import DataGraph
+from ..compiler.arithmetic import flops
+from ..compiler.report import PartitionReport
+from ..faults.use import PRODUCTS
+from ..ir.op import LogicalTensor, Op, label_of
+from ..opset.shapes import counted, known, known_dims
+from .apart import Edge
+from .peaks import Peaks
+
+Shares = tuple[float | None, float | None]
+
+
+@record(frozen=True)
+class ExplainedStep:
+    """One partition: its arithmetic, its time and its shares of the peaks.
+
+    Attributes:
+        index: its index in the report.
+        executor: who runs it; see ``PartitionReport``.
+        ops: kind and name of its ops.
+        arithmetic: the data types that are computed in.
+        multiply_adds: of its convolutions and MatMuls; 0 for other ops.
+        bytes: size of its inputs and outputs.
+        seconds: median time of a run; None if it was not measured, or runs no code.
+        compute: its multiply-adds per second, as a share of those of the fastest product on this machine; None without.
+        memory: its bytes per second, as a share of the bandwidth of the memory. Tensors in caches may exceed 1.
+        implementation: oneDNN's names of the kernels; empty unless requested.
+    """
+
+    index: int
+    executor: str
+    ops: tuple[str, ...]
+    arithmetic: str
+    multiply_adds: int
+    bytes: int
+    seconds: float | None
+    compute: float | None
+    memory: float | None
+    implementation: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """The step as a plain dictionary."""
+        return _as_dict(self, STEP)
+
+
+@record(frozen=True)
+class ExplainedOp:
+    """One op of the graph, with the sum of the partitions that it became.
+
+    Attributes:
+        name, kind: of the op.
+        steps: indices of the partitions that have the op or a part of it.
+        beside: names of the other ops in these partitions.
+        multiply_adds: of a convolution or MatMul; 0 for other ops.
+        bytes: size of the inputs and outputs of the op.
+        seconds: the sum of the times of its partitions. The time of a partition of several ops is that of the ones
+            with multiply-adds, in equal parts; without any, of all. None if nothing was measured.
+        compute, memory: shares of the peaks, as of a step.
+        implementation: oneDNN's names of the kernels; empty unless requested.
+    """
+
+    name: str
+    kind: str
+    steps: tuple[int, ...]
+    beside: tuple[str, ...]
+    multiply_adds: int
+    bytes: int
+    seconds: float | None
+    compute: float | None
+    memory: float | None
+    implementation: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """The op as a plain dictionary."""
+        return _as_dict(self, OP)
+
+
+OP = "name kind steps beside multiply_adds bytes seconds compute memory implementation"
+STEP = "index executor ops arithmetic multiply_adds bytes seconds compute memory implementation"
+
+
+@record(frozen=True)
+class Explanation:
+    """What ``explain`` returns. ``print`` shows it as text.
+
+    Attributes:
+        library: name and version.
+        peaks: what the machine does at most; None if nothing was measured.
+        ops: the ops of the graph, in their order.
+        steps: the partitions that run, in their order.
+        edges: the tensors between partitions, each with the reason why the two are not one.
+    """
+
+    library: str
+    peaks: Peaks | None
+    ops: tuple[ExplainedOp, ...]
+    steps: tuple[ExplainedStep, ...]
+    edges: tuple[Edge, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The explanation as plain dictionaries, lists, strings and numbers."""
+        return {
+            "library": self.library,
+            "peaks": None if self.peaks is None else self.peaks.to_dict(),
+            "ops": [op.to_dict() for op in self.ops],
+            "steps": [step.to_dict() for step in self.steps],
+            "edges": [edge.to_dict() for edge in self.edges],
+        }
+
+    def __str__(self) -> str:
+        lines = [self.library]
+        if self.peaks is not None:
+            rates = "".join(f", {kind} {rate * 1e-9:,.0f} GFLOP/s" for kind, rate in self.peaks.rates.items())
+            lines[0] += f"; this machine: {self.peaks.bandwidth * 1e-9:,.1f} GB/s{rates} on "
+            lines[0] += counted(self.peaks.threads, "thread")
+        rows = [["op", "steps", "multiply-adds", "bytes", "us", "compute", "memory"]]
+        rows += [[f"{op.kind} {op.name!r}", " ".join(map(str, op.steps)) or "-", *_figures(op)] for op in self.ops]
+        lines += ["", *_table(rows)]
+        rows = [["step", "executor", "multiply-adds", "bytes", "us", "compute", "memory", "ops"]]
+        for step in self.steps:
+            named = " + ".join(step.ops) + (f"  {step.implementation}" if step.implementation else "")
+            rows.append([str(step.index), step.executor, *_figures(step), named])
+        lines += ["", *_table(rows)]
+        if self.edges:
+            lines += ["", "why partitions are apart"]
+        for edge in self.edges:
+            lines.append(f"{edge.producer} -> {edge.consumer}  {edge.tensor}, {edge.bytes:,} bytes: {edge.cause}")
+            lines.append(f"    {edge.reason}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def explained(
+    library: str,
+    graph: DataGraph,
+    reports: Sequence[PartitionReport],
+    times: Mapping[int, float],
+    peaks: Peaks | None,
+    edges: tuple[Edge, ...],
+) -> Explanation:
+    """The explanation of a program.
+
+    Args:
+        library: name and version.
+        graph: the graph of the program, with known dims.
+        reports: its partitions.
+        times: seconds, by index of the partition; empty if nothing was measured.
+        peaks: of the machine.
+        edges: the tensors between partitions.
+    """
+    ops = {op.name: op for op in graph.ops}
+    work = {name: (flops(op) or 0) // 2 for name, op in ops.items()}
+    carriers: dict[str, list[int]] = {}  # the steps that do the multiply-adds of an op
+    for report in reports:
+        for kind, name in zip(report.kinds, report.names, strict=True):
+            if work.get(name) and (kind == label_of(ops[name]) or kind.rpartition(": ")[2] in PRODUCTS):
+                carriers.setdefault(name, []).append(report.index)
+    steps = []
+    for report in reports:
+        inside = [name for name in report.names if report.index in carriers.get(name, ())]
+        count = sum(work[name] // len(carriers[name]) for name in dict.fromkeys(inside))
+        seconds = times.get(report.index)
+        shares = _shares(count, report.bytes, seconds, report.arithmetic, peaks)
+        steps.append(
+            ExplainedStep(
+                report.index,
+                report.executor,
+                report.ops,
+                report.arithmetic,
+                count,
+                report.bytes,
+                seconds,
+                *shares,
+                report.implementation,
+            )
+        )
+    found = tuple(_of_op(op, work, reports, times, peaks) for op in graph.ops)
+    return Explanation(library, peaks, found, tuple(steps), edges)
+
+
+def _of_op(
+    op: Op,
+    work: Mapping[str, int],
+    reports: Sequence[PartitionReport],
+    times: Mapping[int, float],
+    peaks: Peaks | None,
+) -> ExplainedOp:
+    own = [report for report in reports if op.name in report.names]
+    beside = tuple(dict.fromkeys(name for report in own for name in report.names if name != op.name))
+    taken = [times[report.index] * _part(op.name, report, work) for report in own if report.index in times]
+    seconds = sum(taken) if taken else None
+    tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
+    size = sum(map(_size, dict.fromkeys(tensors)))
+    arithmetic = next((report.arithmetic for report in own if report.arithmetic), "")
+    names = ", ".join(dict.fromkeys(report.implementation for report in own if report.implementation))
+    numbers = tuple(report.index for report in own)
+    shares = _shares(work[op.name], size, seconds, arithmetic, peaks)
+    return ExplainedOp(op.name, op.kind, numbers, beside, work[op.name], size, seconds, *shares, names)
+
+
+def _part(name: str, report: PartitionReport, work: Mapping[str, int]) -> float:
+    """The part of the time of a partition that is that of an op."""
+    names = [*dict.fromkeys(report.names)]
+    heavy = [one for one in names if work.get(one)]
+    return (name in (heavy or names)) / len(heavy or names)
+
+
+def _shares(count: int, size: int, seconds: float | None, arithmetic: str, peaks: Peaks | None) -> Shares:
+    """The shares of the peaks of arithmetic and of memory."""
+    if not seconds or peaks is None:
+        return None, None
+    rate = peaks.rates.get(arithmetic)
+    return (2 * count / seconds / rate if count and rate else None), size / seconds / peaks.bandwidth
+
+
+def _size(tensor: LogicalTensor) -> int:
+    if not known(tensor.shape):
+        return 0
+    size = tensor.dtype.numpy.itemsize
+    for dim in known_dims(tensor.shape):
+        size *= dim
+    return size
+
+
+def _figures(row: ExplainedOp | ExplainedStep) -> list[str]:
+    return [
+        f"{row.multiply_adds:,}" if row.multiply_adds else "",
+        f"{row.bytes:,}",
+        "" if row.seconds is None else f"{row.seconds * 1e6:,.1f}",
+        "" if row.compute is None else f"{row.compute:.1%}",
+        "" if row.memory is None else f"{row.memory:.1%}",
+    ]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines of text; figures are right-aligned, and empty columns are left out."""
+    columns = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
+    widths = {place: max(len(row[place]) for row in rows) for place in columns}
+    lines = []
+    for row in rows:
+        cells = [
+            row[place].rjust(widths[place]) if rows[0][place] in NUMBERS else row[place].ljust(widths[place])
+            for place in columns
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+NUMBERS = ("multiply-adds", "bytes", "us", "compute", "memory", "step")
+
+
+def _as_dict(row: object, names: str) -> dict[str, object]:
+    return {name: getattr(row, name) for name in names.split()}

@@ -1,0 +1,109 @@
+"""Measures once for each machine how fast its processors multiply and its memory moves, and keeps it on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .._util.interpreter_tricks import blake2b
+from .._util.record_log import RecordLog
+from .._util.records import record
+from ..builder.graph import DataGraph
+from ..capi.machine import machine
+from ..capi.threads import get_num_threads
+from ..opset.dtypes import DataType
+
+LOG = RecordLog("peaks.log")
+SIZE = 1024  # rows and columns of the matrices
+ELEMENTS = 1 << 24  # f32 numbers, 64 MiB, more than caches hold
+SECONDS = 0.15  # of each measurement
+MEMORY = "memory"
+Make = Callable[..., Any]  # the executable of a graph, with the options of compile
+_known: dict[str, float] = {}
+
+
+@record(frozen=True)
+class Peaks:
+    """What the machine does at most, as measured.
+
+    Attributes:
+        threads: number of threads.
+        bandwidth: bytes per second of a ReLU of 64 MiB, read and written.
+        rates: floating-point operations per second of a product of two matrices of 1,024 rows and columns, by the data
+            types that are multiplied; a multiply-add counts as two.
+    """
+
+    threads: int
+    bandwidth: float
+    rates: dict[str, float]
+
+    def to_dict(self) -> dict[str, object]:
+        """The peaks as a plain dictionary."""
+        return {"threads": self.threads, "bandwidth": self.bandwidth, "rates": dict(self.rates)}
+
+
+def peaks_of(make: Make, arithmetic: Iterable[str]) -> Peaks:
+    """The peaks of this machine, for products of these data types; those that it cannot multiply are left out."""
+    threads = get_num_threads() or 1
+    rates = {kind: _kept(make, kind, threads) for kind in sorted({*arithmetic}) if kind in PRODUCTS}
+    return Peaks(threads, _kept(make, MEMORY, threads), rates)
+
+
+def _kept(make: Make, kind: str, threads: int) -> float:
+    """A rate, from the file of an earlier process if it has it."""
+    key = blake2b(repr((machine(), threads, kind)).encode(), digest_size=16).hexdigest()
+    if key not in _known:
+        text = LOG.find(key)
+        try:
+            _known[key] = float(text or "")
+        except ValueError:
+            _known[key] = _bandwidth(make) if kind == MEMORY else _rate(make, kind)
+            LOG.keep(key, repr(_known[key]))
+    return _known[key]
+
+
+def _bandwidth(make: Make) -> float:
+    graph = DataGraph()
+    graph.output("y", graph.relu(graph.input("x", DataType.f32, (ELEMENTS,))))
+    x = np.zeros(ELEMENTS, np.float32)
+    return 2 * x.nbytes / _shortest(make(graph, finite_math=True).bind(x).run)
+
+
+def _rate(make: Make, kind: str) -> float:
+    graph = DataGraph()
+    source, weights = PRODUCTS[kind]
+    x = graph.input("x", source, (SIZE, SIZE))
+    w: Any = graph.constant(np.ones((SIZE, SIZE), weights.numpy))
+    given: Any = x
+    if source not in FLOATING:
+        given, w = (graph.dequantize(one, scales=[1.0], zps=[0]) for one in (x, w))
+    graph.output("y", graph.matmul(given, w))
+    array = np.ones((SIZE, SIZE), source.numpy)
+    return 2.0 * SIZE**3 / _shortest(make(graph, finite_math=True).bind(array).run)
+
+
+def _shortest(run: Callable[[], object]) -> float:
+    """The shortest of several runs, in seconds."""
+    run()
+    end, shortest = perf_counter() + SECONDS, float("inf")
+    while True:
+        start = perf_counter()
+        run()
+        now = perf_counter()
+        shortest = min(shortest, now - start)
+        if now > end:
+            return shortest
+
+
+FLOATING = (DataType.f32, DataType.bf16, DataType.f16)
+# What is multiplied, as reports call it, and the data types of the operands.
+PRODUCTS = {
+    "f32": (DataType.f32, DataType.f32),
+    "bf16": (DataType.bf16, DataType.bf16),
+    "f16": (DataType.f16, DataType.f16),
+    "u8 x s8": (DataType.u8, DataType.s8),
+    "s8": (DataType.s8, DataType.s8),
+}

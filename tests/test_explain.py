@@ -1,0 +1,185 @@
+"""What explain says: arithmetic by hand, times that add up, and why partitions are apart, with known answers."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import onegraph as og
+from onegraph.cli import cli
+
+pytestmark = pytest.mark.library
+
+from onegraph.runtime import peaks  # noqa: E402
+
+N = (4, 32)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """The peaks need not be right here."""
+    monkeypatch.setattr(peaks, "_kept", lambda make, kind, threads: 1e10)
+
+
+def product(g, x, name="mm"):
+    return g.matmul(x, np.ones((32, 32), np.float32), name=name)
+
+
+def norm(g, x, **more):
+    return g.layer_norm(x, keep_stats=False, use_affine=False, **more)
+
+
+def explained(build, dtype=og.f32, **options):
+    """The explanation of a graph of one input; ``build`` returns the result, or several."""
+    g = og.Graph()
+    results = build(g, g.input("x", dtype, N))
+    for number, one in enumerate(results if isinstance(results, tuple) else (results,)):
+        g.output(f"y{number}", one)
+    return g.compile(finite_math=True, **options).explain(runs=1)
+
+
+def two_readers(g, x):
+    bent = product(g, x)
+    return g.relu(bent), g.tanh(bent)
+
+
+def inner_output(g, x):
+    bent = product(g, x)
+    return bent, g.relu(bent)
+
+
+# Graphs whose ops stay apart: how to build them, the options, the cause, and what the reason has to name.
+APART = {
+    "a second consumer": (two_readers, {}, "second consumer", "mm.dst has a second consumer, Tanh"),
+    "an output inside": (inner_output, {}, "second consumer", "output 'y0'"),
+    "LayerNorm and ReLU": (lambda g, x: g.relu(norm(g, x)), {}, "no pattern", "has ReLU behind LayerNorm; the nearest"),
+    "ReLU and LayerNorm": (lambda g, x: norm(g, g.relu(x)), {}, "no pattern", "LayerNorm behind ReLU"),
+    "two products": (
+        lambda g, x: product(g, product(g, x), "mm2"),
+        {},
+        "no pattern",
+        "MatMul and MatMul each begin a pattern",
+    ),
+    "product and SoftMax": (
+        lambda g, x: g.softmax(product(g, x), axis=-1),
+        {},
+        "no pattern",
+        "the nearest pattern of oneDNN is 'attention: MatMul, scale, mask, SoftMax, MatMul'",
+    ),
+    "policy": (lambda g, x: g.relu(product(g, x)), {"policy": "debug"}, "policy", "policy='debug'"),
+    "a view": (
+        lambda g, x: g.relu(g.static_reshape(product(g, x), shape=[128], special_zero=False)),
+        {},
+        "view",
+        "StaticReshape",
+    ),
+    "a host op": (
+        lambda g, x: g.op("Cos", [product(g, x)], name="cos", edition="host"),
+        {},
+        "host op",
+        "numpy runs Cos 'cos'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_reason_why_two_partitions_are_apart(name):
+    build, options, cause, words = APART[name]
+    found = [(edge.cause, edge.reason) for edge in explained(build, **options).edges]
+    assert any(one == cause and words in reason for one, reason in found), found
+
+
+def test_fused_ops_have_no_edge():
+    found = explained(lambda g, x: g.relu(product(g, x), name="bent"))
+    assert found.edges == ()
+    assert [(op.name, op.steps, op.beside) for op in found.ops] == [("mm", (0,), ("bent",)), ("bent", (0,), ("mm",))]
+
+
+def test_own_kernel_names_the_option_that_fuses():
+    g = og.Graph()
+    g.output("y", g.relu(product(g, g.input("x", og.f32, N))))
+    (edge,) = g.explain().edges
+    assert edge.cause == "own kernel"
+    assert "loses NaN" in edge.reason
+    assert "compile(finite_math=True) lets the library join the two" in edge.reason
+    assert g.compile(finite_math=True).explain().edges == ()
+
+
+def test_arithmetic_is_counted_by_hand():
+    found = explained(lambda g, x: norm(g, g.relu(product(g, x)), name="norm"))
+    op = {op.name: op for op in found.ops}
+    assert op["mm"].multiply_adds == 4 * 32 * 32
+    assert op["mm"].bytes == 4 * (4 * 32 + 32 * 32 + 4 * 32)
+    assert op["norm"].multiply_adds == 0
+    assert sum(step.multiply_adds for step in found.steps) == 4 * 32 * 32
+
+
+def test_convolution_counts_its_multiply_adds():
+    g = og.Graph()
+    x, w = g.input("x", og.f32, (2, 8, 8, 3)), np.ones((3, 3, 3, 16), np.float32)
+    g.output("y", g.convolution(x, w, strides=1, pads_begin=1, pads_end=1, dilations=1, name="conv"))
+    (op,) = g.explain().ops
+    assert op.multiply_adds == 2 * 8 * 8 * 16 * 9 * 3
+
+
+def test_times_of_ops_add_up_to_those_of_partitions():
+    found = explained(lambda g, x: norm(g, g.relu(product(g, x))))
+    ops, steps = ([one.seconds for one in rows if one.seconds is not None] for rows in (found.ops, found.steps))
+    assert sum(ops) == pytest.approx(sum(steps))
+    carrier = next(op for op in found.ops if op.name == "mm")
+    assert carrier.compute == pytest.approx(2 * 4 * 32 * 32 / carrier.seconds / 1e10)
+    assert carrier.memory == pytest.approx(carrier.bytes / carrier.seconds / 1e10)
+
+
+def test_ops_of_several_partitions_are_summed():
+    g = og.Graph()
+    g.output("y", g.op("ReduceL2", [g.input("x", og.f32, N)], {"axes": [1]}, name="norm"))
+    found = g.compile(finite_math=True).explain()
+    (op,) = found.ops
+    assert set(op.steps) == {step.index for step in found.steps}
+
+
+def test_every_executor_of_a_report_has_a_cause():
+    from onegraph.compiler.report import PartitionReport
+    from onegraph.runtime.apart import OTHERS
+
+    named = set(PartitionReport.__doc__.split("executor:")[1].split("kinds, names:")[0].split("``")[1::2])
+    assert named == {*OTHERS, "oneDNN", "kernel"}
+
+
+def test_shapes_that_are_open_need_arrays():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (None, 32))))
+    with pytest.raises(og.ArgumentError, match=r"input 'x' has the shape \[\?, 32\]; expected an array"):
+        g.explain()
+    assert g.explain(np.ones(N, np.float32)).ops[0].bytes == 2 * 4 * 4 * 32
+
+
+def test_text_and_dictionary_have_the_same_figures():
+    found = explained(two_readers)
+    text, data = str(found), json.loads(json.dumps(found.to_dict()))
+    assert "MatMul 'mm'" in text
+    assert "4,096" in text
+    assert "second consumer" in text
+    assert [op["multiply_adds"] for op in data["ops"]] == [4096, 0, 0]
+    assert data["edges"][0]["cause"] == "second consumer"
+    assert set(data) == {"library", "peaks", "ops", "steps", "edges"}
+
+
+def test_kernels_are_named_on_request():
+    g = og.Graph()
+    g.output("y", product(g, g.input("x", og.f32, N)))
+    (op,) = g.compile().explain(runs=1, implementations=True).ops
+    assert op.implementation.startswith("matmul ")
+
+
+def test_command_prints_the_explanation(tmp_path):
+    g = og.Graph()
+    g.output("y", norm(g, product(g, g.input("x", og.f32, N)), name="norm"))
+    g.save(tmp_path / "g.json")
+    done = CliRunner().invoke(cli, ["explain", str(tmp_path / "g.json"), "--runs", "1"])
+    assert done.exit_code == 0, done.output
+    assert "no pattern of oneDNN has both: MatMul and LayerNorm each begin a pattern of their own" in done.stdout
+    done = CliRunner().invoke(cli, ["explain", str(tmp_path / "g.json"), "--json"])
+    assert json.loads(done.stdout)["ops"][0]["multiply_adds"] == 4096

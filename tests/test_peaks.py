@@ -1,0 +1,34 @@
+"""What the machine does at most: measured once, and kept for later processes."""
+
+import pytest
+
+import onegraph as og
+
+pytestmark = pytest.mark.library
+
+from onegraph.runtime import peaks  # noqa: E402
+from onegraph.runtime.executable import Executable  # noqa: E402
+
+
+def test_peaks_are_measured_once_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(peaks, "_known", {})
+    monkeypatch.setattr(peaks, "SECONDS", 0.01)
+    before = og.get_cache_folder()
+    og.set_cache_folder(tmp_path)
+    try:
+        found = peaks.peaks_of(Executable, ["f32", "", "boolean"])
+        monkeypatch.setattr(peaks, "_known", {})
+        again = peaks.peaks_of(None, ["f32"])
+    finally:
+        og.set_cache_folder(before)
+    assert set(found.rates) == {"f32"}
+    assert 1e8 < found.bandwidth < 1e13
+    assert 1e9 < found.rates["f32"] < 1e15
+    assert again == found
+
+
+@pytest.mark.parametrize("kind", peaks.PRODUCTS)
+def test_every_type_of_product_is_measured(kind, monkeypatch):
+    monkeypatch.setattr(peaks, "SECONDS", 0.0)
+    monkeypatch.setattr(peaks, "SIZE", 64)
+    assert peaks._rate(Executable, kind) > 0
