@@ -164,6 +164,8 @@ enum {
     onegraph_keep_nan = 39, // src, dst: dst, and NaN where src is NaN
     onegraph_max_pool = 40, // f32, f16, bf16: see MaxPool in kernels.h
     onegraph_norm_relu = 41, // f32, f16, bf16: see NormRelu in kernels.h
+    onegraph_when_special = 42, // f32, f16, bf16: see WhenSpecial in kernels.h; it has no result
+    onegraph_when_special_end = 43, // see WhenSpecialEnd in kernels.h; it has no result
 };
 // kernels: the places of the numbers of onegraph_norm_relu.
 enum onegraph_norm_relu_number {
