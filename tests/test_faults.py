@@ -95,7 +95,9 @@ def test_the_library_fails_and_onegraph_does_not(title):
     ],
 )
 def test_affected_versions_follow_from_tried_versions(seen, bounds, affected):
-    fault = Faults().add("name", "", "", UNSAFE, always, seen, "reason", "instead", **bounds)
+    fault = Faults(severity=UNSAFE, instead="instead").add(
+        "name", ops="", where="", when=always, seen=seen, reason="reason", **bounds
+    )
     assert [fault.affects(version) for version in VERSIONS] == affected
 
 
