@@ -187,7 +187,13 @@ public:
     // Which of NaN, infinity and negative infinity some elements are, by Special.
     unsigned find(const char *elements, int threads) const;
 
+    // Whether some elements are NaN or infinite; faster.
+    bool are_in(const char *elements, int threads) const;
+
 private:
+    template <typename Look>
+    unsigned over_rows(const char *elements, int threads, const Look &look) const;
+
     struct Axis {
         std::size_t size;
         std::ptrdiff_t stride; // in bytes

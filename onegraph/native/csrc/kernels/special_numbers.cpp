@@ -49,6 +49,46 @@ unsigned specials(const char *elements, std::size_t count) {
     return function(reinterpret_cast<const T *>(elements), count);
 }
 
+// The largest element without its sign, as an integer: that of NaN and infinities is at least `exponent`.
+template <typename T>
+ONEGRAPH_INLINE T largest_of(const T *elements, std::size_t count) {
+    constexpr T magnitude = static_cast<T>(static_cast<T>(~T(0)) >> 1);
+    T largest = 0;
+    for (std::size_t i = 0; i < count; i++)
+        largest = std::max(largest, static_cast<T>(elements[i] & magnitude));
+    return largest;
+}
+
+template <typename T>
+T largest_portable(const T *elements, std::size_t count) {
+    return largest_of(elements, count);
+}
+
+template <typename T>
+ONEGRAPH_AVX2 T largest_avx2(const T *elements, std::size_t count) {
+    return largest_of(elements, count);
+}
+
+template <typename T>
+ONEGRAPH_AVX512 T largest_avx512(const T *elements, std::size_t count) {
+    return largest_of(elements, count);
+}
+
+template <typename T>
+unsigned any(const char *elements, std::size_t count, T exponent) {
+    const auto function = has_avx512() ? largest_avx512<T> : has_avx2() ? largest_avx2<T> : largest_portable<T>;
+    return function(reinterpret_cast<const T *>(elements), count) >= exponent;
+}
+
+// Not 0 if an element is NaN or infinite: twice as fast as `specials`, which says which.
+unsigned any(dnnl_data_type_t type, const char *elements, std::size_t count) {
+    switch (type) {
+        case dnnl_f32: return any<Word>(elements, count, INFINITE);
+        case dnnl_bf16: return any<Half>(elements, count, 0x7f80);
+        default: return any<Half>(elements, count, 0x7c00);
+    }
+}
+
 unsigned specials(dnnl_data_type_t type, const char *elements, std::size_t count) {
     switch (type) {
         case dnnl_f32: return specials<Word, INFINITE>(elements, count);
@@ -73,7 +113,9 @@ SpecialNumbers::SpecialNumbers(const dnnl_graph_logical_tensor_t &tensor) : type
     row_ = static_cast<std::size_t>(size) / size_of(type_);
 }
 
-unsigned SpecialNumbers::find(const char *elements, int threads) const {
+// The union of what `look` finds in the rows.
+template <typename Look>
+unsigned SpecialNumbers::over_rows(const char *elements, int threads, const Look &look) const {
     std::atomic<unsigned> found {0};
     const std::size_t size = size_of(type_);
     share(total_, threads, 64, [&](std::size_t begin, std::size_t end) {
@@ -83,12 +125,20 @@ unsigned SpecialNumbers::find(const char *elements, int threads) const {
             std::ptrdiff_t at = static_cast<std::ptrdiff_t>(place * size);
             for (std::size_t axis = outer_.size(), rest = begin / row_; axis-- > 0; rest /= outer_[axis].size)
                 at += static_cast<std::ptrdiff_t>(rest % outer_[axis].size) * outer_[axis].stride;
-            own |= specials(type_, elements + at, some);
+            own |= look(type_, elements + at, some);
             begin += some;
         }
         if (own) found.fetch_or(own, std::memory_order_relaxed);
     });
     return found;
+}
+
+unsigned SpecialNumbers::find(const char *elements, int threads) const {
+    return over_rows(elements, threads, [](auto... row) { return specials(row...); });
+}
+
+bool SpecialNumbers::are_in(const char *elements, int threads) const {
+    return over_rows(elements, threads, [](auto... row) { return any(row...); }) != 0;
 }
 
 WhenSpecial::WhenSpecial(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors) {
@@ -99,7 +149,7 @@ WhenSpecial::WhenSpecial(std::size_t count, dnnl_graph_logical_tensor_t *const *
 void WhenSpecial::run(void *const *addresses, int threads) const {
     holds_ = false;
     for (std::size_t i = 0; i < inputs_.size() && !holds_; i++)
-        holds_ = inputs_[i].find(static_cast<const char *>(addresses[i]), threads) != 0;
+        holds_ = inputs_[i].are_in(static_cast<const char *>(addresses[i]), threads);
 }
 
 } // namespace onegraph
