@@ -42,7 +42,7 @@ def test_each_pass_has_a_name_and_a_reason():
 
 def test_debug_leaves_what_joins_ops():
     running = {each.name for each in PASSES if each.when(Options(policy="debug"))}
-    assert running == {"constants", "special_values"}
+    assert running == {"constants", "special_values", "row_leaks"}
 
 
 def test_reproducible_results_take_no_other_order_of_sums():
@@ -212,6 +212,6 @@ def test_show_prints_what_each_pass_changes(tmp_path):
 
 def test_show_says_which_passes_do_not_run(tmp_path):
     facts = json.loads(onegraph("show", saved(tmp_path), "--passes", "--json", "--policy", "debug").stdout)["passes"]
-    assert {each["name"] for each in facts if each["runs"]} == {"constants", "special_values"}
+    assert {each["name"] for each in facts if each["runs"]} == {"constants", "special_values", "row_leaks"}
     assert facts[1]["removed"] == ["Exp 'exp_2'"]
     assert facts[1]["n_steps"] == 3

@@ -156,10 +156,7 @@ def test_every_certain_record_was_met_or_says_why_not():
 
 
 # Findings that have no record yet, and what is known of them.
-OPEN = {
-    "crashes:Convolution:bias of bf16, auto_pad=same_lower, data_format=NCX": "a read behind the source in 3.13, where "
-    "no memory is there; seen once in 4,100 uses",
-}
+OPEN: dict[str, str] = {}
 # Faults that ordinary uses do not meet, or meet in some memory alone.
 NOT_MET = {
     name: reason
@@ -169,8 +166,9 @@ NOT_MET = {
         "gradient_of_strided_pixels matmul_batches matmul_over_one one_channel_strided one_column "
         "biased_gaps gradient_of_shared_slopes matmul_single_rows rounded_average_gradients rounded_maximum_gradients "
         "select_products single_dilated softmax_of_nothing "
-        "unread_as_padded unread_planes wide_integers",
-        "of ranks, sizes and numbers that are not drawn": "batch_norm_many_axes concat_limits dynamic_parameter_rank "
+        "spanned_source unread_as_padded unread_planes wide_integers",
+        "of ranks, sizes and numbers that are not drawn": "matmul_row_leaks pixel_leaks "
+        "window_leaks batch_norm_many_axes concat_limits dynamic_parameter_rank "
         "empty_tensor far_windows inexact_coordinates infinite_slope matmul_bias prelu_rank sizes_and_scales "
         "tiny_scale wide_zero_point gradient_output_padding group_norm_rank misjudged_ties slope_without_axes",
     }.items()

@@ -9,6 +9,7 @@ from .._util.exact_types import text
 from ..errors import LIBRARY, NOTE, ArgumentError, Violation, shown
 from ..faults.capabilities import CAPABILITIES
 from ..faults.fault import LACKS, SLOW, Fault, Release
+from ..faults.leaks import LEAKY
 from ..faults.ops import OPS
 from ..faults.precision import PRECISION
 from ..faults.support import SUPPORT
@@ -23,7 +24,7 @@ from ..opset.signature import Version
 
 OLDEST: Release = (3, 2, 0)
 NONE = "none"  # check against the specification alone
-TABLES = (OPS, CAPABILITIES, SUPPORT, PRECISION)
+TABLES = (OPS, CAPABILITIES, SUPPORT, PRECISION, LEAKY)
 
 
 def library_version(given: object) -> Release | None:

@@ -33,6 +33,7 @@ from .partitioner import find_partitions, search
 from .passes.special_values import NORMALIZED
 from .patterns import Patterns
 from .rounded_rows import RoundedRows
+from .row_leaks import RowLeaks
 from .schedule import Schedule
 from .structure import structure_of
 from .views import add_view
@@ -107,6 +108,7 @@ class _StepCompiler:
         given = frozenset([tensor.id for tensor in lowered.graph.inputs.values()])
         rows = RoundedRows(schedule, given, known) if rounds else None
         self._library = LibrarySteps(schedule, edges, self._patterns, share=share, rows=rows)
+        self._leaks = RowLeaks(schedule, self._add_one)
         self._known = known
         self._pieces: dict[object, list[tuple[list[int], list[int]]]] = {}
         self._scales = False  # whether a kernel of the package runs a Quantize or Dequantize
@@ -169,7 +171,7 @@ class _StepCompiler:
         reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
             try:
-                reason, cut = self._library.add(steps, partition, results, note)
+                reason, cut = self._add_partition(steps, partition, results, note)
             except OneGraphError as error:
                 reason = refusal_of(error)
             if not reason:
@@ -181,6 +183,19 @@ class _StepCompiler:
             return
         for step in steps:
             self._add_one(step, reason)
+
+    def _add_partition(
+        self, steps: Sequence[Step], partition: Partition | None, results: Sequence[int], note: str
+    ) -> tuple[str, int]:
+        """Add one partition, and what computes it again; parameters and results as of ``LibrarySteps.add``."""
+        if reason := self._leaks.refusal(steps):
+            return reason, 0
+        first = len(self._schedule.notes)
+        reason, cut = self._library.add(steps, partition, results, note)
+        if not reason:
+            ends = results if partition is None else partition.output_ids
+            self._leaks.add(steps, steps[0].outputs if len(steps) == 1 else ends, first)
+        return reason, cut
 
     def _add_piece(self, steps: Sequence[Step], note: str) -> None:
         """Add some steps of a partition, which are partitioned without the others."""
@@ -229,7 +244,8 @@ class _StepCompiler:
                 return
             try:
                 if not self._library.add_collapsed(step, note):
-                    self._library.add((step,), partition, (), note)
+                    self._leaks.refuse(step)
+                    self._add_partition((step,), partition, (), note)
                 return
             except OneGraphError as error:
                 reason = refusal_of(error)

@@ -41,7 +41,7 @@ class ExactKernels:
         numbers = [*step.inputs]
         if found.kernel in ("prelu", SRC):
             numbers[1] = self._slopes(call, self._values[numbers[1]], wanted)
-        inputs = [self._forwards(number) for number in numbers]
+        inputs = [self._values[schedule.forwards(number)] for number in numbers]
         if self._edges.is_free(wanted):
             like = next((one for one in inputs if one.shape == wanted.shape and _is_whole(one)), wanted)
             wanted = self._values[wanted.id] = wanted._replace(strides=like.strides)
@@ -62,19 +62,12 @@ class ExactKernels:
             return self._schedule.new_constant(dense.constant.reshape(shape), dense.name)
         return self._schedule.part(dense, shape, dense_of(shape), dense.offset)
 
-    def _forwards(self, number: int) -> Value:
-        """A value, or a dense copy of it if its elements run backwards, which no kernel takes."""
-        value = self._values[number]
-        if all(stride >= 0 or dim == 1 for dim, stride in zip(value.shape, value.strides, strict=True)):
-            return value
-        return self._values[self._schedule.dense_copy(value)]
-
     def add_max_pool(self, step: Step) -> None:
         """Add a MaxPool, whose result lies as its source does if it may."""
         schedule = self._schedule
         assert step.part is not None
         code, wanted = pool_code(step.part.call), self._values[step.outputs[0]]
-        source = self._forwards(step.inputs[0])
+        source = self._values[schedule.forwards(step.inputs[0])]
         last = channels_last(source.shape) if code[0] == 1 else dense_of(source.shape)
         if source.strides[code[0]] != 1 and source.strides[-1] != 1:
             source = self._values[schedule.copy(source, last, "the kernel reads rows or channels side by side")]
@@ -91,7 +84,10 @@ class ExactKernels:
         assert step.part is not None
         note = len(schedule.notes) - 1
         schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, GUARD))
-        ins, outs = [*map(self._forwards, step.inputs)], [self._values[number] for number in step.outputs]
+        ins, outs = (
+            [self._values[schedule.forwards(number)] for number in step.inputs],
+            [self._values[number] for number in step.outputs],
+        )
         if step.kind in PATCHED:
             source, result = ins[PATCHED[step.kind]], outs[0]
             schedule.add_kernel("keep_nan", (source.id, result.id, result.id), note)
@@ -114,7 +110,7 @@ class ExactKernels:
             call, note = norm.part.call, len(schedule.notes) - 1
             schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, NORM_GUARD))
             numbers = [norm.inputs[0], *norm.outputs[3:5], *norm.inputs[3:]]
-            ins, out = [*map(self._forwards, numbers)], self._values[relu.outputs[0]]
+            ins, out = [self._values[schedule.forwards(number)] for number in numbers], self._values[relu.outputs[0]]
             schedule.add_own(compiled_norm_relu(call, ins, out), ins, [out], (), note)
 
 

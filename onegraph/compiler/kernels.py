@@ -166,6 +166,16 @@ def compiled_guard(inputs: Sequence[Value], outputs: Sequence[Value], code: Sequ
     return _compiled(lib.onegraph_guarded, inputs, outputs, code)
 
 
+def compiled_when_special(sources: Sequence[Value]) -> CompiledKernel:
+    """What begins the steps that run only where an element of a source is NaN or infinite; see ``WhenSpecial``."""
+    return _compiled(lib.onegraph_when_special, sources, (), ())
+
+
+def compiled_when_special_end(sources: Sequence[Value]) -> CompiledKernel:
+    """What ends these steps."""
+    return _compiled(lib.onegraph_when_special_end, sources, (), ())
+
+
 def compiled_max_pool(source: Value, target: Value, code: Sequence[int]) -> CompiledKernel:
     """The kernel for MaxPool, by ``onegraph_max_pool_number`` in ``onegraph.h``."""
     return _compiled(lib.onegraph_max_pool, [source], [target], code)

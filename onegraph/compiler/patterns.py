@@ -14,6 +14,7 @@ from ..capi.caches import programs_keep_constants
 from ..capi.settings import has_amx, has_avx2, has_avx512, has_vnni
 from ..errors import UnsupportedError
 from ..faults.fusions import wrong_fusion
+from ..faults.ops.spanned_source import SPANNED_SOURCE, spans_source
 from ..faults.performance import REFERENCE, SLOW_WEIGHTS, reference_kernel
 from ..faults.slow_fusions import slow_fusion
 from ..faults.use import Fused
@@ -87,6 +88,9 @@ class Patterns:
             results = steps[0].outputs
         elif partition is not None:
             results = partition.output_ids
+        mode = self._mode(steps)
+        if mode != self._fpmath_mode:
+            partition = None
         wired, numbers = wiring(steps, results)
         constant = tuple([self._values[number].constant is not None for number in numbers]) if len(steps) > 1 else ()
         key = wired, constant
@@ -102,7 +106,7 @@ class Patterns:
         reason, cut, lowered = "", 0, self._with_values(numbers)
         lifts, opened = lifted_rank(steps, self._values), None
         if lifts:
-            graph, refused = capi_graph(with_lifted(lowered, steps, lifts), self._fpmath_mode, steps, results)
+            graph, refused = capi_graph(with_lifted(lowered, steps, lifts), mode, steps, results)
             found = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
             lifts = lifts if any(len(one.ops) == len(steps) for one in found) else 0
             partition = next((one for one in found if len(one.ops) == len(steps)), partition)
@@ -113,7 +117,7 @@ class Patterns:
         if partition is None and len(steps) > 1:
             partition = self._partition(lowered, steps, results)
         if partition is None:
-            graph, refused = capi_graph(lowered, self._fpmath_mode, steps)
+            graph, refused = capi_graph(lowered, mode, steps)
             if refused:
                 raise UnsupportedError(*refused.values())
             (partition,) = graph.partitions("debug")
@@ -123,7 +127,7 @@ class Patterns:
             constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
             uses = [self._schedule.use(step) for step in steps]
             cpu = has_vnni(), has_avx2(), has_avx512()
-            openmp, strict = RUNTIME == "OpenMP", self._fpmath_mode == "strict"
+            openmp, strict = RUNTIME == "OpenMP", mode == "strict"
             fused = Fused(uses, *cpu, constants=constants, openmp=openmp, amx=has_amx(), strict=strict)
             if reason := wrong_fusion(fused, VERSION):
                 reason = f"{reason}, so that the ops run one by one"
@@ -142,6 +146,13 @@ class Patterns:
         pattern.flops = f32_flops(steps, [self._values[number] for number in inputs])
         pattern.marks = tuple(self._marks(steps, lifts))
         return pattern, numbers
+
+    def _mode(self, steps: Sequence[Step]) -> str:
+        """The mode for steps: strict for a convolution that would crash in another type than f32."""
+        if self._fpmath_mode == "strict" or not has_amx():
+            return self._fpmath_mode
+        parts = [step.part for step in steps if step.part is not None and step.kind in SPANNED_SOURCE.ops]
+        return "strict" if any(spans_source(part.call) for part in parts) else self._fpmath_mode
 
     def _opened(self, steps: Sequence[Step], numbers: Sequence[int], results: Sequence[int]) -> Partition | None:
         """A partition for all sizes, if these steps have had another size; its ports are places in ``numbers``."""
@@ -162,7 +173,7 @@ class Patterns:
                 for index, step in enumerate(steps)
             ]
             ends = [place[number] for number in results]
-            known.opened[key] = open_partition(values, renumbered, self._fpmath_mode, ends)
+            known.opened[key] = open_partition(values, renumbered, self._mode(steps), ends)
         return known.opened[key]
 
     def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
@@ -182,7 +193,7 @@ class Patterns:
         return self._partition(self._lowered, steps, results)
 
     def _partition(self, lowered: Lowered, steps: Sequence[Step], results: Sequence[int]) -> Partition:
-        graph, _ = capi_graph(lowered, self._fpmath_mode, steps, results)
+        graph, _ = capi_graph(lowered, self._mode(steps), steps, results)
         partitions = graph.partitions("fusion" if len(steps) > 1 else "debug")
         for partition in partitions:
             if len(partition.ops) == len(steps):

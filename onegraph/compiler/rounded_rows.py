@@ -20,6 +20,7 @@ from .ir.part import Part
 from .ir.step import Step
 from .ir.value import Dims, Value, dense_of
 from .partition_store import SharedPartitions
+from .passes.row_leaks import LEAKS
 from .schedule import Schedule
 
 EXACT = 4  # rows, up to which they are not rounded
@@ -180,6 +181,8 @@ class RoundedRows:
             is_by_row = BY_KIND.get(step.kind)
             if step.library_part is None or is_by_row is None or not is_by_row(step, values):
                 return None
+            if LEAKS in step.attrs:
+                return None  # of rows that may hold NaN
             for value in (*values, *[self._values[number] for number in step.outputs]):
                 if value.constant is not None:
                     continue

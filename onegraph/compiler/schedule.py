@@ -125,6 +125,13 @@ class Schedule:
         """The id of a dense copy of a value, made once."""
         return self.copy(value, dense_of(value.shape), "the reader is slow with these strides, or does not honour them")
 
+    def forwards(self, number: int) -> int:
+        """The id of a value, or of a dense copy if its elements run backwards, which no kernel of the package takes."""
+        value = self.values[number]
+        if all(stride >= 0 or dim == 1 for dim, stride in zip(value.shape, value.strides, strict=True)):
+            return number
+        return self.dense_copy(value)
+
     def copy(self, value: Value, strides: Dims, reason: str) -> int:
         """The id of a copy of a value in another layout, made once."""
         key = value.id, strides

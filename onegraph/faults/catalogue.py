@@ -11,6 +11,7 @@ from . import (
     depthwise,
     execution,
     layouts,
+    leaks,
     performance,
     precision,
     slow_fusions,
@@ -50,11 +51,13 @@ from .ops import (
     quantization,
     reduction,
     size,
+    spanned_source,
 )
 
 MODULES: dict[str, ModuleType] = {
     "Convolutions": convolution,
     "Convolutions that copy the source": copied_sources,
+    "Convolutions whose windows span the source": spanned_source,
     "Gradients of convolutions": convolution_gradients,
     "Pools": pooling,
     "Reductions": reduction,
@@ -66,6 +69,7 @@ MODULES: dict[str, ModuleType] = {
     "Moves of elements": movement,
     "Empty and huge tensors": size,
     "Low precision": precision,
+    "NaN and infinities in other rows": leaks,
     "Ops without a kernel": capabilities,
     "Forms without a kernel": support,
     "Fused: operands of binary ops": operands,

@@ -8,6 +8,7 @@ from onegraph.faults.capabilities import CAPABILITIES
 from onegraph.faults.depthwise import DEPTHWISE, FAR_PADS, MOST_PADS, Padding
 from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
+from onegraph.faults.leaks import LEAKY
 from onegraph.faults.ops import OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE
 from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
@@ -65,7 +66,7 @@ def laid(graph):
 
 def subjects(fault, graph):
     """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
-    if fault in (*OPS, *PRECISION, *CAPABILITIES, *SUPPORT, *BIASES, *DEPTHWISE, *SLOPES, *NUMPY, *REFERENCE):
+    if fault in (*OPS, *PRECISION, *LEAKY, *CAPABILITIES, *SUPPORT, *BIASES, *DEPTHWISE, *SLOPES, *NUMPY, *REFERENCE):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
     if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
         return [fused(graph), fused(graph, vnni=False, avx2=False, avx512=False), fused(graph, amx=True)]

@@ -16,6 +16,7 @@ from .packed_products import multiply_packed
 from .pointwise import join_elementwise
 from .product_weights import skew_weights
 from .repetition import repeat_for_consumers
+from .row_leaks import mark_leaks
 from .rows_as_images import see_images
 from .special_values import keep_special_values
 from .unsigned_codes import use_unsigned_codes
@@ -69,6 +70,7 @@ PASSES = (
     Pass("narrow_groups", join_groups, "the library has no AVX2 kernel for groups of few channels"),
     Pass("product_weights", skew_weights, "the AVX2 kernel packs no weights at aligned addresses"),
     Pass("special_values", keep_special_values, "some kernels of the library lose NaN or an infinity", _always),
+    Pass("row_leaks", mark_leaks, "some kernels of the library let NaN and infinities into other rows", _always),
     Pass("pointwise", join_elementwise, "the library's fusions have one result"),
 )
 Watch = Callable[[Pass, Lowered, Lowered], None]

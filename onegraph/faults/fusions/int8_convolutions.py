@@ -8,6 +8,7 @@ from ...opset.convolution_geometry import convolution_geometry
 from ...opset.dtypes import DataType
 from ...opset.window import Window
 from ..fault import UNSAFE, Faults
+from ..ops.spanned_source import spans_source
 from ..ops.windows import IMAGE, VOLUME, copies_wrong
 from ..use import DEQUANTIZATIONS, Fused, Use
 from .quantized_uses import dequantized
@@ -54,6 +55,32 @@ def one_column_of_int8(g: DataGraph) -> LogicalTensor:
 def one_column_of_volumes_of_int8(g: DataGraph) -> LogicalTensor:
     x, w = dequantized(g, "x", "u8", (1, 7, 8, 3, 32)), dequantized(g, "w", "s8", (2, 3, 3, 32, 2))
     return g.op("Convolution", [x, w], {**VOLUME, "strides": [1, 1, 2]})
+
+
+SPANNED_CODES = FAULTS.add(
+    "spanned_codes",
+    ops="Convolution ConvTranspose",
+    where="",
+    severity=UNSAFE,
+    when=lambda fused: (
+        fused.amx and fused.some(DEQUANTIZATIONS) and any(map(_spans_source, fused.of("Convolution", "ConvTranspose")))
+    ),
+    seen={(3, 2): "SIGSEGV", (3, 6): "SIGSEGV", (3, 13): "SIGSEGV"},
+    reason="with AMX, windows of an int8 convolution with elements before and behind the source and none in it read "
+    "other memory",
+    instead="the ops one by one",
+)
+
+
+def _spans_source(use: Use) -> bool:
+    return spans_source(use.call)
+
+
+@SPANNED_CODES.example({(3, 2): "right"}, on={"AMX": "SIGSEGV"})
+def volumes_of_two_rows_of_int8_between_the_elements_of_windows(g: DataGraph) -> LogicalTensor:
+    x, w = dequantized(g, "x", "u8", (1, 8, 2, 6, 16)), dequantized(g, "w", "s8", (1, 2, 2, 16, 16))
+    attrs = {**VOLUME, "dilations": [1, 5, 1], "pads_begin": [0, 2, 0], "pads_end": [0, 3, 0]}
+    return g.op("Convolution", [x, w], attrs)
 
 
 def _is_padded_to_a_side(fused: Fused, use: Use) -> bool:

@@ -17,11 +17,13 @@ from . import (
     quantization,
     reduction,
     size,
+    spanned_source,
 )
 
 OPS = Faults[Call](
     convolution.FAULTS,
     copied_sources.FAULTS,
+    spanned_source.FAULTS,
     convolution_gradients.FAULTS,
     pooling.FAULTS,
     reduction.FAULTS,

@@ -200,6 +200,35 @@ private:
     std::size_t width_, total_;
 };
 
+enum Special : unsigned { NAN_ = 1, POSITIVE = 2, NEGATIVE = 4 };
+
+// Looks for NaN and infinities in a tensor of f32, f16 or bf16 of any strides.
+class SpecialNumbers {
+public:
+    SpecialNumbers() = default;
+    // Throws invalid_argument for other data types.
+    explicit SpecialNumbers(const dnnl_graph_logical_tensor_t &tensor);
+
+    // Which of NaN, infinity and negative infinity some elements are, by Special.
+    unsigned find(const char *elements, int threads) const;
+
+    // Whether some elements are NaN or infinite; faster.
+    bool are_in(const char *elements, int threads) const;
+
+private:
+    template <typename Look>
+    unsigned over_rows(const char *elements, int threads, const Look &look) const;
+
+    struct Axis {
+        std::size_t size;
+        std::ptrdiff_t stride; // in bytes
+    };
+
+    dnnl_data_type_t type_ = dnnl_f32;
+    std::size_t row_ = 0, total_ = 0; // elements that lie one behind another, and all
+    std::vector<Axis> outer_; // the axes outside of those rows
+};
+
 // An op that the library has computed, and computes wrong where an element of src is NaN or infinite. Reads src, and only
 // if it finds such an element computes the op again, element by element: dst is then what IEEE 754 says.
 //
@@ -228,17 +257,39 @@ private:
     static std::size_t count(const std::vector<Axis> &axes);
     static Bytes offset(const std::vector<Axis> &axes, std::size_t index); // of an element, counted in order
 
-    unsigned specials_of_source(const char *source, int threads) const;
     void softmax(void *const *addresses, int threads, bool only_masked) const;
     void reduce(void *const *addresses, int threads, bool only_masked) const;
     void pool(void *const *addresses, int threads) const;
     std::ptrdiff_t largest(const char *source, const std::vector<Axis> &axes, const std::vector<Axis> &windows,
             std::size_t place) const;
 
-    std::size_t n_inputs_, row_; // elements that lie one behind another
+    std::size_t n_inputs_;
     std::vector<int> code_;
     std::vector<Tensor> tensors_;
-    std::vector<Axis> outer_; // the axes of src outside of those rows
+    SpecialNumbers source_;
+};
+
+// The beginning of steps that a run executes only where an element of an input is NaN or infinite: those up to the next
+// WhenSpecialEnd.
+class WhenSpecial : public Runnable {
+public:
+    // Throws invalid_argument for data types other than f32, f16 and bf16.
+    WhenSpecial(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors);
+
+    void run(void *const *addresses, int threads) const override;
+
+    // Whether the last run found such an element.
+    bool holds() const { return holds_; }
+
+private:
+    std::vector<SpecialNumbers> inputs_;
+    mutable bool holds_ = true; // one run uses a plan at a time
+};
+
+// The end of such steps, which does nothing.
+class WhenSpecialEnd : public Runnable {
+public:
+    void run(void *const *, int) const override {}
 };
 
 // MaxPool: NaN is larger than every number, and a window of padding alone is minus infinity.

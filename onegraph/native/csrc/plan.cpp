@@ -86,6 +86,8 @@ struct Step {
     bool prepares; // whether the first execution may prepare constants
     std::size_t room, room_size; // memory of the arena that no tensor uses meanwhile
     dnnl_graph_compiled_partition_t alone; // for one thread, beside other programs; NULL if several are as good
+    const onegraph::WhenSpecial *condition; // of the steps that follow; NULL without one
+    std::size_t n_conditional; // the number of these steps
 };
 
 } // namespace
@@ -192,6 +194,9 @@ struct onegraph_plan {
                 nanoseconds[i] = now() - start;
             }
             if (!status && given_back < pages.size()) status = give_back(i);
+            if (status || !steps[i].condition || steps[i].condition->holds()) continue;
+            if (nanoseconds) std::fill_n(nanoseconds + i + 1, steps[i].n_conditional, 0);
+            i += steps[i].n_conditional;
         }
         const dnnl_status_t waited = dnnl_stream_wait(stream);
         return status ? status : waited;
@@ -367,7 +372,14 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
                 needed = std::max(needed, size_of(step.tensors[j]->data_type));
             }
             std::unique_ptr<const onegraph::Runnable> kernel;
-            if (step.kernel == onegraph_pointwise)
+            const onegraph::WhenSpecial *condition = nullptr;
+            if (step.kernel == onegraph_when_special) {
+                auto made_condition = std::make_unique<onegraph::WhenSpecial>(count, step.tensors);
+                condition = made_condition.get();
+                kernel = std::move(made_condition);
+            } else if (step.kernel == onegraph_when_special_end)
+                kernel = std::make_unique<onegraph::WhenSpecialEnd>();
+            else if (step.kernel == onegraph_pointwise)
                 kernel = std::make_unique<onegraph::Pointwise>(
                         step.n_inputs, count, step.tensors, step.code, step.n_code);
             else if (step.kernel == onegraph_attention)
@@ -393,7 +405,12 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
             else if (step.kernel)
                 kernel = std::make_unique<onegraph::Kernel>(step.kernel, count, step.tensors);
             made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0,
-                    std::move(kernel), addresses, step.prepares != 0, step.room, step.room_size, step.alone});
+                    std::move(kernel), addresses, step.prepares != 0, step.room, step.room_size, step.alone, condition, 0});
+            for (std::size_t end = i + 1; condition && end < n_steps; end++) {
+                if (steps[end].kernel != onegraph_when_special_end) continue;
+                made->steps.back().n_conditional = end - i;
+                break;
+            }
             made->adapts |= step.alone != nullptr;
             made->keeps |= step.keeps != 0;
         }

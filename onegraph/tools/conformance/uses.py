@@ -18,6 +18,7 @@ from ...builder.graph import DataGraph
 from ...errors import OneGraphError
 from ...faults.capabilities import CAPABILITIES, LIBRARY_VALUES
 from ...faults.fault import SLOW, Fault
+from ...faults.leaks import LEAKY
 from ...faults.ops import OPS
 from ...faults.precision import PRECISION
 from ...faults.support import SUPPORT
@@ -33,7 +34,7 @@ from ...testing.cases import CASES, Case
 CASE, FAULT, GIVEN = "case", "fault", "given"
 EXTRA = -1  # instead of the number of an array: the numbers of ``extra``
 # Faults of single ops on dense tensors, which a probe can meet.
-TABLES = (OPS, CAPABILITIES, SUPPORT, PRECISION)
+TABLES = (OPS, CAPABILITIES, SUPPORT, PRECISION, LEAKY)
 SINGLE: dict[str, Fault[Any]] = {fault.name: fault for table in TABLES for fault in table}
 
 

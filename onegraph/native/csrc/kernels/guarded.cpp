@@ -1,7 +1,5 @@
 // Ops that the library computes right as long as no element is NaN or infinite: where one is, they are computed again.
 
-#include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <stdexcept>
 
@@ -11,54 +9,6 @@
 
 namespace onegraph {
 namespace {
-
-enum Special : unsigned { NAN_ = 1, POSITIVE = 2, NEGATIVE = 4 };
-
-// Which of NaN, infinity and negative infinity some elements are; `exponent`: the bits of the exponent.
-template <typename T, T exponent>
-ONEGRAPH_INLINE unsigned specials_of(const T *elements, std::size_t count) {
-    constexpr T sign = static_cast<T>(T(1) << (8 * sizeof(T) - 1));
-    constexpr T magnitude = static_cast<T>(sign - 1);
-    T nan = 0, positive = 0, negative = 0;
-    for (std::size_t i = 0; i < count; i++) {
-        const T x = elements[i];
-        nan |= static_cast<T>((x & magnitude) > exponent);
-        positive |= static_cast<T>(x == exponent);
-        negative |= static_cast<T>(x == static_cast<T>(exponent | sign));
-    }
-    return (nan ? NAN_ : 0u) | (positive ? POSITIVE : 0u) | (negative ? NEGATIVE : 0u);
-}
-
-template <typename T, T exponent>
-unsigned specials_portable(const T *elements, std::size_t count) {
-    return specials_of<T, exponent>(elements, count);
-}
-
-template <typename T, T exponent>
-ONEGRAPH_AVX2 unsigned specials_avx2(const T *elements, std::size_t count) {
-    return specials_of<T, exponent>(elements, count);
-}
-
-template <typename T, T exponent>
-ONEGRAPH_AVX512 unsigned specials_avx512(const T *elements, std::size_t count) {
-    return specials_of<T, exponent>(elements, count);
-}
-
-template <typename T, T exponent>
-unsigned specials(const char *elements, std::size_t count) {
-    const auto function = has_avx512() ? specials_avx512<T, exponent>
-            : has_avx2()               ? specials_avx2<T, exponent>
-                                       : specials_portable<T, exponent>;
-    return function(reinterpret_cast<const T *>(elements), count);
-}
-
-unsigned specials(dnnl_data_type_t type, const char *elements, std::size_t count) {
-    switch (type) {
-        case dnnl_f32: return specials<Word, INFINITE>(elements, count);
-        case dnnl_bf16: return specials<Half, 0x7f80>(elements, count);
-        default: return specials<Half, 0x7c00>(elements, count);
-    }
-}
 
 float load(dnnl_data_type_t type, const char *address) {
     float number;
@@ -95,18 +45,7 @@ Guarded::Guarded(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_ten
     const bool is_pool = of >= onegraph_guarded_max_pool_backward, is_reduction = !is_pool && of >= onegraph_guarded_max;
     const std::size_t wanted = is_pool ? 4 * (rank - 2) : is_reduction ? rank : 0;
     if (count < n_inputs + 1 || n_code != first + wanted) throw std::invalid_argument("no such guarded op");
-    // The memory is read in one piece, or else in rows.
-    std::vector<Axis> axes;
-    for (const Axis &axis : tensors_[0].axes)
-        if (axis.size > 1) axes.push_back(axis);
-    std::sort(axes.begin(), axes.end(), [](const Axis &a, const Axis &b) { return a.stride > b.stride; });
-    Bytes size = static_cast<Bytes>(size_of(tensors_[0].type));
-    while (!axes.empty() && axes.back().stride == size) {
-        size *= static_cast<Bytes>(axes.back().size);
-        axes.pop_back();
-    }
-    row_ = static_cast<std::size_t>(size) / size_of(tensors_[0].type);
-    outer_ = axes;
+    source_ = SpecialNumbers(*tensors[0]);
 }
 
 std::size_t Guarded::count(const std::vector<Axis> &axes) {
@@ -123,24 +62,8 @@ Guarded::Bytes Guarded::offset(const std::vector<Axis> &axes, std::size_t index)
     return found;
 }
 
-unsigned Guarded::specials_of_source(const char *source, int threads) const {
-    std::atomic<unsigned> found {0};
-    const std::size_t size = size_of(tensors_[0].type);
-    share(count(outer_) * row_, threads, 64, [&](std::size_t begin, std::size_t end) {
-        unsigned own = 0;
-        while (begin < end) {
-            const std::size_t place = begin % row_, some = std::min(end - begin, row_ - place);
-            own |= specials(tensors_[0].type,
-                    source + offset(outer_, begin / row_) + static_cast<Bytes>(place * size), some);
-            begin += some;
-        }
-        if (own) found.fetch_or(own, std::memory_order_relaxed);
-    });
-    return found;
-}
-
 void Guarded::run(void *const *addresses, int threads) const {
-    const unsigned found = specials_of_source(static_cast<const char *>(addresses[0]), threads);
+    const unsigned found = source_.find(static_cast<const char *>(addresses[0]), threads);
     if (!found) return;
     switch (code_[onegraph_guarded_of]) {
         // The library is right for masks, whose elements are -inf among numbers: only rows of nothing else are wrong.

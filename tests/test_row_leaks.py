@@ -1,0 +1,208 @@
+"""NaN and infinities stay in their rows and pixels in products of 16 bits, and windows may span the source."""
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import onegraph as og
+from onegraph.compiler.row_leaks import AGAIN
+from onegraph.faults.leaks import SOURCES
+from onegraph.faults.ops.spanned_source import SPANNED_SOURCE, spans_source
+
+pytestmark = pytest.mark.library
+IMAGE = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+RNG = np.random.default_rng(5)
+
+
+def numbers(*shape):
+    """Multiples of 1/4, whose sums of products are exact."""
+    return (RNG.integers(-8, 8, shape) / 4).astype(og.bf16.numpy)
+
+
+def spoilt(*shape):
+    """Numbers with a row of NaN, an infinity at the end of a row, and one at the beginning of another."""
+    found = numbers(*shape)
+    rows = found.reshape(-1, shape[-1])
+    rows[len(rows) // 2] = np.nan
+    rows[0, -1], rows[-1, 0] = np.inf, -np.inf
+    return found
+
+
+def classes(array):
+    wide = np.asarray(array).astype(np.float64)
+    return np.select([np.isnan(wide), np.isposinf(wide), np.isneginf(wide)], [2, 1, -1], 0)
+
+
+def is_guarded(model):
+    return any(AGAIN in part.reasons for part in model.report().partitions)
+
+
+def convolved(x, w):
+    """The convolution of images (n, h, w, c) and weights (h, w, c, k) in float64, by its definition."""
+    windows = sliding_window_view(x.astype(np.float64), w.shape[:2], (1, 2))  # n, h, w, c, window
+    with np.errstate(invalid="ignore"):
+        terms = windows[..., None] * np.moveaxis(w.astype(np.float64), 2, 0)[:, :, :, :]
+        return terms.sum((3, 4, 5))
+
+
+def product(x, w):
+    with np.errstate(invalid="ignore"):
+        return (x.astype(np.float64)[..., None] * w.astype(np.float64)).sum(-2)
+
+
+BEHIND = {
+    "nothing": lambda g, y, r: y,
+    "a residual": lambda g, y, r: g.add(y, r),
+    "a sigmoid": lambda g, y, r: g.sigmoid(y),
+    "a cast": lambda g, y, r: g.type_cast(y, dtype="f32"),
+}
+AFTER = {
+    "nothing": lambda y, r: y,
+    "a residual": lambda y, r: y + r.astype(np.float64),
+    "a sigmoid": lambda y, r: 1 / (1 + np.exp(-y)),
+    "a cast": lambda y, r: y,
+}
+
+
+def check(build, expected, feeds):
+    """Compare a product, and ops behind it, with float64, for numbers and for NaN; in this order, and back again."""
+    for name, behind in BEHIND.items():
+        g = og.Graph()
+        y = build(g)
+        r = g.input("r", "bf16", y.shape) if name == "a residual" else None
+        g.output("z", behind(g, y, r))
+        model, spare = g.compile(), numbers(*y.shape)
+        for x in feeds:
+            arrays = {"x": x, "r": spare} if name == "a residual" else {"x": x}
+            with np.errstate(all="ignore"):
+                want = AFTER[name](expected(x), spare)
+            got = model(**arrays)
+            np.testing.assert_array_equal(classes(got), classes(want), err_msg=name)
+            finite = np.isfinite(want)
+            np.testing.assert_allclose(got.astype(np.float64)[finite], want[finite], rtol=0.02, atol=0.02, err_msg=name)
+
+
+@pytest.mark.parametrize("rows", [(40,), (3, 40)])
+@pytest.mark.parametrize("terms", [3, 33, 64, 70])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_rows_of_a_product_are_apart(rows, terms, is_constant):
+    w = numbers(terms, 48)
+
+    def build(g):
+        x = g.input("x", "bf16", (*rows, terms))
+        return g.matmul(x, g.constant(w) if is_constant else g.reorder(g.constant(w)))
+
+    clean = numbers(*rows, terms)
+    check(build, lambda x: product(x, w), [clean, spoilt(*rows, terms), clean])
+
+
+@pytest.mark.parametrize(("window", "channels"), [(1, 40), (1, 64), (3, 2), (5, 1), (5, 10)])
+def test_pixels_of_a_convolution_are_apart(window, channels):
+    w, side = numbers(window, window, channels, 24), 12
+
+    def build(g):
+        return g.op("Convolution", [g.input("x", "bf16", (2, side, side, channels)), g.constant(w)], IMAGE)
+
+    check(build, lambda x: convolved(x, w), [numbers(2, side, side, channels), spoilt(2, side, side, channels)])
+
+
+def graph_of(kind, window=1, channels=40):
+    """A product of one kind whose kernel may let NaN into other rows."""
+    g = og.Graph()
+    if kind == "MatMul":
+        g.output("y", g.matmul(g.input("x", "bf16", (40, channels)), g.input("w", "bf16", (channels, 24))))
+        return g
+    order = (24, channels) if kind in ("ConvolutionBackwardData", "ConvTranspose") else (channels, 24)
+    x, w = g.input("x", "bf16", (2, 9, 9, channels)), g.input("w", "bf16", (window, window, *order))
+    attrs = {**IMAGE, "weights_format": "XOI" if kind.startswith("ConvTranspose") else "XIO"}
+    if kind == "ConvolutionBackwardData":
+        attrs["dst_shape"] = [2, 8 + window, 8 + window, 24]
+    g.output("y", g.op(kind, [x, w], attrs))
+    return g
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_kind_is_guarded_where_it_leaks(kind):
+    torch = pytest.importorskip("torch")
+    for window, channels in ((1, 40), (3, 2)) if kind != "MatMul" else ((1, 40),):
+        g = graph_of(kind, window, channels)
+        feeds = {"x": spoilt(*g.inputs["x"].shape), "w": numbers(*g.inputs["w"].shape)}
+        wide = {name: torch.from_numpy(array.astype(np.float64)) for name, array in feeds.items()}
+        x, w = wide.values()
+        if kind == "MatMul":
+            want = x @ w
+        else:
+            x = x.permute(0, 3, 1, 2)
+            is_forward = kind in ("Convolution", "ConvTransposeBackwardData")
+            w = w.permute(3, 2, 0, 1)  # as a Convolution takes them: results, channels, window
+            call = torch.nn.functional.conv2d if is_forward else torch.nn.functional.conv_transpose2d
+            want = call(x, w).permute(0, 2, 3, 1)
+        got = g.compile()(**feeds)
+        np.testing.assert_array_equal(classes(got), classes(want.numpy()), err_msg=f"{window}, {channels}")
+
+
+def test_numbers_take_the_kernel_of_finite_math():
+    g = graph_of("MatMul")
+    feeds = {"x": numbers(40, 40), "w": numbers(40, 24)}
+    fast, guarded = g.compile(finite_math=True), g.compile()
+    np.testing.assert_array_equal(fast(**feeds), guarded(**feeds))
+    assert not is_guarded(fast)
+    call = og.check_op("MatMul", inputs=[("bf16", (40, 40)), ("bf16", (40, 24))], library="3.13")
+    assert [one.rule for one in call if one.rule == "matmul_row_leaks"]
+
+
+def test_whole_tiles_are_not_guarded():
+    assert not is_guarded(graph_of("MatMul", channels=64).compile())
+    assert not is_guarded(graph_of("Convolution", 3, 64).compile())
+
+
+def test_rows_of_open_sizes_are_apart():
+    g = og.Graph()
+    w = numbers(70, 48)
+    g.output("y", g.matmul(g.input("x", "bf16", (None, 70)), g.constant(w)))
+    model = g.compile()
+    for rows in (37, 41, 43, 75):
+        x = spoilt(rows, 70)
+        np.testing.assert_array_equal(classes(model(x=x)), classes(product(x, w)))
+
+
+# Windows that span the source ----------------------------------------------------------------------------------------
+
+
+def spanning(kind, dtype, rows=2, dilation=5, before=2, after=3):
+    """A convolution whose windows have two rows, with the whole source between them."""
+    g = og.Graph()
+    x, w = g.input("x", dtype, (1, 8, rows, 6, 16)), g.input("w", dtype, (1, 2, 2, 16, 16))
+    ends = [x, w]
+    if dtype in ("u8", "s8"):
+        ends = [g.dequantize(x, scales=[0.5], zps=[0]), g.dequantize(w, scales=[0.5], zps=[0])]
+    attrs = {"strides": [1] * 3, "dilations": [1, dilation, 1], "pads_begin": [0, before, 0], "pads_end": [0, after, 0]}
+    g.output("y", g.op(kind, ends, attrs))
+    return g
+
+
+@pytest.mark.parametrize("mode", ["strict", "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "s8"])
+def test_windows_may_span_the_source(dtype, mode):
+    g = spanning("Convolution", dtype)
+    feeds = {name: np.ones(tensor.shape, tensor.dtype.numpy) for name, tensor in g.inputs.items()}
+    got = g.compile(fpmath_mode=mode)(**feeds).astype(np.float64)
+    factor = 0.25 if dtype == "s8" else 1
+    # The first windows begin in rows -2, -1, 0 of padding: those of row -2 end in row 3, behind the source.
+    want = [32 * factor if start in (0, 1) or start + 5 in (0, 1) else 0 for start in range(-2, got.shape[2] - 2)]
+    assert 0 in want
+    np.testing.assert_array_equal(got[0, 0, :, 0, 0], want)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dilation", "pads", "spans"),
+    [(2, 5, (2, 3), True), (1, 3, (1, 2), True), (2, 2, (1, 1), False), (2, 5, (0, 5), False), (1, 3, (0, 3), False)],
+)
+def test_spanning_windows_are_recognised(rows, dilation, pads, spans):
+    from onegraph.opset.editions.registry import BASE
+    from onegraph.opset.schema import Call, TensorType
+
+    (op,) = spanning("Convolution", "bf16", rows, dilation, *pads).ops
+    call = Call(BASE["Convolution"], op.attrs, [TensorType(one.dtype, one.shape) for one in op.inputs], 1)
+    assert spans_source(call) == spans
+    assert bool(SPANNED_SOURCE.when(call)) == spans
