@@ -13,7 +13,7 @@ from ..ir.op import LogicalTensor
 from ..ir.tensor_type import tensor_type
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import vocabulary
-from ..opset.editions.registry import DEFAULT, EDITIONS, Edition, base_of
+from ..opset.editions.registry import EDITIONS, Edition, base_of
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Schema
 from ..opset.signature import Attribute, Port
