@@ -70,6 +70,8 @@ class FusionPattern:
         heads: the ops that the pattern may start with.
         stages: what may follow; every stage may be left out.
         dtypes: data types of the first op.
+        behind: data types of its result with which anything may follow.
+        conversions: what a TypeCast may convert, as (from, to); None for any pair of floats.
         limits: what the page rules out.
         since: the first guide that has the page.
     """
@@ -78,6 +80,8 @@ class FusionPattern:
     heads: tuple[str, ...]
     stages: tuple[Stage, ...]
     dtypes: tuple[str, ...] = FLOATS
+    behind: tuple[str, ...] = FLOATS
+    conversions: tuple[tuple[str, str], ...] | None = None
     limits: tuple[Limit, ...] = field(default_factory=tuple)
     since: Version = FIRST
 
@@ -114,9 +118,15 @@ PATTERNS: tuple[FusionPattern, ...] = (
         "convolution_fusion_patterns",
         ("Convolution",),
         (BIAS, Stage("batch normalization", ("BatchNormInference",)), EPILOGUE, FLOAT_RESULT),
+        conversions=(("bf16", "f32"),),
     ),
     FusionPattern("convtranspose_fusions_patterns", ("ConvTranspose",), (BIAS, EPILOGUE)),
-    FusionPattern("matmul_fusion_patterns", ("MatMul",), (BIAS, EPILOGUE, Stage("select", ("Select",)), FLOAT_RESULT)),
+    FusionPattern(
+        "matmul_fusion_patterns",
+        ("MatMul",),
+        (BIAS, EPILOGUE, Stage("select", ("Select",)), FLOAT_RESULT),
+        behind=("f32",),
+    ),
     _general("binary_fusion_patterns", *BINARY),
     _general("unary_fusion_patterns", *UNARY),
     _general("reduction_fusion_patterns", *REDUCTIONS),
@@ -137,7 +147,13 @@ PATTERNS: tuple[FusionPattern, ...] = (
         (FLOAT_RESULT, EPILOGUE, QUANTIZED_RESULT),
         limits=(Limit("after BatchNormInference anything but one ReLU", _more_than_relu),),
     ),
-    FusionPattern("softmax_fusion_patterns", ("SoftMax",), (EPILOGUE, FLOAT_RESULT, QUANTIZED_RESULT)),
+    FusionPattern(
+        "softmax_fusion_patterns",
+        ("SoftMax",),
+        (EPILOGUE, FLOAT_RESULT, QUANTIZED_RESULT),
+        behind=("f32",),
+        conversions=(("f32", "bf16"), ("f32", "f16")),
+    ),
 )
 
 
