@@ -56,11 +56,7 @@ class PatternReport(NamedTuple):
         lines = [f"{len(self.cases)} chains, {promised} of them documented"]
         for verdict, found in self.findings().items():
             lines += ["", f"{TITLES[verdict]}: {len(found)}"]
-            dtypes: dict[str, list[str]] = {}
-            for case, outcome in found:
-                detail = f" ({outcome.outcome} {outcome.detail})" if outcome.outcome not in ("fused", "split") else ""
-                dtypes.setdefault(f"{case.pattern}: {case.chain}{detail}", []).append(case.dtype)
-            lines += [f"  {text} in {', '.join(names)}" for text, names in dtypes.items()]
+            lines += _grouped(found)
         return "\n".join(lines)
 
     def ids(self) -> dict[str, str]:
@@ -72,6 +68,21 @@ class PatternReport(NamedTuple):
             for verdict, name in names.items()
             for case, _ in found[verdict]
         }
+
+
+def _grouped(found: Sequence[tuple[PatternCase, Outcome]]) -> list[str]:
+    """A line for the chains of one first op with equal outcomes and data types, in the order of the chains."""
+    dtypes: dict[tuple[str, str, str, str], list[str]] = {}
+    for case, outcome in found:
+        key = (case.pattern, case.kinds[0], case.chain.partition(" + ")[2], outcome.outcome)
+        dtypes.setdefault(key, []).append(case.dtype)
+    tails: dict[tuple[str, str, str, str], list[str]] = {}
+    for (pattern, head, tail, outcome), names in dtypes.items():
+        tails.setdefault((pattern, head, outcome, ", ".join(names)), []).append(tail)
+    return [
+        f"  {pattern}: {head} + {tail[0] if len(tail) == 1 else '{' + ', '.join(tail) + '}'} in {names}: {outcome}"
+        for (pattern, head, outcome, names), tail in tails.items()
+    ]
 
 
 def verdict_of(case: PatternCase, outcome: Outcome) -> str:
