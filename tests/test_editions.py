@@ -25,7 +25,9 @@ COUNTS = {
     "oneapi-1.3": 83,
     "oneapi-1.4": 83,
     **dict(
-        zip((f"onednn-3.{minor}" for minor in range(15)), (79, 81, *[83] * 4, 84, *[86] * 4, 87, 88, 88, 88), strict=True)
+        zip(
+            (f"onednn-3.{minor}" for minor in range(15)), (79, 81, *[83] * 4, 84, *[86] * 4, 87, *[88] * 3), strict=True
+        )
     ),
 }
 

@@ -77,11 +77,11 @@ def _grouped(found: Sequence[tuple[PatternCase, Outcome]]) -> list[str]:
         key = (case.pattern, case.kinds[0], case.chain.partition(" + ")[2], outcome.outcome)
         dtypes.setdefault(key, []).append(case.dtype)
     tails: dict[tuple[str, str, str, str], list[str]] = {}
-    for (pattern, head, tail, outcome), names in dtypes.items():
-        tails.setdefault((pattern, head, outcome, ", ".join(names)), []).append(tail)
+    for (pattern, head, tail, result), names in dtypes.items():
+        tails.setdefault((pattern, head, result, ", ".join(names)), []).append(tail)
     return [
-        f"  {pattern}: {head} + {tail[0] if len(tail) == 1 else '{' + ', '.join(tail) + '}'} in {names}: {outcome}"
-        for (pattern, head, outcome, names), tail in tails.items()
+        f"  {pattern}: {head} + {chains[0] if len(chains) == 1 else '{' + ', '.join(chains) + '}'} in {types}: {result}"
+        for (pattern, head, result, types), chains in tails.items()
     ]
 
 
