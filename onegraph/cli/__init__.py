@@ -36,6 +36,7 @@ COMMANDS = {
     "info": "Show the library, the machine and the settings.",
     "ops": "Show what an op takes, in any edition.",
     "errata": "List the mistakes in the texts of the specification.",
+    "spec": "Compare the pages of a oneDNN checkout with the records of an edition.",
     "conformance": "Test the loaded library against the specification.",
     "completion": "Print the script that completes commands in a shell.",
 }

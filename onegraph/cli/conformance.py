@@ -21,8 +21,8 @@ from .value_types import EditionName, FilePath, Integer, OutputPath
 
 LISTED = 12  # number of findings that the terminal shows
 # What --fail-on may name: the verdicts of findings; what they mean is in onegraph.tools.conformance.VERDICTS, but for
-# records that claim too much.
-FAILURES = ("crashes", "wrong", "stricter", "version", "claims", "laxer", "text", "sibling", "machine")
+# records that claim too much, and for chains of a documented pattern that are not fused.
+FAILURES = ("crashes", "wrong", "stricter", "version", "claims", "laxer", "text", "sibling", "machine", "unfused")
 
 
 class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of click have no argument
@@ -51,6 +51,7 @@ class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of
 @click.option(
     "--cases", type=Integer(min=1, max=10_000_000), metavar="N", help="Draw N random valid uses instead of probing."
 )
+@click.option("--patterns", is_flag=True, help="Try chains of ops of the documented fusion patterns instead.")
 @click.option("--seed", type=Integer(), default=0, metavar="S", help="Seed of the random uses.")
 @click.option(
     "--folder",
@@ -93,6 +94,7 @@ def command(
     name: str | None,
     workers: int | None,
     cases: int | None,
+    patterns: bool,
     seed: int,
     folder: str | None,
     others: tuple[str, ...],
@@ -110,6 +112,9 @@ def command(
     that are claimed. Findings are then wrong uses that no record claims, joined by cause, and records below 99 %
     precision.
 
+    With --patterns, try chains of the documented fusion patterns, of which OPS are the first ops. Findings are chains
+    that are documented and not fused, and chains that are fused and wrong. What is fused beyond the text is listed.
+
     The library is the installed one, or the file that ONEGRAPH_LIBRARY names. One that is newer than every edition is
     tested against the newest.
 
@@ -120,10 +125,14 @@ def command(
         raise click.UsageError("--json or --markdown, not both")
     if cases is not None and (html or issues):
         raise click.UsageError("--html and --markdown are of the probes; with --cases, use --json or --folder")
+    if patterns and (cases is not None or html or issues or name):
+        raise click.UsageError("--patterns has no --cases, --html, --markdown and --edition")
     if (cases is None and folder is not None) or (folder is None and others):
         raise click.UsageError("--folder needs --cases, and --also needs --folder")
     accepted = {} if baseline is None else _accepted(baseline)
-    if cases is None:
+    if patterns:
+        ids = _try_patterns(ops, workers or os.cpu_count() or 1, as_json)
+    elif cases is None:
         ids = _probe(ops, name, workers, as_json, html, issues)
     else:
         ids = _draw(ops, name, workers or os.cpu_count() or 1, cases, seed, folder, others, as_json)
@@ -148,6 +157,23 @@ def _accepted(path: str) -> Mapping[str, str]:
     if not isinstance(data, dict):
         raise FormatError(path, "no ids of findings", expected)
     return data
+
+
+def _try_patterns(ops: tuple[str, ...], workers: int, as_json: bool) -> dict[str, str]:
+    """Try the documented fusion patterns, and print what came of them; returns the verdicts of findings by id."""
+    from ..capi import default_engine, version_info
+    from ..native.library import VERSION
+    from ..tools.conformance import fused
+
+    facts = version_info()
+    default_engine()
+    with progress("chains") as tell:
+        report = fused.run(VERSION[:2], ops, workers, tell)
+    if as_json:
+        emit({**facts, **report.to_dict()})
+    else:
+        click.echo(f"oneDNN {facts['version']} on {facts['cpu_isa']}: {report.text()}")
+    return report.ids()
 
 
 def _draw(

@@ -9,14 +9,14 @@ import click
 from ..builder.op_pages import by_category, markdown, markdown_edition, terminal_page, to_dict
 from ..errors import ArgumentError
 from ..inference.suggestions import unknown_op
-from ..opset.editions.registry import DEFAULT, NEWEST, base_of, edition
+from ..opset.editions.registry import DEFAULT, RELEASED, base_of, edition
 from ..opset.newer import newer_than as find_newer
 from ..opset.signature import Version
 from .options import json_option
 from .terminal import emit
 from .value_types import EditionName
 
-OLDER = [f"{NEWEST[0]}.{minor}" for minor in range(NEWEST[1])]
+OLDER = [f"{RELEASED[0]}.{minor}" for minor in range(RELEASED[1])]
 
 
 @click.command()
@@ -39,7 +39,7 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool, newer_t
     if newer_than is not None:
         if op is not None or as_markdown or name != DEFAULT:
             raise click.UsageError(f"--newer-than is of all ops of {DEFAULT}, as text or --json")
-        _print_newer((NEWEST[0], int(newer_than.partition(".")[2])), as_json)
+        _print_newer((RELEASED[0], int(newer_than.partition(".")[2])), as_json)
         return
     chosen = edition(name)
     schema = None

@@ -12,6 +12,7 @@ from .._util.html_table import RED, Cell, html_table
 from .._util.records import record
 from ..opset.dtypes import DataType
 from ..opset.shapes import counted
+from .unfused import Unfused, unfused
 
 
 class NamedTensor(Protocol):
@@ -178,6 +179,16 @@ class Report:
     times: Mapping[int, float] = field(default_factory=dict, compare=False)
     threads: tuple[int, str] = (0, "")
     memory: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def unfused(self) -> list[Unfused]:
+        """Why neighbouring partitions are not one: the documented pattern they nearly match, and what is missing.
+
+        Returns:
+            an entry for each pair of partitions of which the second reads a result of the first, if a documented
+            fusion pattern starts with the first op; ``print`` shows it as a sentence.
+            Source: oneDNN developer guide 3.13, fusion patterns.
+        """
+        return unfused(self.partitions)
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain dictionaries, lists, strings and numbers."""

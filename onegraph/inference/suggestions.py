@@ -13,7 +13,7 @@ from ..ir.op import LogicalTensor
 from ..ir.tensor_type import tensor_type
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import vocabulary
-from ..opset.editions.registry import DEFAULT, EDITIONS, Edition, base_of
+from ..opset.editions.registry import EDITIONS, Edition, base_of
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Schema
 from ..opset.signature import Attribute, Port
@@ -41,7 +41,7 @@ def editions_with(has: Callable[[Edition], bool]) -> str:
     guides = [name for name in names if name.startswith("onednn-")]
     texts = [name for name in names if name not in guides]
     if len(guides) > 1:
-        texts.append(f"{guides[0]} and later" if guides[-1] == DEFAULT else f"{guides[0]} to {guides[-1]}")
+        texts.append(f"{guides[0]} and later" if guides[-1] == EDITIONS[-1] else f"{guides[0]} to {guides[-1]}")
     else:
         texts += guides
     return f"{', '.join(texts)} {'have' if len(names) > 1 else 'has'} it" if names else ""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..faults.capabilities import LIBRARY_VALUES
 from ..ir.file_origin import FileOrigin, Json
 from ..ir.op import LogicalTensor, Op, schema_of
-from ..opset.editions.registry import NEWEST, base_of
+from ..opset.editions.registry import RELEASED, base_of
 from ..opset.signature import Attribute, AttrValue, Version
 from .document import ATTR_TYPES, MAX_ID
 from .for_version import ForVersion
@@ -286,7 +286,7 @@ class _Writing:
 
 def _version_of(graph: DataGraph) -> str:
     name, _, version = graph.edition.partition("-")
-    return f"{version}.0" if name == "onednn" else f"{NEWEST[0]}.{NEWEST[1]}.0"
+    return f"{version}.0" if name == "onednn" else f"{RELEASED[0]}.{RELEASED[1]}.0"
 
 
 def _number(kind: str, value: object) -> float | int:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from ..errata.correction import Correction
 
 BASE: Mapping[str, Schema] = MappingProxyType({schema.kind: schema for category in CATEGORIES for schema in category})
-NEWEST: Version = (3, 13)
-DEFAULT = "onednn-3.13"
+RELEASED: Version = (3, 13)  # the newest release, whose vocabulary the methods of Graph use
+NEWEST: Version = (3, 14)  # the newest edition, of a version in development
+DEFAULT = f"onednn-{RELEASED[0]}.{RELEASED[1]}"
 HOST = "host"  # the name of the op set that the specification lacks
 # Attributes that changed: (op, attribute) -> (version of the change, the attribute before it).
 FORMER: Mapping[tuple[str, str], tuple[Version, Attribute]] = MappingProxyType(
@@ -178,8 +179,14 @@ _BUILDERS: dict[str, tuple[str, str, Callable[[], dict[str, Schema]]]] = {
             f"{_ONEDNN}v3.{minor}/doc/graph/operations/{{}}.md",
             partial(_onednn, (3, minor)),
         )
-        for minor in range(NEWEST[1] + 1)
+        for minor in range(RELEASED[1] + 1)
     },
+    # Up to this commit of the main branch the pages are equal to those of 3.13, in another folder.
+    "onednn-3.14": (
+        "oneDNN developer guide v3.14 (development), graph operations",
+        f"{_ONEDNN}3f27bec21fdce6b550f233bf6e0afd086ee8d543/doc/graph_api/operations/{{}}.md",
+        partial(_onednn, NEWEST),
+    ),
 }
 _HOST_OPS = {schema.kind: schema for category in HOST_CATEGORIES for schema in category}
 _OWN_BASES = {
@@ -208,7 +215,7 @@ def edition(name: str) -> Edition:
             ends = (full for full in EDITIONS if full.endswith(f"-{version}"))
             minor = re.fullmatch(rf"(?:onednn-)?v?{NEWEST[0]}\.(\d{{1,4}})(\.\d+)?", word)
             newer = minor is not None and int(minor[1]) > NEWEST[1]
-            close = next(ends, None) or (DEFAULT if newer else nearest(word, EDITIONS))
+            close = next(ends, None) or (EDITIONS[-1] if newer else nearest(word, EDITIONS))
         raise ArgumentError(
             f"unknown edition {shown(name)}; "
             + (f"did you mean {close!r}? " if close else "")

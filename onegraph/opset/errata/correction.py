@@ -104,7 +104,7 @@ def printed_types(corrections: Iterable[Correction]) -> dict[str, str]:
     return {port: dtype for one in corrections for port, dtype in one.printed_types.items()}
 
 
-def guide(first: int, last: int = 13) -> tuple[str, ...]:
+def guide(first: int, last: int = 14) -> tuple[str, ...]:
     """The developer guides from version 3.``first`` to 3.``last``."""
     return tuple(f"onednn-3.{minor}" for minor in range(first, last + 1))
 

@@ -1,0 +1,88 @@
+"""Says why neighbouring partitions are not one: which documented pattern they nearly match, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from ..opset.fusion_patterns import matches
+
+
+class _Tensor(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class _Partition(Protocol):
+    @property
+    def index(self) -> int: ...
+    @property
+    def executor(self) -> str: ...
+    @property
+    def kinds(self) -> tuple[str, ...]: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def sources(self) -> Sequence[_Tensor]: ...
+    @property
+    def results(self) -> Sequence[_Tensor]: ...
+
+
+class Unfused(NamedTuple):
+    """Two partitions, of which the second reads a result of the first, and why they are not one.
+
+    Attributes:
+        first, second: the ops of the partitions, as ``MatMul 'scores'``.
+        pattern: the documented pattern that covers most of their ops; empty if none starts with the first op.
+        covered: how many of the ops it covers.
+        reason: what is missing.
+    """
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    pattern: str
+    covered: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{' + '.join(self.first)} is not fused with {' + '.join(self.second)}: {self.reason}"
+
+
+def unfused(partitions: Sequence[_Partition]) -> list[Unfused]:
+    """Each pair of partitions that a documented pattern starts with, in the order of execution."""
+    readers: dict[str, list[_Partition]] = {}
+    for partition in partitions:
+        for tensor in partition.sources:
+            readers.setdefault(tensor.name, []).append(partition)
+    found = []
+    for partition in partitions:
+        for tensor in partition.results:
+            behind = readers.get(tensor.name, [])
+            found += [each for reader in behind for each in _pair(partition, reader, len(behind))]
+    return found
+
+
+def _pair(first: _Partition, second: _Partition, count: int) -> list[Unfused]:
+    best = next(iter(matches((*first.kinds, *second.kinds))), None)
+    if best is None:
+        return []
+    reason = _reason(first, second, count, best.missing)
+    return [Unfused(_ops(first), _ops(second), best.pattern.name, best.length, reason)]
+
+
+def _reason(first: _Partition, second: _Partition, count: int, missing: str) -> str:
+    if missing:
+        return missing
+    if count > 1:
+        return f"{count} partitions read its result, and a fused result is not kept"
+    for partition in (first, second):
+        if partition.executor != "oneDNN":
+            why = f": {partition.reason}" if partition.reason else ""
+            return f"{partition.executor} runs {' + '.join(_ops(partition))}{why}"
+    return "the pattern is documented, but the library does not fuse it here; see whether the result is an output too"
+
+
+def _ops(partition: _Partition) -> tuple[str, ...]:
+    return tuple(f"{kind} {name!r}" for kind, name in zip(partition.kinds, partition.names, strict=True))

@@ -1,0 +1,1 @@
+"""Reads the pages of the specification, and compares them with the records of an edition."""

@@ -1,0 +1,105 @@
+"""A library held against the documented fusion patterns: the chains, the verdicts, and what is found."""
+
+import json
+
+import pytest
+from helpers.command_line import onegraph
+
+from onegraph import ArgumentError
+from onegraph._util.worker_process import Outcome
+from onegraph.checker.check import check_graph
+from onegraph.opset.fusion_patterns import PATTERNS
+from onegraph.tools.conformance import fused
+from onegraph.tools.conformance.fused.cases import PatternCase, pattern_cases
+
+NEWEST = (3, 13)
+CASES = tuple(pattern_cases(NEWEST))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
+def test_every_op_of_a_pattern_is_tried_in_every_type(pattern):
+    cases = [case for case in CASES if case.pattern == pattern.name]
+    assert {case.kinds[0] for case in cases} == set(pattern.heads)
+    assert {case.dtype for case in cases} == set(pattern.dtypes)
+    behind = {kind for case in cases for kind in case.kinds[1:]}
+    assert behind >= {kind for stage in pattern.stages for kind in stage.kinds}
+    assert any(case.promised for case in cases)
+    assert not all(case.promised for case in cases)
+
+
+def test_chains_are_valid_graphs():
+    one_of_each = {(case.kinds[0], *case.kinds[1:3]): case for case in CASES if len(case.kinds) < 8}
+    for case in list(one_of_each.values())[::7]:
+        graph = case.graph()
+        assert [op.kind for op in graph.ops] == list(case.kinds)
+        assert not [each for each in check_graph(graph, library="none") if each.severity == "error"], case
+        assert set(case.inputs()) == set(graph.inputs)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "dtype", "promised"),
+    [
+        (("MatMul", "Add"), "f32", True),
+        (("MatMul", "Add"), "bf16", False),  # the page: the epilogue is of f32
+        (("Convolution", "TypeCast"), "bf16", True),
+        (("Convolution", "TypeCast"), "f32", False),  # the page: bf16 to f32 alone
+        (("SoftMax", "TypeCast"), "f32", True),
+        (("BatchNormInference", "ReLU"), "f16", True),
+        (("BatchNormInference", "Abs"), "f16", False),
+    ],
+)
+def test_data_types_and_limits_of_a_page_decide_what_is_promised(kinds, dtype, promised):
+    [case] = [case for case in CASES if (case.kinds, case.dtype) == (kinds, dtype)]
+    assert case.promised is promised
+
+
+def test_older_libraries_are_not_asked_for_newer_ops():
+    assert not any("GroupNorm" in case.kinds for case in pattern_cases((3, 2)))
+    assert any("GroupNorm" in case.kinds for case in CASES)
+
+
+@pytest.mark.parametrize(
+    ("promised", "outcome", "verdict"),
+    [
+        (True, "fused", ""),
+        (True, "split", fused.NOT_FUSED),
+        (True, "unsupported", fused.NOT_FUSED),
+        (True, "refused", fused.NOT_FUSED),
+        (True, "wrong", fused.WRONG),
+        (False, "wrong", fused.WRONG),
+        (False, "crash", fused.WRONG),
+        (False, "fused", fused.BEYOND),
+        (False, "split", ""),
+    ],
+)
+def test_verdict_follows_from_promise_and_outcome(promised, outcome, verdict):
+    case = PatternCase("matmul_fusion_patterns", ("MatMul", "Add"), "f32", promised)
+    assert fused.verdict_of(case, Outcome(outcome, "execute", "")) == verdict
+
+
+def test_unknown_first_op_is_an_error():
+    with pytest.raises(ArgumentError, match="no documented fusion pattern starts with 'StaticReshape'"):
+        fused.run(NEWEST, ["StaticReshape"])
+
+
+@pytest.mark.library
+def test_command_lists_what_is_not_as_documented():
+    done = onegraph("conformance", "--patterns", "BatchNormInference", "--json", "--workers", "1")
+    assert done.returncode in (0, 1), done.stderr
+    found = json.loads(done.stdout)
+    assert found["cases"] > found["promised"] > 0
+    assert {"not_fused", "wrong", "beyond"} <= found.keys()
+    assert done.returncode == bool(found["not_fused"] or found["wrong"])
+
+
+@pytest.mark.library
+def test_a_wrong_result_is_found(monkeypatch):
+    from onegraph.tools.conformance.fused import worker
+
+    case = next(case for case in CASES if case.kinds == ("MatMul", "ReLU") and case.dtype == "f32")
+    assert worker.answer(case._asdict())["outcome"] == "fused"
+    run = worker._compile_and_execute
+    monkeypatch.setattr(worker, "_compile_and_execute", lambda *given: [array * 1.01 for array in run(*given)])
+    found = worker.answer(case._asdict())
+    assert found["outcome"] == "wrong"
+    assert "off by" in found["detail"]
