@@ -164,9 +164,9 @@ enum {
     onegraph_keep_nan = 39, // src, dst: dst, and NaN where src is NaN
     onegraph_max_pool = 40, // f32, f16, bf16: see MaxPool in kernels.h
     onegraph_norm_relu = 41, // f32, f16, bf16: see NormRelu in kernels.h
+    onegraph_packed_product = 42, // rows times a matrix of packed weights; see PackedProduct in kernels.h
     onegraph_when_special = 43, // f32, f16, bf16: see WhenSpecial in kernels.h; it has no result
     onegraph_when_special_end = 44, // see WhenSpecialEnd in kernels.h; it has no result
-    onegraph_packed_product = 42, // rows times a matrix of packed weights; see PackedProduct in kernels.h
 };
 // kernels: the places of the numbers of onegraph_packed_product.
 enum onegraph_packed_number {
