@@ -50,6 +50,11 @@ def with_input(name: str) -> Kinds:
     return _kinds(CATEGORIES, lambda schema: any(port.name == name for port in schema.inputs))
 
 
+def with_output(name: str) -> Kinds:
+    """The ops of the base vocabulary that have an output port of this name."""
+    return _kinds(CATEGORIES, lambda schema: any(port.name == name for port in schema.outputs))
+
+
 def with_type(dtype: DataType) -> Kinds:
     """The ops of the base vocabulary whose type table has a data type."""
     return _kinds(CATEGORIES, lambda schema: any(dtype in cell for row in schema.types for cell in row.types.values()))
@@ -66,6 +71,7 @@ REDUCTIONS = in_category("reduction")
 QUANTIZATIONS = in_category("quantization") - {"TypeCast"}
 DEQUANTIZATIONS = base_kinds(Trait.DEQUANTIZES)
 NORMALIZATIONS = with_attribute("epsilon")  # all but SoftMax and LogSoftmax
+BATCH_NORMS = NORMALIZATIONS & base_kinds(Trait.PER_CHANNEL)
 SOFTMAXES = in_category("normalization") - NORMALIZATIONS - GRADIENTS
 ARITHMETIC = base_kinds(Trait.ARITHMETIC)
 PRODUCTS = base_kinds(Trait.PRODUCT)

@@ -26,7 +26,8 @@ class Trait(Flag):
         KEEPS_ERRORS: pointwise, an error of src grows at most 1.5 times if the slopes in attributes are at most 1.
         BOUNDED: no element of dst has a larger absolute value than the largest one in the inputs.
         UNIT_BOUNDED: no element of dst has a larger absolute value than 1.
-        MOVES: each element of dst is an element of the inputs or a fill value. Which one it is depends on places alone.
+        MOVES: each element of dst is an element of src, of a further input of the data type of src, or a fill value.
+            Which one it is depends on places alone.
         VIEW: MOVES, and dst can share the memory of src.
         RESHAPES: VIEW, and dst has the elements of src in the same row-major order.
         SUMS: dst adds up elements of src, absolute values of them, or squares under a square root.

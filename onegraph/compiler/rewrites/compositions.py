@@ -336,7 +336,7 @@ COMPOSITIONS: dict[str, Composition] = {
     "LayerNormBackward": layer_norm_backward,
     "GroupNorm": group_norm,
     "RMSNorm": rms_norm,
-    **dict.fromkeys(kinds.NORMALIZATIONS & kinds.base_kinds(Trait.PER_CHANNEL), batch_norm),
+    **dict.fromkeys(kinds.BATCH_NORMS, batch_norm),
     "ReduceProd": reduction,
     "GELU": gelu_tanh,
     "GELUBackward": gelu_tanh_backward,

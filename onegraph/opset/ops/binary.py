@@ -220,7 +220,7 @@ OPS = (
             ),
         ),
         shape_rules=(slope_fits,),
-        traits=Trait.NONE,
+        traits=Trait.PER_CHANNEL,
     ),
     Schema(
         "PReLUBackward",
@@ -234,6 +234,6 @@ OPS = (
         lambda call: (call.shape("src"), call.shape("slope")),
         (DATA_FORMAT,),
         shape_rules=(slope_fits, gradient_alike),
-        traits=Trait.NONE,
+        traits=Trait.PER_CHANNEL,
     ),
 )
