@@ -243,6 +243,10 @@ def softmax(axis):
     return lambda g, x: g.softmax(x, axis=axis)
 
 
+def prelu(g, x, slope):
+    return g.prelu(x, slope, per_channel_broadcast=False)
+
+
 @pytest.mark.parametrize(
     ("build", "shapes", "expected"),
     [
@@ -254,6 +258,10 @@ def softmax(axis):
         (lambda g, x, y: g.add(x, y), [(4, 3), (3,)], ({"x0"}, 4)),
         (lambda g, x, y: g.add(x, y), [(4, 3), (1, 3)], ({"x0"}, 4)),
         (lambda g, x, y: g.add(g.relu(x), y), [(4, 3), (4, 3)], ({"x0", "x1"}, 4)),
+        (prelu, [(4, 3), (4, 3)], ({"x0", "x1"}, 4)),
+        (prelu, [(4, 3), (1, 3)], ({"x0"}, 4)),
+        (prelu, [(4, 3), (3,)], ({"x0"}, 4)),
+        (lambda g, x, y: g.squared_difference(x, y), [(4, 3), (3,)], ({"x0"}, 4)),
         (softmax(1), [(4, 3)], ({"x0"}, 4)),
         (softmax(0), [(4, 3)], None),
         (softmax(-2), [(4, 3)], None),

@@ -15,7 +15,8 @@ import pytest
 import onegraph as og
 from onegraph.capi import settings
 from onegraph.capi.settings import is_native
-from onegraph.compiler.rewrites import Part, library_form
+from onegraph.compiler.ir.part import Part
+from onegraph.compiler.rewrites import library_form
 from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType

@@ -10,7 +10,9 @@ import numpy as np
 from .._util.exact_types import elements, has_type
 from ..errors import ArgumentError, shown
 from ..ir.op import LogicalTensor, Op, schema_of
+from ..opset.kinds import base_kinds, host_kinds
 from ..opset.shapes import compatible, show
+from ..opset.traits import Trait
 from .editing import Editing
 from .transaction import atomic
 from .uses import depended_on, uses_of
@@ -18,7 +20,7 @@ from .uses import depended_on, uses_of
 Bound = Mapping[int, LogicalTensor]  # tensors of a graph by the id of a tensor of the pattern
 Pattern = Callable[["Rewriting", Op], Any] | Editing
 ENDS = ("match", "replacement")
-COMMUTATIVE = frozenset(["Add", "Multiply", "Maximum", "Minimum"])
+COMMUTATIVE = base_kinds(Trait.COMMUTATIVE) | host_kinds(Trait.COMMUTATIVE)
 
 
 class _NoMatchError(Exception):

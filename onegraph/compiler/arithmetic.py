@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..faults.use import PRODUCTS
+from ..faults.use import DEQUANTIZATIONS, PRODUCTS, VIEWS
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call
@@ -15,7 +15,7 @@ from .ir.step import Step
 from .ir.value import Value
 
 FLOATING = (DataType.f32, DataType.bf16, DataType.f16)
-_UNDONE = frozenset(["Dequantize", "DynamicDequantize", "TypeCast", "StaticReshape", "StaticTranspose"])
+_UNDONE = DEQUANTIZATIONS | VIEWS | {"TypeCast"}
 
 # Names of two tensors of each op: each element of the first is multiplied with, and added to, all weights (the second)
 # of its channel. This holds for convolutions and their gradients; padding counts as data.

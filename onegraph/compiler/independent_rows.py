@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from math import gcd
 from typing import NamedTuple
 
-from ..opset.editions.registry import BASE
+from ..opset import kinds
+from ..opset.traits import Trait
 from .ir.step import Step
 from .ir.value import Value
 
@@ -79,22 +80,16 @@ def _transposed(step: Step, values: Values) -> Ports:
 
 
 BY_KIND: dict[str, Callable[[Step, Values], Ports]] = {
-    **dict.fromkeys(["Convolution", "ConvTranspose", "AvgPool", "MaxPool", "Interpolate"], _source),
-    **dict.fromkeys(["BatchNormInference", "BiasAdd", "PReLU", "TypeCast"], _source),
+    **dict.fromkeys(kinds.base_kinds(Trait.POINTWISE) | {"PReLU"}, _every),
+    **dict.fromkeys(kinds.base_kinds(Trait.BY_ROW), _source),
+    **dict.fromkeys(kinds.REDUCTIONS, _unreduced),
     **dict.fromkeys(["SoftMax", "LogSoftmax"], _off_axis("axis", 1)),
     **dict.fromkeys(["Quantize", "Dequantize"], _quantized),
     "LayerNorm": _off_axis("begin_norm_axis", -1),
-    "GroupNorm": _source,
     "MatMul": _matmul,
     "StaticReshape": _source,  # a dense tensor in other shape, with a number of rows that is a multiple of the parts
     "StaticTranspose": _transposed,
 }
-BY_CATEGORY: dict[str, Callable[[Step, Values], Ports]] = {
-    "elementwise": _every,
-    "binary": _every,
-    "reduction": _unreduced,
-}
-DEPENDENT = frozenset(["BiasAddBackward", "PReLUBackward"])
 
 
 def independent_parts(steps: Sequence[Step], values: Values) -> Parts | None:
@@ -109,8 +104,8 @@ def independent_parts(steps: Sequence[Step], values: Values) -> Parts | None:
         if all(values[number].constant is not None or number in shared for number in step.inputs):
             shared.update(step.outputs)
             continue
-        rule = BY_KIND.get(step.kind) or BY_CATEGORY.get(BASE[step.kind].category)
-        ports = rule(step, values) if rule is not None and step.kind not in DEPENDENT else None
+        rule = BY_KIND.get(step.kind)
+        ports = None if rule is None else rule(step, values)
         if ports is None:
             return None
         rows = {step.inputs[port] for port in ports}

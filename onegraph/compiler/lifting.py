@@ -18,6 +18,7 @@ from ..faults.performance import WEIGHTS, Product
 from ..faults.use import ELEMENTWISE
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
+from ..opset.kinds import ARITHMETIC
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Value, Values, dense_of
@@ -25,7 +26,7 @@ from .ir.value import Value, Values, dense_of
 AXES = 4
 SHORT_ROW = 256  # columns of constant batches of matrices that are read where they lie
 # Ops that compute the same on a tensor with further axes of size 1 in front.
-BEHIND = ELEMENTWISE | {"Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract", "TypeCast"}
+BEHIND = ELEMENTWISE | ARITHMETIC | {"TypeCast"}
 
 
 def lifted_rank(steps: Sequence[Step], values: Mapping[int, Value]) -> int:

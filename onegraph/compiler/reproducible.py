@@ -19,6 +19,7 @@ from ..capi import CompiledPartition, LogicalTensor
 from ..capi.engine import default_engine
 from ..capi.threads import ThreadCount, restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
+from ..opset.kinds import PLACING
 from .independent_rows import independent_parts
 from .ir.lowered import Lowered
 from .ir.step import Step
@@ -34,7 +35,7 @@ from .to_capi import capi_graph, capi_tensor
 # Ops whose kernel of the package adds up what its threads have computed.
 SHARED = frozenset(["AttentionBackward"])
 # Ops that only move or round elements, one by one.
-EXACT = frozenset(["Concat", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
+EXACT = PLACING | {"TypeCast"}
 
 AGREED = "reproducible"
 FIXED = "reproducible for this batch alone, because its rows depend on each other"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..faults.ops import faults_of
 from ..native.library import VERSION
-from ..opset.editions.registry import BASE
+from ..opset.kinds import ARITHMETIC, ELEMENTWISE
 from ..opset.signature import AttrValue
 from .ir.part import Part
 from .ir.step import Step
@@ -28,7 +28,6 @@ PARTS = 8  # a power of two is divided into so many numbers of rows
 MOST_PARTS = 4096  # of which is known whether the library computes them right
 NOTE = "rows rounded up to {}, so that other sizes share the partition"
 CALLERS = "the caller's memory has no more rows"
-ARITHMETIC = frozenset(["Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"])
 
 
 class Rounded(NamedTuple):
@@ -99,7 +98,7 @@ BY_KIND: Mapping[str, Callable[[Step, Sequence[Value]], bool]] = {
     **dict.fromkeys(["SoftMax", "LogSoftmax"], _softmax),
     **dict.fromkeys(["Quantize", "Dequantize"], _quantization),
     **dict.fromkeys(ARITHMETIC, _binary),
-    **dict.fromkeys([kind for kind, schema in BASE.items() if schema.category == "elementwise"], _unary),
+    **dict.fromkeys(ELEMENTWISE, _unary),
     "TypeCast": _unary,
 }
 AXES = {"LayerNorm": "begin_norm_axis", "SoftMax": "axis", "LogSoftmax": "axis"}

@@ -13,6 +13,7 @@ from ..faults.leaks import SOURCES
 from ..faults.ops import faults_of
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
+from ..opset.kinds import PLACING
 from ..opset.schema import TensorType
 from .ir.part import Part
 from .ir.step import Step
@@ -22,7 +23,7 @@ from .schedule import Schedule
 from .steps import CompiledStep, NumpyStep
 
 AGAIN = "computed again in f32 if an element of the source is NaN or infinite, which reaches other rows in oneDNN"
-ORDERS = frozenset(["Reorder", "StaticReshape", "StaticTranspose"])  # ops whose result has the elements of the source
+ORDERS = PLACING - {"Concat"}  # ops whose result has the elements of the source
 
 
 class RowLeaks:

@@ -12,6 +12,7 @@ from itertools import chain
 from ..capi import CompiledPartition
 from ..capi.threads import ThreadCount, restore_threads
 from ..errors import OneGraphError
+from ..opset import kinds
 from .kernels import CompiledKernel
 from .known_threads import Counts, find_counts, keep_counts, key_of
 from .notes import Note
@@ -36,12 +37,7 @@ MIN_GAIN_SECONDS = 1e-6
 
 # Ops whose kernels have a barrier of their own, at which each thread spins until the last one arrives. Beside another
 # program that holds a processor, they take 20 to 100 times as long; on one thread, twice as long.
-SPINNING = frozenset(
-    [
-        *("BatchNormForwardTraining", "BatchNormTrainingBackward"),
-        *("ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"),
-    ]
-)
+SPINNING = (kinds.BATCH_NORMS - {"BatchNormInference"}) | kinds.with_output("diff_weights")
 
 # By compiled partition and number of threads, the same one for these threads; None if the library refuses.
 Made = MutableMapping[CompiledPartition, dict[int, CompiledPartition | None]]

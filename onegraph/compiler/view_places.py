@@ -11,6 +11,7 @@ from ..faults.use import VIEWS
 from ..ir.op import Array, Op, schema_of
 from ..opset.editions.dialect import channel_swap, format_of
 from ..opset.editions.registry import BASE, HOST, base_of, edition
+from ..opset.kinds import HOST_RESHAPES
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from ..reference.host import VIEWS as HOST_VIEWS
@@ -99,7 +100,7 @@ def sources_in_outputs(lowered: Lowered, returned: AbstractSet[int]) -> dict[int
 
 
 def _place_on_host(op: Op, source: Value, target: Value) -> Place | None:
-    if op.kind in ("Reshape", "Squeeze", "Unsqueeze"):
+    if op.kind in HOST_RESHAPES:
         return _reshaped(source, target.shape)
     types = [None if tensor is None else tensor.type for tensor in op.inputs]
     schema = edition(HOST).schemas[op.kind]

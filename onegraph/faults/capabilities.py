@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
+from ..opset import kinds
 from ..opset.schema import Call
 from .fault import LACKS, Faults, Release, always
 
@@ -13,7 +14,7 @@ LIBRARY_VALUES = {
 }
 # Ops that place elements and compute nothing: the library has them in every float type, on every CPU; from 3.5 on, not
 # Concat, which numpy runs as fast as it would run the casts.
-PLACING = frozenset(["Concat", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
+PLACING = kinds.PLACING | {"TypeCast"}
 
 CAPABILITIES = Faults[Call]()
 

@@ -12,23 +12,12 @@ import numpy as np
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
-from ..opset.editions.registry import BASE
+from ..opset import kinds
 from ..opset.signature import Shape
 from .fault import NEVER, UNSAFE, Faults
 
-EVERY = frozenset(BASE)
-ONE_TO_ONE = frozenset(
-    [
-        "Dequantize",
-        "DynamicDequantize",
-        "DynamicQuantize",
-        "Quantize",
-        "Reorder",
-        "StaticReshape",
-        "StaticTranspose",
-        "TypeCast",
-    ]
-)
+EVERY = kinds.EVERY
+ONE_TO_ONE = kinds.QUANTIZATIONS | (kinds.PLACING - {"Concat"}) | {"TypeCast"}
 
 
 class End(NamedTuple):

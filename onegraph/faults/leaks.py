@@ -12,6 +12,7 @@ import numpy as np
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
+from ..opset import kinds
 from ..opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
 from ..opset.dtypes import DataType
 from ..opset.schema import Call
@@ -23,13 +24,7 @@ LEAKY = Faults[Call](severity=UNSAFE, instead="the op again in f32 if the source
 TILE = 32  # elements of 16 bits in a row of a tile of AMX
 FEW = 16  # channels, up to which a kernel takes a row of a window for a row of a tile
 # The inputs, by kind, whose NaN reach other rows.
-SOURCES = {
-    "Convolution": (0,),
-    "ConvolutionBackwardData": (0,),
-    "ConvTranspose": (0,),
-    "ConvTransposeBackwardData": (0,),
-    "MatMul": (0,),
-}
+SOURCES = dict.fromkeys(kinds.with_input("weights"), (0,))
 
 
 CONVOLUTIONS = " ".join(kind for kind in SOURCES if kind != "MatMul")

@@ -7,11 +7,11 @@ from functools import lru_cache
 from .._util.records import record
 from ..opset.dtypes import DataType
 from ..opset.window import channel_axis
-from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, ELEMENTWISE, MOVES, NORMS, POOLS, Dims, Fused, Use
+from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, ELEMENTWISE, FOLDED, MOVES, NORMS, POOLS, Dims, Fused, Use
 
 INT8 = (DataType.s8, DataType.u8)
 # Ops that compute nothing: they belong to the kernel before or behind them.
-CARRIED = DEQUANTIZATIONS | MOVES | {"Quantize", "BiasAdd", "BatchNormInference"}
+CARRIED = DEQUANTIZATIONS | MOVES | FOLDED | {"Quantize"}
 # Ops on images, with the channels on one of two axes.
 IMAGES = CONVOLUTIONS | POOLS | {"Interpolate"}
 POST_OPS = ELEMENTWISE | (BINARY - {"BiasAdd"})

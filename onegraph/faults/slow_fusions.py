@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
+from ..opset import kinds
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import BASE
 from ..opset.ops.movement import transposition
+from ..opset.traits import Trait
 from . import slow_images, slow_operands
 from .fault import SLOW, Faults, Release
 from .operands import is_fast, rows_together, varying
@@ -53,7 +54,7 @@ def _starts_slow(fused: Fused) -> str:
     """The first op of a partition that joins an operand for which it is fast on fewer axes only, if it is alone."""
     made = {number for use in fused.uses for number in use.outputs}
     for main in fused.uses if len(fused.uses) > 1 else ():
-        if main.kind in BINARY - {"BiasAdd", "PReLU", "Select"} and made.isdisjoint(main.inputs):
+        if main.kind in kinds.ARITHMETIC and made.isdisjoint(main.inputs):
             for shape in (main.shape(0), main.shape(1)):
                 slow = not is_fast(varying(main.result, shape)) or rows_together(main.result, shape) > 1
                 if shape != main.result and slow:
@@ -222,13 +223,13 @@ def product_of_f32_in_bf16(g: DataGraph) -> LogicalTensor:
 
 
 # Elementwise ops that plain C++ computes as fast as memory gives the elements.
-CHEAP = frozenset(["Abs", "Clamp", "LeakyReLU", "ReLU", "Round", "Square"])
+CHEAP = kinds.base_kinds(Trait.POLYNOMIAL) - {"HardSigmoid", "HardSwish"}
 LONG = 256  # elements that a reduction sums; beyond, its results are so few that the ops behind them take no time
 
 
 def _follows_reduction(fused: Fused) -> bool:
     return any(
-        post.main.call.schema.category == "reduction"
+        post.main.kind in kinds.REDUCTIONS
         and post.use.kind in ELEMENTWISE - CHEAP
         and prod(post.main.shape(0)) < LONG * prod(post.main.result)
         for post in post_ops(fused)
@@ -237,7 +238,7 @@ def _follows_reduction(fused: Fused) -> bool:
 
 SLOW_REDUCTION = FAULTS.add(
     "slow_reduction",
-    ops=frozenset(kind for kind, schema in BASE.items() if schema.category == "reduction"),
+    ops=kinds.REDUCTIONS,
     when=_follows_reduction,
     seen={(3, 2): "slow"},
     reason="oneDNN runs the ops behind a reduction element by element",

@@ -8,27 +8,26 @@ from math import prod
 
 from .._util.fork_safety import cached_property
 from .._util.records import record
+from ..opset import kinds
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import BASE
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
+from ..opset.traits import Trait
 from ..opset.window import channel_axis
 
 Dims = tuple[int, ...]
 
-BINARY = frozenset(
-    ["Add", "BiasAdd", "Divide", "Maximum", "Minimum", "Multiply", "PReLU", "Select", "SquaredDifference", "Subtract"]
-)
-VIEWS = frozenset(["StaticReshape", "StaticTranspose"])
-POOLS = frozenset(["AvgPool", "MaxPool"])
-CONVOLUTIONS = frozenset(["Convolution", "ConvTranspose"])
+BINARY = kinds.in_category("binary") - kinds.GRADIENTS - {"GreaterEqual"}
+VIEWS = kinds.base_kinds(Trait.VIEW)
+POOLS = kinds.in_category("pooling") - kinds.GRADIENTS
+CONVOLUTIONS = kinds.in_category("convolution") - kinds.GRADIENTS
 NORMS = frozenset(["GroupNorm", "LayerNorm"])
-PRODUCTS = CONVOLUTIONS | {"MatMul"}
+PRODUCTS = kinds.PRODUCTS
 FOLDED = frozenset(["BiasAdd", "BatchNormInference"])  # into the weights and the bias of the op before
-DEQUANTIZATIONS = frozenset(["Dequantize", "DynamicDequantize"])
+DEQUANTIZATIONS = kinds.DEQUANTIZATIONS
 MOVES = VIEWS | {"Reorder", "TypeCast"}
-ELEMENTWISE = frozenset(kind for kind, schema in BASE.items() if schema.category == "elementwise")
-JOINED = CONVOLUTIONS | BINARY | POOLS | NORMS | ELEMENTWISE | {"Interpolate", "MatMul", "SoftMax"}
+ELEMENTWISE = kinds.ELEMENTWISE
+JOINED = PRODUCTS | BINARY | POOLS | NORMS | ELEMENTWISE | {"Interpolate", "SoftMax"}
 # From this rank on, the kernel of an elementwise op counts on dense tensors, and with a binary op behind it writes past
 # its memory.
 WILD_RANK = 6

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..errors import ERROR, NOTE
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of
+from ..opset.kinds import ARITHMETIC
 from ..opset.schema import Schema, TensorType
 from ..opset.signature import Attribute, AttrValue, Row, Shape
 from .op_inference import OpInference
@@ -20,7 +21,7 @@ _FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
 _INTEGERS = frozenset({DataType.s8, DataType.u8, DataType.s4, DataType.u4, DataType.s32})
 # Data types that the library accepts in any combination for an op, where the specification lists only some.
 MIXTURES = {
-    **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract"), _FLOATS),
+    **dict.fromkeys(ARITHMETIC - {"SquaredDifference"}, _FLOATS),
     "DynamicDequantize": _FLOATS | _INTEGERS,
 }
 

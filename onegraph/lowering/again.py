@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from .._util.late_imports import import_late
 from ..builder.graph import AnyGraph
 from ..ir.op import LogicalTensor, Op
+from ..opset.kinds import RESHAPES
 from ..opset.shapes import known, known_dims
 from ..transform.part import without_unread
 from .emitter import Emitter, Value, numbers
@@ -18,8 +19,6 @@ NodeAgain = Callable[[Emitter, Op, Sequence[LogicalTensor | None]], Sequence[Val
 # end enters it, whose module is imported for the first such op: a graph may come from a file.
 NODES: dict[str, NodeAgain] = {}
 FRONT_ENDS = {"OnnxNode": "onegraph.frontends.onnx.again"}
-# Ops that are one StaticReshape, or none, in a model with known dims.
-RESHAPES = frozenset(["Reshape", "StaticReshape", "Squeeze", "Unsqueeze"])
 
 
 def lowered_again(graph: AnyGraph, is_model: bool) -> AnyGraph:

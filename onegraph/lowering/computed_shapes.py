@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable
 
 from ..ir.op import LogicalTensor, Op
+from ..opset.kinds import HOST_RESHAPES
 from .emitter import Emitter, Parts, Value, shape_of
 
 MOST_OPS = 32  # between the shape and what it is computed of
@@ -92,9 +93,7 @@ def _chosen(condition: int | None, first: int | None, second: int | None) -> int
 
 RULES: dict[str, Rule] = {
     "Shape": _shape,
-    "Reshape": _same,
-    "Squeeze": _same,
-    "Unsqueeze": _same,
+    **dict.fromkeys(HOST_RESHAPES, _same),
     "Cast": _cast,
     "Slice": _slice,
     "Concat": _concat,

@@ -17,6 +17,7 @@ from ..inference.type_table import typing_of
 from ..ir.op import LogicalTensor, Op, make_op
 from ..opset.dtypes import OF_NUMPY, DataType
 from ..opset.editions.registry import DEFAULT, HOST, edition
+from ..opset.kinds import DEQUANTIZATIONS, PER_RUN
 from ..opset.shapes import show
 from ..opset.signature import Shape
 from ..reference import run_op
@@ -26,7 +27,7 @@ Value = LogicalTensor | Array
 Parts = Sequence[int | None]  # the elements of a vector or a number, None for unknown ones
 MAX_COMPUTED = 2**31  # bytes
 # Ops of constants that stay in the graph: the library fuses them, they draw random numbers, or wait for processes.
-KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout", "AllReduceStart", "AllReduceDone"])
+KEPT = PER_RUN | DEQUANTIZATIONS
 
 
 Rewrite = Callable[["Emitter", Op], Value | None]

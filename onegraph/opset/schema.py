@@ -20,6 +20,7 @@ from .._util.interpreter_tricks import record_maker
 from .._util.records import record
 from .dtypes import DataType
 from .signature import OLDEST, Attribute, AttrValue, Fill, Port, Row, Shape, Version
+from .traits import Trait
 
 Result = TypeVar("Result")
 
@@ -223,6 +224,7 @@ class Schema:
         dialect: translation to the base vocabulary; None if the schema already uses it.
         page: name of the op's page in the edition; empty if it is ``kind``.
         notes: differences between the texts of the specification and the library, and what onegraph does.
+        traits: what holds for every use of the op; None if nobody has decided it, as for ops that only legacy-1 has.
     """
 
     kind: str
@@ -241,6 +243,7 @@ class Schema:
     dialect: Dialect | None = None
     page: str = ""
     notes: tuple[str, ...] = ()
+    traits: Trait | None = None
 
     @cached_property
     def _attributes(self) -> dict[str, Attribute]:

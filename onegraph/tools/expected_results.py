@@ -12,11 +12,13 @@ from ..graph import Graph
 from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of
+from ..opset.kinds import base_kinds
+from ..opset.traits import Trait
 from ..reference.run import narrow, run_op
 from ..testing.tolerance import INEXACT, ROUNDED_TWICE, Comparison, compare, disturbed, inexact, lowered
 
 Progress = Callable[[str, int, int], None]
-ROUNDING = frozenset({"Quantize", "DynamicQuantize", "TypeCast"})  # to integers, in every edition
+ROUNDING = base_kinds(Trait.QUANTIZES) | {"TypeCast"}  # to integers, in every edition
 # Ops that round nothing, and whose gradients ask whether a result lies exactly at an end.
 PLATEAUS = frozenset({"ReLU", "Clamp"})
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import base_of
+from ..opset.kinds import ARITHMETIC
 from ..opset.schema import Schema
 from ..opset.signature import Shape
 
@@ -43,7 +44,7 @@ def _carries(op: Op, tensor: LogicalTensor, found: Mapping[int, bool]) -> bool:
         return False
     index = next(index for index, source in enumerate(op.inputs) if source is tensor)
     shapes = [None if source is None else source.shape for source in op.inputs]
-    return _keeps_batch(kind, schema.category, index, shapes) and found.get(op.outputs[0].id, True)
+    return _keeps_batch(kind, index, shapes) and found.get(op.outputs[0].id, True)
 
 
 def _has_given_shape(op: Op, schema: Schema) -> bool:
@@ -55,12 +56,12 @@ def _has_given_shape(op: Op, schema: Schema) -> bool:
     return not {*op.attrs, *ports}.isdisjoint(SHAPES)
 
 
-def _keeps_batch(kind: str, category: str, index: int, shapes: Sequence[Shape]) -> bool:
+def _keeps_batch(kind: str, index: int, shapes: Sequence[Shape]) -> bool:
     """Whether the first dim of input ``index`` becomes the first dim of the result, for this kind of op."""
     if kind.endswith(("Backward", "BackwardData", "BackwardWeights")):
         is_statistic = kind == "LayerNormBackward" and index in (2, 3)
         return index < 2 or (is_statistic and _have_one_batch(shapes[index], shapes[0]))
-    if category == "binary" and kind not in ("BiasAdd", "PReLU", "Select"):
+    if kind in ARITHMETIC or kind == "GreaterEqual":
         return index < 2 and _is_not_broadcast(shapes[index], shapes[1 - index])
     if kind == "PReLU" and index == 1:
         return _have_one_rank(shapes[0], shapes[1]) and _have_one_batch(shapes[0], shapes[1])

@@ -18,7 +18,6 @@ from .json_removal import REMOVED, remove
 from .rewrite_values import along, attrs_of, dims_of, strides_of, value_of
 
 FLOATS = ("f32", "bf16", "f16")
-CONVERSIONS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize", "TypeCast")
 
 
 class JsonRewrite(Generic[AnyGraph]):
@@ -139,7 +138,7 @@ class JsonRewrite(Generic[AnyGraph]):
         """Set the data type of all floating-point tensors."""
         if name not in FLOATS:
             raise ArgumentError(f"dt: {shown(name)}; expected one of {', '.join(FLOATS)}, or ID:DTYPE")
-        found = [op["kind"] for op in self._form.ops if base_of(self._form.schema(op)).kind in CONVERSIONS]
+        found = [op["kind"] for op in self._form.ops if base_of(self._form.schema(op)).category == "quantization"]
         if found:
             raise ArgumentError(f"dt: {name}, of a graph with {found[0]}; expected floating point alone, or ID:DTYPE")
         kept: set[int] = set()

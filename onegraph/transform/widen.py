@@ -15,27 +15,17 @@ import numpy as np
 from ..builder.graph import AnyGraph, DataGraph
 from ..errors import SpecError
 from ..ir.op import LogicalTensor, Op
+from ..opset import kinds
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, HOST
 from ..opset.editions.registry import edition as edition_named
+from ..reference.host import CHANGES
 
 FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16])
 # Ops that follow their sources: they only move numbers, or compute in f32 whatever their data type is.
-FOLLOWERS = frozenset(
-    [
-        *("Concat", "Reorder", "StaticReshape", "StaticTranspose", "Slice", "Reshape", "Transpose", "Squeeze"),
-        *("Unsqueeze", "Expand", "Gather", "GatherElements", "GatherND", "Tile", "Pad", "Triangle", "Attention"),
-        *("ScatterElements", "ScatterND", "Where"),
-    ]
-)
+FOLLOWERS = kinds.MOVES | CHANGES | {"Attention", "Where"}
 # Ops whose result jumps where a source changes a little, runs elsewhere, or has the data type as its meaning.
-ROUNDED = frozenset(
-    [
-        *("Round", "Floor", "Ceil", "Sign", "Mod", "Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize"),
-        *("Cast", "TypeCast", "BitCast", "OnnxNode", "AllReduceStart", "AllReduceDone", "AttentionBackward", "Dropout"),
-        *("End", "Wildcard"),
-    ]
-)
+ROUNDED = kinds.JUMPS | kinds.QUANTIZATIONS | kinds.CASTS | kinds.OPAQUE | kinds.PER_RUN | {"AttentionBackward"}
 SMALL = 2**8  # elements of a constant that is cast here; larger ones are cast once for all programs of an executable
 
 

@@ -21,6 +21,7 @@ from ...faults.use import ELEMENTWISE, PRODUCTS
 from ...ir.op import Array, LogicalTensor, Op
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import DEFAULT, HOST
+from ...opset.kinds import ARITHMETIC, HOST_UNARY
 from ...reference import run_op
 from ..codings import CODES, PLAIN, Coding, coding, numbers_of
 from ..ir.edit import Edit
@@ -29,8 +30,6 @@ from ..ir.value import Value
 from ..options import Options
 
 COUNT = 256  # codes
-ARITHMETIC = frozenset(["Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum"])
-HOST_ELEMENTWISE = frozenset(["Ceil", "Cos", "Erf", "Floor", "Sign", "Sin"])
 COMBINED = {"Add": "add", "Subtract": "add", "Multiply": "multiply"}  # the kernels, by kind of the op
 
 
@@ -167,7 +166,7 @@ class _Codes:
 def _is_elementwise(step: Step) -> bool:
     if step.executor == "library":
         return step.kind in ELEMENTWISE or step.kind in ARITHMETIC
-    return step.executor == "reference" and step.op.edition == HOST and step.kind in HOST_ELEMENTWISE
+    return step.executor == "reference" and step.op.edition == HOST and step.kind in HOST_UNARY
 
 
 def _computed(step: Step, arrays: Sequence[Array], result: Value) -> Array | None:

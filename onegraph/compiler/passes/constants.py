@@ -10,6 +10,7 @@ from collections.abc import Container
 
 from ...capi.settings import has_vnni
 from ...faults.use import DEQUANTIZATIONS, MOVES, PRODUCTS
+from ...opset.kinds import PER_RUN
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
@@ -18,8 +19,6 @@ from ..report import nbytes
 from .lazy_constants import LazyConstants, NotComputedError
 from .normalized_weights import Normalizations, is_valid
 
-# Dropout draws random numbers, and the others wait for other processes.
-KEPT = frozenset(["Dropout", "AllReduceStart", "AllReduceDone"])
 # A result of at most this many bytes may be larger than the constants that it is computed from.
 SMALL_BYTES = 1 << 20
 OVERFLOWS = "in floats, as oneDNN adds products of int8 in 16 bits on a CPU without VNNI, where they overflow"
@@ -76,7 +75,7 @@ class _Folding:
         sources = [number for number in step.inputs if number in constants]
         if not sources or len(sources) < len(step.inputs) or step.id in self._kept:
             return False
-        if not KEPT.isdisjoint([step.kind, step.op.kind]) or step.op.attrs.get("draws"):
+        if not PER_RUN.isdisjoint([step.kind, step.op.kind]) or step.op.attrs.get("draws"):
             return False
         if step.kind in DEQUANTIZATIONS and step.outputs[0] in self._multiplied:
             return False  # a fusion with 8-bit weights begins with their Dequantize

@@ -12,6 +12,8 @@ from math import isfinite, prod
 import numpy as np
 
 from ...opset.dtypes import DataType
+from ...opset.kinds import PRODUCTS, base_kinds
+from ...opset.traits import Trait
 from ..ir.lowered import Lowered
 from ..ir.step import Step
 from ..ir.value import Value
@@ -42,6 +44,10 @@ def _same(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
     return max(bounds)
 
 
+def _clamped(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
+    return max(bounds) + _largest((step.attrs.get("min"), step.attrs.get("max")))
+
+
 def _sum(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
     return sum(bounds)
 
@@ -52,12 +58,14 @@ def _at_most_one(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
 
 RULES: Mapping[str, Rule] = {
     "Dequantize": _dequantize,
-    **dict.fromkeys(["Convolution", "ConvTranspose", "MatMul"], _product),
-    **dict.fromkeys(["Add", "BiasAdd", "Subtract"], _sum),
+    **dict.fromkeys(PRODUCTS, _product),
+    **dict.fromkeys(["Add", "Subtract"], _sum),
+    "BiasAdd": _sum,
+    "SquaredDifference": lambda step, bounds, ends: sum(bounds) ** 2,
     "Multiply": lambda step, bounds, ends: prod(bounds),
-    **dict.fromkeys(["Abs", "AvgPool", "Clamp", "Concat", "GELU", "HardSwish", "Maximum", "MaxPool", "Minimum"], _same),
-    **dict.fromkeys(["ReLU", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"], _same),
-    **dict.fromkeys(["HardSigmoid", "Sigmoid", "SoftMax", "Tanh"], _at_most_one),
+    "Clamp": _clamped,
+    **dict.fromkeys(base_kinds(Trait.BOUNDED), _same),
+    **dict.fromkeys(base_kinds(Trait.UNIT_BOUNDED), _at_most_one),
 }
 
 
@@ -75,8 +83,6 @@ def finite_values(lowered: Lowered) -> frozenset[int]:
         if values[step.outputs[0]].dtype not in WIDE or not all(map(isfinite, given)):
             continue
         bound = rule(step, given, ends)
-        if step.kind == "Clamp":
-            bound += _largest((step.attrs.get("min"), step.attrs.get("max")))
         if bound < LARGEST:
             bounds[step.outputs[0]] = bound
     return frozenset([*bounds, *[number for number, value in values.items() if _is_small(value)]])

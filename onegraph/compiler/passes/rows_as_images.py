@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ...faults.depthwise import SLOW_ROWS
-from ...faults.use import BINARY, DEQUANTIZATIONS, ELEMENTWISE
+from ...faults.use import DEQUANTIZATIONS, ELEMENTWISE
 from ...native.library import VERSION
+from ...opset.kinds import ARITHMETIC
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ...opset.signature import AttrValue
@@ -23,7 +24,7 @@ from ..shared_constants import derived
 
 # What the attributes of a window are along the new axis.
 NEUTRAL = {"strides": 1, "dilations": 1, "pads_begin": 0, "pads_end": 0, "output_padding": 0}
-BEHIND = (ELEMENTWISE | BINARY) - {"BiasAdd", "PReLU", "Select"}
+BEHIND = ELEMENTWISE | ARITHMETIC
 
 
 def see_images(edit: Edit, _: Options) -> None:

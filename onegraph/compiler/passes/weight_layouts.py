@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from math import prod
 
 from ...faults.use import DEQUANTIZATIONS
+from ...opset import kinds
 from ...opset.dtypes import DataType
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
@@ -21,7 +22,7 @@ from ..ir.value import Dims, dense_of
 from ..options import Options
 
 # Ops with the weights as second input, and their format attribute.
-READERS = frozenset(["Convolution", "ConvolutionBackwardData", "ConvTranspose", "ConvTransposeBackwardData"])
+READERS = kinds.with_input("weights") & kinds.in_category("convolution")
 CHANNELS_FIRST = frozenset(["OIX", "IOX"])
 NOTE = "with the channels last, from where a convolution copies weights fastest"
 

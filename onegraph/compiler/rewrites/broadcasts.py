@@ -14,16 +14,18 @@ from ...faults.operands import collapsed, steps_to_fast
 from ...faults.performance import SLOW_BIAS, SLOW_SLOPE
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
+from ...opset.kinds import base_kinds
 from ...opset.ops.binary import slope_target
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
+from ...opset.traits import Trait
 from ..ir.part import Source
 from ..ir.value import Dims
 from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, result_types, scalar
 
-SYMMETRIC = frozenset(["Maximum", "Minimum", "SquaredDifference"])
 # Ops whose operands the library exchanges by itself.
 EXCHANGED = frozenset(["Add", "Multiply"])
+SYMMETRIC = base_kinds(Trait.COMMUTATIVE) - EXCHANGED
 # For fewer elements, the reference kernel is as fast as any rewrite.
 MIN_ELEMENTS = 256
 # For more elements, a constant of ones in the shape of the result takes too much memory.

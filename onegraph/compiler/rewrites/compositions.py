@@ -13,11 +13,13 @@ import numpy as np
 from ...capi.settings import is_native
 from ...faults.ops.matmul import batches_of_one_matrix
 from ...native.library import VERSION
+from ...opset import kinds
 from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
 from ...opset.signature import AttrValue
+from ...opset.traits import Trait
 from ..ir.part import Source
 from .broadcasts import binary, divide, matmul_bias, two_sided
 from .convolutions import biased_conv_transpose, far_padded, gradient_of_strided_pixels
@@ -310,7 +312,7 @@ def matmul(call: Call) -> Form | None:
 Composition = Callable[[Call], Form | None]
 # Rewrites to try before the op itself, because the op has no partition or no fast kernel.
 PREFERRED: dict[str, Composition] = {
-    **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), binary),
+    **dict.fromkeys(kinds.ARITHMETIC, binary),
     "Convolution": far_padded,
     "ConvTranspose": biased_conv_transpose,
     "Dropout": dropout,
@@ -323,7 +325,7 @@ PREFERRED: dict[str, Composition] = {
     "BiasAddBackward": bias_add_backward,
     "ReduceMean": mean,
     **dict.fromkeys(("ReduceMax", "ReduceMin"), extreme),
-    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceSum"), total),
+    **dict.fromkeys(kinds.REDUCTIONS & kinds.base_kinds(Trait.SUMS), total),
     **dict.fromkeys(("SoftMax", "LogSoftmax"), softmax),
     **dict.fromkeys(("SoftMaxBackward", "LogSoftmaxBackward"), softmax_backward),
 }
@@ -334,7 +336,7 @@ COMPOSITIONS: dict[str, Composition] = {
     "LayerNormBackward": layer_norm_backward,
     "GroupNorm": group_norm,
     "RMSNorm": rms_norm,
-    **dict.fromkeys(("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"), batch_norm),
+    **dict.fromkeys(kinds.BATCH_NORMS, batch_norm),
     "ReduceProd": reduction,
     "GELU": gelu_tanh,
     "GELUBackward": gelu_tanh_backward,

@@ -20,6 +20,7 @@ from ...ir.op import Array
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import BASE
+from ...opset.kinds import NORMALIZATIONS
 from ...opset.schema import Call, TensorType
 from ...opset.signature import Port
 from ..ir.part import Part, Source
@@ -27,16 +28,7 @@ from .form import Form, Parts
 
 LOW = frozenset([DataType.f16, DataType.bf16])
 # Ops whose statistics and parameters are f32 in the library, whatever the type of src is.
-_NORMS = frozenset(
-    [
-        "BatchNormInference",
-        "BatchNormForwardTraining",
-        "BatchNormTrainingBackward",
-        "GroupNorm",
-        "LayerNorm",
-        "LayerNormBackward",
-    ]
-)
+_NORMS = NORMALIZATIONS - {"RMSNorm"}
 
 
 def in_own_types(call: Call, form: Form) -> Form:

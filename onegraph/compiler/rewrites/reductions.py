@@ -256,7 +256,7 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
         source = parts.add("Abs", source)
     elif kind == "ReduceL2":
         source = parts.add("Square", parts.cast(0, F32))
-    dtype = call.output_type(0) if kind in ("ReduceSum", "ReduceL1", "BiasAddBackward") else F32
+    dtype = F32 if kind in ("ReduceL2", "ReduceMean") else call.output_type(0)  # a root or a quotient follows
     assert dtype is not None
     found = add_sum(parts, source, axes, dtype)
     if kind == "ReduceMean":

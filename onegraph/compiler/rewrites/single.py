@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...faults.ops.elementwise import slope_of_few_axes
 from ...native.library import VERSION
+from ...opset import kinds
 from ...opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
 from ...opset.dtypes import DataType
 from ...opset.ops import interpolation, pooling
@@ -258,10 +259,8 @@ SINGLE: dict[str, Callable[[Call], Rewrite | None]] = {
     "BiasAddBackward": _bias_add_backward,
     "PReLU": _prelu,
     "MatMul": _matmul,
-    **dict.fromkeys(("AvgPool", "AvgPoolBackward", "MaxPool", "MaxPoolBackward"), _pool),
-    **dict.fromkeys(("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize"), _quantization),
+    **dict.fromkeys(kinds.in_category("pooling"), _pool),
+    **dict.fromkeys(kinds.QUANTIZATIONS, _quantization),
     **dict.fromkeys(("Interpolate", "InterpolateBackward"), _interpolation),
-    **dict.fromkeys(
-        ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"), _reduction
-    ),
+    **dict.fromkeys(kinds.REDUCTIONS, _reduction),
 }

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
+from ...opset import kinds
 from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import Call
@@ -18,7 +19,7 @@ FAULTS = Faults[Call](severity=UNSAFE)
 EXACT = 2**24  # up to which f32 holds every integer
 WILD_RANK = 6  # from which on a Select ends in a signal
 # Ops that may be of integers.
-INTEGRAL = frozenset(["Add", "GreaterEqual", "Subtract"])
+INTEGRAL = kinds.with_type(DataType.s32) & kinds.in_category("binary")
 
 INFINITE_SLOPE = FAULTS.add(
     "infinite_slope",

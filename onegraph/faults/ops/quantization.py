@@ -9,7 +9,8 @@ from ...opset.schema import Call
 from ..fault import LIBRARY, UNSAFE, Faults
 
 FAULTS = Faults[Call](severity=UNSAFE)
-_STATIC, _DYNAMIC = "Quantize Dequantize", "DynamicQuantize DynamicDequantize"
+_STATIC = "Quantize Dequantize"
+_DYNAMIC = "DynamicQuantize DynamicDequantize"
 _ACROSS = {"scales": [0.1, 0.2, 0.3], "zps": [0, 0, 0], "qtype": "per_channel", "axis": 1}
 
 

@@ -6,12 +6,13 @@ import numpy as np
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
+from ...opset import kinds
 from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call
 from ..fault import LIBRARY, Faults
 
 FAULTS = Faults[Call](where="axes", severity=LIBRARY)
-REDUCTIONS = "ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"
+REDUCTIONS = " ".join(sorted(kinds.REDUCTIONS))
 _THROWS = {
     (3, 2): "throws could not create a primitive descriptor for a reduction",
     (3, 13): "throws could not create a primitive",

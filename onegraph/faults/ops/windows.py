@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ...opset import kinds
 from ...opset.convolution_geometry import ConvolutionGeometry
 
 FORWARD = "Convolution ConvTranspose"
 DATA_GRADIENTS = "ConvolutionBackwardData ConvTransposeBackwardData"
 WEIGHT_GRADIENTS = "ConvolutionBackwardWeights ConvTransposeBackwardWeights"
 CONVOLUTIONS = f"{FORWARD} {DATA_GRADIENTS} {WEIGHT_GRADIENTS}"
-POOLS = "AvgPool AvgPoolBackward MaxPool MaxPoolBackward"
+POOLS = " ".join(sorted(kinds.in_category("pooling")))
 Attrs = dict[str, object]
 
 NCX: Attrs = {"data_format": "NCX"}

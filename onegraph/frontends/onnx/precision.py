@@ -13,37 +13,35 @@ from ...graph import Graph
 from ...ir.op import LogicalTensor, Op
 from ...lowering.emitter import Array, Emitter, Value, dtype_of
 from ...lowering.movement import cast
+from ...lowering.patterns.table import TYPED
+from ...opset import kinds
 from ...opset.dtypes import DataType
+from ...opset.traits import Trait
 
 FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16])
-# Products, sums over windows, and what bounds or joins numbers. Their kernels add up in f32.
-NARROW = frozenset(
-    [
-        *("Convolution", "ConvTranspose", "MatMul", "MaxPool", "AvgPool", "SoftMax", "LayerNorm", "GroupNorm"),
-        *("BatchNormInference", "Add", "Multiply", "Maximum", "Minimum", "Clamp", "GELU", "HardSigmoid", "HardSwish"),
-        *("LeakyReLU", "ReLU", "Sigmoid", "Tanh", "Elu", "Divide", "Interpolate", "Select", "RMSNorm", "Attention"),
-    ]
+# Parameters of normalizations stay in f32: the first input alone is narrow.
+FIRST_ALONE = kinds.NORMALIZATIONS - kinds.GRADIENTS - {"BatchNormForwardTraining"}
+# Products, sums over windows, and what bounds or joins numbers. Their kernels add up in f32. In a difference, what the
+# operands have lost to rounding is large.
+NARROW = (
+    kinds.PRODUCTS
+    | (kinds.ARITHMETIC - {"Subtract", "SquaredDifference"})
+    | kinds.base_kinds(Trait.KEEPS_ERRORS)
+    | (kinds.base_kinds(Trait.BOUNDED) - kinds.CASTS)
+    | FIRST_ALONE
+    | {"SoftMax", "Attention"}
 )
-# What moves numbers keeps the data type of its first input, and Concat takes the narrow one of several.
-MOVES = frozenset(
-    [
-        *("Concat", "StaticReshape", "StaticTranspose", "Slice", "Reshape", "Transpose", "Squeeze", "Unsqueeze"),
-        *("Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Tile", "Pad"),
-    ]
-)
-# Parameters stay in f32: the first input alone is narrow.
-FIRST_ALONE = frozenset(["LayerNorm", "GroupNorm", "BatchNormInference", "RMSNorm"])
-TYPED = frozenset(["SoftMax", "LogSoftmax"])
 LARGEST_MASK = 1 << 22  # elements
 # From places, angles and sizes, an error grows without bound: what they are computed of stays in f32.
-EXACT = frozenset(["Floor", "Ceil", "Round", "Sin", "Cos", "Tan", "Mod", "Range", "OnnxNode"])
+QUANTIZES = kinds.base_kinds(Trait.QUANTIZES)
+EXACT = (kinds.JUMPS - QUANTIZES) | kinds.host_kinds(Trait.PERIODIC) | {"Range", "OnnxNode"}
 # Their results are no floats either, but do not depend on how exact a number is.
-COARSE = frozenset(["Shape", "Size", "IsNaN", "IsInf", "Quantize", "DynamicQuantize"])
-PASSES = MOVES | {
-    *("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "Clamp", "Select", "SquaredDifference", "Abs"),
-    *("Exp", "Log", "Sqrt", "Square", "Pow", "Reciprocal"),
-    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "CumSum"),
-}
+COARSE = kinds.host_kinds(Trait.SHAPE_ONLY) | QUANTIZES | {"IsNaN", "IsInf"}
+# An activation between keeps an error from growing.
+ACTIVATIONS = kinds.base_kinds(Trait.KEEPS_ERRORS) - {"Abs", "Clamp"}
+PASSES = (
+    kinds.MOVES | (kinds.base_kinds(Trait.POINTWISE) - kinds.GRADIENTS - ACTIVATIONS) | kinds.REDUCTIONS | {"CumSum"}
+)
 
 
 def narrowed(graph: Graph) -> Graph:
@@ -78,7 +76,7 @@ def narrowed(graph: Graph) -> Graph:
             given(one, DataType.f32 if index and op.kind in FIRST_ALONE else own) for index, one in enumerate(op.inputs)
         ]
         dtype = own if op.outputs[0].dtype is DataType.f32 else op.outputs[0].dtype
-        typed = dtype if op.kind in TYPED or (op.kind in ("TypeCast", "Cast", "Quantize")) else None
+        typed = dtype if op.kind in TYPED else None
         if op.kind == "OnnxNode":
             present = [one for one in inputs if one is not None]
             found = emit.foreign(present, op.attrs, [one.dtype for one in op.outputs], repeatable=False)
@@ -115,7 +113,8 @@ def _dtype(op: Op, values: Mapping[int, Value], exact: Collection[int]) -> DataT
     """The data type in which an op reads its inputs."""
     if op.outputs[0].dtype is not DataType.f32 or op.outputs[0].id in exact:
         return DataType.f32
-    if op.kind in MOVES:
+    # What moves numbers keeps the data type of its first input, and Concat takes the narrow one of several.
+    if op.kind in kinds.MOVES:
         sources = op.inputs if op.kind == "Concat" else op.inputs[:1]
         known = {dtype_of(values[one.id]) for one in sources if one is not None and one.id in values}
         return DataType.bf16 if DataType.bf16 in known else DataType.f32

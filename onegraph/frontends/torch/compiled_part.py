@@ -12,6 +12,7 @@ from torch.fx import Node as FxNode
 
 from ..._util.fork_safety import cached_property
 from ...compiler.shared_constants import SharedConstants
+from ...opset.kinds import in_category
 from ...reference.host import KERNELS
 from ...runtime.executable import compile_graph
 from .lowering import array_of, lower_graph
@@ -19,11 +20,7 @@ from .options import Options
 from .sizes import BySizes, Work
 from .true_types import true_forms
 
-MULTIPLYING = KERNELS.union(
-    f"{family}{part}"
-    for family in ("MatMul", "Convolution", "ConvTranspose")
-    for part in ("", "BackwardData", "BackwardWeights")
-)
+MULTIPLYING = KERNELS | in_category("matmul") | in_category("convolution")
 
 
 class Part:

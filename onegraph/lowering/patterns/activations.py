@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import OneGraphError
 from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import DataType
+from ...opset.kinds import ARITHMETIC, UNARY
 from ..emitter import Array, Emitter, Value
 from ..movement import NATIVE
 from .table import number, rewrites
@@ -39,29 +40,7 @@ ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
     "Clamp": (("HardSwish", {}, lambda x: x * np.clip(x + 3, 0, 6) / 6),),
     "HardSigmoid": (("HardSwish", {}, lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),),
 }
-ELEMENTWISE = frozenset(
-    [
-        "Add",
-        "Subtract",
-        "Multiply",
-        "Divide",
-        "Pow",
-        "Square",
-        "Erf",
-        "Tanh",
-        "Exp",
-        "Log",
-        "SoftPlus",
-        "Clamp",
-        "HardSigmoid",
-        "Sigmoid",
-        "ReLU",
-        "Minimum",
-        "Maximum",
-        "Sqrt",
-        "Reciprocal",
-    ]
-)
+FUNCTIONS = UNARY | ARITHMETIC | {"Erf"}
 
 
 @rewrites("Multiply", "Divide")
@@ -100,7 +79,7 @@ def _cone(emit: Emitter, op: Op) -> list[Op]:
     while waiting and len(found) <= MAX_OPS:
         for tensor in waiting.pop(0).inputs:
             maker = emit.maker(tensor)
-            if maker is not None and maker.kind in ELEMENTWISE and maker.id not in found:
+            if maker is not None and maker.kind in FUNCTIONS and maker.id not in found:
                 found[maker.id] = maker
                 waiting.append(maker)
     return sorted(found.values(), key=lambda one: one.id)

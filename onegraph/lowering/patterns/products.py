@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ...ir.op import LogicalTensor, Op
+from ...opset.kinds import ARITHMETIC
 from ..elementwise import binary
 from ..emitter import Emitter, Value, numbers
 from ..movement import NATIVE, reshape, transpose
@@ -59,7 +60,7 @@ def two_axes_of_batches(emit: Emitter, op: Op) -> Value | None:
     return reshape(emit, product, numbers(*[dim or 0 for dim in shape]))
 
 
-@rewrites("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
+@rewrites(*ARITHMETIC)
 def broadcast(emit: Emitter, op: Op) -> Value | None:
     """An op that broadcasts needs no Expand before it."""
     for index, operand in enumerate(op.inputs):

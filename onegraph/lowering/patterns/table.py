@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ...ir.op import LogicalTensor, Op
+from ...opset.kinds import CASTS, SOFTMAXES
 from ..emitter import Array, Emitter, Rewrite, Rewrites, Value
 
-TYPED = ("TypeCast", "SoftMax", "LogSoftmax", "Quantize")  # ops whose result has a data type of its own
+TYPED = SOFTMAXES | CASTS | {"Quantize"}  # ops whose result has a data type of its own
 REWRITES = Rewrites({}, {})
 OF_KNOWN_DIMS = Rewrites({}, {})
 

@@ -9,35 +9,32 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.op import LogicalTensor, Op
+from ...opset.editions.registry import BASE
+from ...opset.kinds import (
+    ARITHMETIC,
+    ELEMENTWISE,
+    GRADIENTS,
+    HOST_UNARY,
+    REDUCTIONS,
+    UNARY,
+    in_category,
+    with_attribute,
+)
 from ..emitter import Emitter, Value, integers, numbers
 from ..layout import Order, inverse, moved
 from ..movement import reshape, transpose
 from .table import again, made, operand_of, rewrites
 
-# Ops over images, and how many of their first inputs are images.
-WINDOWS = dict.fromkeys(("Convolution", "ConvTranspose", "MaxPool", "AvgPool", "BatchNormInference", "Interpolate"), 1)
-GRADIENTS = {
-    **dict.fromkeys(("ConvolutionBackwardData", "ConvTransposeBackwardData", "AvgPoolBackward"), 1),
-    **dict.fromkeys(("MaxPoolBackward", "ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"), 2),
-}
-UNARY = (
-    *("Abs", "Clamp", "Elu", "Erf", "Exp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "Log", "Mish", "Pow"),
-    *("ReLU", "Reciprocal", "Round", "Sigmoid", "SoftPlus", "Sqrt", "Square", "Tanh"),
-)
-BINARY = ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
-ACTIVATIONS = (
-    *("Abs", "Clamp", "Elu", "GELU", "HardSigmoid", "HardSwish"),
-    *("Mish", "ReLU", "Sigmoid", "SoftPlus", "Sqrt", "Tanh"),
-)
-SLOPES = tuple(f"{kind}Backward" for kind in ACTIVATIONS)
-REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
+# Ops over images, whose channels lie where data_format says, with one result. Their first inputs are images.
+IMAGES = with_attribute("data_format") - in_category("binary") - {"GroupNorm"}
+WINDOWS = frozenset(kind for kind in IMAGES if len(BASE[kind].outputs) == 1)
 
 
-@rewrites(*WINDOWS, *GRADIENTS, early=True, of_known_dims=True)
+@rewrites(*WINDOWS, early=True, of_known_dims=True)
 @rewrites("GroupNorm", of_known_dims=True)
 def channels_last(emit: Emitter, op: Op) -> Value | None:
     """Run an op over (N, C, X) as the op over (N, X, C)."""
-    count = (WINDOWS | GRADIENTS).get(op.kind, 1)
+    count = sum(port.name in ("src", "diff_dst") for port in BASE[op.kind].inputs)
     images = [one for one in op.inputs[:count] if one is not None]
     rank = len(images[0].shape or ()) if images else 0
     if op.attrs.get("data_format") != "NCX" or rank < 3 or len(op.outputs) > 1:
@@ -66,7 +63,7 @@ def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
     return found
 
 
-@rewrites(*UNARY, early=True, of_known_dims=True)
+@rewrites(*UNARY, *HOST_UNARY, early=True, of_known_dims=True)
 @rewrites("TypeCast", of_known_dims=True)
 def behind_unary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on single elements."""
@@ -100,7 +97,7 @@ def behind_prelu(emit: Emitter, op: Op) -> Value | None:
     return None if slope is None else transpose(emit, again(emit, op, [found[0], slope]), found[1])
 
 
-@rewrites(*BINARY, *SLOPES, of_known_dims=True)
+@rewrites(*ARITHMETIC, *(ELEMENTWISE & GRADIENTS), of_known_dims=True)
 def behind_binary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on two tensors, if both are transposed in the same way or one needs no copy."""
     order = next((found[1] for one in op.inputs if (found := moved(emit, one))), None)

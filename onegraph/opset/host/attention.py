@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..schema import Call, Finding, Schema, required_outputs
 from ..shapes import compatible, show
 from ..signature import NON_NEGATIVE, Attribute, Shape, ports, rows
+from ..traits import Trait
 
 ATTRIBUTES = (
     Attribute("scale", "f32", "Factor of the products of query and key; 1 / sqrt(size) if it is not given."),
@@ -98,6 +99,7 @@ OPS = (
         rules=(ranks_are_four,),
         shape_rules=(operands_fit, mask_fits),
         implied_outputs=required_outputs,
+        traits=Trait.NONE,
     ),
     Schema(
         "AttentionBackward",
@@ -111,5 +113,6 @@ OPS = (
         ATTRIBUTES,
         rules=(ranks_are_four,),
         shape_rules=(operands_fit, mask_fits, results_fit),
+        traits=Trait.NONE,
     ),
 )

@@ -11,6 +11,7 @@ from math import prod
 
 from ..schema import Call, Schema, same_shape
 from ..signature import Attribute, Shape, ports, rows
+from ..traits import Trait
 
 F32 = rows("T", "f32")
 AFTER = Attribute("after", "bool", "Whether the first source is an earlier result, which starts first.", default=False)
@@ -37,6 +38,7 @@ OPS = (
         F32,
         total_size,
         (AFTER,),
+        traits=Trait.PER_RUN,
     ),
     Schema(
         "AllReduceDone",
@@ -47,5 +49,6 @@ OPS = (
         ports("dst:T"),
         F32,
         same_shape,
+        traits=Trait.PER_RUN,
     ),
 )

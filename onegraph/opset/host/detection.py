@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..schema import Call, Finding, Schema
 from ..shapes import show
 from ..signature import Attribute, Shape, ports, rows
+from ..traits import Trait
 from .types import FLOAT_NAMES
 
 
@@ -37,5 +38,6 @@ OPS = (
         selected_shape,
         (Attribute("center", "bool", "Whether a box is its center and size, else two corners.", default=False),),
         rules=(boxes_fit,),
+        traits=Trait.NONE,
     ),
 )

@@ -6,6 +6,7 @@ from itertools import islice
 
 from ..schema import Call, Schema
 from ..signature import Attribute, Shape, ports, rows
+from ..traits import Trait
 from .types import ALL_NAMES
 
 MAX_OUTPUTS = 16
@@ -48,5 +49,6 @@ OPS = (
             ),
             Attribute("draws", "bool", "Whether the nodes draw random numbers, anew in each run.", default=False),
         ),
+        traits=Trait.OPAQUE,
     ),
 )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..schema import Call, Finding, Rule, Schema, ShapeFunction
 from ..shapes import axis_in_range, axis_of, compatible, normalize_axis, of_rank, show
 from ..signature import NON_NEGATIVE, Attribute, Row, Shape, ports, rows
+from ..traits import Trait
 from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES, not_negative, shapes_are_numbers
 
 ALL_INDICES = rows("T I", f"{ALL_NAMES} s32|s64")
@@ -199,9 +200,10 @@ def _indexing(
     outputs: str = "dst:T",
     types: tuple[Row, ...] = ALL_INDICES,
     rules: tuple[Rule, ...] = (),
+    traits: Trait = Trait.NONE,
 ) -> Schema:
     ins, outs = ports(inputs), ports(outputs)
-    return Schema(kind, f"host_{name}", "host", doc, ins, outs, types, shape, tuple(attributes), rules)
+    return Schema(kind, f"host_{name}", "host", doc, ins, outs, types, shape, tuple(attributes), rules, traits=traits)
 
 
 def _place_of(kind: str, name: str, which: str) -> Schema:
@@ -223,6 +225,7 @@ OPS = (
         gather_shape,
         AXIS,
         rules=(axis_in_range,),
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
     _indexing(
         "GatherElements",
@@ -232,6 +235,7 @@ OPS = (
         indices_shape,
         AXIS,
         rules=(axis_in_range, ranks_equal),
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
     _indexing(
         "GatherND",
@@ -241,6 +245,7 @@ OPS = (
         gather_nd_shape,
         BATCH_DIMS,
         rules=(batches_alike, tuples_fit),
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
     _indexing(
         "ScatterElements",
@@ -251,6 +256,7 @@ OPS = (
         AXIS,
         REDUCTION,
         rules=(axis_in_range, ranks_equal, updates_fit),
+        traits=Trait.NONE,
     ),
     _indexing(
         "ScatterND",
@@ -260,6 +266,7 @@ OPS = (
         src_shape,
         REDUCTION,
         rules=(tuples_fit,),
+        traits=Trait.NONE,
     ),
     _indexing(
         "OneHot",
@@ -269,6 +276,7 @@ OPS = (
         one_hot_shape,
         LAST,
         rules=(place_in_range, shapes_are_numbers, not_negative("depth")),
+        traits=Trait.NONE,
     ),
     _place_of("ArgMax", "arg_max", "largest"),
     _place_of("ArgMin", "arg_min", "smallest"),
@@ -283,6 +291,7 @@ OPS = (
         outputs="values:T indices:s64",
         types=rows("T", NUMBERS),
         rules=(axis_in_range, shapes_are_numbers, top_fits),
+        traits=Trait.NONE,
     ),
     _indexing(
         "NonZero",
@@ -292,6 +301,7 @@ OPS = (
         nonzero_shape,
         outputs="dst:s64",
         types=ALL,
+        traits=Trait.NONE,
     ),
     _indexing(
         "CumSum",
@@ -304,8 +314,18 @@ OPS = (
         Attribute("reverse", "bool", "Whether the sums begin at the end.", default=False),
         types=rows("T", NUMBERS),
         rules=(axis_in_range,),
+        traits=Trait.NONE,
     ),
-    _indexing("Shape", "shape", "dst = the dims of src", "src:T", dims_shape, outputs="dst:s64", types=ALL),
+    _indexing(
+        "Shape",
+        "shape",
+        "dst = the dims of src",
+        "src:T",
+        dims_shape,
+        outputs="dst:s64",
+        types=ALL,
+        traits=Trait.SHAPE_ONLY,
+    ),
     _indexing(
         "Size",
         "size",
@@ -314,6 +334,7 @@ OPS = (
         scalar_shape,
         outputs="dst:s64",
         types=ALL,
+        traits=Trait.SHAPE_ONLY,
     ),
     _indexing(
         "Range",
@@ -323,5 +344,6 @@ OPS = (
         range_shape,
         types=rows("T", NUMBERS),
         rules=(shapes_are_numbers, ends_are_finite),
+        traits=Trait.NONE,
     ),
 )

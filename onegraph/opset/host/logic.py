@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..schema import Call, Finding, Schema, same_shape
 from ..shapes import broadcast, compatible, show
 from ..signature import Attribute, Shape, ports, rows
+from ..traits import Trait
 from .types import ALL_NAMES, BOOLEANS, FLOATS, NUMBERS, binary, unary
 
 NEGATIVE = Attribute("detect_negative", "bool", "Whether negative infinity counts.", default=True)
@@ -39,14 +40,14 @@ def value_fits(call: Call) -> Iterable[Finding]:
 
 
 OPS = (
-    binary("Equal", "equal", "dst = src_0 == src_1", rows("T", ALL_NAMES), dst="boolean"),
+    binary("Equal", "equal", "dst = src_0 == src_1", rows("T", ALL_NAMES), dst="boolean", traits=Trait.COMMUTATIVE),
     binary("Greater", "greater", "dst = src_0 > src_1", NUMBERS, dst="boolean"),
     binary("GreaterEqual", "greater_equal", "dst = src_0 >= src_1", NUMBERS, dst="boolean"),
     binary("Less", "less", "dst = src_0 < src_1", NUMBERS, dst="boolean"),
     binary("LessEqual", "less_equal", "dst = src_0 <= src_1", NUMBERS, dst="boolean"),
-    binary("And", "and", "dst = src_0 and src_1", BOOLEANS),
-    binary("Or", "or", "dst = src_0 or src_1", BOOLEANS),
-    binary("Xor", "xor", "dst = src_0 != src_1", BOOLEANS),
+    binary("And", "and", "dst = src_0 and src_1", BOOLEANS, traits=Trait.COMMUTATIVE),
+    binary("Or", "or", "dst = src_0 or src_1", BOOLEANS, traits=Trait.COMMUTATIVE),
+    binary("Xor", "xor", "dst = src_0 != src_1", BOOLEANS, traits=Trait.COMMUTATIVE),
     unary("Not", "not", "dst = not src", BOOLEANS),
     unary("IsNaN", "is_nan", "dst = whether src is not a number", FLOATS, dst="boolean"),
     unary("IsInf", "is_inf", "dst = whether src is infinite", FLOATS, NEGATIVE, POSITIVE, dst="boolean"),
@@ -60,6 +61,7 @@ OPS = (
         FLOATS,
         same_shape,
         shape_rules=(value_fits,),
+        traits=Trait.POINTWISE,
     ),
     Schema(
         "Where",
@@ -71,5 +73,6 @@ OPS = (
         rows("T", ALL_NAMES),
         where_shape,
         shape_rules=(three_broadcast,),
+        traits=Trait.BOUNDED | Trait.POINTWISE,
     ),
 )

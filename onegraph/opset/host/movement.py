@@ -9,6 +9,7 @@ from ..ops.movement import concat_shape, dims_alike, order_permutes, ranks_alike
 from ..schema import Call, Finding, Rule, Schema, ShapeFunction
 from ..shapes import Dim, axis_in_range, axis_of, broadcast, normalize_axis, of_rank, show
 from ..signature import Attribute, Shape, ports, rows
+from ..traits import Trait
 from .types import ALL_NAMES, not_negative, shapes_are_vectors
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
@@ -266,10 +267,13 @@ def _movement(
     *attributes: Attribute,
     rules: tuple[Rule, ...] = (),
     shape_rules: tuple[Rule, ...] = (),
+    traits: Trait = Trait.NONE,
 ) -> Schema:
     ins, outs = ports(inputs), ports("dst:T")
     checked = (shapes_are_vectors, *rules)
-    return Schema(kind, f"host_{name}", "host", doc, ins, outs, ALL, shape, tuple(attributes), checked, shape_rules)
+    return Schema(
+        kind, f"host_{name}", "host", doc, ins, outs, ALL, shape, tuple(attributes), checked, shape_rules, traits=traits
+    )
 
 
 OPS = (
@@ -280,6 +284,7 @@ OPS = (
         "src:T shape:s64!",
         reshape_shape,
         rules=(reshape_fits,),
+        traits=Trait.MOVES | Trait.VIEW | Trait.RESHAPES | Trait.BOUNDED,
     ),
     _movement(
         "Squeeze",
@@ -289,6 +294,7 @@ OPS = (
         squeeze_shape,
         AXES,
         rules=(squeezed_are_one,),
+        traits=Trait.MOVES | Trait.VIEW | Trait.RESHAPES | Trait.BOUNDED,
     ),
     _movement(
         "Unsqueeze",
@@ -298,6 +304,7 @@ OPS = (
         unsqueeze_shape,
         AXES,
         rules=(unsqueezed_in_range,),
+        traits=Trait.MOVES | Trait.VIEW | Trait.RESHAPES | Trait.BOUNDED,
     ),
     _movement(
         "Transpose",
@@ -307,6 +314,7 @@ OPS = (
         transpose_shape,
         ORDER,
         rules=(order_permutes,),
+        traits=Trait.MOVES | Trait.VIEW | Trait.BOUNDED,
     ),
     _movement(
         "Slice",
@@ -315,6 +323,7 @@ OPS = (
         "src:T starts:s64! ends:s64! axes:s64!? steps:s64!?",
         slice_shape,
         rules=(slices_fit,),
+        traits=Trait.MOVES | Trait.VIEW | Trait.BOUNDED,
     ),
     _movement(
         "Expand",
@@ -324,6 +333,7 @@ OPS = (
         expand_shape,
         rules=(not_negative("shape"),),
         shape_rules=(expand_fits,),
+        traits=Trait.MOVES | Trait.VIEW | Trait.BOUNDED,
     ),
     _movement(
         "Concat",
@@ -334,6 +344,7 @@ OPS = (
         AXIS,
         rules=(axis_in_range, ranks_alike),
         shape_rules=(dims_alike,),
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
     _movement(
         "Tile",
@@ -342,6 +353,7 @@ OPS = (
         "src:T repeats:s64!",
         tile_shape,
         rules=(one_for_each_axis("repeats"), not_negative("repeats")),
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
     _movement(
         "Pad",
@@ -351,6 +363,7 @@ OPS = (
         pad_shape,
         MODE,
         rules=(one_for_each_axis("pads", 2), cuts_fit),
+        traits=Trait.MOVES,
     ),
     _movement(
         "Triangle",
@@ -361,5 +374,6 @@ OPS = (
         UPPER,
         Attribute("offset", "s64", "Number of the diagonal; 0 is the main one.", default=0),
         rules=(is_matrix,),
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
 )

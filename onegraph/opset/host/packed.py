@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..schema import Call, Finding, Schema
 from ..shapes import compatible, show
 from ..signature import NON_NEGATIVE, Attribute, Shape, ports, rows
+from ..traits import Trait
 
 BITS = {"s4": 4, "u4": 4, "s8": 8, "u8": 8}
 CODING = (
@@ -90,6 +91,7 @@ OPS = (
             ),
         ),
         shape_rules=(operands_fit,),
+        traits=Trait.NONE,
     ),
     Schema(
         "PackedGather",
@@ -102,5 +104,6 @@ OPS = (
         gathered_shape,
         (*CODING, Attribute("depth", "s64", "The numbers of a row.", required=True, range=NON_NEGATIVE)),
         shape_rules=(rows_fit,),
+        traits=Trait.NONE,
     ),
 )

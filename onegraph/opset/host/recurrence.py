@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..schema import Call, Finding, Schema
 from ..shapes import compatible, show
 from ..signature import Attribute, Shape, ports, rows
+from ..traits import Trait
 
 LANES = 16  # units of a block of weights
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
@@ -90,5 +91,6 @@ OPS = (
         rules=(has_cell,),
         shape_rules=(operands_fit,),
         implied_outputs=lambda call: 3 if call.string("cell") == "lstm" else 2,
+        traits=Trait.NONE,
     ),
 )

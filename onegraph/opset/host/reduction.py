@@ -9,16 +9,29 @@ from ..ops.reduction import AXES, KEEP_DIMS, axes_valid, reduced_shape
 from ..schema import Call, Finding, Schema
 from ..shapes import broadcast, compatible, show
 from ..signature import Attribute, Row, Shape, ports, rows
+from ..traits import Trait
 from .types import FLOAT_NAMES, INTEGER_NAMES, NUMBERS
 
 ORDERED = rows("T", f"{FLOAT_NAMES}|{INTEGER_NAMES}|boolean")
 MATRICES = next(schema for schema in MATMUL if schema.kind == "MatMul")
 
 
-def _reduction(kind: str, name: str, doc: str, types: tuple[Row, ...] = NUMBERS) -> Schema:
+def _reduction(kind: str, name: str, doc: str, types: tuple[Row, ...] = NUMBERS, traits: Trait = Trait.NONE) -> Schema:
     inputs, outputs = ports("src:T axes:s64!?"), ports("dst:T")
     fields = AXES, KEEP_DIMS
-    return Schema(kind, f"host_{name}", "host", doc, inputs, outputs, types, reduced_shape, fields, (axes_valid,))
+    return Schema(
+        kind,
+        f"host_{name}",
+        "host",
+        doc,
+        inputs,
+        outputs,
+        types,
+        reduced_shape,
+        fields,
+        (axes_valid,),
+        traits=traits,
+    )
 
 
 DIMS = Attribute(
@@ -50,7 +63,7 @@ def shape_broadcasts(call: Call) -> Iterable[Finding]:
 
 
 OPS = (
-    _reduction("ReduceSum", "reduce_sum", "dst = the sum of src over axes"),
+    _reduction("ReduceSum", "reduce_sum", "dst = the sum of src over axes", traits=Trait.SUMS),
     _reduction("ReduceMean", "reduce_mean", "dst = the mean of src over axes"),
     _reduction("ReduceProd", "reduce_prod", "dst = the product of src over axes"),
     _reduction("ReduceMax", "reduce_max", "dst = the maximum of src over axes", ORDERED),
@@ -66,6 +79,7 @@ OPS = (
         sum_to_shape,
         (DIMS,),
         shape_rules=(shape_broadcasts,),
+        traits=Trait.SUMS,
     ),
     Schema(
         "MatMul",
@@ -79,5 +93,6 @@ OPS = (
         tuple(one for one in MATRICES.attributes if one.name.startswith("transpose")),
         rules=MATRICES.rules,
         shape_rules=MATRICES.shape_rules,
+        traits=Trait.PRODUCT,
     ),
 )

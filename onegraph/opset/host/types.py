@@ -10,6 +10,7 @@ from ..ops.binary import binary_shape
 from ..schema import Call, Finding, Rule, Schema, same_shape
 from ..shapes import broadcast, show
 from ..signature import Attribute, Row, ports, rows
+from ..traits import Trait
 
 FLOAT_NAMES = "f32|f16|bf16|float64"
 INTEGER_NAMES = "s8|u8|int16|uint16|s32|uint32|s64|uint64"
@@ -22,12 +23,39 @@ BOOLEANS = rows("T", "boolean")
 ALL = rows("T", ALL_NAMES)
 
 
-def unary(kind: str, name: str, doc: str, types: tuple[Row, ...], *attributes: Attribute, dst: str = "T") -> Schema:
+def unary(
+    kind: str,
+    name: str,
+    doc: str,
+    types: tuple[Row, ...],
+    *attributes: Attribute,
+    dst: str = "T",
+    traits: Trait = Trait.NONE,
+) -> Schema:
     """Record of an op on one tensor, element by element."""
-    return Schema(kind, f"host_{name}", "host", doc, ports("src:T"), ports(f"dst:{dst}"), types, same_shape, attributes)
+    return Schema(
+        kind,
+        f"host_{name}",
+        "host",
+        doc,
+        ports("src:T"),
+        ports(f"dst:{dst}"),
+        types,
+        same_shape,
+        attributes,
+        traits=Trait.POINTWISE | traits,
+    )
 
 
-def binary(kind: str, name: str, doc: str, types: tuple[Row, ...], *attributes: Attribute, dst: str = "T") -> Schema:
+def binary(
+    kind: str,
+    name: str,
+    doc: str,
+    types: tuple[Row, ...],
+    *attributes: Attribute,
+    dst: str = "T",
+    traits: Trait = Trait.NONE,
+) -> Schema:
     """Record of an op on two tensors of one data type, whose shapes are broadcast as in numpy."""
     return Schema(
         kind,
@@ -40,6 +68,7 @@ def binary(kind: str, name: str, doc: str, types: tuple[Row, ...], *attributes: 
         binary_shape,
         attributes,
         shape_rules=(sources_broadcast,),
+        traits=Trait.POINTWISE | traits,
     )
 
 

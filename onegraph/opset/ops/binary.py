@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..schema import Call, Finding, Schema
 from ..shapes import broadcast, compatible, show
 from ..signature import FLOATS, Attribute, Shape, ports, rows
+from ..traits import Trait
 from ..window import channel_axis, channels
 
 AUTO_BROADCAST = Attribute(
@@ -121,7 +122,7 @@ def gradient_alike(call: Call) -> Iterable[Finding]:
         yield Finding("diff_dst", f"shape {show(call.shape('diff_dst'))}", f"shape {show(call.shape('src'))}")
 
 
-def binary(kind: str, name: str, doc: str, *lines: str, **fields: object) -> Schema:
+def binary(kind: str, name: str, doc: str, *lines: str, traits: Trait = Trait.NONE) -> Schema:
     """Schema of an op of two sources of the same data type; ``lines`` adds rows to its type table."""
     return Schema(
         kind,
@@ -134,17 +135,17 @@ def binary(kind: str, name: str, doc: str, *lines: str, **fields: object) -> Sch
         binary_shape,
         (AUTO_BROADCAST,),
         shape_rules=(broadcastable,),
-        **fields,  # type: ignore[arg-type]
+        traits=Trait.POINTWISE | Trait.ARITHMETIC | traits,
     )
 
 
 OPS = (
-    binary("Add", "add", "dst = src_0 + src_1", *MIXED, "s32 s32 s32 @3.9"),
+    binary("Add", "add", "dst = src_0 + src_1", *MIXED, "s32 s32 s32 @3.9", traits=Trait.COMMUTATIVE),
     binary("Divide", "divide", "dst = src_0 / src_1", *MIXED),
-    binary("Maximum", "maximum", "dst = max(src_0, src_1)"),
-    binary("Minimum", "minimum", "dst = min(src_0, src_1)"),
-    binary("Multiply", "multiply", "dst = src_0 * src_1", *MIXED),
-    binary("SquaredDifference", "squared_difference", "dst = (src_0 - src_1) ** 2"),
+    binary("Maximum", "maximum", "dst = max(src_0, src_1)", traits=Trait.COMMUTATIVE | Trait.BOUNDED),
+    binary("Minimum", "minimum", "dst = min(src_0, src_1)", traits=Trait.COMMUTATIVE | Trait.BOUNDED),
+    binary("Multiply", "multiply", "dst = src_0 * src_1", *MIXED, traits=Trait.COMMUTATIVE),
+    binary("SquaredDifference", "squared_difference", "dst = (src_0 - src_1) ** 2", traits=Trait.COMMUTATIVE),
     binary("Subtract", "subtract", "dst = src_0 - src_1", *MIXED, "s32 s32 s32 @3.9"),
     Schema(
         "GreaterEqual",
@@ -158,6 +159,7 @@ OPS = (
         (AUTO_BROADCAST,),
         shape_rules=(broadcastable,),
         since=(3, 7),
+        traits=Trait.POINTWISE,
     ),
     Schema(
         "Select",
@@ -171,6 +173,7 @@ OPS = (
         (AUTO_BROADCAST,),
         shape_rules=(broadcastable, condition_fits),
         since=(3, 2),
+        traits=Trait.POINTWISE | Trait.BOUNDED,
     ),
     Schema(
         "BiasAdd",
@@ -183,6 +186,7 @@ OPS = (
         lambda call: (call.shape("src"),),
         (DATA_FORMAT,),
         shape_rules=(bias_length,),
+        traits=Trait.PER_CHANNEL | Trait.BY_ROW,
     ),
     Schema(
         "BiasAddBackward",
@@ -195,6 +199,7 @@ OPS = (
         channel_vector,
         (DATA_FORMAT,),
         shape_rules=(has_channels,),
+        traits=Trait.PER_CHANNEL | Trait.SUMS,
     ),
     Schema(
         "PReLU",
@@ -215,6 +220,7 @@ OPS = (
             ),
         ),
         shape_rules=(slope_fits,),
+        traits=Trait.PER_CHANNEL,
     ),
     Schema(
         "PReLUBackward",
@@ -228,5 +234,6 @@ OPS = (
         lambda call: (call.shape("src"), call.shape("slope")),
         (DATA_FORMAT,),
         shape_rules=(slope_fits, gradient_alike),
+        traits=Trait.PER_CHANNEL,
     ),
 )

@@ -16,6 +16,7 @@ from ..likely_layouts import likely_weights
 from ..schema import Call, Finding, Schema
 from ..shapes import compatible, counted, show
 from ..signature import FLOATS, NON_NEGATIVE, POSITIVE, Attribute, Fill, Range, Shape, ports
+from ..traits import Trait
 from ..window import (
     SHAPE_SOURCE,
     Dim,
@@ -307,6 +308,7 @@ OPS = (
         attributes=(*WINDOW, GROUPS, DATA_FORMAT, CONV_WEIGHTS),
         shape_rules=(*SHAPE_RULES, likely_layout),
         shape=narrow_shape,
+        traits=Trait.BY_ROW | Trait.PRODUCT,
     ),
     schema(
         "ConvolutionBackwardData",
@@ -321,6 +323,7 @@ OPS = (
             GROUPS_NOTE,
         ),
         shape=source_shape,
+        traits=Trait.NONE,
     ),
     schema(
         "ConvolutionBackwardWeights",
@@ -331,6 +334,7 @@ OPS = (
         attributes=(*WINDOW, GROUPS, DATA_FORMAT, CONV_WEIGHTS, WEIGHTS_SHAPE),
         notes=(SHAPE_NOTE,),
         shape=source_shape,
+        traits=Trait.NONE,
     ),
     schema(
         "ConvTranspose",
@@ -341,6 +345,7 @@ OPS = (
         outputs=ports("dst:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
         shape=wide_shape,
+        traits=Trait.BY_ROW | Trait.PRODUCT,
     ),
     schema(
         "ConvTransposeBackwardData",
@@ -355,6 +360,7 @@ OPS = (
             DILATIONS_NOTE,
         ),
         shape=narrow_shape,
+        traits=Trait.NONE,
     ),
     schema(
         "ConvTransposeBackwardWeights",
@@ -370,5 +376,6 @@ OPS = (
             SHAPE_NOTE,
         ),
         shape=source_shape,
+        traits=Trait.NONE,
     ),
 )

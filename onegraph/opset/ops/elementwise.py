@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..schema import Call, Finding, Schema, same_shape
 from ..shapes import inputs_alike
 from ..signature import FLOATS, NON_NEGATIVE, Attribute, ports
+from ..traits import Trait
 
 ALPHA = Attribute("alpha", "f32", "", required=True)
 BETA = Attribute("beta", "f32", "", required=True)
@@ -31,7 +32,9 @@ def bounds_in_order(call: Call) -> Iterable[Finding]:
         yield Finding("min", call.f32("min"), f"at most max = {call.f32('max')}")
 
 
-def unary(kind: str, name: str, doc: str, *attributes: Attribute, **fields: object) -> Schema:
+def unary(
+    kind: str, name: str, doc: str, *attributes: Attribute, traits: Trait = Trait.NONE, **fields: object
+) -> Schema:
     """Schema of an op with one input and one output of the same data type and shape."""
     return Schema(
         kind,
@@ -43,6 +46,7 @@ def unary(kind: str, name: str, doc: str, *attributes: Attribute, **fields: obje
         FLOATS,
         same_shape,
         attributes,
+        traits=Trait.POINTWISE | traits,
         **fields,  # type: ignore[arg-type]
     )
 
@@ -60,6 +64,7 @@ def gradient(kind: str, name: str, doc: str, *attributes: Attribute, **fields: o
         same_shape,
         attributes,
         shape_rules=(inputs_alike,),
+        traits=Trait.POINTWISE,
         **fields,  # type: ignore[arg-type]
     )
 
@@ -82,30 +87,62 @@ GELU_MODE = Attribute(
 )
 
 OPS = (
-    unary("Abs", "abs", "dst = |src|"),
-    unary("Clamp", "clamp", "dst = min(max(src, min), max)", *CLAMP, rules=(bounds_in_order,)),
-    unary("Elu", "elu", "dst = src where src > 0, else alpha * (exp(src) - 1)", ELU_ALPHA),
+    unary("Abs", "abs", "dst = |src|", traits=Trait.POLYNOMIAL | Trait.KEEPS_ERRORS | Trait.BOUNDED),
+    unary(
+        "Clamp",
+        "clamp",
+        "dst = min(max(src, min), max)",
+        *CLAMP,
+        rules=(bounds_in_order,),
+        traits=Trait.POLYNOMIAL | Trait.KEEPS_ERRORS,
+    ),
+    unary("Elu", "elu", "dst = src where src > 0, else alpha * (exp(src) - 1)", ELU_ALPHA, traits=Trait.KEEPS_ERRORS),
     unary("Exp", "exp", "dst = exp(src)"),
-    unary("GELU", "gelu", "dst = src * Phi(src), Phi the distribution function of the normal distribution", GELU_MODE),
-    unary("HardSigmoid", "hard_sigmoid", "dst = min(max(alpha * src + beta, 0), 1)", SLOPE, OFFSET, since=(3, 1)),
-    unary("HardSwish", "hard_swish", "dst = src * min(max(src + 3, 0), 6) / 6"),
+    unary(
+        "GELU",
+        "gelu",
+        "dst = src * Phi(src), Phi the distribution function of the normal distribution",
+        GELU_MODE,
+        traits=Trait.KEEPS_ERRORS | Trait.BOUNDED,
+    ),
+    unary(
+        "HardSigmoid",
+        "hard_sigmoid",
+        "dst = min(max(alpha * src + beta, 0), 1)",
+        SLOPE,
+        OFFSET,
+        since=(3, 1),
+        traits=Trait.POLYNOMIAL | Trait.KEEPS_ERRORS | Trait.UNIT_BOUNDED,
+    ),
+    unary(
+        "HardSwish",
+        "hard_swish",
+        "dst = src * min(max(src + 3, 0), 6) / 6",
+        traits=Trait.POLYNOMIAL | Trait.KEEPS_ERRORS | Trait.BOUNDED,
+    ),
     unary(
         "LeakyReLU",
         "leaky_relu",
         "dst = src where src >= 0, else alpha * src",
         described(ALPHA, "Slope of the negative part."),
+        traits=Trait.POLYNOMIAL | Trait.KEEPS_ERRORS,
     ),
     unary("Log", "log", "dst = ln(src)"),
-    unary("Mish", "mish", "dst = src * tanh(ln(1 + exp(src)))"),
+    unary("Mish", "mish", "dst = src * tanh(ln(1 + exp(src)))", traits=Trait.KEEPS_ERRORS | Trait.BOUNDED),
     unary("Pow", "pow", "dst = src ** beta", described(BETA, "The exponent."), since=(3, 2)),
-    unary("ReLU", "relu", "dst = max(src, 0)"),
+    unary("ReLU", "relu", "dst = max(src, 0)", traits=Trait.POLYNOMIAL | Trait.KEEPS_ERRORS | Trait.BOUNDED),
     unary("Reciprocal", "reciprocal", "dst = 1 / src"),
-    unary("Round", "round", "dst = src rounded to the nearest integer, halves to the even one"),
-    unary("Sigmoid", "sigmoid", "dst = 1 / (1 + exp(-src))"),
-    unary("SoftPlus", "softplus", "dst = ln(1 + exp(beta * src)) / beta", SOFTPLUS_BETA),
+    unary(
+        "Round",
+        "round",
+        "dst = src rounded to the nearest integer, halves to the even one",
+        traits=Trait.POLYNOMIAL | Trait.JUMPS,
+    ),
+    unary("Sigmoid", "sigmoid", "dst = 1 / (1 + exp(-src))", traits=Trait.KEEPS_ERRORS | Trait.UNIT_BOUNDED),
+    unary("SoftPlus", "softplus", "dst = ln(1 + exp(beta * src)) / beta", SOFTPLUS_BETA, traits=Trait.KEEPS_ERRORS),
     unary("Sqrt", "sqrt", "dst = src ** 0.5"),
-    unary("Square", "square", "dst = src ** 2"),
-    unary("Tanh", "tanh", "dst = tanh(src)"),
+    unary("Square", "square", "dst = src ** 2", traits=Trait.POLYNOMIAL),
+    unary("Tanh", "tanh", "dst = tanh(src)", traits=Trait.KEEPS_ERRORS | Trait.BOUNDED | Trait.UNIT_BOUNDED),
     gradient("AbsBackward", "abs_backward", "diff_src = diff_dst * sign(src)"),
     gradient(
         "ClampBackward",

@@ -10,6 +10,7 @@ import numpy as np
 from ..schema import Call, Finding, Schema
 from ..shapes import Dim, compatible, counted, merge, of_rank, show
 from ..signature import FLOATS, POSITIVE, Attribute, Range, Shape, ports
+from ..traits import Trait
 from ..window import activation, channels, spatial, spatial_rank
 
 FINITE = Range("positive and finite", lambda number: 0 < number < math.inf)
@@ -213,6 +214,7 @@ OPS = (
         ATTRIBUTES,
         rules=(spatial_rank, size_source, size_values),
         shape_rules=(mode_rank, source_has_elements),
+        traits=Trait.PER_CHANNEL | Trait.BY_ROW | Trait.BOUNDED,
     ),
     Schema(
         "InterpolateBackward",
@@ -227,5 +229,6 @@ OPS = (
         ATTRIBUTES,
         rules=(spatial_rank, size_source, size_values),
         shape_rules=(mode_rank, source_has_elements, gradient_kept, gradient_resized),
+        traits=Trait.PER_CHANNEL,
     ),
 )

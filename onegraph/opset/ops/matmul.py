@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..schema import Call, Finding, Schema
 from ..shapes import broadcast, compatible, counted, show
 from ..signature import Attribute, Shape, ports, rows
+from ..traits import Trait
 
 
 def operands(call: Call) -> tuple[Shape, Shape]:
@@ -107,5 +108,6 @@ OPS = (
         ),
         rules=(not_scalar,),
         shape_rules=(matmul_fits,),
+        traits=Trait.PRODUCT,
     ),
 )

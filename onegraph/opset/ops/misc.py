@@ -8,6 +8,7 @@ from ..dtypes import SPECIFIED
 from ..schema import Call, Finding, Schema, required_outputs, same_shape
 from ..shapes import axis_in_range, show
 from ..signature import FLOATS, UNIT, Attribute, Shape, ports, rows
+from ..traits import Trait
 
 
 def single_elements(call: Call) -> Iterable[Finding]:
@@ -43,6 +44,7 @@ OPS = (
         (),
         FLOATS,
         lambda call: (),
+        traits=Trait.OPAQUE,
     ),
     # No row has the type variable "any" of the inputs, so that each input may have any data type.
     Schema(
@@ -55,6 +57,7 @@ OPS = (
         ports("dst:T*?"),
         rows("T", "|".join(SPECIFIED)),
         unknown_shapes,
+        traits=Trait.OPAQUE,
     ),
     Schema(
         "GenIndex",
@@ -68,6 +71,7 @@ OPS = (
         (Attribute("axis", "s64", "Axis to count along, negative counted from the end.", required=True),),
         rules=(axis_in_range,),
         since=(3, 7),
+        traits=Trait.SHAPE_ONLY,
     ),
     Schema(
         "Dropout",
@@ -82,5 +86,6 @@ OPS = (
         rules=(single_elements, probability_range),
         implied_outputs=required_outputs,
         since=(3, 12),
+        traits=Trait.PER_RUN,
     ),
 )

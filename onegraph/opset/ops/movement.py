@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..schema import Call, Finding, Schema, same_shape
 from ..shapes import Dim, axis_in_range, compatible, counted, merge, normalize_axis, show
 from ..signature import FLOATS, Attribute, Range, Shape, ports
+from ..traits import Trait
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
 SHAPE = Attribute(
@@ -189,6 +190,7 @@ OPS = (
         (AXIS,),
         rules=(axis_in_range, ranks_alike),
         shape_rules=(dims_alike,),
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
     Schema(
         "Reorder",
@@ -199,6 +201,7 @@ OPS = (
         ports("dst:T"),
         FLOATS,
         same_shape,
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
     Schema(
         "StaticReshape",
@@ -212,6 +215,7 @@ OPS = (
         (SHAPE, SPECIAL_ZERO),
         rules=(one_open_dim, zero_has_source),
         shape_rules=(element_count,),
+        traits=Trait.MOVES | Trait.BOUNDED | Trait.VIEW | Trait.RESHAPES,
     ),
     Schema(
         "StaticTranspose",
@@ -224,5 +228,6 @@ OPS = (
         transpose_shape,
         (ORDER,),
         rules=(order_permutes,),
+        traits=Trait.MOVES | Trait.BOUNDED | Trait.VIEW,
     ),
 )

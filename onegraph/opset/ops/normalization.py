@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..schema import Call, Finding, Schema, required_outputs, same_shape
 from ..shapes import axis_in_range, axis_of, broadcast, compatible, counted, inputs_alike, normalize_axis, show
 from ..signature import FLOATS, POSITIVE, Attribute, Shape, ports, rows
+from ..traits import Trait
 from ..window import Dim, channels
 from .binary import gradient_alike
 from .convolution import DATA_FORMAT
@@ -243,6 +244,7 @@ OPS = (
         (EPSILON, DATA_FORMAT),
         rules=(has_channels,),
         shape_rules=(channel_vectors,),
+        traits=Trait.PER_CHANNEL | Trait.BY_ROW,
     ),
     Schema(
         "BatchNormForwardTraining",
@@ -257,6 +259,7 @@ OPS = (
         (EPSILON, MOMENTUM, DATA_FORMAT),
         rules=(has_channels, affine_pair),
         shape_rules=(channel_vectors,),
+        traits=Trait.PER_CHANNEL,
     ),
     Schema(
         "BatchNormTrainingBackward",
@@ -271,6 +274,7 @@ OPS = (
         (EPSILON, DATA_FORMAT),
         rules=(has_channels, gradient_pair),
         shape_rules=(gradient_alike, channel_vectors),
+        traits=Trait.PER_CHANNEL,
     ),
     Schema(
         "LayerNorm",
@@ -286,6 +290,7 @@ OPS = (
         rules=(begin_axis_in_range, affine_inputs, output_count),
         shape_rules=(channel_vectors,),
         implied_outputs=stats_outputs,
+        traits=Trait.NONE,
     ),
     Schema(
         "LayerNormBackward",
@@ -300,6 +305,7 @@ OPS = (
         rules=(begin_axis_in_range, affine_inputs, output_count),
         shape_rules=(gradient_alike, channel_vectors, stats_shape),
         implied_outputs=affine_outputs,
+        traits=Trait.NONE,
     ),
     Schema(
         "GroupNorm",
@@ -316,6 +322,7 @@ OPS = (
         shape_rules=(channel_vectors, groups_divide),
         implied_outputs=stats_outputs,
         since=(3, 6),
+        traits=Trait.BY_ROW,
     ),
     Schema(
         "RMSNorm",
@@ -336,6 +343,7 @@ OPS = (
         rules=(begin_axis_in_range,),
         shape_rules=(gamma_broadcasts,),
         since=(3, 11),
+        traits=Trait.NONE,
     ),
     Schema(
         "SoftMax",
@@ -359,6 +367,7 @@ OPS = (
         rules=(axis_in_range,),
         implied_outputs=required_outputs,
         page="Softmax",
+        traits=Trait.UNIT_BOUNDED,
     ),
     Schema(
         "SoftMaxBackward",
@@ -373,6 +382,7 @@ OPS = (
         rules=(axis_in_range,),
         shape_rules=(inputs_alike,),
         page="SoftmaxBackward",
+        traits=Trait.NONE,
     ),
     Schema(
         "LogSoftmax",
@@ -385,6 +395,7 @@ OPS = (
         same_shape,
         (axis(-1),),
         rules=(axis_in_range,),
+        traits=Trait.NONE,
     ),
     Schema(
         "LogSoftmaxBackward",
@@ -398,5 +409,6 @@ OPS = (
         (axis(-1),),
         rules=(axis_in_range,),
         shape_rules=(inputs_alike,),
+        traits=Trait.NONE,
     ),
 )

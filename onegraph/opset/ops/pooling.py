@@ -13,6 +13,7 @@ from ..._util.records import record
 from ..schema import Call, Finding, Schema
 from ..shapes import compatible, counted
 from ..signature import FLOATS, POSITIVE, Attribute, Fill, Shape, ports
+from ..traits import Trait
 from ..window import (
     SHAPE_SOURCE,
     Dim,
@@ -268,6 +269,7 @@ OPS = (
         (POOL_STRIDES, PADS_BEGIN, PADS_END, KERNEL, EXCLUDE_PAD, ROUNDING_TYPE, AUTO_PAD, DATA_FORMAT),
         rules=RULES,
         shape_rules=(spatial_fits, window_meets_source),
+        traits=Trait.PER_CHANNEL | Trait.BY_ROW | Trait.BOUNDED,
     ),
     Schema(
         "AvgPoolBackward",
@@ -282,6 +284,7 @@ OPS = (
         (POOL_STRIDES, PADS_BEGIN, PADS_END, KERNEL, EXCLUDE_PAD, AUTO_PAD, DATA_FORMAT, SRC_SHAPE),
         rules=(*RULES, shape_source, shape_length),
         shape_rules=(gradient_match, spatial_fits, window_meets_source),
+        traits=Trait.PER_CHANNEL,
     ),
     Schema(
         "MaxPool",
@@ -295,6 +298,7 @@ OPS = (
         (POOL_STRIDES, *UNPADDED, KERNEL, ROUNDING_TYPE, AUTO_PAD, OPTIONAL_DILATIONS, DATA_FORMAT),
         rules=RULES,
         shape_rules=(spatial_fits,),
+        traits=Trait.PER_CHANNEL | Trait.BY_ROW | Trait.BOUNDED,
     ),
     Schema(
         "MaxPoolBackward",
@@ -309,5 +313,6 @@ OPS = (
         (POOL_STRIDES, *UNPADDED, KERNEL, AUTO_PAD, OPTIONAL_DILATIONS, DATA_FORMAT),
         rules=RULES,
         shape_rules=(gradient_match, spatial_fits),
+        traits=Trait.PER_CHANNEL,
     ),
 )

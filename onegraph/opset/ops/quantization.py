@@ -9,6 +9,7 @@ from ..dtypes import DataType
 from ..schema import Call, Finding, Schema, same_shape
 from ..shapes import Dim, axis_of, compatible, counted, dim_at, normalize_axis, show
 from ..signature import POSITIVE, Attribute, Shape, ports, rows
+from ..traits import Trait
 from .movement import elements
 
 QTYPE = Attribute(
@@ -192,6 +193,7 @@ OPS = (
         same_shape,
         STATIC,
         rules=STATIC_RULES,
+        traits=Trait.QUANTIZES | Trait.JUMPS,
     ),
     Schema(
         "Dequantize",
@@ -204,6 +206,7 @@ OPS = (
         same_shape,
         STATIC,
         rules=STATIC_RULES,
+        traits=Trait.DEQUANTIZES,
     ),
     Schema(
         "DynamicQuantize",
@@ -217,6 +220,7 @@ OPS = (
         (QTYPE, AXIS),
         rules=(channel_axis, parameter_vectors),
         shape_rules=(scale_count, zero_point_count),
+        traits=Trait.QUANTIZES | Trait.JUMPS,
     ),
     Schema(
         "DynamicDequantize",
@@ -235,6 +239,7 @@ OPS = (
         (GROUP_QTYPE, AXIS, GROUP_SHAPE),
         rules=(channel_axis, group_shape_fits),
         shape_rules=(scale_count, zero_point_count),
+        traits=Trait.DEQUANTIZES,
     ),
     Schema(
         "TypeCast",
@@ -245,5 +250,6 @@ OPS = (
         ports("dst:T2"),
         rows("T1 T2", "bf16|f16 f32", "f32 bf16|f16"),
         same_shape,
+        traits=Trait.POINTWISE | Trait.BOUNDED | Trait.CASTS,
     ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..schema import Call, Finding, Schema
 from ..shapes import axis_of, normalize_axis
 from ..signature import Attribute, Shape, ports, rows
+from ..traits import Trait
 
 AXES = Attribute(
     "axes",
@@ -69,7 +70,7 @@ def reduced_shape(call: Call) -> tuple[Shape, ...]:
     return (tuple(dim for axis, dim in enumerate(shape) if axis not in axes),)
 
 
-def reduction(kind: str, name: str, doc: str) -> Schema:
+def reduction(kind: str, name: str, doc: str, traits: Trait = Trait.NONE) -> Schema:
     """Schema of a reduction op."""
     return Schema(
         kind,
@@ -82,15 +83,16 @@ def reduction(kind: str, name: str, doc: str) -> Schema:
         reduced_shape,
         (AXES, KEEP_DIMS),
         rules=(axes_given, axes_valid),
+        traits=traits,
     )
 
 
 OPS = (
-    reduction("ReduceL1", "reduce_l1", "dst = the sum of |src| over axes"),
-    reduction("ReduceL2", "reduce_l2", "dst = the square root of the sum of src ** 2 over axes"),
+    reduction("ReduceL1", "reduce_l1", "dst = the sum of |src| over axes", Trait.SUMS),
+    reduction("ReduceL2", "reduce_l2", "dst = the square root of the sum of src ** 2 over axes", Trait.SUMS),
     reduction("ReduceMax", "reduce_max", "dst = the maximum of src over axes"),
     reduction("ReduceMean", "reduce_mean", "dst = the mean of src over axes"),
     reduction("ReduceMin", "reduce_min", "dst = the minimum of src over axes"),
     reduction("ReduceProd", "reduce_prod", "dst = the product of src over axes"),
-    reduction("ReduceSum", "reduce_sum", "dst = the sum of src over axes"),
+    reduction("ReduceSum", "reduce_sum", "dst = the sum of src over axes", Trait.SUMS),
 )

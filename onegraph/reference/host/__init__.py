@@ -8,11 +8,13 @@ import numpy as np
 
 from ...errors import ArgumentError, OutOfMemoryError
 from ...ir.op import Array, Op
+from ...opset.kinds import host_kinds
 from ...opset.schema import Call, Schema
+from ...opset.traits import Trait
 from . import arithmetic, attention, collective, detection, foreign, indexing, movement, packed, recurrence
 
 # Reshapes, slices and the like return a view where numpy can.
-VIEWS = frozenset(["Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand"])
+VIEWS = host_kinds(Trait.VIEW)
 
 # Ops that kernels of the package compute.
 KERNELS = frozenset(["Attention", "AttentionBackward", "PackedMatMul", "Recurrence"])

@@ -12,8 +12,8 @@ from ...opset.errata.correction import ATTRIBUTES, INPUTS, OUTPUTS
 from ...opset.schema import Schema
 from .uses import Use
 
-NORMS = frozenset(["LayerNorm", "LayerNormBackward", "GroupNorm"])
 FORWARD_NORMS = frozenset(["LayerNorm", "GroupNorm"])
+NORMS = FORWARD_NORMS | {"LayerNormBackward"}
 
 
 @record(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..._util.records import record
 from ...opset.errata.correction import ATTRIBUTES, INPUTS, TYPES
+from ...opset.kinds import NORMALIZATIONS
 from ...opset.ops.pooling import pool_geometry
 from .uses import Use
 
@@ -63,16 +64,7 @@ OWN: tuple[Cause, ...] = (
     ),
     Cause(
         "bf16_parameters",
-        frozenset(
-            [
-                "BatchNormForwardTraining",
-                "BatchNormInference",
-                "BatchNormTrainingBackward",
-                "GroupNorm",
-                "LayerNorm",
-                "LayerNormBackward",
-            ]
-        ),
+        NORMALIZATIONS - {"RMSNorm"},
         TYPES,
         "data types",
         _bf16_parameters,

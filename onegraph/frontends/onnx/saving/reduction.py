@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ....opset.dtypes import DataType
+from ....opset.kinds import REDUCTIONS
 from ....opset.ops.reduction import reduced_axes
 from ....opset.schema import Call
 from .body import Value
 from .table import rank_of, writes
 
-REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 OVER_NOTHING = {"ReduceL1": "Abs", "ReduceL2": "Abs"}
 
 

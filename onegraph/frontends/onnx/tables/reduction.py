@@ -8,6 +8,7 @@ from ....lowering import reduction as lowering
 from ....lowering.elementwise import multiply, unary
 from ....lowering.emitter import Value
 from ....lowering.movement import NATIVE, as_s64
+from ....opset.kinds import REDUCTIONS
 from ....opset.shapes import known_dims
 from ..node import Node, NotLowered, Unsettled, lowers
 
@@ -19,7 +20,6 @@ OF_NOTHING = {
     "ReduceProd": 1.0,
     "ReduceMean": np.nan,
 }
-SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
 
 
 def _axes(node: Node) -> tuple[list[int] | None, bool, bool]:
@@ -31,7 +31,7 @@ def _axes(node: Node) -> tuple[list[int] | None, bool, bool]:
     return axes, keep, False
 
 
-@lowers(*SAME)
+@lowers(*REDUCTIONS)
 def reduce(node: Node) -> Value:
     """One op with the same meaning."""
     src, kind, axes_input = node.value(0), node.proto.op_type, node.optional(1)
