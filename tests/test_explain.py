@@ -53,7 +53,12 @@ def inner_output(g, x):
 APART = {
     "a second consumer": (two_readers, {}, "second consumer", "mm.dst has a second consumer, Tanh"),
     "an output inside": (inner_output, {}, "second consumer", "output 'y0'"),
-    "LayerNorm and ReLU": (lambda g, x: g.relu(norm(g, x)), {}, "no pattern", "has ReLU behind LayerNorm; the nearest"),
+    "LayerNorm and ReLU": (
+        lambda g, x: g.relu(norm(g, x)),
+        {},
+        "no pattern",
+        "the pattern 'norm fusion patterns' has these ops, but this version",
+    ),
     "ReLU and LayerNorm": (lambda g, x: norm(g, g.relu(x)), {}, "no pattern", "LayerNorm behind ReLU"),
     "two products": (
         lambda g, x: product(g, product(g, x), "mm2"),

@@ -1,6 +1,7 @@
-"""Lists the fusion patterns that oneDNN documents, by the op that begins them and the ops that may follow.
+"""Finds the documented fusion pattern that ops are nearest to, by the op that begins it and the ops that may follow.
 
-Source: "Fusion Patterns" of oneDNN's developer guide. A version of the library may take fewer of them.
+The patterns are those of :mod:`onegraph.opset.fusion_patterns`, and two that its chains of ops do not express. A version
+of the library may take fewer of them: the pages begin with 3.9.
 """
 
 from __future__ import annotations
@@ -8,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .._util.records import record
-from ..faults.use import BINARY, ELEMENTWISE, PRODUCTS
-
-TYPES = frozenset(["TypeCast", "Quantize"])
-SCALED = frozenset(["Divide", "Multiply", "Add", "Select"])
+from ..opset import fusion_patterns
+from ..opset.kinds import ELEMENTWISE
 
 
 @record(frozen=True)
@@ -29,26 +28,22 @@ class DocumentedPattern:
     after: frozenset[str]
 
 
-def _pattern(name: str, first: Iterable[str], after: Iterable[str]) -> DocumentedPattern:
-    return DocumentedPattern(name, frozenset(first), frozenset(after))
+def _of_page(pattern: fusion_patterns.FusionPattern) -> DocumentedPattern:
+    after = frozenset(kind for stage in pattern.stages for kind in stage.kinds)
+    return DocumentedPattern(pattern.name.replace("_", " "), frozenset(pattern.heads), after)
 
 
-NORMS = ("LayerNorm", "GroupNorm")
-POOLS = ("AvgPool", "MaxPool")
-REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
-PATTERNS = (
-    _pattern("attention: MatMul, scale, mask, SoftMax, MatMul", ["MatMul"], {*SCALED, "SoftMax", "MatMul", "TypeCast"}),
-    _pattern("convolution or MatMul with post-ops", PRODUCTS, ELEMENTWISE | BINARY | TYPES | {"BatchNormInference"}),
-    _pattern("normalization with a change of type", NORMS, TYPES),
-    _pattern("batch normalization with ReLU", ["BatchNormInference", "BatchNormForwardTraining"], ["ReLU"]),
-    _pattern("SoftMax with post-ops", ["SoftMax"], ELEMENTWISE | BINARY | TYPES),
-    _pattern("pooling with binary ops", POOLS, BINARY | {"Quantize"}),
-    _pattern("reduction with post-ops", REDUCTIONS, ELEMENTWISE | BINARY),
-    _pattern("interpolation with post-ops", ["Interpolate"], ELEMENTWISE | BINARY),
-    _pattern("elementwise op with binary ops", ELEMENTWISE, BINARY),
-    _pattern("binary op with post-ops", BINARY - {"BiasAdd"}, ELEMENTWISE | BINARY),
+ATTENTION = DocumentedPattern(
+    "attention: MatMul, scale, mask, SoftMax, MatMul",
+    frozenset(["MatMul"]),
+    frozenset(["Divide", "Multiply", "Add", "Select", "SoftMax", "MatMul", "TypeCast"]),
 )
-STARTS = frozenset(kind for pattern in PATTERNS for kind in pattern.first) - ELEMENTWISE - BINARY
+TRAINING = DocumentedPattern(
+    "batch normalization of training with ReLU", frozenset(["BatchNormForwardTraining"]), frozenset(["ReLU"])
+)
+PATTERNS = (ATTENTION, *map(_of_page, fusion_patterns.PATTERNS), TRAINING)
+# The ops that carry a partition: a fusion has one of them at most.
+STARTS = frozenset(kind for pattern in PATTERNS for kind in pattern.first) - ELEMENTWISE - {*fusion_patterns.BINARY}
 
 
 def nearest_pattern(kinds: Iterable[str]) -> DocumentedPattern | None:
