@@ -1,7 +1,7 @@
 """Finds the documented fusion pattern that ops are nearest to, by the op that begins it and the ops that may follow.
 
-The patterns are those of :mod:`onegraph.opset.fusion_patterns`, and two that its chains of ops do not express. A version
-of the library may take fewer of them: the pages begin with 3.9.
+The patterns are those of :mod:`onegraph.opset.fusion_patterns`, and two that its chains of ops do not express. The
+pages begin with 3.9, so an older library takes fewer of them.
 """
 
 from __future__ import annotations
