@@ -119,6 +119,9 @@ class Reproducible:
         tensors, form, reason = [*note.inputs, *note.outputs], None, AGREED
         if not step.ends:  # an elementwise op on fewer axes
             return most, AGREED
+        made = {number for part in note.steps for number in part.outputs}
+        if not {number for part in note.steps for number in part.inputs} - made <= {*step.ends}:
+            return 1, FIXED  # ops on other values than those of its note, such as those that run for NaN alone
         try:
             form = _Part(step, note, self._lowered, self._fpmath_mode)
         except OutOfMemoryError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -116,9 +117,8 @@ class Part:
         lowered = lower_graph(self.calls, inputs, self.outputs, known, whole)
         threads = self.options.threads or torch.get_num_threads()
         options = self.options
-        model = compile_graph(
-            lowered.graph,
-            shared=shared,
+        compiled = lowered.graph.compile if shared is None else partial(compile_graph, lowered.graph, shared=shared)
+        model = compiled(
             threads=threads,
             fpmath_mode=options.fpmath_mode,
             reproducible=options.reproducible,
