@@ -103,7 +103,8 @@ LAYOUTS = {
 def test_dropout_takes_the_elements_of_eager(layout, p):
     x = layout(torch.rand(2, 3, 4, 6) + 1)
     results = []
-    for backend in ("onegraph", "aot_eager"):
+    # Of p = 1 PyTorch draws nothing without compilation, and aot_eager draws all the same.
+    for backend in ("onegraph", "eager" if p == 1 else "aot_eager"):
         torch._dynamo.reset()
         torch.manual_seed(3)
         function = torch.compile(lambda x: functional.dropout(x * 2, p) + 1, backend=backend)
