@@ -121,7 +121,7 @@ def graph_of(kind, window=1, channels=40):
     return g
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", sorted(SOURCES))
 def test_every_kind_is_guarded_where_it_leaks(kind):
     torch = pytest.importorskip("torch")
     for window, channels in ((1, 40), (3, 2)) if kind != "MatMul" else ((1, 40),):

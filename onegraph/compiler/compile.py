@@ -108,7 +108,7 @@ class _StepCompiler:
         given = frozenset([tensor.id for tensor in lowered.graph.inputs.values()])
         rows = RoundedRows(schedule, given, known) if rounds else None
         self._library = LibrarySteps(schedule, edges, self._patterns, share=share, rows=rows)
-        self._leaks = RowLeaks(schedule, self._add_one)
+        self._leaks = RowLeaks(schedule)
         self._known = known
         self._pieces: dict[object, list[tuple[list[int], list[int]]]] = {}
         self._scales = False  # whether a kernel of the package runs a Quantize or Dequantize
@@ -194,7 +194,7 @@ class _StepCompiler:
         reason, cut = self._library.add(steps, partition, results, note)
         if not reason:
             ends = results if partition is None else partition.output_ids
-            self._leaks.add(steps, steps[0].outputs if len(steps) == 1 else ends, first)
+            self._leaks.add(steps, steps[0].outputs if len(steps) == 1 else ends, first, self._add_one)
         return reason, cut
 
     def _add_piece(self, steps: Sequence[Step], note: str) -> None:

@@ -63,6 +63,11 @@ class PartitionStore:
         self.counts: dict[Hashable, int | None] = {}
         self._known: dict[Hashable, SharedPartitions] = {}
 
+    def forget(self) -> None:
+        """Forget all partitions, as after a failed run, whose constants a kept partition might wait for."""
+        self._known.clear()
+        self.variants.clear()
+
     @contextmanager
     def lent(self, key: Hashable) -> Iterator[SharedPartitions]:
         """What is known under a key; nothing while another compilation uses it, and after one that failed.

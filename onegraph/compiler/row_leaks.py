@@ -31,11 +31,10 @@ class RowLeaks:
 
     Args:
         schedule: the schedule of a graph.
-        add_step: adds one step to it.
     """
 
-    def __init__(self, schedule: Schedule, add_step: Callable[[Step], None]) -> None:
-        self._schedule, self._values, self._add_step = schedule, schedule.values, add_step
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule, self._values = schedule, schedule.values
 
     def refusal(self, steps: Sequence[Step]) -> str:
         """Why some steps must not be one partition; empty if they may."""
@@ -53,13 +52,14 @@ class RowLeaks:
         if reason := self.refusal((step,)):
             raise UnsupportedError(reason)
 
-    def add(self, steps: Sequence[Step], results: Sequence[int], first: int) -> None:
+    def add(self, steps: Sequence[Step], results: Sequence[int], first: int, add_step: Callable[[Step], None]) -> None:
         """Add what computes steps again that the library has computed, if one of them lets NaN into other rows.
 
         Args:
             steps: the steps of a partition.
             results: the values that others read.
             first: the number of notes before the partition was added.
+            add_step: adds one step to the schedule.
         """
         if not any(LEAKS in step.attrs for step in steps):
             return
@@ -70,7 +70,7 @@ class RowLeaks:
         numbers = [schedule.forwards(number) for number in dict.fromkeys(sources)]
         begin, count = len(schedule.steps), len(schedule.notes)
         self._add_mark(compiled_when_special, numbers, note)
-        self._add_again(steps, results)
+        self._add_again(steps, results, add_step)
         del schedule.notes[count:]
         added = schedule.steps[begin + 1 :]
         self._add_mark(compiled_when_special_end, numbers, note)
@@ -85,7 +85,7 @@ class RowLeaks:
         values = [self._values[number] for number in numbers]
         self._schedule.add_own(make(values), values, (), (), note)
 
-    def _add_again(self, steps: Sequence[Step], results: Sequence[int]) -> None:
+    def _add_again(self, steps: Sequence[Step], results: Sequence[int], add_step: Callable[[Step], None]) -> None:
         """Add the steps in f32, without constants: the library must keep nothing of steps that may never run."""
         at: dict[int, int] = {}
         for step in steps:
@@ -93,24 +93,21 @@ class RowLeaks:
                 if number not in at:
                     at[number] = self._in_f32(number)
                     if at[number] != number:
-                        self._add_cast(steps[0], number, at[number])
+                        add_step(_cast(steps[0], number, at[number]))
             if step.kind == "TypeCast":
                 at[step.outputs[0]] = at[step.inputs[0]]
                 continue
             at.update((number, self._in_f32(number)) for number in step.outputs)
             part = _in_f32(step)
             inputs, outputs = (tuple([at[number] for number in ends]) for ends in (step.inputs, step.outputs))
-            self._add_step(step._replace(inputs=inputs, outputs=outputs, attrs=part.attrs, part=part, whole=False))
+            add_step(step._replace(inputs=inputs, outputs=outputs, attrs=part.attrs, part=part, whole=False))
         for number in results:
-            self._add_cast(steps[-1], at[number], number)
+            add_step(_cast(steps[-1], at[number], number))
 
     def _in_f32(self, number: int) -> int:
         """A new value for the numbers of another one in f32."""
         value = self._values[number]
         return self._values.new(DataType.f32, value.shape, f"{value.name} (f32)")
-
-    def _add_cast(self, step: Step, source: int, target: int) -> None:
-        self._add_step(step.instead("copy", (source,), (target,), kind="TypeCast"))
 
     def _sources(self, steps: Sequence[Step]) -> list[int] | None:
         """The values that the leaking products of a partition read, in another order maybe; None if it makes one."""
@@ -134,3 +131,8 @@ def _in_f32(step: Step) -> Part:
         tuple([TensorType(DataType.f32, end.shape) for end in ends]) for ends in (step.part.types, step.part.outputs)
     )
     return Part(step.part.kind, step.part.attrs, step.part.inputs, types, outputs)
+
+
+def _cast(step: Step, source: int, target: int) -> Step:
+    """A cast for the op of a step."""
+    return step.instead("copy", (source,), (target,), kind="TypeCast")

@@ -132,6 +132,7 @@ class ProgramFinder:
         if isinstance(error, OutOfMemoryError):
             give_up_constants()
         self.cache.clear()
+        self._shared.partitions.forget()
         if self._is_static:
             self._static, self.quick = None, decline
         return error.with_traceback(None)  # the traceback would keep the program alive
