@@ -25,7 +25,7 @@ from .exact_kernels import ExactKernels
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .library_steps import LibrarySteps, refusal_of
-from .own_kernels import OwnKernels
+from .own_kernels import BY_EXECUTOR, OwnKernels
 from .pads import add_pad
 from .partition_cache import wiring
 from .partition_store import Group, SharedPartitions
@@ -226,16 +226,10 @@ class _StepCompiler:
             return  # a change of axis order that costs nothing
         if self._add_exact(step, note):
             return
-        adds = {"labels": kernels.add_log_softmax_gradient, "pointwise": kernels.add_pointwise}
-        adds |= {"vectors": kernels.add_vectors, "packed": kernels.add_packed}
-        adds |= {"windows": kernels.add_windows}
-        if add := adds.get(step.executor):
-            add(step)
+        if step.executor in BY_EXECUTOR:
+            BY_EXECUTOR[step.executor](kernels, step)
             return
         if schedule.add_repeated(step):
-            return
-        if step.executor == "kernel":
-            (kernels.add_transform if "code" in step.attrs else kernels.add_on_codes)(step)
             return
         if step.executor == "library":
             if (step.kind in VIEWS and add_view(schedule, step)) or kernels.add_concat(step):

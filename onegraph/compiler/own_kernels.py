@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import gt, mul, sub
 
@@ -272,3 +272,15 @@ class OwnKernels:
         for source, target in zip(outs, wanted, strict=True):
             if source is not target:
                 schedule.add_copy(source, target, step, "the output has strides")
+
+
+# By the executor of a step, what adds it.
+BY_EXECUTOR: Mapping[str, Callable[[OwnKernels, Step], None]] = {
+    "codes": OwnKernels.add_on_codes,
+    "labels": OwnKernels.add_log_softmax_gradient,
+    "packed": OwnKernels.add_packed,
+    "pointwise": OwnKernels.add_pointwise,
+    "transform": OwnKernels.add_transform,
+    "vectors": OwnKernels.add_vectors,
+    "windows": OwnKernels.add_windows,
+}

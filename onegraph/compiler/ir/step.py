@@ -16,7 +16,8 @@ NO_ATTRS: Mapping[str, AttrValue] = MappingProxyType({})
 class Step(NamedTuple):
     """A step of the lowered graph: an op, a part of an op, or a view of one of its tensors.
 
-    ``executor`` is library, view, copy, pointwise, windows, vectors or reference; ``note`` says what was rewritten.
+    ``executor`` is library, view, copy, reference, or one of those for kernels of the package, which
+    ``own_kernels.BY_EXECUTOR`` and ``compile`` name; ``note`` says what was rewritten.
     ``part`` is the op that the library gets. ``whole`` says whether the step is the whole op, so that numpy can run the
     op as a fallback. ``folded`` has the ops that were folded into the constants of the step. ``members`` has the steps
     that a step of executor pointwise or vectors joins.

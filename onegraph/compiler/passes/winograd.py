@@ -212,7 +212,7 @@ class _Transforms:
             lib.onegraph_winograd_layout: _operand(step),
         }
         attrs: Mapping[str, AttrValue] = {"code": tuple([numbers[place] for place in sorted(numbers)])}
-        return step.instead("kernel", inputs, (output,), kind="Transform", attrs=attrs, note=NOTE)
+        return step.instead("transform", inputs, (output,), kind="Transform", attrs=attrs, note=NOTE)
 
     def _strip_of(self, target: int) -> int:
         """The result of a convolution of which the last strips are not written yet."""
