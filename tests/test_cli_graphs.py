@@ -963,7 +963,7 @@ def test_prints_json_for_a_version(graph):
         assert json.loads(onegraph("convert", graph, *more).stdout) == expected
     done = onegraph("convert", graph, "--for-version", "3.99")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == "onegraph: --for-version: '3.99'; expected a version of oneDNN from '3.0' to '3.13'\n"
+    assert done.stderr == "onegraph: --for-version: '3.99'; expected a version of oneDNN from '3.0' to '3.14'\n"
 
 
 def test_names_facts_that_code_drops(graph):

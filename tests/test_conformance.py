@@ -258,16 +258,33 @@ def test_single_probe():
         conformance.probe("rleu")
 
 
-def test_replaces_workers_that_hang_or_die(monkeypatch):
+def test_replaces_workers_that_die():
     worker = runner.probing_worker()
     use = Use("ReLU", (GIVEN,), ((0, "f32"),), {}, ("f32",), [["f32", [4]]])
     probe = {"name": "relu", "use": use.to_dict(), "call": {}, "allowed": True}
-    assert worker.run(probe, limit=1e-9).outcome == "hang"
     assert worker.run(probe, limit=20).outcome == "right"
     worker._process.kill()
     worker._process.wait()
     assert worker.run(probe, limit=20).outcome == "right"
     worker.close()
+
+
+def test_replaces_workers_that_hang(tmp_path, monkeypatch):
+    (tmp_path / "tasks.py").write_text(
+        "import json, sys, time\n"
+        "def main():\n"
+        "    for line in sys.stdin:\n"
+        "        print(json.dumps({'stage': 'run'}), flush=True)\n"
+        "        time.sleep(100 * json.loads(line)['is_slow'])\n"
+        "        print(json.dumps({'stage': 'run', 'done': True, 'outcome': 'right', 'detail': ''}), flush=True)\n"
+    )
+    monkeypatch.setattr(worker_process, "command", lambda module: [
+        sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {module}; {module}.main()"
+    ])  # fmt: skip
+    worker = Worker("tasks")
+    ends = [worker.run({"is_slow": is_slow}, limit).outcome for is_slow, limit in ((True, 0.2), (False, 20))]
+    worker.close()
+    assert ends == ["hang", "right"]
 
 
 def test_retries_a_crash_in_a_new_worker(tmp_path, monkeypatch):

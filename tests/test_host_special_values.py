@@ -110,6 +110,7 @@ WITHOUT = {
     **dict.fromkeys(["ShiftLeft", "ShiftRight", "Shape", "Size"], "no floats"),
     **dict.fromkeys(["Range", "NonMaxSuppression"], "compares numbers alone"),
     **dict.fromkeys(["OnnxNode", "AllReduceStart", "AllReduceDone"], "foreign code"),
+    **dict.fromkeys(["PackedMatMul", "PackedGather"], "tests/test_packed_products.py"),
     "AttentionBackward": "the gradient of NaN: tests/test_torch_special_values.py",
     "Recurrence": "tests/test_torch_special_values.py",
 }

@@ -726,7 +726,7 @@ case("run", "bind strided", A, "strides")(lambda: model().bind(x=one((3, 2)).T, 
 case("run", "policy", A, "policy: 'fast'")(lambda: simple().compile(policy="fast"))
 case("run", "no output", A, "no output")(lambda: og.Graph().compile())
 case("run", "tensor of another graph", A, "of another graph")(lambda: og.Graph().relu(og.Graph().input("x", F, (2,))))
-case("run", "array for a tensor", A, "g.constant(array)")(lambda: og.Graph().relu(one()))
+case("run", "list for a tensor", A, "a tensor of this graph")(lambda: og.Graph().relu([1.0]))
 case("run", "threads 10**9", A, "threads: 1000000000")(lambda: simple().compile(threads=10**9))
 case("run", "set_num_threads 10**9", A, "threads: 1000000000")(lambda: og.set_num_threads(10**9))
 case("run", "bound array resized", ValueError, "resize")(lambda: bound_and_resized())

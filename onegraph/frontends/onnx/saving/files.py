@@ -2,6 +2,7 @@
 
 Every reader, of whatever package, finds the constants by the name that the model has. So a new file of constants gets a
 name that no file has, and the model that names it replaces the old one in one step. Then the old constants are removed.
+A name without a number is given once, as a reader of an older model may look for it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def write_model(target: Path, model: onnx.ModelProto, large: Mapping[str, Array]
         FormatError: a file cannot be written.
     """
     named = re.compile(re.escape(target.name) + r"(\.[0-9a-f]{16})?\.data")
-    for name in (f"{target.name}.data", f"{target.name}.{os.urandom(8).hex()}.data"):
+    plain, numbered = f"{target.name}.data", f"{target.name}.{os.urandom(8).hex()}.data"
+    for name in (numbered,) if target.exists() else (plain, numbered):
         whole = onnx.ModelProto()
         whole.CopyFrom(model)
         parts = [Part(target.with_name(name), _externally(whole, large, name))] if large else []
