@@ -101,7 +101,7 @@ int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t 
 int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size_t capacity, size_t *ids);
 
 // partition: a partition to compile `count` times for the same tensors and number of threads. If it `is_bound` to the
-// calling thread, the library's cache is not used.
+// calling thread, the library's cache is not used. Jobs that are `is_exclusive` wait for each other, in all threads.
 typedef struct {
     dnnl_graph_partition_t partition;
     size_t n_inputs;
@@ -110,6 +110,7 @@ typedef struct {
     dnnl_graph_logical_tensor_t **outputs;
     dnnl_engine_t engine;
     int is_bound;
+    int is_exclusive;
     int threads;
     size_t count;
     dnnl_graph_compiled_partition_t *compiled;

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..errors import StatusError
 from ..faults.constant_inputs import variables
-from ..faults.execution import SCRATCH_OF_THE_THREAD, STATS_IN_PLACE
+from ..faults.execution import SCRATCH_OF_THE_THREAD, SHARED_BLOCKING, STATS_IN_PLACE
 from ..faults.use import DEQUANTIZATIONS
-from ..native.library import HASHES_CONSTANTS, Handle, begin_compilation, call, ffi, lib, status_error
+from ..native.library import HASHES_CONSTANTS, VERSION, Handle, begin_compilation, call, ffi, lib, status_error
 from .caches import (
     get_compiled_partition_cache_capacity,
     get_primitive_cache_capacity,
@@ -67,6 +67,7 @@ class Compilation:
         kinds = [op.schema.kind for op in ops]
         self.prepares = self.keeps_constants or HASHES_CONSTANTS or not CODING.isdisjoint(kinds)
         self.owner_thread = calling_thread() if SCRATCH_OF_THE_THREAD.when(kinds) else None
+        self._is_exclusive = SHARED_BLOCKING.affects(VERSION) and bool(SHARED_BLOCKING.when(kinds))
         self.inputs, self._given = tuple(inputs), [tensor._as_variable() for tensor in outputs]
         self._compiled = inputs if keeps_constants else [tensor._as_variable() for tensor in inputs]
         self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in self._compiled])
@@ -119,7 +120,8 @@ def compile_all(jobs: Sequence[tuple[Compilation, int]], most: int) -> list[tupl
     for job, (one, count), start in zip(kept, jobs, ends, strict=False):
         job.partition, job.engine, job.threads = one._partition._ptr, one.engine._ptr, one.threads
         job.n_inputs, job.inputs, job.n_outputs, job.outputs = len(one._ins), one._ins, len(one._outs), one._outs
-        job.is_bound, job.count, job.compiled = one.owner_thread is not None, count, made + start
+        job.is_bound, job.is_exclusive = one.owner_thread is not None, one._is_exclusive
+        job.count, job.compiled = count, made + start
     call(lib.onegraph_compile, len(jobs), kept, most)
     return [
         (list(made[start:end]) if not job.status else [], job.status)

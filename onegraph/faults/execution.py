@@ -67,6 +67,27 @@ def gradient_of_a_pool(g: DataGraph) -> LogicalTensor:
     return g.op("AvgPoolBackward", [g.input("d", "f32", (1, 2, 2, 2))], attrs)
 
 
+SHARED_BLOCKING = Faults[Sequence[str]]().add(
+    "blocking_shared_by_threads",
+    ops="ConvTranspose ConvolutionBackwardData",
+    where="",
+    severity=UNSAFE,
+    when=lambda kinds: not SHARED_BLOCKING.ops.isdisjoint(kinds),
+    seen={(3, 2): "wrong | right", (3, 6): "right"},
+    reason="while a thread creates a kernel of these ops, a static variable holds how many channels the weights pack "
+    "(src/cpu/x64/jit_brgemm_conv_bwd_utils.cpp): a thread that creates one of another data type changes it, and the "
+    "kernel reads the weights at wrong places",
+    instead="compilations of these ops wait for each other",
+    mended=(3, 5),
+)
+
+
+@SHARED_BLOCKING.example({(3, 2): "right"})  # compiled by one thread
+def pixels_two_apart_in_two_groups(g: DataGraph) -> LogicalTensor:
+    attrs = {**IMAGE, "strides": [2, 2], "groups": 2, "data_format": "NCX", "weights_format": "IOX"}
+    return g.op("ConvTranspose", [g.input("x", "f32", (1, 4, 5, 5)), g.input("w", "f32", (4, 3, 3, 3))], attrs)
+
+
 ALIGNMENT = 16  # bytes
 
 UNALIGNED = Faults[bool]().add(

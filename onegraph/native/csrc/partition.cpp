@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -78,7 +79,11 @@ inline constexpr bool onegraph::needs_threads<&compile_uncached> = true;
 
 namespace {
 
+std::mutex exclusive; // a job that waits for it is inside the library, so that no fork meets it locked
+
 dnnl_status_t compile(const onegraph_job_t &job) {
+    std::unique_lock<std::mutex> alone(exclusive, std::defer_lock);
+    if (job.is_exclusive) alone.lock();
     const auto ins = const_cast<const dnnl_graph_logical_tensor_t **>(job.inputs);
     const auto outs = const_cast<const dnnl_graph_logical_tensor_t **>(job.outputs);
     std::size_t made = 0;
