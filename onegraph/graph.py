@@ -309,6 +309,49 @@ class Graph(DataGraph):
 
         return with_constants(self._as_step(), arrays)._with_variables_of(self)
 
+    def with_variables(self, names: Sequence[str] | None = None, *, batch_norm: float | None = None) -> Graph:
+        """The same graph with constants turned into variables of their names, as training needs.
+
+        So a model from a file is trained further: ``onegraph.training`` adds a loss and an optimizer to the new graph,
+        and ``for_inference`` gives a graph to save.
+
+        Args:
+            names: of constants; ``*`` and ``?`` stand for any characters. By default all constants of floating-point
+                numbers with at least one axis, without the statistics of BatchNormInference.
+            batch_norm: the momentum of BatchNorm ops that take the statistics of each batch from now on: the share of
+                the old running statistics, which become variables too. By default a BatchNormInference stays one.
+
+        Raises:
+            ArgumentError: no constant has such a name; or ``batch_norm`` is given, and ops share their statistics.
+        """
+        from .transform.modes import with_variables
+
+        return with_variables(self, names, batch_norm)
+
+    def for_inference(
+        self,
+        values: Mapping[str, Array] | None = None,
+        *,
+        outputs: Sequence[LogicalTensor | str] | None = None,
+    ) -> Graph:
+        """The same graph without training: variables become constants of their names.
+
+        A BatchNormForwardTraining becomes a BatchNormInference of its running statistics, and a Dropout passes its
+        source on. Ops that only variables needed, such as those of gradients and optimizers, are left out.
+
+        Args:
+            values: the contents of variables, such as ``model.variables`` of an executable of this graph; the others
+                have their first contents.
+            outputs: the outputs to keep, as for ``compile``; inputs that they do not need are left out. By default all.
+
+        Raises:
+            ArgumentError: a name is unknown, an array does not fit its variable, there is no output, or an output needs
+                what exists in training alone, such as the statistics of a batch.
+        """
+        from .transform.modes import for_inference
+
+        return for_inference(self, values, outputs)
+
     def without_wildcards(self) -> Graph:
         """The same graph without its Wildcard ops, so that the rest can run.
 

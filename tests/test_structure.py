@@ -80,6 +80,7 @@ BORDER = {
     "frontends.torch.export": "modules and example inputs",
     "frontends.torch.judge.verification": "modules and inputs to judge",
     "training.arguments": "tensors and numbers of losses and optimizers",
+    "transform.modes": "names of constants",
     "transform.rewrite_values": "options of benchdnn",
     "inference.translate_op": "tensors of an op that is translated",
     "view.given": "reports, violations and times to draw",

@@ -67,12 +67,13 @@ def gradient_of_a_pool(g: DataGraph) -> LogicalTensor:
     return g.op("AvgPoolBackward", [g.input("d", "f32", (1, 2, 2, 2))], attrs)
 
 
+STRIDED = frozenset(["ConvTranspose", "ConvolutionBackwardData"])
 SHARED_BLOCKING = Faults[Sequence[str]]().add(
     "blocking_shared_by_threads",
-    ops="ConvTranspose ConvolutionBackwardData",
+    ops=STRIDED,
     where="",
     severity=UNSAFE,
-    when=lambda kinds: not SHARED_BLOCKING.ops.isdisjoint(kinds),
+    when=lambda kinds: not STRIDED.isdisjoint(kinds),
     seen={(3, 2): "wrong | right", (3, 6): "right"},
     reason="while a thread creates a kernel of these ops, a static variable holds how many channels the weights pack "
     "(src/cpu/x64/jit_brgemm_conv_bwd_utils.cpp): a thread that creates one of another data type changes it, and the "

@@ -1,0 +1,148 @@
+"""Graphs for training of graphs for inference, and the reverse."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(16, 5, 5, 3)).astype(np.float32)
+LABELS = np.repeat([0, 1], 8).astype(np.int32)
+X[:8] += 0.5
+STARTS = {"gamma": 1, "beta": 0, "mean": 0, "variance": 1}
+
+
+def classifier():
+    """Convolution, BatchNorm, ReLU, mean and product, whose weights are constants."""
+    rng, g = np.random.default_rng(1), og.Graph()
+    x = g.input("x", og.f32, (None, 5, 5, 3))
+    weights = g.constant(rng.normal(0, 0.3, (3, 3, 3, 8)).astype(np.float32), name="kernel")
+    y = g.convolution(x, weights, pads_begin=1, pads_end=1)
+    norm = [g.constant(np.full(8, start, np.float32), name=f"norm.{name}") for name, start in STARTS.items()]
+    y = g.relu(g.batch_norm_inference(y, *norm, epsilon=1e-5, name="norm"))
+    scale = g.constant(rng.normal(0, 0.3, (8, 2)).astype(np.float32), name="head")
+    g.output("y", g.matmul(g.reduce_mean(y, axes=[1, 2]), scale) * 2.0)
+    return g
+
+
+def trained(graph, wrt, steps=30):
+    labels = graph.input("labels", og.s32, (None,))
+    loss = graph.output("loss", og.training.cross_entropy(graph, graph.outputs["y"], labels))
+    og.training.Adam(0.02).minimize(graph, loss, wrt)
+    step = graph.compile()
+    return step, [float(step(x=X, labels=LABELS).loss) for _ in range(steps)]
+
+
+def test_constants_become_variables_of_their_names():
+    graph = classifier()
+    new = graph.with_variables()
+    assert [*new.variables] == ["kernel", "norm.gamma", "norm.beta", "head"]
+    assert {*new.constants} == {"norm.mean", "norm.variance", *(n for n, a in graph.constants.items() if not a.shape)}
+    assert not graph.variables
+    np.testing.assert_allclose(new.compile()(x=X), graph.compile()(x=X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [(["head"], ["head"]), (["norm.*"], [f"norm.{n}" for n in STARTS]), (["kerne?"], ["kernel"])]
+)
+def test_names_and_patterns_choose_constants(names, expected):
+    assert [*classifier().with_variables(names).variables] == expected
+
+
+def test_a_model_is_trained_further_and_fixed_again():
+    graph = classifier()
+    new = graph.with_variables()
+    step, losses = trained(new, [*new.variables.values()])
+    assert losses[-1] < 0.3 * losses[0]
+    fixed = new.for_inference(step.variables, outputs=["y"])
+    assert [*fixed.inputs] == ["x"]
+    assert not fixed.variables
+    assert len(fixed.ops) == len(graph.ops)
+    scores = fixed.compile()(x=X)
+    assert (scores.argmax(axis=1) == LABELS).all()
+    np.testing.assert_array_equal(fixed.constants["head"], step.variables["head"])
+    first = new.for_inference(outputs=["y"])
+    np.testing.assert_array_equal(first.compile()(x=X), graph.compile()(x=X))
+
+
+def test_batch_norm_takes_statistics_of_the_batch_in_training():
+    new = classifier().with_variables(["head"], batch_norm=0.75)
+    assert {*new.variables} == {"head", "norm.mean", "norm.variance"}
+    model = new.compile()
+    model(x=X)
+    convolved = reference.run(_convolution(), {"x": X})["y"].astype(np.float64)
+    np.testing.assert_allclose(model.variables["norm.mean"], 0.25 * convolved.mean((0, 1, 2)), atol=1e-6)
+    np.testing.assert_allclose(model.variables["norm.variance"], 0.75 + 0.25 * convolved.var((0, 1, 2)), atol=1e-6)
+    fixed = new.for_inference(model.variables)
+    (norm,) = [op for op in fixed.ops if op.kind.startswith("BatchNorm")]
+    assert (norm.kind, norm.name) == ("BatchNormInference", "norm")
+    np.testing.assert_array_equal(fixed.constants["norm.mean"], model.variables["norm.mean"])
+
+
+def _convolution():
+    """The first op of the classifier alone."""
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, 5, 5, 3))
+    g.output("y", g.convolution(x, classifier().constants["kernel"], pads_begin=1, pads_end=1))
+    return g
+
+
+def test_dropout_passes_its_source_on_in_inference():
+    g = og.Graph()
+    g.output("y", og.training.dropout(g, g.input("x", og.f32, (4, 4)), 0.5))
+    fixed = g.for_inference()
+    assert not fixed.ops
+    x = np.ones((4, 4), np.float32)
+    np.testing.assert_array_equal(fixed.compile()(x=x), x)
+
+
+def test_what_an_output_needs_of_training_is_refused():
+    g = og.Graph()
+    made = [g.variable(name, np.full(3, start, np.float32)) for name, start in STARTS.items()]
+    gamma, beta, mean, variance = made
+    found = g.batch_norm_forward_training(g.input("x", og.f32, (2, 3)), mean, variance, gamma, beta, epsilon=1e-5)
+    g.output("y", found.dst)
+    g.output("spread", found.batch_variance)
+    with pytest.raises(og.ArgumentError, match=r"exists in training alone.*outputs="):
+        g.for_inference()
+    assert [*g.for_inference(outputs=["y"]).outputs] == ["y"]
+
+
+def test_shared_statistics_are_refused():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    norm = [g.constant(np.full(3, start, np.float32), name=name) for name, start in STARTS.items()]
+    for _ in range(2):
+        x = g.batch_norm_inference(x, *norm, epsilon=1e-5)
+    g.output("y", x)
+    with pytest.raises(og.ArgumentError, match="shared with another op"):
+        g.with_variables(batch_norm=0.9)
+    assert not g.variables
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda g: g.with_variables(["hed"]), r"names\[0\]: 'hed'; the constants are kernel"),
+        (lambda g: g.with_variables("head"), "expected a list of names"),
+        (lambda g: g.with_variables([3]), r"names\[0\]: 3; the constants are"),
+        (lambda g: g.with_variables(batch_norm=2.0), "with_variables: batch_norm: 2.0"),
+        (lambda g: g.for_inference({"head": np.zeros(1)}), "'head' is no variable; the variables are none"),
+        (lambda g: g.for_inference(3), "expected a dictionary of arrays"),
+        (lambda g: g.with_variables().for_inference({"head": np.zeros((8, 2))}), "float64.*expected f32"),
+        (lambda g: g.with_variables().for_inference({"head": np.zeros(8, np.float32)}), r"float32 \[8\]"),
+        (lambda g: g.for_inference(outputs=["z"]), "no such tensor"),
+    ],
+)
+def test_wrong_arguments_are_named(call, message):
+    with pytest.raises(og.ArgumentError, match=message):
+        call(classifier())
+
+
+def test_a_graph_of_variables_alone_has_nothing_to_infer():
+    g = og.Graph()
+    v = g.variable("v", np.ones(2, np.float32))
+    g.assign(v, v * 2.0)
+    with pytest.raises(og.ArgumentError, match="expected an output to compute"):
+        g.for_inference()
