@@ -9,9 +9,9 @@ from pygments.lexers import BashSessionLexer
 from sphinx.application import Sphinx
 
 import onegraph
-from onegraph.builder.op_pages import markdown_edition, markdown_methods
+from onegraph.builder.op_site import markdown_index, markdown_methods, op_pages
 from onegraph.faults.page import markdown_faults
-from onegraph.opset.editions.registry import DEFAULT, EDITIONS, HOST, edition
+from onegraph.opset.editions.registry import EDITIONS, HOST, edition
 from onegraph.opset.errata.page import markdown_errata
 from onegraph.tools.op_examples import example
 
@@ -23,7 +23,14 @@ author = "the onegraph developers"
 project_copyright = author
 version = release = onegraph.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_click"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_click",
+    "sphinx_design",
+]
 exclude_patterns = ["ops/faults.md", "ops/errata.md"]  # included by other pages
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
@@ -76,28 +83,21 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
     lines[:] = [re.sub(r"^-(?= )|[*`]", r"\\\g<0>", line) for line in lines]
 
 
-def _write_op_pages(app: Sphinx) -> None:
-    """Generate the pages of faults, errata, op methods and editions; ``whole_editions`` get every category of ops."""
+def _write_op_pages(_app: Sphinx) -> None:
+    """Generate the pages of faults, errata, op methods, editions and ops."""
     write_gallery(Path(__file__).with_name("gallery"))
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
-    (folder / "faults.md").write_text(markdown_faults())
     (folder / "errata.md").write_text(markdown_errata())
     (folder / "methods.md").write_text(markdown_methods())
-    for name in (*EDITIONS, HOST):
-        page = markdown_edition(edition(name), example)
-        if name not in app.config.whole_editions:
-            sections = re.sub(r".*\]\(#.*\n", "", page).split("\n## ")  # without the links to the ops
-            page = "\n## ".join(sections[:4])
-        # The search finds an op in the newest and in the oldest edition; the pages between repeat its name.
-        metadata = "" if name in (DEFAULT, "legacy-1", HOST) else "---\nnosearch: true\n---\n"
-        (folder / f"{name}.md").write_text(metadata + page)
+    pages = {name: markdown_index(edition(name)) for name in (*EDITIONS, HOST)} | op_pages(example) | markdown_faults()
+    for name, page in pages.items():
+        (folder / f"{name}.md").write_text(page)
 
 
 def setup(app: Sphinx) -> None:
     """Connect the handlers for docstrings, commands and op pages, and the highlighting of sessions."""
     app.add_lexer("console", Console)
-    app.add_config_value("whole_editions", list(EDITIONS), "env", list)
     app.connect("builder-inited", _write_op_pages)
     app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon writes markup
     app.connect("sphinx-click-process-description", _plain_help)

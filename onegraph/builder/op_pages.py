@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import DEFAULT, HOST, Edition, base_of, edition
+from ..opset.editions.registry import DEFAULT, HOST, Edition, base_of
 from ..opset.errata.correction import Correction
 from ..opset.errata.page import escaped
 from ..opset.errata.page import to_dict as correction_dict
@@ -142,21 +142,26 @@ def _listed(names: Sequence[str]) -> str:
 
 def markdown(chosen: Edition, schema: Schema, example: Example) -> str:
     """The page of one op in Markdown."""
+    return f"## {schema.kind}\n\n{markdown_body(chosen, schema, example)}"
+
+
+def markdown_body(chosen: Edition, schema: Schema, example: Example) -> str:
+    """The page of one op in Markdown, without its heading."""
     since = f" Since oneDNN {_version(schema.since)}." if schema.since > (3, 0) else ""
-    lines = [f"## {schema.kind}", "", _escaped(f"{_sentence(schema.doc)}{since}"), ""]
+    lines = [escaped_text(f"{sentence(schema.doc)}{since}"), ""]
     lines += [f"{_call(chosen, schema)}{_source(chosen, schema)}.", ""]
-    lines += [f"- Inputs: {_escaped(_ports(schema.inputs))}", f"- Outputs: {_escaped(_ports(schema.outputs))}"]
+    lines += [f"- Inputs: {escaped_text(_ports(schema.inputs))}", f"- Outputs: {escaped_text(_ports(schema.outputs))}"]
     lines += ["", *_type_table(schema), ""]
     if schema.attributes:
         lines += ["| attribute | kind | need | allowed | meaning |", "| --- | --- | --- | --- | --- |"]
         for attribute in schema.attributes:
             cells = (attribute.name, attribute.kind, _need(attribute), _allowed(attribute), attribute.doc)
-            lines.append("| " + " | ".join(_escaped(cell) for cell in cells) + " |")
+            lines.append("| " + " | ".join(escaped_text(cell) for cell in cells) + " |")
         lines.append("")
     code = example(chosen, schema)
     lines += ["```py", code, "```", ""] if code else []
-    lines += [f"- `{rule.__name__}`: {_escaped(_first_line(rule))}" for rule in _rules(schema)]
-    lines += [f"\n{_escaped(note)}" for note in schema.notes]
+    lines += [f"- `{rule.__name__}`: {escaped_text(_first_line(rule))}" for rule in _rules(schema)]
+    lines += [f"\n{escaped_text(note)}" for note in schema.notes]
     corrections = chosen.corrections(schema)
     if corrections:
         lines += ["", "Mistakes on the page of the specification:", ""]
@@ -168,7 +173,7 @@ def _call(chosen: Edition, schema: Schema) -> str:
     """How a graph gets the op."""
     if chosen.name == HOST:
         return f'`g.op("{schema.kind}", [...], edition="{HOST}")`'
-    return f"Method `{_method(chosen, schema)}`"
+    return f"Method `{method(chosen, schema)}`"
 
 
 def _source(chosen: Edition, schema: Schema) -> str:
@@ -177,7 +182,7 @@ def _source(chosen: Edition, schema: Schema) -> str:
     return f". [{chosen.page(schema)}]({link})" if link else ""
 
 
-def _method(chosen: Edition, schema: Schema) -> str:
+def method(chosen: Edition, schema: Schema) -> str:
     """The method call with all arguments; only the name of the op in editions other than the default."""
     if chosen.name != DEFAULT:
         return schema.name
@@ -186,11 +191,13 @@ def _method(chosen: Edition, schema: Schema) -> str:
     return f"g.{schema.name}{found.replace(parameters=shown)}"
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """The text with a full stop."""
     return text if text.endswith(".") else text + "."
 
 
-def _escaped(text: str) -> str:
+def escaped_text(text: str) -> str:
+    """The text of a record without the markup of Markdown."""
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
@@ -205,22 +212,6 @@ def markdown_edition(chosen: Edition, example: Example) -> str:
         lines.append(f"- {category}: {names}")
     pages = [markdown(chosen, schema, example) for _, schemas in by_category(chosen) for schema in schemas]
     return "\n".join([*lines, "", *pages])
-
-
-def markdown_methods() -> str:
-    """The index of the op methods for the site: signature, meaning, and a link to the page of the op."""
-    chosen = edition(DEFAULT)
-    lines = ["# Op methods", "", f"Each of the {len(chosen.schemas)} ops of {DEFAULT} is a method of `Graph`."]
-    lines += ["Pass tensors by position or by name, and attributes by name."]
-    lines += ["Every method also takes the options `name`, `dtype` and `outputs` of `Graph.op`."]
-    for category, schemas in by_category(chosen):
-        lines += ["", f"## {category.capitalize()}"]
-        for schema in schemas:
-            call = _method(chosen, schema).removeprefix("g.")
-            link = f"[{schema.kind}]({DEFAULT}.md#{schema.kind.lower()})"
-            meaning = _escaped(_sentence(schema.doc))
-            lines += ["", f"```{{py:method}} Graph.{call}", ":module: onegraph", "", f"{link}: {meaning}", "```"]
-    return "\n".join(lines) + "\n"
 
 
 def by_category(chosen: Edition) -> Iterator[tuple[str, list[Schema]]]:

@@ -1,4 +1,4 @@
-"""The page of the documentation about what oneDNN gets wrong, from the records."""
+"""The pages of the documentation about what oneDNN gets wrong, from the records."""
 
 from __future__ import annotations
 
@@ -25,20 +25,36 @@ SEVERITIES = {
 MANY = 12  # ops; a fault that concerns more is said to concern any op
 
 
-def markdown_faults() -> str:
-    """Every fault, by the kind of op: reason, outcomes by version and CPU, way around and the source of examples."""
-    attrs = inspect.getsource(windows).partition("Attrs = dict[str, object]\n")[2].strip()
-    lines = ["The examples start from these attributes of convolutions and pools:", "", "```py", attrs, "```", ""]
+def markdown_faults() -> dict[str, str]:
+    """The pages of faults in Markdown, by name: one for each family of ops, and ``faults``, which links to them."""
+    pages = {f"faults-{_slug(title)}": _family(title, faults) for title, faults in CATALOGUE.items()}
+    index = ["| Family | Faults |", "| --- | --- |"]
     for title, faults in CATALOGUE.items():
-        lines += [f"## {title}", ""]
-        if helpers := _helpers(MODULES[title]):
-            lines += ["What the examples have in common:", "", "```py", "\n\n".join(helpers), "```", ""]
-        for fault in faults:
-            lines += [*_fault(fault), ""]
-    lines += ["## Misuse of the C API", "", "What no graph can say: calls that onegraph refuses, or makes right.", ""]
+        names = ", ".join(fault.name for fault in faults)
+        index.append(f"| [{title}](ops/faults-{_slug(title)}.md) | {names} |")
+    lines = [*index, "", "## Misuse of the C API", ""]
+    lines += ["What no graph can say: calls that onegraph refuses, or makes right.", ""]
     for group, misuses in groupby(API, lambda fault: fault.name.partition(":")[0]):
         lines += [f"### {GROUPS[group]}", "", *_misuse(misuses), ""]
-    return "\n".join(lines)
+    return {**pages, "faults": "\n".join(lines)}
+
+
+def _slug(title: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+
+
+def _family(title: str, faults: Iterable[Fault[Any]]) -> str:
+    """Faults of one kind of op: reason, outcomes by version and CPU, way around and the source of examples."""
+    examples = [line for fault in faults for line in (*_fault(fault), "")]
+    helpers = _helpers(MODULES[title])
+    if any("IMAGE" in text or "AVERAGE" in text for text in (*examples, *helpers)):
+        source = inspect.getsource(windows).partition("Attrs = dict[str, object]\n")[2]
+        helpers.insert(0, source.partition("\n\n\n")[0].strip())
+    lines = ["---", "orphan: true", "---", f"# {title}", ""]
+    lines += ["[All families](../faults.md), and what the words of the tables mean.", ""]
+    if helpers:
+        lines += ["What the examples have in common:", "", "```py", "\n\n".join(helpers), "```", ""]
+    return "\n".join([*lines, *examples])
 
 
 def _helpers(module: ModuleType) -> list[str]:
@@ -49,7 +65,7 @@ def _helpers(module: ModuleType) -> list[str]:
 
 
 def _fault(fault: Fault[Any]) -> Iterator[str]:
-    yield f"### {fault.name}"
+    yield f"## {fault.name}"
     yield ""
     yield _sentence(fault.reason)
     yield ""

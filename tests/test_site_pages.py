@@ -1,0 +1,58 @@
+"""The pages of ops and faults that the documentation site is made of."""
+
+import re
+
+import pytest
+
+from onegraph.builder.op_site import NEWEST_FIRST, markdown_index, op_pages, page_name
+from onegraph.faults.catalogue import CATALOGUE
+from onegraph.faults.page import markdown_faults
+from onegraph.opset.editions.registry import edition
+from onegraph.tools.op_examples import example
+
+LONGEST = 60_000  # characters of a page, some ten screens
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return op_pages(example)
+
+
+def test_each_op_of_each_edition_is_in_one_tab(pages):
+    for name in NEWEST_FIRST:
+        index = markdown_index(edition(name))
+        for schema in edition(name).schemas.values():
+            assert f"[{schema.kind}]({page_name(schema)}.md)" in index
+            page = pages[page_name(schema)]
+            heads = re.findall(r"^(?:Editions: |````\{tab-item\} )(.*?)\.?$", page, flags=re.MULTILINE)
+            assert sum(name in _named(head) for head in heads) == 1, (name, schema.kind, heads)
+
+
+def _named(head):
+    """The editions that a heading such as ``onednn-3.2 to onednn-3.14, oneapi-1.2: Kind`` means."""
+    found = []
+    for row in head.partition(": ")[0].split(", "):
+        first, _, last = row.partition(" to ")
+        found += NEWEST_FIRST[NEWEST_FIRST.index(last or first) : NEWEST_FIRST.index(first) + 1]
+    return found
+
+
+def test_an_op_of_several_editions_has_tabs(pages):
+    page = pages["convtransposebackwardweights"]
+    assert "In other editions: `ConvTransposeBackpropFilters`." in page
+    assert "````{tab-item} legacy-1: ConvTransposeBackpropFilters" in page
+    heads = re.findall(r"\{tab-item\} ([^\s:]+)", page)
+    assert [NEWEST_FIRST.index(head) for head in heads] == sorted(NEWEST_FIRST.index(head) for head in heads)
+
+
+def test_each_fault_is_on_the_page_of_its_family():
+    made = markdown_faults()
+    assert len(made) == len(CATALOGUE) + 1
+    for title, faults in CATALOGUE.items():
+        (page,) = [text for text in made.values() if f"\n# {title}\n" in text]
+        assert [f"## {fault.name}" in page for fault in faults] == [True] * len(faults)
+        assert f"[{title}](" in made["faults"]
+
+
+def test_pages_are_short(pages):
+    assert {name: len(text) for name, text in {**pages, **markdown_faults()}.items() if len(text) > LONGEST} == {}
