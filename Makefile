@@ -7,7 +7,7 @@ CLUSTER := .venv-cluster
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/* onegraph/native/csrc/kernels/*/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress asan tsan \
+.PHONY: demo test guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan tsan \
 	lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
@@ -64,6 +64,12 @@ test-reproducible: $(VENV)/.dev
 stress: $(VENV)/.dev
 	ONEGRAPH_STRESS=1 ONEGRAPH_STRESS_SECONDS=60 ONEGRAPH_STATE_SEQUENCES=500 $(BIN)/python -m pytest -n 2 \
 		tests/test_stress.py tests/test_whole_files.py tests/test_kept_state.py
+
+# Changes the package in one place at a time and asks whether the tests notice; prints the share. A night for all stages.
+# To choose: make mutants STAGES=serialize MUTANTS="--count 100 --shard 1/4"
+STAGES = _util serialize inference checker faults gradient training transform builder compiler lowering runtime reference
+mutants: $(VENV)/.dev
+	failed=0; for stage in $(STAGES); do $(BIN)/python -m tests.mutants $$stage $(MUTANTS) || failed=1; done; exit $$failed
 
 # Runs the tests with the C++ code of the package, including cffi's glue, under gcc's sanitizers. The oneDNN library is
 # not instrumented. libstdc++ is preloaded because the sanitizer must find it before the first exception.

@@ -600,3 +600,33 @@ def test_numbers_of_integer_inputs_are_whole():
     assert model(2, 3) == 5
     with pytest.raises(og.ArgumentError, match=r"input 'a': 2\.5; expected integers within its range"):
         model(2.5, 3)
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (None, "No such file.*expected a file that can be read"),
+        (b"", "expected a file of safetensors"),
+        (b"\xff" * 64, "expected a file of safetensors"),
+        ({"w": np.zeros((3, 5), np.float32)}, "b: missing; expected an array for each variable"),
+        ({"w": np.zeros((3, 5), np.float32), "b": np.zeros(5, np.float32), "c": np.zeros(5, np.float32)}, "unknown"),
+        ({"w": np.zeros((5, 3), np.float32), "b": np.zeros(5, np.float32)}, r"w: F32 \[5, 3\]; expected F32 \[3, 5\]"),
+        ({"w": np.zeros((3, 5), np.float64), "b": np.zeros(5, np.float32)}, r"w: F64 \[3, 5\]; expected F32"),
+    ],
+    ids=["missing", "empty", "garbage", "incomplete", "too much", "shape", "dtype"],
+)
+@pytest.mark.library
+def test_a_wrong_file_of_safetensors_is_refused(contents, message, tmp_path):
+    safetensors = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
+    path = tmp_path / "state.safetensors"
+    if isinstance(contents, dict):
+        safetensors.save_file(contents, path)
+    elif contents is not None:
+        path.write_bytes(contents)
+    g = og.Graph()
+    w, b = g.variable("w", np.ones((3, 5), np.float32)), g.variable("b", np.ones(5, np.float32))
+    g.output("y", w + b)
+    model = g.compile()
+    with pytest.raises(og.FormatError, match=message):
+        model.load_variables(path)
+    assert model.variables["w"].tolist() == np.ones((3, 5)).tolist()

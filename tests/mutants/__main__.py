@@ -1,0 +1,102 @@
+"""Makes mutants of a stage, runs the tests that touch each, and prints the share that the tests notice.
+
+    python -m tests.mutants serialize --count 200 --seed 1
+    python -m tests.mutants faults --shard 2/8
+
+The first run of a stage records which tests run which lines, in build/mutants. A mutant whose line no test runs
+survives. Survivors that change nothing stand in equivalent.json with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .child import PACKAGE, SURVIVED, judge
+from .operators import Mutant, mutants
+from .stages import STAGES
+
+ROOT = PACKAGE.parent
+BUILD = ROOT / "build" / "mutants"
+EQUIVALENT = Path(__file__).with_name("equivalent.json")
+MOST = 30  # tests of one mutant
+SHORTEST = 20.0  # seconds that a mutant has at least
+
+
+def main() -> int:
+    """Run the command; the status is 1 if a mutant survives."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0])
+    parser.add_argument("stage", choices=sorted(STAGES))
+    parser.add_argument("--count", type=int, help="of mutants, drawn at random; by default all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shard", default="1/1", help="the part to run, such as 2/8")
+    parser.add_argument("--module", help="of the stage, the only one to change")
+    parser.add_argument("--record", action="store_true", help="record anew which tests run which lines")
+    given = parser.parse_args()
+    record = recorded(given.stage, anew=given.record)
+    chosen = chosen_mutants(given.stage, given.module)
+    random.Random(given.seed).shuffle(chosen)
+    part, parts = map(int, given.shard.split("/"))
+    chosen = chosen[: given.count][part - 1 :: parts]
+    return report(given.stage, [(mutant, verdict(mutant, given.stage, record)) for mutant in chosen])
+
+
+def chosen_mutants(stage: str, module: str | None) -> list[Mutant]:
+    """The mutants of a stage, without the equivalent ones."""
+    known = json.loads(EQUIVALENT.read_text())
+    found = []
+    for path in sorted((PACKAGE / stage).rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        if module is None or path.stem == module:
+            found += [mutant for mutant in mutants(name, path.read_text()) if mutant.name not in known]
+    return found
+
+
+def recorded(stage: str, *, anew: bool) -> dict[str, dict[str, object]]:
+    """Which tests run which lines of a stage."""
+    path = BUILD / f"{stage}.json"
+    if anew or not path.exists():
+        BUILD.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, "MUTANTS_STAGE": str(PACKAGE / stage), "MUTANTS_RECORD": str(path)}
+        tests = [f"tests/{name}.py" for name in STAGES[stage]]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutants.contexts", "-p", "no:xdist", *tests]
+        done = subprocess.run(command, cwd=ROOT, env=environment)
+        if done.returncode:
+            raise SystemExit("the tests fail without a mutant")
+    found: dict[str, dict[str, object]] = json.loads(path.read_text())
+    return found
+
+
+def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) -> str:
+    """What the tests that run the line of a mutant say."""
+    lines = record["lines"].get(str(Path(mutant.module).relative_to(stage)), {})
+    tests: list[str] = lines.get(str(mutant.line), [])  # type: ignore[attr-defined]
+    if not tests:
+        return "not run"
+    chosen = tests[:MOST]
+    seconds = sum(float(record["seconds"][test]) for test in chosen)  # type: ignore[arg-type]
+    found = judge(mutant, chosen, SHORTEST + 5 * seconds)
+    print(f"{found:9} {mutant.name}", flush=True)
+    return found
+
+
+def report(stage: str, verdicts: list[tuple[Mutant, str]]) -> int:
+    """Print the survivors and the score of a stage."""
+    alive = [(mutant, found) for mutant, found in verdicts if found in (SURVIVED, "not run")]
+    for mutant, found in alive:
+        print(f"{found:9} {mutant.name}")
+    noticed = len(verdicts) - len(alive)
+    share = 100 * noticed / max(len(verdicts), 1)
+    print(f"{stage}: {noticed} of {len(verdicts)} mutants noticed, {share:.1f} %  ({time.process_time():.0f} s here)")
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    sys.exit(main())

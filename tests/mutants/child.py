@@ -1,0 +1,79 @@
+"""Runs chosen tests with one mutated module, in a process that was forked before the package was imported."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import pytest
+
+from .operators import Mutant, mutated
+
+PACKAGE = Path(__file__).resolve().parents[2] / "onegraph"
+NOTICED, SURVIVED, TIMEOUT = "noticed", "survived", "timeout"
+MEMORY = 8 * 2**30  # bytes of address space that a mutant may take beyond what the process has
+
+
+class Replaced(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module of the package from other code."""
+
+    def __init__(self, module: str, code: CodeType) -> None:
+        self._path, self._code = PACKAGE / module, code
+        parts = [*Path("onegraph", module).with_suffix("").parts]
+        self._name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module to replace; None for all others."""
+        if fullname != self._name:
+            return None
+        folders = [str(self._path.parent)] if self._path.name == "__init__.py" else None
+        return importlib.util.spec_from_file_location(
+            fullname, self._path, loader=self, submodule_search_locations=folders
+        )
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the other code."""
+        exec(self._code, vars(module))
+
+
+def judge(mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
+    """Whether one of some tests fails with a mutant: ``noticed``, ``survived`` or ``timeout``."""
+    source = (PACKAGE / mutant.module).read_text()
+    code = compile(mutated(source, mutant), str(PACKAGE / mutant.module), "exec")
+    child = os.fork()
+    if not child:
+        os._exit(_run(Replaced(mutant.module, code), tests))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return SURVIVED if status == 0 else NOTICED
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return TIMEOUT
+
+
+def _run(finder: Replaced, tests: Sequence[str]) -> int:
+    """The exit status of the tests in this process."""
+    os.setpgid(0, 0)  # with children of the tests, so that all of them end
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.meta_path.insert(0, finder)
+    try:
+        return int(pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
+    except BaseException:  # a mutant may end in anything
+        return 1

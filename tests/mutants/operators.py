@@ -1,0 +1,149 @@
+"""The changes that a mutant makes to the source of a module, and the places where they make sense."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr,
+}
+# What computes no result: texts for people, and what only type checkers read.
+TEXTS = frozenset(["__repr__", "__str__", "_repr_html_", "_repr_svg_"])
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change.
+
+    Attributes:
+        module: the path of the module in the package, such as ``serialize/files.py``.
+        line: where the change is.
+        place: number of the node in a walk over the tree, and of the change at the node.
+        change: the change in words.
+    """
+
+    module: str
+    line: int
+    place: tuple[int, int]
+    change: str
+
+    @property
+    def name(self) -> str:
+        """What identifies the mutant as long as the module stays."""
+        return f"{self.module}:{self.line} {self.change} [{self.place[0]}.{self.place[1]}]"
+
+
+def mutants(module: str, source: str) -> list[Mutant]:
+    """All mutants of a module."""
+    tree = ast.parse(source)
+    skipped = {id(node) for top in ast.walk(tree) for part in _unread(top) for node in ast.walk(part)}
+    return [
+        Mutant(module, node.lineno, (number, index), text)
+        for number, node in enumerate(ast.walk(tree))
+        if id(node) not in skipped
+        for index, (text, _) in enumerate(_changes(node))
+    ]
+
+
+def mutated(source: str, mutant: Mutant) -> ast.Module:
+    """The tree of a module with the change of a mutant."""
+    tree = ast.parse(source)
+    number, index = mutant.place
+    node = next(node for place, node in enumerate(ast.walk(tree)) if place == number)
+    _, new = [*_changes(node)][index]
+    ast.copy_location(new, node)
+    for parent in ast.walk(tree):
+        for name, value in ast.iter_fields(parent):
+            if value is node:
+                setattr(parent, name, new)
+            elif isinstance(value, list):
+                value[:] = [new if part is node else part for part in value]
+    return ast.fix_missing_locations(tree)
+
+
+def _unread(node: ast.AST) -> Iterator[ast.AST]:
+    """Parts of a node whose change no test can see, or none should: annotations, messages, texts, imports."""
+    match node:
+        case ast.FunctionDef(name=name) if name in TEXTS:
+            yield node
+        case ast.FunctionDef(returns=returns, args=args):
+            parameters = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+            yield from (part for part in (returns, *(one.annotation for one in parameters)) if part is not None)
+        case ast.AnnAssign(annotation=annotation):
+            yield annotation
+        case ast.Raise(exc=error) if error is not None:
+            yield error
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Assert() | ast.JoinedStr():
+            yield node
+        case ast.Call(func=ast.Name(id="TypeVar" | "cast"), args=[first, *_]):
+            yield first
+
+
+def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """The changes at a node: in words, and the node in its place."""
+    match node:
+        case ast.Compare(ops=[operator, *_]) if type(operator) in COMPARISONS:
+            new = copy.deepcopy(node)
+            new.ops[0] = COMPARISONS[type(operator)]()
+            yield f"{type(operator).__name__} becomes {type(new.ops[0]).__name__}", new
+        case ast.BoolOp(op=operator, values=values):
+            new = copy.deepcopy(node)
+            new.op = ast.Or() if isinstance(operator, ast.And) else ast.And()
+            yield f"{type(operator).__name__} becomes {type(new.op).__name__}", new
+            for index in range(len(values)):
+                rest = [part for place, part in enumerate(values) if place != index]
+                yield f"operand {index} is dropped", rest[0] if len(rest) == 1 else ast.BoolOp(operator, rest)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield "not is dropped", operand
+        case ast.BinOp(op=operator, left=left) if type(operator) in ARITHMETIC and not _is_text(left):
+            new = copy.deepcopy(node)
+            new.op = ARITHMETIC[type(operator)]()
+            yield f"{type(operator).__name__} becomes {type(new.op).__name__}", new
+        case ast.Constant(value=bool(value)):
+            yield f"{value} becomes {not value}", ast.Constant(not value)
+        case ast.Constant(value=int(value)):
+            yield f"{value} becomes {value + 1}", ast.Constant(value + 1)
+        case ast.IfExp(test=test, body=body, orelse=other) if not _is_condition(test):
+            yield "branches are exchanged", ast.IfExp(test, other, body)
+        case ast.If(test=test) if not _is_condition(test):
+            new = copy.deepcopy(node)
+            new.test = ast.UnaryOp(ast.Not(), new.test)
+            yield "condition is turned", new
+        case ast.Expr(value=ast.Call() as call):
+            yield f"call of {ast.unparse(call.func)} is dropped", ast.Pass()
+        case ast.Raise(exc=error) if error is not None:
+            yield "raise is dropped", ast.Pass()
+        case ast.Return(value=value) if value is not None and not isinstance(value, ast.Constant):
+            yield "None is returned", ast.Return(ast.Constant(None))
+
+
+def _is_condition(node: ast.AST) -> bool:
+    """Whether a condition has changes of its own."""
+    return isinstance(node, (ast.Compare, ast.BoolOp)) or (
+        isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    )
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
