@@ -121,180 +121,15 @@ typedef struct {
 // it.
 int onegraph_compile(size_t n_jobs, onegraph_job_t *jobs, int most);
 
-// kernels: what a step of a plan runs instead of a compiled partition. The result shares memory with no input.
-enum {
-    onegraph_cast = 1, // f32, f16, bf16 to one of them, from any strides to any strides
-    onegraph_select = 2, // f32, f16, bf16; the inputs are broadcast
-    onegraph_replace_nan = 3, // f32, f16, bf16: an element, or where it is not a number the value
-    onegraph_scale = 4, // f32, bf16: an element * factor + shift, which are broadcast f32
-    onegraph_scale_relu = 5, // the same, and 0 where it is smaller
-    onegraph_look_up = 6, // s8, u8: the element of a table of 256 that the bits of an element number
-    onegraph_rescale = 7, // f32, s8, u8 to one of them: numbers, codes or both; see onegraph_scaling
-    onegraph_add = 8, // the sum of two tensors, likewise
-    onegraph_multiply = 9, // the product of two tensors, likewise
-    onegraph_pointwise = 10, // f32, f16, bf16: several ops of the next list; a result may share memory with an input
-    onegraph_attention = 11, // f32, f16, bf16: attention or its gradient; see Attention in kernels.h
-    onegraph_winograd = 12, // f32: a transform of a convolution; see Winograd in kernels.h
-    onegraph_recurrence = 13, // f32: a layer of a recurrent network; see Recurrence in kernels.h
-    onegraph_vector_product = 14, // f32: a few rows times a matrix; see VectorProduct in kernels.h
-    onegraph_rms_norm = 15, // f32, f16, bf16: RMSNorm; see RmsNorm in kernels.h
-    onegraph_log_softmax_gradient = 16, // f32: see LogSoftmaxGradient in kernels.h
-    onegraph_guarded = 17, // f32, f16, bf16: see Guarded in kernels.h
-    // f32, f16, bf16: elementwise ops, whose result may share memory with an input. Attributes are f32 inputs.
-    onegraph_relu = 18,
-    onegraph_clamp = 19, // src, min, max
-    onegraph_hard_sigmoid = 20, // src, alpha, beta
-    onegraph_maximum = 21,
-    onegraph_minimum = 22,
-    onegraph_greater_equal = 23, // the result is boolean
-    onegraph_exp = 24,
-    onegraph_gelu_erf = 25,
-    onegraph_gelu_tanh = 26,
-    onegraph_prelu = 27,
-    onegraph_relu_backward = 28,
-    onegraph_clamp_backward = 29, // src, diff_dst, min, max
-    onegraph_hard_sigmoid_backward = 30,
-    onegraph_abs_backward = 31,
-    onegraph_elu_backward_by_dst = 32, // dst, diff_dst, alpha
-    onegraph_elu_backward_by_src = 33,
-    onegraph_hard_swish_backward = 34,
-    onegraph_gelu_tanh_backward = 35,
-    onegraph_mish_backward = 36,
-    onegraph_prelu_backward_src = 37, // src, slope, diff_dst
-    onegraph_prelu_backward_slope = 38, // src, diff_dst
-    onegraph_keep_nan = 39, // src, dst: dst, and NaN where src is NaN
-    onegraph_max_pool = 40, // f32, f16, bf16: see MaxPool in kernels.h
-    onegraph_norm_relu = 41, // f32, f16, bf16: see NormRelu in kernels.h
-    onegraph_packed_product = 42, // rows times a matrix of packed weights; see PackedProduct in kernels.h
-    onegraph_when_special = 43, // f32, f16, bf16: see WhenSpecial in kernels.h; it has no result
-    onegraph_when_special_end = 44, // see WhenSpecialEnd in kernels.h; it has no result
-};
-// kernels: the places of the numbers of onegraph_packed_product.
-enum onegraph_packed_number {
-    onegraph_packed_coding = 0, // one of onegraph_packed_coding_of
-    onegraph_packed_group = 1, // elements along the depth that share a scale: 16, 32 or a multiple of 64; 128 for 4 bits
-    onegraph_packed_zero = 2, // the zero point of all codes, if there are no tensors for it
-    onegraph_packed_zeros = 3, // 1 if there is a tensor of zero points
-    onegraph_packed_bias = 4, // 1 if there is a bias
-    onegraph_packed_coded = 5, // 1 if src becomes 8-bit codes
-    onegraph_packed_unpacks = 6, // 1 to unpack each column for any number of rows
-    onegraph_packed_level = 7, // the highest instruction set: as onegraph_attention_level; 3 has sums of bytes
-};
-enum onegraph_packed_coding_of {
-    onegraph_packed_s4 = 0,
-    onegraph_packed_u4 = 1,
-    onegraph_packed_s8 = 2,
-    onegraph_packed_u8 = 3,
-    onegraph_packed_f16 = 4,
-    onegraph_packed_bf16 = 5,
-};
-// kernels: the places of the numbers of onegraph_norm_relu.
-enum onegraph_norm_relu_number {
-    onegraph_norm_relu_channels = 0, // the axis of the channels
-    onegraph_norm_relu_gamma = 1, // 1 if there is a gamma
-    onegraph_norm_relu_beta = 2, // 1 if there is a beta
-    onegraph_norm_relu_epsilon = 3, // the bits of an f32
-};
-// kernels: the places of the numbers of onegraph_max_pool. Four numbers for each spatial axis stand behind these: kernel,
-// stride, dilation and padding before.
-enum onegraph_max_pool_number {
-    onegraph_max_pool_channels = 0, // the axis of the channels
-    onegraph_max_pool_first = 1, // the first of the other numbers
-};
-// kernels: the places of the numbers of onegraph_guarded. A pool has four numbers for each spatial axis behind these:
-// kernel, stride, dilation and padding before. A reduction has a number for each axis: 1 if it is reduced.
-enum onegraph_guarded_number {
-    onegraph_guarded_of = 0, // one of onegraph_guarded_op
-    onegraph_guarded_axis = 1, // of a softmax; of channels of a pool; of a reduction whether it keeps dims
-    onegraph_guarded_zero = 2, // of a softmax, 1 if rows of minus infinity give 0
-    onegraph_guarded_first = 3, // the first of the other numbers
-};
-enum onegraph_guarded_op {
-    onegraph_guarded_softmax = 0, // src, dst, and stats if there are any
-    onegraph_guarded_log_softmax = 1, // src, dst
-    onegraph_guarded_max = 2, // src, dst
-    onegraph_guarded_min = 3, // src, dst
-    onegraph_guarded_max_pool_backward = 4, // src, diff_dst, diff_src
-};
-// kernels: the places of the numbers of onegraph_rms_norm.
-enum onegraph_rms_norm_number {
-    onegraph_rms_norm_width = 0, // elements of a row
-    onegraph_rms_norm_epsilon = 1, // the bits of an f32
-    onegraph_rms_norm_level = 2, // the highest instruction set: as onegraph_attention_level
-};
-// kernels: the places of the numbers of onegraph_vector_product.
-enum onegraph_vector_product_number {
-    onegraph_vector_product_turned = 0, // 1 for a matrix (columns, depth), 0 for (depth, columns)
-    onegraph_vector_product_level = 1, // the highest instruction set: as onegraph_attention_level
-};
-// kernels: the places of the numbers of onegraph_recurrence.
-enum onegraph_recurrence_number {
-    onegraph_recurrence_gates = 0, // 4 for an LSTM, 3 for a GRU, 1 for a plain network
-    onegraph_recurrence_relu = 1, // 1 for a plain network with ReLU in the place of tanh
-    onegraph_recurrence_reversed = 2, // bit d: direction d begins with the last step
-    onegraph_recurrence_hidden = 3, // 1 if the first states are given, which are otherwise 0
-    onegraph_recurrence_cell = 4, // 1 if the first cell states are given
-    onegraph_recurrence_level = 5, // the highest instruction set: as onegraph_attention_level
-};
-// kernels: the places of the numbers of onegraph_winograd.
-enum onegraph_winograd_number {
-    onegraph_winograd_of = 0, // what is transformed: one of onegraph_winograd_operand
-    onegraph_winograd_slope = 1, // the bits of an f32, the factor of negative results: 1, or 0 for a ReLU
-    onegraph_winograd_rows = 2, // of the tiles of an image
-    onegraph_winograd_columns = 3,
-    onegraph_winograd_first = 4, // the number of the first tile, counted over images, rows and columns
-    onegraph_winograd_top = 5, // padding before src
-    onegraph_winograd_left = 6,
-    onegraph_winograd_turned = 7, // 1 for weights of the gradient by src: turned around, with channels swapped
-    onegraph_winograd_layout = 8, // of the weights: one of onegraph_winograd_operand
-};
-enum onegraph_winograd_operand {
-    onegraph_winograd_src = 0,
-    onegraph_winograd_dst = 1,
-    onegraph_winograd_oix = 2, // weights of this layout
-    onegraph_winograd_xio = 3,
-};
-// kernels: transforms dense f32 weights of layout `of` to 16 planes of `channels` rows and `results` columns, which are a
-// multiple of 16.
-void onegraph_transform_weights(int of, const float *weights, float *planes, size_t channels, size_t results);
-// kernels: the ops of onegraph_pointwise, computed in f32.
-enum onegraph_pointwise_op {
-    onegraph_op_add = 1,
-    onegraph_op_subtract = 2,
-    onegraph_op_multiply = 3,
-    onegraph_op_divide = 4,
-    onegraph_op_squared_difference = 5,
-    onegraph_op_square = 6,
-    onegraph_op_sqrt = 7,
-    onegraph_op_copy = 8,
-    onegraph_op_sigmoid = 9,
-    onegraph_op_gate = 10, // the first operand times the sigmoid of the second
-    onegraph_op_gelu_slope = 11,
-    onegraph_op_sigmoid_backward = 12, // the gradient by the result of a sigmoid and the gradient of that
-    onegraph_op_tanh_backward = 13, // likewise
-};
-// kernels: the places of the f32 numbers in the last input of onegraph_rescale, onegraph_add and onegraph_multiply. An
-// element of input i is (code - zero_i) * scale_i; the result is rounded after * factor + zero, and kept in [low, high].
-enum onegraph_scaling {
-    onegraph_zero_0,
-    onegraph_scale_0,
-    onegraph_zero_1,
-    onegraph_scale_1,
-    onegraph_factor,
-    onegraph_zero,
-    onegraph_low,
-    onegraph_high,
-};
-// kernels: the places of the numbers of onegraph_attention in the code of a step.
-enum onegraph_attention_number {
-    onegraph_attention_backward, // 1 for the gradient
-    onegraph_attention_mask, // 1 if there is a mask
-    onegraph_attention_causal, // 1 if query t sees no key behind t + past
-    onegraph_attention_past,
-    onegraph_attention_window, // the number of last keys that a query sees; 0 for all
-    onegraph_attention_scale, // the bits of an f32
-    onegraph_attention_level, // the highest instruction set: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products of bf16
-};
+// kernels: what a step of a plan runs instead of a compiled partition. Each kernel has a file or a folder in csrc/kernels/,
+// and a name; see csrc/kernels/registry.h.
+typedef struct onegraph_kernel onegraph_kernel;
+// The kernel of a name, or NULL; and the one after another in the list of all, after NULL the first one.
+const onegraph_kernel *onegraph_kernel_named(const char *name);
+const onegraph_kernel *onegraph_kernel_after(const onegraph_kernel *kernel);
+const char *onegraph_kernel_name(const onegraph_kernel *kernel);
+// The names of the numbers that it is made for.
+const char *onegraph_kernel_numbers(const onegraph_kernel *kernel);
 // kernels: casts elements that lie one behind another, if `is_portable` without instructions that some CPUs lack.
 void onegraph_cast_elements(dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count,
         int is_portable);
@@ -309,14 +144,17 @@ typedef struct {
     dnnl_graph_logical_tensor_t **tensors; // inputs, then outputs
     int threads; // 0: all threads of the run
     int keeps; // whether the library keeps constants of the step that it finds by a hash
-    int kernel; // 0 for a partition
-    const int *code; // of a kernel with numbers of its own; see kernels.h
+    const onegraph_kernel *kernel; // NULL for a partition
+    const int *code; // the numbers of the kernel
     size_t n_code;
     int prepares; // whether the first execution may prepare constants, in memory that stays
     size_t room; // where the slot 0 has memory that no tensor uses meanwhile, and how many bytes
     size_t room_size;
     dnnl_graph_compiled_partition_t alone; // the partition for one thread, which runs beside other programs; or NULL
 } onegraph_step_t;
+
+// Makes the kernel of a step, and runs it once on tensors at these addresses.
+int onegraph_kernel_run(const onegraph_step_t *step, void *const *addresses);
 
 // Pages of a mapped file that are given back after the first execution of a step.
 typedef struct {

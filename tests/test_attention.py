@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph import reference
-from onegraph.compiler import kernels
+from onegraph.compiler.kernels import native
 from onegraph.lowering import attention as lowering
 from onegraph.lowering.emitter import Emitter
 from onegraph.reference.run import run_op
@@ -129,7 +129,7 @@ FORMS = {
 @pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_the_kernel_computes_what_the_reference_does(dtype, level, monkeypatch):
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     for form in FORMS.values():
         check(with_gradients(dtype, **form), dtype)
 
@@ -160,7 +160,7 @@ def test_any_shape_agrees_with_the_reference(
 @pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_a_query_that_sees_no_key_gets_zeros(dtype, level, monkeypatch):
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     g = with_gradients(dtype, (1, 1, 6, 8), (1, 1, 5, 8), (1, 1, 5, 8), (6, 5), "boolean")
     arrays = arrays_of(g)
     arrays["mask"][[1, 4]] = False
@@ -173,7 +173,7 @@ def test_a_query_that_sees_no_key_gets_zeros(dtype, level, monkeypatch):
 
 @pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
 def test_the_least_finite_number_everywhere_gives_equal_shares(level, monkeypatch):
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     g = with_gradients("f32", (1, 1, 2, 4), (1, 1, 3, 4), (1, 1, 3, 4), (2, 3))
     arrays = arrays_of(g)
     arrays["mask"] = np.full((2, 3), np.finfo(np.float32).min)
@@ -184,7 +184,7 @@ def test_the_least_finite_number_everywhere_gives_equal_shares(level, monkeypatc
 
 @pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
 def test_numbers_that_are_not_finite_reach_the_result(level, monkeypatch):
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     g = with_gradients("f32", (1, 1, 3, 4), (1, 1, 3, 4), (1, 1, 3, 4))
     arrays = arrays_of(g)
     arrays["q"][0, 0, 1, 2] = np.nan

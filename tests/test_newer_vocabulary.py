@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import onegraph as og
 from onegraph.cli import cli
-from onegraph.compiler.passes.special_values import KEPT
+from onegraph.compiler.kernels.elementwise import REASON as KEPT
 from onegraph.inference.infer import infer_op
 from onegraph.opset.editions.registry import BASE, DEFAULT, NEWEST, edition
 from onegraph.opset.newer import cells, newer_than

@@ -6,13 +6,12 @@ import pytest
 
 import onegraph as og
 from onegraph.arrays.packed_codes import packed
-from onegraph.compiler import kernels
-from onegraph.compiler.kernels import PACKED, compiled_packed
 from onegraph.compiler.passes import packed_products
-from tests.helpers.kernels import run_compiled, values_of
+from tests.helpers.kernels import run
 
 RNG = np.random.default_rng(0)
 LIMITS = {"s4": (-8, 8), "u4": (0, 16), "s8": (-128, 128), "u8": (0, 256)}
+PACKED = (*LIMITS, "f16", "bf16")
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 DEPTH, COLUMNS = 333, 37  # no multiples of what is read at once
 
@@ -46,14 +45,9 @@ class Product:
         out = np.full((*src.shape[:-1], len(self.numbers)), np.nan, dtype or src.dtype)
         whole = self.arrays[0].shape[1] * (2 if self.coding.endswith("4") else 1)
         group = (self.group or whole) if self.coding not in DTYPES else 1
-        code = [PACKED[self.coding], group, 0, self.zeros is not None, bias is not None, coded, unpacks]
-        values = values_of([*ends, out])
-        kernels.LEVEL, before = level, kernels.LEVEL
-        try:
-            made = compiled_packed(values[:-1], values[-1:], [int(number) for number in code])
-        finally:
-            kernels.LEVEL = before
-        run_compiled(made, *ends, out, threads=threads)
+        flags = {"zeros": self.zeros is not None, "bias": bias is not None, "coded": coded, "unpacks": unpacks}
+        numbers = {"coding": self.coding, "group": group, "zero": 0, "level": level, **flags}
+        run("packed_product", *ends, out, threads=threads, **numbers)
         return out
 
     def exact(self, src, bias=None):

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph.capi.settings import has_avx512, is_native
-from onegraph.compiler import kernels
+from onegraph.compiler.kernels import native
+from onegraph.compiler.kernels.pointwise import MIN_SIGMOID, MIN_SLOPES, REGISTERS
 from onegraph.compiler.lower import lower
 from onegraph.compiler.options import Options
 from onegraph.compiler.passes import run_passes
-from onegraph.compiler.passes.pointwise import MIN_SIGMOID, MIN_SLOPES, REGISTERS
 
 RNG = np.random.default_rng(0)
 ROOT = math.sqrt(2 * math.pi)
@@ -51,7 +51,7 @@ def expected(p, m, v, slope):
 @pytest.mark.parametrize("shape", [(2,), (7,), (255,), (256,), (264,), (513,), (40, 1001), (1100, 1001)])
 @pytest.mark.parametrize("level", [0, 1, 2], ids=["any CPU", "AVX2", "AVX-512"])
 def test_joined_update_is_rounded_op_by_op(shape, gradient, level, monkeypatch):
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     g = adam(shape, gradient)
     given = {name: np.abs(RNG.standard_normal(shape)).astype(np.float32) for name in "pmv"}
     given["slope"] = RNG.standard_normal(shape).astype(np.float32).astype(og.DataType(gradient).numpy)
@@ -100,7 +100,7 @@ def test_any_update_is_rounded_op_by_op_and_reads_the_old_values(update, size, l
         nodes.append(getattr(g, kind)(*(nodes[place] for place in operands)))
     for variable, place in zip(nodes, results, strict=False):
         g.assign(variable, nodes[place])
-    with patch.object(kernels, "LEVEL", level):
+    with patch.object(native, "LEVEL", level):
         model = g.compile()
     for _ in range(2):
         model(x=x)
@@ -341,7 +341,7 @@ def test_gates_have_the_same_bits_on_every_instruction_set(form, dtype, size, mo
         given["x"][1000:] = (RNG.standard_normal(size - 1000) * 30).astype(kind)
     results = []
     for level in (0, 1, 2):
-        monkeypatch.setattr(kernels, "LEVEL", level)
+        monkeypatch.setattr(native, "LEVEL", level)
         g = og.Graph()
         x, y = (g.input(name, dtype, (size,)) for name in given)
         g.output("z", GATES[form](g, x, y))
@@ -371,7 +371,7 @@ def slope_of_gelu(x):
 @pytest.mark.parametrize("level", [0, 1, 2], ids=["any CPU", "AVX2", "AVX-512"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f32", 6e-7), ("bf16", 2**-8)])
 def test_gradient_of_a_large_gelu_is_one_kernel(dtype, tolerance, level, monkeypatch):
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     g = og.Graph()
     x = np.linspace(-15, 15, MIN_SLOPES + 3).astype(og.DataType(dtype).numpy)
     diff = RNG.choice([-0.5, 1, 2], x.size).astype(x.dtype)
@@ -408,7 +408,7 @@ BY_RESULT = {"SigmoidBackward": lambda s: s * (1 - s), "TanhBackward": lambda t:
 @pytest.mark.parametrize("kind", BY_RESULT)
 def test_slopes_beside_other_ops_are_exact(kind, turned, level, monkeypatch):
     """Also where the result is close to 1, of which the slope keeps the distance alone."""
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     size = MIN_SIGMOID + 3
     near = np.float32([0, 1, 1 - 2.0**-24, 1 - 2.0**-12, 2.0**-20, 1e-30])
     result = np.concatenate([np.resize(near, 600), RNG.uniform(0, 1, size - 600).astype(np.float32)])

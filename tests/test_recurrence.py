@@ -9,7 +9,7 @@ from helpers.host_cases import graph_of, recurrence
 
 import onegraph as og
 from onegraph import reference
-from onegraph.compiler import kernels
+from onegraph.compiler.kernels import native
 from onegraph.opset.dtypes import OF_NUMPY
 
 LEVELS = {"any CPU": 0, "AVX2": 1, "AVX-512": 2}
@@ -38,7 +38,7 @@ def close_to_onnx_runtime(found, expected):
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_kernel_computes_what_the_definition_says(cell, direction, level, monkeypatch):
     """Each number of rows that is computed together, units in part of a block, and every division between threads."""
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     for seed, (batch, units) in enumerate(itertools.product([1, 2, 3, 5, 13], [1, 16, 23])):
         case = recurrence(cell, direction, 3, batch, units, seed=seed)
         g, arrays = graph_of(case)
@@ -69,7 +69,7 @@ def test_threads_divide_large_networks(cell, batch):
 @pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
 def test_activations_are_exact_to_a_few_units_in_the_last_place(level, monkeypatch):
     """With factors of zero, the state is tanh of the input, and the cell state of an LSTM a product of sigmoids."""
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     x = np.concatenate([np.linspace(-12, 12, 8001), np.geomspace(1e-30, 1e-3, 500), [88, -88, 1000, -1000]])
     x = np.resize(x, (1, 1, 1, 1, 8512)).astype(np.float32)
     zeros = np.zeros((1, 532, 8513, 1, 16), np.float32)
@@ -95,7 +95,7 @@ def test_activations_are_exact_to_a_few_units_in_the_last_place(level, monkeypat
 @pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_what_is_not_finite_goes_where_the_reference_sends_it(cell, level, monkeypatch):
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     case = recurrence(cell, "forward", 2, 4, 3)
     case.inputs[0][0, 0] = np.nan
     case.inputs[0][1, 1] = np.inf

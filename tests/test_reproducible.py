@@ -11,8 +11,8 @@ from benchmarks.models import gpt2
 from benchmarks.models.network import Network
 from onegraph.capi.settings import has_avx512
 from onegraph.compiler.independent_rows import independent_parts
+from onegraph.compiler.kernels import winograd
 from onegraph.compiler.lower import lower
-from onegraph.compiler.passes import winograd
 from onegraph.runtime import compiled_program, equal_bits
 from tests.helpers.command_line import onegraph
 

@@ -6,7 +6,7 @@ import pytest
 import onegraph as og
 from onegraph import reference
 from onegraph.capi.settings import has_vnni, is_native
-from onegraph.compiler import kernels
+from onegraph.compiler.kernels import native
 from onegraph.compiler.passes import vector_products
 from onegraph.faults.vectors import SLOW_VECTORS
 
@@ -57,7 +57,7 @@ def ours(model):
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
 def test_rows_times_a_matrix(rows, is_turned, level, monkeypatch):
-    monkeypatch.setattr(kernels, "LEVEL", level)
+    monkeypatch.setattr(native, "LEVEL", level)
     assert ours(compare(product((rows, DEPTH), is_turned))) == [1]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import onegraph as og
 from onegraph.capi.settings import has_vnni
-from onegraph.compiler.passes import winograd
+from onegraph.compiler.kernels import winograd
 
 RNG = np.random.default_rng(0)
 # Relative to the largest number. The transforms add up to 16 products before the signs cancel.

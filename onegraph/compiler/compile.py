@@ -20,17 +20,20 @@ from ..capi.threads import get_num_threads, restore_threads
 from ..errors import OneGraphError
 from ..faults.use import VIEWS
 from ..native.library import HASHES_CONSTANTS
+from .concats import Concats
 from .edge_layouts import EdgeLayouts
-from .exact_kernels import ExactKernels
 from .ir.lowered import Lowered
 from .ir.step import Step
+from .kernels.adding import Adding
+from .kernels.codes import add_rescaling
+from .kernels.norm_relu import NORMALIZED, add_norm_guards
+from .kernels.registry import EXACT, for_op, of_executor
+from .kernels.scale import add_scaling
 from .library_steps import LibrarySteps, refusal_of
-from .own_kernels import BY_EXECUTOR, OwnKernels
 from .pads import add_pad
 from .partition_cache import wiring
 from .partition_store import Group, SharedPartitions
 from .partitioner import find_partitions, search
-from .passes.special_values import NORMALIZED
 from .patterns import Patterns
 from .rounded_rows import RoundedRows
 from .row_leaks import RowLeaks
@@ -100,8 +103,7 @@ class _StepCompiler:
         self._lowered, self._fpmath_mode = lowered, fpmath_mode
         self._schedule = schedule = Schedule(lowered, known)
         edges = EdgeLayouts(lowered, schedule)
-        self._own_kernels = OwnKernels(lowered, schedule, edges)
-        self._exact_kernels = ExactKernels(schedule, edges)
+        self._adding, self._concats = Adding(lowered, schedule, edges), Concats(schedule)
         self._patterns = Patterns(
             lowered, schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=postpones, known=known
         )
@@ -166,7 +168,7 @@ class _StepCompiler:
         if len(steps) == 1:
             self._add_one(steps[0], note, partition)
             return
-        if self._own_kernels.add_scaling(steps):
+        if add_scaling(self._adding, steps):
             return
         reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
@@ -175,7 +177,7 @@ class _StepCompiler:
             except OneGraphError as error:
                 reason = refusal_of(error)
             if not reason:
-                self._exact_kernels.add_norm_guards(steps)
+                add_norm_guards(self._adding, steps)
                 return
         if cut:
             self._add_piece(steps[:cut], reason)
@@ -221,20 +223,15 @@ class _StepCompiler:
 
     def _add_one(self, step: Step, note: str = "", partition: Partition | None = None) -> None:
         """Add one step: compiled by the library if possible, otherwise as a view or a numpy step."""
-        schedule, kernels, reason = self._schedule, self._own_kernels, ""
+        schedule, reason = self._schedule, ""
         if step.executor == "view":
             return  # a change of axis order that costs nothing
-        if self._add_exact(step, note):
-            return
-        if step.executor in BY_EXECUTOR:
-            BY_EXECUTOR[step.executor](kernels, step)
-            return
-        if schedule.add_repeated(step):
+        if self._add_kernel(step, note) or schedule.add_repeated(step):
             return
         if step.executor == "library":
-            if (step.kind in VIEWS and add_view(schedule, step)) or kernels.add_concat(step):
+            if (step.kind in VIEWS and add_view(schedule, step)) or self._concats.add(step):
                 return
-            if kernels.add_scaling([step]) or (self._scales and kernels.add_rescaling(step)):
+            if add_scaling(self._adding, [step]) or (self._scales and add_rescaling(self._adding, step)):
                 return
             try:
                 if not self._library.add_collapsed(step, note):
@@ -248,21 +245,26 @@ class _StepCompiler:
                 return
         if step.executor == "copy" or step.kind == "TypeCast":
             schedule.add_cast(step, reason)
-        elif add_view(schedule, step) or kernels.add_host_op(step) or add_pad(schedule, step):
-            return
-        elif not kernels.add_op(step, reason or step.note):
-            schedule.add_numpy(step, reason or step.note)
+        elif not add_view(schedule, step) and not add_pad(schedule, step):
+            self._add_without_library(step, reason or step.note)
 
-    def _add_exact(self, step: Step, note: str) -> bool:
-        """Add a step that must keep NaN and infinities; returns False for other steps."""
-        kernels = self._exact_kernels
-        if step.executor in ("guarded", "patched"):
-            self._add_one(step._replace(executor="library"), note)
-            kernels.add_guard(step)
-        elif step.executor == "exact" or NORMALIZED in step.attrs:
-            kernels.add_exact(step)
-        elif step.executor == "pool":
-            kernels.add_max_pool(step)
-        else:
+    def _add_kernel(self, step: Step, note: str) -> bool:
+        """Add a step that a pass has given to a kernel of the package; returns False for other steps."""
+        kernel = of_executor(EXACT if NORMALIZED in step.attrs else step.executor)
+        if kernel is None:
             return False
+        if kernel.follows:
+            self._add_one(step._replace(executor="library"), note)
+        refused = self._adding.add(kernel, step, step.note)
+        assert not refused
         return True
+
+    def _add_without_library(self, step: Step, reason: str) -> None:
+        """Add a step that a kernel of the package runs, if there is one for its op, and otherwise numpy."""
+        kernel = for_op(step)
+        if kernel is not None:
+            refused = self._adding.add(kernel, step, reason)
+            if not refused:
+                return
+            step = step._replace(refused=(*step.refused, f"{kernel.name}: {refused}"))
+        self._schedule.add_numpy(step, reason)

@@ -19,10 +19,9 @@ from .ir.part import Part
 from .ir.step import Step
 from .ir.value import Value, dense_of
 from .partition_cache import Layout, Pattern
-from .passes.weight_layouts import READERS as WEIGHTED
 from .schedule import Schedule
 from .single_ops import ARITHMETIC, slow_operand
-from .slow_layouts import channels_last, is_slow_pool, mixed, needs_dense
+from .slow_layouts import WEIGHTED, channels_last, is_slow_pool, mixed, needs_dense
 
 
 class EdgeLayouts:

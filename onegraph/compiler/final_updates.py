@@ -1,6 +1,6 @@
 """Moves the updates of variables to the end of a program, where they may take the place of the old values.
 
-A step that fails must leave every variable as it was. Only kernels of the package cannot fail. So the updates that they
+A step that fails must leave every variable as it was. Some kernels of the package cannot fail. So the updates that they
 compute run last, in one call into C, when all that may fail has succeeded. Such a variable needs no second memory.
 """
 
@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from ..builder.graph import DataGraph
 from .ir.value import Value
-from .kernels import CompiledKernel
+from .kernels.native import CompiledKernel
+from .kernels.registry import named
 from .schedule import Schedule
 from .steps import CompiledStep, Ending, NumpyStep
 
@@ -31,7 +32,7 @@ def move_updates_last(schedule: Schedule, graph: DataGraph, updates: Mapping[str
         if (
             isinstance(step, CompiledStep)
             and isinstance(step.compiled, CompiledKernel)
-            and step.compiled.cannot_fail
+            and named(step.compiled.name).updates
             and needed.isdisjoint(written := step.pieces[step.n_inputs :])
             and old.keys() >= {*written}
         ):

@@ -9,7 +9,7 @@ import numpy as np
 from ..opset.editions.registry import HOST
 from .ir.step import Step
 from .ir.value import Dims, Value
-from .kernels import has_kernel
+from .kernels.cast import can_cast
 from .schedule import Schedule
 
 MOST_COPIES = 32  # of one Pad; more are left to numpy
@@ -24,7 +24,7 @@ def add_pad(schedule: Schedule, step: Step) -> bool:
     source, target = values[step.inputs[0]], values[step.outputs[0]]
     known = [None if tensor is None else tensor.value for tensor in (*op.inputs[1:], None)]
     pads = [] if known[0] is None else [int(number) for number in known[0].tolist()]
-    if not pads or min(pads) < 0 or not has_kernel("cast", [source, target]):
+    if not pads or min(pads) < 0 or not can_cast(source, target):
         return False
     inside = [*zip(pads[: len(source.shape)], source.shape, strict=True)]
     mode = op.attrs.get("mode", "constant")
@@ -38,14 +38,14 @@ def add_pad(schedule: Schedule, step: Step) -> bool:
     if len(around) > MOST_COPIES:
         return False
     note = schedule.note("copy", step, "with the elements around it, by all threads", step.note)
-    schedule.add_kernel("cast", (source.id, _part(schedule, target, inside)), note)
+    schedule.copy_into(source.id, _part(schedule, target, inside), note)
     for box, other in around:
         if other is None:
             number = np.zeros((), source.dtype.numpy) if known[1] is None else known[1]
             first = schedule.new_constant(number.reshape((1,) * len(source.shape)), "value")
         else:
             first = _part(schedule, target, other)
-        schedule.add_kernel("cast", (first, _part(schedule, target, box)), note)
+        schedule.copy_into(first, _part(schedule, target, box), note)
     return True
 
 

@@ -24,7 +24,7 @@ from .independent_rows import independent_parts
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Dims, Value, Values, dense_of
-from .kernels import CompiledKernel
+from .kernels.native import CompiledKernel
 from .notes import Note
 from .passes.winograd import OF_ONE_IMAGE
 from .schedule import Schedule

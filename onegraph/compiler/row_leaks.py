@@ -17,7 +17,8 @@ from ..opset.kinds import PLACING
 from ..opset.schema import TensorType
 from .ir.part import Part
 from .ir.step import Step
-from .kernels import FLOATS, CompiledKernel, compiled_when_special, compiled_when_special_end
+from .kernels.kernel import FLOATS, Kernel
+from .kernels.when_special import BEGIN, END
 from .passes.row_leaks import LEAKS
 from .schedule import Schedule
 from .steps import CompiledStep, NumpyStep
@@ -69,11 +70,11 @@ class RowLeaks:
         schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, AGAIN))
         numbers = [schedule.forwards(number) for number in dict.fromkeys(sources)]
         begin, count = len(schedule.steps), len(schedule.notes)
-        self._add_mark(compiled_when_special, numbers, note)
+        self._add_mark(BEGIN, numbers, note)
         self._add_again(steps, results, add_step)
         del schedule.notes[count:]
         added = schedule.steps[begin + 1 :]
-        self._add_mark(compiled_when_special_end, numbers, note)
+        self._add_mark(END, numbers, note)
         if any(isinstance(step, NumpyStep) for step in added):  # a run cannot pass over these
             schedule.steps[begin] = schedule.steps[-1]
         schedule.steps[begin + 1 : begin + 1 + len(added)] = [
@@ -81,9 +82,8 @@ class RowLeaks:
             for step in added
         ]
 
-    def _add_mark(self, make: Callable[..., CompiledKernel], numbers: Sequence[int], note: int) -> None:
-        values = [self._values[number] for number in numbers]
-        self._schedule.add_own(make(values), values, (), (), note)
+    def _add_mark(self, kernel: Kernel, numbers: Sequence[int], note: int) -> None:
+        self._schedule.add_kernel(kernel.name, [self._values[number] for number in numbers], (), note)
 
     def _add_again(self, steps: Sequence[Step], results: Sequence[int], add_step: Callable[[Step], None]) -> None:
         """Add the steps in f32, without constants: the library must keep nothing of steps that may never run."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +29,8 @@ from .growing_concats import growing, placed_in
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Dims, Value, Values, dense_of
-from .kernels import CompiledKernel, compiled_kernel, has_kernel
+from .kernels.cast import CAST, can_cast
+from .kernels.native import CompiledKernel, Numbers, compiled, packed
 from .notes import Note
 from .numpy_steps import numpy_step, store
 from .partition_store import SharedPartitions
@@ -42,6 +44,7 @@ from .view_places import sources_in_outputs
 if TYPE_CHECKING:
     from .partition_cache import Pattern
 
+NO_NUMBERS: Numbers = MappingProxyType({})
 SMALL_COPY = 1 << 16  # bytes, up to which a kernel of the package copies where sizes change
 
 
@@ -197,7 +200,7 @@ class Schedule:
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
-            if self._changes and nbytes(source) < SMALL_COPY and has_kernel("cast", [source, target]):
+            if self._changes and nbytes(source) < SMALL_COPY and can_cast(source, target):
                 raise UnsupportedError("small, so that the library would take longer to make its copy ready")
             key = source.dtype, source.shape, source.strides, target.strides
             compiled = self._reorders.get(key)
@@ -219,9 +222,8 @@ class Schedule:
 
     def _cast(self, inputs: tuple[int, ...], outputs: tuple[int, ...], note: int) -> None:
         """Add a step that casts a value, or copies it to another layout."""
-        numbers = (*inputs, *outputs)
-        if has_kernel("cast", [self.values[number] for number in numbers]):
-            self.add_kernel("cast", numbers, note)
+        if can_cast(self.values[inputs[0]], self.values[outputs[0]]):
+            self.copy_into(inputs[0], outputs[0], note)
         else:
             self.steps.append(NumpyStep(store, inputs, outputs, note))
 
@@ -252,33 +254,36 @@ class Schedule:
         is_read_once = self._lowered.only_consumer(source.id) is not None and step.inputs.count(source.id) == 1
         return source.dense and is_read_once and self._lowered.maker(source.id) is not None
 
+    def copy_into(self, source: int, target: int, note: int) -> None:
+        """Add a kernel that casts a value, or copies it into another layout; ``can_cast`` holds for them."""
+        self.add_kernel(CAST.name, [self.values[source]], [self.values[target]], note)
+
     def add_kernel(
-        self, kind: str, numbers: Sequence[int], note: int, in_place: Sequence[tuple[int, int]] = ()
-    ) -> None:
-        """Add a kernel of the package with the values ``numbers`` at its ports; ``has_kernel`` holds for them.
-
-        ``in_place``: as in ``CompiledStep``.
-        """
-        values = [self.values[number] for number in numbers]
-        key = kind, *[(value.dtype, value.shape, value.strides) for value in values]
-        if key not in self._kernels:
-            self._kernels[key] = compiled_kernel(kind, values)
-        self.add_own(self._kernels[key], values[:-1], values[-1:], in_place, note)
-
-    def add_own(
         self,
-        compiled: CompiledKernel,
+        name: str,
         inputs: Sequence[Value],
         outputs: Sequence[Value],
-        in_place: Sequence[tuple[int, int]],
         note: int,
+        numbers: Numbers = NO_NUMBERS,
+        in_place: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Add a compiled kernel of the package; ``in_place`` as in ``CompiledStep``."""
-        values = [*inputs, *outputs]
-        pieces, size = [value.storage for value in values], sum(map(nbytes, values))
+        """Add a kernel of the package.
+
+        Args:
+            name: of its record.
+            inputs, outputs: the values at its ports.
+            note: the index of the note about it.
+            numbers: as of :class:`Kernel`.
+            in_place: as in ``CompiledStep``.
+        """
+        values, code = [*inputs, *outputs], packed(name, numbers)
+        key = name, len(inputs), code, *[(value.dtype, value.shape, value.strides) for value in values]
+        if key not in self._kernels:
+            self._kernels[key] = compiled(name, inputs, outputs, code)
+        kernel, pieces, size = self._kernels[key], [value.storage for value in values], sum(map(nbytes, values))
         is_small, shifts = size <= SMALL_BYTES, shifts_of(values)
         self.steps.append(
-            CompiledStep(compiled, compiled, pieces, len(inputs), in_place, note, size, 0, is_small, is_small, shifts)
+            CompiledStep(kernel, kernel, pieces, len(inputs), in_place, note, size, 0, is_small, is_small, shifts)
         )
 
     def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:

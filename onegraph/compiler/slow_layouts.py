@@ -11,9 +11,12 @@ from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from ..faults.slow_strides import FAULTS, SLOW_GAPS, SLOW_STRIDES
 from ..faults.use import ELEMENTWISE, Laid
 from ..native.library import VERSION
+from ..opset import kinds
 from ..opset.schema import Call
 from .ir.step import Step
 from .ir.value import Dims, Value, dense_of
+
+WEIGHTED = kinds.with_input("weights") & kinds.in_category("convolution")  # ops with the weights as second input
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:

@@ -10,7 +10,7 @@ from .ir.value import Value
 
 if TYPE_CHECKING:
     from ..capi import CompiledPartition, Partition
-    from .kernels import CompiledKernel
+    from .kernels.native import CompiledKernel
 
 # Writes the results of the first arrays into the second.
 Run = Callable[[Sequence[Array | None], Sequence[Array]], None]

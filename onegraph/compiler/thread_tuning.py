@@ -13,7 +13,7 @@ from ..capi import CompiledPartition
 from ..capi.threads import ThreadCount, restore_threads
 from ..errors import OneGraphError
 from ..opset import kinds
-from .kernels import CompiledKernel
+from .kernels.native import CompiledKernel
 from .known_threads import Counts, find_counts, keep_counts, key_of
 from .notes import Note
 from .partition_store import PartitionStore

@@ -13,9 +13,11 @@ from ..arrays.ndarrays import aligned_empty
 from ..capi.settings import has_avx2, has_avx512
 from ..faults.without_avx512 import COLUMNS, PACKED_ROWS, Columns
 from ..ir.op import Array
-from ..native.library import VERSION, ffi, lib
+from ..native.library import VERSION
+from .kernels.native import compiled, packed, value_of
 
-LAYOUTS: dict[str, int] = {"OIX": lib.onegraph_winograd_oix, "XIO": lib.onegraph_winograd_xio}
+LAYOUTS = ("OIX", "XIO")
+UNUSED = {"slope": 1.0, **dict.fromkeys(("rows", "columns", "first", "top", "left", "turned"), 0)}  # by this transform
 BY_ROWS, BY_COLUMNS = "rows", "columns"
 SKEW = 16  # bytes from a multiple of 32
 
@@ -59,8 +61,8 @@ def transformed_weights(weights: Array, layout: str) -> Array:
     if dense.ndim != 4 or window != (3, 3) or results % 16:
         raise ValueError(f"weights of shape {dense.shape} in {layout} have no transform")
     planes = aligned_empty((16, channels, results), np.dtype(np.float32))
-    source, target = (ffi.from_buffer("float *", one) for one in (dense, planes))
-    lib.onegraph_transform_weights(LAYOUTS[layout], source, target, channels, results)
+    numbers = {"of": layout.lower(), "layout": layout.lower(), **UNUSED}
+    compiled("winograd", [value_of(dense)], [value_of(planes)], packed("winograd", numbers)).run_once(dense, planes)
     return planes
 
 

@@ -18,7 +18,7 @@ from ..capi.logical_tensor import LogicalTensor
 from ..capi.op_template import LazyOps, OpTemplate
 from ..capi.partition import CompiledPartition, Partition, compile_postponed
 from ..capi.threads import check_threads
-from ..compiler.kernels import CompiledKernel
+from ..compiler.kernels.native import CompiledKernel
 from ..faults.execution import unproduced_weights
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
@@ -63,7 +63,7 @@ def described(found: Iterable[CompiledPartition | CompiledKernel]) -> Described:
         if isinstance(one, CompiledKernel):
             ins = one.ports[0]
             kinds = [*map(_tensor, one._tensors)]
-            compiled.append({"kernel": one.number, "code": list(one.code), "inputs": ins, "tensors": kinds})
+            compiled.append({"kernel": one.name, "code": list(one.code), "inputs": ins, "tensors": kinds})
             continue
         partition, made = one._partition, one._compilation
         if id(partition) not in places:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..builder.graph import DataGraph
 from ..capi.settings import is_aligned, least_alignment
 from ..compiler.ir.value import Value
-from ..compiler.kernels import CompiledKernel
+from ..compiler.kernels.native import CompiledKernel
 from ..compiler.memory_planner import Lifetime, aligned, free_rooms, plan_memory
 from ..compiler.report import nbytes
 from ..compiler.schedule import Schedule

@@ -8,7 +8,7 @@ from typing import Any
 from ..arrays.mapped_files import Pages
 from ..capi.engine import default_engine
 from ..capi.settings import least_alignment
-from ..compiler.kernels import CompiledKernel
+from ..compiler.kernels.native import CompiledKernel
 from ..compiler.steps import CompiledStep
 from ..errors import StateError
 from ..native.library import Handle, address, create, ffi, lib, status_error
@@ -47,14 +47,14 @@ class PlanSource:
         self.steps = ffi.new(
             "onegraph_step_t[]",
             [
-                (ffi.NULL, *made.ports, 0, keeps, made.number, made.code, len(made.code), False, *step.room, ffi.NULL)
+                (ffi.NULL, *made.ports, 0, keeps, made.pointer, made.code, len(made.code), False, *step.room, ffi.NULL)
                 if isinstance(made := step.compiled, CompiledKernel)
                 else (
                     made._ptr,
                     *made._compilation.ports,
                     0,
                     keeps,
-                    0,
+                    ffi.NULL,
                     ffi.NULL,
                     0,
                     made._compilation.prepares,

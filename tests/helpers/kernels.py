@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from onegraph.compiler.ir.value import Value
-from onegraph.compiler.kernels import CompiledKernel, compiled_kernel, has_kernel
+from onegraph.compiler.kernels.codes import KERNELS as ON_CODES
+from onegraph.compiler.kernels.kernel import refusal
+from onegraph.compiler.kernels.native import CompiledKernel, Numbers, compiled, packed
+from onegraph.compiler.kernels.registry import named
 from onegraph.compiler.steps import CompiledStep
 from onegraph.native.library import address_of
 from onegraph.opset.dtypes import DataType
@@ -22,11 +25,18 @@ def values_of(arrays: Sequence[np.ndarray]) -> list[Value]:
     ]
 
 
-def run(kind: str, *arrays: np.ndarray, threads: int = 1) -> None:
+def kernel_for(kind: str, arrays: Sequence[np.ndarray], numbers: Numbers | None = None) -> CompiledKernel:
+    """A kernel for inputs and a result."""
+    *inputs, output = values_of(arrays)
+    assert not refusal(named(kind).takes, [*inputs, output])
+    if named(kind) in ON_CODES:  # the kernel finds a table, or numbers, behind the first element
+        inputs[-1] = inputs[-1]._replace(shape=(1,), strides=(1,))
+    return compiled(kind, inputs, [output], packed(kind, numbers or {}))
+
+
+def run(kind: str, *arrays: np.ndarray, threads: int = 1, **numbers: int | float | str) -> None:
     """Run a kernel on inputs and a result, in a plan of one step."""
-    values = values_of(arrays)
-    assert has_kernel(kind, values)
-    run_compiled(compiled_kernel(kind, values), *arrays, threads=threads)
+    run_compiled(kernel_for(kind, arrays, numbers), *arrays, threads=threads)
 
 
 def run_compiled(kernel: CompiledKernel, *arrays: np.ndarray, threads: int = 1) -> None:

@@ -40,6 +40,7 @@ class Edit:
         self._instead: dict[int, Sequence[Step]] = {}  # by id of the step
         self._spare: set[int] = set()  # ids of the steps that go if nobody reads their results
         self._order: Sequence[Step] | None = None
+        self._refused: dict[int, tuple[str, ...]] = {}  # by id of the step
 
     # Values ----------------------------------------------------------------------------------------------------------
 
@@ -94,20 +95,25 @@ class Edit:
         """Take away these steps, or those in their place, where nobody reads their results any more."""
         self._spare.update([step.id for step in steps])
 
+    def refuse(self, step: Step, kernel: str, reason: str) -> None:
+        """Note why a kernel of the package does not take a step, for reports."""
+        self._refused[step.id] = (*self._refused.get(step.id, step.refused), f"{kernel}: {reason}")
+
     def reorder(self, steps: Sequence[Step]) -> None:
         """Put the steps of the changed graph into an order of their own; in place of all :meth:`replace`."""
-        self._order = steps
+        self._order, self._refused = self._with_refusals(steps), {}
 
     @property
     def is_changed(self) -> bool:
-        """Whether any step was replaced."""
-        return bool(self._instead) or self._order is not None
+        """Whether any step was replaced, or a kernel was refused for it."""
+        return bool(self._instead or self._refused) or self._order is not None
 
     def steps(self) -> Sequence[Step]:
         """The steps of the changed graph; the ids of new ones are those of the steps in whose place they are."""
         steps = self._order
         if steps is None:
             steps = [new for step in self.graph.steps for new in self._instead.get(step.id, (step,))]
+        steps = self._with_refusals(steps)
         return self._without_spare(steps) if self._spare else steps
 
     def read(self) -> set[int]:
@@ -127,6 +133,10 @@ class Edit:
             repeated={**self.graph.repeated, **self.repeated},
             transformed={**self.graph.transformed, **self.transformed},
         )
+
+    def _with_refusals(self, steps: Sequence[Step]) -> Sequence[Step]:
+        refused = self._refused
+        return [step._replace(refused=refused.get(step.id, step.refused)) for step in steps] if refused else steps
 
     def _without_spare(self, steps: Sequence[Step]) -> Sequence[Step]:
         read, kept = {*self.graph.returned}, list[Step]()

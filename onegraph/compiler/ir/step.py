@@ -16,11 +16,12 @@ NO_ATTRS: Mapping[str, AttrValue] = MappingProxyType({})
 class Step(NamedTuple):
     """A step of the lowered graph: an op, a part of an op, or a view of one of its tensors.
 
-    ``executor`` is library, view, copy, reference, or one of those for kernels of the package, which
-    ``own_kernels.BY_EXECUTOR`` and ``compile`` name; ``note`` says what was rewritten.
+    ``executor`` is library, view, copy, reference, or one of those that records in ``compiler/kernels`` name; ``note``
+    says what was rewritten.
     ``part`` is the op that the library gets. ``whole`` says whether the step is the whole op, so that numpy can run the
     op as a fallback. ``folded`` has the ops that were folded into the constants of the step. ``members`` has the steps
-    that a step of executor pointwise or vectors joins.
+    that a step of executor pointwise or vectors joins. ``refused`` has the kernels of the package that were considered
+    for the step, each with the reason why it was not taken.
     """
 
     id: int
@@ -35,6 +36,7 @@ class Step(NamedTuple):
     whole: bool = True
     folded: tuple[Op, ...] = ()
     members: tuple[Step, ...] = ()
+    refused: tuple[str, ...] = ()
 
     @property
     def reads(self) -> set[int]:

@@ -27,6 +27,7 @@ from ..codings import CODES, PLAIN, Coding, coding, numbers_of
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..ir.value import Value
+from ..kernels.codes import EXECUTOR
 from ..options import Options
 
 COUNT = 256  # codes
@@ -159,7 +160,7 @@ class _Codes:
         self._edit.spare([*inner, step])
         numbers = self._edit.constant(contents, f"{step.op.name} ({kernel})")
         note = "8-bit codes are " + ("looked up in a table" if kernel == "look_up" else "computed in one pass")
-        made = step.instead("codes", (*sources, numbers), step.outputs, attrs={"kernel": kernel}, note=note)
+        made = step.instead(EXECUTOR, (*sources, numbers), step.outputs, attrs={"kernel": kernel}, note=note)
         return made._replace(folded=tuple(dict.fromkeys(link.op for link in inner if link.op is not step.op)))
 
 

@@ -14,6 +14,7 @@ from ...opset.editions.registry import HOST
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
+from ..kernels.log_softmax_gradient import EXECUTOR
 from ..options import Options
 from ..report import nbytes
 
@@ -59,7 +60,7 @@ def _compute_in_place(edit: Edit, step: Step, scatter: Step) -> None:
     edit.replace(scatter)
     edit.replace(
         step,
-        step.instead("labels", (known, updates), (gradient,), note=NOTE),
+        step.instead(EXECUTOR, (known, updates), (gradient,), note=NOTE),
         scatter._replace(inputs=inputs, outputs=step.outputs, op=op, note=NOTE),
     )
 

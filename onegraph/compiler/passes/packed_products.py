@@ -5,7 +5,7 @@ The library dequantizes such weights in every run, and a product of few rows tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -17,18 +17,15 @@ from ...opset.dtypes import DataType
 from ...opset.editions.registry import HOST, base_of
 from ...opset.host.packed import CODES
 from ...opset.schema import Call
+from ...opset.signature import AttrValue
 from ..ir.edit import Edit
 from ..ir.step import Step
-from ..kernels import FLOATS, PACKED
+from ..kernels.kernel import FLOATS, refusal
+from ..kernels.packed_product import IN_CODES, NOTE, PACKED_PRODUCT, WORTH, Candidate
 from ..options import Options
 from ..packed_weights import CODINGS, Packed, groups_of, halves_of, is_matrix, pack, rows_of
 from ..report import nbytes
 from ..shared_constants import derived
-
-NOTE = "by onegraph, which reads packed weights and unpacks them in registers"
-IN_CODES = f"{NOTE}; src becomes 8-bit codes, as the model allows"
-FEW_ROWS = 4  # of src, beside weights of 16 bits or codes on both sides: the library is faster for more
-LEAST_BYTES = 1 << 18  # of such weights: smaller ones stay in a cache near the core
 
 
 def multiply_packed(edit: Edit, options: Options) -> None:
@@ -77,14 +74,27 @@ class _PackedProducts:
         if maker is None or maker.kind not in DEQUANTIZATIONS:
             return False
         is_rounded = any(each.kind == "Quantize" for each in self._graph.consumers(step.outputs[0]))
-        return is_rounded or prod(src.shape[:-1]) > FEW_ROWS or prod(weights.shape) < LEAST_BYTES
+        reason = "the library computes the Quantize behind the product too" if is_rounded else ""
+        return self._is_refused(step, reason or refusal(WORTH, Candidate(prod(src.shape[:-1]), prod(weights.shape))))
+
+    def _is_refused(self, step: Step, reason: str) -> bool:
+        if reason:
+            self._edit.refuse(step, PACKED_PRODUCT.name, reason)
+        return bool(reason)
 
     def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
         unpacks = self._options.reproducible or not packed.is_finite
-        code = (PACKED[packed.coding], packed.group, packed.zero, packed.has_zeros, has_bias, coded, unpacks)
-        note = IN_CODES if coded else NOTE
-        numbers = tuple([int(number) for number in code])
-        return step.instead("packed", inputs, step.outputs, kind=step.kind, attrs={"packed": numbers}, note=note)
+        attrs: Mapping[str, AttrValue] = {
+            "coding": packed.coding,
+            "group": packed.group,
+            "zero": packed.zero,
+            "zeros": packed.has_zeros,
+            "bias": has_bias,
+            "coded": coded,
+            "unpacks": unpacks,
+        }
+        note, executor = IN_CODES if coded else NOTE, PACKED_PRODUCT.executor
+        return step.instead(executor, inputs, step.outputs, kind=step.kind, attrs=attrs, note=note)
 
     # The weights of a MatMul ------------------------------------------------------------------------------------------
 
@@ -126,7 +136,7 @@ class _PackedProducts:
         is_half = value.dtype in (DataType.bf16, DataType.f16) and is_native(value.dtype)
         if known is None or not is_half or not is_matrix(value.shape) or self._options.reproducible:
             return None
-        if prod(src.shape[:-1]) > FEW_ROWS or nbytes(value) < LEAST_BYTES:
+        if self._is_refused(product, refusal(WORTH, Candidate(prod(src.shape[:-1]), nbytes(value)))):
             return None
         key = derived(("packed", "halves", is_turned), self._edit.key(number))
         array = self._graph.shared.once(key, lambda: halves_of(known, is_turned))

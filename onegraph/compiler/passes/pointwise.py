@@ -1,61 +1,26 @@
 """Joins elementwise ops that share their tensors, such as those of an optimizer, so that memory is read once.
 
-The library's fusions have one result. An update of Adam has three results and four inputs of one size, so the library
-reads and writes memory several times. A step of executor ``pointwise`` is several ops that the kernel ``Pointwise`` of
-``csrc/kernels/pointwise`` computes on blocks that stay in the cache.
-
-The same kernel computes SiLU and gates, x * Sigmoid(y). Behind a Convolution of few channels, the library's Sigmoid
-takes longer than the Convolution. And it multiplies each channel of an image by a number, as a squeeze-and-excitation
-block does: the library reads such a factor again for each place. It computes the gradients of SiLU and of gates, and
-that of GELU, for which the library takes three times as long.
+A step of executor ``pointwise`` is several ops that one kernel computes; ``kernels/pointwise`` says when that pays.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from math import prod
 
-from ...capi.settings import has_avx2
-from ...native.library import lib
 from ...opset.dtypes import DataType
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
 from ..ir.value import Dims
-from ..kernels import FLOATS
+from ..kernels.kernel import FLOATS
+from ..kernels.norm_relu import NORMALIZED
+from ..kernels.pointwise import BACKWARD, GATES, OPS, POINTWISE, SLOPE, UPDATED_BYTES, Group, is_special, why_not
 from ..options import Options
 from ..report import nbytes
-from .special_values import NORMALIZED
 
-# The kernel's ops, by kind.
-OPS = {
-    "Add": lib.onegraph_op_add,
-    "Subtract": lib.onegraph_op_subtract,
-    "Multiply": lib.onegraph_op_multiply,
-    "Divide": lib.onegraph_op_divide,
-    "SquaredDifference": lib.onegraph_op_squared_difference,
-    "Square": lib.onegraph_op_square,
-    "Sqrt": lib.onegraph_op_sqrt,
-    "Sigmoid": lib.onegraph_op_sigmoid,
-    "SigmoidBackward": lib.onegraph_op_sigmoid_backward,
-    "TanhBackward": lib.onegraph_op_tanh_backward,
-    "TypeCast": lib.onegraph_op_copy,
-}
-BACKWARD = frozenset(["SigmoidBackward", "TanhBackward"])
 EXACT = "gelu_erf"
-SLOPE = "GELUBackward"  # the product of a gradient and the slope of GELU
-GATES = BACKWARD | {"Sigmoid", "Multiply"}  # 16-bit results between them are not rounded, as in the library's fusions
-REGISTERS = 48  # of the kernel
-# The library fuses chains of ops with one result as well. It needs several steps for joined ops.
-MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
-UPDATED_BYTES = 1 << 18  # of a variable, from which on its update is worth a step
-# Elements of a Sigmoid that is worth a step: fewer take less time than a step, and more do not stay in the last cache.
-# The library reads and writes memory several times for a GELU by tanh, which has more ops than a gate.
-MIN_SIGMOID, MAX_SIGMOID, GATE_OPS = 1 << 15, 1 << 22, 4
-MIN_SCALED = 1 << 13  # elements that are multiplied by a factor for each channel
-MIN_SLOPES = 1 << 14  # elements of the gradient of a GELU
 
 
 def join_elementwise(edit: Edit, options: Options) -> None:
@@ -64,7 +29,14 @@ def join_elementwise(edit: Edit, options: Options) -> None:
     A kernel that computes the next value of a large variable saves its second memory.
     """
     groups = _Groups(edit.graph, options.updates)
-    if not (joined := groups.found()):
+    joined = list[Sequence[Step]]()
+    for candidate in groups.found():
+        described = groups.described(candidate)
+        if not (reason := why_not(described)):
+            joined.append(candidate)
+        elif len(candidate) > 1 or is_special(described):
+            edit.refuse(candidate[-1], POINTWISE.name, reason)
+    if not joined:
         return
     member_of = {step.id: group for group in joined for step in group}
     steps: list[Step] = []
@@ -87,12 +59,13 @@ def _merged(group: Sequence[Step], results: Sequence[int]) -> Step:
     made = {number for step in group for number in step.outputs}
     sources = dict.fromkeys(number for step in group for number in step.inputs if number not in made)
     return group[-1]._replace(
-        executor="pointwise",
+        executor=POINTWISE.executor,
         inputs=tuple(sources),
         outputs=tuple(results),
         part=None,
         whole=False,
         members=tuple(group),
+        refused=(),
     )
 
 
@@ -108,7 +81,7 @@ class _Groups:
         self._graph, self._values, self._updates = graph, graph.values, updates
 
     def found(self) -> list[list[Step]]:
-        """The groups that are worth a step, each in the order of its steps."""
+        """All groups, each in the order of its steps."""
         before: list[int] = []  # for each step, the steps that it depends on, as bits
         group_of: dict[int, set[int]] = {}
         steps = self._graph.steps
@@ -128,8 +101,7 @@ class _Groups:
                 if own is not other and self._is_convex(whole, before):
                     group_of.update(dict.fromkeys(whole, whole))
         groups = {id(group): group for group in group_of.values()}
-        ordered = [[steps[number] for number in sorted(group)] for group in groups.values()]
-        return [group for group in ordered if self._is_worthwhile(group)]
+        return [[steps[number] for number in sorted(group)] for group in groups.values()]
 
     def _makers(self, step: Step) -> set[int]:
         """Ids of the steps that make the inputs of a step."""
@@ -178,37 +150,25 @@ class _Groups:
             or not inside.issuperset([consumer.id for consumer in self._graph.consumers(number)])
         ]
 
-    def _is_worthwhile(self, group: Sequence[Step]) -> bool:
-        size = prod(self._values[group[0].outputs[0]].shape)
-        ends = {number for step in group for number in (*step.inputs, *step.outputs)}
-        if len(ends) > REGISTERS:
-            return False
-        if group[0].kind == SLOPE:
-            return has_avx2() and size >= MIN_SLOPES
-        if len(group) > 1 and any(step.kind in BACKWARD for step in group):
-            return has_avx2() and size >= MIN_SIGMOID
-        if len(group) > 1 and any(step.kind == "Sigmoid" for step in group):
-            return has_avx2() and size >= MIN_SIGMOID and (size <= MAX_SIGMOID or len(group) > GATE_OPS)
-        if len(group) == 1 and self._scales_channels(group[0]):
-            return MIN_SCALED <= size <= MAX_SIGMOID
-        if any(
-            self._values[number].dtype is not DataType.f32 and step.kind != "TypeCast"
-            for step in group
-            for number in step.outputs
-        ):
-            return False  # the library rounds the result of each op
-        made = {number for step in group for number in step.outputs}
-        whole = {
-            number
-            for step in group
-            for number in step.inputs
-            if number not in made and prod(self._values[number].shape) > 1
-        }
-        results = self.results(group)
-        is_large = len(whole) >= MIN_SOURCES and len(results) >= MIN_RESULTS and len(group) >= MIN_OPS
+    def described(self, group: Sequence[Step]) -> Group:
+        """What decides whether a group is worth a step."""
+        results, made = self.results(group), {number for step in group for number in step.outputs}
+        read = {number for step in group for number in step.inputs}
         sizes = [nbytes(self._values[number]) for number in results]
-        updates = self._updates.issuperset(results) and max(sizes, default=0) >= UPDATED_BYTES
-        return is_large or updates
+        return Group(
+            kinds=tuple([step.kind for step in group]),
+            size=prod(self._values[group[0].outputs[0]].shape),
+            n_tensors=len(read | made),
+            n_sources=sum(prod(self._values[number].shape) > 1 for number in read - made),
+            n_results=len(results),
+            is_update=self._updates.issuperset(results) and max(sizes, default=0) >= UPDATED_BYTES,
+            scales_channels=len(group) == 1 and self._scales_channels(group[0]),
+            rounds=any(
+                self._values[number].dtype is not DataType.f32 and step.kind != "TypeCast"
+                for step in group
+                for number in step.outputs
+            ),
+        )
 
     def _scales_channels(self, step: Step) -> bool:
         """Whether a step multiplies each channel of a tensor, which other steps read too, by a computed factor."""
@@ -268,38 +228,3 @@ def _reached(users: Sequence[Sequence[int]], start: int) -> set[int]:
         reached.update(new)
         waiting += new
     return reached
-
-
-def code_of(step: Step) -> list[int]:
-    """The ops of a joined step for the kernel: kind, result and operands of each."""
-    register = {number: place for place, number in enumerate((*step.inputs, *step.outputs))}
-    return [*_instructions(step, register)]
-
-
-def _instructions(step: Step, register: dict[int, int]) -> Iterator[int]:
-    gates = _gates(step)
-    for member in step.members:
-        (result,) = member.outputs
-        if result in gates:
-            continue
-        if member.kind == SLOPE:
-            src, diff = member.inputs
-            slope = len(register)
-            yield from (lib.onegraph_op_gelu_slope, slope, register[src], register[src])
-            yield from (OPS["Multiply"], register[result], slope, register[diff])
-            continue
-        code, first, second = OPS[member.kind], member.inputs[0], member.inputs[-1]
-        if member.kind == "Multiply" and not gates.keys().isdisjoint(member.inputs):
-            first, second = (second, first) if first in gates else (first, second)
-            code, second = lib.onegraph_op_gate, gates[second]
-        register.setdefault(result, len(register))
-        yield from (code, register[result], register[first], register[second])
-
-
-def _gates(step: Step) -> dict[int, int]:
-    """The results of Sigmoids that one product alone reads, one for each product, with the inputs of the Sigmoids."""
-    reads = Counter(number for member in step.members for number in member.inputs)
-    sources = {member.outputs[0]: member.inputs[0] for member in step.members if member.kind == "Sigmoid"}
-    products = [member.inputs for member in step.members if member.kind == "Multiply"]
-    alone = [[one for one in inputs if one in sources and reads[one] == 1] for inputs in products]
-    return {found[0]: sources[found[0]] for found in alone if found and found[0] not in step.outputs}

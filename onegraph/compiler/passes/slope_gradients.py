@@ -11,8 +11,10 @@ from ...opset.signature import AttrValue
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..ir.value import Dims
+from ..kernels.elementwise import OWN
+from ..kernels.registry import EXACT
 
-SRC, SLOPE = "prelu_backward_src", "prelu_backward_slope"
+SRC, SLOPE = "prelu_backward_src", "prelu_backward_slope"  # the kernels
 
 
 def slope_steps(edit: Edit, step: Step) -> Iterator[Step]:
@@ -21,13 +23,13 @@ def slope_steps(edit: Edit, step: Step) -> Iterator[Step]:
     values, (src, slope, diff) = edit.values, step.inputs
     call, shape = step.part.call, values[src].shape
     target = known_dims(slope_target(call, values[slope].shape, shape))
-    own = step._replace(executor="exact", whole=False, folded=())
-    yield own._replace(outputs=step.outputs[:1], attrs={**step.attrs, "own": SRC})
+    own = step._replace(executor=EXACT, whole=False, folded=())
+    yield own._replace(outputs=step.outputs[:1], attrs={**step.attrs, OWN: SRC})
     if len(step.outputs) < 2:
         return
     result = values[step.outputs[1]]
     source = values.new(DataType.f32, shape, f"{result.name} (products)")
-    yield own._replace(inputs=(src, diff), outputs=(source,), attrs={**step.attrs, "own": SLOPE})
+    yield own._replace(inputs=(src, diff), outputs=(source,), attrs={**step.attrs, OWN: SLOPE})
     axes = tuple([axis for axis, dim in enumerate(target) if dim == 1 and shape[axis] > 1])
     parts: list[tuple[str, dict[str, AttrValue], Dims]] = []
     if axes:

@@ -1,8 +1,7 @@
 """Finds the ops for which the library loses NaN or an infinity, and how the package keeps them.
 
-Kernels of the package compute elementwise ops of this kind (``csrc/kernels/elementwise.cpp``) and MaxPool
-(``csrc/kernels/max_pool.cpp``). The library computes the others, and a kernel computes them again if an element of the
-source is NaN or infinite (``csrc/kernels/guarded.cpp``).
+Records in ``compiler/kernels`` name them. Kernels of the package compute elementwise ops and MaxPool. The library
+computes the others, and a kernel computes them again if an element of the source is NaN or infinite.
 
 Between Dequantize and Quantize all numbers are known to be finite, so that the library may fuse these ops, unless it is
 too old for one of them or computes it wrong.
@@ -10,38 +9,20 @@ too old for one of them or computes it wrong.
 
 from __future__ import annotations
 
-from ...native.library import lib
 from ...opset.dtypes import DataType
-from ...opset.ops.pooling import pool_geometry
-from ...opset.ops.reduction import reduced_axes
-from ...opset.schema import Call
-from ...opset.shapes import known_dims
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
+from ..kernels.kernel import FLOATS
+from ..kernels.norm_relu import NORMALIZED
+from ..kernels.registry import EXACT, special_kernel
 from ..options import Options
 from ..rewrites import takes
-from ..rewrites.own import FLOATS, own_kernel
 from .magnitudes import finite_values
 from .slope_gradients import slope_steps
 
-KEPT = "by onegraph: the library's kernel loses NaN or an infinity"
-GUARD = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
-NORMALIZED = "behind a normalization"  # the mark of a ReLU that the library may fuse with one, in training
-NORM_GUARD = "channels whose statistics are not finite are computed again by onegraph, as the library's ReLU loses NaN"
 FINITE_MATH = "finite_math=True: NaN and infinities may be lost"
-
-
-# The ops that are computed again where the source has NaN or an infinity.
-GUARDED = {
-    "LogSoftmax": lib.onegraph_guarded_log_softmax,
-    "MaxPoolBackward": lib.onegraph_guarded_max_pool_backward,
-    "ReduceMax": lib.onegraph_guarded_max,
-    "ReduceMin": lib.onegraph_guarded_min,
-    "SoftMax": lib.onegraph_guarded_softmax,
-}
-# The ops whose result is NaN where an input is: that input.
-PATCHED = {"LogSoftmaxBackward": 1}
+SLOPES = "PReLUBackward"  # which is divided into steps of kernels
 
 
 def keep_special_values(edit: Edit, options: Options) -> None:
@@ -76,44 +57,14 @@ def _is_normalized(step: Step, lowered: Lowered) -> bool:
 
 def _is_taken(step: Step, executor: str) -> bool:
     """Whether the library takes a step; the lowering has not asked for an op that has a kernel of the package."""
-    return executor != "exact" or (step.part is not None and takes(step.part.call))
+    return executor != EXACT or (step.part is not None and takes(step.part.call))
 
 
 def _executor(step: Step) -> str:
     """The executor of a step that the library computes wrong for some numbers; empty for others."""
     if step.executor != "library" or step.part is None or step.part.types[0].dtype not in FLOATS:
         return ""
-    if step.kind in GUARDED:
-        return "guarded"
-    if step.kind in PATCHED:
-        return "patched"
-    if step.kind == "MaxPool":
-        return "pool"
-    if step.kind == "PReLUBackward":
+    if step.kind == SLOPES:
         return "slopes"
-    return "exact" if own_kernel(step.part.call) is not None else ""
-
-
-def guard_code(call: Call) -> list[int]:
-    """The numbers of the kernel that computes an op again: see ``onegraph_guarded_number`` in ``onegraph.h``."""
-    kind, rank = call.schema.kind, len(known_dims(call.shape("src")))
-    of = GUARDED[kind]
-    if kind in ("SoftMax", "LogSoftmax"):
-        is_zero = call.schema.has_attribute("mode") and call.string("mode") == "inf_as_zero"
-        return [of, call.s64("axis") % rank, int(is_zero)]
-    if kind in ("ReduceMax", "ReduceMin"):
-        axes = reduced_axes(call) or ()
-        return [of, int(call.flag("keep_dims")), 0, *[int(axis in axes) for axis in range(rank)]]
-    channels, *windows = pool_code(call)
-    return [of, channels, 0, *windows]
-
-
-def pool_code(call: Call) -> list[int]:
-    """The axis of the channels of a pool; kernel, stride, dilation and padding before of each spatial axis."""
-    found = pool_geometry(call)
-    assert found is not None
-    code = [len(found.windows) + 1 if found.data_format == "NXC" else 1]
-    for window in found.windows:
-        assert window is not None
-        code += [window.kernel, window.stride, window.dilation, window.begin]
-    return code
+    kernel = special_kernel(step.part.call)
+    return "" if kernel is None else kernel.executor

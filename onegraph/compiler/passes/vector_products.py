@@ -1,8 +1,4 @@
-"""Computes the products of a few rows and a large matrix by a kernel that reads the matrix as it lies in memory.
-
-Such a product takes as long as reading the matrix. The library reads memory at two thirds of the speed that two loops
-reach, and copies a matrix that is no constant in every run.
-"""
+"""Computes the products of a few rows and a large matrix by a kernel that reads the matrix as it lies in memory."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from ...opset.dtypes import DataType
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
+from ..kernels.vector_product import VECTOR_PRODUCT
 from ..options import Options
 from ..report import nbytes
 
@@ -30,6 +27,9 @@ def multiply_vectors(edit: Edit, _: Options) -> None:
     matrices = [values[number] for number in {step.inputs[1] for step in products}]
     if sum(map(nbytes, matrices)) < 2 * core_cache():
         constant = {value.id for value in matrices if values[value.storage].constant is not None}
+        for step in products:
+            if step.inputs[1] in constant:
+                edit.refuse(step, VECTOR_PRODUCT.name, "all matrices stay in the last cache, in the library's layout")
         products = [step for step in products if step.inputs[1] not in constant]
     taken: set[int] = set()  # ids of the sums that take in a product
     for step in products:
@@ -79,4 +79,6 @@ def _adds(graph: Lowered, step: Step, product: int) -> bool:
 def _product(step: Step, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
     assert step.part is not None
     attrs = {"transpose_b": step.part.call.flag("transpose_b")}
-    return step._replace(executor="vectors", inputs=inputs, outputs=outputs, attrs=attrs, part=None, whole=False)
+    return step._replace(
+        executor=VECTOR_PRODUCT.executor, inputs=inputs, outputs=outputs, attrs=attrs, part=None, whole=False
+    )

@@ -13,16 +13,14 @@ from collections.abc import Iterable
 from math import prod
 
 from ...faults.use import DEQUANTIZATIONS
-from ...opset import kinds
 from ...opset.dtypes import DataType
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
 from ..ir.value import Dims, dense_of
 from ..options import Options
+from ..slow_layouts import WEIGHTED
 
-# Ops with the weights as second input, and their format attribute.
-READERS = kinds.with_input("weights") & kinds.in_category("convolution")
 CHANNELS_FIRST = frozenset(["OIX", "IOX"])
 NOTE = "with the channels last, from where a convolution copies weights fastest"
 
@@ -61,7 +59,7 @@ def _are_weights(number: int, consumers: Iterable[Step]) -> bool:
     """Whether convolutions read a value, and all do as weights of one group with the window last."""
     return all(
         step.executor == "library"
-        and step.kind in READERS
+        and step.kind in WEIGHTED
         and step.inputs.count(number) == 1
         and step.inputs[1] == number
         and step.attrs.get("groups", 1) == 1

@@ -13,7 +13,6 @@ too.
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from ...capi.settings import is_native
 from ...faults.ops.windows import WEIGHT_GRADIENTS
@@ -25,6 +24,7 @@ from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
 from ..ir.value import Dims
+from ..kernels.windows import WINDOWS, Windows
 from ..options import Options
 
 GRADIENTS = frozenset(WEIGHT_GRADIENTS.split())
@@ -35,27 +35,6 @@ LEAST = 1 << 14  # elements of weights; fewer take no time
 # Windows for each row and column of a gradient by weights, up to which the other matrices are small beside it.
 MOST_WINDOWS = 0.5
 MOST_ROWS = 512  # of data, up to which the copy of the weights takes long beside the product
-
-
-class Windows(NamedTuple):
-    """The windows that a step of executor ``windows`` copies; one number for each spatial axis."""
-
-    places: Dims
-    kernel: Dims
-    strides: Dims
-    dilations: Dims
-    pads_begin: Dims
-
-    @property
-    def reach(self) -> Dims:
-        """The elements from the first one of the first window to the last one of the last."""
-        axes = zip(self.places, self.kernel, self.strides, self.dilations, strict=True)
-        return tuple([(n - 1) * stride + (size - 1) * dilation + 1 for n, size, stride, dilation in axes])
-
-
-def windows_of(step: Step) -> Windows:
-    """The windows of a step of executor ``windows``."""
-    return Windows(*[step.attrs[name] for name in Windows._fields])  # type: ignore[arg-type]
 
 
 def multiply_windows(edit: Edit, _: Options) -> None:
@@ -156,7 +135,7 @@ class _Product:
                 geometry.pads_begin or (),
             )
             attrs: dict[str, AttrValue] = {**taken._asdict(), "channels_first": self._is_first}
-            self._steps.append(self._step.instead("windows", (wide,), (windows,), attrs=attrs))
+            self._steps.append(self._step.instead(WINDOWS.executor, (wide,), (windows,), attrs=attrs))
         matrix = self._matrix(narrow, (rows, channels))
         product = values.like(gradient, "matrix", (channels, size) if self._is_first else (size, channels))
         operands = (matrix, windows) if self._is_first else (windows, matrix)

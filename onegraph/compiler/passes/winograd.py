@@ -13,63 +13,26 @@ in every batch, of one image: then neither the choice of a form nor a product de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from ...arrays.mapped_files import give_back
-from ...native.library import lib
 from ...opset.dtypes import DataType
 from ...opset.signature import AttrValue
 from ..ir.edit import Edit
 from ..ir.step import Step
-from ..kernels import bits_of
+from ..kernels.kernel import refusal
+from ..kernels.winograd import LEAST_TILES, WINOGRAD, WORTH, Candidate, Geometry
 from ..options import Options
 from ..shared_constants import derived
-from ..transformed_weights import LAYOUTS, weights_in
+from ..transformed_weights import weights_in
 from .lazy_constants import placed
 
-# A transform takes 16 channels at once. With fewer channels than these, it takes as long as it saves.
-LANES, LEAST_CHANNELS = 16, 32
 ACTIVATIONS = ("ReLU", "LeakyReLU")
-LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which on three steps are worth their start
-# Pairs of channels for each tile, up to which the larger weights are worth their memory and the time to read them; and
-# the largest share of the multiplications that are left, as tiles at the ends are computed for nothing.
-MOST_PAIRS, MOST_LEFT = 1536, 0.65
-STRIP_BYTES = 6 << 20  # of the transformed tensors, which stay in the last cache
 NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
 OF_ONE_IMAGE = "products for tiles of one image"
 F32 = DataType.f32
-# Tiles, from which on the weights are transformed in each run: that takes a small part of the time, and no memory. For
-# fewer tiles, the transformed weights are constants.
-LEAST_TILES = 64
 KINDS = frozenset(["Convolution", "ConvolutionBackwardData"])
-
-
-class Geometry(NamedTuple):
-    """Sizes of a convolution: images that share a strip, rows and columns of tiles in an image, channels, padding."""
-
-    images: int
-    rows: int
-    columns: int
-    channels: int
-    results: int
-    top: int
-    left: int
-
-    @property
-    def tiles(self) -> int:
-        """The number of tiles of 2x2 places of dst."""
-        return self.images * self.rows * self.columns
-
-    def strips(self) -> Iterator[tuple[int, int]]:
-        """The first tile of each strip, and the number of its tiles."""
-        size = 4 * 16 * self.columns * (self.channels + self.results)
-        total = self.images * self.rows
-        count = min(total, -(-total * size // STRIP_BYTES))
-        rows = -(-total // count)
-        for first in range(0, total, rows):
-            yield first * self.columns, min(rows, total - first) * self.columns
 
 
 def transform_convolutions(edit: Edit, options: Options) -> None:
@@ -120,20 +83,15 @@ class _Transforms:
         window = weights.shape[2:] if call.attr("weights_format") == "OIX" else weights.shape[:2]
         (images, height, width, results), channels = dst.shape, src.shape[3]
         top, left = (2 - pad if _is_turned(step) else pad for pad in call.s64s("pads_begin", 2))
+        if window != (3, 3):
+            return None
         together = 1 if self._by_image else images
         geometry = Geometry(together, -(-height // 2), -(-width // 2), channels, results, top, left)
-        direct = 9 * together * height * width * channels * results
-        left_over = 16 * geometry.tiles * channels * results
-        is_worthwhile = (
-            window == (3, 3)
-            and channels % LANES == results % LANES == 0
-            and min(channels, results) >= LEAST_CHANNELS
-            and direct >= LEAST_PRODUCTS
-            and channels * results <= MOST_PAIRS * geometry.tiles
-            and left_over <= MOST_LEFT * direct
-            and (geometry.tiles >= LEAST_TILES or (weights.constant is not None and not _is_turned(step)))
-        )
-        return geometry if is_worthwhile else None
+        is_constant = weights.constant is not None and not _is_turned(step)
+        if reason := refusal(WORTH, Candidate(geometry, together * height * width, is_constant)):
+            self._edit.refuse(step, WINOGRAD.name, reason)
+            return None
+        return geometry
 
     def _is_dequantized(self, number: int) -> bool:
         maker = self._graph.maker(number)
@@ -171,7 +129,7 @@ class _Transforms:
         else:
             shape = 16, geometry.channels, geometry.results
             weights = self._values.new(F32, shape, f"{step.op.name} (weights)")
-            yield self._kernel(step, (step.inputs[1],), weights, geometry, _operand(step))
+            yield self._kernel(step, (step.inputs[1],), weights, geometry, _layout(step))
         bias = self._bias(chain, geometry)
         folded = (*step.folded, *[op for link in others for op in (link.op, *link.folded)])
         together, before = [*geometry.strips()], tuple[int, ...]()
@@ -182,11 +140,11 @@ class _Transforms:
             products = self._values.new(F32, (16, count, geometry.results), f"{step.op.name} (products)")
             is_last = (first, count) == strips[-1]
             result = target if is_last else self._strip_of(target)
-            yield self._kernel(step, (source,), planes, geometry, lib.onegraph_winograd_src, first)
+            yield self._kernel(step, (source,), planes, geometry, "src", first)
             note = OF_ONE_IMAGE if self._by_image else ""
             yield self._edit.library_step(step, "MatMul", (planes, weights), (products,), note=note)
             inputs = (products, bias, source, step.inputs[1], *before)
-            end = self._kernel(step, inputs, result, geometry, lib.onegraph_winograd_dst, first, slope)
+            end = self._kernel(step, inputs, result, geometry, "dst", first, slope)
             yield end._replace(folded=folded)
             before = (result,)  # the strips are written one after the other
 
@@ -196,23 +154,22 @@ class _Transforms:
         inputs: tuple[int, ...],
         output: int,
         geometry: Geometry,
-        operand: int,
+        operand: str,
         first: int = 0,
         slope: float = 1.0,
     ) -> Step:
-        numbers = {
-            lib.onegraph_winograd_of: operand,
-            lib.onegraph_winograd_slope: bits_of(slope),
-            lib.onegraph_winograd_rows: geometry.rows,
-            lib.onegraph_winograd_columns: geometry.columns,
-            lib.onegraph_winograd_first: first,
-            lib.onegraph_winograd_top: geometry.top,
-            lib.onegraph_winograd_left: geometry.left,
-            lib.onegraph_winograd_turned: int(_is_turned(step)),
-            lib.onegraph_winograd_layout: _operand(step),
+        attrs: Mapping[str, AttrValue] = {
+            "of": operand,
+            "slope": slope,
+            "rows": geometry.rows,
+            "columns": geometry.columns,
+            "first": first,
+            "top": geometry.top,
+            "left": geometry.left,
+            "turned": _is_turned(step),
+            "layout": _layout(step),
         }
-        attrs: Mapping[str, AttrValue] = {"code": tuple([numbers[place] for place in sorted(numbers)])}
-        return step.instead("transform", inputs, (output,), kind="Transform", attrs=attrs, note=NOTE)
+        return step.instead(WINOGRAD.executor, inputs, (output,), kind="Transform", attrs=attrs, note=NOTE)
 
     def _strip_of(self, target: int) -> int:
         """The result of a convolution of which the last strips are not written yet."""
@@ -252,7 +209,7 @@ def _is_turned(step: Step) -> bool:
     return step.kind == "ConvolutionBackwardData"
 
 
-def _operand(step: Step) -> int:
-    """What the kernel calls the weights of a step."""
+def _layout(step: Step) -> str:
+    """What the kernel calls the layout of the weights of a step."""
     assert step.part is not None
-    return LAYOUTS[str(step.part.call.attr("weights_format"))]
+    return str(step.part.call.attr("weights_format")).lower()

@@ -18,9 +18,9 @@ from ...opset.dtypes import DataType
 from ...opset.editions.dialect import base_call
 from ...opset.editions.registry import HOST, base_of
 from ...opset.schema import Call, Schema
+from ..kernels.registry import exact_kernel
 from .compositions import COMPOSITIONS, PREFERRED
 from .form import Form, Rewrite, form_of
-from .own import own_kernel
 from .precision import in_own_types, in_table
 from .single import SINGLE, as_it_is
 
@@ -71,7 +71,7 @@ def library_form(
         return None, "a host op"
     if schema.dialect is None and schema.kind != call.schema.kind:
         return None, f"{schema.kind} is not an op of the library"
-    if own_kernel(call) is not None and (not finite_math or call.schema.since > VERSION):
+    if exact_kernel(call) is not None and (not finite_math or call.schema.since > VERSION):
         return form_of(Rewrite(call.schema.kind, call.given, range(len(call.inputs))), call), ""
     newer = _too_new(call)
     types = [t for t in call.inputs if t is not None]

@@ -15,7 +15,7 @@
 
 #include "allocator.h"
 #include "guard.h"
-#include "kernels.h"
+#include "kernels/registry.h"
 #include "openmp.h"
 
 #ifndef MADV_POPULATE_READ
@@ -86,8 +86,7 @@ struct Step {
     bool prepares; // whether the first execution may prepare constants
     std::size_t room, room_size; // memory of the arena that no tensor uses meanwhile
     dnnl_graph_compiled_partition_t alone; // for one thread, beside other programs; NULL if several are as good
-    const onegraph::WhenSpecial *condition; // of the steps that follow; NULL without one
-    std::size_t n_conditional; // the number of these steps
+    std::size_t n_conditional; // if the kernel is a condition, the number of the steps behind it that it is for
 };
 
 } // namespace
@@ -121,6 +120,15 @@ struct onegraph_plan {
     ~onegraph_plan() {
         for (auto tensor : tensors)
             dnnl_graph_tensor_destroy(const_cast<dnnl_graph_tensor_t>(tensor));
+    }
+
+    void find_conditions() {
+        for (std::size_t i = 0; i < steps.size(); i++) {
+            if (!steps[i].kernel || !steps[i].kernel->is_condition()) continue;
+            const auto is_end = [](const Step &step) { return step.kernel && step.kernel->is_end(); };
+            const auto end = std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i), steps.end(), is_end);
+            if (end != steps.end()) steps[i].n_conditional = static_cast<std::size_t>(end - steps.begin()) - i;
+        }
     }
 
     dnnl_status_t execute(const Step &step, int threads, bool alone = false) const {
@@ -194,7 +202,7 @@ struct onegraph_plan {
                 nanoseconds[i] = now() - start;
             }
             if (!status && given_back < pages.size()) status = give_back(i);
-            if (status || !steps[i].condition || steps[i].condition->holds()) continue;
+            if (status || !steps[i].n_conditional || steps[i].kernel->holds()) continue;
             if (nanoseconds) std::fill_n(nanoseconds + i + 1, steps[i].n_conditional, 0);
             i += steps[i].n_conditional;
         }
@@ -372,48 +380,13 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
                 needed = std::max(needed, size_of(step.tensors[j]->data_type));
             }
             std::unique_ptr<const onegraph::Runnable> kernel;
-            const onegraph::WhenSpecial *condition = nullptr;
-            if (step.kernel == onegraph_when_special) {
-                auto made_condition = std::make_unique<onegraph::WhenSpecial>(count, step.tensors);
-                condition = made_condition.get();
-                kernel = std::move(made_condition);
-            } else if (step.kernel == onegraph_when_special_end)
-                kernel = std::make_unique<onegraph::WhenSpecialEnd>();
-            else if (step.kernel == onegraph_pointwise)
-                kernel = std::make_unique<onegraph::Pointwise>(
-                        step.n_inputs, count, step.tensors, step.code, step.n_code);
-            else if (step.kernel == onegraph_attention)
-                kernel = std::make_unique<onegraph::Attention>(step.n_inputs, count, step.tensors, step.code);
-            else if (step.kernel == onegraph_recurrence)
-                kernel = std::make_unique<onegraph::Recurrence>(step.n_inputs, count, step.tensors, step.code);
-            else if (step.kernel == onegraph_winograd)
-                kernel = std::make_unique<onegraph::Winograd>(count, step.tensors, step.code);
-            else if (step.kernel == onegraph_vector_product)
-                kernel = std::make_unique<onegraph::VectorProduct>(count, step.tensors, step.code);
-            else if (step.kernel == onegraph_packed_product)
-                kernel = std::make_unique<onegraph::PackedProduct>(count, step.tensors, step.code);
-            else if (step.kernel == onegraph_guarded)
-                kernel = std::make_unique<onegraph::Guarded>(step.n_inputs, count, step.tensors, step.code, step.n_code);
-            else if (step.kernel == onegraph_max_pool)
-                kernel = std::make_unique<onegraph::MaxPool>(count, step.tensors, step.code, step.n_code);
-            else if (step.kernel == onegraph_norm_relu)
-                kernel = std::make_unique<onegraph::NormRelu>(count, step.tensors, step.code);
-            else if (step.kernel == onegraph_rms_norm)
-                kernel = std::make_unique<onegraph::RmsNorm>(count, step.tensors, step.code);
-            else if (step.kernel == onegraph_log_softmax_gradient)
-                kernel = std::make_unique<onegraph::LogSoftmaxGradient>(count, step.tensors, step.code);
-            else if (step.kernel)
-                kernel = std::make_unique<onegraph::Kernel>(step.kernel, count, step.tensors);
+            if (step.kernel) kernel = step.kernel->make(onegraph::KernelArguments(*step.kernel, step));
             made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0,
-                    std::move(kernel), addresses, step.prepares != 0, step.room, step.room_size, step.alone, condition, 0});
-            for (std::size_t end = i + 1; condition && end < n_steps; end++) {
-                if (steps[end].kernel != onegraph_when_special_end) continue;
-                made->steps.back().n_conditional = end - i;
-                break;
-            }
+                    std::move(kernel), addresses, step.prepares != 0, step.room, step.room_size, step.alone, 0});
             made->adapts |= step.alone != nullptr;
             made->keeps |= step.keeps != 0;
         }
+        made->find_conditions();
         std::stable_sort(made->places.begin(), made->places.end(),
                 [](const Place &a, const Place &b) { return a.slot < b.slot; });
         for (std::size_t i = 0; i < n_slots; i++)

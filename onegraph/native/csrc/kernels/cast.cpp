@@ -168,9 +168,15 @@ void cast(dnnl_data_type_t from, const char *source, dnnl_data_type_t to, char *
     }
 }
 
-Row cast_row(int kind, std::size_t count, const dnnl_data_type_t *types) {
-    return kind == onegraph_cast && count == 2 && is_float(types[0]) && is_float(types[1]) ? cast_elements : nullptr;
+namespace {
+
+Row cast_row(std::size_t count, const dnnl_data_type_t *types) {
+    return count == 2 && is_float(types[0]) && is_float(types[1]) ? cast_elements : nullptr;
 }
+
+const RegisteredRows<cast_row, true> CAST {"cast"};
+
+} // namespace
 
 } // namespace onegraph
 

@@ -15,6 +15,12 @@ namespace {
 
 using Code = unsigned char;
 
+enum Kind { RESCALE, ADD, MULTIPLY };
+
+// The places of the f32 numbers in the last input of these kinds. An element of input i is (code - zero_i) * scale_i; the
+// result is rounded after * factor + zero, and kept in [low, high].
+enum { ZERO_0, SCALE_0, ZERO_1, SCALE_1, FACTOR, ZERO, LOW, HIGH };
+
 #if defined(__x86_64__)
 #define ONEGRAPH_VBMI __attribute__((target("avx512f,avx512bw,avx512vbmi")))
 
@@ -76,8 +82,8 @@ ONEGRAPH_INLINE void read(dnnl_data_type_t type, const char *source, Bytes strid
 
 template <typename T>
 ONEGRAPH_INLINE void write_as(float *wide, const float *numbers, char *target, Bytes stride, std::size_t count) {
-    const float factor = numbers[onegraph_factor], zero = numbers[onegraph_zero];
-    const float low = numbers[onegraph_low], high = numbers[onegraph_high];
+    const float factor = numbers[FACTOR], zero = numbers[ZERO];
+    const float low = numbers[LOW], high = numbers[HIGH];
     const auto code = [=](float number) {
         number = number * factor + zero;
         number = number > low ? number : low; // also where it is not a number
@@ -94,10 +100,10 @@ ONEGRAPH_INLINE void write_as(float *wide, const float *numbers, char *target, B
         *reinterpret_cast<T *>(target) = code(wide[i]);
 }
 
-// Computes with elements of one tensor (`kind` 0) or two, by the numbers in the last input.
-template <int kind>
+// Computes with elements of one tensor (RESCALE) or two, by the numbers in the last input.
+template <Kind kind>
 ONEGRAPH_INLINE void scaled(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
-    constexpr std::size_t sources = kind == 0 ? 1 : 2, last = sources + 1;
+    constexpr std::size_t sources = kind == RESCALE ? 1 : 2, last = sources + 1;
     const auto *numbers = reinterpret_cast<const float *>(pointers[sources]);
     alignas(64) float wide[BLOCK], other[BLOCK];
     for (std::size_t begin = 0, some; begin < count; begin += some) {
@@ -105,27 +111,17 @@ ONEGRAPH_INLINE void scaled(char *const *pointers, const Bytes *strides, std::si
         const auto at = [&](std::size_t i) { return pointers[i] + static_cast<Bytes>(begin) * strides[i]; };
         const bool is_plain = types[last] == dnnl_f32 && strides[last] == sizeof(float);
         float *__restrict result = is_plain ? reinterpret_cast<float *>(at(last)) : wide;
-        read(types[0], at(0), strides[0], numbers + onegraph_zero_0, result, some);
-        if (kind != 0) read(types[1], at(1), strides[1], numbers + onegraph_zero_1, other, some);
-        for (std::size_t i = 0; kind == onegraph_add && i < some; i++)
+        read(types[0], at(0), strides[0], numbers + ZERO_0, result, some);
+        if (kind != RESCALE) read(types[1], at(1), strides[1], numbers + ZERO_1, other, some);
+        for (std::size_t i = 0; kind == ADD && i < some; i++)
             result[i] += other[i];
-        for (std::size_t i = 0; kind == onegraph_multiply && i < some; i++)
+        for (std::size_t i = 0; kind == MULTIPLY && i < some; i++)
             result[i] *= other[i];
         if (types[last] == dnnl_s8) write_as<signed char>(wide, numbers, at(last), strides[last], some);
         if (types[last] == dnnl_u8) write_as<Code>(wide, numbers, at(last), strides[last], some);
         for (std::size_t i = 0; types[last] == dnnl_f32 && !is_plain && i < some; i++)
             *reinterpret_cast<float *>(at(last) + static_cast<Bytes>(i) * strides[last]) = wide[i];
     }
-}
-
-template <int kind>
-void scaled_portable(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
-    scaled<kind>(pointers, strides, count, types);
-}
-
-template <int kind>
-ONEGRAPH_AVX2 void scaled_avx2(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
-    scaled<kind>(pointers, strides, count, types);
 }
 
 #if defined(__x86_64__)
@@ -138,26 +134,26 @@ ONEGRAPH_AVX512 ONEGRAPH_INLINE __m512 read_16(dnnl_data_type_t type, const char
 }
 
 // The same as `scaled` for elements that lie one behind another, without a block between reading and writing.
-template <int kind>
+template <Kind kind>
 ONEGRAPH_AVX512 void scaled_avx512(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
-    constexpr std::size_t sources = kind == 0 ? 1 : 2, last = sources + 1, lanes = 16;
+    constexpr std::size_t sources = kind == RESCALE ? 1 : 2, last = sources + 1, lanes = 16;
     bool is_dense = true;
     for (std::size_t i : {std::size_t {0}, sources - 1, last})
         is_dense = is_dense && strides[i] == static_cast<Bytes>(size_of(types[i]));
     if (!is_dense) return scaled<kind>(pointers, strides, count, types);
     const auto *numbers = reinterpret_cast<const float *>(pointers[sources]);
     const auto all = [&](int number) { return _mm512_set1_ps(numbers[number]); };
-    const __m512 zeros[] = {all(onegraph_zero_0), all(onegraph_zero_1)};
-    const __m512 scales[] = {all(onegraph_scale_0), all(onegraph_scale_1)};
-    const __m512 factor = all(onegraph_factor), zero = all(onegraph_zero);
-    const __m512 low = all(onegraph_low), high = all(onegraph_high);
+    const __m512 zeros[] = {all(ZERO_0), all(ZERO_1)};
+    const __m512 scales[] = {all(SCALE_0), all(SCALE_1)};
+    const __m512 factor = all(FACTOR), zero = all(ZERO);
+    const __m512 low = all(LOW), high = all(HIGH);
     const dnnl_data_type_t first = types[0], second = types[sources - 1], result = types[last];
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes) {
         __m512 wide = read_16(first, pointers[0] + i * size_of(first), zeros[0], scales[0]);
-        if (kind != 0) {
+        if (kind != RESCALE) {
             const __m512 other = read_16(second, pointers[1] + i * size_of(second), zeros[1], scales[1]);
-            wide = kind == onegraph_add ? _mm512_add_ps(wide, other) : _mm512_mul_ps(wide, other);
+            wide = kind == ADD ? _mm512_add_ps(wide, other) : _mm512_mul_ps(wide, other);
         }
         if (result == dnnl_f32) {
             _mm512_storeu_ps(pointers[last] + i * sizeof(float), wide);
@@ -168,22 +164,17 @@ ONEGRAPH_AVX512 void scaled_avx512(char *const *pointers, const Bytes *strides, 
         const __m128i codes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(wide));
         _mm_storeu_si128(reinterpret_cast<__m128i *>(pointers[last] + i), codes);
     }
-    char *rest[Kernel::MOST];
+    char *rest[Rows::MOST];
     for (std::size_t j = 0; j <= last; j++)
         rest[j] = pointers[j] + (j == sources ? 0 : static_cast<Bytes>(i) * strides[j]);
     scaled<kind>(rest, strides, count - i, types);
 }
 #else
-template <int kind>
+template <Kind kind>
 void scaled_avx512(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
     scaled<kind>(pointers, strides, count, types);
 }
 #endif
-
-template <int kind>
-Kernel::Row scaled_row() {
-    return has_avx512() ? scaled_avx512<kind> : has_avx2() ? scaled_avx2<kind> : scaled_portable<kind>;
-}
 
 bool is_code(dnnl_data_type_t type) {
     return type == dnnl_s8 || type == dnnl_u8;
@@ -193,16 +184,21 @@ bool is_scaled(dnnl_data_type_t type) {
     return type == dnnl_f32 || is_code(type);
 }
 
-} // namespace
-
-Row codes_row(int kind, std::size_t count, const dnnl_data_type_t *types) {
-    if (kind == onegraph_look_up && count == 3)
-        return is_code(types[0]) && is_code(types[1]) && is_code(types[2]) ? look_up : nullptr;
-    const bool has_numbers = count > 2 && types[count - 2] == dnnl_f32 && is_scaled(types[0]) && is_scaled(types[count - 1]);
-    if (kind == onegraph_rescale && count == 3 && has_numbers) return scaled_row<0>();
-    if (count != 4 || !has_numbers || !is_scaled(types[1])) return nullptr;
-    if (kind == onegraph_add) return scaled_row<onegraph_add>();
-    return kind == onegraph_multiply ? scaled_row<onegraph_multiply>() : nullptr;
+Row look_up_row(std::size_t count, const dnnl_data_type_t *types) {
+    return count == 3 && is_code(types[0]) && is_code(types[1]) && is_code(types[2]) ? look_up : nullptr;
 }
 
+template <Kind kind>
+Row scaled_row(std::size_t count, const dnnl_data_type_t *types) {
+    if (count != (kind == RESCALE ? 3 : 4) || types[count - 2] != dnnl_f32) return nullptr;
+    if (!is_scaled(types[0]) || !is_scaled(types[count - 1]) || !is_scaled(types[count - 3])) return nullptr;
+    return ForCpu<scaled<kind>, scaled<kind>, scaled_avx512<kind>>::of();
+}
+
+const RegisteredRows<look_up_row> LOOK_UP {"look_up"};
+const RegisteredRows<scaled_row<RESCALE>> RESCALED {"rescale"};
+const RegisteredRows<scaled_row<ADD>> ADDED {"add"};
+const RegisteredRows<scaled_row<MULTIPLY>> MULTIPLIED {"multiply"};
+
+} // namespace
 } // namespace onegraph

@@ -68,4 +68,24 @@ inline bool has_vnni() {
 }
 #endif
 
+// A function that is inlined, compiled for each instruction set. For a level of onegraph_kernel, `of` is the one for this
+// CPU. Three functions may stand for one that differs, as in its number of lanes.
+template <auto portable, auto avx2 = portable, auto avx512 = avx2>
+struct ForCpu;
+
+template <typename Result, typename... Arguments, Result (*portable)(Arguments...), Result (*avx2)(Arguments...),
+        Result (*avx512)(Arguments...)>
+struct ForCpu<portable, avx2, avx512> {
+    using Function = Result (*)(Arguments...);
+
+    static Result on_any(Arguments... arguments) { return portable(arguments...); }
+    ONEGRAPH_AVX2 static Result with_avx2(Arguments... arguments) { return avx2(arguments...); }
+    ONEGRAPH_AVX512 static Result with_avx512(Arguments... arguments) { return avx512(arguments...); }
+
+    static Function of(int level = 3) {
+        if (level > 1 && has_avx512()) return with_avx512;
+        return level > 0 && has_avx2() ? with_avx2 : on_any;
+    }
+};
+
 } // namespace onegraph

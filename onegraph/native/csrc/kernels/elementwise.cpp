@@ -176,21 +176,6 @@ ONEGRAPH_INLINE void compute(const float *const *sources, float *result, std::si
         result[i] = Op::of(a[i], b[i], c[i], d[i]);
 }
 
-template <typename Op>
-void compute_portable(const float *const *sources, float *result, std::size_t count) {
-    compute<Op>(sources, result, count);
-}
-
-template <typename Op>
-ONEGRAPH_AVX2 void compute_avx2(const float *const *sources, float *result, std::size_t count) {
-    compute<Op>(sources, result, count);
-}
-
-template <typename Op>
-ONEGRAPH_AVX512 void compute_avx512(const float *const *sources, float *result, std::size_t count) {
-    compute<Op>(sources, result, count);
-}
-
 bool is_packed(Bytes stride, dnnl_data_type_t type) {
     return stride == static_cast<Bytes>(size_of(type));
 }
@@ -216,7 +201,7 @@ void write(const float *source, char *target, Bytes stride, dnnl_data_type_t typ
 template <typename Op, std::size_t inputs>
 void elements(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
     alignas(64) float memory[INPUTS + 1][BLOCK];
-    const auto function = has_avx512() ? compute_avx512<Op> : has_avx2() ? compute_avx2<Op> : compute_portable<Op>;
+    const auto function = ForCpu<compute<Op>>::of();
     const float *sources[INPUTS];
     bool is_direct[INPUTS + 1], is_single[INPUTS];
     for (std::size_t i = 0; i <= inputs; i++)
@@ -254,73 +239,53 @@ ONEGRAPH_INLINE void rectify(const Half *source, Half *result, std::size_t count
 }
 
 template <Half infinite>
-void rectify_portable(const Half *source, Half *result, std::size_t count) {
-    rectify<infinite>(source, result, count);
-}
-
-template <Half infinite>
-ONEGRAPH_AVX2 void rectify_avx2(const Half *source, Half *result, std::size_t count) {
-    rectify<infinite>(source, result, count);
-}
-
-template <Half infinite>
-ONEGRAPH_AVX512 void rectify_avx512(const Half *source, Half *result, std::size_t count) {
-    rectify<infinite>(source, result, count);
-}
-
-template <Half infinite>
 void halves(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
     if (!is_packed(strides[0], types[0]) || !is_packed(strides[1], types[1]))
         return elements<Relu, 1>(pointers, strides, count, types);
-    const auto function = has_avx512() ? rectify_avx512<infinite> : has_avx2() ? rectify_avx2<infinite>
-                                                                              : rectify_portable<infinite>;
+    const auto function = ForCpu<rectify<infinite>>::of();
     function(reinterpret_cast<const Half *>(pointers[0]), reinterpret_cast<Half *>(pointers[1]), count);
 }
 
 template <typename Op, std::size_t inputs>
-Row row_with(std::size_t count) {
-    return count == inputs + 1 ? elements<Op, inputs> : nullptr;
+Row row_of(std::size_t count, const dnnl_data_type_t *types) {
+    if (count != inputs + 1) return nullptr;
+    for (std::size_t i = 0; i < inputs; i++)
+        if (!is_float(types[i])) return nullptr;
+    return is_float(types[inputs]) || types[inputs] == dnnl_boolean ? elements<Op, inputs> : nullptr;
 }
 
-Row row_of_kind(int kind, std::size_t count, const dnnl_data_type_t *types) {
-    switch (kind) {
-        case onegraph_relu:
-            if (count == 2 && types[0] == dnnl_bf16 && types[1] == dnnl_bf16) return halves<0x7f80>;
-            if (count == 2 && types[0] == dnnl_f16 && types[1] == dnnl_f16) return halves<0x7c00>;
-            return row_with<Relu, 1>(count);
-        case onegraph_clamp: return row_with<Clamp, 3>(count);
-        case onegraph_hard_sigmoid: return row_with<HardSigmoid, 3>(count);
-        case onegraph_maximum: return row_with<Maximum, 2>(count);
-        case onegraph_minimum: return row_with<Minimum, 2>(count);
-        case onegraph_greater_equal: return row_with<GreaterEqual, 2>(count);
-        case onegraph_exp: return row_with<Exp, 1>(count);
-        case onegraph_gelu_erf: return row_with<GeluErf, 1>(count);
-        case onegraph_gelu_tanh: return row_with<GeluTanh, 1>(count);
-        case onegraph_prelu: return row_with<PRelu, 2>(count);
-        case onegraph_relu_backward: return row_with<ReluBackward, 2>(count);
-        case onegraph_clamp_backward: return row_with<ClampBackward, 4>(count);
-        case onegraph_hard_sigmoid_backward: return row_with<HardSigmoidBackward, 4>(count);
-        case onegraph_abs_backward: return row_with<AbsBackward, 2>(count);
-        case onegraph_elu_backward_by_dst: return row_with<EluBackwardByDst, 3>(count);
-        case onegraph_elu_backward_by_src: return row_with<EluBackwardBySrc, 3>(count);
-        case onegraph_hard_swish_backward: return row_with<HardSwishBackward, 2>(count);
-        case onegraph_gelu_tanh_backward: return row_with<GeluTanhBackward, 2>(count);
-        case onegraph_mish_backward: return row_with<MishBackward, 2>(count);
-        case onegraph_prelu_backward_src: return row_with<PReluBackwardSrc, 3>(count);
-        case onegraph_prelu_backward_slope: return row_with<PReluBackwardSlope, 2>(count);
-        case onegraph_keep_nan: return row_with<KeepNan, 2>(count);
-        default: return nullptr;
-    }
+Row relu_of(std::size_t count, const dnnl_data_type_t *types) {
+    if (count == 2 && types[0] == dnnl_bf16 && types[1] == dnnl_bf16) return halves<0x7f80>;
+    if (count == 2 && types[0] == dnnl_f16 && types[1] == dnnl_f16) return halves<0x7c00>;
+    return row_of<Relu, 1>(count, types);
 }
+
+template <typename Op, std::size_t inputs>
+using Elementwise = RegisteredRows<row_of<Op, inputs>>;
+
+// The result may share memory with an input. Attributes are f32 inputs.
+const RegisteredRows<relu_of> RELU {"relu"};
+const Elementwise<Clamp, 3> CLAMP {"clamp"};
+const Elementwise<HardSigmoid, 3> HARD_SIGMOID {"hard_sigmoid"};
+const Elementwise<Maximum, 2> MAXIMUM {"maximum"};
+const Elementwise<Minimum, 2> MINIMUM {"minimum"};
+const Elementwise<GreaterEqual, 2> GREATER_EQUAL {"greater_equal"};
+const Elementwise<Exp, 1> EXP {"exp"};
+const Elementwise<GeluErf, 1> GELU_ERF {"gelu_erf"};
+const Elementwise<GeluTanh, 1> GELU_TANH {"gelu_tanh"};
+const Elementwise<PRelu, 2> PRELU {"prelu"};
+const Elementwise<ReluBackward, 2> RELU_BACKWARD {"relu_backward"};
+const Elementwise<ClampBackward, 4> CLAMP_BACKWARD {"clamp_backward"};
+const Elementwise<HardSigmoidBackward, 4> HARD_SIGMOID_BACKWARD {"hard_sigmoid_backward"};
+const Elementwise<AbsBackward, 2> ABS_BACKWARD {"abs_backward"};
+const Elementwise<EluBackwardByDst, 3> ELU_BACKWARD_BY_DST {"elu_backward_by_dst"};
+const Elementwise<EluBackwardBySrc, 3> ELU_BACKWARD_BY_SRC {"elu_backward_by_src"};
+const Elementwise<HardSwishBackward, 2> HARD_SWISH_BACKWARD {"hard_swish_backward"};
+const Elementwise<GeluTanhBackward, 2> GELU_TANH_BACKWARD {"gelu_tanh_backward"};
+const Elementwise<MishBackward, 2> MISH_BACKWARD {"mish_backward"};
+const Elementwise<PReluBackwardSrc, 3> PRELU_BACKWARD_SRC {"prelu_backward_src"};
+const Elementwise<PReluBackwardSlope, 2> PRELU_BACKWARD_SLOPE {"prelu_backward_slope"};
+const Elementwise<KeepNan, 2> KEEP_NAN {"keep_nan"};
 
 } // namespace
-
-Row elementwise_row(int kind, std::size_t count, const dnnl_data_type_t *types) {
-    if (count < 2) return nullptr;
-    for (std::size_t i = 0; i + 1 < count; i++)
-        if (!is_float(types[i])) return nullptr;
-    if (!is_float(types[count - 1]) && types[count - 1] != dnnl_boolean) return nullptr;
-    return row_of_kind(kind, count, types);
-}
-
 } // namespace onegraph

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels.h"
+#include "guard.h"
 
 #include "cpu.h"
 

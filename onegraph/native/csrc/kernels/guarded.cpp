@@ -2,8 +2,11 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <vector>
 
+#include "registry.h"
 #include "shares.h"
+#include "special_numbers.h"
 
 #include "floats.h"
 
@@ -26,13 +29,54 @@ bool is_larger(float x, float most) {
     return x > most || (x != x && most == most);
 }
 
-} // namespace
+enum { SOFTMAX, LOG_SOFTMAX, MAX, MIN, MAX_POOL_BACKWARD };
 
-Guarded::Guarded(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code,
-        std::size_t n_code)
-    : n_inputs_(n_inputs), code_(code, code + n_code) {
-    for (std::size_t i = 0; i < count; i++) {
-        const dnnl_graph_logical_tensor_t &tensor = *tensors[i];
+// An op that the library has computed, and computes wrong where an element of src is NaN or infinite. Reads src, and only
+// if it finds such an element computes the op again, element by element: dst is then what IEEE 754 says.
+//
+// src, other inputs; dst, which the library has written, and further results. All have any strides. `axis`: of a softmax; of
+// the channels of a pool; for a reduction, whether it keeps dims. `zero`: of a softmax, whether rows of minus infinity give
+// 0. The list has four numbers for each spatial axis of a pool: kernel, stride, dilation and padding before; and one for
+// each axis of a reduction: 1 if it is reduced.
+class Guarded : public Runnable {
+public:
+    explicit Guarded(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    using Bytes = std::ptrdiff_t;
+
+    struct Axis {
+        std::size_t size;
+        Bytes stride;
+    };
+
+    struct Tensor {
+        dnnl_data_type_t type;
+        std::vector<Axis> axes;
+    };
+
+    static std::size_t count(const std::vector<Axis> &axes);
+    static Bytes offset(const std::vector<Axis> &axes, std::size_t index); // of an element, counted in order
+
+    void softmax(void *const *addresses, int threads, bool only_masked) const;
+    void reduce(void *const *addresses, int threads, bool only_masked) const;
+    void pool(void *const *addresses, int threads) const;
+    std::ptrdiff_t largest(const char *source, const std::vector<Axis> &axes, const std::vector<Axis> &windows,
+            std::size_t place) const;
+
+    int of_, axis_;
+    bool is_zero_;
+    std::vector<int> numbers_;
+    std::vector<Tensor> tensors_;
+    SpecialNumbers source_;
+};
+
+Guarded::Guarded(const KernelArguments &arguments)
+    : of_(arguments.number("of")), axis_(arguments.number("axis")), is_zero_(arguments.flag("zero")),
+      numbers_(arguments.list(), arguments.list() + arguments.n_list()), source_(*arguments.tensors[0]) {
+    for (std::size_t i = 0; i < arguments.count; i++) {
+        const dnnl_graph_logical_tensor_t &tensor = *arguments.tensors[i];
         if (!is_float(tensor.data_type)) throw std::invalid_argument("no kernel for this data type");
         Tensor made {tensor.data_type, {}};
         for (int axis = 0; axis < tensor.ndims; axis++)
@@ -40,12 +84,10 @@ Guarded::Guarded(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_ten
                     static_cast<Bytes>(size_of(tensor.data_type)) * tensor.layout.strides[axis]});
         tensors_.push_back(made);
     }
-    const std::size_t rank = tensors_[0].axes.size(), first = onegraph_guarded_first;
-    const int of = code_[onegraph_guarded_of];
-    const bool is_pool = of >= onegraph_guarded_max_pool_backward, is_reduction = !is_pool && of >= onegraph_guarded_max;
-    const std::size_t wanted = is_pool ? 4 * (rank - 2) : is_reduction ? rank : 0;
-    if (count < n_inputs + 1 || n_code != first + wanted) throw std::invalid_argument("no such guarded op");
-    source_ = SpecialNumbers(*tensors[0]);
+    const std::size_t rank = tensors_[0].axes.size();
+    const std::size_t wanted = of_ == MAX_POOL_BACKWARD ? 4 * (rank - 2) : of_ == MAX || of_ == MIN ? rank : 0;
+    if (arguments.count < arguments.n_inputs + 1 || numbers_.size() != wanted)
+        throw std::invalid_argument("no such guarded op");
 }
 
 std::size_t Guarded::count(const std::vector<Axis> &axes) {
@@ -65,21 +107,20 @@ Guarded::Bytes Guarded::offset(const std::vector<Axis> &axes, std::size_t index)
 void Guarded::run(void *const *addresses, int threads) const {
     const unsigned found = source_.find(static_cast<const char *>(addresses[0]), threads);
     if (!found) return;
-    switch (code_[onegraph_guarded_of]) {
+    switch (of_) {
         // The library is right for masks, whose elements are -inf among numbers: only rows of nothing else are wrong.
-        case onegraph_guarded_softmax:
-        case onegraph_guarded_log_softmax: return softmax(addresses, threads, found == NEGATIVE);
-        case onegraph_guarded_max: return reduce(addresses, threads, !(found & NAN_));
-        case onegraph_guarded_min: return reduce(addresses, threads, !(found & NAN_));
+        case SOFTMAX:
+        case LOG_SOFTMAX: return softmax(addresses, threads, found == NEGATIVE);
+        case MAX: return reduce(addresses, threads, !(found & NAN_));
+        case MIN: return reduce(addresses, threads, !(found & NAN_));
         default: return pool(addresses, threads);
     }
 }
 
 // Rows whose elements are all numbers are left as they are; with `only_masked`, so are rows with any number.
 void Guarded::softmax(void *const *addresses, int threads, bool only_masked) const {
-    const std::size_t along = static_cast<std::size_t>(code_[onegraph_guarded_axis]), n = tensors_.size();
-    const bool is_log = code_[onegraph_guarded_of] == onegraph_guarded_log_softmax;
-    const bool is_zero = code_[onegraph_guarded_zero] != 0;
+    const std::size_t along = static_cast<std::size_t>(axis_), n = tensors_.size();
+    const bool is_log = of_ == LOG_SOFTMAX;
     std::vector<std::vector<Axis>> rows;
     for (const Tensor &tensor : tensors_) {
         rows.push_back(tensor.axes);
@@ -106,7 +147,7 @@ void Guarded::softmax(void *const *addresses, int threads, bool only_masked) con
             double total = 0;
             for (std::size_t i = 0; i < width; i++)
                 total += std::exp(static_cast<double>(at(i)) - top);
-            const bool gives_zero = is_zero && top == -INFINITY;
+            const bool gives_zero = is_zero_ && top == -INFINITY;
             char *target = static_cast<char *>(addresses[1]) + offset(rows[1], row);
             for (std::size_t i = 0; i < width; i++, target += to) {
                 const double apart = static_cast<double>(at(i)) - top;
@@ -122,11 +163,11 @@ void Guarded::softmax(void *const *addresses, int threads, bool only_masked) con
 
 // With `only_masked`, rows with another element than the infinity that loses are left as they are.
 void Guarded::reduce(void *const *addresses, int threads, bool only_masked) const {
-    const bool is_max = code_[onegraph_guarded_of] == onegraph_guarded_max, keeps = code_[onegraph_guarded_axis] != 0;
+    const bool is_max = of_ == MAX, keeps = axis_ != 0;
     std::vector<Axis> outer, inner, target;
     std::size_t own = 0;
     for (std::size_t axis = 0; axis < tensors_[0].axes.size(); axis++) {
-        const bool is_reduced = code_[onegraph_guarded_first + axis] != 0;
+        const bool is_reduced = numbers_[axis] != 0;
         (is_reduced ? inner : outer).push_back(tensors_[0].axes[axis]);
         if (!is_reduced) target.push_back(tensors_[1].axes[own]);
         if (!is_reduced || keeps) own++;
@@ -157,7 +198,7 @@ std::ptrdiff_t Guarded::largest(const char *source, const std::vector<Axis> &axe
     std::size_t taps = 1;
     std::vector<std::ptrdiff_t> starts(n);
     const auto number = [&](std::size_t axis, std::size_t what) {
-        return static_cast<std::ptrdiff_t>(code_[onegraph_guarded_first + 4 * axis + what]);
+        return static_cast<std::ptrdiff_t>(numbers_[4 * axis + what]);
     };
     for (std::size_t axis = n; axis-- > 0; place /= windows[axis].size) {
         taps *= static_cast<std::size_t>(number(axis, 0));
@@ -186,7 +227,7 @@ std::ptrdiff_t Guarded::largest(const char *source, const std::vector<Axis> &axe
 }
 
 void Guarded::pool(void *const *addresses, int threads) const {
-    const std::size_t channels = static_cast<std::size_t>(code_[onegraph_guarded_axis]), last = tensors_.size() - 1;
+    const std::size_t channels = static_cast<std::size_t>(axis_), last = tensors_.size() - 1;
     std::vector<std::vector<Axis>> planes, places;
     for (const Tensor &tensor : tensors_) {
         planes.push_back({tensor.axes[0], tensor.axes[channels]});
@@ -212,4 +253,8 @@ void Guarded::pool(void *const *addresses, int threads) const {
     });
 }
 
+const Registered<Guarded> GUARDED {
+        "guarded", "of: softmax|log_softmax|max|min|max_pool_backward, axis, zero, windows..."};
+
+} // namespace
 } // namespace onegraph

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "registry.h"
 #include "shares.h"
 
 #include "floats.h"
@@ -32,23 +33,21 @@ ONEGRAPH_INLINE void spread(const float *row, float sum, float *result, std::siz
     }
 }
 
-void spread_portable(const float *row, float sum, float *result, std::size_t width) {
-    spread(row, sum, result, width);
-}
+// -exp(src) * sums, for the gradient of LogSoftmax: src (rows, width), sums (rows, 1), dst, which may be src. All are dense
+// f32.
+class LogSoftmaxGradient : public Runnable {
+public:
+    explicit LogSoftmaxGradient(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
 
-ONEGRAPH_AVX2 void spread_avx2(const float *row, float sum, float *result, std::size_t width) {
-    spread(row, sum, result, width);
-}
+private:
+    int level_;
+    std::size_t width_, total_;
+};
 
-ONEGRAPH_AVX512 void spread_avx512(const float *row, float sum, float *result, std::size_t width) {
-    spread(row, sum, result, width);
-}
-
-} // namespace
-
-LogSoftmaxGradient::LogSoftmaxGradient(
-        std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code)
-    : level_(code[0]) {
+LogSoftmaxGradient::LogSoftmaxGradient(const KernelArguments &arguments) : level_(arguments.number("level")) {
+    const std::size_t count = arguments.count;
+    const auto tensors = arguments.tensors;
     if (count != 3) throw std::invalid_argument("other tensors than log-probabilities, sums and a result");
     total_ = elements_of(*tensors[0]);
     const std::size_t rows = elements_of(*tensors[1]);
@@ -59,8 +58,7 @@ LogSoftmaxGradient::LogSoftmaxGradient(
 }
 
 void LogSoftmaxGradient::run(void *const *addresses, int threads) const {
-    const bool is_fast = level_ > 0 && has_avx2();
-    const auto function = level_ > 1 && has_avx512() ? spread_avx512 : is_fast ? spread_avx2 : spread_portable;
+    const auto function = ForCpu<spread>::of(level_);
     const auto *source = static_cast<const float *>(addresses[0]), *sums = static_cast<const float *>(addresses[1]);
     auto *target = static_cast<float *>(addresses[2]);
     share(total_, threads, width_, [&](std::size_t begin, std::size_t end) {
@@ -69,4 +67,7 @@ void LogSoftmaxGradient::run(void *const *addresses, int threads) const {
     });
 }
 
+const Registered<LogSoftmaxGradient> LOG_SOFTMAX_GRADIENT {"log_softmax_gradient", "level"};
+
+} // namespace
 } // namespace onegraph

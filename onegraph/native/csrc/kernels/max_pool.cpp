@@ -2,8 +2,11 @@
 // for large windows, the largest elements of columns are taken first, and then the largest of these.
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
+#include <vector>
 
+#include "registry.h"
 #include "shares.h"
 
 #include "floats.h"
@@ -100,51 +103,60 @@ struct Rows {
     }
 };
 
-// The loops, compiled for an instruction set.
-template <typename T>
-struct Loops {
-    void (*raise)(const T *source, T *most, std::size_t count);
-    void (*merge)(const T *source, std::size_t step, T *most, std::size_t count);
-    void (*write)(const T *most, T *result, std::size_t count);
-    void (*take)(const T *const *taps, std::size_t n_taps, T *result, std::size_t count);
-};
+// MaxPool: NaN is larger than every number, and a window of padding alone is minus infinity.
+//
+// src; dst. Both have any strides of 0 and more. It is fast if the channels of src or its last spatial axis lie one behind
+// another. The list of numbers has four for each spatial axis: kernel, stride, dilation and padding before.
+class MaxPool : public Runnable {
+public:
+    explicit MaxPool(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
 
-#define ONEGRAPH_LOOPS(NAME, TARGET) \
-    template <typename T, T EXPONENT> \
-    struct NAME { \
-        TARGET static void raise(const T *source, T *most, std::size_t count) { \
-            Rows<T, EXPONENT>::raise(source, most, count); \
-        } \
-        TARGET static void merge(const T *source, std::size_t step, T *most, std::size_t count) { \
-            Rows<T, EXPONENT>::merge(source, step, most, count); \
-        } \
-        TARGET static void write(const T *most, T *result, std::size_t count) { \
-            Rows<T, EXPONENT>::write(most, result, count); \
-        } \
-        TARGET static void take(const T *const *taps, std::size_t n_taps, T *result, std::size_t count) { \
-            Rows<T, EXPONENT>::take(taps, n_taps, result, count); \
-        } \
+private:
+    struct Axis {
+        std::ptrdiff_t size = 1, results = 1, from = 0, to = 0; // elements of src and dst, and strides in elements
     };
 
-ONEGRAPH_LOOPS(Portable, )
-ONEGRAPH_LOOPS(Avx2, ONEGRAPH_AVX2)
-ONEGRAPH_LOOPS(Avx512, ONEGRAPH_AVX512)
+    struct Spatial {
+        Axis axis;
+        std::ptrdiff_t kernel = 1, stride = 1, dilation = 1, begin = 0;
 
-template <typename T, T EXPONENT>
-Loops<T> loops() {
-    const auto of = [](auto set) { return Loops<T> {set.raise, set.merge, set.write, set.take}; };
-    if (has_avx512()) return of(Avx512<T, EXPONENT> {});
-    return has_avx2() ? of(Avx2<T, EXPONENT> {}) : of(Portable<T, EXPONENT> {});
-}
+        // The place in src of element `tap` of a window.
+        std::ptrdiff_t at(std::ptrdiff_t window, std::ptrdiff_t tap) const {
+            return window * stride + tap * dilation - begin;
+        }
+    };
 
-} // namespace
+    // A row of dst: its place, the offsets of its image and channels in src and of itself in dst, and its channels.
+    struct Row {
+        std::ptrdiff_t depth, height, from, to;
+        std::size_t inner;
+    };
 
-MaxPool::MaxPool(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code, std::size_t n_code) {
+    Row row(std::size_t index) const;
+    template <typename Function>
+    void for_each_line(const Row &row, const Function &function) const;
+    template <typename T, T EXPONENT>
+    void compute_by_taps(const T *source, T *target, std::size_t begin, std::size_t end) const;
+    template <typename T, T EXPONENT>
+    void compute_by_columns(const T *source, T *target, std::size_t begin, std::size_t end) const;
+    template <typename T, T EXPONENT>
+    void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
+
+    bool is_by_taps_;
+    dnnl_data_type_t type_;
+    Axis images_, channels_;
+    std::array<Spatial, 3> spatial_;
+    std::size_t inner_ = 1, parts_, rows_; // channels that are computed together, such parts, and rows of dst in all
+};
+
+MaxPool::MaxPool(const KernelArguments &arguments) {
+    const std::size_t count = arguments.count, channels = arguments.size("channels");
+    const auto tensors = arguments.tensors;
     const dnnl_graph_logical_tensor_t &source = *tensors[0], &target = *tensors[1];
     const auto rank = static_cast<std::size_t>(source.ndims);
-    const auto channels = static_cast<std::size_t>(code[onegraph_max_pool_channels]);
     const bool is_known = count == 2 && rank >= 3 && rank <= 5 && target.ndims == source.ndims && channels < rank
-            && n_code == onegraph_max_pool_first + 4 * (rank - 2) && is_float(source.data_type) && target.data_type == source.data_type;
+            && arguments.n_list() == 4 * (rank - 2) && is_float(source.data_type) && target.data_type == source.data_type;
     if (!is_known) throw std::invalid_argument("other tensors than those of a MaxPool");
     type_ = source.data_type;
     const auto axis = [&](std::size_t at) {
@@ -153,7 +165,7 @@ MaxPool::MaxPool(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors,
     images_ = axis(0), channels_ = axis(channels);
     for (std::size_t i = 0, at = 1; i < rank - 2; i++, at++) {
         at += at == channels;
-        const int *numbers = code + onegraph_max_pool_first + 4 * i;
+        const int *numbers = arguments.list() + 4 * i;
         spatial_[5 - rank + i] = {axis(at), numbers[0], numbers[1], numbers[2], numbers[3]};
     }
     const auto rows = static_cast<std::size_t>(images_.size * spatial_[0].axis.results * spatial_[1].axis.results);
@@ -200,7 +212,7 @@ void MaxPool::for_each_line(const Row &row, const Function &function) const {
 
 template <typename T, T EXPONENT>
 void MaxPool::compute_by_taps(const T *source, T *target, std::size_t begin, std::size_t end) const {
-    static const Loops<T> loops = onegraph::loops<T, EXPONENT>();
+    static const auto take = ForCpu<Rows<T, EXPONENT>::take>::of();
     const Spatial &width = spatial_[2];
     const T *lines[FEW_TAPS], *taps[FEW_TAPS];
     for (std::size_t index = begin; index < end; index++) {
@@ -215,14 +227,16 @@ void MaxPool::compute_by_taps(const T *source, T *target, std::size_t begin, std
                 for (std::size_t line = 0; line < n_lines && w >= 0 && w < width.axis.size; line++)
                     taps[n_taps++] = lines[line] + w * width.axis.from;
             }
-            loops.take(taps, n_taps, to, at.inner);
+            take(taps, n_taps, to, at.inner);
         }
     }
 }
 
 template <typename T, T EXPONENT>
 void MaxPool::compute_by_columns(const T *source, T *target, std::size_t begin, std::size_t end) const {
-    static const Loops<T> loops = onegraph::loops<T, EXPONENT>();
+    static const auto raise = ForCpu<Rows<T, EXPONENT>::raise>::of();
+    static const auto merge = ForCpu<Rows<T, EXPONENT>::merge>::of();
+    static const auto write = ForCpu<Rows<T, EXPONENT>::write>::of();
     const Spatial &width = spatial_[2];
     const auto columns = static_cast<std::size_t>(width.axis.size), places = static_cast<std::size_t>(width.axis.results);
     const auto step = static_cast<std::size_t>(width.stride);
@@ -234,10 +248,10 @@ void MaxPool::compute_by_columns(const T *source, T *target, std::size_t begin, 
         for_each_line(at, [&](std::ptrdiff_t offset) {
             const T *line = source + offset;
             if (width.axis.from == static_cast<std::ptrdiff_t>(inner))
-                loops.raise(line, column.data(), columns * inner);
+                raise(line, column.data(), columns * inner);
             else
                 for (std::size_t x = 0; x < columns; x++, line += width.axis.from)
-                    loops.raise(line, &column[x * inner], inner);
+                    raise(line, &column[x * inner], inner);
         });
         std::fill_n(most.data(), places * inner, T {0});
         for (std::ptrdiff_t i = 0; i < width.kernel; i++) {
@@ -250,15 +264,15 @@ void MaxPool::compute_by_columns(const T *source, T *target, std::size_t begin, 
             const T *read = &column[static_cast<std::size_t>(width.at(left, i)) * inner];
             const auto first = static_cast<std::size_t>(left), last = static_cast<std::size_t>(right);
             if (step == 1 || inner == 1)
-                loops.merge(read, step, &most[first * inner], (last - first) * inner);
+                merge(read, step, &most[first * inner], (last - first) * inner);
             else
                 for (std::size_t x = first; x < last; x++, read += step * inner)
-                    loops.merge(read, 1, &most[x * inner], inner);
+                    merge(read, 1, &most[x * inner], inner);
         }
         T *to = target + at.to;
         const bool is_dense = inner == 1 || channels_.to == 1;
         if (is_dense && width.axis.to == static_cast<std::ptrdiff_t>(inner)) {
-            loops.write(most.data(), to, places * inner);
+            write(most.data(), to, places * inner);
             continue;
         }
         for (std::size_t x = 0; x < places; x++, to += width.axis.to)
@@ -290,4 +304,7 @@ void MaxPool::run(void *const *addresses, int threads) const {
     });
 }
 
+const Registered<MaxPool> MAX_POOL {"max_pool", "channels, windows..."};
+
+} // namespace
 } // namespace onegraph

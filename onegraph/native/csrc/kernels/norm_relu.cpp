@@ -4,17 +4,43 @@
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
+#include "registry.h"
 #include "shares.h"
 
 #include "floats.h"
 
 namespace onegraph {
+namespace {
 
-NormRelu::NormRelu(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
-    const auto channels = static_cast<std::size_t>(code[onegraph_norm_relu_channels]);
-    has_gamma_ = code[onegraph_norm_relu_gamma] != 0, has_beta_ = code[onegraph_norm_relu_beta] != 0;
-    std::memcpy(&epsilon_, &code[onegraph_norm_relu_epsilon], sizeof epsilon_);
+// A ReLU behind a BatchNormForwardTraining, which the library has computed in one kernel: a ReLU of NaN is then 0. A channel
+// has NaN only if its statistics, gamma or beta are not finite. Reads those, and computes such channels again.
+//
+// src, batch mean, batch variance, gamma and beta if there are any; dst, which the library has written.
+class NormRelu : public Runnable {
+public:
+    explicit NormRelu(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    struct Axis {
+        std::size_t size;
+        std::ptrdiff_t from, to; // strides in elements
+    };
+
+    bool has_gamma_, has_beta_;
+    float epsilon_;
+    dnnl_data_type_t type_;
+    Axis channels_ {};
+    std::vector<Axis> outer_;
+    std::size_t places_ = 1; // elements of a channel
+};
+
+NormRelu::NormRelu(const KernelArguments &arguments)
+    : has_gamma_(arguments.flag("gamma")), has_beta_(arguments.flag("beta")), epsilon_(arguments.real("epsilon")) {
+    const std::size_t channels = arguments.size("channels"), count = arguments.count;
+    const auto tensors = arguments.tensors;
     const dnnl_graph_logical_tensor_t &source = *tensors[0], &target = *tensors[count - 1];
     const std::size_t wanted = 4u + has_gamma_ + has_beta_;
     if (count != wanted || channels >= static_cast<std::size_t>(source.ndims) || target.ndims != source.ndims
@@ -71,4 +97,7 @@ void NormRelu::run(void *const *addresses, int threads) const {
     });
 }
 
+const Registered<NormRelu> NORM_RELU {"norm_relu", "channels, gamma, beta, epsilon: f32"};
+
+} // namespace
 } // namespace onegraph

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
+#include "registry.h"
 #include "shares.h"
 
 #include "floats.h"
@@ -51,27 +53,28 @@ ONEGRAPH_INLINE void normalize(const float *row, const float *gamma, float *resu
             result[i] = row[i] / root;
 }
 
-void normalize_portable(const float *row, const float *gamma, float *result, std::size_t width, float epsilon) {
-    normalize(row, gamma, result, width, epsilon);
-}
+// RMSNorm over the last axes of dense tensors of f32, f16 or bf16, computed in f32.
+//
+// src (rows, width), gamma (width) if there is one; dst. The results are the same for any number of threads.
+class RmsNorm : public Runnable {
+public:
+    explicit RmsNorm(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
 
-ONEGRAPH_AVX2 void normalize_avx2(const float *row, const float *gamma, float *result, std::size_t width, float epsilon) {
-    normalize(row, gamma, result, width, epsilon);
-}
+private:
+    bool has_gamma_;
+    int level_;
+    float epsilon_;
+    std::size_t width_, total_;
+    dnnl_data_type_t types_[3];
+};
 
-ONEGRAPH_AVX512 void normalize_avx512(
-        const float *row, const float *gamma, float *result, std::size_t width, float epsilon) {
-    normalize(row, gamma, result, width, epsilon);
-}
-
-} // namespace
-
-RmsNorm::RmsNorm(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
+RmsNorm::RmsNorm(const KernelArguments &arguments)
+    : level_(arguments.number("level")), epsilon_(arguments.real("epsilon")), width_(arguments.size("width")) {
+    const std::size_t count = arguments.count;
+    const auto tensors = arguments.tensors;
     if (count != 2 && count != 3) throw std::invalid_argument("other tensors than those of an RMSNorm");
     has_gamma_ = count == 3;
-    width_ = static_cast<std::size_t>(code[onegraph_rms_norm_width]);
-    level_ = code[onegraph_rms_norm_level];
-    std::memcpy(&epsilon_, &code[onegraph_rms_norm_epsilon], sizeof epsilon_);
     std::size_t sizes[3];
     for (std::size_t i = 0; i < count; i++) {
         if (!is_float(types_[i] = tensors[i]->data_type)) throw std::invalid_argument("no kernel for these data types");
@@ -85,7 +88,7 @@ RmsNorm::RmsNorm(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors,
 
 void RmsNorm::run(void *const *addresses, int threads) const {
     const bool is_fast = level_ > 0 && has_avx2();
-    const auto function = level_ > 1 && has_avx512() ? normalize_avx512 : is_fast ? normalize_avx2 : normalize_portable;
+    const auto function = ForCpu<normalize>::of(level_);
     const dnnl_data_type_t from = types_[0], to = types_[has_gamma_ ? 2 : 1];
     const char *source = static_cast<const char *>(addresses[0]);
     char *target = static_cast<char *>(addresses[has_gamma_ ? 2 : 1]);
@@ -115,4 +118,7 @@ void RmsNorm::run(void *const *addresses, int threads) const {
     });
 }
 
+const Registered<RmsNorm> RMS_NORM {"rms_norm", "width, epsilon: f32, level"};
+
+} // namespace
 } // namespace onegraph

@@ -34,30 +34,15 @@ ONEGRAPH_INLINE void scale(
 }
 
 template <typename T, bool relu>
-void scale_portable(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
-    scale<T, relu>(source, factor, shift, result, count);
-}
-
-template <typename T, bool relu>
-ONEGRAPH_AVX2 void scale_avx2(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
-    scale<T, relu>(source, factor, shift, result, count);
-}
-
-template <typename T, bool relu>
-ONEGRAPH_AVX512 void scale_avx512(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
-    scale<T, relu>(source, factor, shift, result, count);
-}
-
-template <typename T, bool relu>
 void scale_elements(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *) {
     const char *source = pointers[0], *factor = pointers[1], *shift = pointers[2];
     char *result = pointers[3];
     const Bytes size = sizeof(T), wide = sizeof(float);
     std::size_t some = 1; // elements that lie one behind another
-    auto function = scale_portable<T, relu>;
+    auto function = ForCpu<scale<T, relu>>::of(0);
     if (strides[0] == size && strides[1] == wide && strides[2] == wide && strides[3] == size) {
         some = count;
-        if (has_avx2()) function = has_avx512() ? scale_avx512<T, relu> : scale_avx2<T, relu>;
+        function = ForCpu<scale<T, relu>>::of();
     }
     for (; count > 0; count -= some) {
         function(reinterpret_cast<const T *>(source), reinterpret_cast<const float *>(factor),
@@ -66,18 +51,15 @@ void scale_elements(char *const *pointers, const Bytes *strides, std::size_t cou
     }
 }
 
-bool is_scalable(const dnnl_data_type_t *types) {
-    const bool has_factors = types[1] == dnnl_f32 && types[2] == dnnl_f32;
-    return has_factors && (types[0] == dnnl_f32 || types[0] == dnnl_bf16) && types[3] == types[0];
+template <bool relu>
+Row scale_row(std::size_t count, const dnnl_data_type_t *types) {
+    const bool is_scaled = count == 4 && types[1] == dnnl_f32 && types[2] == dnnl_f32 && types[3] == types[0];
+    if (!is_scaled || (types[0] != dnnl_f32 && types[0] != dnnl_bf16)) return nullptr;
+    return types[0] == dnnl_f32 ? scale_elements<float, relu> : scale_elements<Half, relu>;
 }
+
+const RegisteredRows<scale_row<false>> SCALE {"scale"};
+const RegisteredRows<scale_row<true>> SCALE_RELU {"scale_relu"};
 
 } // namespace
-
-Row scale_row(int kind, std::size_t count, const dnnl_data_type_t *types) {
-    if ((kind != onegraph_scale && kind != onegraph_scale_relu) || count != 4 || !is_scalable(types)) return nullptr;
-    const bool is_wide = types[0] == dnnl_f32;
-    if (kind == onegraph_scale) return is_wide ? scale_elements<float, false> : scale_elements<Half, false>;
-    return is_wide ? scale_elements<float, true> : scale_elements<Half, true>;
-}
-
 } // namespace onegraph

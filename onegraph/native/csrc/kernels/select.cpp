@@ -12,7 +12,7 @@ namespace {
 // Selects elements that lie one behind another. `c`, `a`, `b`: whether the condition and the two sources have an element
 // for each result, or one for all of them.
 template <typename T, bool c, bool a, bool b>
-ONEGRAPH_INLINE void select(char *const *pointers, std::size_t count) {
+ONEGRAPH_INLINE void select_row_of(char *const *pointers, std::size_t count) {
     const auto *cond = reinterpret_cast<const unsigned char *>(pointers[0]);
     const auto *first = reinterpret_cast<const T *>(pointers[1]), *second = reinterpret_cast<const T *>(pointers[2]);
     auto *__restrict result = reinterpret_cast<T *>(pointers[3]);
@@ -22,22 +22,11 @@ ONEGRAPH_INLINE void select(char *const *pointers, std::size_t count) {
     }
 }
 
-template <typename T, bool c, bool a, bool b>
-void select_portable(char *const *pointers, std::size_t count) {
-    select<T, c, a, b>(pointers, count);
-}
-
-template <typename T, bool c, bool a, bool b>
-ONEGRAPH_AVX2 void select_avx2(char *const *pointers, std::size_t count) {
-    select<T, c, a, b>(pointers, count);
-}
-
 template <typename T, std::size_t... i>
 void select(std::size_t which, char *const *pointers, std::size_t count, std::index_sequence<i...>) {
     using Function = void (*)(char *const *, std::size_t);
-    static constexpr Function portable[] = {select_portable<T, (i & 4) != 0, (i & 2) != 0, (i & 1) != 0>...};
-    static constexpr Function avx2[] = {select_avx2<T, (i & 4) != 0, (i & 2) != 0, (i & 1) != 0>...};
-    (has_avx2() ? avx2 : portable)[which](pointers, count);
+    static const Function functions[] = {ForCpu<select_row_of<T, (i & 4) != 0, (i & 2) != 0, (i & 1) != 0>>::of(1)...};
+    functions[which](pointers, count);
 }
 
 // Selects elements at any strides.
@@ -56,12 +45,13 @@ void select_elements(char *const *pointers, const Bytes *strides, std::size_t co
     }
 }
 
-} // namespace
-
-Row select_row(int kind, std::size_t count, const dnnl_data_type_t *types) {
-    const bool is_select = kind == onegraph_select && count == 4 && types[0] == dnnl_boolean && is_float(types[3]);
+Row select_row(std::size_t count, const dnnl_data_type_t *types) {
+    const bool is_select = count == 4 && types[0] == dnnl_boolean && is_float(types[3]);
     if (!is_select || types[1] != types[3] || types[2] != types[3]) return nullptr;
     return size_of(types[3]) == 4 ? select_elements<Word> : select_elements<Half>;
 }
 
+const RegisteredRows<select_row> SELECT {"select"};
+
+} // namespace
 } // namespace onegraph

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "shares.h"
+#include "special_numbers.h"
 
 #include "floats.h"
 
@@ -27,25 +28,8 @@ ONEGRAPH_INLINE unsigned specials_of(const T *elements, std::size_t count) {
 }
 
 template <typename T, T exponent>
-unsigned specials_portable(const T *elements, std::size_t count) {
-    return specials_of<T, exponent>(elements, count);
-}
-
-template <typename T, T exponent>
-ONEGRAPH_AVX2 unsigned specials_avx2(const T *elements, std::size_t count) {
-    return specials_of<T, exponent>(elements, count);
-}
-
-template <typename T, T exponent>
-ONEGRAPH_AVX512 unsigned specials_avx512(const T *elements, std::size_t count) {
-    return specials_of<T, exponent>(elements, count);
-}
-
-template <typename T, T exponent>
 unsigned specials(const char *elements, std::size_t count) {
-    const auto function = has_avx512() ? specials_avx512<T, exponent>
-            : has_avx2()               ? specials_avx2<T, exponent>
-                                       : specials_portable<T, exponent>;
+    const auto function = ForCpu<specials_of<T, exponent>>::of();
     return function(reinterpret_cast<const T *>(elements), count);
 }
 
@@ -60,23 +44,8 @@ ONEGRAPH_INLINE T largest_of(const T *elements, std::size_t count) {
 }
 
 template <typename T>
-T largest_portable(const T *elements, std::size_t count) {
-    return largest_of(elements, count);
-}
-
-template <typename T>
-ONEGRAPH_AVX2 T largest_avx2(const T *elements, std::size_t count) {
-    return largest_of(elements, count);
-}
-
-template <typename T>
-ONEGRAPH_AVX512 T largest_avx512(const T *elements, std::size_t count) {
-    return largest_of(elements, count);
-}
-
-template <typename T>
 unsigned any(const char *elements, std::size_t count, T exponent) {
-    const auto function = has_avx512() ? largest_avx512<T> : has_avx2() ? largest_avx2<T> : largest_portable<T>;
+    const auto function = ForCpu<largest_of<T>>::of();
     return function(reinterpret_cast<const T *>(elements), count) >= exponent;
 }
 
@@ -139,17 +108,6 @@ unsigned SpecialNumbers::find(const char *elements, int threads) const {
 
 bool SpecialNumbers::are_in(const char *elements, int threads) const {
     return over_rows(elements, threads, [](auto... row) { return any(row...); }) != 0;
-}
-
-WhenSpecial::WhenSpecial(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors) {
-    for (std::size_t i = 0; i < count; i++)
-        inputs_.emplace_back(*tensors[i]);
-}
-
-void WhenSpecial::run(void *const *addresses, int threads) const {
-    holds_ = false;
-    for (std::size_t i = 0; i < inputs_.size() && !holds_; i++)
-        holds_ = inputs_[i].are_in(static_cast<const char *>(addresses[i]), threads);
 }
 
 } // namespace onegraph

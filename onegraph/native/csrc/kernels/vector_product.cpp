@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
+#include "registry.h"
 #include "shares.h"
 
 #include "floats.h"
@@ -135,24 +137,8 @@ ONEGRAPH_INLINE void add(const Problem &problem, bool is_turned, const Share &sh
 using Add = void (*)(const Problem &, bool, const Share &);
 
 template <std::size_t ROWS>
-void add_portable(const Problem &problem, bool is_turned, const Share &share) {
-    add<4, ROWS>(problem, is_turned, share);
-}
-
-template <std::size_t ROWS>
-ONEGRAPH_AVX2 void add_avx2(const Problem &problem, bool is_turned, const Share &share) {
-    add<8, ROWS>(problem, is_turned, share);
-}
-
-template <std::size_t ROWS>
-ONEGRAPH_AVX512 void add_avx512(const Problem &problem, bool is_turned, const Share &share) {
-    add<16, ROWS>(problem, is_turned, share);
-}
-
-template <std::size_t ROWS>
 Add of_level(int level) {
-    if (level > 1 && has_avx512()) return add_avx512<ROWS>;
-    return level > 0 && has_avx2() ? add_avx2<ROWS> : add_portable<ROWS>;
+    return ForCpu<add<4, ROWS>, add<8, ROWS>, add<16, ROWS>>::of(level);
 }
 
 Add of_rows(std::size_t rows, int level) {
@@ -191,12 +177,29 @@ void multiply(const Problem &problem, std::size_t rows, bool is_turned, Add func
             problem.sums[i] += sums[part * rows * columns + i];
 }
 
-} // namespace
+// The product of at most four rows and a matrix, and a tensor that is added, which is one row or has one for each. All
+// are dense f32.
+//
+// rows (rows, depth), matrix (depth, columns), or (columns, depth) if it is turned, what is added; the result
+// (rows, columns).
+class VectorProduct : public Runnable {
+public:
+    static constexpr std::size_t MOST_ROWS = 4;
 
-VectorProduct::VectorProduct(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
+    explicit VectorProduct(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    bool is_turned_, has_addend_, is_row_;
+    int level_;
+    std::size_t rows_, depth_, columns_;
+};
+
+VectorProduct::VectorProduct(const KernelArguments &arguments)
+    : is_turned_(arguments.flag("turned")), level_(arguments.number("level")) {
+    const std::size_t count = arguments.count;
+    const auto tensors = arguments.tensors;
     if (count != 3 && count != 4) throw std::invalid_argument("other tensors than those of a product");
-    is_turned_ = code[onegraph_vector_product_turned] != 0;
-    level_ = code[onegraph_vector_product_level];
     has_addend_ = count == 4;
     const dnnl_graph_logical_tensor_t &matrix = *tensors[1];
     bool is_product = matrix.ndims == 2 && elements_of(matrix) > 0;
@@ -221,4 +224,7 @@ void VectorProduct::run(void *const *addresses, int threads) const {
     multiply({at(0), at(1), sums, depth_, columns_}, rows_, is_turned_, of_rows(rows_, level_), threads);
 }
 
+const Registered<VectorProduct> VECTOR_PRODUCT {"vector_product", "turned, level"};
+
+} // namespace
 } // namespace onegraph

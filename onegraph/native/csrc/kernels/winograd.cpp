@@ -1,7 +1,9 @@
 // The transforms of Winograd's convolution F(2x2, 3x3): between them are 16 products of matrices.
 
+#include <array>
 #include <stdexcept>
 
+#include "registry.h"
 #include "shares.h"
 
 #include "floats.h"
@@ -11,6 +13,8 @@ namespace {
 
 // The number of channels is a multiple of GROUP, and of the lanes of a vector.
 constexpr std::size_t GROUP = 16, WINDOW = 3, TILE = 4, PLANES = TILE * TILE;
+
+enum { SRC, DST, OIX, XIO }; // what is transformed, of which the last two are layouts of weights
 
 // As many channels as a register has lanes: of larger vectors, gcc keeps the parts in memory.
 template <std::size_t LANES>
@@ -137,25 +141,11 @@ ONEGRAPH_INLINE void transform_weights(const float *weights, const Steps &steps,
     }
 }
 
-using Weights = void (*)(const float *, const Steps &, float *, std::size_t);
-
-void weights_portable(const float *weights, const Steps &steps, float *result, std::size_t plane) {
-    transform_weights<4>(weights, steps, result, plane);
-}
-
-ONEGRAPH_AVX2 void weights_avx2(const float *weights, const Steps &steps, float *result, std::size_t plane) {
-    transform_weights<8>(weights, steps, result, plane);
-}
-
-ONEGRAPH_AVX512 void weights_avx512(const float *weights, const Steps &steps, float *result, std::size_t plane) {
-    transform_weights<16>(weights, steps, result, plane);
-}
-
 // The distances in weights of layout `of` between the rows and columns of a plane, and the first element of the window.
 Steps steps_of(int of, bool turned, std::size_t rows, std::size_t columns, const float *&weights) {
     const auto high = static_cast<std::ptrdiff_t>(rows), wide = static_cast<std::ptrdiff_t>(columns);
     const std::ptrdiff_t results = turned ? high : wide, channels = turned ? wide : high;
-    const bool is_oix = of == onegraph_winograd_oix;
+    const bool is_oix = of == OIX;
     const std::ptrdiff_t result = is_oix ? 9 * channels : 1, channel = is_oix ? 9 : results;
     const std::ptrdiff_t place = is_oix ? 1 : channels * results;
     if (!turned) return {channel, result, {3 * place, place}};
@@ -163,11 +153,11 @@ Steps steps_of(int of, bool turned, std::size_t rows, std::size_t columns, const
     return {result, channel, {-3 * place, -place}};
 }
 
-// Transforms weights of layout `of` to 16 planes of `rows` and `columns`; see onegraph_winograd_turned.
+// Transforms weights of layout `of` to 16 planes of `rows` and `columns`.
 void weights_to_planes(int of, bool turned, const float *weights, float *planes, std::size_t rows, std::size_t columns,
         int threads) {
     const Steps steps = steps_of(of, turned, rows, columns, weights);
-    const Weights transform = has_avx512() ? weights_avx512 : has_avx2() ? weights_avx2 : weights_portable;
+    const auto transform = ForCpu<transform_weights<4>, transform_weights<8>, transform_weights<16>>::of();
     const std::size_t lanes = has_avx512() ? 16 : has_avx2() ? 8 : 4;
     share(rows * columns, threads, columns, [&](std::size_t begin, std::size_t end) {
         for (std::size_t at = begin; at < end; at += lanes) {
@@ -177,65 +167,64 @@ void weights_to_planes(int of, bool turned, const float *weights, float *planes,
     });
 }
 
-using Src = void (*)(const Place *, float *, std::size_t, std::size_t);
-using Dst = bool (*)(const float *, std::size_t, const float *, float *const *, std::size_t, float);
+// A transform of Winograd's convolution F(2x2, 3x3): of its weights, or of some of the tiles of a batch of images.
+//
+// A tile is 2x2 places of dst and the 4x4 places of src that they depend on. The first transform takes src
+// (N, height, width, channels) and gives 16 planes (16, tiles, channels), which the caller multiplies by the transformed
+// weights (16, channels of src, channels of dst). The second one takes these products, a bias, src and the weights, and
+// writes the places of its tiles in dst; it computes NaN and infinities again from src and the weights. The transform of
+// weights takes (O, I, 3, 3) or (3, 3, I, O). Channels are a multiple of 16, and all tensors are dense.
+//
+// of: what is transformed, `layout`: that of the weights. slope: the factor of negative results; 1, or 0 for a ReLU. rows,
+// columns: of the tiles of an image. first: the number of the first tile, counted over images, rows and columns. top, left:
+// padding before src. turned: whether the weights are those of the gradient by src: turned around, with channels swapped.
+class Winograd : public Runnable {
+public:
+    explicit Winograd(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
 
-void src_portable(const Place *places, float *result, std::size_t plane, std::size_t channels) {
-    transform_src<4>(places, result, plane, channels);
-}
+private:
+    struct Tile {
+        std::ptrdiff_t image, row, column;
+    };
 
-ONEGRAPH_AVX2 void src_avx2(const Place *places, float *result, std::size_t plane, std::size_t channels) {
-    transform_src<8>(places, result, plane, channels);
-}
+    Tile tile(std::size_t index) const;
+    void src(void *const *addresses, std::size_t begin, std::size_t end) const;
+    void dst(void *const *addresses, std::size_t begin, std::size_t end) const;
+    void repair(void *const *addresses, const Tile &at, std::ptrdiff_t row, std::ptrdiff_t column, float *results) const;
 
-ONEGRAPH_AVX512 void src_avx512(const Place *places, float *result, std::size_t plane, std::size_t channels) {
-    transform_src<16>(places, result, plane, channels);
-}
+    int operand_, layout_;
+    bool turned_;
+    float slope_; // the factor of negative results
+    std::ptrdiff_t height_, width_, rows_, columns_, first_, top_, left_;
+    std::size_t channels_, tiles_; // of the image; the columns and rows of a plane of weights
+    std::array<std::ptrdiff_t, 3> source_ {}; // height, width and channels of src, for the second transform
+};
 
-bool dst_portable(const float *products, std::size_t plane, const float *bias, float *const *places, std::size_t channels,
-        float slope) {
-    return transform_dst<4>(products, plane, bias, places, channels, slope);
-}
-
-ONEGRAPH_AVX2 bool dst_avx2(const float *products, std::size_t plane, const float *bias, float *const *places,
-        std::size_t channels, float slope) {
-    return transform_dst<8>(products, plane, bias, places, channels, slope);
-}
-
-ONEGRAPH_AVX512 bool dst_avx512(const float *products, std::size_t plane, const float *bias, float *const *places,
-        std::size_t channels, float slope) {
-    return transform_dst<16>(products, plane, bias, places, channels, slope);
-}
-
-} // namespace
-
-Winograd::Winograd(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
-    const auto number = [&](int place) { return static_cast<std::ptrdiff_t>(code[place]); };
-    operand_ = code[onegraph_winograd_of];
-    std::memcpy(&slope_, &code[onegraph_winograd_slope], sizeof slope_);
-    turned_ = code[onegraph_winograd_turned] != 0;
-    const bool is_dst = operand_ == onegraph_winograd_dst;
-    layout_ = code[onegraph_winograd_layout];
+Winograd::Winograd(const KernelArguments &arguments)
+    : operand_(arguments.number("of")), layout_(arguments.number("layout")), turned_(arguments.flag("turned")),
+      slope_(arguments.real("slope")), rows_(arguments.number("rows")), columns_(arguments.number("columns")),
+      first_(arguments.number("first")), top_(arguments.number("top")), left_(arguments.number("left")) {
+    const std::size_t count = arguments.count;
+    const auto tensors = arguments.tensors;
+    const bool is_dst = operand_ == DST;
     if (count != (is_dst ? 5u : 2u)) throw std::invalid_argument("other tensors than those of a transform");
     const dnnl_graph_logical_tensor_t &image = *tensors[is_dst ? 4 : 0], &planes = *tensors[is_dst ? 0 : 1];
     height_ = image.dims[1], width_ = image.dims[2];
-    const bool is_weights = operand_ == onegraph_winograd_oix || operand_ == onegraph_winograd_xio;
+    const bool is_weights = operand_ == OIX || operand_ == XIO;
     channels_ = static_cast<std::size_t>(is_weights ? planes.dims[2] : image.dims[3]);
     tiles_ = static_cast<std::size_t>(planes.dims[1]);
     if (is_dst)
         source_ = {tensors[2]->dims[1], tensors[2]->dims[2], tensors[2]->dims[3]};
-    rows_ = number(onegraph_winograd_rows), columns_ = number(onegraph_winograd_columns);
-    first_ = number(onegraph_winograd_first);
-    top_ = number(onegraph_winograd_top), left_ = number(onegraph_winograd_left);
     if (channels_ % GROUP || image.data_type != dnnl_f32) throw std::invalid_argument("no such transform");
 }
 
 void Winograd::run(void *const *addresses, int threads) const {
-    if (operand_ == onegraph_winograd_oix || operand_ == onegraph_winograd_xio)
+    if (operand_ == OIX || operand_ == XIO)
         return weights_to_planes(operand_, turned_, static_cast<const float *>(addresses[0]),
                 static_cast<float *>(addresses[1]), tiles_, channels_, threads);
     share(tiles_ * channels_, threads, channels_, [&](std::size_t begin, std::size_t end) {
-        if (operand_ == onegraph_winograd_dst)
+        if (operand_ == DST)
             dst(addresses, begin / channels_, end / channels_);
         else
             src(addresses, begin / channels_, end / channels_);
@@ -252,7 +241,7 @@ void Winograd::src(void *const *addresses, std::size_t begin, std::size_t end) c
     static const float zeros[GROUP] = {};
     const auto *image = static_cast<const float *>(addresses[0]);
     auto *planes = static_cast<float *>(addresses[1]);
-    const Src transform = has_avx512() ? src_avx512 : has_avx2() ? src_avx2 : src_portable;
+    const auto transform = ForCpu<transform_src<4>, transform_src<8>, transform_src<16>>::of();
     for (std::size_t index = begin; index < end; index++) {
         const Tile at = tile(index);
         Place places[PLANES];
@@ -273,7 +262,7 @@ void Winograd::src(void *const *addresses, std::size_t begin, std::size_t end) c
 void Winograd::dst(void *const *addresses, std::size_t begin, std::size_t end) const {
     const auto *planes = static_cast<const float *>(addresses[0]), *bias = static_cast<const float *>(addresses[1]);
     auto *image = static_cast<float *>(addresses[4]);
-    const Dst transform = has_avx512() ? dst_avx512 : has_avx2() ? dst_avx2 : dst_portable;
+    const auto transform = ForCpu<transform_dst<4>, transform_dst<8>, transform_dst<16>>::of();
     for (std::size_t index = begin; index < end; index++) {
         const Tile at = tile(index);
         float *places[4];
@@ -319,9 +308,8 @@ void Winograd::repair(
     }
 }
 
-} // namespace onegraph
+const Registered<Winograd> WINOGRAD {"winograd",
+        "of: src|dst|oix|xio, slope: f32, rows, columns, first, top, left, turned, layout: src|dst|oix|xio"};
 
-extern "C" void onegraph_transform_weights(
-        int of, const float *weights, float *planes, std::size_t channels, std::size_t results) {
-    onegraph::weights_to_planes(of, false, weights, planes, channels, results, 1);
-}
+} // namespace
+} // namespace onegraph

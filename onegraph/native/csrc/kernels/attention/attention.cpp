@@ -8,7 +8,7 @@
 
 #include "problem.h"
 
-#include "../../kernels.h"
+#include "../registry.h"
 #include "../shares.h"
 
 #include "../floats.h"
@@ -74,34 +74,52 @@ void for_each_port(bool is_backward, const AttentionProblem &p, const Function &
     function(&P::grad_value, &M::grad_value, 4);
 }
 
-} // namespace
+// Scaled dot product attention, or its gradient, with memory that is linear in the numbers of queries and keys.
+//
+// Tensors, each (batch, heads, tokens, size) with any strides: query, key, value, and a mask that is broadcast to the
+// scores; dst, and its logsumexp without the last axis. The gradient takes query, key, value, dst, logsumexp, grad_dst and
+// the mask, and gives the gradients of query, key and value. A row that sees no key is 0, and its logsumexp minus infinity.
+//
+// causal: query t sees no key behind t + past. window: the number of last keys that a query sees; 0 for all.
+class Attention : public Runnable {
+public:
+    explicit Attention(const KernelArguments &arguments);
 
-Attention::Attention(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code)
-    : is_backward_(code[onegraph_attention_backward] != 0), tiles_(nullptr), problem_(std::make_unique<AttentionProblem>()) {
-    AttentionProblem &p = *problem_;
-    p.has_mask = code[onegraph_attention_mask] != 0;
-    const std::size_t inputs = (is_backward_ ? 6u : 3u) + p.has_mask, outputs = count - n_inputs;
-    if (n_inputs != inputs || (is_backward_ ? outputs != 3 : outputs != 1 && outputs != 2))
+    // The gradients are bit-equal for equal numbers of threads, dst for any number.
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    void forward(const AttentionMemory &memory, int threads) const;
+    void backward(const AttentionMemory &memory, int threads) const;
+
+    bool is_backward_;
+    const AttentionTiles *tiles_;
+    AttentionProblem problem_ {};
+};
+
+Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.flag("backward")), tiles_(nullptr) {
+    AttentionProblem &p = problem_;
+    p.has_mask = arguments.flag("mask");
+    auto tensors = arguments.tensors;
+    const std::size_t inputs = (is_backward_ ? 6u : 3u) + p.has_mask, outputs = arguments.count - arguments.n_inputs;
+    if (arguments.n_inputs != inputs || (is_backward_ ? outputs != 3 : outputs != 1 && outputs != 2))
         throw std::invalid_argument("wrong number of tensors");
     const auto &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
     p.batches = query.dims[0], p.heads = key.dims[1], p.group = query.dims[1] / key.dims[1];
     p.queries = query.dims[2], p.keys = key.dims[2], p.size = query.dims[3], p.value_size = value.dims[3];
-    std::memcpy(&p.scale, &code[onegraph_attention_scale], sizeof p.scale);
-    const bool is_causal = code[onegraph_attention_causal] != 0;
-    p.past = is_causal ? code[onegraph_attention_past] : p.keys;
-    p.window = code[onegraph_attention_window] > 0 ? code[onegraph_attention_window] : p.queries + p.past + p.keys;
+    p.scale = arguments.real("scale");
+    p.past = arguments.flag("causal") ? arguments.number("past") : p.keys;
+    p.window = arguments.flag("window") ? arguments.number("window") : p.queries + p.past + p.keys;
     p.has_logsumexp = is_backward_ || outputs == 2;
     for_each_port(is_backward_, p, [&](AttentionTensor AttentionProblem::*tensor, char *AttentionMemory::*, std::size_t rank) {
         p.*tensor = described(**tensors++, rank);
     });
-    tiles_ = &tiles_for(query.data_type, code[onegraph_attention_level]);
+    tiles_ = &tiles_for(query.data_type, arguments.number("level"));
 }
-
-Attention::~Attention() = default;
 
 void Attention::run(void *const *addresses, int threads) const {
     AttentionMemory memory {};
-    for_each_port(is_backward_, *problem_, [&](AttentionTensor AttentionProblem::*, char *AttentionMemory::*address, std::size_t) {
+    for_each_port(is_backward_, problem_, [&](AttentionTensor AttentionProblem::*, char *AttentionMemory::*address, std::size_t) {
         memory.*address = static_cast<char *>(*addresses++);
     });
     if (is_backward_)
@@ -111,7 +129,7 @@ void Attention::run(void *const *addresses, int threads) const {
 }
 
 void Attention::forward(const AttentionMemory &memory, int threads) const {
-    const AttentionProblem &p = *problem_;
+    const AttentionProblem &p = problem_;
     const long heads = p.batches * p.heads, blocks = (p.rows() + tiles_->block - 1) / tiles_->block;
     const std::size_t size = tiles_->forward_memory(p);
     const int used = static_cast<int>(std::min<long>(threads, heads * blocks));
@@ -126,8 +144,6 @@ void Attention::forward(const AttentionMemory &memory, int threads) const {
     });
 }
 
-namespace {
-
 // Into how many parts to divide the rows of each head, so that the threads have about equal work.
 long parts_for(long heads, long blocks, int threads) {
     long parts = 1;
@@ -140,10 +156,8 @@ long parts_for(long heads, long blocks, int threads) {
     return parts;
 }
 
-} // namespace
-
 void Attention::backward(const AttentionMemory &memory, int threads) const {
-    const AttentionProblem &p = *problem_;
+    const AttentionProblem &p = problem_;
     const long heads = p.batches * p.heads, blocks = (p.rows() + tiles_->block - 1) / tiles_->block;
     const long parts = parts_for(heads, blocks, threads);
     const auto used = static_cast<std::size_t>(std::min<long>(threads, heads * parts));
@@ -172,4 +186,8 @@ void Attention::backward(const AttentionMemory &memory, int threads) const {
     });
 }
 
+const Registered<Attention> ATTENTION {
+        "attention", "backward, mask, causal, past, window, scale: f32, level"};
+
+} // namespace
 } // namespace onegraph

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "../registry.h"
 #include "../shares.h"
 #include "problem.h"
 
@@ -43,14 +44,16 @@ struct Coding {
     float center; // the number that is taken from unsigned codes by that
 };
 
+enum { S4, U4, S8, U8, F16, BF16 };
+
 Coding coding_of(int number) {
     switch (number) {
-        case onegraph_packed_s4: return {FOUR, 0, 0};
-        case onegraph_packed_u4: return {FOUR, static_cast<int>(0x88888888), 8};
-        case onegraph_packed_s8: return {EIGHT, 0, 0};
-        case onegraph_packed_u8: return {EIGHT, static_cast<int>(0x80808080), 128};
-        case onegraph_packed_bf16: return {HALF_BF16, 0, 0};
-        case onegraph_packed_f16: return {HALF_F16, 0, 0};
+        case S4: return {FOUR, 0, 0};
+        case U4: return {FOUR, static_cast<int>(0x88888888), 8};
+        case S8: return {EIGHT, 0, 0};
+        case U8: return {EIGHT, static_cast<int>(0x80808080), 128};
+        case BF16: return {HALF_BF16, 0, 0};
+        case F16: return {HALF_F16, 0, 0};
         default: throw std::invalid_argument("no packed weights of this coding");
     }
 }
@@ -140,8 +143,6 @@ bool is_finite(const float *numbers, long count) {
 }
 
 
-} // namespace
-
 struct PackedProblem {
     Coding coding;
     PackedMatrix matrix; // without codes
@@ -166,8 +167,6 @@ struct PackedProblem {
             cast(types[place], source, dnnl_f32, reinterpret_cast<char *>(numbers), static_cast<std::size_t>(count), is_fast);
     }
 };
-
-namespace {
 
 // The memory of a thread.
 struct Own {
@@ -359,33 +358,58 @@ private:
     const Buffer<bool> finite_;
 };
 
-} // namespace
+// The product of rows and a constant matrix of packed weights, which is read as it is and unpacked in registers. Many rows
+// meet columns that are unpacked to blocks of memory. All tensors are dense.
+//
+// src (rows, depth); weights (columns, bytes of a row): two codes of 4 bits in a byte, the first one in the lower half,
+// codes of 8 bits, f16 or bf16, filled up to a multiple of 16 words of 32 bits; scales (columns, groups) of codes; zero
+// points likewise, if there are any; a bias (columns), if there is one; the result (rows, columns). src, scales, bias and
+// the result are f32, f16 or bf16, and zero points those, s8 or u8.
+//
+// A number is (code - zero point) * scale. Sums are in f32, or the elements of src become 8-bit codes with a scale for
+// each block of a group or of 16 words, and sums of products of codes are exact.
+//
+// group: elements along the depth that share a scale: 16, 32 or a multiple of 64; 128 for 4 bits. zero: the zero point of
+// all codes, if there are no tensors for it. zeros, bias: whether there are such tensors. coded: whether src becomes 8-bit
+// codes. unpacks: whether each column is unpacked for any number of rows.
+class PackedProduct : public Runnable {
+public:
+    explicit PackedProduct(const KernelArguments &arguments);
 
-PackedProduct::PackedProduct(std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code) {
-    const Coding coding = coding_of(code[onegraph_packed_coding]);
-    const bool has_scales = coding.width <= EIGHT, has_zeros = code[onegraph_packed_zeros] != 0;
-    const bool has_bias = code[onegraph_packed_bias] != 0, is_coded = code[onegraph_packed_coded] != 0;
+    // The results are the same for any number of threads; for any number of rows too if each column is unpacked.
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    std::unique_ptr<const PackedProblem> problem_;
+};
+
+PackedProduct::PackedProduct(const KernelArguments &arguments) {
+    const std::size_t count = arguments.count;
+    const auto tensors = arguments.tensors;
+    const Coding coding = coding_of(arguments.number("coding"));
+    const bool has_scales = coding.width <= EIGHT, has_zeros = arguments.flag("zeros");
+    const bool has_bias = arguments.flag("bias"), is_coded = arguments.flag("coded");
     if (count != std::size_t {3} + has_scales + has_zeros + has_bias || (!has_scales && (has_zeros || is_coded)))
         throw std::invalid_argument("other tensors than those of a packed product");
-    const int level = code[onegraph_packed_level], last = static_cast<int>(count) - 1;
+    const int level = arguments.number("level"), last = static_cast<int>(count) - 1;
     const dnnl_graph_logical_tensor_t &src = *tensors[0], &weights = *tensors[1], &dst = *tensors[last];
     if (weights.ndims != 2 || src.ndims < 1 || !is_float(src.data_type) || !is_float(dst.data_type))
         throw std::invalid_argument("no kernel for these tensors");
     const long known = src.dims[src.ndims - 1], columns = weights.dims[0];
     const long bytes = weights.dims[1] * static_cast<long>(size_of(weights.data_type));
     const long depth = bytes * 8 / std::min(coding.width, long {16}), unit = 16 * per_word(coding.width);
-    const long group = has_scales ? code[onegraph_packed_group] : depth;
+    const long group = has_scales ? arguments.number("group") : depth;
     const bool fits = group > 0 && (!has_scales || (group % 16 == 0 && (unit % group == 0 || group % unit == 0)));
     if (known <= 0 || columns <= 0 || depth < known || depth % unit != 0 || !fits)
         throw std::invalid_argument("other sizes than those of a packed product");
     const long rows = static_cast<long>(elements_of(src)) / known, groups = (known + group - 1) / group;
     const PackedMatrix matrix {nullptr, depth, bytes, known, coding.flip, std::min(group, depth)};
-    problem_.reset(new PackedProblem {coding, matrix, tiles_of(level), is_coded, code[onegraph_packed_unpacks] != 0,
-            level > 0 && has_avx2(), static_cast<float>(code[onegraph_packed_zero]) - coding.center, rows, columns, groups,
+    auto problem = std::unique_ptr<PackedProblem>(new PackedProblem {coding, matrix, tiles_of(level), is_coded, arguments.flag("unpacks"),
+            level > 0 && has_avx2(), static_cast<float>(arguments.number("zero")) - coding.center, rows, columns, groups,
             (depth + group - 1) / group, has_zeros ? 3 : -1, has_bias ? last - 1 : -1, last, {}});
     bool is_whole = rows > 0 && elements_of(dst) == static_cast<std::size_t>(rows * columns);
     for (int i = 0; i <= last; i++)
-        problem_->types[i] = tensors[i]->data_type;
+        problem->types[i] = tensors[i]->data_type;
     const auto has = [&](int place, long elements) {
         return elements_of(*tensors[place]) == static_cast<std::size_t>(elements);
     };
@@ -393,12 +417,15 @@ PackedProduct::PackedProduct(std::size_t count, dnnl_graph_logical_tensor_t *con
     if (has_zeros) is_whole = is_whole && has(3, columns * groups) && tensors[3]->data_type != dnnl_s32;
     if (has_bias) is_whole = is_whole && has(last - 1, columns) && is_float(tensors[last - 1]->data_type);
     if (!is_whole) throw std::invalid_argument("other sizes than those of a packed product");
+    problem_ = std::move(problem);
 }
-
-PackedProduct::~PackedProduct() = default;
 
 void PackedProduct::run(void *const *addresses, int threads) const {
     PackedRun(*problem_, addresses, threads).run();
 }
 
+const Registered<PackedProduct> PACKED_PRODUCT {
+        "packed_product", "coding: s4|u4|s8|u8|f16|bf16, group, zero, zeros, bias, coded, unpacks, level"};
+
+} // namespace
 } // namespace onegraph

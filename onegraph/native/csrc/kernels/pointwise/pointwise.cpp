@@ -7,7 +7,9 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
+#include "../registry.h"
 #include "../shares.h"
 #include "problem.h"
 
@@ -23,6 +25,7 @@ constexpr std::size_t TOGETHER = 8192; // elements of all registers in use, whic
 // Bytes of all tensors; results of more are not read again from a cache. Those of a gate are: the next step reads them.
 constexpr std::size_t LARGE = 1u << 22;
 
+constexpr int NONE = -1;
 constexpr std::size_t LANES = 16; // a single number lies so often in its register
 
 #if !defined(__x86_64__)
@@ -31,22 +34,22 @@ constexpr const PointwiseCompute &pointwise_avx2 = pointwise_portable, &pointwis
 #endif
 
 bool is_unary(int kind) {
-    return kind == onegraph_op_square || kind == onegraph_op_sqrt || kind == onegraph_op_copy
-            || kind == onegraph_op_sigmoid || kind == onegraph_op_gelu_slope || kind == POINTWISE_SILU;
+    return kind == POINTWISE_SQUARE || kind == POINTWISE_SQRT || kind == POINTWISE_COPY
+            || kind == POINTWISE_SIGMOID || kind == POINTWISE_GELU_SLOPE || kind == POINTWISE_SILU;
 }
 
-// The op with its second operand held; 0 if there is none.
+// The op with its second operand held; NONE if there is none.
 int turned(int kind) {
     switch (kind) {
-        case onegraph_op_add:
-        case onegraph_op_multiply:
-        case onegraph_op_squared_difference: return kind;
-        case onegraph_op_subtract: return POINTWISE_SUBTRACT_FROM;
-        case onegraph_op_divide: return POINTWISE_DIVIDE_INTO;
-        case onegraph_op_gate: return POINTWISE_GATE_BY;
-        case onegraph_op_sigmoid_backward: return POINTWISE_SIGMOID_BACKWARD_BY;
-        case onegraph_op_tanh_backward: return POINTWISE_TANH_BACKWARD_BY;
-        default: return 0;
+        case POINTWISE_ADD:
+        case POINTWISE_MULTIPLY:
+        case POINTWISE_SQUARED_DIFFERENCE: return kind;
+        case POINTWISE_SUBTRACT: return POINTWISE_SUBTRACT_FROM;
+        case POINTWISE_DIVIDE: return POINTWISE_DIVIDE_INTO;
+        case POINTWISE_GATE: return POINTWISE_GATE_BY;
+        case POINTWISE_SIGMOID_BACKWARD: return POINTWISE_SIGMOID_BACKWARD_BY;
+        case POINTWISE_TANH_BACKWARD: return POINTWISE_TANH_BACKWARD_BY;
+        default: return NONE;
     }
 }
 
@@ -72,7 +75,7 @@ std::vector<PointwiseStage> in_chains(const std::vector<PointwiseStage> &ops, st
         PointwiseStage &one = ordered[i];
         one.stores = one.result < n_tensors || read[one.result];
         const std::size_t held = i > 0 ? ordered[i - 1].result : REGISTERS;
-        if (held == one.second && held != one.first && turned(one.kind)) {
+        if (held == one.second && held != one.first && turned(one.kind) != NONE) {
             std::swap(one.first, one.second);
             one.kind = turned(one.kind);
         }
@@ -106,11 +109,40 @@ void stream(const float *source, float *target, std::size_t count) {
 void finish_streams() {}
 #endif
 
-} // namespace
+// Several elementwise ops on dense tensors of one size, on single numbers and on rows along the last axis, which reads and
+// writes memory once.
+//
+// The ops are computed in f32 on blocks that stay in the first cache, and chains of ops in vectors. An op is four numbers: its kind, the register of its result, and those of its operands; an op with one
+// operand repeats it. The first registers are the tensors, inputs first.
+// A result may share memory with an input at the same elements.
+class Pointwise : public Runnable {
+public:
+    explicit Pointwise(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
 
-Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors,
-        const int *code, std::size_t n_code)
-    : n_inputs_(n_inputs), n_registers_(count), unit_(UNIT) {
+private:
+    struct Tensor {
+        dnnl_data_type_t type;
+        bool is_single, is_row;
+        bool is_direct; // whether the ops can read or write it where it lies
+        std::size_t last_use; // of an input, the last op that reads it; of a result, the op that makes it
+    };
+
+    void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
+
+    std::size_t n_inputs_, n_registers_, total_ = 1;
+    std::size_t row_ = 0, unit_, piece_; // elements of the inputs that are rows, that threads share, and of a block
+    std::vector<Tensor> tensors_;
+    std::vector<PointwiseStage> stages_;
+    int level_;
+    bool is_large_; // whether the results are written past the caches
+};
+
+Pointwise::Pointwise(const KernelArguments &arguments)
+    : n_inputs_(arguments.n_inputs), n_registers_(arguments.count), unit_(UNIT), level_(arguments.number("level")) {
+    const std::size_t count = arguments.count, n_inputs = n_inputs_, n_code = arguments.n_list();
+    const auto tensors = arguments.tensors;
+    const int *const code = arguments.list();
     std::size_t bytes = 0;
     std::vector<std::size_t> sizes;
     std::vector<PointwiseStage> ops;
@@ -130,21 +162,20 @@ Pointwise::Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical
         if (i >= n_inputs || total_ % sizes[i] || (row_ && row_ != sizes[i])) throw std::invalid_argument("no row");
         row_ = sizes[i], tensors_[i].is_row = true;
     }
-    if (n_code % 4 != 1) throw std::invalid_argument("no level and ops");
-    level_ = code[0];
-    for (std::size_t i = 1; i < n_code; i += 4) {
+    if (n_code % 4) throw std::invalid_argument("no ops");
+    for (std::size_t i = 0; i < n_code; i += 4) {
         PointwiseStage made {code[i], static_cast<std::size_t>(code[i + 1]), static_cast<std::size_t>(code[i + 2]),
                 static_cast<std::size_t>(code[i + 3]), true, true};
         n_registers_ = std::max(n_registers_, made.result + 1);
-        if (made.kind < onegraph_op_add || made.kind > onegraph_op_tanh_backward) throw std::invalid_argument("unknown op");
-        const bool is_gate = made.kind == onegraph_op_sigmoid || made.kind == onegraph_op_gate;
+        if (made.kind < 0 || made.kind > POINTWISE_TANH_BACKWARD) throw std::invalid_argument("unknown op");
+        const bool is_gate = made.kind == POINTWISE_SIGMOID || made.kind == POINTWISE_GATE;
         if (is_gate && made.second < count && tensors_[made.second].is_single)
             throw std::invalid_argument("sigmoid of a single number");
-        if (made.kind == onegraph_op_gate && made.first == made.second) made.kind = POINTWISE_SILU;
+        if (made.kind == POINTWISE_GATE && made.first == made.second) made.kind = POINTWISE_SILU;
         ops.push_back(made);
     }
     if (n_registers_ > REGISTERS) throw std::invalid_argument("too many registers");
-    const auto gates = [](const PointwiseStage &one) { return one.kind >= onegraph_op_sigmoid; };
+    const auto gates = [](const PointwiseStage &one) { return one.kind >= POINTWISE_SIGMOID; };
     is_large_ = bytes > LARGE && !row_ && std::none_of(ops.begin(), ops.end(), gates);
     // Memory reads the next block while this one is computed, if that is a small one.
     piece_ = is_large_ ? UNIT : std::clamp(TOGETHER / n_registers_ / LANES * LANES, UNIT, LARGEST);
@@ -249,4 +280,9 @@ void Pointwise::run(void *const *addresses, int threads) const {
     share(total_, threads, unit_, [&](std::size_t begin, std::size_t end) { compute(addresses, begin, end); });
 }
 
+const Registered<Pointwise> POINTWISE {"pointwise",
+        "level, ops...: add|subtract|multiply|divide|squared_difference|square|sqrt|copy|sigmoid|gate|gelu_slope"
+        "|sigmoid_backward|tanh_backward"};
+
+} // namespace
 } // namespace onegraph

@@ -4,18 +4,40 @@
 
 #include <cstddef>
 
-#include "kernels.h"
+#include "guard.h"
 
 namespace onegraph {
 
-// Kinds of ops besides those of include/onegraph.h: x * Sigmoid(x), and ops whose second operand is held.
+// The kinds of ops: first those that have a word in the list of the kernel, in its order.
 enum {
-    POINTWISE_SILU = onegraph_op_tanh_backward + 1,
+    POINTWISE_ADD,
+    POINTWISE_SUBTRACT,
+    POINTWISE_MULTIPLY,
+    POINTWISE_DIVIDE,
+    POINTWISE_SQUARED_DIFFERENCE,
+    POINTWISE_SQUARE,
+    POINTWISE_SQRT,
+    POINTWISE_COPY,
+    POINTWISE_SIGMOID,
+    POINTWISE_GATE, // the first operand times the sigmoid of the second
+    POINTWISE_GELU_SLOPE,
+    POINTWISE_SIGMOID_BACKWARD, // the gradient by the result of a sigmoid and the gradient of that
+    POINTWISE_TANH_BACKWARD, // likewise
+    // Behind them x * Sigmoid(x), and ops whose second operand is held.
+    POINTWISE_SILU,
     POINTWISE_SUBTRACT_FROM,
     POINTWISE_DIVIDE_INTO,
     POINTWISE_GATE_BY,
     POINTWISE_SIGMOID_BACKWARD_BY,
     POINTWISE_TANH_BACKWARD_BY
+};
+
+// An elementwise op in f32 on registers. The first operand, or the second one of an op whose kind says so, may be the
+// result of the op before, which lies in vectors still.
+struct PointwiseStage {
+    int kind;
+    std::size_t result, first, second;
+    bool loads, stores; // whether the first operand is read from its register, and the result written
 };
 
 // A register: elements that lie one behind another, or the same number as often as a vector has lanes. They are f32, or

@@ -7,7 +7,7 @@
 
 #include "problem.h"
 
-#include "../../kernels.h"
+#include "../registry.h"
 #include "../shares.h"
 
 #include "../floats.h"
@@ -28,30 +28,43 @@ std::size_t weighed(long products) {
     return static_cast<std::size_t>(products) / 16 + 1;
 }
 
-} // namespace
+// A layer of a recurrent network, LSTM, GRU or plain, over all steps. All tensors are dense f32: see RecurrenceProblem.
+//
+// inputs, weights, hidden if it is not 0, cell of an LSTM if it is not 0; states, the last hidden state, the last cell
+// state of an LSTM.
+//
+// hidden, cell: whether these are given. relu: whether a plain network has ReLU in the place of tanh. reversed: bit d says
+// that direction d begins with the last step.
+class Recurrence : public Runnable {
+public:
+    explicit Recurrence(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
 
-Recurrence::Recurrence(
-        std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code)
-    : has_hidden_(false), has_cell_(false), gives_cell_(false), problem_(std::make_unique<RecurrenceProblem>()) {
-    RecurrenceProblem &p = *problem_;
-    p.gates = code[onegraph_recurrence_gates];
-    p.is_relu = code[onegraph_recurrence_relu] != 0;
-    p.reversed = static_cast<unsigned>(code[onegraph_recurrence_reversed]);
-    has_hidden_ = code[onegraph_recurrence_hidden] != 0, has_cell_ = code[onegraph_recurrence_cell] != 0;
-    const std::size_t inputs = 2u + has_hidden_ + has_cell_, outputs = count - n_inputs;
+private:
+    bool has_hidden_, has_cell_, gives_cell_;
+    RecurrenceProblem problem_ {};
+    RecurrenceStep step_;
+};
+
+Recurrence::Recurrence(const KernelArguments &arguments)
+    : has_hidden_(arguments.flag("hidden")), has_cell_(arguments.flag("cell")), gives_cell_(false), step_(nullptr) {
+    RecurrenceProblem &p = problem_;
+    p.gates = arguments.number("gates");
+    p.is_relu = arguments.flag("relu");
+    p.reversed = static_cast<unsigned>(arguments.number("reversed"));
+    const std::size_t n_inputs = arguments.n_inputs, outputs = arguments.count - n_inputs;
+    const std::size_t inputs = 2u + has_hidden_ + has_cell_;
     if ((p.gates != 1 && p.gates != 3 && p.gates != 4) || n_inputs != inputs || outputs < 2
             || outputs > (p.gates == 4 ? 3u : 2u))
         throw std::invalid_argument("wrong number of tensors");
-    const auto &states = *tensors[n_inputs];
+    const auto &states = *arguments.tensors[n_inputs];
     p.steps = states.dims[0], p.directions = states.dims[1], p.batch = states.dims[2], p.units = states.dims[3];
     gives_cell_ = outputs == 3;
-    step_ = step_for(p.gates, code[onegraph_recurrence_level]);
+    step_ = step_for(p.gates, arguments.number("level"));
 }
 
-Recurrence::~Recurrence() = default;
-
 void Recurrence::run(void *const *addresses, int threads) const {
-    const RecurrenceProblem &p = *problem_;
+    const RecurrenceProblem &p = problem_;
     const auto next = [&] { return static_cast<float *>(*addresses++); };
     RecurrenceMemory m {};
     const auto size = static_cast<std::size_t>(p.directions * p.batch * p.units);
@@ -87,4 +100,8 @@ void Recurrence::run(void *const *addresses, int threads) const {
         });
 }
 
+const Registered<Recurrence> RECURRENCE {
+        "recurrence", "gates, relu, reversed, hidden, cell, level"};
+
+} // namespace
 } // namespace onegraph

@@ -1,4 +1,4 @@
-// Runs the kernels of rows.h on tensors of any strides.
+// Runs a kernel for single elements on tensors of any strides.
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,12 +17,6 @@ namespace {
 constexpr std::size_t SHORT = 16; // elements of a row, bytes of a copied one; a longer axis with strides takes less time
 constexpr std::size_t LONG = 8192; // bytes of a row that are worth a call
 constexpr std::size_t PIECE = 4096; // elements of a piece of rows; its cache lines stay in the first cache
-
-Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
-    for (const auto find : {cast_row, select_row, replace_nan_row, scale_row, codes_row, elementwise_row})
-        if (const Row found = find(kind, count, types)) return found;
-    throw std::invalid_argument("no kernel for these data types");
-}
 
 // Copies rows of `size` bytes whose beginnings lie `to` and `from` bytes apart. A call for each row takes as long as
 // copying 100 bytes.
@@ -43,11 +37,14 @@ void copy_rows(char *target, Bytes to, const char *source, Bytes from, std::size
 
 } // namespace
 
-Kernel::Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors) : kind_(kind), count_(count) {
+Rows::Rows(const KernelArguments &arguments, FindRow find, bool copies) : copies_(copies), count_(arguments.count) {
+    const std::size_t count = arguments.count;
+    const auto tensors = arguments.tensors;
     if (count > MOST) throw std::invalid_argument("too many tensors");
     for (std::size_t i = 0; i < count; i++)
         types_[i] = tensors[i]->data_type;
-    row_ = row_of(kind, count, types_);
+    row_ = find(count, types_);
+    if (!row_) throw std::invalid_argument("no kernel for these data types");
     const dnnl_graph_logical_tensor_t &result = *tensors[count - 1];
     for (int axis = 0; axis < result.ndims; axis++) {
         Axis made {static_cast<std::size_t>(result.dims[axis]), {}};
@@ -65,14 +62,14 @@ Kernel::Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *
 }
 
 // Whether the elements along the last axis are copied from one place to another, where they lie side by side too.
-bool Kernel::copies_rows() const {
+bool Rows::copies_rows() const {
     const auto size = static_cast<Bytes>(size_of(types_[0]));
     const Axis &last = axes_.back();
-    return kind_ == onegraph_cast && types_[0] == types_[1] && last.strides[0] == size && last.strides[1] == size;
+    return copies_ && types_[0] == types_[1] && last.strides[0] == size && last.strides[1] == size;
 }
 
 // Orders the axes as the result lies in memory, and merges neighbours that are one axis for every tensor.
-void Kernel::merge_axes() {
+void Rows::merge_axes() {
     const std::size_t last = count_ - 1;
     const auto is_outside = [&](const Axis &a, const Axis &b) { return a.strides[last] > b.strides[last]; };
     std::stable_sort(axes_.begin(), axes_.end(), is_outside);
@@ -100,7 +97,7 @@ void Kernel::merge_axes() {
 
 // Takes an axis along which an input lies the other way round next to the last axis, and divides the last axis into
 // pieces: the cache lines of a piece are then read once.
-void Kernel::divide_last_axis() {
+void Rows::divide_last_axis() {
     if (axes_.size() < 2) return;
     const auto is_turned = [&](const Axis &axis) {
         for (std::size_t i = 0; i < count_; i++)
@@ -123,7 +120,7 @@ void Kernel::divide_last_axis() {
     axes_.insert(axes_.end() - 2, pieces);
 }
 
-void Kernel::compute(char *const *addresses, std::size_t begin, std::size_t end) const {
+void Rows::compute(char *const *addresses, std::size_t begin, std::size_t end) const {
     std::size_t places[DNNL_MAX_NDIMS] = {};
     char *pointers[MOST];
     std::copy_n(addresses, count_, pointers);
@@ -164,7 +161,7 @@ void Kernel::compute(char *const *addresses, std::size_t begin, std::size_t end)
     }
 }
 
-void Kernel::run(void *const *addresses, int threads) const {
+void Rows::run(void *const *addresses, int threads) const {
     char *pointers[MOST];
     for (std::size_t i = 0; i < count_; i++)
         pointers[i] = static_cast<char *>(addresses[i]);

@@ -1,0 +1,36 @@
+"""Attention and its gradient of f32, f16 or bf16, in tiles, with memory that is linear in the number of tokens."""
+
+from __future__ import annotations
+
+from ...errors import OutOfMemoryError
+from ...opset.host.attention import scale_of
+from ..ir.step import Step
+from .kernel import NOT_EMPTY, OF_FLOATS, Kernel, call_of
+from .native import Numbers
+
+MOST_TOKENS = 2**31 - 1
+
+
+def _numbers(step: Step) -> Numbers:
+    call = call_of(step)
+    return {
+        "backward": call.schema.kind.endswith("Backward"),
+        "mask": call.input("mask") is not None,
+        "causal": call.flag("causal"),
+        "past": min(call.s64("past"), MOST_TOKENS),
+        "window": min(call.s64("window"), MOST_TOKENS),
+        "scale": scale_of(call),
+    }
+
+
+KERNELS = (
+    Kernel(
+        "attention",
+        "in tiles by onegraph: the library would write all scores to memory",
+        kinds=("Attention", "AttentionBackward"),
+        takes=(NOT_EMPTY, OF_FLOATS),
+        is_dense=False,
+        numbers=_numbers,
+        fails=OutOfMemoryError,
+    ),
+)

@@ -1,0 +1,104 @@
+"""Elementwise ops for which the library loses NaN or an infinity, in f32, f16 or bf16 of any strides.
+
+The library takes the larger of two numbers with an instruction that returns the second one if one of them is NaN. So a
+ReLU of NaN is 0, alone and fused with the op before it, in every version. It multiplies by 0 where it should select, so
+that an infinite gradient becomes NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ...opset.ops.binary import slope_target
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from ..ir.step import Step
+from ..ir.value import Value, dense_of
+from .adding import Adding
+from .kernel import Kernel
+from .registry import EXACT, exact_kernel
+
+REASON = "by onegraph: the library's kernel loses NaN or an infinity"
+SLOPES = "prelu", "prelu_backward_src"  # kernels whose second input is the slope of a PReLU
+OWN = "own"  # the attribute of a step that names its kernel, if the op is computed by several
+
+
+def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
+    schedule, values = adding.schedule, adding.values
+    assert step.part is not None
+    call, wanted, name = step.part.call, values[step.outputs[0]], step.attrs.get(OWN)
+    kernel = BY_NAME[str(name)] if name else exact_kernel(call)
+    assert kernel is not None
+    numbers = [*step.inputs]
+    if kernel.name in SLOPES:
+        numbers[1] = _slopes(adding, call, values[numbers[1]], wanted)
+    inputs = adding.at([schedule.forwards(number) for number in numbers])
+    if adding.edges.is_free(wanted):
+        like = next((one for one in inputs if one.shape == wanted.shape and _is_whole(one)), wanted)
+        wanted = values[wanted.id] = wanted._replace(strides=like.strides)
+    attrs = adding.at([schedule.new_number(call.f32(name), len(wanted.shape)) for name in kernel.attrs])
+    in_place = [
+        (wanted.storage, one.storage)
+        for one in inputs
+        if (one.dtype, one.shape, one.strides, one.offset) == (wanted.dtype, wanted.shape, wanted.strides, 0)
+    ]
+    note = schedule.note("kernel", step, kernel.reason)
+    schedule.add_kernel(kernel.name, [*inputs, *attrs], [wanted], note, in_place=in_place)
+    return ""
+
+
+def _slopes(adding: Adding, call: Call, slope: Value, wanted: Value) -> int:
+    """The slopes of a PReLU in a shape that is broadcast to that of src."""
+    shape = known_dims(slope_target(call, slope.shape, wanted.shape))
+    dense = slope if slope.dense else adding.values[adding.schedule.dense_copy(slope)]
+    if dense.constant is not None:
+        return adding.schedule.new_constant(dense.constant.reshape(shape), dense.name)
+    return adding.schedule.part(dense, shape, dense_of(shape), dense.offset)
+
+
+def _is_whole(value: Value) -> bool:
+    """Whether the elements of a value lie side by side, in whatever order."""
+    last = sum(stride * (dim - 1) for dim, stride in zip(value.shape, value.strides, strict=True))
+    return not value.irregular and last + 1 == prod(value.shape)
+
+
+def _by_tanh(call: Call) -> bool:
+    return call.schema.has_attribute("mode") and call.string("mode") == "gelu_tanh"
+
+
+def _by_dst(call: Call) -> bool:
+    return call.flag("use_dst")
+
+
+def _exact(
+    name: str, kinds: tuple[str, ...], attrs: tuple[str, ...] = (), when: Callable[[Call], bool] | None = None
+) -> Kernel:
+    return Kernel(name, REASON, EXACT, kinds, when, attrs, is_dense=False, overwrites=True, add=_add)
+
+
+KERNELS = (
+    _exact("abs_backward", ("AbsBackward",)),
+    _exact("clamp", ("Clamp",), ("min", "max")),
+    _exact("clamp_backward", ("ClampBackward",), ("min", "max")),
+    _exact("elu_backward_by_dst", ("EluBackward",), ("alpha",), _by_dst),
+    _exact("elu_backward_by_src", ("EluBackward",), ("alpha",)),
+    _exact("exp", ("Exp",)),
+    _exact("gelu_tanh", ("GELU",), (), _by_tanh),
+    _exact("gelu_erf", ("GELU",)),
+    _exact("gelu_tanh_backward", ("GELUBackward",), (), _by_tanh),
+    _exact("greater_equal", ("GreaterEqual",)),
+    _exact("hard_sigmoid", ("HardSigmoid",), ("alpha", "beta")),
+    _exact("hard_sigmoid_backward", ("HardSigmoidBackward",), ("alpha", "beta")),
+    _exact("hard_swish_backward", ("HardSwishBackward",)),
+    _exact("maximum", ("Maximum",)),
+    _exact("minimum", ("Minimum",)),
+    _exact("mish_backward", ("MishBackward",)),
+    _exact("prelu", ("PReLU",)),
+    # The gradients of a PReLU, which a pass divides into both.
+    _exact("prelu_backward_src", ()),
+    _exact("prelu_backward_slope", ()),
+    _exact("relu", ("ReLU",)),
+    _exact("relu_backward", ("ReLUBackward",)),
+)
+BY_NAME = {kernel.name: kernel for kernel in KERNELS}

@@ -1,0 +1,60 @@
+"""Ops that the library computes wrong where an element is NaN or infinite: the kernel computes them again there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import OutOfMemoryError
+from ...opset.ops.reduction import reduced_axes
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from ..ir.step import Step
+from ..schedule import Schedule
+from .adding import Adding
+from .kernel import Kernel
+from .max_pool import pool_numbers
+from .native import Numbers
+
+GUARD = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
+OPS = {
+    "LogSoftmax": "log_softmax",
+    "MaxPoolBackward": "max_pool_backward",
+    "ReduceMax": "max",
+    "ReduceMin": "min",
+    "SoftMax": "softmax",
+}
+
+
+def _numbers(call: Call) -> Numbers:
+    kind, rank = call.schema.kind, len(known_dims(call.shape("src")))
+    of = OPS[kind]
+    if kind in ("SoftMax", "LogSoftmax"):
+        is_zero = call.schema.has_attribute("mode") and call.string("mode") == "inf_as_zero"
+        return {"of": of, "axis": call.s64("axis") % rank, "zero": is_zero, "windows": ()}
+    if kind in ("ReduceMax", "ReduceMin"):
+        axes = reduced_axes(call) or ()
+        reduced = [int(axis in axes) for axis in range(rank)]
+        return {"of": of, "axis": call.flag("keep_dims"), "zero": 0, "windows": reduced}
+    channels, windows = pool_numbers(call)
+    return {"of": of, "axis": channels, "zero": 0, "windows": windows}
+
+
+def with_reason(schedule: Schedule, reason: str) -> int:
+    """Add a reason to the last note; returns its index."""
+    note = len(schedule.notes) - 1
+    schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, reason))
+    return note
+
+
+def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
+    assert step.part is not None
+    schedule, note = adding.schedule, with_reason(adding.schedule, GUARD)
+    inputs = adding.at([schedule.forwards(number) for number in step.inputs[: 2 if "Pool" in step.kind else 1]])
+    outputs = adding.at(step.outputs[:2] if step.kind == "SoftMax" else step.outputs)
+    schedule.add_kernel("guarded", inputs, outputs, note, _numbers(step.part.call))
+    return ""
+
+
+KERNELS = (
+    Kernel("guarded", GUARD, "guarded", (*OPS,), is_dense=False, fails=OutOfMemoryError, follows=True, add=_add),
+)

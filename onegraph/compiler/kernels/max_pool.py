@@ -1,0 +1,48 @@
+"""MaxPool of f32, f16 and bf16 that keeps NaN, whose result lies as its source does if it may."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import OutOfMemoryError
+from ...opset.ops.pooling import pool_geometry
+from ...opset.schema import Call
+from ..ir.step import Step
+from ..ir.value import dense_of
+from ..slow_layouts import channels_last
+from .adding import Adding
+from .elementwise import REASON
+from .kernel import Kernel
+
+SIDE_BY_SIDE = "the kernel reads rows or channels side by side"
+
+
+def pool_numbers(call: Call) -> tuple[int, list[int]]:
+    """The axis of the channels of a pool; kernel, stride, dilation and padding before of each spatial axis."""
+    found = pool_geometry(call)
+    assert found is not None
+    numbers = list[int]()
+    for window in found.windows:
+        assert window is not None
+        numbers += [window.kernel, window.stride, window.dilation, window.begin]
+    return len(found.windows) + 1 if found.data_format == "NXC" else 1, numbers
+
+
+def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
+    schedule, values = adding.schedule, adding.values
+    assert step.part is not None
+    (channels, windows), wanted = pool_numbers(step.part.call), values[step.outputs[0]]
+    source = values[schedule.forwards(step.inputs[0])]
+    last = channels_last(source.shape) if channels == 1 else dense_of(source.shape)
+    if source.strides[channels] != 1 and source.strides[-1] != 1:
+        source = values[schedule.copy(source, last, SIDE_BY_SIDE)]
+    if adding.edges.is_free(wanted):
+        is_last = source.strides[channels] == 1 and channels == 1
+        strides = channels_last(wanted.shape) if is_last else dense_of(wanted.shape)
+        wanted = values[wanted.id] = wanted._replace(strides=strides)
+    numbers = {"channels": channels, "windows": windows}
+    schedule.add_kernel("max_pool", [source], [wanted], schedule.note("kernel", step, REASON), numbers)
+    return ""
+
+
+KERNELS = (Kernel("max_pool", REASON, "pool", ("MaxPool",), is_dense=False, fails=OutOfMemoryError, add=_add),)

@@ -1,0 +1,136 @@
+"""Kernels as the C++ code of ``csrc/kernels/`` registers them: their names, and the numbers that each is made for."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from ...capi.logical_tensor import LogicalTensor
+from ...ir.op import Array
+from ...native.library import address_of, ffi, lib, status_error
+from ...opset.dtypes import DataType
+from ..ir.value import Value, dense_of
+from ..to_capi import capi_tensor
+
+# The highest instruction set of kernels with code of their own: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products.
+LEVEL = 3
+_TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
+
+Number = int | float | str | Sequence[int | str]
+Numbers = Mapping[str, Any]  # each a Number
+
+
+class Field(NamedTuple):
+    """A number that a kernel is made for.
+
+    Attributes:
+        name: its name.
+        is_real: whether it is an f32.
+        is_list: whether it is a list of numbers.
+        words: words that stand for their places here.
+    """
+
+    name: str
+    is_real: bool
+    is_list: bool
+    words: tuple[str, ...]
+
+
+@cache
+def fields_of(kernel: str) -> tuple[Field, ...]:
+    """The numbers of a kernel, in their order, as ``csrc/kernels/registry.h`` describes.
+
+    Raises:
+        KeyError: no file of ``csrc/kernels/`` registers this kernel.
+    """
+    text = ffi.string(lib.onegraph_kernel_numbers(_found(kernel))).decode()
+    fields = []
+    for part in filter(None, text.split(", ")):
+        name, _, kind = part.partition(": ")
+        words = () if kind in ("", "f32") else tuple(kind.split("|"))
+        fields.append(Field(name.removesuffix("..."), kind == "f32", name.endswith("..."), words))
+    return tuple(fields)
+
+
+def registered() -> Iterator[str]:
+    """The names of all kernels in C++."""
+    kernel = lib.onegraph_kernel_after(ffi.NULL)
+    while kernel:
+        yield ffi.string(lib.onegraph_kernel_name(kernel)).decode()
+        kernel = lib.onegraph_kernel_after(kernel)
+
+
+def _found(name: str) -> Any:
+    kernel = lib.onegraph_kernel_named(name.encode())
+    if not kernel:
+        raise KeyError(f"no file of csrc/kernels/ registers a kernel {name!r}")
+    return kernel
+
+
+def packed(kernel: str, numbers: Numbers) -> tuple[int, ...]:
+    """The numbers of a kernel as C++ reads them; ``level`` is given here.
+
+    Raises:
+        KeyError: a number or a word is missing or unknown.
+    """
+    given, code = {"level": LEVEL, **numbers}, list[int]()
+    fields = fields_of(kernel)
+    if unknown := numbers.keys() - {field.name for field in fields}:
+        raise KeyError(f"the kernel {kernel} has no numbers {sorted(unknown)}")
+    for field in fields:
+        code += _codes(field, given[field.name])
+    return tuple(code)
+
+
+def _codes(field: Field, number: Number) -> Iterator[int]:
+    if field.is_real:
+        yield from struct.unpack("i", struct.pack("f", number))
+        return
+    for each in number if field.is_list and not isinstance(number, (str, int, float)) else [number]:
+        yield field.words.index(each) if isinstance(each, str) else int(each)  # type: ignore[arg-type]
+
+
+class CompiledKernel:
+    """A kernel for fixed layouts, which a step has instead of a compiled partition.
+
+    Args:
+        name: the name under which a file of ``csrc/kernels/`` registers it.
+        tensors: the inputs, then the outputs.
+        n_inputs: number of inputs.
+        code: its numbers; see :func:`packed`.
+
+    Attributes:
+        ports: number of inputs, number of outputs, and the C tensors of both.
+        pointer: the kernel in C++.
+        owner_thread: None, because every thread can run it.
+    """
+
+    owner_thread = None
+
+    def __init__(self, name: str, tensors: Sequence[LogicalTensor], n_inputs: int, code: Sequence[int] = ()) -> None:
+        self.name, self._tensors, self.code = name, [*tensors], ffi.new("int[]", [*code])
+        self.pointer = _found(name)
+        structs = ffi.new(_TENSORS, [tensor._struct for tensor in tensors])
+        self.ports = n_inputs, len(tensors) - n_inputs, structs
+
+    def run_once(self, *arrays: Array) -> None:
+        """Run the kernel once, in this thread, on arrays of its tensors."""
+        fields = (ffi.NULL, *self.ports, 1, 0, self.pointer, self.code, len(self.code), 0, 0, 0, ffi.NULL)
+        addresses = ffi.new("void *[]", [ffi.cast("void *", address_of(array)) for array in arrays])
+        if status := lib.onegraph_kernel_run(ffi.new("onegraph_step_t *", fields), addresses):
+            raise status_error("onegraph_kernel_run", status)
+
+
+def compiled(
+    kernel: str, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int] = ()
+) -> CompiledKernel:
+    """A kernel for values."""
+    tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
+    return CompiledKernel(kernel, tensors, len(inputs), code)
+
+
+def value_of(array: Array) -> Value:
+    """A value for a dense array."""
+    return Value(0, DataType.of(array.dtype), array.shape, dense_of(array.shape), 0, "")

@@ -1,0 +1,68 @@
+"""Finds the records of the kernels: every module of this folder that has some lists them as ``KERNELS``."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from ...opset.dtypes import DataType
+from ...opset.editions.registry import HOST
+from ...opset.schema import Call
+from ..ir.step import Step
+from .kernel import FLOATS, Kernel
+
+EXACT = "exact"  # the executor of kernels in the place of the library's, which loses NaN or an infinity
+
+
+@cache
+def kernels() -> tuple[Kernel, ...]:
+    """All records, in the order of their modules."""
+    package = __name__.rpartition(".")[0]
+    names = sorted(module.name for module in iter_modules(import_module(package).__path__))
+    modules = [import_module(f"{package}.{name}") for name in names if name != "registry"]
+    return tuple([kernel for module in modules for kernel in getattr(module, "KERNELS", ())])
+
+
+@cache
+def named(name: str) -> Kernel:
+    """The record of a kernel; of several, the first one."""
+    return next(kernel for kernel in kernels() if kernel.name == name)
+
+
+@cache
+def of_executor(executor: str) -> Kernel | None:
+    """The record for the steps of an executor; the first one of those that are added in the same way."""
+    return next((kernel for kernel in kernels() if executor and kernel.executor == executor), None)
+
+
+@cache
+def _of_kind(kind: str) -> tuple[Kernel, ...]:
+    return tuple([kernel for kernel in kernels() if kind in kernel.kinds])
+
+
+def for_op(step: Step) -> Kernel | None:
+    """The kernel that computes the op of a step as it is, where the library does not; None for other steps."""
+    kind = step.op.kind if step.op.edition == HOST else step.kind
+    return next((kernel for kernel in _of_kind(kind) if not kernel.executor), None)
+
+
+def special_kernel(call: Call) -> Kernel | None:
+    """The kernel that keeps NaN and infinities in an op of which the library's loses them; None for other ops.
+
+    It computes the op in the place of the library if its executor is ``exact``, and for some others.
+    """
+    dtypes: set[DataType | None] = {None if tensor is None else tensor.dtype for tensor in call.inputs}
+    first = None if call.inputs[0] is None else call.inputs[0].dtype
+    is_exact = FLOATS.issuperset(dtypes) and not any(0 in (shape or ()) for shape in call.shapes)
+    for kernel in _of_kind(call.schema.kind):
+        is_taken = is_exact if kernel.executor == EXACT else bool(kernel.executor) and first in FLOATS
+        if is_taken and (kernel.when is None or kernel.when(call)):
+            return kernel
+    return None
+
+
+def exact_kernel(call: Call) -> Kernel | None:
+    """The kernel of an elementwise op of this kind; None for other ops."""
+    kernel = special_kernel(call)
+    return kernel if kernel is not None and kernel.executor == EXACT else None
