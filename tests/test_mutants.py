@@ -53,7 +53,8 @@ JUDGED = """
 import sys
 from tests.mutants.child import PACKAGE, judge
 from tests.mutants.operators import mutants
-made = [one for one in mutants("errors.py", (PACKAGE / "errors.py").read_text()) if one.change == "None is returned"][:2]
+made = mutants("errors.py", (PACKAGE / "errors.py").read_text())
+made = [one for one in made if one.change == "None is returned"][:2]
 assert [one.line for one in made] == sorted(one.line for one in made), "of shown, and of class_of"
 print(*[judge(one, sys.argv[1:], 60) for one in made])
 """
