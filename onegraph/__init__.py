@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .lowering.compression import compress_weights as compress_weights
     from .runtime.executable import Executable as Executable
     from .tools.capture import capture as capture
+    from .tools.quantize import quantize as quantize
     from .tools.run_op import run_op as run_op
     from .transform.translate_graph import translate_graph as translate_graph
 
@@ -82,6 +83,7 @@ _LAZY = {
     "check_op": ".checker.check",
     "capture": ".tools.capture",
     "compress_weights": ".lowering.compression",
+    "quantize": ".tools.quantize",
     "run_op": ".tools.run_op",
     "translate_graph": ".transform.translate_graph",
     "Executable": ".runtime.executable",

@@ -83,6 +83,8 @@ BORDER = {
     "transform.modes": "names of constants",
     "transform.rewrite_values": "options of benchdnn",
     "inference.translate_op": "tensors of an op that is translated",
+    "tools.quantize": "names of ops",
+    "tools.ranges": "samples of the inputs of calls",
     "view.given": "reports, violations and times to draw",
     "capi.logical_tensor": "strides, and what a tensor is compared with",
     "capi.op": "names of ops and attributes",

@@ -10,7 +10,7 @@ from .._util.exact_types import has_type
 from .._util.init_once import once
 from ..errors import ArgumentError, shown
 from ..opset.shapes import show
-from .compression import CompressedWeights
+from .compression import CompressedWeights, QuantizedOp
 from .rewriting import Rewriting
 
 AnyGraph = TypeVar("AnyGraph", bound="DataGraph")
@@ -20,6 +20,7 @@ class DataGraph(Rewriting):
     """The ops, tensors, inputs and outputs of a graph. :class:`onegraph.Graph` adds compiling, files and more."""
 
     compression: Sequence[CompressedWeights] = ()  # the weights that compress_weights has compressed
+    quantization: Sequence[QuantizedOp] = ()  # what quantize has made of convolutions and products
 
     def copy(self: AnyGraph) -> AnyGraph:
         """A copy of the graph with the same records; adding to one graph does not change the other."""
@@ -32,6 +33,7 @@ class DataGraph(Rewriting):
         other._constant_inputs, other._n_read = set(self._constant_inputs), self._n_read
         other._initial, other._next = dict(self._initial), dict(self._next)
         other._roundings, other.compression = self._roundings, self.compression
+        other.quantization = self.quantization
         return other
 
     __copy__ = copy
