@@ -18,7 +18,9 @@ FOUND = sorted(FOLDER.glob("*.py"))
 EXAMPLES = [path if path.stem == "checking_attributes" else library(path) for path in FOUND]
 # modules that an example needs beyond the extra `examples`, and the extra that installs them
 NEEDS = {
-    **dict.fromkeys(["autoencoder", "digits_resnet", "text_transformer"], ("examples", ["matplotlib"])),
+    **dict.fromkeys(
+        ["autoencoder", "digits_resnet", "quantize_digits", "text_transformer"], ("examples", ["matplotlib"])
+    ),
     "batch_inference_dask": ("distributed", ["distributed"]),
     "batch_inference_ray": ("ray,onnx", ["ray", "onnx"]),
     "data_parallel": ("torch", ["torch"]),
@@ -29,7 +31,12 @@ NEEDS = {
 # examples that take --quick, and what they write
 TRAINING = {
     name: [f"{name}.npz", f"{name}_loss.png", *others]
-    for name, *others in [("autoencoder", "autoencoder.png"), ("digits_resnet",), ("text_transformer",)]
+    for name, *others in [
+        ("autoencoder", "autoencoder.png"),
+        ("digits_resnet",),
+        ("quantize_digits",),
+        ("text_transformer",),
+    ]
 }
 SHOWS = {
     "autoencoder": ["digits above their copies", "partitions, trained in 104 steps"],
@@ -46,6 +53,7 @@ SHOWS = {
     "digits_resnet": ["in the last of 2", "of 297 digits that the network has not seen"],
     "getting_started": ["loses NaN or an infinity", "oneDNN, fused", "doubled output: True"],
     "partitions": ["StaticReshape", "the library does not run all of the graph"],
+    "quantize_digits": ["layer2: u8, scale", "Dequantize 'layer1/1' + Dequantize", "% with codes of 8 bits"],
     "text_transformer": ["on text that the network has not seen", "\nThe "],
     "service_ray": ["health: success", "right: 19 of 20"],
     "read_picture_onnx": ["Region-based segmentation\n", "\nhistogram of grey values:\n", "oneDNN runs"],
@@ -67,6 +75,7 @@ def knows_more_than_frequencies(printed):
 LEARNS = {
     "autoencoder": loss_falls,
     "digits_resnet": loss_falls,
+    "quantize_digits": loss_falls,
     "text_transformer": knows_more_than_frequencies,
 }
 
