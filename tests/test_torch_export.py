@@ -191,3 +191,31 @@ def test_images_keep_channels_last_in_training():
     assert {op.attrs["data_format"] for op in graph.ops if "data_format" in op.attrs} == {"NXC"}
     assert sum(op.kind == "StaticTranspose" for op in graph.ops) == 2
     np.testing.assert_allclose(graph.compile()(x.numpy()), module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Codes(torch.nn.Module):
+    """A linear layer with weights of 8 bits and a scale for each output, as packages for quantization make it."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        low = 0 if dtype is torch.uint8 else -127
+        generator = torch.Generator().manual_seed(0)
+        self.register_buffer("codes", torch.randint(low, 128, (96, 64), dtype=dtype, generator=generator))
+        self.register_buffer("scales", torch.rand(96, generator=generator) / 64)
+
+    def forward(self, x):
+        return torch.mm(x, self.codes.t().to(x.dtype)) * self.scales
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+@pytest.mark.parametrize("number", [torch.float32, torch.bfloat16])
+def test_weights_of_codes_are_read_packed(dtype, number):
+    module, x = Codes(dtype), torch.rand((3, 64), generator=torch.Generator().manual_seed(1)).to(number)
+    module.scales = module.scales.to(number)
+    graph = onegraph.torch.export(module, (x,))
+    model = graph.compile()
+    result = torch.from_dlpack(onegraph.as_dlpack(model(x)))
+    torch.testing.assert_close(result, module(x))
+    reasons = [part.reason for part in model.report().partitions if "MatMul" in part.kinds]
+    assert number is torch.bfloat16 or "reads packed weights" in reasons[0]
+    assert {array.dtype.name for array in graph.constants.values() if array.ndim == 2} <= {"int8", "uint8"}

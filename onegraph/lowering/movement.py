@@ -26,6 +26,8 @@ from .layout import moved
 
 # The data types that the specification's movement ops take.
 NATIVE = frozenset([DataType.f32, DataType.bf16, DataType.f16])
+CODES = frozenset([DataType.s8, DataType.u8])
+LEAST_CODES = 1 << 12  # of a matrix; a smaller one takes no time
 
 
 def reshape(emit: Emitter, src: Value, shape: Value) -> Value:
@@ -142,8 +144,17 @@ def cast(emit: Emitter, value: Value, dtype: DataType, saturate: bool = True) ->
             native: Value = emit.op("TypeCast", [value], dtype=dtype)
             return native
         return cast(emit, cast(emit, value, DataType.f32), dtype)
+    if given in CODES and dtype in NATIVE and _is_large_matrix(value):
+        # A product reads such weights as they are, in a quarter of the time that numbers of f32 take.
+        real: Value = emit.op("Dequantize", [value], {"scales": [1.0], "zps": [0]})
+        return cast(emit, real, dtype)
     found: Value = emit.op("Cast", [value], {"saturate": saturate}, dtype=dtype)
     return found
+
+
+def _is_large_matrix(value: Value) -> bool:
+    shape = shape_of(value)
+    return shape is not None and len(shape) == 2 and (shape[0] or 0) * (shape[1] or 0) >= LEAST_CODES
 
 
 def rounded(emit: Emitter, value: Value, dtype: DataType) -> Value:

@@ -12,6 +12,7 @@ from torch.fx import Node as FxNode
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ...lowering.movement import LEAST_CODES
 from .lowering import is_call
 from .results import shares_memory
 
@@ -87,10 +88,20 @@ def _stand_in(node: FxNode) -> Any:
     return torch.empty_strided(like.shape, like.stride(), dtype=source.meta["val"].dtype)
 
 
+def _unpacks(node: FxNode) -> bool:
+    """Whether a call makes numbers of a matrix of codes, which a product reads as they are."""
+    if str(node.target) != "aten._to_copy.default":
+        return False
+    codes, numbers = node.all_input_nodes[0].meta.get("val"), node.meta.get("val")
+    if codes is None or numbers is None or codes.dtype not in (torch.int8, torch.uint8):
+        return False
+    return bool(numbers.dtype.is_floating_point and codes.ndim == 2 and codes.numel() >= LEAST_CODES)
+
+
 def _is_foldable(node: FxNode, found: Mapping[FxNode, Any]) -> bool:
     """Whether a call gives the same in every run, and no more than memory for parameters."""
     target: Any = node.target
-    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable:
+    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable or _unpacks(node):
         return False
     read = node.all_input_nodes[1:] if str(target) in FILLS else node.all_input_nodes
     if not all(one in found for one in read):
