@@ -115,7 +115,7 @@ def test_missing_and_unknown_numbers_are_refused(numbers):
 
 
 def test_an_unknown_word_is_refused():
-    with pytest.raises(KeyError, match="median.*softmax"):
+    with pytest.raises(KeyError, match=r"median.*softmax"):
         packed("guarded", {"of": "median", "axis": 0, "zero": 0, "windows": ()})
 
 
@@ -150,7 +150,6 @@ LADDERS = {
         winograd.WORTH,
         CONVOLUTION,
         [
-            convolution(channels=72),
             convolution(channels=16, results=1024),
             convolution(places=200, rows=7, columns=8),
             convolution(places=32 * 32, channels=1024, results=1024),
@@ -205,9 +204,12 @@ def test_a_tensor_is_refused_for_a_reason(condition, value):
     assert not refusal([condition], [of_shape((3,))])
 
 
+WINOGRAD = "winograd: the transforms of fewer than 32 channels take as long as they save"
+
+
 def small_convolution():
     g = og.Graph()
-    x, weights = g.input("x", og.f32, (1, 16, 16, 24)), g.constant(np.ones((3, 3, 24, 64), np.float32))
+    x, weights = g.input("x", og.f32, (1, 16, 16, 16)), g.constant(np.ones((3, 3, 16, 64), np.float32))
     same = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}
     g.output("y", g.op("Convolution", [x, weights], {**same, "data_format": "NXC", "weights_format": "XIO"}))
     return g
@@ -216,8 +218,8 @@ def small_convolution():
 def test_a_report_says_why_a_kernel_is_not_taken():
     report = small_convolution().compile().report()
     (partition,) = report.partitions
-    assert partition.refused == ("winograd: the channels are no multiples of 16",)
-    assert "\n     not by winograd: the channels are no multiples of 16" in str(report)
+    assert partition.refused == (WINOGRAD,)
+    assert f"\n     not by {WINOGRAD}" in str(report)
     assert report.to_dict()["partitions"][0]["refused"] == partition.refused
 
 
