@@ -13,6 +13,7 @@ from ...opset.shapes import known_dims
 from ...opset.signature import AttrValue
 from ..ir.part import Source
 from ..ir.value import Dims
+from .bodies import by_body
 from .form import Form, Parts, scalar
 from .reductions import add_sum
 
@@ -117,18 +118,7 @@ def group_norm(call: Call) -> Form:
 
 def rms_norm(call: Call) -> Form:
     """RMSNorm: src divided by the root of the mean of its squares; a kernel of the package takes a vector gamma."""
-    parts = Parts(call)
-    inputs = parts.wide()
-    shape, begin = parts.shape(0), begin_axis(call)
-    assert begin is not None
-    square: Source = parts.add("Square", inputs[0])
-    if any(shape[axis] != 1 for axis in range(begin, len(shape))):
-        square = parts.add("ReduceMean", square, axes=tuple(range(begin, len(shape))), keep_dims=True)
-    root = parts.add("Sqrt", parts.add("Add", square, scalar(call.f32("epsilon"), 1)))
-    dst = parts.add("Divide", inputs[0], root)
-    if len(inputs) > 1:
-        dst = parts.add("Multiply", dst, inputs[1])
-    found = parts.form(dst, note="from other ops: the library has no such RMSNorm")
+    found = by_body(call, "from other ops: the library has no such RMSNorm")
     slow = "in one pass by onegraph: the library has no RMSNorm"
     return found if rms_norm_width(call) is None else replace(found, slow=slow)
 
