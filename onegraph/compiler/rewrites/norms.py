@@ -78,18 +78,12 @@ def layer_norm_backward(call: Call) -> Form | None:
 
 def batch_norm_inference(call: Call) -> Form | None:
     """BatchNormInference of a large image as (src - mean) * (gamma / sqrt(variance + epsilon)) + beta."""
-    parts = Parts(call)
-    shape, is_last = parts.shape(0), call.string("data_format") == "NXC"
+    shape, is_last = known_dims(call.shape("src")), call.string("data_format") == "NXC"
     if math.prod(shape) < MANY_ELEMENTS:
         return None
     if rows_together(shape, shape[-1:]) == 1 or shape[-1] % VECTOR == 0 if is_last else len(shape) < 3:
         return None
-    src, *vectors = parts.wide()
-    gamma, beta, mean, variance = (parts.along(v, len(shape), len(shape) - 1 if is_last else 1) for v in vectors)
-    root = parts.add("Sqrt", parts.add("Add", variance, scalar(call.f32("epsilon"), len(shape))))
-    scaled = parts.add("Multiply", parts.add("Subtract", src, mean), parts.add("Divide", gamma, root))
-    note = "from other ops: the library has no fast kernel for these channels"
-    return parts.form(parts.add("Add", scaled, beta), note=note)
+    return by_body(call, "from other ops: the library has no fast kernel for these channels")
 
 
 def group_norm(call: Call) -> Form:

@@ -53,17 +53,6 @@ def other_axes(use: Use, rank: int) -> list[int]:
 # Batches --------------------------------------------------------------------------------------------------------------
 
 
-@composed("BatchNormInference")
-def batch_norm_inference(emit: Emitter, use: Use) -> tuple[Value, ...]:
-    src = wide(emit, use["src"])
-    rank = rank_of(src) or 0
-    gamma, beta, mean, variance = (wide(emit, use[port]) for port in ("gamma", "beta", "mean", "variance"))
-    scale = multiply(emit, gamma, inverse_root(emit, variance, use.call.f32("epsilon")))
-    centred = subtract(emit, src, along_channels(emit, use, mean, rank))
-    scaled_up = multiply(emit, centred, along_channels(emit, use, scale, rank))
-    return narrow(emit, use, [add(emit, scaled_up, along_channels(emit, use, beta, rank))])
-
-
 @gradient_of("BatchNormForwardTraining", "src gamma beta")
 def batch_norm(
     emit: Emitter,

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import UnsupportedError
 from ..ops.normalization import begin_axis
 from ..schema import Call
 from .expression import Expression, body
+
+Array = NDArray[Any]
 
 
 def _rank(call: Call, port: str = "src") -> int:
@@ -39,6 +45,38 @@ def _affine_gradients(normalized: Expression, diff: Expression, axes: Sequence[i
     return (diff * normalized).reduce("ReduceSum", axes, keep=False), diff.reduce("ReduceSum", axes, keep=False)
 
 
+def factor_and_shift(vectors: Sequence[Array], epsilon: float, bias: Array | float = 0.0) -> tuple[Array, Array]:
+    """What a BatchNormInference by known vectors multiplies each channel by, and then adds, in float64.
+
+    Args:
+        vectors: gamma, beta, mean and variance of the normalization.
+        epsilon: its attribute.
+        bias: what was added to each channel before, and is no more.
+
+    Returns:
+        the factors and the shifts, which are not finite where a vector is not, or its variance is negative.
+    """
+    gamma, beta, mean, variance = (vector.astype(np.float64) for vector in vectors)
+    with np.errstate(all="ignore"):
+        factor: Array = gamma / np.sqrt(variance + epsilon)
+        return factor, beta + (bias - mean) * factor
+
+
+def _channel(call: Call) -> tuple[int, int]:
+    """The axis of the channels, and the rank."""
+    rank = _rank(call)
+    return rank - 1 if call.string("data_format") == "NXC" else 1, rank
+
+
+@body("BatchNormInference")
+def batch_norm_inference(
+    call: Call, src: Expression, gamma: Expression, beta: Expression, mean: Expression, variance: Expression
+) -> Expression:
+    place = _channel(call)
+    root = _root(call, variance.along(*place))
+    return (src - mean.along(*place)) * (gamma.along(*place) / root) + beta.along(*place)
+
+
 @body("BatchNormTrainingBackward")
 def batch_norm_backward(
     call: Call,
@@ -48,8 +86,7 @@ def batch_norm_backward(
     variance: Expression,
     gamma: Expression | None = None,
 ) -> tuple[Expression, ...]:
-    rank = _rank(call)
-    channel = rank - 1 if call.string("data_format") == "NXC" else 1
+    channel, rank = _channel(call)
     axes = [axis for axis in range(rank) if axis != channel]
     root = _root(call, variance.along(channel, rank))
     normalized = (src - mean.along(channel, rank)) / root

@@ -51,8 +51,10 @@ class Written(Expression):
         return self if axis == rank - 1 else Written(self.value.reshape(-1, *[1] * (rank - 1 - axis)))
 
 
-# GELU is a node.
-@composes(*[kind for kind in BODIES if kind != "GELU"])
+NODES_ALONE = {"BatchNormInference", "GELU"}
+
+
+@composes(*BODIES.keys() - NODES_ALONE)
 def by_body(call: Call, *inputs: Value | None) -> tuple[Value, ...]:
     """The results of the body of an op."""
     found = expand(call, [None if value is None else Written(value) for value in inputs])
