@@ -15,6 +15,9 @@ from onegraph.lowering import attention as lowering
 from onegraph.lowering.emitter import Emitter
 from onegraph.reference.run import run_op
 
+TESTED_KERNELS = ("attention",)
+
+
 pytestmark = pytest.mark.library
 LEVELS = {"any CPU": 0, "AVX2": 1, "AVX-512": 2, "AVX-512 bf16": 3}
 # Largest error, as a part of the largest number, of results that are rounded once.

@@ -9,6 +9,7 @@ from onegraph.capi.settings import has_vnni
 from onegraph.ir.op import LogicalTensor
 from onegraph.runtime.executable import Executable
 
+TESTED_KERNELS = ("add", "look_up", "multiply", "rescale")
 NEEDS_VNNI = pytest.mark.skipif(not has_vnni(), reason="int8 kernels without VNNI saturate, so ops run one by one")
 LIMITS = {"s8": (-128, 127), "u8": (0, 255)}
 

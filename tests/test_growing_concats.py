@@ -7,6 +7,7 @@ import pytest
 import onegraph as og
 from onegraph.capi.settings import is_native
 
+TESTED_KERNELS = ("scale", "scale_relu")
 BF16 = ml_dtypes.bfloat16
 SHAPE = 2, 5, 6, 16
 

@@ -10,6 +10,7 @@ from onegraph.arrays.ndarrays import strided
 from onegraph.native.library import DTYPES, RUNTIME, address_of, ffi, lib
 from onegraph.opset.dtypes import DataType
 
+TESTED_KERNELS = ("cast", "replace_nan", "select")
 BF16 = ml_dtypes.bfloat16
 RNG = np.random.default_rng(0)
 EVERY_HALF = np.arange(1 << 16, dtype=np.uint16)

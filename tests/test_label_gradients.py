@@ -8,6 +8,7 @@ from onegraph import training
 from onegraph.capi.settings import has_avx512
 from onegraph.compiler.passes.label_gradients import LEAST
 
+TESTED_KERNELS = ("log_softmax_gradient",)
 RNG = np.random.default_rng(0)
 CLASSES = 1024
 ROWS = LEAST // 4 // CLASSES

@@ -10,6 +10,9 @@ import pytest
 
 import onegraph as og
 
+TESTED_KERNELS = ("max_pool",)
+
+
 pytestmark = pytest.mark.library
 FLOATS = (og.f32, og.bf16, og.f16)
 # (batch, channels, sizes), kernel, strides, padding before and behind, dilations. Small and large windows, few and many

@@ -9,6 +9,7 @@ from onegraph.arrays.packed_codes import packed
 from onegraph.compiler.passes import packed_products
 from tests.helpers.kernels import run
 
+TESTED_KERNELS = ("packed_product",)
 RNG = np.random.default_rng(0)
 LIMITS = {"s4": (-8, 8), "u4": (0, 16), "s8": (-128, 128), "u8": (0, 256)}
 PACKED = (*LIMITS, "f16", "bf16")

@@ -16,6 +16,7 @@ from onegraph.compiler.lower import lower
 from onegraph.compiler.options import Options
 from onegraph.compiler.passes import run_passes
 
+TESTED_KERNELS = ("pointwise",)
 RNG = np.random.default_rng(0)
 ROOT = math.sqrt(2 * math.pi)
 NUMBERS = {"b1": 0.9, "1-b1": 0.1, "b2": 0.999, "1-b2": 0.001, "c": 1.5, "eps": 1e-8, "lr": 0.01}

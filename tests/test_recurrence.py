@@ -12,6 +12,7 @@ from onegraph import reference
 from onegraph.compiler.kernels import native
 from onegraph.opset.dtypes import OF_NUMPY
 
+TESTED_KERNELS = ("recurrence",)
 LEVELS = {"any CPU": 0, "AVX2": 1, "AVX-512": 2}
 CELLS = ["lstm", "gru", "tanh", "relu"]
 DIRECTIONS = ["forward", "reverse", "bidirectional"]

@@ -8,6 +8,9 @@ import onegraph as og
 from onegraph.compiler.rewrites.norms import WIDEST_ROW
 from onegraph.native.library import VERSION
 
+TESTED_KERNELS = ("rms_norm",)
+
+
 pytestmark = pytest.mark.skipif(VERSION >= (3, 11), reason="the library has RMSNorm since 3.11")
 RNG = np.random.default_rng(0)
 NUMPY = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}

@@ -9,6 +9,9 @@ from onegraph.compiler.row_leaks import AGAIN
 from onegraph.faults.leaks import SOURCES
 from onegraph.faults.ops.spanned_source import SPANNED_SOURCE, spans_source
 
+TESTED_KERNELS = ("when_special", "when_special_end")
+
+
 pytestmark = pytest.mark.library
 IMAGE = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 RNG = np.random.default_rng(5)

@@ -13,6 +13,34 @@ from onegraph.capi.settings import has_vnni
 from onegraph.opset.editions.registry import BASE
 from onegraph.testing.cases import CASES
 
+TESTED_KERNELS = (
+    "guarded",
+    "norm_relu",
+    "abs_backward",
+    "clamp",
+    "clamp_backward",
+    "elu_backward_by_dst",
+    "elu_backward_by_src",
+    "exp",
+    "gelu_erf",
+    "gelu_tanh",
+    "gelu_tanh_backward",
+    "greater_equal",
+    "hard_sigmoid",
+    "hard_sigmoid_backward",
+    "hard_swish_backward",
+    "keep_nan",
+    "maximum",
+    "minimum",
+    "mish_backward",
+    "prelu",
+    "prelu_backward_slope",
+    "prelu_backward_src",
+    "relu",
+    "relu_backward",
+)
+
+
 pytestmark = pytest.mark.library
 FLOATS = (og.f32, og.bf16, og.f16)
 SPECIAL = {"nan": [nan], "inf": [inf], "minus inf": [-inf], "mixture": [nan, inf, -inf, 0.0]}

@@ -10,6 +10,7 @@ from onegraph.compiler.kernels import native
 from onegraph.compiler.passes import vector_products
 from onegraph.faults.vectors import SLOW_VECTORS
 
+TESTED_KERNELS = ("vector_product",)
 RNG = np.random.default_rng(0)
 DEPTH, COLUMNS = 517, 530  # no multiples of a register, of what is read at once, or of what a thread takes
 

@@ -7,6 +7,7 @@ import onegraph as og
 from onegraph.capi.settings import has_vnni
 from onegraph.compiler.kernels import winograd
 
+TESTED_KERNELS = ("winograd",)
 RNG = np.random.default_rng(0)
 # Relative to the largest number. The transforms add up to 16 products before the signs cancel.
 TOLERANCE = 4e-6

@@ -92,7 +92,8 @@ def _show_passes(graph: Graph, compiling: Compiling, as_json: bool) -> None:
     for change in changes:
         steps = [f"  - {text}" for text in change.removed] + [f"  + {text}" for text in change.added]
         nothing = "  changes nothing" if change.runs else "  does not run with these options"
-        click.echo("\n".join([f"{change.name}: {change.reason}", *(steps or [nothing])]))
+        refused = [f"  ! {text}" for text in change.refused]
+        click.echo("\n".join([f"{change.name}: {change.reason}", *(steps or [nothing]), *refused]))
 
 
 def _tensor(name: str, tensor: LogicalTensor, is_constant: bool = False) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from ..ir.op import Array
+from ..opset.bodies.normalization import factor_and_shift
 from ..opset.dtypes import DataType
 from .ir.lowered import Lowered
 from .ir.step import Step
@@ -26,13 +27,11 @@ def is_scaling(step: Step, values: Mapping[int, Value]) -> bool:
     return source.dtype in (DataType.f32, DataType.bf16) and all(vector.constant is not None for vector in vectors)
 
 
-def factor_and_shift(step: Step, values: Mapping[int, Value]) -> Array:
+def scaling_rows(step: Step, values: Mapping[int, Value]) -> Array:
     """The factors of a normalization and the numbers that it adds: two rows."""
-    vectors = [values[number].constant for number in step.inputs[1:]]
-    gamma, beta, mean, variance = (np.asarray(vector, np.float64) for vector in vectors)
+    vectors = [np.asarray(values[number].constant) for number in step.inputs[1:]]
     with np.errstate(all="ignore"):
-        factor = gamma / np.sqrt(variance + float(step.attrs["epsilon"]))  # type: ignore[arg-type]
-        return np.stack([factor, beta - mean * factor]).astype(np.float32)
+        return np.stack(factor_and_shift(vectors, float(step.attrs["epsilon"]))).astype(np.float32)  # type: ignore[arg-type]
 
 
 def growing(lowered: Lowered, values: Mapping[int, Value], fixed: AbstractSet[int]) -> dict[int, Step]:

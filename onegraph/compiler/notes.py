@@ -31,7 +31,8 @@ class Note(NamedTuple):
         ends = tuple(self.inputs), tuple(self.outputs)
         computes = self.executor in ("oneDNN", "kernel", "reference", "host") and bool(self.steps)
         arithmetic = arithmetic_of(self.steps, self.inputs) if computes else ""
-        return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads, arithmetic)
+        refused = tuple(dict.fromkeys(text for step in self.steps for text in step.refused))
+        return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads, arithmetic, refused)
 
 
 def _names(ops: Sequence[Op]) -> list[tuple[str, str]]:

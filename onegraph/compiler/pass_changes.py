@@ -22,6 +22,7 @@ class PassChange(NamedTuple):
         runs: whether it runs under the options.
         removed: the steps that it took away, as text.
         added: the steps that it put in their place.
+        refused: the steps that a kernel of the package does not take, each with the kernel and the reason.
         n_steps: how many steps the graph has after it.
     """
 
@@ -30,6 +31,7 @@ class PassChange(NamedTuple):
     runs: bool
     removed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     n_steps: int = 0
 
 
@@ -49,13 +51,19 @@ def pass_changes(graph: DataGraph, options: Options) -> list[PassChange]:
     def note(current: Pass, before: Lowered, after: Lowered) -> None:
         removed, added = (Counter(map(_text, steps.steps)) for steps in (before, after))
         gone, new = (removed - added).elements(), (added - removed).elements()
+        known = {text for step in before.steps for text in _refused(step)}
+        refused = tuple([text for step in after.steps for text in _refused(step) if text not in known])
         changes[current.name] = PassChange(
-            current.name, current.reason, True, tuple(gone), tuple(new), len(after.steps)
+            current.name, current.reason, True, tuple(gone), tuple(new), refused, len(after.steps)
         )
 
     fallback = not options.reproducible
     run_passes(lower(graph, fallback=fallback, finite_math=options.finite_math), options, watch=note)
     return [changes.get(each.name) or PassChange(each.name, each.reason, False) for each in PASSES]
+
+
+def _refused(step: Step) -> list[str]:
+    return [f"{step.label} {step.op.name!r} not by {text}" for text in step.refused]
 
 
 def _text(step: Step) -> str:

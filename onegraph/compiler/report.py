@@ -56,6 +56,7 @@ class PartitionReport:
         threads: number of threads; 0 for the limit of the calling thread; None if numpy runs the partition.
         arithmetic: the data types that are multiplied, such as ``bf16`` or ``u8 x s8``; for ops without products the
             widest type that they read; empty if nothing is computed.
+        refused: kernels of the package that were considered for the ops, each with the reason why it was not taken.
         implementation: oneDNN's names of the primitives and kernels, such as ``convolution jit:avx512_core``; empty
             unless requested.
     """
@@ -69,6 +70,7 @@ class PartitionReport:
     results: tuple[NamedTensor, ...] = ()
     threads: int | None = None
     arithmetic: str = ""
+    refused: tuple[str, ...] = ()
     implementation: str = ""
 
     @property
@@ -118,6 +120,7 @@ class PartitionReport:
             "executor": self.executor,
             "ops": self.ops,
             "reason": self.reason,
+            "refused": self.refused,
             "inputs": self.inputs,
             "outputs": self.outputs,
             "arithmetic": self.arithmetic or None,
@@ -244,6 +247,7 @@ def partition_lines(partitions: Iterable[PartitionReport]) -> Iterator[str]:
         yield f"     {', '.join(partition.inputs)} -> {', '.join(partition.outputs)}"
         if partition.reason:
             yield f"     {partition.reason.splitlines()[0]}"
+        yield from [f"     not by {text}" for text in partition.refused]
         if partition.implementation:
             yield f"     {partition.implementation}"
 

@@ -183,9 +183,9 @@ def _kept_tensor(number: int, dtype: str, shape: Json, name: str, contents: Json
 def _kept_report(index: int, kept: Json) -> PartitionReport:
     from ..compiler.report import PartitionReport
 
-    executor, kinds, names, reasons, sources, results, threads, arithmetic = kept
+    executor, kinds, names, reasons, sources, results, threads, arithmetic, refused = kept
     named = index, executor, tuple(kinds), tuple(names), tuple(reasons)
-    return PartitionReport(*named, _kept_ends(sources), _kept_ends(results), threads, arithmetic)
+    return PartitionReport(*named, _kept_ends(sources), _kept_ends(results), threads, arithmetic, tuple(refused))
 
 
 def _kept_ends(kept: Json) -> tuple[Value, ...]:

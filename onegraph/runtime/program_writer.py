@@ -190,4 +190,4 @@ def _report(report: PartitionReport) -> Json:
         for side in (report.sources, report.results)
     )
     named = report.executor, report.kinds, report.names, report.reasons
-    return [*named, sources, results, report.threads, report.arithmetic]
+    return [*named, sources, results, report.threads, report.arithmetic, report.refused]

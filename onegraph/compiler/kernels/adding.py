@@ -35,6 +35,12 @@ class Adding:
         """Add a step that a kernel runs; returns why it does not take the step, and adds nothing then."""
         return self.plainly(kernel, step, reasons) if kernel.add is None else kernel.add(self, step, reasons)
 
+    def note_also(self, reason: str) -> int:
+        """Add a reason to the last note, about the step that the library computes first; returns its index."""
+        notes = self.schedule.notes
+        notes[-1] = notes[-1]._replace(reasons=(*notes[-1].reasons, reason))
+        return len(notes) - 1
+
     def plainly(self, kernel: Kernel, step: Step, reasons: Sequence[str]) -> str:
         """Add a step whose values are those of the kernel, in the layouts that it takes."""
         schedule, inputs = self.schedule, step.inputs[: kernel.n_read]

@@ -16,11 +16,11 @@ from ...opset.shapes import known_dims
 from ..ir.step import Step
 from ..ir.value import Value, dense_of
 from .adding import Adding
-from .kernel import Kernel
+from .kernel import AGAIN, KEEPS, Kernel
 from .registry import EXACT, exact_kernel
 
-REASON = "by onegraph: the library's kernel loses NaN or an infinity"
 SLOPES = "prelu", "prelu_backward_src"  # kernels whose second input is the slope of a PReLU
+PATCHED = {"LogSoftmaxBackward": 1}  # ops whose result is NaN where an input is: that input
 OWN = "own"  # the attribute of a step that names its kernel, if the op is computed by several
 
 
@@ -45,6 +45,14 @@ def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
     ]
     note = schedule.note("kernel", step, kernel.reason)
     schedule.add_kernel(kernel.name, [*inputs, *attrs], [wanted], note, in_place=in_place)
+    return ""
+
+
+def _add_patch(adding: Adding, step: Step, _: Sequence[str]) -> str:
+    """Add what writes NaN over the result of the library where an input has NaN."""
+    source = adding.values[adding.schedule.forwards(step.inputs[PATCHED[step.kind]])]
+    result = adding.values[step.outputs[0]]
+    adding.schedule.add_kernel("keep_nan", [source, result], [result], adding.note_also(AGAIN))
     return ""
 
 
@@ -74,7 +82,7 @@ def _by_dst(call: Call) -> bool:
 def _exact(
     name: str, kinds: tuple[str, ...], attrs: tuple[str, ...] = (), when: Callable[[Call], bool] | None = None
 ) -> Kernel:
-    return Kernel(name, REASON, EXACT, kinds, when, attrs, is_dense=False, overwrites=True, add=_add)
+    return Kernel(name, KEEPS, EXACT, kinds, when, attrs, is_dense=False, overwrites=True, add=_add)
 
 
 KERNELS = (
@@ -100,5 +108,6 @@ KERNELS = (
     _exact("prelu_backward_slope", ()),
     _exact("relu", ("ReLU",)),
     _exact("relu_backward", ("ReLUBackward",)),
+    Kernel("keep_nan", AGAIN, "patched", (*PATCHED,), is_dense=False, follows=True, add=_add_patch),
 )
 BY_NAME = {kernel.name: kernel for kernel in KERNELS}

@@ -9,13 +9,11 @@ from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ..ir.step import Step
-from ..schedule import Schedule
 from .adding import Adding
-from .kernel import Kernel
+from .kernel import AGAIN, Kernel
 from .max_pool import pool_numbers
 from .native import Numbers
 
-GUARD = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
 OPS = {
     "LogSoftmax": "log_softmax",
     "MaxPoolBackward": "max_pool_backward",
@@ -39,16 +37,9 @@ def _numbers(call: Call) -> Numbers:
     return {"of": of, "axis": channels, "zero": 0, "windows": windows}
 
 
-def with_reason(schedule: Schedule, reason: str) -> int:
-    """Add a reason to the last note; returns its index."""
-    note = len(schedule.notes) - 1
-    schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, reason))
-    return note
-
-
 def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
     assert step.part is not None
-    schedule, note = adding.schedule, with_reason(adding.schedule, GUARD)
+    schedule, note = adding.schedule, adding.note_also(AGAIN)
     inputs = adding.at([schedule.forwards(number) for number in step.inputs[: 2 if "Pool" in step.kind else 1]])
     outputs = adding.at(step.outputs[:2] if step.kind == "SoftMax" else step.outputs)
     schedule.add_kernel("guarded", inputs, outputs, note, _numbers(step.part.call))
@@ -56,5 +47,5 @@ def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
 
 
 KERNELS = (
-    Kernel("guarded", GUARD, "guarded", (*OPS,), is_dense=False, fails=OutOfMemoryError, follows=True, add=_add),
+    Kernel("guarded", AGAIN, "guarded", (*OPS,), is_dense=False, fails=OutOfMemoryError, follows=True, add=_add),
 )

@@ -26,6 +26,11 @@ def refusal(conditions: Conditions[T], subject: T) -> str:
     return next((sentence for holds, sentence in conditions if not holds(subject)), "")
 
 
+# Why kernels compute an op for which the library loses NaN or an infinity, or compute it again.
+KEEPS = "by onegraph: the library's kernel loses NaN or an infinity"
+AGAIN = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
+
+
 def _is_not_empty(values: Sequence[Value]) -> bool:
     return not any(0 in value.shape for value in values)
 

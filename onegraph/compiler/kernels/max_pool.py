@@ -11,8 +11,7 @@ from ..ir.step import Step
 from ..ir.value import dense_of
 from ..slow_layouts import channels_last
 from .adding import Adding
-from .elementwise import REASON
-from .kernel import Kernel
+from .kernel import KEEPS, Kernel
 
 SIDE_BY_SIDE = "the kernel reads rows or channels side by side"
 
@@ -41,8 +40,8 @@ def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
         strides = channels_last(wanted.shape) if is_last else dense_of(wanted.shape)
         wanted = values[wanted.id] = wanted._replace(strides=strides)
     numbers = {"channels": channels, "windows": windows}
-    schedule.add_kernel("max_pool", [source], [wanted], schedule.note("kernel", step, REASON), numbers)
+    schedule.add_kernel("max_pool", [source], [wanted], schedule.note("kernel", step, KEEPS), numbers)
     return ""
 
 
-KERNELS = (Kernel("max_pool", REASON, "pool", ("MaxPool",), is_dense=False, fails=OutOfMemoryError, add=_add),)
+KERNELS = (Kernel("max_pool", KEEPS, "pool", ("MaxPool",), is_dense=False, fails=OutOfMemoryError, add=_add),)

@@ -89,6 +89,8 @@ def _codes(field: Field, number: Number) -> Iterator[int]:
         yield from struct.unpack("i", struct.pack("f", number))
         return
     for each in number if field.is_list and not isinstance(number, (str, int, float)) else [number]:
+        if isinstance(each, str) and each not in field.words:
+            raise KeyError(f"{field.name}={each!r}; expected one of {', '.join(field.words)}")
         yield field.words.index(each) if isinstance(each, str) else int(each)  # type: ignore[arg-type]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ...errors import OutOfMemoryError
 from ..ir.step import Step
 from .adding import Adding
-from .guarded import with_reason
 from .kernel import Kernel
 
 NORMALIZED = "behind a normalization"  # the mark of a ReLU that the library may fuse with one, in training
@@ -21,7 +20,7 @@ def add_norm_guards(adding: Adding, steps: Sequence[Step]) -> None:
         norm = makers.get(relu.inputs[0]) if NORMALIZED in relu.attrs else None
         if norm is None or norm.part is None:
             continue
-        call, note = norm.part.call, with_reason(schedule, REASON)
+        call, note = norm.part.call, adding.note_also(REASON)
         ids = [norm.inputs[0], *norm.outputs[3:5], *norm.inputs[3:]]
         inputs, output = adding.at([schedule.forwards(number) for number in ids]), adding.values[relu.outputs[0]]
         numbers = {

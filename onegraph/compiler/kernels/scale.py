@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ...opset.dtypes import DataType
-from ..growing_concats import factor_and_shift, is_scaling
+from ..growing_concats import is_scaling, scaling_rows
 from ..ir.step import Step
 from ..ir.value import Value
 from ..notes import Note
@@ -44,7 +44,7 @@ def add_scaling(adding: Adding, steps: Sequence[Step]) -> bool:
         return False
     made_from = [adding.lowered.key(value) for value in adding.at(first.inputs[1:])]
     key = derived(("scaling", first.attrs["epsilon"]), *made_from)
-    rows = adding.lowered.shared.once(key, partial(factor_and_shift, first, adding.values))
+    rows = adding.lowered.shared.once(key, partial(scaling_rows, first, adding.values))
     vectors = adding.at([schedule.new_constant(row, first.op.name) for row in rows])
     kernel = SCALE_RELU if rest else SCALE
     if refusal(kernel.takes, (source, *vectors, target)):

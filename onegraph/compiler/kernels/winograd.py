@@ -74,10 +74,6 @@ class Candidate(NamedTuple):
 # The conditions under which the transforms are worth their time.
 WORTH: Conditions[Candidate] = (
     (
-        lambda one: one.sizes.channels % LANES == one.sizes.results % LANES == 0,
-        f"the channels are no multiples of {LANES}",
-    ),
-    (
         lambda one: min(one.sizes.channels, one.sizes.results) >= LEAST_CHANNELS,
         f"the transforms of fewer than {LEAST_CHANNELS} channels take as long as they save",
     ),

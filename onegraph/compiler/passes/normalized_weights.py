@@ -15,6 +15,7 @@ from ...errors import OneGraphError
 from ...faults.ops import faults_of
 from ...ir.op import Array, Op
 from ...native.library import VERSION
+from ...opset.bodies.normalization import factor_and_shift
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import edition
 from ...opset.schema import TensorType
@@ -132,9 +133,8 @@ def normalized(constants: Sequence[Array], axis: int, epsilon: float, dtype: Dat
     weights, *rest = (np.asarray(array, np.float32) for array in constants)
     with np.errstate(all="ignore"):
         bias = rest[0] if len(rest) > 4 else np.zeros_like(rest[-1])
-        gamma, beta, mean, variance = (array.astype(np.float64) for array in rest[-4:])
-        factor = gamma / np.sqrt(variance + epsilon)
-        shift = rounded(beta + (bias - mean) * factor, dtype)
+        factor, shift = factor_and_shift(rest[-4:], epsilon, bias)
+        shift = rounded(shift, dtype)
         changed = scaled(weights, factor, axis, dtype)
     return [] if changed is None or not np.isfinite(shift).all() else [changed, shift]
 

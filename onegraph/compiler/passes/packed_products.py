@@ -74,13 +74,7 @@ class _PackedProducts:
         if maker is None or maker.kind not in DEQUANTIZATIONS:
             return False
         is_rounded = any(each.kind == "Quantize" for each in self._graph.consumers(step.outputs[0]))
-        reason = "the library computes the Quantize behind the product too" if is_rounded else ""
-        return self._is_refused(step, reason or refusal(WORTH, Candidate(prod(src.shape[:-1]), prod(weights.shape))))
-
-    def _is_refused(self, step: Step, reason: str) -> bool:
-        if reason:
-            self._edit.refuse(step, PACKED_PRODUCT.name, reason)
-        return bool(reason)
+        return is_rounded or bool(refusal(WORTH, Candidate(prod(src.shape[:-1]), prod(weights.shape))))
 
     def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
         unpacks = self._options.reproducible or not packed.is_finite
@@ -136,7 +130,8 @@ class _PackedProducts:
         is_half = value.dtype in (DataType.bf16, DataType.f16) and is_native(value.dtype)
         if known is None or not is_half or not is_matrix(value.shape) or self._options.reproducible:
             return None
-        if self._is_refused(product, refusal(WORTH, Candidate(prod(src.shape[:-1]), nbytes(value)))):
+        if reason := refusal(WORTH, Candidate(prod(src.shape[:-1]), nbytes(value))):
+            self._edit.refuse(product, PACKED_PRODUCT.name, reason)
             return None
         key = derived(("packed", "halves", is_turned), self._edit.key(number))
         array = self._graph.shared.once(key, lambda: halves_of(known, is_turned))

@@ -34,7 +34,7 @@ def join_elementwise(edit: Edit, options: Options) -> None:
         described = groups.described(candidate)
         if not (reason := why_not(described)):
             joined.append(candidate)
-        elif len(candidate) > 1 or is_special(described):
+        elif is_special(described):
             edit.refuse(candidate[-1], POINTWISE.name, reason)
     if not joined:
         return

@@ -22,7 +22,7 @@ from ...opset.signature import AttrValue
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..kernels.kernel import refusal
-from ..kernels.winograd import LEAST_TILES, WINOGRAD, WORTH, Candidate, Geometry
+from ..kernels.winograd import LANES, LEAST_TILES, WINOGRAD, WORTH, Candidate, Geometry
 from ..options import Options
 from ..shared_constants import derived
 from ..transformed_weights import weights_in
@@ -83,7 +83,7 @@ class _Transforms:
         window = weights.shape[2:] if call.attr("weights_format") == "OIX" else weights.shape[:2]
         (images, height, width, results), channels = dst.shape, src.shape[3]
         top, left = (2 - pad if _is_turned(step) else pad for pad in call.s64s("pads_begin", 2))
-        if window != (3, 3):
+        if window != (3, 3) or channels % LANES or results % LANES:
             return None
         together = 1 if self._by_image else images
         geometry = Geometry(together, -(-height // 2), -(-width // 2), channels, results, top, left)

@@ -21,6 +21,7 @@ from ...opset.shapes import known_dims, normalize_axis
 from ...opset.signature import AttrValue
 from ...opset.traits import Trait
 from ..ir.part import Source
+from .bodies import by_body
 from .broadcasts import binary, divide, matmul_bias, two_sided
 from .convolutions import biased_conv_transpose, far_padded, gradient_of_strided_pixels
 from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, filled, result_types, scalar
@@ -35,42 +36,10 @@ F32 = DataType.f32
 # Elementwise ----------------------------------------------------------------------------------------------------------
 
 
-def gelu_tanh(call: Call) -> Form | None:
-    """0.5 * x * (1 + tanh(u)) as x * sigmoid(2 u), where u = sqrt(2 / pi) * (x + 0.044715 * x ** 3)."""
-    if call.string("mode") != "gelu_tanh":
-        return None
-    parts = Parts(call)
-    (x,) = parts.wide()
-    share, _ = _gelu_share(parts, x)
-    return parts.form(parts.add("Multiply", x, share), note="by Sigmoid: no GELU by tanh")
-
-
-def gelu_tanh_backward(call: Call) -> Form | None:
-    """The gradient of x * s with s = sigmoid(2 u): diff_dst * (s + x * (s - s ** 2) * 2 u')."""
-    if call.string("mode") != "gelu_tanh":
-        return None
-    parts = Parts(call)
-    x, diff = parts.wide()
-    share, square = _gelu_share(parts, x)
-    rank = len(parts.shape(x))
-    slope = parts.add("Multiply", square, scalar(3 * GELU_CUBE * GELU_SLOPE, rank))
-    steep = parts.add("Multiply", x, parts.add("Add", slope, scalar(GELU_SLOPE, rank)))
-    change = parts.add("Multiply", parts.add("Subtract", share, parts.add("Square", share)), steep)
-    return parts.form(
-        parts.add("Multiply", diff, parts.add("Add", share, change)), note="by Sigmoid: no GELUBackward by tanh"
-    )
-
-
-# 2 u of GELU by tanh is GELU_SLOPE * (x + GELU_CUBE * x ** 3).
-GELU_SLOPE, GELU_CUBE = 2 * math.sqrt(2 / math.pi), 0.044715
-
-
-def _gelu_share(parts: Parts, x: Source) -> tuple[int, int]:
-    """sigmoid(2 u), and the square of x."""
-    rank, square = len(parts.shape(x)), parts.add("Square", x)
-    cubic = parts.add("Multiply", square, scalar(GELU_CUBE * GELU_SLOPE, rank))
-    twice = parts.add("Multiply", x, parts.add("Add", cubic, scalar(GELU_SLOPE, rank)))
-    return parts.add("Sigmoid", twice), square
+def gelu(call: Call) -> Form | None:
+    """GELU by tanh, or its gradient, by Sigmoid."""
+    kind = call.schema.kind
+    return by_body(call, f"by Sigmoid: no {kind} by tanh") if call.string("mode") == "gelu_tanh" else None
 
 
 _POWERS: dict[float, tuple[str, ...]] = {
@@ -338,8 +307,7 @@ COMPOSITIONS: dict[str, Composition] = {
     "RMSNorm": rms_norm,
     **dict.fromkeys(kinds.BATCH_NORMS, batch_norm),
     "ReduceProd": reduction,
-    "GELU": gelu_tanh,
-    "GELUBackward": gelu_tanh_backward,
+    **dict.fromkeys(("GELU", "GELUBackward"), gelu),
     "MatMul": matmul,
     **dict.fromkeys(("PReLU", "PReLUBackward"), prelu),
     "Concat": concat,

@@ -13,6 +13,7 @@ from ...opset.shapes import known_dims
 from ...opset.signature import AttrValue
 from ..ir.part import Source
 from ..ir.value import Dims
+from .bodies import by_body
 from .form import Form, Parts, scalar
 from .reductions import add_sum
 
@@ -77,18 +78,12 @@ def layer_norm_backward(call: Call) -> Form | None:
 
 def batch_norm_inference(call: Call) -> Form | None:
     """BatchNormInference of a large image as (src - mean) * (gamma / sqrt(variance + epsilon)) + beta."""
-    parts = Parts(call)
-    shape, is_last = parts.shape(0), call.string("data_format") == "NXC"
+    shape, is_last = known_dims(call.shape("src")), call.string("data_format") == "NXC"
     if math.prod(shape) < MANY_ELEMENTS:
         return None
     if rows_together(shape, shape[-1:]) == 1 or shape[-1] % VECTOR == 0 if is_last else len(shape) < 3:
         return None
-    src, *vectors = parts.wide()
-    gamma, beta, mean, variance = (parts.along(v, len(shape), len(shape) - 1 if is_last else 1) for v in vectors)
-    root = parts.add("Sqrt", parts.add("Add", variance, scalar(call.f32("epsilon"), len(shape))))
-    scaled = parts.add("Multiply", parts.add("Subtract", src, mean), parts.add("Divide", gamma, root))
-    note = "from other ops: the library has no fast kernel for these channels"
-    return parts.form(parts.add("Add", scaled, beta), note=note)
+    return by_body(call, "from other ops: the library has no fast kernel for these channels")
 
 
 def group_norm(call: Call) -> Form:
@@ -117,18 +112,7 @@ def group_norm(call: Call) -> Form:
 
 def rms_norm(call: Call) -> Form:
     """RMSNorm: src divided by the root of the mean of its squares; a kernel of the package takes a vector gamma."""
-    parts = Parts(call)
-    inputs = parts.wide()
-    shape, begin = parts.shape(0), begin_axis(call)
-    assert begin is not None
-    square: Source = parts.add("Square", inputs[0])
-    if any(shape[axis] != 1 for axis in range(begin, len(shape))):
-        square = parts.add("ReduceMean", square, axes=tuple(range(begin, len(shape))), keep_dims=True)
-    root = parts.add("Sqrt", parts.add("Add", square, scalar(call.f32("epsilon"), 1)))
-    dst = parts.add("Divide", inputs[0], root)
-    if len(inputs) > 1:
-        dst = parts.add("Multiply", dst, inputs[1])
-    found = parts.form(dst, note="from other ops: the library has no such RMSNorm")
+    found = by_body(call, "from other ops: the library has no such RMSNorm")
     slow = "in one pass by onegraph: the library has no RMSNorm"
     return found if rms_norm_width(call) is None else replace(found, slow=slow)
 

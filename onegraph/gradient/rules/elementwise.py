@@ -1,14 +1,12 @@
-"""Gradients of the elementwise category, and compositions of its gradient ops for second derivatives."""
+"""Gradients of the elementwise category."""
 
 from __future__ import annotations
-
-import math
 
 from ...lowering.elementwise import add, binary, filled, multiply, negative, select, unary
 from ...lowering.emitter import Emitter, Value, dtype_of, is_known
 from ...lowering.movement import NATIVE
 from ..use import Use
-from .table import composed, flat, gradient_of
+from .table import flat, gradient_of
 
 flat("Round", "it is constant between its steps")
 
@@ -68,7 +66,7 @@ def pow_(emit: Emitter, use: Use, diff: Value) -> Value | None:
     return multiply(emit, diff, scaled(emit, slope, beta))
 
 
-# Second derivatives ---------------------------------------------------------------------------------------------------
+# Expressions ----------------------------------------------------------------------------------------------------------
 
 
 def scaled(emit: Emitter, src: Value, number: float) -> Value:
@@ -102,94 +100,3 @@ def one_minus(emit: Emitter, src: Value) -> Value:
 def where(emit: Emitter, src: Value, least: float, then: Value, otherwise: Value) -> Value:
     """``then`` where src is larger than a number."""
     return select(emit, binary(emit, "Greater", src, filled(least, src)), then, otherwise)
-
-
-def _of(emit: Emitter, use: Use, kind: str) -> Value:
-    """The result of the op: the source of the gradient op if it is that of ``use_dst``."""
-    return use["src"] if use.call.flag("use_dst") else unary(emit, kind, use["src"])
-
-
-@composed("AbsBackward")
-def abs_backward(emit: Emitter, use: Use) -> Value:
-    return multiply(emit, use["diff_dst"], unary(emit, "Sign", use["src"]))
-
-
-@composed("ClampBackward, ReLUBackward")
-def clamp_backward(emit: Emitter, use: Use) -> Value:
-    src, diff = use["src"], use["diff_dst"]
-    zero = filled(0, diff)
-    if use.base.kind == "ReLUBackward":
-        return where(emit, src, 0, diff, zero)
-    below = binary(emit, "Less", src, filled(use.call.f32("max"), src))
-    return where(emit, src, use.call.f32("min"), select(emit, below, diff, zero), zero)
-
-
-@composed("EluBackward")
-def elu_backward(emit: Emitter, use: Use) -> Value:
-    src, diff, alpha = use["src"], use["diff_dst"], use.call.f32("alpha")
-    negative_slope = (
-        moved(emit, src, alpha) if use.call.flag("use_dst") else scaled(emit, unary(emit, "Exp", src), alpha)
-    )
-    return where(emit, src, 0, diff, multiply(emit, diff, negative_slope))
-
-
-@composed("GELUBackward")
-def gelu_backward(emit: Emitter, use: Use) -> Value:
-    x, diff = use["src"], use["diff_dst"]
-    if use.call.string("mode") == "gelu_tanh":
-        slope = math.sqrt(2 / math.pi)
-        inner = scaled(emit, multiply(emit, x, moved(emit, scaled(emit, square(emit, x), 0.044715), 1)), slope)
-        share = unary(emit, "Sigmoid", scaled(emit, inner, 2))
-        d_inner = scaled(emit, moved(emit, scaled(emit, square(emit, x), 3 * 0.044715), 1), 2 * slope)
-        density = multiply(emit, multiply(emit, share, one_minus(emit, share)), d_inner)
-    else:
-        share = scaled(emit, moved(emit, unary(emit, "Erf", scaled(emit, x, math.sqrt(0.5))), 1), 0.5)
-        density = scaled(emit, unary(emit, "Exp", scaled(emit, square(emit, x), -0.5)), 1 / math.sqrt(2 * math.pi))
-    return multiply(emit, diff, add(emit, share, multiply(emit, x, density)))
-
-
-@composed("HardSigmoidBackward")
-def hard_sigmoid_backward(emit: Emitter, use: Use) -> Value:
-    src, diff, alpha = use["src"], use["diff_dst"], use.call.f32("alpha")
-    line = moved(emit, scaled(emit, src, alpha), use.call.f32("beta"))
-    below = binary(emit, "Less", line, filled(1, line))
-    zero = filled(0, diff)
-    return where(emit, line, 0, select(emit, below, scaled(emit, diff, alpha), zero), zero)
-
-
-@composed("HardSwishBackward")
-def hard_swish_backward(emit: Emitter, use: Use) -> Value:
-    src, diff = use["src"], use["diff_dst"]
-    middle = multiply(emit, diff, scaled(emit, moved(emit, scaled(emit, src, 2), 3), 1 / 6))
-    inner = select(emit, binary(emit, "Less", src, filled(3, src)), middle, diff)
-    return where(emit, src, -3, inner, filled(0, diff))
-
-
-@composed("MishBackward")
-def mish_backward(emit: Emitter, use: Use) -> Value:
-    x, diff = use["src"], use["diff_dst"]
-    t = unary(emit, "Tanh", unary(emit, "SoftPlus", x, {"beta": 1.0}))
-    rest = multiply(emit, multiply(emit, x, unary(emit, "Sigmoid", x)), one_minus(emit, square(emit, t)))
-    return multiply(emit, diff, add(emit, t, rest))
-
-
-@composed("SigmoidBackward")
-def sigmoid_backward(emit: Emitter, use: Use) -> Value:
-    dst = _of(emit, use, "Sigmoid")
-    return multiply(emit, use["diff_dst"], multiply(emit, dst, one_minus(emit, dst)))
-
-
-@composed("SoftPlusBackward")
-def softplus_backward(emit: Emitter, use: Use) -> Value:
-    slope = unary(emit, "Sigmoid", scaled(emit, use["src"], use.call.f32("beta")))
-    return multiply(emit, use["diff_dst"], slope)
-
-
-@composed("SqrtBackward")
-def sqrt_backward(emit: Emitter, use: Use) -> Value:
-    return binary(emit, "Divide", use["diff_dst"], scaled(emit, _of(emit, use, "Sqrt"), 2))
-
-
-@composed("TanhBackward")
-def tanh_backward(emit: Emitter, use: Use) -> Value:
-    return multiply(emit, use["diff_dst"], one_minus(emit, square(emit, _of(emit, use, "Tanh"))))

@@ -50,25 +50,7 @@ def other_axes(use: Use, rank: int) -> list[int]:
     return [axis for axis in range(rank) if axis != channel]
 
 
-def normalized_gradient(emit: Emitter, normalized: Value, diff: Value, scale: Value, axes: Sequence[int]) -> Value:
-    """The gradient with respect to x of (x - mean) * scale, where scale is 1 over the root of the variance of x."""
-    slope = mean_of(emit, multiply(emit, diff, normalized), axes)
-    rest = subtract(emit, subtract(emit, diff, mean_of(emit, diff, axes)), multiply(emit, normalized, slope))
-    return multiply(emit, rest, scale)
-
-
 # Batches --------------------------------------------------------------------------------------------------------------
-
-
-@composed("BatchNormInference")
-def batch_norm_inference(emit: Emitter, use: Use) -> tuple[Value, ...]:
-    src = wide(emit, use["src"])
-    rank = rank_of(src) or 0
-    gamma, beta, mean, variance = (wide(emit, use[port]) for port in ("gamma", "beta", "mean", "variance"))
-    scale = multiply(emit, gamma, inverse_root(emit, variance, use.call.f32("epsilon")))
-    centred = subtract(emit, src, along_channels(emit, use, mean, rank))
-    scaled_up = multiply(emit, centred, along_channels(emit, use, scale, rank))
-    return narrow(emit, use, [add(emit, scaled_up, along_channels(emit, use, beta, rank))])
 
 
 @gradient_of("BatchNormForwardTraining", "src gamma beta")
@@ -143,22 +125,6 @@ def moments_gradient(emit: Emitter, src: Value, moments: Sequence[Value | None],
     return total(emit, multiply(emit, centred, share), found)
 
 
-@composed("BatchNormTrainingBackward")
-def batch_norm_backward(emit: Emitter, use: Use) -> tuple[Value, ...]:
-    src, diff = wide(emit, use["src"]), wide(emit, use["diff_dst"])
-    rank = rank_of(src) or 0
-    axes = other_axes(use, rank)
-    mean, variance = (along_channels(emit, use, wide(emit, use[port]), rank) for port in ("mean", "variance"))
-    scale = inverse_root(emit, variance, use.call.f32("epsilon"))
-    normalized = multiply(emit, subtract(emit, src, mean), scale)
-    given = diff
-    if use.has("gamma") and len(use.op.outputs) > 1:
-        given = multiply(emit, diff, along_channels(emit, use, wide(emit, use["gamma"]), rank))
-    d_src = normalized_gradient(emit, normalized, given, scale, axes)
-    sums = [reduce(emit, "ReduceSum", one, axes, keep=False) for one in (multiply(emit, diff, normalized), diff)]
-    return narrow(emit, use, [d_src, *sums])
-
-
 # Layers ---------------------------------------------------------------------------------------------------------------
 
 
@@ -200,22 +166,6 @@ def _spread(emit: Emitter, statistic: Value, rank: int) -> Value:
     return unsqueeze(emit, statistic, [*range(rank - missing, rank)]) if missing else statistic
 
 
-@composed("LayerNormBackward")
-def layer_norm_backward(emit: Emitter, use: Use) -> tuple[Value, ...]:
-    src, diff = wide(emit, use["src"]), wide(emit, use["diff_dst"])
-    rank, begin = rank_of(src) or 0, _begin(use)
-    mean, variance = (_spread(emit, wide(emit, use[port]), rank) for port in ("mean", "variance"))
-    scale = inverse_root(emit, variance, use.call.f32("epsilon"))
-    normalized = multiply(emit, subtract(emit, src, mean), scale)
-    given = diff
-    if use.call.flag("use_affine") and use.has("gamma"):
-        given = multiply(emit, diff, wide(emit, use["gamma"]))
-    others = [*range(rank - 1)]
-    d_src = normalized_gradient(emit, normalized, given, scale, range(begin, rank))
-    sums = [reduce(emit, "ReduceSum", one, others, keep=False) for one in (multiply(emit, diff, normalized), diff)]
-    return narrow(emit, use, [d_src, *sums])
-
-
 @composed("GroupNorm")
 def group_norm(emit: Emitter, use: Use) -> tuple[Value, ...]:
     dims, groups, last = sizes_of(use, "src"), use.call.s64("groups"), use.call.string("data_format") == "NXC"
@@ -237,14 +187,6 @@ def group_norm(emit: Emitter, use: Use) -> tuple[Value, ...]:
     return narrow(emit, use, [dst, *stats])
 
 
-@composed("RMSNorm")
-def rms_norm(emit: Emitter, use: Use) -> tuple[Value, ...]:
-    src = wide(emit, use["src"])
-    axes = [*range(_begin(use), rank_of(src) or 0)]
-    dst = multiply(emit, src, inverse_root(emit, mean_of(emit, square(emit, src), axes), use.call.f32("epsilon")))
-    return narrow(emit, use, [multiply(emit, dst, wide(emit, use["gamma"])) if use.has("gamma") else dst])
-
-
 # SoftMax --------------------------------------------------------------------------------------------------------------
 
 
@@ -260,21 +202,7 @@ def softmax(emit: Emitter, use: Use, diff: Value | None, d_stats: Value | None =
     return total(emit, multiply(emit, wide(emit, dst), d_stats), found)
 
 
-@composed("SoftMaxBackward")
-def softmax_backward(emit: Emitter, use: Use) -> tuple[Value, ...]:
-    diff, dst = wide(emit, use["diff_dst"]), wide(emit, use["dst"])
-    sums = reduce(emit, "ReduceSum", multiply(emit, diff, dst), [use.call.s64("axis")], keep=True)
-    return narrow(emit, use, [multiply(emit, dst, subtract(emit, diff, sums))])
-
-
 @gradient_of("LogSoftmax", "src")
 def log_softmax(emit: Emitter, use: Use, diff: Value) -> Value:
     found: Value = emit.op("LogSoftmaxBackward", [diff, use.result("dst")], {"axis": use.call.s64("axis")})
     return found
-
-
-@composed("LogSoftmaxBackward")
-def log_softmax_backward(emit: Emitter, use: Use) -> Value:
-    diff, dst = use["diff_dst"], use["dst"]
-    sums = reduce(emit, "ReduceSum", diff, [use.call.s64("axis")], keep=True)
-    return subtract(emit, diff, multiply(emit, unary(emit, "Exp", dst), sums))

@@ -11,7 +11,7 @@ from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import DataType
 from ..emitter import Array, Emitter, Value, integers
 from ..layout import Order, moved
-from .norms import factor_and_shift
+from .norms import folded_norm
 from .table import again, known_inputs, made, rewrites
 
 F32 = DataType.f32
@@ -68,7 +68,7 @@ def _branch(emit: Emitter, value: LogicalTensor | None) -> Branch | None:
         return None
     if norm is None:
         return Branch(src, op, None, None)
-    found = factor_and_shift(norm)
+    found = folded_norm(norm)
     if found is None or (op is None and norm.attrs.get("data_format", "NXC") != "NXC"):
         return None
     return Branch(src, op, *found)

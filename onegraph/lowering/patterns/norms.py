@@ -8,6 +8,7 @@ import numpy as np
 
 from ...arrays.mapped_files import give_back
 from ...ir.op import LogicalTensor, Op
+from ...opset.bodies.normalization import factor_and_shift
 from ...opset.dtypes import DataType
 from ..elementwise import binary
 from ..emitter import Array, Emitter, Value, integers, numbers
@@ -16,21 +17,16 @@ from ..norms import group_norm, in_f32, rms_norm
 from .table import again, contents, either, known_inputs, made, number, operand_of, rewrites
 
 
-def factor_and_shift(norm: Op) -> tuple[Array, Array] | None:
-    """What a BatchNormInference by known vectors multiplies each channel by, and then adds, in float64."""
+def folded_norm(norm: Op) -> tuple[Array, Array] | None:
+    """The factors and shifts of a BatchNormInference by known vectors; what is not finite is left to the ops."""
     vectors = known_inputs(norm)
-    if vectors is None:
-        return None
-    gamma, beta, mean, variance = (array.astype(np.float64) for array in vectors)
-    with np.errstate(all="ignore"):  # what is not finite is left to the ops themselves
-        factor: Array = gamma / np.sqrt(variance + float(str(norm.attrs["epsilon"])))
-        return factor, beta - mean * factor
+    return None if vectors is None else factor_and_shift(vectors, float(str(norm.attrs["epsilon"])))
 
 
 @rewrites("BatchNormInference")
 def normalized_product(emit: Emitter, op: Op) -> Value | None:
     """A MatMul by known weights and the normalization behind it as one MatMul and an Add."""
-    src, found = operand_of(op), factor_and_shift(op)
+    src, found = operand_of(op), folded_norm(op)
     if found is None or src.shape is None or None in src.shape or op.outputs[0].dtype is not DataType.f32:
         return None
     if op.attrs.get("data_format", "NXC") != "NXC" and len(src.shape) != 2:
@@ -63,7 +59,7 @@ def product_of_normal(emit: Emitter, op: Op) -> Value | None:
     A convolution with padding cannot: the elements around the normalized image are 0.
     """
     norm, known = made(emit, op.inputs[0], "BatchNormInference"), known_inputs(op)
-    found = None if norm is None else factor_and_shift(norm)
+    found = None if norm is None else folded_norm(norm)
     if norm is None or known is None or found is None or op.outputs[0].dtype is not DataType.f32:
         return None
     if norm.attrs.get("data_format", "NXC") != "NXC" and len(norm.outputs[0].shape or ()) != 2:

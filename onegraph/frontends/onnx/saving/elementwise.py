@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ....opset.ops.binary import slope_target
@@ -180,87 +179,6 @@ def prelu_backward(call: Call, src: Value, slope: Value, diff_dst: Value) -> tup
 # Gradients -----------------------------------------------------------------------------------------------------------
 
 
-def _phi(x: Value) -> Value:
-    return ((x * math.sqrt(0.5)).op("Erf") + 1.0) * 0.5
-
-
-@composes("AbsBackward")
-def abs_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    return diff_dst * src.op("Sign")
-
-
-@composes("ClampBackward")
-def clamp_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    inside = src.compare("Greater", call.f32("min")).compare("And", src.compare("Less", call.f32("max")))
-    return inside.where(diff_dst, 0.0)
-
-
-@composes("EluBackward")
-def elu_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    alpha = call.f32("alpha")
-    negative = src + alpha if call.flag("use_dst") else src.op("Min", 0.0).op("Exp") * alpha
-    return diff_dst * src.compare("Greater", 0.0).where(1.0, negative)
-
-
-@composes("GELUBackward")
-def gelu_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    square_ = src * src
-    if call.string("mode") == "gelu_erf":
-        density = (square_ * -0.5).op("Exp") * (1 / math.sqrt(2 * math.pi))
-        return diff_dst * (_phi(src) + src * density)
-    factor = math.sqrt(2 / math.pi)
-    t = (src * (square_ * 0.044715 + 1.0) * factor).op("Tanh")
-    slope = (square_ * (3 * 0.044715) + 1.0) * factor
-    return diff_dst * ((t + 1.0) * 0.5 + src * 0.5 * (1.0 - t * t) * slope)
-
-
-@composes("HardSigmoidBackward")
-def hard_sigmoid_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    alpha = call.f32("alpha")
-    line = src * alpha + call.f32("beta")
-    inside = line.compare("Greater", 0.0).compare("And", line.compare("Less", 1.0))
-    return inside.where(diff_dst * alpha, 0.0)
-
-
-@composes("HardSwishBackward")
-def hard_swish_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    middle = src.compare("LessOrEqual", -3.0).where(0.0, (src * 2.0 + 3.0) / 6.0)
-    return diff_dst * src.compare("GreaterOrEqual", 3.0).where(1.0, middle)
-
-
-@composes("MishBackward")
-def mish_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    t = src.op("Softplus").op("Tanh")
-    return diff_dst * (t + src * (1.0 - t * t) * src.op("Sigmoid"))
-
-
-@composes("ReLUBackward")
-def relu_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    return src.compare("Greater", 0.0).where(diff_dst, 0.0)
-
-
-@composes("SigmoidBackward")
-def sigmoid_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    dst = src if call.flag("use_dst") else src.op("Sigmoid")
-    return diff_dst * (dst * (1.0 - dst))
-
-
-@composes("SoftPlusBackward")
-def softplus_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    return diff_dst * (src * call.f32("beta")).op("Sigmoid")
-
-
-@composes("SqrtBackward")
-def sqrt_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    return diff_dst / ((src if call.flag("use_dst") else src.op("Sqrt")) * 2.0)
-
-
-@composes("TanhBackward")
-def tanh_backward(call: Call, src: Value, diff_dst: Value) -> Value:
-    dst = src if call.flag("use_dst") else src.op("Tanh")
-    return diff_dst * (1.0 - dst * dst)
-
-
 @composes("PowBackprop-1")
 def pow_backprop(call: Call, source: Value, delta: Value, exponent: Value) -> Value:
     slope = exponent.compare("Equal", 0.0).where(0.0, exponent * source.op("Pow", exponent - 1.0))
@@ -284,20 +202,6 @@ def _summed(call: Call, port: str, value: Value) -> Value:
 # Softmax -------------------------------------------------------------------------------------------------------------
 
 
-def _axis(call: Call) -> int:
-    return call.s64("axis") % rank_of(call, call.schema.inputs[0].name)
-
-
 @writes("LogSoftmax")
 def log_softmax(call: Call, src: Value) -> Value:
     return src.op("LogSoftmax", axis=call.s64("axis"))
-
-
-@composes("LogSoftmaxBackward")
-def log_softmax_backward(call: Call, diff_dst: Value, dst: Value) -> Value:
-    return diff_dst - dst.op("Exp") * diff_dst.reduce("ReduceSum", [_axis(call)])
-
-
-@composes("SoftMaxBackward")
-def softmax_backward(call: Call, diff_dst: Value, dst: Value) -> Value:
-    return dst * (diff_dst - (diff_dst * dst).reduce("ReduceSum", [_axis(call)]))

@@ -38,12 +38,6 @@ def _spread(call: Call, vector: Value | None, rank: int) -> Value | None:
     return None if vector is None else along_channels(call, vector, rank)
 
 
-def _gradient(normalized: Value, gradient: Value, root: Value, axes: Sequence[int]) -> Value:
-    """The gradient with respect to x of (x - mean(x)) / root(x), given the gradient with respect to that result."""
-    mean, slope = gradient.reduce("ReduceMean", axes), (gradient * normalized).reduce("ReduceMean", axes)
-    return (gradient - mean - normalized * slope) / root
-
-
 @writes("BatchNormInference")
 def batch_norm_inference(call: Call, src: Value, gamma: Value, beta: Value, mean: Value, variance: Value) -> Value:
     rank, data_format = rank_of(call, "src"), call.string("data_format")
@@ -64,23 +58,6 @@ def batch_norm_forward_training(
     of_batch = found.reshape(-1), spread.reshape(-1)
     running = (old * momentum + new * (1 - momentum) for old, new in zip((mean, variance), of_batch, strict=True))
     return (dst, *running, *of_batch)
-
-
-@composes("BatchNormTrainingBackward")
-def batch_norm_backward(
-    call: Call, src: Value, diff_dst: Value, mean: Value, variance: Value, gamma: Value | None = None
-) -> tuple[Value, ...]:
-    rank = rank_of(call, "src")
-    axes = _over(call, rank)
-    center, root = along_channels(call, mean, rank), _root(call, along_channels(call, variance, rank))
-    normalized = (src - center) / root
-    used = None if call.n_outputs == 1 else _spread(call, gamma, rank)
-    diff_src = _gradient(normalized, _affine(diff_dst, used, None), root, axes)
-    return (
-        diff_src,
-        (diff_dst * normalized).reduce("ReduceSum", axes, keep=False),
-        diff_dst.reduce("ReduceSum", axes, keep=False),
-    )
 
 
 def _normalized_axes(call: Call) -> list[int]:
@@ -104,29 +81,6 @@ def layer_norm(call: Call, src: Value, gamma: Value | None = None, beta: Value |
     return dst, *(one.op("Squeeze", src.body.numbers(*axes)) for one in (mean, variance))
 
 
-@composes("LayerNormBackward")
-def layer_norm_backward(
-    call: Call,
-    src: Value,
-    diff_dst: Value,
-    mean: Value,
-    variance: Value,
-    gamma: Value | None = None,
-    beta: Value | None = None,
-) -> tuple[Value, ...]:
-    axes = _normalized_axes(call)
-    center, spread = (one.op("Unsqueeze", src.body.numbers(*axes)) for one in (mean, variance))
-    root = _root(call, spread)
-    normalized = (src - center) / root
-    gradient = _affine(diff_dst, gamma if call.flag("use_affine") else None, None)
-    others = range(rank_of(call, "src") - 1)
-    return (
-        _gradient(normalized, gradient, root, axes),
-        (diff_dst * normalized).reduce("ReduceSum", others, keep=False),
-        diff_dst.reduce("ReduceSum", others, keep=False),
-    )
-
-
 @composes("GroupNorm")
 def group_norm(call: Call, src: Value, gamma: Value | None = None, beta: Value | None = None) -> tuple[Value, ...]:
     data_format, rank, groups = call.string("data_format"), rank_of(call, "src"), call.s64("groups")
@@ -139,12 +93,6 @@ def group_norm(call: Call, src: Value, gamma: Value | None = None, beta: Value |
     if call.flag("use_affine"):
         dst = _affine(dst, _spread(call, gamma, rank), _spread(call, beta, rank))
     return dst, *(one.op("Squeeze", src.body.numbers(2)) for one in (mean, variance))
-
-
-@composes("RMSNorm")
-def rms_norm(call: Call, src: Value, gamma: Value | None = None) -> Value:
-    square = (src * src).reduce("ReduceMean", _normalized_axes(call))
-    return _affine(src / _root(call, square), gamma, None)
 
 
 @composes("SoftMax")

@@ -1,0 +1,61 @@
+"""Writes ops by their bodies, as nodes of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....opset.bodies import BODIES, Expression, Operand, expand
+from ....opset.schema import Call
+from .body import Value
+from .table import composes
+
+# Names of nodes, where they are not those of the ops.
+NODES = {"Subtract": "Sub", "Multiply": "Mul", "Divide": "Div", "Minimum": "Min", "SoftPlus": "Softplus"}
+COMPARISONS = {
+    "Greater": "Greater",
+    "Less": "Less",
+    "GreaterEqual": "GreaterOrEqual",
+    "LessEqual": "LessOrEqual",
+}
+
+
+class Written(Expression):
+    """A value of a function."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def op(self, kind: str, *others: Operand) -> Expression:
+        """See :class:`Expression`."""
+        src = self.value
+        values: list[Any] = [one.value if isinstance(one, Written) else one for one in others]
+        if kind == "Select":
+            return Written(src.where(*values))
+        if kind in COMPARISONS:
+            return Written(src.compare(COMPARISONS[kind], *values))
+        if kind in ("OneMinus", "Square"):
+            return Written(1.0 - src if kind == "OneMinus" else src * src)
+        return Written(src.op(NODES.get(kind, kind), *values))
+
+    def reduce(self, kind: str, axes: Sequence[int], *, keep: bool = True) -> Expression:
+        """See :class:`Expression`."""
+        return Written(self.value.reduce(kind, axes, keep))
+
+    def unsqueeze(self, axes: Sequence[int]) -> Expression:
+        """See :class:`Expression`."""
+        return Written(self.value.op("Unsqueeze", self.value.body.numbers(*axes)))
+
+    def along(self, axis: int, rank: int) -> Expression:
+        """See :class:`Expression`."""
+        return self if axis == rank - 1 else Written(self.value.reshape(-1, *[1] * (rank - 1 - axis)))
+
+
+NODES_ALONE = {"BatchNormInference", "GELU"}
+
+
+@composes(*BODIES.keys() - NODES_ALONE)
+def by_body(call: Call, *inputs: Value | None) -> tuple[Value, ...]:
+    """The results of the body of an op."""
+    found = expand(call, [None if value is None else Written(value) for value in inputs])
+    return tuple([one.value for one in found if isinstance(one, Written)])

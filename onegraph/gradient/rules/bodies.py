@@ -1,0 +1,25 @@
+"""Compositions of ops that have a body and no rule: second derivatives are those of the body."""
+
+from __future__ import annotations
+
+from ...lowering.bodies import add_body
+from ...lowering.emitter import Emitter, Value
+from ...lowering.movement import cast
+from ...opset.bodies import BODIES
+from ...opset.dtypes import DataType
+from ..use import Use
+from .table import composed
+
+
+# GELU has a rule.
+@composed(", ".join(kind for kind in BODIES if kind != "GELU"))
+def by_body(emit: Emitter, use: Use) -> tuple[Value, ...]:
+    """The results of the body. Normalizations are computed in f32, as the specification has it."""
+    is_wide = use.base.category == "normalization"
+    ports = [port.name for port in use.base.inputs]
+    given = [use[name] if use.has(name) else None for name in ports]
+    inputs = [cast(emit, one, DataType.f32) if is_wide and one is not None else one for one in given]
+    results = add_body(emit, use.call, inputs)
+    if not is_wide:
+        return tuple(results)
+    return tuple([cast(emit, one, tensor.dtype) for one, tensor in zip(results, use.op.outputs, strict=False)])
