@@ -8,6 +8,7 @@ every mark is true; after its first case it is skipped. All other tests must pas
 import gc
 import os
 import platform
+import sys
 from functools import partialmethod
 from pathlib import Path
 
@@ -21,6 +22,9 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 # The processes of the suite share the processors, so waiting OpenMP threads must not spin.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["ONEGRAPH_CACHE"] = ""  # no test depends on what another process has measured
+# Hundreds of child processes import the package: they read its byte code instead of compiling 700 files each.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+sys.dont_write_bytecode = False
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
 
