@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.fault_subjects import fused, graph_of, subjects
+from helpers.grouped import grouped
 
 from onegraph.builder.graph import DataGraph
 from onegraph.errors import LIBRARY, UNSAFE
@@ -35,7 +36,7 @@ def test_faults_have_unique_names_in_the_catalogue():
     assert {fault.name for table in tables for fault in table} <= {fault.name for fault in EVERY_FAULT}
 
 
-@pytest.mark.parametrize("fault", [*EVERY_FAULT, *API], ids=lambda fault: fault.name)
+@grouped("fault", [*EVERY_FAULT, *API], key=lambda fault: fault.severity, label=lambda fault: fault.name)
 def test_every_fault_is_well_formed(fault):
     assert fault.severity in (LIBRARY, UNSAFE, SLOW, LACKS)
     assert fault.ops <= set(BASE)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.gradient_cases import BASE_CASES, HOST_CASES, NOT_FINITE, Subject, subject_of
+from helpers.grouped import grouped
 from helpers.wide_reference import run_wide
 
 import onegraph as og
@@ -33,7 +34,7 @@ def floating(schema: Schema, name: str) -> bool:
     return not names.isdisjoint(["f32", "bf16", "f16", "float64"])
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@grouped("name", SCHEMAS, key=lambda name: SCHEMAS[name].kind)
 def test_op_has_a_gradient_or_a_reason(name):
     base = base_of(SCHEMAS[name])
     for port in base.inputs:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 from helpers.host_cases import cases, graph_of
 
 import onegraph as og
@@ -120,14 +121,14 @@ def test_wildcards_are_refused_by_name(tmp_path):
 # Other runtimes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CHOSEN, ids=str)
+@grouped("case", CHOSEN)
 def test_onnx_runtime_computes_the_case(case, tmp_path):
     graph, arrays = built(case)
     found = disagreements(graph, arrays, run_in_runtime(saved(graph, tmp_path), arrays))
     assert bool(found) == (str(case) in DIFFERENT), found
 
 
-@pytest.mark.parametrize("case", [*cases()], ids=lambda case: case.kind)
+@grouped("case", cases())
 def test_other_runtimes_compute_the_host_op(case, tmp_path):
     graph, arrays = graph_of(case)
     model = saved(graph, tmp_path)
@@ -169,7 +170,7 @@ def test_onnx_runtime_computes_random_graphs(name, tmp_path):
     assert compared > 0.6 * count
 
 
-@pytest.mark.parametrize("case", FIRST, ids=str)
+@grouped("case", FIRST)
 def test_unknown_dims_are_written_or_refused(case, tmp_path):
     graph, arrays = built(case, known=False)
     padding = str(case.attrs.get("auto_pad", "none"))
