@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from conftest import draws
 from helpers.grouped import grouped
 
 import onegraph.capi  # noqa: F401 - its graphs run in the library
@@ -116,7 +117,7 @@ def test_a_node_means_what_its_op_set_says(kind, version):
             continue
         assert outcome(model, feeds, wanted, loose=case.loose, scale=case.scale) == ""
         compared += 1
-        if compared == 2:
+        if compared == draws(1, 2):
             return
     assert compared or version in LACKING.get(kind, ()), "ONNX Runtime ran no case"
 
