@@ -84,7 +84,7 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
 
 
 def _write_op_pages(app: Sphinx) -> None:
-    """Generate the pages of faults, errata, op methods, editions, ops and examples; ``examples_run`` are the examples."""
+    """Generate the pages of faults, errata, op methods, editions and ops, and of the examples ``examples_run``."""
     write_gallery(Path(__file__).with_name("gallery"), app.config.examples_run)
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
