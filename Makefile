@@ -7,7 +7,7 @@ CLUSTER := .venv-cluster
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/* onegraph/native/csrc/kernels/*/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan tsan \
+.PHONY: demo test test-long coverage coverage-native guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan tsan \
 	lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
@@ -15,12 +15,33 @@ demo: $(VENV)/.examples
 	@echo
 	@$(BIN)/python examples/autoencoder.py
 
-test: lint
-	$(BIN)/python -m pytest -n 2
+# Two processes take file after file, so that the fixtures of a file are made once.
+SPREAD = -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest $(SPREAD)
+
+# The type checker runs beside the tests.
+test: $(VENV)/.dev $(STUB)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy & $(PYTEST); failed=$$?; wait $$! && exit $$failed
+
+# Runs the tests with more random programs, pairs of editions and wrong calls than make test has time for.
+test-long: $(VENV)/.dev
+	ONEGRAPH_LONG=1 $(PYTEST)
+
+# Measures which branches the tests run, by room of the package, and compares the shares with tests/branches.json. Fails if
+# one has fallen. To keep new shares: make coverage COVERAGE=--write
+coverage: $(VENV)/.dev $(VENV)/.bench
+	$(BIN)/python -m tests.branches $(COVERAGE)
+
+# The same of the C++ code, by file, with gcov.
+coverage-native: $(VENV)/.dev $(VENV)/.bench
+	rm -rf build/$@ && mkdir -p build/$@ && ONEGRAPH_GCOV=$(CURDIR)/build/$@/objects $(BIN)/python build_ffi.py build/$@
+	$(BIN)/python -m tests.branches --native build/$@ $(COVERAGE)
 
 # Runs the tests on oneDNN 3.6 and 3.13. The first run downloads 3 GB with pip.
 test-newer: $(VENV)/.dev
-	$(BIN)/python -m tests.newer -n 2
+	$(BIN)/python -m tests.newer $(SPREAD)
 
 # Runs all backend tests of the package onnx, and compares the failures with the table in tests/onnx_backend/known.py.
 test-onnx: $(VENV)/.dev
@@ -52,7 +73,7 @@ test-cluster: $(CLUSTER)/.ready
 # Builds the pure wheel of systems without oneDNN, and runs the tests on it and on the wheel for Linux, both without the
 # library.
 test-pure: $(VENV)/.dev
-	$(BIN)/python tests/without_library.py -n 2
+	$(BIN)/python tests/without_library.py $(SPREAD)
 
 # Compares hashes over threads, batches and processes, with the CPU's instructions and with AVX2 alone; an hour.
 test-reproducible: $(VENV)/.dev
@@ -62,7 +83,7 @@ test-reproducible: $(VENV)/.dev
 # Tests threads, forks, signals, writers of files and kept programs for a long time, and checks memory over 100,000
 # executions and 10,000 compilations.
 stress: $(VENV)/.dev
-	ONEGRAPH_STRESS=1 ONEGRAPH_STRESS_SECONDS=60 ONEGRAPH_STATE_SEQUENCES=500 $(BIN)/python -m pytest -n 2 \
+	ONEGRAPH_STRESS=1 ONEGRAPH_STRESS_SECONDS=60 ONEGRAPH_STATE_SEQUENCES=500 $(PYTEST) \
 		tests/test_stress.py tests/test_whole_files.py tests/test_kept_state.py
 
 # Changes the package in one place at a time and asks whether the tests notice; prints the share. A night for all stages.
@@ -81,7 +102,7 @@ LIBRARIES = $(foreach name,$(1) stdc++,$(shell $(CXX) -print-file-name=lib$(name
 asan: $(VENV)/.dev
 	mkdir -p build/$@ && ONEGRAPH_SANITIZE=address,undefined $(BIN)/python build_ffi.py build/$@
 	$(SANITIZED) LD_PRELOAD="$(call LIBRARIES,asan ubsan)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
-		UBSAN_OPTIONS=print_stacktrace=1 $(BIN)/python -m pytest -n 2 $(TESTS)
+		UBSAN_OPTIONS=print_stacktrace=1 $(PYTEST) $(TESTS)
 
 # Runs only tests that need no OpenMP threads: docs/safety.md gives the reason.
 tsan: $(VENV)/.dev

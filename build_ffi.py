@@ -1,8 +1,9 @@
 """Compile ``onegraph._ffi``: run this file for a checkout, or let hatchling run it as its build hook.
 
 ``ONEGRAPH_SANITIZE=address,undefined`` or ``thread`` in the environment builds the extension with gcc's sanitizers, for
-``make asan`` and ``make tsan``. The runtime of the sanitizer must then be preloaded. ``ONEGRAPH_PURE=1`` builds no
-extension, as on systems without a libdnnl wheel.
+``make asan`` and ``make tsan``. The runtime of the sanitizer must then be preloaded. ``ONEGRAPH_GCOV=FOLDER`` counts
+what runs of the C++ code, for ``make coverage-native``, and keeps the objects in the folder. ``ONEGRAPH_PURE=1`` builds
+no extension, as on systems without a libdnnl wheel.
 
 The extension uses cffi in API mode. ``include/`` has the declarations that cffi reads, one file per upstream header.
 The real headers (from the ``onednn-devel-cpu-gomp`` wheel) give every value, size and signature, so nothing of the C
@@ -59,6 +60,7 @@ LIBRARY_WHEEL = "onednn-cpu-gomp"
 FLAGS = ("-std=c++17", "-O2", "-g0", "-Wall", "-Wno-unused-function", "-fvisibility=hidden")
 OLDEST_HEADERS = (3, 2)
 SANITIZE = "ONEGRAPH_SANITIZE"
+GCOV = "ONEGRAPH_GCOV"
 PURE = "ONEGRAPH_PURE"
 
 
@@ -115,7 +117,9 @@ def guarded_calls(declarations: str) -> str:
 
 
 def sanitizers() -> list[str]:
-    """Compiler and linker options for the environment variable ``ONEGRAPH_SANITIZE``."""
+    """Compiler and linker options for the environment variables ``ONEGRAPH_SANITIZE`` and ``ONEGRAPH_GCOV``."""
+    if os.environ.get(GCOV):
+        return ["--coverage", "-fprofile-update=atomic", "-include", str(CSRC / "old_symbols.h")]
     wanted = os.environ.get(SANITIZE)
     # A finding ends the process, so that nobody overlooks its report.
     return [f"-fsanitize={wanted}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"] if wanted else []
@@ -155,7 +159,7 @@ def compile_ffi(target: Path) -> Path:
     )
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            built = Path(ffi.compile(tmpdir=scratch))
+            built = Path(ffi.compile(tmpdir=os.environ.get(GCOV) or scratch))
         except VerificationError as error:
             raise BuildError(
                 f"the C++ compiler failed: {error}; a C++17 compiler and the Python headers are needed "

@@ -16,7 +16,7 @@ from onegraph.opset.errata.page import markdown_errata
 from onegraph.tools.op_examples import example
 
 sys.path.insert(0, str(Path(__file__).parent))
-from gallery_pages import write_gallery
+from gallery_pages import examples_shown, write_gallery
 
 project = "onegraph"
 author = "the onegraph developers"
@@ -83,9 +83,9 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
     lines[:] = [re.sub(r"^-(?= )|[*`]", r"\\\g<0>", line) for line in lines]
 
 
-def _write_op_pages(_app: Sphinx) -> None:
-    """Generate the pages of faults, errata, op methods, editions and ops."""
-    write_gallery(Path(__file__).with_name("gallery"))
+def _write_op_pages(app: Sphinx) -> None:
+    """Generate the pages of faults, errata, op methods, editions and ops, and of the examples ``examples_run``."""
+    write_gallery(Path(__file__).with_name("gallery"), app.config.examples_run)
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
     (folder / "errata.md").write_text(markdown_errata())
@@ -98,6 +98,7 @@ def _write_op_pages(_app: Sphinx) -> None:
 def setup(app: Sphinx) -> None:
     """Connect the handlers for docstrings, commands and op pages, and the highlighting of sessions."""
     app.add_lexer("console", Console)
+    app.add_config_value("examples_run", examples_shown(), "env", list)
     app.connect("builder-inited", _write_op_pages)
     app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon writes markup
     app.connect("sphinx-click-process-description", _plain_help)

@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +46,14 @@ class Run:
         return self.doc.partition("\n\n")[0].replace("\n", " ")
 
 
-def write_gallery(folder: Path) -> None:
-    """Run every example; write its pictures and its page, and the page that shows all."""
+def examples_shown() -> list[str]:
+    """The names of the examples that the gallery shows, in order."""
+    return sorted({path.stem for path in EXAMPLES.glob("*.py")} - ELSEWHERE, key=lambda name: (name != FIRST, name))
+
+
+def write_gallery(folder: Path, names: Sequence[str]) -> None:
+    """Run the examples; write the pictures and the page of each, and the page that shows all."""
     folder.mkdir(exist_ok=True)
-    names = sorted({path.stem for path in EXAMPLES.glob("*.py")} - ELSEWHERE, key=lambda name: (name != FIRST, name))
     with ThreadPoolExecutor(2) as pool:
         runs = list(pool.map(lambda name: _run(name, folder), names))
     for run in runs:

@@ -8,6 +8,7 @@ every mark is true; after its first case it is skipped. All other tests must pas
 import gc
 import os
 import platform
+import sys
 from functools import partialmethod
 from pathlib import Path
 
@@ -21,6 +22,18 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 # The processes of the suite share the processors, so waiting OpenMP threads must not spin.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["ONEGRAPH_CACHE"] = ""  # no test depends on what another process has measured
+# Hundreds of child processes import the package: they read its byte code instead of compiling 700 files each.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+sys.dont_write_bytecode = False
+# make test-long draws more random programs than the suite has time for.
+LONG = bool(os.environ.get("ONEGRAPH_LONG"))
+# The files that take longest, longest first. The processes of the suite take file after file in this order, so that
+# none of them is left alone with a long one at the end.
+LONGEST = (
+    "test_docs", "test_examples", "test_benchmarks", "test_conformance", "test_faults", "test_checker_against_library",
+    "test_onnx_meanings", "test_gradient_coverage", "test_stress", "test_crashes", "test_cli_graphs", "test_cli",
+    "test_onnx_table", "test_recurrence", "test_fuzz", "test_verify_model", "test_onnx_save", "test_warm_start",
+)  # fmt: skip
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
 
@@ -74,8 +87,15 @@ def pytest_make_collect_report(collector):
     return report
 
 
+def draws(few: int, many: int) -> int:
+    """How many random programs a test draws: ``few``, or ``many`` in ``make test-long``."""
+    return many if LONG else few
+
+
 def pytest_collection_modifyitems(items):
-    """Expect the tests that need the library to fail without it, in their first case."""
+    """Take the longest files first; expect the tests that need the library to fail without it, in their first case."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
     tried = set()
     for item in items:
         if MISSING and item.get_closest_marker("library"):

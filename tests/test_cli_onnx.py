@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from helpers.grouped import grouped
 from helpers.host_cases import cases, graph_of
 
 import onegraph as og
@@ -110,7 +111,7 @@ def test_a_missing_package_is_named(model):
     assert f"{model}: a model of ONNX; expected JSON, or the package onnx: pip install onegraph[onnx]" in found.stderr
 
 
-@pytest.mark.parametrize("case", [*cases()], ids=lambda case: case.kind)
+@grouped("case", cases())
 def test_files_keep_host_ops(case, tmp_path):
     graph, arrays = graph_of(case)
     graph.save(tmp_path / "graph.json")

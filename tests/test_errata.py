@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from helpers.command_line import onegraph
+from helpers.grouped import grouped
 
 from onegraph import check_attrs, check_op
 from onegraph.opset.dtypes import DataType
@@ -46,7 +47,7 @@ def test_no_two_records_are_equal():
     assert len(set(seen)) == len(seen)
 
 
-@pytest.mark.parametrize("one", CORRECTIONS, ids=ids)
+@grouped("one", CORRECTIONS, key=lambda one: one.section, label=ids)
 def test_editions_and_ops_exist(one):
     assert one.editions
     assert one.ops
@@ -56,7 +57,7 @@ def test_editions_and_ops_exist(one):
         assert kind in edition(name).schemas, name
 
 
-@pytest.mark.parametrize("one", CORRECTIONS, ids=ids)
+@grouped("one", CORRECTIONS, key=lambda one: one.section, label=ids)
 def test_place_exists(one):
     assert one.section in SECTIONS
     if not one.where:
@@ -70,7 +71,7 @@ def test_place_exists(one):
         assert one.where in here.get(one.section, attributes | inputs | outputs), (name, kind)
 
 
-@pytest.mark.parametrize("one", CORRECTIONS, ids=ids)
+@grouped("one", CORRECTIONS, key=lambda one: one.section, label=ids)
 def test_texts_are_complete(one):
     for text in (one.printed, one.meant, one.reason, one.action):
         assert text
@@ -84,7 +85,7 @@ def test_texts_are_complete(one):
     assert str(one).endswith(one.action)
 
 
-@pytest.mark.parametrize("one", CORRECTIONS, ids=ids)
+@grouped("one", CORRECTIONS, key=lambda one: one.section, label=ids)
 def test_is_found_by_edition_and_op(one):
     for name, kind in cells(one):
         assert one in corrections(name, kind)

@@ -110,8 +110,8 @@ def test_example_runs_and_prints(path, tmp_path):
 def test_resumed_training_equals_whole_training(tmp_path):
     path, whole, parts = FOLDER / "autoencoder.py", tmp_path / "whole", tmp_path / "parts"
     for folder, calls in {
-        whole: [["--epochs", "4"]],
-        parts: [["--epochs", "2"], ["--epochs", "4", "--resume"]],
+        whole: [["--epochs", "2"]],
+        parts: [["--epochs", "1"], ["--epochs", "2", "--resume"]],
     }.items():
         folder.mkdir()
         for arguments in calls:
@@ -150,8 +150,7 @@ assert history == [[1.5, 5], [1.5, 4], [1.5, 3], [1.5, 2], [1.5, 3], [1.5, 4], [
 @pytest.mark.library
 def test_interrupted_training_leaves_a_checkpoint(tmp_path):
     path = FOLDER / "digits_resnet.py"  # whose epochs are long: it cannot end by itself before the signal
-    assert run(path, tmp_path, "--epochs", "1").returncode == 0
-    (tmp_path / "digits_resnet.txt").unlink()
+    run(path, tmp_path, "--help")  # skips where a package is missing
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore interrupts
     process = subprocess.Popen(
         [sys.executable, path, "--epochs", "100000"],

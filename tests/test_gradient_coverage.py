@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.gradient_cases import BASE_CASES, HOST_CASES, NOT_FINITE, Subject, subject_of
+from helpers.grouped import grouped
 from helpers.wide_reference import run_wide
 
 import onegraph as og
@@ -33,7 +35,7 @@ def floating(schema: Schema, name: str) -> bool:
     return not names.isdisjoint(["f32", "bf16", "f16", "float64"])
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@grouped("name", SCHEMAS, key=lambda name: SCHEMAS[name].kind)
 def test_op_has_a_gradient_or_a_reason(name):
     base = base_of(SCHEMAS[name])
     for port in base.inputs:
@@ -72,12 +74,19 @@ def found_gradients(subject: Subject) -> list[Any]:
     return run_wide(subject.graph, subject.arrays, gradients)
 
 
+@cache
+def of_the_base(place: int) -> tuple[Subject, dict[str, Any], list[Any]]:
+    """A case in the words of the base edition, its arrays, and its gradients, which add the seeds to the arrays."""
+    case = F32_CASES[place]
+    here = Subject(case.kind, case.inputs, case.attrs, case.dtype, getattr(case, "outputs", None), "onednn-3.13")
+    return here, dict(here.arrays), found_gradients(here) if here.wrt and here.results else []
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_edition_has_the_gradients_of_the_base_words(name):
     compared = set()
-    for case in F32_CASES:
-        outputs = getattr(case, "outputs", None)
-        here = Subject(case.kind, case.inputs, case.attrs, case.dtype, outputs, "onednn-3.13")
+    for place, case in enumerate(F32_CASES):
+        here, given, gradients = of_the_base(place)
         inputs = [None if tensor is None else tensor for tensor in here.op.inputs]
         there = og.translate(case.kind, case.attrs, inputs, outputs=here.op.outputs, source="onednn-3.13", target=name)
         if there.kind is None or there.lost or not here.wrt or not here.results:
@@ -85,8 +94,8 @@ def test_edition_has_the_gradients_of_the_base_words(name):
         schema = edition(name).schemas[there.kind]
         orders = [there.permutations.get(schema.input_port(place).name) for place in range(len(inputs))]
         arrays = [
-            given if order is None else (given.transpose(order) if given.ndim > 1 else given[[*order]])
-            for given, order in zip(case.inputs, orders, strict=False)
+            array if order is None else (array.transpose(order) if array.ndim > 1 else array[[*order]])
+            for array, order in zip(case.inputs, orders, strict=False)
         ]
         count = len(there.inputs)
         if count != len(arrays):
@@ -100,9 +109,9 @@ def test_edition_has_the_gradients_of_the_base_words(name):
         ]
         ours.arrays = {
             name: one if orders[int(name[1:])] is None else one.transpose(orders[int(name[1:])])
-            for name, one in here.arrays.items()
+            for name, one in given.items()
         }
-        wanted = dict(zip([one.name for one in here.wrt], found_gradients(here), strict=True))
+        wanted = dict(zip([one.name for one in here.wrt], gradients, strict=True))
         for tensor, part in zip(ours.wrt, found_gradients(ours), strict=True):
             order = orders[int(tensor.name[1:])]
             expected = wanted[tensor.name]
@@ -118,6 +127,7 @@ NARROW = frozenset([og.bf16.numpy, og.f16.numpy])
 NARROW_CASES = [case for case in CASES if any(getattr(array, "dtype", None) in NARROW for array in case.inputs)]
 
 
+@cache
 def narrow_kinds() -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for case in NARROW_CASES:
@@ -136,6 +146,7 @@ def test_narrow_type_has_the_slope_of_finite_differences(kind):
 # The library ----------------------------------------------------------------------------------------------------------
 
 
+@cache
 def compiled_cases() -> dict[str, Any]:
     """The first case of each op in f32 and in bf16, and of each host op."""
     found: dict[str, Any] = {}

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from helpers.gradient_cases import BASE_CASES, HOST_CASES, subject_of
+from helpers.grouped import grouped
 from helpers.wide_reference import run_wide
 
 import onegraph as og
 from onegraph.opset.editions.registry import HOST
 
 
-@pytest.mark.parametrize("case", BASE_CASES, ids=str)
+@grouped("case", BASE_CASES)
 def test_base_op_has_the_slope_of_finite_differences(case):
     subject = subject_of(case)
     if subject.wrt and subject.results:
         subject.check()
 
 
-@pytest.mark.parametrize("case", HOST_CASES, ids=lambda case: case.kind)
+@grouped("case", HOST_CASES)
 def test_host_op_has_the_slope_of_finite_differences(case):
     subject = subject_of(case, HOST)
     if subject.wrt and subject.results:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 import onegraph.capi
@@ -29,7 +30,7 @@ def equal(found, wanted):
         np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
+@grouped("case", CASES)
 def test_computes_the_case(case):
     g, arrays = graph_of(case)
     model = g.compile()
@@ -40,7 +41,7 @@ def test_computes_the_case(case):
         equal(array, wanted)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
+@grouped("case", CASES)
 def test_infers_the_shapes_and_types_of_the_case(case):
     g, _ = graph_of(case)
     for tensor, wanted in zip(g.outputs.values(), case.results, strict=True):

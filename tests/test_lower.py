@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.capi.op_template import OpTemplate
@@ -52,7 +53,7 @@ def dequantized(graph, number, dtype, shape):
 
 
 @pytest.mark.parametrize("finite_math", [False, True], ids=["all numbers", "finite numbers"])
-@pytest.mark.parametrize("case", [case for case in CASES if case.kind != "Wildcard"], ids=str)
+@grouped("case", [case for case in CASES if case.kind != "Wildcard"])
 def test_parts_of_every_case(case, finite_math):
     parts = parts_in_order(graph_of(case, plain), finite_math)
     # A kernel of the package computes an op for which the library's loses NaN.
@@ -60,9 +61,7 @@ def test_parts_of_every_case(case, finite_math):
 
 
 # Dequantized numbers are finite, so that the library may compute the op if it can.
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.kind in EXACT and case.inputs[0].dtype == np.float32], ids=str
-)
+@grouped("case", [case for case in CASES if case.kind in EXACT and case.inputs[0].dtype == np.float32])
 def test_parts_behind_dequantize(case):
     parts_in_order(graph_of(case, dequantized), finite_math=False)
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph import capi
@@ -119,7 +120,7 @@ def is_later(case: Case) -> bool:
 
 
 @pytest.mark.skipif(library.VERSION[:2] != (3, 13), reason="what the library runs of every use was seen in 3.13")
-@pytest.mark.parametrize("case", [*filter(is_later, CASES)], ids=str)
+@grouped("case", filter(is_later, CASES))
 def test_library_runs_every_use_of_later_ops(case: Case) -> None:
     graph = og.Graph()
     dtypes = ["s64" if array.dtype == np.int64 else array.dtype for array in case.inputs]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import LONG, draws
+from helpers.grouped import grouped
 from helpers.host_cases import cases, graph_of
 
 import onegraph as og
@@ -33,8 +35,8 @@ from onegraph.frontends.onnx.save import REFUSED, WRITERS  # noqa: E402
 HOST = edition("host").schemas
 RNG = np.random.default_rng(5)
 RUNNABLE = [case for case in CASES if case.kind not in ("Wildcard", "End")]
-# The first case of every op, and some of the others; a longer run takes all of them.
-STEP = int(os.environ.get("ONEGRAPH_ONNX_STEP", "5"))
+# The first case of every op, and some of the others.
+STEP = 1 if LONG else 5
 CHOSEN = [case for n, case in enumerate(RUNNABLE) if n % STEP == 0 or case.kind != RUNNABLE[n - 1].kind]
 FIRST = [case for n, case in enumerate(RUNNABLE) if case.kind != RUNNABLE[n - 1].kind]
 # Cases in which a model computes something else in ONNX Runtime, and on numpy when it is read again.
@@ -120,14 +122,14 @@ def test_wildcards_are_refused_by_name(tmp_path):
 # Other runtimes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CHOSEN, ids=str)
+@grouped("case", CHOSEN)
 def test_onnx_runtime_computes_the_case(case, tmp_path):
     graph, arrays = built(case)
     found = disagreements(graph, arrays, run_in_runtime(saved(graph, tmp_path), arrays))
     assert bool(found) == (str(case) in DIFFERENT), found
 
 
-@pytest.mark.parametrize("case", [*cases()], ids=lambda case: case.kind)
+@grouped("case", cases())
 def test_other_runtimes_compute_the_host_op(case, tmp_path):
     graph, arrays = graph_of(case)
     model = saved(graph, tmp_path)
@@ -157,7 +159,7 @@ def has_open_numbers(graph, arrays):
 
 @pytest.mark.parametrize("name", ["onednn-3.13", "legacy-1"])
 def test_onnx_runtime_computes_random_graphs(name, tmp_path):
-    count, compared = int(os.environ.get("ONEGRAPH_ONNX_GRAPHS", "40")), 0
+    count, compared = draws(40, 100), 0
     for seed in range(count):
         graph = random_graph(seed, 8, edition=name, dtypes=("f32", "bf16", "f16", "s8", "u8", "s4", "u4"))
         arrays = random_inputs(graph, seed)
@@ -169,7 +171,7 @@ def test_onnx_runtime_computes_random_graphs(name, tmp_path):
     assert compared > 0.6 * count
 
 
-@pytest.mark.parametrize("case", FIRST, ids=str)
+@grouped("case", FIRST)
 def test_unknown_dims_are_written_or_refused(case, tmp_path):
     graph, arrays = built(case, known=False)
     padding = str(case.attrs.get("auto_pad", "none"))
@@ -250,7 +252,7 @@ def test_kept_branches_are_written_in_the_op_set_of_the_model(tmp_path):
 # Round trips ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CHOSEN[::2], ids=str)
+@grouped("case", CHOSEN[::2])
 def test_a_model_is_read_as_the_same_op(case, tmp_path):
     graph, arrays = built(case)
     onegraph.onnx.save(graph, tmp_path / "model.onnx")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from conftest import draws
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -588,7 +589,9 @@ def test_every_entry_of_the_table_has_a_case():
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-@settings(max_examples=5, deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
+@settings(
+    max_examples=draws(2, 5), deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck]
+)
 @given(data=st.data())
 def test_entry_agrees_with_another_implementation(name, data):
     case = CASES[name](Draw(data))

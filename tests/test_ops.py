@@ -7,6 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.errors import UnsupportedError
@@ -66,7 +67,7 @@ def assert_close(got: dict[str, np.ndarray], graph: og.Graph, case: Case) -> Non
 
 
 @pytest.mark.library
-@pytest.mark.parametrize("case", RUNNABLE, ids=str)
+@grouped("case", RUNNABLE)
 def test_matches_the_reference(case: Case) -> None:
     graph = build(case)
     executable = graph.compile()
@@ -85,7 +86,7 @@ def test_matches_the_reference(case: Case) -> None:
 
 
 @pytest.mark.library
-@pytest.mark.parametrize("case", OPEN, ids=str)
+@grouped("case", OPEN)
 def test_matches_the_reference_with_unknown_dims(case: Case) -> None:
     graph = build(case, known=False)
     assert_close(results(graph.compile(), case), build(case), case)

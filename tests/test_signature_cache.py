@@ -7,6 +7,7 @@ from types import MappingProxyType
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.builder import signature_cache
@@ -119,7 +120,7 @@ class Poison:
         raise AssertionError(f"the contents were read: {name}")
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@grouped("case", CASES)
 def test_rules_read_only_contents_in_the_key(case: Case):
     schema = BASE.schema(case.kind)
     inputs = [tensor(number, array, number in schema.read_inputs) for number, array in enumerate(case.inputs)]

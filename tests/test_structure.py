@@ -1,6 +1,7 @@
 """The stages of the package: each imports only those below, and the core works without the library."""
 
 import ast
+import functools
 import graphlib
 import re
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.grouped import grouped
 
 from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
 from onegraph.reference import reference_function
@@ -101,11 +103,17 @@ MODULES = {
 }
 
 
+@functools.cache
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text())
+
+
+@functools.cache
 def imports(name: str) -> set[str]:
     """The modules of the package that a module imports, at the top, inside functions, or for type checkers."""
     path, found = MODULES[name], set()
     package = path.relative_to(PACKAGE).parent.parts
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(name)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
             source = ".".join(filter(None, base))
@@ -134,7 +142,7 @@ def test_the_stages_are_all_there_is():
     assert {stage(name) for name in MODULES} == set(STAGES)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@grouped("name", MODULES, key=lambda name: stage(name))
 def test_a_stage_imports_only_stages_below(name):
     order = [*STAGES]
     for other in imports(name):
@@ -149,13 +157,13 @@ def test_no_imports_form_a_circle():
         pytest.fail(" <- ".join(error.args[1]))
 
 
-@pytest.mark.parametrize("name", MODULES)
+@grouped("name", MODULES, key=lambda name: stage(name))
 def test_values_become_plain_at_the_border_alone(name):
     """The border asks for the real type of a value; all other modules are given plain values and trust them.
 
     ``isinstance``, and a class in a ``match``, ask a value for its ``__class__``, which mocks lie about.
     """
-    tree = ast.parse(MODULES[name].read_text())
+    tree = tree_of(name)
     asks = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & {"isinstance"}
     asks |= {"match" for node in ast.walk(tree) if isinstance(node, ast.MatchClass)}
     assert ("_util.exact_types" in imports(name)) == (name in BORDER)
@@ -217,7 +225,7 @@ assert og.reference.run(g, {{"x": np.float32([-1, 0, 2, 3])}})["y"].tolist() == 
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda path: path.stem)
+@grouped("path", sorted(Path(__file__).parent.glob("test_*.py")), key=lambda path: path.stem.split("_")[1])
 def test_no_test_module_imports_another(path):
     """Shared code belongs to tests/helpers; a script in a string may import the module that it stands in."""
     imported = re.findall(r"^ *(?:from|import) +(?:tests\.)?(test_\w+)", path.read_text(), flags=re.MULTILINE)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 from numpy.typing import NDArray
 
 import onegraph as og
@@ -309,7 +310,7 @@ def tried(key: tuple[str, str]) -> list[Use]:
     return [wide(use) for use in (floats or uses)]
 
 
-@pytest.mark.parametrize(("edition_name", "kind"), sorted(SCHEMAS))
+@grouped("edition_name, kind", sorted(SCHEMAS), key=lambda case: case[0])
 def test_every_record_decides_its_traits(edition_name, kind):
     assert SCHEMAS[edition_name, kind].traits is not None
 

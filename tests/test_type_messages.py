@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.opset.dtypes import DataType
@@ -39,7 +40,7 @@ def combinations(schema, ports):
                     yield tuple(found)
 
 
-@pytest.mark.parametrize(("name", "kind"), OPS, ids=lambda word: word)
+@grouped("name, kind", OPS, key=lambda case: case[0])
 def test_message_names_the_wrong_port_first(name, kind):
     schema = edition(name).schemas[kind]
     inputs = [*schema.inputs, *[schema.inputs[-1]] * 2] if schema.variadic else [*schema.inputs]

@@ -72,6 +72,7 @@ def run_in_runtime(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dic
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # a pool of threads would spin
     ready = for_runtime(model)
     session = onnxruntime.InferenceSession(ready.SerializeToString(), options, providers=["CPUExecutionProvider"])
     wide = {one.name.removesuffix("/given"): one for one in ready.graph.input}
