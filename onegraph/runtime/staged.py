@@ -51,7 +51,8 @@ class Staged:
 
     def _needed(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs of the last stage, by name."""
-        from ..reference import run_op  # few executables have stages
+        from ..compiler.array_kernels import with_kernel  # few executables have stages
+        from ..reference import run_op
 
         graph, stages, found = self._graph, self._stages, dict[str, Array]()
         if self._first is not None:
@@ -60,7 +61,8 @@ class Staged:
             values = {tensor.id: given[name] for name, tensor in graph.inputs.items()}
             values |= {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
             for op in stages.heads:
-                results = run_op(op, [None if tensor is None else values[tensor.id] for tensor in op.inputs])
+                given_now = [None if tensor is None else values[tensor.id] for tensor in op.inputs]
+                results = run_op(op, given_now, host=with_kernel)
                 values.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
             found.update((name, values[tensor.id]) for name, tensor in stages.needed.items())
         names = {tensor.id: name for name, tensor in graph.inputs.items()}

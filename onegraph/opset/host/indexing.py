@@ -303,18 +303,21 @@ OPS = (
         types=ALL,
         traits=Trait.NONE,
     ),
-    _indexing(
-        "CumSum",
-        "cum_sum",
-        "dst = the sums of the elements so far along axis",
-        "src:T",
-        src_shape,
-        AXIS,
-        Attribute("exclusive", "bool", "Whether the element itself is left out of its sum.", default=False),
-        Attribute("reverse", "bool", "Whether the sums begin at the end.", default=False),
-        types=rows("T", NUMBERS),
-        rules=(axis_in_range,),
-        traits=Trait.NONE,
+    *(
+        _indexing(
+            kind,
+            name,
+            f"dst = the {what} of the elements so far along axis",
+            "src:T",
+            src_shape,
+            AXIS,
+            Attribute("exclusive", "bool", "Whether the element itself is left out.", default=False),
+            Attribute("reverse", "bool", "Whether the first element is the last one.", default=False),
+            types=rows("T", NUMBERS),
+            rules=(axis_in_range,),
+            traits=Trait.NONE,
+        )
+        for kind, name, what in (("CumSum", "cum_sum", "sums"), ("CumProd", "cum_prod", "products"))
     ),
     _indexing(
         "Shape",
