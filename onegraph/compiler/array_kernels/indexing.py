@@ -106,10 +106,25 @@ def non_zero(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     return [found]
 
 
+def compress(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """The slices where a condition holds."""
+    src, condition = arrays
+    assert src is not None and condition is not None
+    axis = _axis(call, src)
+    if src.dtype.itemsize not in SIZES or not src.size or len(condition) > src.shape[axis]:
+        return None
+    places = np.flatnonzero(condition)
+    found = np.empty((*src.shape[:axis], len(places), *src.shape[axis + 1 :]), src.dtype)
+    if len(places):
+        run("Gather", [dense(src), places], [found], [axis], moves=True)
+    return [found]
+
+
 FUNCTIONS: Mapping[str, Callable[[Call, Arrays, Sequence[Array]], Found]] = {
     **{kind: partial(gather, kind) for kind in ("Gather", "GatherElements", "GatherND")},
     **{kind: partial(scatter, kind) for kind in ("ScatterElements", "ScatterND")},
     **{kind: partial(running, kind) for kind in ("CumSum", "CumProd")},
+    "Compress": compress,
     "TopK": top_k,
     "NonZero": non_zero,
 }

@@ -12,12 +12,24 @@ void gather(const ArrayCall &call) {
     const auto row = static_cast<std::int64_t>(size_of_type(call.type(0))) * call.size(0, axis + 1);
     check_indices(call, 1, dim);
     const auto *indices = call.data<const std::int64_t>(1);
+    std::vector<std::int64_t> places(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; i++)
+        places[static_cast<std::size_t>(i)] = wrapped(indices[i], dim);
     with_size(call.type(0), [&](auto element) {
         using T = decltype(element);
         const auto size = static_cast<std::int64_t>(sizeof(T));
+        if (row == size && outer >= call.threads)
+            return divide(outer, count, call.threads, [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t i = begin; i < end; i++) {
+                    const T *source = call.data<const T>(0) + i * dim;
+                    T *target = call.data<T>(2) + i * count;
+                    for (std::int64_t k = 0; k < count; k++)
+                        target[k] = source[places[static_cast<std::size_t>(k)]];
+                }
+            });
         divide(outer * count, row / 4 + 1, call.threads, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; i++) {
-                const std::int64_t at = (i / count) * dim + wrapped(indices[i % count], dim);
+                const std::int64_t at = i / count * dim + places[static_cast<std::size_t>(i % count)];
                 if (row == size)
                     call.data<T>(2)[i] = call.data<const T>(0)[at];
                 else

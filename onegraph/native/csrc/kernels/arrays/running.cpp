@@ -31,29 +31,31 @@ struct Product {
 template <typename T>
 using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::common_type<T>>::type;
 
-constexpr std::int64_t ROWS = 8, COLUMNS = 64; // that are computed together
+constexpr std::int64_t ROWS = 8, COLUMNS = 64, FEW = 16; // that are computed together
 
-// `count` elements of some rows that lie `apart` elements apart, in steps of `step`, as many rows as `NUMBER` says.
-template <typename Op, typename T, std::int64_t NUMBER>
-ONEGRAPH_INLINE void run_rows(const T *source, T *result, std::int64_t count, std::int64_t step, std::int64_t apart,
-        std::int64_t rows, bool is_exclusive) {
+// `count` elements, in steps of `step`, of NUMBER rows that lie `apart` elements apart.
+template <typename Op, std::int64_t NUMBER, typename T>
+ONEGRAPH_INLINE void run_rows(const T *source, T *result, std::int64_t count, std::int64_t step, std::int64_t apart, bool is_exclusive) {
     T totals[NUMBER];
     for (std::int64_t r = 0; r < NUMBER; r++)
         totals[r] = Op::template first<T>();
-    const std::int64_t some = std::min(rows, NUMBER);
-    const auto advance = [&](std::int64_t i, std::int64_t r) ONEGRAPH_VECTORS {
-        const std::int64_t at = i * step + r * apart;
-        const T before = totals[r];
-        totals[r] = Op::both(before, source[at]);
-        result[at] = is_exclusive ? before : totals[r];
-    };
-    for (std::int64_t i = 0; i < count; i++)
-        if (some == NUMBER)
-            for (std::int64_t r = 0; r < NUMBER; r++)
-                advance(i, r);
-        else
-            for (std::int64_t r = 0; r < some; r++)
-                advance(i, r);
+    for (std::int64_t i = 0; i < count; i++, source += step, result += step)
+        for (std::int64_t r = 0; r < NUMBER; r++) {
+            const T before = totals[r];
+            totals[r] = Op::both(before, source[r * apart]);
+            result[r * apart] = is_exclusive ? before : totals[r];
+        }
+}
+
+// The same for `rows` rows.
+template <typename Op, std::int64_t NUMBER, typename T>
+ONEGRAPH_INLINE void run_some(const T *source, T *result, std::int64_t count, std::int64_t step, std::int64_t apart,
+        std::int64_t rows, bool is_exclusive) {
+    std::int64_t row = 0;
+    for (; row + NUMBER <= rows; row += NUMBER)
+        run_rows<Op, NUMBER>(source + row * apart, result + row * apart, count, step, apart, is_exclusive);
+    for (; row < rows; row++)
+        run_rows<Op, 1>(source + row * apart, result + row * apart, count, step, apart, is_exclusive);
 }
 
 template <typename Op, typename T>
@@ -68,9 +70,8 @@ void run(const ArrayCall &call) {
     if (inner == 1) {
         const std::int64_t blocks = (outer + ROWS - 1) / ROWS;
         divide(blocks, count * ROWS, call.threads, [&](std::int64_t first, std::int64_t last) {
-            for (std::int64_t row = first * ROWS; row < std::min(last * ROWS, outer); row += ROWS)
-                run_rows<Op, T, ROWS>(source + row * count + begin, result + row * count + begin, count, step, count,
-                        outer - row, is_exclusive);
+            const std::int64_t at = first * ROWS * count + begin, rows = std::min(last * ROWS, outer) - first * ROWS;
+            run_some<Op, ROWS>(source + at, result + at, count, step, count, rows, is_exclusive);
         });
         return;
     }
@@ -79,7 +80,11 @@ void run(const ArrayCall &call) {
         with_vectors([&]() ONEGRAPH_VECTORS {
             for (std::int64_t task = first; task < last; task++) {
                 const std::int64_t column = task % blocks * COLUMNS, at = task / blocks * count * inner + column + begin;
-                run_rows<Op, T, COLUMNS>(source + at, result + at, count, step, 1, inner - column, is_exclusive);
+                const std::int64_t some = std::min(COLUMNS, inner - column);
+                if (some == COLUMNS)
+                    run_rows<Op, COLUMNS>(source + at, result + at, count, step, 1, is_exclusive);
+                else
+                    run_some<Op, FEW>(source + at, result + at, count, step, 1, some, is_exclusive);
             }
         });
     });

@@ -10,8 +10,8 @@ struct Candidate {
     std::int32_t box;
 
     // Of equal scores the first box is better.
-    bool operator<(const Candidate &other) const {
-        return score != other.score ? score > other.score : box < other.box;
+    bool operator<(const Candidate &better) const {
+        return score != better.score ? score < better.score : box > better.box;
     }
 };
 
@@ -40,15 +40,24 @@ void fill_corners(const float *box, bool is_center, const Boxes &boxes, std::int
 // Whether one of the first boxes overlaps a box by a larger share than `most`.
 ONEGRAPH_INLINE bool is_covered(const Boxes &kept, std::int64_t count, const float *box, float most) {
     const float *left = kept.row(0), *top = kept.row(1), *right = kept.row(2), *bottom = kept.row(3), *area = kept.row(4);
+    const float first = box[0], second = box[1], third = box[2], fourth = box[3], own = box[4];
+    const float least = most - std::abs(most) * 1e-5f; // rounding of a quotient is smaller
+    const auto common = [&](std::int64_t i) ONEGRAPH_VECTORS {
+        const float width = std::min(right[i], third) - std::max(left[i], first);
+        const float height = std::min(bottom[i], fourth) - std::max(top[i], second);
+        return std::max(width, 0.0f) * std::max(height, 0.0f);
+    };
     for (std::int64_t begin = 0; begin < count; begin += Boxes::BLOCK) {
-        int found = 0;
+        int may_be = 0;
         for (std::int64_t i = begin; i < begin + Boxes::BLOCK; i++) { // a row has whole blocks, filled with empty boxes
-            const float width = std::min(right[i], box[2]) - std::max(left[i], box[0]);
-            const float height = std::min(bottom[i], box[3]) - std::max(top[i], box[1]);
-            const float common = std::max(width, 0.0f) * std::max(height, 0.0f), whole = area[i] + box[4] - common;
-            found |= (common > 0) & (area[i] > 0) & (box[4] > 0) & (whole > 0) & (common / whole > most);
+            const float both = common(i);
+            may_be |= both >= least * (area[i] + own - both);
         }
-        if (found) return true;
+        if (!may_be) continue;
+        for (std::int64_t i = begin; i < std::min(begin + Boxes::BLOCK, count); i++) {
+            const float both = common(i), whole = area[i] + own - both;
+            if (both > 0 && area[i] > 0 && own > 0 && whole > 0 && both / whole > most) return true;
+        }
     }
     return false;
 }
@@ -80,11 +89,13 @@ void suppress(const ArrayCall &call) {
             Candidate *last = first;
             for (std::int64_t box = 0; box < count; box++)
                 if (scores[box] > least) *last++ = {scores[box], static_cast<std::int32_t>(box)};
-            std::sort(first, last);
+            std::make_heap(first, last); // mostly a few candidates are asked for
             std::fill_n(best.numbers, whole * Boxes::ROWS, 0.0f);
             std::int64_t found = 0;
             with_vectors([&]() ONEGRAPH_VECTORS {
-                for (const Candidate *next = first; next < last && found < most; next++) {
+                while (first < last && found < most) {
+                    std::pop_heap(first, last--);
+                    const Candidate *next = last;
                     float box[Boxes::ROWS];
                     for (std::int64_t number = 0; number < Boxes::ROWS; number++)
                         box[number] = boxes.row(number)[next->box];
