@@ -1,7 +1,7 @@
 """Kinds of ops that run in kernels of onegraph, at the sizes of detection models, against ONNX Runtime and PyTorch.
 
-Each row is a node of ONNX. A peer that lacks it has no time. ``KINDS`` names the host ops of each row; the other host ops
-are in ``ELSEWHERE``, with the reason.
+Each row is a node of ONNX. A peer that lacks it has no time. ``KINDS`` names the host ops of each row; ``ELSEWHERE`` has
+the other host ops, with the reason.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Sampling:
 # that tell for all others which elements are read.
 PERIODIC = frozenset(["asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"])
 SIZES = (1, 2, 3, 8)
-# Data types whose numbers and shares of them f32 holds with four digits behind the point, and what is half a digit there.
+# Data types whose numbers f32 holds with four digits behind the point, and one of these digits.
 BYTES, ROUNDING = frozenset([DataType.u8, DataType.s8]), 1e-4
 # Coordinates of PyTorch's nearest neighbours, in single precision as there: what is added to an index.
 TORCH_OFFSETS = {"pytorch_nearest": 0.0, "pytorch_nearest_exact": 0.5}
@@ -155,7 +155,7 @@ def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampli
 
 def _truncated(emit: Emitter, src: Value, dtype: DataType) -> Value:
     """The whole part of numbers of f32 as small integers. ONNX Runtime and the reference of ONNX cut digits off too."""
-    limits = np.iinfo(dtype.numpy)
+    limits = np.iinfo(np.int8 if dtype is DataType.s8 else np.uint8)
     # A share of 0.3 and one of 0.7 of the same number may be a little less than the number.
     found, extra = clamp(emit, src, filled(limits.min, src), filled(limits.max, src)), filled(ROUNDING, src)
     if limits.min < 0:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from ..builder.graph import DataGraph
 from ..ir.op import Array, label_of
 
@@ -47,7 +49,23 @@ class Staged:
 
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph for these inputs, by name."""
-        return self._rest._run_by_name(self._needed(given))
+        needed = self._needed(given)
+        if (found := self._complete(needed, given)) is not None:
+            return found
+        return self._rest._run_by_name(needed)
+
+    def _complete(self, needed: Mapping[str, Array], given: Mapping[str, Array]) -> dict[str, Array] | None:
+        """The outputs if the last stage has no ops; None if it has some, or an output shares memory."""
+        rest, names = self._stages.rest, {tensor.id: name for name, tensor in self._stages.rest.inputs.items()}
+        ends = [tensor.id for tensor in rest.outputs.values()]
+        if rest.ops or len({*ends}) < len(ends) or not names.keys() >= {*ends}:
+            return None
+        found = {name: needed[names[tensor.id]] for name, tensor in rest.outputs.items()}
+        others = [*given.values(), *(tensor.value for tensor in self._graph._tensors if tensor.value is not None)]
+        for place, array in enumerate(found.values()):
+            if any(np.may_share_memory(array, other) for other in (*others, *[*found.values()][:place])):
+                return None
+        return found
 
     def _needed(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs of the last stage, by name."""

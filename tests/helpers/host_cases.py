@@ -221,7 +221,9 @@ def _images() -> Iterator[HostCase]:
     columns = np.float32([[2, 4, 6, 8], [1, 3, 5, 7], [4, 6, 8, 10], [0, 0, 0, 0]])[None, None]
     yield HostCase("DeformColumns", [image, offsets], [columns], window)
     grid = np.float32([[[[-1, -1], [1, 1], [0, 0], [5, 0]]]])
-    yield HostCase("GridSample", [image, grid], [np.float32([0, 11, 5.5, 0]).reshape(1, 1, 1, 4)], {"align_corners": True})
+    yield HostCase(
+        "GridSample", [image, grid], [np.float32([0, 11, 5.5, 0]).reshape(1, 1, 1, 4)], {"align_corners": True}
+    )
 
 
 def _reductions(x: Array) -> Iterator[HostCase]:

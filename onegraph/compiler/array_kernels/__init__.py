@@ -1,7 +1,8 @@
 """Computes host ops by kernels on dense arrays (``csrc/kernels/arrays/``), where numpy would take many times as long.
 
 A function of ``FUNCTIONS`` gets the use of an op, its inputs, and arrays that its results may be written to. It returns
-the results, or None if the kernel lacks this form; the numpy function of :mod:`onegraph.reference.host` then computes it.
+the results, or None if the kernel lacks this form. The numpy function of :mod:`onegraph.reference.host` then computes
+the op.
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ ArrayFunction = Callable[[Call, Sequence[Array | None], Sequence[Array]], "Seque
 FUNCTIONS: Mapping[str, ArrayFunction] = {**indexing.FUNCTIONS, **detection.FUNCTIONS}
 
 
-def with_kernel(
-    kind: str, function: Callable[..., object], results: Sequence[Array] = ()
-) -> Callable[..., object]:
+def with_kernel(kind: str, function: Callable[..., object], results: Sequence[Array] = ()) -> Callable[..., object]:
     """The function of a host op that calls its kernel, and ``function`` for forms that the kernel lacks.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -26,7 +26,12 @@ TYPES = {
         "uint64": "u64",
     }.items()
 }
-MOVED = {1: int(lib.onegraph_type_byte), 2: int(lib.onegraph_type_half), **{4: TYPES[np.dtype("u4")], 8: TYPES[np.dtype("u8")]}}
+MOVED = {
+    1: int(lib.onegraph_type_byte),
+    2: int(lib.onegraph_type_half),
+    4: TYPES[np.dtype("u4")],
+    8: TYPES[np.dtype("u8")],
+}
 NARROW = frozenset(["float16", "bfloat16"])
 MOST_ELEMENTS = 2**31 - 1  # of a plane or an axis, whose places are 32-bit integers
 OUT_OF_MEMORY = int(lib.dnnl_out_of_memory)
@@ -41,7 +46,7 @@ class Limit(threading.local):
 LIMIT = Limit()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _number(name: str) -> int:
     found = int(lib.onegraph_array_kernel(name.encode()))
     assert found >= 0, name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ...opset.schema import Call
 from .arrays import MOST_ELEMENTS, dense, is_narrow, is_number, place_for, run, wide
 
 Found = Sequence[Array] | None
-Arrays = Sequence[Array | None]
+Arrays = Sequence[Any]  # of an absent input, None
 MODES = {"nearest": 0, "linear": 1, "cubic": 2}
 PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 AXES = 3  # of windows, in the kernel
@@ -28,7 +29,6 @@ def _floats(src: Array) -> bool:
 def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Batch, class and box of the boxes that stay."""
     boxes, scores, *limits = arrays
-    assert boxes is not None and scores is not None
     if boxes.dtype == np.float64 or 0 in boxes.shape or 0 in scores.shape or scores.shape[2] > MOST_ELEMENTS:
         return None
     most, overlap, least = (one.reshape(-1)[0] for one in limits if one is not None)
@@ -50,7 +50,6 @@ def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) ->
 def roi_align(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Means or maxima of samples in the cells of boxes."""
     src, boxes, images = arrays
-    assert src is not None and boxes is not None and images is not None
     if not _floats(src) or not boxes.size:
         return None
     source = wide(src)
@@ -64,7 +63,6 @@ def roi_align(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
 def max_pool_places(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The largest element of each window, and its place."""
     (src,) = arrays
-    assert src is not None
     dims = src.shape[2:]
     if not (is_number(src) or is_narrow(src)) or not src.size or prod(dims) > MOST_ELEMENTS:
         return None
@@ -87,7 +85,6 @@ def max_pool_places(call: Call, arrays: Arrays, results: Sequence[Array]) -> Fou
 def max_unpool(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The elements of a MaxPool at the places that they had."""
     src, indices, shape = arrays
-    assert src is not None and indices is not None and shape is not None
     found = place_for(results, 0, shape.tolist(), src.dtype)
     run("MaxUnpool", [dense(src), dense(indices)], [found], ports=("src", "indices"), moves=True)
     return [found]
@@ -96,7 +93,6 @@ def max_unpool(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
 def deform_columns(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """What each window of a deformable convolution reads."""
     src, offsets, mask = (*arrays, None)[:3]
-    assert src is not None and offsets is not None
     if not _floats(src) or not offsets.size:
         return None
     source = wide(src)
@@ -110,7 +106,6 @@ def deform_columns(call: Call, arrays: Arrays, results: Sequence[Array]) -> Foun
 def grid_sample(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Elements of images at the places of a grid."""
     src, grid = arrays
-    assert src is not None and grid is not None
     if not _floats(src) or not grid.size:
         return None
     source, (batch, channels) = wide(src), src.shape[:2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ...opset.shapes import known_dims
 from .arrays import dense, is_narrow, is_number, place_for, run, wide
 
 Found = Sequence[Array] | None
-Arrays = Sequence[Array | None]
+Arrays = Sequence[Any]  # of an absent input, None
 
 REDUCED = frozenset(["float32", "float64", "int32", "int64"])
 REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3, "min": 4}
@@ -33,7 +34,6 @@ def _axis(call: Call, array: Array) -> int:
 def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Elements or slices at indices."""
     src, indices = arrays
-    assert src is not None and indices is not None
     if src.dtype.itemsize not in SIZES or not src.flags.aligned or not src.ndim or not src.size or not indices.size:
         return None
     if kind == "GatherND":
@@ -43,7 +43,9 @@ def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> F
     else:
         axis = _axis(call, src)
         numbers = [axis]
-        shape = indices.shape if kind == "GatherElements" else (*src.shape[:axis], *indices.shape, *src.shape[axis + 1 :])
+        shape = (
+            indices.shape if kind == "GatherElements" else (*src.shape[:axis], *indices.shape, *src.shape[axis + 1 :])
+        )
     if kind == "Gather" and (prod(shape) < SMALL or not src.flags.c_contiguous):
         return None
     found = place_for(results, 0, shape, src.dtype)
@@ -54,9 +56,14 @@ def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> F
 def scatter(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """A tensor with updates at indices."""
     src, indices, updates = arrays
-    assert src is not None and indices is not None and updates is not None
     how = REDUCTIONS[call.string("reduction")]
-    if src.dtype.itemsize not in SIZES or not src.ndim or (how and src.dtype.name not in REDUCED) or not indices.size or not src.size:
+    if (
+        src.dtype.itemsize not in SIZES
+        or not src.ndim
+        or (how and src.dtype.name not in REDUCED)
+        or not indices.size
+        or not src.size
+    ):
         return None
     found = place_for(results, 0, src.shape, src.dtype)
     ends = [dense(src), dense(indices, S64), dense(updates)]
@@ -68,7 +75,6 @@ def scatter(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> 
 def top_k(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The first elements of a sort along an axis, and their places."""
     src, k = arrays
-    assert src is not None and k is not None
     if not src.ndim or not (is_number(src) or is_narrow(src)):
         return None
     axis = _axis(call, src)
@@ -82,7 +88,6 @@ def top_k(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
 def running(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Sums or products of the elements so far."""
     (src,) = arrays
-    assert src is not None
     if not src.ndim or not (is_number(src) or is_narrow(src)):
         return None
     source = wide(src)
@@ -94,7 +99,6 @@ def running(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> 
 def non_zero(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The indices of the elements other than 0."""
     (src,) = arrays
-    assert src is not None
     source = src.view(np.uint8) if src.dtype == np.bool_ and src.flags.c_contiguous else src
     if not src.ndim or src.size < SMALL or not is_number(source):
         return None
@@ -109,7 +113,6 @@ def non_zero(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
 def compress(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The slices where a condition holds."""
     src, condition = arrays
-    assert src is not None and condition is not None
     axis = _axis(call, src)
     if src.dtype.itemsize not in SIZES or not src.size or len(condition) > src.shape[axis]:
         return None

@@ -24,7 +24,6 @@ from .meanings import MODERN
 from .own import TYPES
 from .saving import (
     attention,
-    detection,
     elementwise,
     host,
     interpolation,

@@ -42,7 +42,7 @@ def boxes_fit(call: Call) -> Iterable[Finding]:
 def aligned_shape(call: Call) -> tuple[Shape, ...]:
     """One image of the cells for each box."""
     boxes, src = call.shape("boxes"), call.shape("src")
-    count, channels = boxes and boxes[0], src and src[1]
+    count, channels = None if boxes is None else boxes[0], None if src is None else src[1]
     return ((count, channels, call.s64("rows"), call.s64("columns")),)
 
 
@@ -207,10 +207,16 @@ OPS = (
             Attribute("rows", "s64", "Number of cells of a box along its height.", range=POSITIVE),
             Attribute("columns", "s64", "Number of cells of a box along its width.", range=POSITIVE),
             Attribute(
-                "samples", "s64", "Samples along each side of a cell; 0 takes one a pixel.", default=0, range=NON_NEGATIVE
+                "samples",
+                "s64",
+                "Samples along each side of a cell; 0 takes one a pixel.",
+                default=0,
+                range=NON_NEGATIVE,
             ),
             Attribute("scale", "f32", "Factor of the numbers of a box.", default=1.0),
-            Attribute("half_pixel", "bool", "Whether pixels are half a pixel away, and boxes may be small.", default=True),
+            Attribute(
+                "half_pixel", "bool", "Whether pixels are half a pixel away, and boxes may be small.", default=True
+            ),
             Attribute("mode", "str", "What is taken of the samples.", default="avg", values=("avg", "max")),
         ),
         regions_fit,
@@ -218,7 +224,7 @@ OPS = (
     _detection(
         "MaxPoolPlaces",
         "max_pool_places",
-        "dst = the largest element of each window, the first of equal ones; places = its place among all elements of src",
+        "dst = the largest element of each window, the first of equal ones; places = its place among all of src",
         ("src:T", "dst:T places:s64"),
         NUMBERS,
         pooled_shape,
@@ -250,21 +256,26 @@ OPS = (
         columns_shape,
         (
             *WINDOW,
-            Attribute("offset_groups", "s64", "Groups of channels with offsets of their own.", default=1, range=POSITIVE),
+            Attribute(
+                "offset_groups", "s64", "Groups of channels with offsets of their own.", default=1, range=POSITIVE
+            ),
         ),
         offsets_fit,
     ),
     _detection(
         "GridSample",
         "grid_sample",
-        "dst = src at the places of a grid, each the numbers of a place along the spatial axes, the last axis first, from "
-        "-1 to 1",
+        "dst = src at the places of a grid: numbers from -1 to 1 along each spatial axis, the last axis first",
         ("src:T grid:T", "dst:T"),
         FLOATS,
         sampled_shape,
         (
             Attribute(
-                "mode", "str", "How elements between pixels are found.", default="linear", values=("linear", "nearest", "cubic")
+                "mode",
+                "str",
+                "How elements between pixels are found.",
+                default="linear",
+                values=("linear", "nearest", "cubic"),
             ),
             Attribute(
                 "padding",

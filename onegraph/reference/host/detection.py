@@ -64,9 +64,7 @@ def _bilinear(image: Array, rows: Array, columns: Array, *, outside: float) -> A
     nothing = np.where(np.isnan(rows) | np.isnan(columns), np.nan, 0.0)
     inside = (rows >= -outside) & (rows <= height - 1 + outside)
     inside &= (columns >= -outside) & (columns <= width - 1 + outside)
-    rows, columns = (
-        np.clip(np.where(inside, at, 0), 0, size - 1) for at, size in ((rows, height), (columns, width))
-    )
+    rows, columns = (np.clip(np.where(inside, at, 0), 0, size - 1) for at, size in ((rows, height), (columns, width)))
     top, left = np.floor(rows).astype(np.int64), np.floor(columns).astype(np.int64)
     down, right = rows - top, columns - left
     corners = []
@@ -121,7 +119,8 @@ def max_pool_places(call: Call, src: Array) -> tuple[Array, Array]:
         valid, flat = np.ones(counts, bool), np.zeros(counts, np.int64)
         for one, dim, weight in zip(at, dims, weights, strict=True):
             valid, flat = valid & (one >= 0) & (one < dim), flat + one * weight
-        values = src[(..., *[np.clip(one, 0, dim - 1) for one, dim in zip(at, dims, strict=True)])]
+        where: tuple[Any, ...] = (..., *[np.clip(one, 0, dim - 1) for one, dim in zip(at, dims, strict=True)])
+        values = src[where]
         better = values > best
         if is_float:
             better |= np.isnan(values) & ~np.isnan(best)
@@ -169,15 +168,15 @@ def grid_sample(call: Call, src: Array, grid: Array) -> Array:
     sizes, (batch, channels) = src.shape[2:], src.shape[:2]
     places = grid.astype(np.float64).reshape(batch, -1, len(sizes))
     sides = [
-        _neighbours(places[..., len(sizes) - 1 - axis], size, mode, padding, aligned)
-        for axis, size in enumerate(sizes)
+        _neighbours(places[..., len(sizes) - 1 - axis], size, mode, padding, aligned) for axis, size in enumerate(sizes)
     ]
     found = np.zeros((batch, channels, places.shape[1]))
     images = np.arange(batch)[:, None]
     for chosen in product(*sides) if src.size else ():
         inside = np.all([(at >= 0) & (at < size) for (at, _), size in zip(chosen, sizes, strict=True)], axis=0)
         at = [np.where(inside, one, 0).astype(np.int64) for one, _ in chosen]
-        elements = np.moveaxis(src[(images, slice(None), *at)].astype(np.float64), -1, 1)
+        where: tuple[Any, ...] = (images, slice(None), *at)
+        elements = np.moveaxis(src[where].astype(np.float64), -1, 1)
         share = np.prod([one for _, one in chosen], axis=0)
         found += np.where(inside[:, None], elements, 0) * share[:, None]
     return found.reshape(batch, channels, *grid.shape[1:-1]).astype(src.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def roi_align(call: Call, src: Value, boxes: Value, images: Value) -> Value:
     )
 
 
-def _window(call: Call) -> dict[str, tuple[int, ...]]:
+def _window(call: Call) -> dict[str, Any]:
     return {
         "strides": call.s64s("strides"),
         "dilations": call.s64s("dilations"),
@@ -62,7 +63,7 @@ def deform_columns(call: Call, src: Value, offsets: Value, mask: Value | None = 
     """A DeformConv whose weights take one element of each window."""
     batch, channels, taps, windows = known_dims_of(call, call.shapes[0], "src and offsets")
     weights = np.tile(np.eye(taps, dtype=src.dtype.numpy), (channels, 1)).reshape(-1, 1, *call.s64s("kernel"))
-    attrs = {**_window(call), "kernel_shape": call.s64s("kernel"), "group": channels}
+    attrs: dict[str, Any] = {**_window(call), "kernel_shape": call.s64s("kernel"), "group": channels}
     made = src.op(
         "DeformConv",
         src.body.constant(weights),
@@ -77,7 +78,7 @@ def deform_columns(call: Call, src: Value, offsets: Value, mask: Value | None = 
 
 @writes("host GridSample")
 def grid_sample(call: Call, src: Value, grid: Value) -> Value:
-    attrs = {"mode": call.string("mode"), "padding_mode": call.string("padding")}
+    attrs: dict[str, Any] = {"mode": call.string("mode"), "padding_mode": call.string("padding")}
     return src.op("GridSample", grid, align_corners=int(call.flag("align_corners")), **attrs)
 
 

@@ -5,7 +5,7 @@
 namespace onegraph {
 namespace {
 
-constexpr std::int64_t CHUNK = 256; // windows that are computed together
+constexpr std::int64_t CHUNK = 1024; // windows that are computed together
 
 // One tap of some windows: where it reads, and the shares of its four neighbours times the mask.
 template <typename T>

@@ -5,7 +5,7 @@
 namespace onegraph {
 namespace {
 
-constexpr std::int64_t CHUNK = 128; // places that are computed together
+constexpr std::int64_t ELEMENTS = 8192; // of places that are computed together, whose shares stay in a cache
 constexpr int MOST_AXES = 3, MOST_TAPS = 4; // along an axis
 enum Mode { NEAREST, LINEAR, CUBIC };
 enum Padding { ZEROS, BORDER, REFLECTION };
@@ -76,8 +76,8 @@ struct Sampler {
                     at = at < 0 || index < 0 ? -1 : at + index * strides[axis];
                     share *= shares[axis][rest % taps];
                 }
-                samples.places[tap * CHUNK + p] = static_cast<std::int32_t>(at);
-                samples.shares[tap * CHUNK + p] = share;
+                samples.places[tap * samples.stride + p] = static_cast<std::int32_t>(at);
+                samples.shares[tap * samples.stride + p] = share;
             }
         }
     }
@@ -95,23 +95,26 @@ void sample_grid(const ArrayCall &call) {
         taps *= sampler.mode == NEAREST ? 1 : sampler.mode == LINEAR ? 2 : 4;
     }
     const std::int64_t batch = call.dim(0, 0), channels = call.dim(0, 1), count = call.dim(1, 1);
-    const std::int64_t chunks = (count + CHUNK - 1) / CHUNK;
     if (!plane) {
         std::fill_n(call.data<T>(2), call.size(2), T(0));
         return;
     }
-    const std::int64_t work = CHUNK * taps * (channels + 4), tasks = batch * chunks;
-    const bool is_large = tasks * work > static_cast<std::int64_t>(2 * SHARE);
-    const auto threads = is_large ? static_cast<int>(std::min<std::int64_t>(std::max(call.threads, 1), tasks)) : 1;
-    std::vector<std::int32_t> places(static_cast<std::size_t>(threads * taps * CHUNK));
+    const std::int64_t lanes = std::max(call.threads, 1), LANES = Samples<T>::LANES;
+    const auto rounded = [&](std::int64_t number) { return (number + LANES - 1) / LANES * LANES; };
+    const bool is_large = batch * count * taps * (channels + 4) > static_cast<std::int64_t>(2 * SHARE);
+    // A plane stays in the first cache for all places of a chunk; each thread has chunks.
+    const std::int64_t chunk = rounded(std::min(ELEMENTS / taps, is_large ? (count + 2 * lanes - 1) / (2 * lanes) : count));
+    const std::int64_t chunks = (count + chunk - 1) / chunk, tasks = batch * chunks;
+    const auto threads = is_large ? static_cast<int>(std::min(lanes, tasks)) : 1;
+    std::vector<std::int32_t> places(static_cast<std::size_t>(threads * taps * chunk));
     std::vector<T> shares(places.size());
     std::atomic<std::int64_t> taken {0};
     together(threads, [&](std::size_t thread) {
-        const auto begin = static_cast<std::int64_t>(thread) * taps * CHUNK;
+        const auto begin = static_cast<std::int64_t>(thread) * taps * chunk;
         for (std::int64_t task; (task = taken.fetch_add(1)) < tasks;) {
-            const std::int64_t image = task / chunks, first = task % chunks * CHUNK;
+            const std::int64_t image = task / chunks, first = task % chunks * chunk;
             const Samples<T> samples {
-                    places.data() + begin, shares.data() + begin, taps, CHUNK, std::min(CHUNK, count - first)};
+                    places.data() + begin, shares.data() + begin, taps, chunk, std::min(chunk, count - first)};
             const T *grid = call.data<const T>(1) + (image * count + first) * sampler.axes;
             with_vectors([&]() ONEGRAPH_VECTORS { sampler.fill(grid, samples); });
             sample<T>(samples, call.data<const T>(0) + image * channels * plane, plane,

@@ -37,27 +37,70 @@ void fill_corners(const float *box, bool is_center, const Boxes &boxes, std::int
     boxes.row(4)[at] = (corners[2] - corners[0]) * (corners[3] - corners[1]);
 }
 
+// Whether a kept box overlaps a box by a larger share than `most`.
+bool covers(const Boxes &kept, std::int64_t i, const float *box, float most) {
+    const float width = std::min(kept.row(2)[i], box[2]) - std::max(kept.row(0)[i], box[0]);
+    const float height = std::min(kept.row(3)[i], box[3]) - std::max(kept.row(1)[i], box[1]);
+    const float common = std::max(width, 0.0f) * std::max(height, 0.0f), area = kept.row(4)[i];
+    const float whole = area + box[4] - common;
+    return common > 0 && area > 0 && box[4] > 0 && whole > 0 && common / whole > most;
+}
+
+using Find = std::int64_t (*)(const Boxes &kept, std::int64_t begin, std::int64_t end, const float *box, float least);
+
+// The first block of kept boxes from `begin` on with one that may overlap a box by the share `least`; the rows have whole
+// blocks, and behind the last box empty ones.
+std::int64_t find_portable(const Boxes &, std::int64_t begin, std::int64_t, const float *, float) {
+    return begin;
+}
+
+#if defined(__x86_64__)
+ONEGRAPH_AVX512 std::int64_t find_avx512(
+        const Boxes &kept, std::int64_t begin, std::int64_t end, const float *box, float least) {
+    const auto row = [&](int number) { return kept.row(number); };
+    const float *left = row(0), *top = row(1), *right = row(2), *bottom = row(3), *area = row(4);
+    const __m512 first = _mm512_set1_ps(box[0]), second = _mm512_set1_ps(box[1]), third = _mm512_set1_ps(box[2]);
+    const __m512 fourth = _mm512_set1_ps(box[3]), own = _mm512_set1_ps(box[4]), zero = _mm512_setzero_ps();
+    for (std::int64_t i = begin; i < end; i += Boxes::BLOCK) {
+        const __m512 width = _mm512_sub_ps(
+                _mm512_min_ps(_mm512_loadu_ps(right + i), third), _mm512_max_ps(_mm512_loadu_ps(left + i), first));
+        const __m512 height = _mm512_sub_ps(
+                _mm512_min_ps(_mm512_loadu_ps(bottom + i), fourth), _mm512_max_ps(_mm512_loadu_ps(top + i), second));
+        const __m512 common = _mm512_mul_ps(_mm512_max_ps(width, zero), _mm512_max_ps(height, zero));
+        const __m512 whole = _mm512_sub_ps(_mm512_add_ps(_mm512_loadu_ps(area + i), own), common);
+        if (_mm512_cmp_ps_mask(common, _mm512_mul_ps(whole, _mm512_set1_ps(least)), _CMP_GE_OQ)) return i;
+    }
+    return end;
+}
+
+ONEGRAPH_AVX2 std::int64_t find_avx2(
+        const Boxes &kept, std::int64_t begin, std::int64_t end, const float *box, float least) {
+    const auto row = [&](int number) { return kept.row(number); };
+    const float *left = row(0), *top = row(1), *right = row(2), *bottom = row(3), *area = row(4);
+    const __m256 first = _mm256_set1_ps(box[0]), second = _mm256_set1_ps(box[1]), third = _mm256_set1_ps(box[2]);
+    const __m256 fourth = _mm256_set1_ps(box[3]), own = _mm256_set1_ps(box[4]), zero = _mm256_setzero_ps();
+    for (std::int64_t i = begin; i < end; i += Boxes::BLOCK)
+        for (std::int64_t half = i; half < i + Boxes::BLOCK; half += 8) {
+            const __m256 width = _mm256_sub_ps(_mm256_min_ps(_mm256_loadu_ps(right + half), third),
+                    _mm256_max_ps(_mm256_loadu_ps(left + half), first));
+            const __m256 height = _mm256_sub_ps(_mm256_min_ps(_mm256_loadu_ps(bottom + half), fourth),
+                    _mm256_max_ps(_mm256_loadu_ps(top + half), second));
+            const __m256 common = _mm256_mul_ps(_mm256_max_ps(width, zero), _mm256_max_ps(height, zero));
+            const __m256 whole = _mm256_sub_ps(_mm256_add_ps(_mm256_loadu_ps(area + half), own), common);
+            const __m256 limit = _mm256_mul_ps(whole, _mm256_set1_ps(least));
+            if (_mm256_movemask_ps(_mm256_cmp_ps(common, limit, _CMP_GE_OQ))) return i;
+        }
+    return end;
+}
+#endif
+
 // Whether one of the first boxes overlaps a box by a larger share than `most`.
-ONEGRAPH_INLINE bool is_covered(const Boxes &kept, std::int64_t count, const float *box, float most) {
-    const float *left = kept.row(0), *top = kept.row(1), *right = kept.row(2), *bottom = kept.row(3), *area = kept.row(4);
-    const float first = box[0], second = box[1], third = box[2], fourth = box[3], own = box[4];
+bool is_covered(const Boxes &kept, std::int64_t count, const float *box, float most, Find find) {
     const float least = most - std::abs(most) * 1e-5f; // rounding of a quotient is smaller
-    const auto common = [&](std::int64_t i) ONEGRAPH_VECTORS {
-        const float width = std::min(right[i], third) - std::max(left[i], first);
-        const float height = std::min(bottom[i], fourth) - std::max(top[i], second);
-        return std::max(width, 0.0f) * std::max(height, 0.0f);
-    };
     for (std::int64_t begin = 0; begin < count; begin += Boxes::BLOCK) {
-        int may_be = 0;
-        for (std::int64_t i = begin; i < begin + Boxes::BLOCK; i++) { // a row has whole blocks, filled with empty boxes
-            const float both = common(i);
-            may_be |= both >= least * (area[i] + own - both);
-        }
-        if (!may_be) continue;
-        for (std::int64_t i = begin; i < std::min(begin + Boxes::BLOCK, count); i++) {
-            const float both = common(i), whole = area[i] + own - both;
-            if (both > 0 && area[i] > 0 && own > 0 && whole > 0 && both / whole > most) return true;
-        }
+        begin = find(kept, begin, count, box, least);
+        for (std::int64_t i = begin; i < std::min(begin + Boxes::BLOCK, count); i++)
+            if (covers(kept, i, box, most)) return true;
     }
     return false;
 }
@@ -78,6 +121,10 @@ void suppress(const ArrayCall &call) {
     const auto lanes = static_cast<std::size_t>(std::max(threads, 1));
     std::vector<Candidate> candidates(lanes * static_cast<std::size_t>(count));
     std::vector<float> kept(lanes * static_cast<std::size_t>(whole * Boxes::ROWS));
+    Find find = find_portable;
+#if defined(__x86_64__)
+    if (has_avx2()) find = has_avx512() ? find_avx512 : find_avx2;
+#endif
     std::atomic<std::int64_t> taken {0};
     together(threads, [&](std::size_t thread) {
         Candidate *const first = candidates.data() + thread * static_cast<std::size_t>(count);
@@ -92,19 +139,16 @@ void suppress(const ArrayCall &call) {
             std::make_heap(first, last); // mostly a few candidates are asked for
             std::fill_n(best.numbers, whole * Boxes::ROWS, 0.0f);
             std::int64_t found = 0;
-            with_vectors([&]() ONEGRAPH_VECTORS {
-                while (first < last && found < most) {
-                    std::pop_heap(first, last--);
-                    const Candidate *next = last;
-                    float box[Boxes::ROWS];
-                    for (std::int64_t number = 0; number < Boxes::ROWS; number++)
-                        box[number] = boxes.row(number)[next->box];
-                    if (is_covered(best, found, box, overlap)) continue;
-                    for (std::int64_t number = 0; number < Boxes::ROWS; number++)
-                        best.row(number)[found] = box[number];
-                    result[found++] = next->box;
-                }
-            });
+            while (first < last && found < most) {
+                std::pop_heap(first, last--);
+                float box[Boxes::ROWS];
+                for (std::int64_t number = 0; number < Boxes::ROWS; number++)
+                    box[number] = boxes.row(number)[last->box];
+                if (is_covered(best, found, box, overlap, find)) continue;
+                for (std::int64_t number = 0; number < Boxes::ROWS; number++)
+                    best.row(number)[found] = box[number];
+                result[found++] = last->box;
+            }
             call.data<std::int64_t>(3)[task] = found;
         }
     });
