@@ -1,7 +1,7 @@
 """Kinds of ops that run in kernels of onegraph, at the sizes of detection models, against ONNX Runtime and PyTorch.
 
-Each row is a node of ONNX. A peer that lacks it has no time. ``KINDS`` names the host ops of each row; ``ELSEWHERE`` has
-the other host ops, with the reason.
+Each row is a node of ONNX. A peer that lacks it has no time. ``KINDS`` names the host ops of each row. ``ELSEWHERE``
+has the other host ops, with the reason.
 """
 
 from __future__ import annotations
@@ -258,6 +258,8 @@ KINDS = {
 }
 OWN_PAGES = "it is part of whole models: the other benchmarks measure these"
 ELSEWHERE = {
+    **dict.fromkeys(("ArgMax", "ArgMin", "MatMul", "OneHot", "Range"), "a call of numpy"),
+    **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "SumTo"), "a call of numpy"),
     **dict.fromkeys(("Attention", "AttentionBackward"), "`attention` measures it"),
     **dict.fromkeys(("PackedMatMul", "PackedGather", "Recurrence"), OWN_PAGES),
     **dict.fromkeys(("AllReduceStart", "AllReduceDone"), "it waits for other processes"),
@@ -317,17 +319,17 @@ def runs_of(kind: Kind, arrays: Sequence[Array], threads: int, *, quick: bool = 
     return runs
 
 
-def model_of(kind: Kind, arrays: Sequence[Array]) -> bytes:
-    """The node as a model."""
+def model_of(kind: Kind, arrays: Sequence[Array | None]) -> bytes:
+    """The node as a model; None for an absent input."""
     import onnx
     from onnx import helper, numpy_helper
 
-    names = [f"x{place}" for place in range(len(arrays))]
+    names = ["" if array is None else f"x{place}" for place, array in enumerate(arrays)]
     outputs = [f"y{place}" for place in range(kind.outputs)]
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for place, (name, array) in enumerate(zip(names, arrays, strict=True))
-        if place not in kind.constants
+        if name and place not in kind.constants
     ]
     constants = [numpy_helper.from_array(np.asarray(arrays[place]), names[place]) for place in kind.constants]
     node = helper.make_node(kind.node, names, outputs, **kind.attrs)
