@@ -117,7 +117,7 @@ def non_zero(node: Node) -> Value:
     return found
 
 
-@lowers("CumSum", "CumProd")
+@lowers("CumSum")
 def running(node: Node) -> Value:
     """Sums or products along an axis."""
     axis = node.integers(1) or [0]

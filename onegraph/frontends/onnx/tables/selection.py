@@ -8,6 +8,7 @@ from ....lowering.elementwise import binary
 from ....lowering.emitter import Array, Value, numbers
 from ....lowering.movement import cast, reshape
 from ..node import Node, NotLowered, computes, lowers
+from .indexing import running
 
 
 @lowers("Hardmax")
@@ -75,6 +76,12 @@ def tensor_scatter(node: Node) -> Array:
         at = np.arange(start, start + count)
         whole[place, at % size if circular else at] = part[place]
     return cache
+
+
+@lowers("CumProd")
+def cum_prod(node: Node) -> Value:
+    """Products along an axis."""
+    return running(node)
 
 
 @computes("BitCast")
