@@ -17,6 +17,9 @@
 #include "../shares.h"
 
 #include "../cpu.h"
+// gcc 12 warns of variables of its own intrinsics that are uninitialized on purpose.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 namespace onegraph {
 
