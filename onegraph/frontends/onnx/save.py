@@ -24,6 +24,7 @@ from .meanings import MODERN
 from .own import TYPES
 from .saving import (
     attention,
+    detection,
     elementwise,
     host,
     interpolation,
@@ -42,6 +43,7 @@ from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS
 
 MODULES = (
+    detection,
     elementwise,
     reduction,
     movement,
