@@ -26,6 +26,7 @@ NAMES = (
     "blocks",
     "tokens",
     "inference",
+    "kinds",
     "reproducible",
     "training",
     "onnx",
@@ -37,7 +38,7 @@ NAMES = (
 # A module named as a package would hide the package from scripts in its folder.
 MODULES = {"onnx": "onnx_models", "torch": "torch_compile"}
 # Benchmarks whose rows can be measured alone.
-BY_ROW = ("tokens", "training", "onnx", "torch")
+BY_ROW = ("tokens", "kinds", "training", "onnx", "torch")
 # Benchmarks whose results on machines with AMX stand beside those on other machines.
 BY_MACHINE, AMX = ("peak",), " with AMX"
 

@@ -134,6 +134,35 @@ const char *onegraph_kernel_numbers(const onegraph_kernel *kernel);
 void onegraph_cast_elements(dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count,
         int is_portable);
 
+// kernels/arrays: kernels on dense arrays, by name, for steps that numpy runs.
+enum onegraph_type {
+    onegraph_type_f32,
+    onegraph_type_f64,
+    onegraph_type_s8,
+    onegraph_type_u8,
+    onegraph_type_s16,
+    onegraph_type_u16,
+    onegraph_type_s32,
+    onegraph_type_u32,
+    onegraph_type_s64,
+    onegraph_type_u64,
+    onegraph_type_byte, // of one byte that is moved
+    onegraph_type_half, // of two bytes that are moved
+};
+typedef struct {
+    void *data; // NULL for an array that is absent
+    int type;
+    int rank;
+    const int64_t *dims;
+} onegraph_array_t;
+// The number of a kernel; -1 if there is none of this name.
+int onegraph_array_kernel(const char *name);
+// Runs a kernel on at most `limit` threads; 0 takes the caller's OpenMP setting. `arrays`: inputs, then outputs. `answer`:
+// three numbers that the kernel writes. Returns a dnnl_status_t or onegraph_bad_index, with the array that has the index,
+// its place there and the index in `answer`; the outputs are then undefined.
+int onegraph_array_run(int kernel, size_t count, const onegraph_array_t *arrays, const double *numbers, int limit,
+        int64_t *answer);
+
 // plan: steps that are executed one after another, on tensors in slots of memory; one run at a time.
 typedef struct onegraph_plan onegraph_plan;
 
@@ -168,6 +197,7 @@ enum {
     onegraph_busy = -1, // another run uses the plan
     onegraph_misaligned = -2, // an address is not a multiple of its slot's alignment; nothing was run
     onegraph_moved = -4, // the memory of an array has moved since the binding; nothing was run
+    onegraph_bad_index = -5, // an index is out of range
 };
 
 // `slots`, `offsets`: for each tensor of each step, in order, its slot and its offset in bytes. `limit`: the maximum

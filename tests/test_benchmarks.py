@@ -202,7 +202,8 @@ def test_models_are_measured_by_row(name):
     cases = all_cases(import_module(f"benchmarks.{MODULES.get(name, name)}").rows, quick=False)
     assert len(cases) == len({*cases}) > 10
     place = -1 if name in ("onnx", "tokens") else -2
-    assert {case.split(", ")[place] for case in cases} >= {"f32", "bf16"}
+    if name != "kinds":
+        assert {case.split(", ")[place] for case in cases} >= {"f32", "bf16"}
 
 
 def test_losses_agree_with_one_of_the_peers():

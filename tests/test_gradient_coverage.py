@@ -156,7 +156,8 @@ def compiled_cases() -> dict[str, Any]:
         if word != "f16":
             found.setdefault(f"{case.kind} {word}", (case, "onednn-3.13"))
     for case in HOST_CASES:
-        found.setdefault(f"host {case.kind}", (case, HOST))
+        if f"host {case.kind}" not in REFUSED:
+            found.setdefault(f"host {case.kind}", (case, HOST))
     return found
 
 

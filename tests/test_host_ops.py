@@ -45,7 +45,7 @@ def test_computes_the_case(case):
 def test_infers_the_shapes_and_types_of_the_case(case):
     g, _ = graph_of(case)
     for tensor, wanted in zip(g.outputs.values(), case.results, strict=True):
-        if case.kind not in ("NonZero", "NonMaxSuppression"):
+        if case.kind not in ("NonZero", "NonMaxSuppression", "Compress"):
             assert tensor.shape == wanted.shape
         if case.dtype is None and wanted.dtype.kind not in "iu":
             assert tensor.dtype.numpy == wanted.dtype

@@ -102,8 +102,39 @@ def _composed():
     yield HostCase("Attention", [query, key, numbers, scores], [np.full((1, 1, 2, 1), np.float32(nan))])
 
 
+def _detected():
+    """A sample is NaN where its place is, or where one of its neighbours is, whatever the share."""
+    row = np.float32([1, nan, 2, inf])
+    yield HostCase("CumProd", [row], [np.float32([1, nan, nan, nan])])
+    yield HostCase("CumProd", [row[::-1].copy()], [np.float32([inf, inf, nan, nan])])
+    yield HostCase("Compress", [row, np.array([False, True, False, True])], [row[1::2]])
+    window = {"kernel": [2], "strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    best, places = np.float32([[[nan, inf]]]), np.int64([[[1, 3]]])
+    yield HostCase("MaxPoolPlaces", [row[None, None]], [best, places], window)
+    unpooled = np.float32([[[0, nan, 0, inf]]])
+    yield HostCase("MaxUnpool", [best, places, np.int64([1, 1, 4])], [unpooled], known=frozenset({2}))
+    image, grid = row.reshape(1, 1, 1, 4), np.float32([[[[-1, 0], [1, 0], [nan, 0], [inf, 0]]]])
+    for mode, padding, found in (
+        ("nearest", "zeros", [1, inf, 0, 0]),
+        ("nearest", "border", [1, inf, 1, inf]),
+        ("linear", "zeros", [nan, inf, nan, nan]),
+        ("linear", "border", [nan, inf, nan, inf]),
+    ):
+        attrs = {"mode": mode, "padding": padding, "align_corners": True}
+        yield HostCase("GridSample", [image, grid], [np.float32(found).reshape(1, 1, 1, 4)], attrs)
+    pixel = {name: [1, 1] for name in ("kernel", "strides", "dilations")} | {"pads_begin": [0, 0], "pads_end": [0, 0]}
+    offsets = np.zeros((1, 2, 1, 4), np.float32)
+    offsets[0, 0, 0, 3] = nan
+    yield HostCase("DeformColumns", [image, offsets], [np.float32([[[[nan, nan, nan, nan]]]])], pixel)
+    offsets, flat = np.nan_to_num(offsets, nan=9), np.ones((1, 1, 1, 4), np.float32)
+    yield HostCase("DeformColumns", [flat, offsets], [np.float32([[[[1, 1, 1, 0]]]])], pixel)
+    boxes, numbers = np.float32([[0, 0, nan, 1], [0, 0, 1, 1]]), np.array([0, 0], np.int64)
+    cells = {"rows": 1, "columns": 1, "samples": 1, "half_pixel": False}
+    yield HostCase("RoiAlign", [flat, boxes, numbers], [np.float32([nan, 1]).reshape(2, 1, 1, 1)], cells)
+
+
 with np.errstate(all="ignore"):
-    CASES = [*_elementwise(), *_moved(), *_reduced(), *_composed()]
+    CASES = [*_elementwise(), *_moved(), *_reduced(), *_composed(), *_detected()]
 # Kinds without floating-point numbers, or whose numbers have no places among others.
 WITHOUT = {
     **dict.fromkeys(["And", "Or", "Xor", "Not", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"], "no floats"),

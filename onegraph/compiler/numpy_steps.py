@@ -13,6 +13,7 @@ from ..opset.editions.registry import DEFAULT, HOST, base_of
 from ..opset.schema import Call
 from ..reference import run_op
 from ..reference.host import INTO, computed_on_host, host_function
+from .array_kernels import with_kernel
 from .ir.step import Step
 from .ir.value import Value
 from .steps import NumpyStep, Run
@@ -45,7 +46,7 @@ def _host_run(op: Op) -> Run:
     def run(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
         with np.errstate(all="ignore"):
             into = partial(function, out=results[0]) if op.kind in INTO else function
-            found = computed_on_host(op, into, call, arrays)
+            found = computed_on_host(op, with_kernel(op.kind, into, results), call, arrays)
             for tensor, target, array in zip(op.outputs, results, found, strict=True):
                 if array.shape != target.shape:  # numpy would broadcast it
                     raise ArgumentError(f"{op.kind} {op.name!r}: shape {array.shape}; expected {tensor}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._util.records import record
 from ..opset.dtypes import DataType
-from .elementwise import add, multiply
+from .elementwise import add, clamp, filled, multiply, unary
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, shape_of
 from .layers import matmul
 from .movement import NATIVE, cast, rounded, transpose
@@ -52,6 +52,8 @@ class Sampling:
 # that tell for all others which elements are read.
 PERIODIC = frozenset(["asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"])
 SIZES = (1, 2, 3, 8)
+# Data types whose numbers f32 holds with four digits behind the point, and one of these digits.
+BYTES, ROUNDING = frozenset([DataType.u8, DataType.s8]), 1e-4
 # Coordinates of PyTorch's nearest neighbours, in single precision as there: what is added to an index.
 TORCH_OFFSETS = {"pytorch_nearest": 0.0, "pytorch_nearest_exact": 0.5}
 
@@ -138,6 +140,8 @@ def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampli
         found = _interpolated(emit, src, axes, sampling)
         if found is not None:
             return found
+    elif sampling.mode != "nearest" and dtype_of(src) in BYTES:
+        return _truncated(emit, resize(emit, cast(emit, src, DataType.f32), axes, sampling), dtype_of(src))
     elif sampling.mode != "nearest":
         raise NotLowered(f"{dtype_of(src)} is no data type of a product")
     result = src
@@ -147,6 +151,16 @@ def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampli
     else:
         result = _products(emit, src, {place: matrix(axis, sampling) for place, axis in axes.items()})
     return _cropped(emit, result, axes, sampling) if sampling.coordinates == "tf_crop_and_resize" else result
+
+
+def _truncated(emit: Emitter, src: Value, dtype: DataType) -> Value:
+    """The whole part of numbers of f32 as small integers. ONNX Runtime and the reference of ONNX cut digits off too."""
+    limits = np.iinfo(np.int8 if dtype is DataType.s8 else np.uint8)
+    # A share of 0.3 and one of 0.7 of the same number may be a little less than the number.
+    found, extra = clamp(emit, src, filled(limits.min, src), filled(limits.max, src)), filled(ROUNDING, src)
+    if limits.min < 0:
+        extra = multiply(emit, unary(emit, "Sign", found), extra)
+    return cast(emit, add(emit, found, extra), dtype)
 
 
 def enlarged(emit: Emitter, src: Value, factors: Mapping[int, float], sampling: Sampling) -> Value:

@@ -1,4 +1,4 @@
-"""Lowers the sampling of images at computed places: gathers of neighbours, and their weighted sum."""
+"""Lowers the sampling of images at computed places: a host op, or gathers of neighbours and their weighted sum."""
 
 from __future__ import annotations
 
@@ -35,13 +35,24 @@ def grid_sample(emit: Emitter, src: Value, grid: Value, mode: str, padding: str,
     """The elements of src (N, C, X) at the places of a grid (N, Y, rank of X): (N, C, Y).
 
     Args:
-        emit: adds the ops.
+        emit: adds the op.
         src: the images.
         grid: for each element of the result, its place along each axis of X, the last axis first, where -1 is the
             beginning of the axis and 1 its end.
         mode: ``linear``, ``nearest`` or ``cubic``.
         padding: what lies outside an image: ``zeros``, ``border`` or ``reflection``.
         align_corners: whether -1 and 1 are the centres of the first and the last element instead of their edges.
+    """
+    grid = cast(emit, grid, dtype_of(src))
+    attrs = {"mode": mode, "padding": padding, "align_corners": align_corners}
+    found: Value = emit.op("GridSample", [src, grid], attrs)
+    return found
+
+
+def composed_grid_sample(
+    emit: Emitter, src: Value, grid: Value, mode: str, padding: str, *, align_corners: bool
+) -> Value:
+    """:func:`grid_sample` as gathers of neighbours and their weighted sum, whose gradients are known.
 
     Raises:
         NotLowered: a tensor is empty.

@@ -165,6 +165,29 @@ def max_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, *
     return result
 
 
+def max_pool_places(
+    emit: Emitter, src: Value, kernel: Sequence[int], window: Window, column_major: bool = False
+) -> tuple[Value, ...]:
+    """The largest element of each window of src (N, C, X), and its place among all elements of src.
+
+    Args:
+        emit: adds the op.
+        src: images with one to three spatial axes.
+        kernel: the size of a window.
+        window: its geometry, with explicit padding.
+        column_major: whether places count the first spatial axis fastest.
+    """
+    attrs = {
+        "kernel": [*kernel],
+        "strides": [*window.strides],
+        "pads_begin": [*window.begin],
+        "pads_end": [*window.end],
+        "dilations": [*window.dilations],
+        "column_major": column_major,
+    }
+    return tuple(emit.op("MaxPoolPlaces", [src], attrs))
+
+
 def average_pool(
     emit: Emitter,
     src: Value,

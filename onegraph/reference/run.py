@@ -39,6 +39,7 @@ from .host import computed_on_host, host_function
 
 Array = NDArray[np.generic]
 ReferenceFunction = Callable[..., object]
+HostFunction = Callable[[str, ReferenceFunction], ReferenceFunction]
 # Ops that move elements and compute nothing: they run in the data type of the tensors, which keeps every bit.
 MOVES = frozenset(["Concat", "Reorder", "Select", "StaticReshape", "StaticTranspose"])
 # Categories of ops whose functions return formulas, which convert their inputs block by block.
@@ -72,13 +73,16 @@ def reference_function(schema: Schema) -> ReferenceFunction:
     raise KeyError(schema.kind)
 
 
-def run_op(op: Op, inputs: Sequence[Array | None], *, rounded: bool = True) -> tuple[Array, ...]:
+def run_op(
+    op: Op, inputs: Sequence[Array | None], *, rounded: bool = True, host: HostFunction | None = None
+) -> tuple[Array, ...]:
     """Compute the outputs of one op, in the axis order and data types of its edition.
 
     Args:
         op: an op of a graph.
         inputs: one array for each input of the op, None for an absent one.
         rounded: False leaves out the last step, the rounding to the data types of the outputs; :func:`narrow` does it.
+        host: for the kind of a host op and its numpy function, the function that computes it; None takes the latter.
 
     Raises:
         OutOfMemoryError: there is not enough memory.
@@ -103,10 +107,16 @@ def run_op(op: Op, inputs: Sequence[Array | None], *, rounded: bool = True) -> t
             raise ArgumentError(f"inputs[{index}]: shape {array.shape}; expected {show(tensor.shape)}")
     if not _is_examined(op):
         _refuse_shapes(op, arrays, lenient=True)
-    return _computed(op, schema, arrays, rounded)
+    return _computed(op, schema, arrays, rounded, host)
 
 
-def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None], rounded: bool = True) -> tuple[Array, ...]:
+def _computed(
+    op: Op,
+    schema: Schema,
+    inputs: Sequence[Array | None],
+    rounded: bool = True,
+    host: HostFunction | None = None,
+) -> tuple[Array, ...]:
     base = base_of(schema)
     types = [
         None if array is None or tensor is None else TensorType(tensor.dtype, array.shape, array)
@@ -118,8 +128,9 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None], rounded: b
         for index, array in enumerate(inputs[: len(call.inputs)])
     ]
     if base.category == HOST:
+        function = host_function(schema) if host is None else host(op.kind, host_function(schema))
         with np.errstate(all="ignore"):
-            return computed_on_host(op, partial(_host_results, host_function(schema), op), call, inputs)
+            return computed_on_host(op, partial(_host_results, function, op), call, inputs)
     is_wide = base.kind not in MOVES and base.category not in BY_ELEMENT
     try:
         arrays = [_widen(array) if is_wide and array is not None else array for array in ordered]

@@ -11,6 +11,7 @@ from itertools import accumulate
 import numpy as np
 
 from ..arrays.ndarrays import aligned_empty, owners, strided
+from ..compiler.array_kernels.arrays import LIMIT
 from ..compiler.memory_planner import aligned
 from ..compiler.steps import Ending, NumpyStep
 from ..ir.op import Array
@@ -43,7 +44,7 @@ class Frame:
         arena: Array | None = None,
     ) -> None:
         self.placement, self.parts, self.ending = placement, parts, ending
-        self.plan = Plan(source)
+        self.plan, self._limit = Plan(source), source.limit
         self._state: State | None = None
         self.number = self.plan.number  # read by native/csrc/call.cpp
         self.arena = aligned_empty((placement.arena_size,), np.dtype(np.uint8)) if arena is None else arena
@@ -109,6 +110,7 @@ class Frame:
 
         The variables get their next values at the end, all of them in one call into C.
         """
+        LIMIT.threads = self._limit
         for part in self.parts:
             if isinstance(part, range):
                 self.plan.run_steps(part.start, part.stop)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from ..builder.graph import DataGraph
 from ..ir.op import Array, label_of
 
@@ -47,11 +49,28 @@ class Staged:
 
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph for these inputs, by name."""
-        return self._rest._run_by_name(self._needed(given))
+        needed = self._needed(given)
+        if (found := self._complete(needed, given)) is not None:
+            return found
+        return self._rest._run_by_name(needed)
+
+    def _complete(self, needed: Mapping[str, Array], given: Mapping[str, Array]) -> dict[str, Array] | None:
+        """The outputs if the last stage has no ops; None if it has some, or an output shares memory."""
+        rest, names = self._stages.rest, {tensor.id: name for name, tensor in self._stages.rest.inputs.items()}
+        ends = [tensor.id for tensor in rest.outputs.values()]
+        if rest.ops or len({*ends}) < len(ends) or not names.keys() >= {*ends}:
+            return None
+        found = {name: needed[names[tensor.id]] for name, tensor in rest.outputs.items()}
+        others = [*given.values(), *(tensor.value for tensor in self._graph._tensors if tensor.value is not None)]
+        for place, array in enumerate(found.values()):
+            if any(np.may_share_memory(array, other) for other in (*others, *[*found.values()][:place])):
+                return None
+        return found
 
     def _needed(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs of the last stage, by name."""
-        from ..reference import run_op  # few executables have stages
+        from ..compiler.array_kernels import with_kernel  # few executables have stages
+        from ..reference import run_op
 
         graph, stages, found = self._graph, self._stages, dict[str, Array]()
         if self._first is not None:
@@ -60,7 +79,8 @@ class Staged:
             values = {tensor.id: given[name] for name, tensor in graph.inputs.items()}
             values |= {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
             for op in stages.heads:
-                results = run_op(op, [None if tensor is None else values[tensor.id] for tensor in op.inputs])
+                given_now = [None if tensor is None else values[tensor.id] for tensor in op.inputs]
+                results = run_op(op, given_now, host=with_kernel)
                 values.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
             found.update((name, values[tensor.id]) for name, tensor in stages.needed.items())
         names = {tensor.id: name for name, tensor in graph.inputs.items()}

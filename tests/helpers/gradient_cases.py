@@ -54,7 +54,7 @@ class Subject:
             and tensor.name in self.graph.inputs
             and not refusal(self.base, frozenset([self.base.input_port(place).name]) & ports)
         ]
-        self.results = [tensor for tensor in self.op.outputs if tensor.dtype in FLOATS]
+        self.results = [tensor for tensor in self.op.outputs if tensor.dtype in FLOATS] if self.wrt else []
         self.seeds = [np.asarray(rng.normal(size=tensor.shape)) for tensor in self.results]
         self.rng = rng
 

@@ -191,6 +191,9 @@ def _indexing(x: Array) -> Iterator[HostCase]:
     yield HostCase("NonZero", [np.int64([[0, 5], [6, 0]])], [np.int64([[0, 1], [1, 0]])])
     yield HostCase("CumSum", [row], [np.float32([1, 3, 6])])
     yield HostCase("CumSum", [row], [np.float32([5, 3, 0])], {"exclusive": True, "reverse": True})
+    yield HostCase("CumProd", [row + 1], [np.float32([2, 6, 24])])
+    yield HostCase("CumProd", [row + 1], [np.float32([12, 4, 1])], {"exclusive": True, "reverse": True})
+    yield HostCase("Compress", [tied, np.array([False, True])], [tied[:, 1:2]], {"axis": -1})
     yield HostCase("Shape", [x], [_i(2, 3, 4)])
     yield HostCase("Size", [x], [np.array(24)])
     ends = [np.array(1), np.array(8), np.array(3)]
@@ -198,6 +201,29 @@ def _indexing(x: Array) -> Iterator[HostCase]:
     boxes, scores = np.float32([[[0, 0, 1, 1], [1, 0.9, 0, 0], [2, 2, 3, 3]]]), np.float32([[[0.5, 0.9, 0.7]]])
     limits = [np.array(3), np.float32([0.5]), np.float32([0.1])]
     yield HostCase("NonMaxSuppression", [boxes, scores, *limits], [np.int64([[0, 0, 1], [0, 0, 2]])])
+    yield from _images()
+
+
+def _images() -> Iterator[HostCase]:
+    image = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
+    window = {"kernel": [2, 2], "strides": [1, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    best, places = np.float32([[5, 7], [9, 11]])[None, None], np.int64([[5, 7], [9, 11]])[None, None]
+    yield HostCase("MaxPoolPlaces", [image], [best, places], window)
+    apart = np.zeros((1, 1, 3, 4), np.float32)
+    apart[0, 0, [1, 1, 2, 2], [1, 3, 1, 3]] = [5, 7, 9, 11]
+    yield HostCase("MaxUnpool", [best, places, _i(1, 1, 3, 4)], [apart], known=frozenset({2}))
+    # A box of two pixels, with a sample in the middle of each cell, which is half a pixel before its end: a pixel.
+    box, one = np.float32([[1, 1, 3, 3]]), np.array([0], np.int64)
+    cells = np.float32([[5, 6], [9, 10]])[None, None]
+    yield HostCase("RoiAlign", [image, box, one], [cells], {"rows": 2, "columns": 2, "samples": 1})
+    offsets = np.zeros((1, 8, 2, 2), np.float32)
+    offsets[0, 0], offsets[0, 7] = 0.5, -9  # the first element half a row down, the last one far to the left
+    columns = np.float32([[2, 4, 6, 8], [1, 3, 5, 7], [4, 6, 8, 10], [0, 0, 0, 0]])[None, None]
+    yield HostCase("DeformColumns", [image, offsets], [columns], window)
+    grid = np.float32([[[[-1, -1], [1, 1], [0, 0], [5, 0]]]])
+    yield HostCase(
+        "GridSample", [image, grid], [np.float32([0, 11, 5.5, 0]).reshape(1, 1, 1, 4)], {"align_corners": True}
+    )
 
 
 def _reductions(x: Array) -> Iterator[HostCase]:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...builder.graph import DataGraph
+from ...errors import LibraryError
 from ...lowering.emitter import Emitter, Value, edition_of
 from ...opset.dtypes import OF_NUMPY, DataType
 from ...reference import run_op
+from ...reference.run import HostFunction
+
+
+@cache
+def _kernels() -> HostFunction | None:
+    """What computes host ops by kernels of the package; None without the library."""
+    try:
+        from ...compiler.array_kernels import with_kernel
+    except LibraryError:
+        return None
+    return with_kernel
 
 
 class Evaluator(Emitter):
@@ -38,5 +51,5 @@ class Evaluator(Emitter):
         ]
         scratch.op(kind, tensors, attrs, dtype=dtype, outputs=outputs, edition=chosen)
         (op,) = scratch.ops
-        found = run_op(op, arrays[: len(op.inputs)])
+        found = run_op(op, arrays[: len(op.inputs)], host=_kernels())
         return found[0] if len(found) == 1 else found

@@ -25,6 +25,7 @@ from .own import TYPES
 from .saving import (
     attention,
     bodies,
+    detection,
     elementwise,
     host,
     interpolation,
@@ -44,6 +45,7 @@ from .types import NUMBERS
 
 MODULES = (
     bodies,
+    detection,
     elementwise,
     reduction,
     movement,
@@ -65,6 +67,9 @@ NEWER = {
     DataType.int2: (25, 13),
     DataType.uint2: (25, 13),
 }
+# Host ops that only some op sets have, and those that other runtimes lack in the newest op sets.
+NEWER_KINDS = {"CumProd": (26, 13), "DeformColumns": (19, 9), "GridSample": (20, 9)}
+OLDER_KINDS = frozenset(["RoiAlign"])
 # A message of protobuf has at most 2 GiB. Larger models have their constants in a file of their own.
 MAX_BYTES = 2**31 - 2**20
 SMALL = 1024  # bytes of a constant that stays in the model
@@ -227,8 +232,10 @@ def _op_set(graph: DataGraph) -> tuple[int, int]:
     """
     dtypes = {tensor.dtype for tensor in graph._tensors}
     kept = [b64decode(str(op.attrs["model"])) for op in graph.ops if op.kind == "OnnxNode"]
-    least = OPSET if not kept or DataType.bf16 in dtypes else MODERN
-    opset, ir = max([(least, IR), *(NEWER[dtype] for dtype in dtypes if dtype in NEWER)])
+    is_older = bool(kept) or any(op.kind in OLDER_KINDS for op in graph.ops)
+    least = OPSET if not is_older or DataType.bf16 in dtypes else MODERN
+    newer = [NEWER_KINDS[op.kind] for op in graph.ops if op.kind in NEWER_KINDS]
+    opset, ir = max([(least, IR), *newer, *(NEWER[dtype] for dtype in dtypes if dtype in NEWER)])
     opset = max([opset, *(needed(onnx.load_from_string(one)) for one in kept)])
     return opset, max(ir, oldest_format(opset))
 

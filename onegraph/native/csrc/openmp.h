@@ -19,6 +19,9 @@ struct OpenMP {
 
 const OpenMP &openmp();
 
+// Whether the calling thread continues in the child of a fork, which has none of the threads.
+bool is_forked() noexcept;
+
 // Nanoseconds of a steady clock.
 std::int64_t now();
 

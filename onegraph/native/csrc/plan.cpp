@@ -91,6 +91,10 @@ struct Step {
 
 } // namespace
 
+bool onegraph::is_forked() noexcept {
+    return forked;
+}
+
 struct onegraph_plan {
     dnnl_stream_t stream = nullptr;
     int limit = 0;

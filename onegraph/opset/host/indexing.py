@@ -24,6 +24,11 @@ LAST_INDEX = Attribute("last", "bool", "Which of several equal elements counts: 
 BATCH_DIMS = Attribute(
     "batch_dims", "s64", "Number of first axes that src and indices share.", default=0, range=NON_NEGATIVE
 )
+RUNNING = (
+    AXIS,
+    Attribute("exclusive", "bool", "Whether the element itself is left out.", default=False),
+    Attribute("reverse", "bool", "Whether the first element is the last one.", default=False),
+)
 REDUCTION = Attribute(
     "reduction",
     "str",
@@ -128,8 +133,7 @@ def top_shape(call: Call) -> tuple[Shape, ...]:
     if src is None:
         return None, None
     axis = _axis(call, len(src))
-    shape = (*src[:axis], count[0] if count else None, *src[axis + 1 :])
-    return shape, shape
+    return ((*src[:axis], count[0] if count else None, *src[axis + 1 :]),) * 2
 
 
 def top_fits(call: Call) -> Iterable[Finding]:
@@ -143,8 +147,7 @@ def top_fits(call: Call) -> Iterable[Finding]:
 
 def nonzero_shape(call: Call) -> tuple[Shape, ...]:
     """One row for each axis of src; the number of columns depends on the contents."""
-    rank = call.rank("src")
-    return ((None if rank is None else rank, None),)
+    return ((call.rank("src"), None),)
 
 
 def dims_shape(call: Call) -> tuple[Shape, ...]:
@@ -303,18 +306,18 @@ OPS = (
         types=ALL,
         traits=Trait.NONE,
     ),
-    _indexing(
-        "CumSum",
-        "cum_sum",
-        "dst = the sums of the elements so far along axis",
-        "src:T",
-        src_shape,
-        AXIS,
-        Attribute("exclusive", "bool", "Whether the element itself is left out of its sum.", default=False),
-        Attribute("reverse", "bool", "Whether the sums begin at the end.", default=False),
-        types=rows("T", NUMBERS),
-        rules=(axis_in_range,),
-        traits=Trait.NONE,
+    *(
+        _indexing(
+            kind,
+            name,
+            f"dst = the {what} of the elements so far along axis",
+            "src:T",
+            src_shape,
+            *RUNNING,
+            types=rows("T", NUMBERS),
+            rules=(axis_in_range,),
+        )
+        for kind, name, what in (("CumSum", "cum_sum", "sums"), ("CumProd", "cum_prod", "products"))
     ),
     _indexing(
         "Shape",

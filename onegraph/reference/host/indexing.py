@@ -144,11 +144,11 @@ def top_k(call: Call, src: Array, k: Array) -> tuple[Array, Array]:
         found = _first_places(rows.reshape(-1, rows.shape[-1]), count, largest=call.flag("largest"))
         places = np.moveaxis(found.reshape(*rows.shape[:-1], count), -1, axis)
         return np.take_along_axis(src, places, axis), places
+    keys = src.astype(np.float32) if src.dtype.kind == "V" else src  # numpy sorts no NaN of bf16
     if call.flag("largest"):
-        flipped = np.flip(src, axis)
-        order = src.shape[axis] - 1 - np.flip(np.argsort(flipped, axis=axis, kind="stable"), axis)
+        order = src.shape[axis] - 1 - np.flip(np.argsort(np.flip(keys, axis), axis=axis, kind="stable"), axis)
     else:
-        order = np.argsort(src, axis=axis, kind="stable")
+        order = np.argsort(keys, axis=axis, kind="stable")
     places = np.take(order, np.arange(count), axis=axis)
     return np.take_along_axis(src, places, axis), places.astype(np.int64)
 
@@ -160,19 +160,24 @@ def non_zero(call: Call, src: Array) -> Array:
 
 def cum_sum(call: Call, src: Array) -> Array:
     """The sums of the elements so far; those of 16-bit floats are added up in f32."""
+    return _running(call, src, np.add, 0)
+
+
+def cum_prod(call: Call, src: Array) -> Array:
+    """The products of the elements so far; those of 16-bit floats are multiplied in f32."""
+    return _running(call, src, np.multiply, 1)
+
+
+def _running(call: Call, src: Array, combine: np.ufunc, first: int) -> Array:
     axis = call.s64("axis")
     turned = np.flip(src, axis) if call.flag("reverse") else src
     wide = np.dtype(np.float32) if src.dtype.itemsize < 4 and src.dtype.kind not in "iu" else src.dtype
-    sums = np.cumsum(turned.astype(wide, copy=False), axis=axis, dtype=wide).astype(src.dtype, copy=False)
-    sums = sums - turned if call.flag("exclusive") and src.dtype.kind in "iu" else sums
-    if call.flag("exclusive") and src.dtype.kind not in "iu":
-        shifted = np.zeros_like(sums)
-        inner = [slice(None)] * src.ndim
-        outer = [slice(None)] * src.ndim
-        inner[axis], outer[axis] = slice(1, None), slice(None, -1)
-        shifted[tuple(inner)] = sums[tuple(outer)]
-        sums = shifted
-    return np.flip(sums, axis) if call.flag("reverse") else sums
+    if call.flag("exclusive") and src.shape[axis]:
+        shape = [1 if place == axis % src.ndim else dim for place, dim in enumerate(src.shape)]
+        rest = np.take(turned, range(src.shape[axis] - 1), axis)
+        turned = np.concatenate([np.full(shape, first, src.dtype), rest], axis)
+    found: Array = combine.accumulate(turned.astype(wide, copy=False), axis, dtype=wide).astype(src.dtype, copy=False)
+    return np.flip(found, axis) if call.flag("reverse") else found
 
 
 def shape(call: Call, src: Array) -> Array:

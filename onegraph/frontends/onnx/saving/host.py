@@ -180,10 +180,10 @@ def top_k(call: Call, src: Value, k: Value) -> tuple[Value, ...]:
     return src.body.nodes_results("TopK", [src, count], [src.dtype, DataType.s64], "", **attrs)
 
 
-@writes("host CumSum")
-def cum_sum(call: Call, src: Value) -> Value:
+@writes("host CumSum", "host CumProd")
+def running(call: Call, src: Value) -> Value:
     axis = src.body.scalar(call.s64("axis"), DataType.s64)
-    return src.op("CumSum", axis, exclusive=int(call.flag("exclusive")), reverse=int(call.flag("reverse")))
+    return src.op(_kind(call), axis, exclusive=int(call.flag("exclusive")), reverse=int(call.flag("reverse")))
 
 
 @writes("host Range")
@@ -201,11 +201,3 @@ def onnx_node(call: Call, *sources: Value) -> tuple[Value, ...]:
     name = body.functions.of_model(model)
     dtypes = [call.output_type(index) for index in range(call.n_outputs or 1)]
     return body.nodes_results(name, sources, dtypes, DOMAIN)
-
-
-@writes("host NonMaxSuppression")
-def non_max_suppression(call: Call, boxes: Value, scores: Value, *limits: Value) -> Value:
-    wide = [one if one.dtype is DataType.f32 else one.cast(DataType.f32) for one in (boxes, scores)]
-    flat = [limit.op("Reshape", boxes.body.numbers(1)) for limit in limits]
-    center = int(call.flag("center"))
-    return wide[0].op("NonMaxSuppression", wide[1], *flat, dtype=DataType.s64, center_point_box=center)

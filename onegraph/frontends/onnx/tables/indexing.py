@@ -118,11 +118,11 @@ def non_zero(node: Node) -> Value:
 
 
 @lowers("CumSum")
-def cum_sum(node: Node) -> Value:
-    """Sums along an axis."""
+def running(node: Node) -> Value:
+    """Sums or products along an axis."""
     axis = node.integers(1) or [0]
     attrs = {"axis": axis[0], "exclusive": bool(node.attr("exclusive", 0)), "reverse": bool(node.attr("reverse", 0))}
-    found: Value = node.emit.op("CumSum", [node.value(0)], attrs)
+    found: Value = node.emit.op(node.proto.op_type, [node.value(0)], attrs)
     return found
 
 

@@ -14,7 +14,6 @@ from ....lowering.emitter import Value
 from ....lowering.movement import NATIVE
 from ....lowering.windows import Window
 from ..node import Node, NotLowered, Unsettled, in_f32, lowers
-from .regions import max_pool_with_places
 
 AUTO_PAD = {"NOTSET": "None", "VALID": "VALID", "SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
 
@@ -115,11 +114,25 @@ def _gemm(node: Node) -> Value:
     )
 
 
+def settled_dims(node: Node) -> list[int]:
+    """The dims of the first input.
+
+    Raises:
+        Unsettled: some are unknown.
+    """
+    shape = node.shape()
+    if shape is None or None in shape:
+        raise Unsettled("unknown dims")
+    return [dim or 0 for dim in shape]
+
+
 @lowers("MaxPool")
-def max_pool(node: Node) -> Value | tuple[Value, Value]:
-    """A pool; with the places of the largest elements numpy computes it."""
+def max_pool(node: Node) -> Value | tuple[Value, ...]:
+    """A pool; with the places of the largest elements it is a host op."""
     if any(node.proto.output[1:]):
-        return max_pool_with_places(node)
+        kernel = [*node.attr("kernel_shape")]
+        window = window_of(node).settled(settled_dims(node)[2:], kernel, bool(node.attr("ceil_mode", 0)))
+        return windows.max_pool_places(node.emit, node.value(0), kernel, window, bool(node.attr("storage_order", 0)))
     ceil = bool(node.attr("ceil_mode", 0))
     return windows.max_pool(node.emit, node.value(0), node.attr("kernel_shape"), window_of(node), ceil=ceil)
 

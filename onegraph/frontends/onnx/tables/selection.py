@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ....lowering.elementwise import binary
-from ....lowering.emitter import Array, Value
-from ....lowering.movement import cast
+from ....lowering.emitter import Array, Value, numbers
+from ....lowering.movement import cast, reshape
 from ..node import Node, NotLowered, computes, lowers
+from .indexing import running
 
 
 @lowers("Hardmax")
@@ -22,14 +23,14 @@ def hardmax(node: Node) -> Value:
     return cast(node.emit, binary(node.emit, "Equal", largest, places), node.dtype())
 
 
-@computes("Compress")
-def compress(node: Node) -> Array:
+@lowers("Compress")
+def compress(node: Node) -> Value:
     """The elements or slices where a condition holds."""
-    src, condition = node.array(0), node.array(1).reshape(-1).astype(bool)
-    axis = node.attr("axis")
-    if condition.size > (src.size if axis is None else src.shape[axis]):
-        raise node.invalid(f"a condition of {condition.size} elements", "at most one for each element of the axis")
-    return np.compress(condition, src, axis)
+    src, axis = node.value(0), node.attr("axis")
+    src = reshape(node.emit, src, numbers(-1)) if axis is None else src
+    condition = reshape(node.emit, node.value(1), numbers(-1))
+    found: Value = node.emit.op("Compress", [src, condition], {"axis": axis or 0})
+    return found
 
 
 @computes("ReverseSequence")
@@ -77,18 +78,10 @@ def tensor_scatter(node: Node) -> Array:
     return cache
 
 
-@computes("CumProd")
-def cum_prod(node: Node) -> Array:
+@lowers("CumProd")
+def cum_prod(node: Node) -> Value:
     """Products along an axis."""
-    src, axis = node.array(0), int(node.array(1).reshape(-1)[0])
-    back = bool(node.attr("reverse", 0))
-    src = np.flip(src, axis) if back else src
-    if node.attr("exclusive", 0):
-        one = np.ones_like(np.take(src, [0], axis)) if src.shape[axis] else src
-        src = np.concatenate([one, np.take(src, range(src.shape[axis] - 1), axis)], axis) if src.shape[axis] else src
-    exact = src.dtype if src.dtype.kind in "iu" else np.float64
-    found = np.cumprod(src.astype(exact), axis, dtype=exact).astype(src.dtype)
-    return np.flip(found, axis) if back else found
+    return running(node)
 
 
 @computes("BitCast")

@@ -1,0 +1,126 @@
+"""Calls the kernels of models that detect objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...ir.op import Array
+from ...opset.host.detection import LISTS, windows_of
+from ...opset.schema import Call
+from .arrays import MOST_ELEMENTS, dense, is_narrow, is_number, place_for, run, wide
+
+Found = Sequence[Array] | None
+Arrays = Sequence[Any]  # of an absent input, None
+MODES = {"nearest": 0, "linear": 1, "cubic": 2}
+PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
+AXES = 3  # of windows, in the kernel
+
+
+def _floats(src: Array) -> bool:
+    """Whether a kernel samples images of this type and size."""
+    is_float = is_narrow(src) or src.dtype in (np.float32, np.float64)
+    return is_float and bool(src.size) and prod(src.shape[2:]) <= MOST_ELEMENTS
+
+
+def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """Batch, class and box of the boxes that stay."""
+    boxes, scores, *limits = arrays
+    if boxes.dtype == np.float64 or 0 in boxes.shape or 0 in scores.shape or scores.shape[2] > MOST_ELEMENTS:
+        return None
+    most, overlap, least = (one.reshape(-1)[0] for one in limits if one is not None)
+    batches, classes, count = scores.shape
+    most = min(max(int(most), 0), count)
+    if not most:
+        return [np.empty((0, 3), np.int64)]
+    f32 = np.dtype(np.float32)
+    kept, counts = np.empty((batches * classes, most), np.int32), np.empty(batches * classes, np.int64)
+    numbers = [float(overlap), float(least), call.flag("center")]
+    run("NonMaxSuppression", [dense(boxes, f32), dense(scores, f32)], [kept, counts], numbers)
+    labels = np.repeat(np.arange(batches * classes), counts)
+    within = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    found = np.empty((len(labels), 3), np.int64)
+    found[:, 0], found[:, 1], found[:, 2] = labels // classes, labels % classes, kept[labels, within]
+    return [found]
+
+
+def roi_align(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """Means or maxima of samples in the cells of boxes."""
+    src, boxes, images = arrays
+    if not _floats(src) or not boxes.size:
+        return None
+    source = wide(src)
+    found = place_for(results, 0, (len(boxes), src.shape[1], call.s64("rows"), call.s64("columns")), source.dtype)
+    numbers = [call.s64("samples"), call.f32("scale"), call.flag("half_pixel"), call.string("mode") == "max"]
+    ends = [source, dense(boxes, source.dtype), dense(images)]
+    run("RoiAlign", ends, [found], numbers, ports=("src", "boxes", "images"))
+    return [found.astype(src.dtype, copy=False)]
+
+
+def max_pool_places(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """The largest element of each window, and its place."""
+    (src,) = arrays
+    dims = src.shape[2:]
+    if not (is_number(src) or is_narrow(src)) or not src.size or prod(dims) > MOST_ELEMENTS:
+        return None
+    kernel, strides, dilations, begin, _ = (call.s64s(name) for name in LISTS)
+    counts = [count or 0 for count in windows_of(call, dims)]
+    shape, source, lacking = (*src.shape[:2], *counts), wide(src), AXES - len(dims)
+    best, places = place_for(results, 0, shape, source.dtype), place_for(results, 1, shape, np.dtype(np.int64))
+    if not best.size:
+        return best.astype(src.dtype, copy=False), places
+    weights = [prod(dims[:axis] if call.flag("column_major") else dims[axis + 1 :]) for axis in range(len(dims))]
+    numbers = [1, 1, 0, 1, 0] * lacking
+    for window in zip(kernel, strides, begin, dilations, weights, strict=True):
+        numbers += window
+    planes, ones = prod(src.shape[:2]), [1] * lacking
+    ends = [array.reshape(planes, *ones, *sizes) for array, sizes in ((best, counts), (places, counts))]
+    run("MaxPoolPlaces", [source.reshape(planes, *ones, *dims)], ends, numbers)
+    return best.astype(src.dtype, copy=False), places
+
+
+def max_unpool(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """The elements of a MaxPool at the places that they had."""
+    src, indices, shape = arrays
+    found = place_for(results, 0, shape.tolist(), src.dtype)
+    run("MaxUnpool", [dense(src), dense(indices)], [found], ports=("src", "indices"), moves=True)
+    return [found]
+
+
+def deform_columns(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """What each window of a deformable convolution reads."""
+    src, offsets, mask = (*arrays, None)[:3]
+    if not _floats(src) or not offsets.size:
+        return None
+    source = wide(src)
+    ends = [None if one is None else dense(one, source.dtype) for one in (source, offsets, mask)]
+    kernel, strides, dilations, begin, _ = (call.s64s(name) for name in LISTS)
+    found = place_for(results, 0, (*src.shape[:2], prod(kernel), prod(offsets.shape[2:])), source.dtype)
+    run("DeformColumns", ends, [found], [*kernel, *strides, *begin, *dilations, call.s64("offset_groups")])
+    return [found.astype(src.dtype, copy=False)]
+
+
+def grid_sample(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """Elements of images at the places of a grid."""
+    src, grid = arrays
+    if not _floats(src) or not grid.size:
+        return None
+    source, (batch, channels) = wide(src), src.shape[:2]
+    found = place_for(results, 0, (*src.shape[:2], *grid.shape[1:-1]), source.dtype)
+    places = dense(grid, source.dtype).reshape(batch, -1, src.ndim - 2)
+    numbers = [MODES[call.string("mode")], PADDINGS[call.string("padding")], call.flag("align_corners")]
+    run("GridSample", [source, places], [found.reshape(batch, channels, -1)], numbers)
+    return [found.astype(src.dtype, copy=False)]
+
+
+FUNCTIONS: Mapping[str, Callable[[Call, Arrays, Sequence[Array]], Found]] = {
+    "NonMaxSuppression": non_max_suppression,
+    "RoiAlign": roi_align,
+    "MaxPoolPlaces": max_pool_places,
+    "MaxUnpool": max_unpool,
+    "DeformColumns": deform_columns,
+    "GridSample": grid_sample,
+}

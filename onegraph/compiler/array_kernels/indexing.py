@@ -1,0 +1,133 @@
+"""Calls the kernels of the ops that select elements by indices, find indices, or go along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...ir.op import Array
+from ...opset.host.indexing import gather_nd_shape
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from .arrays import dense, is_narrow, is_number, place_for, run, wide
+
+Found = Sequence[Array] | None
+Arrays = Sequence[Any]  # of an absent input, None
+
+REDUCED = frozenset(["float32", "float64", "int32", "int64"])
+REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3, "min": 4}
+S64 = np.dtype(np.int64)
+SMALL = 1 << 12  # elements, up to which a call of numpy takes less time
+PART = 4096  # of NonZero: elements that are counted together
+SIZES = (1, 2, 4, 8)  # bytes of an element that kernels move
+IN_PLACE = ("src", "indices", "updates")
+
+
+def _axis(call: Call, array: Array) -> int:
+    return call.s64("axis") % max(array.ndim, 1)
+
+
+def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """Elements or slices at indices."""
+    src, indices = arrays
+    if src.dtype.itemsize not in SIZES or not src.flags.aligned or not src.ndim or not src.size or not indices.size:
+        return None
+    if kind == "GatherND":
+        if call.s64("batch_dims"):
+            return None
+        shape, numbers = known_dims(gather_nd_shape(call)[0]), []
+    else:
+        axis = _axis(call, src)
+        numbers = [axis]
+        shape = (
+            indices.shape if kind == "GatherElements" else (*src.shape[:axis], *indices.shape, *src.shape[axis + 1 :])
+        )
+    if kind == "Gather" and (prod(shape) < SMALL or not src.flags.c_contiguous):
+        return None
+    found = place_for(results, 0, shape, src.dtype)
+    run(kind, [dense(src), dense(indices, S64)], [found], numbers, ports=("src", "indices"), moves=True)
+    return [found]
+
+
+def scatter(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """A tensor with updates at indices."""
+    src, indices, updates = arrays
+    how = REDUCTIONS[call.string("reduction")]
+    if (
+        src.dtype.itemsize not in SIZES
+        or not src.ndim
+        or (how and src.dtype.name not in REDUCED)
+        or not indices.size
+        or not src.size
+    ):
+        return None
+    found = place_for(results, 0, src.shape, src.dtype)
+    ends = [dense(src), dense(indices, S64), dense(updates)]
+    numbers = [0 if kind == "ScatterND" else _axis(call, src), how]
+    run(kind, ends, [found], numbers, ports=IN_PLACE, moves=not how)
+    return [found]
+
+
+def top_k(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """The first elements of a sort along an axis, and their places."""
+    src, k = arrays
+    if not src.ndim or not (is_number(src) or is_narrow(src)):
+        return None
+    axis = _axis(call, src)
+    shape = (*src.shape[:axis], int(k.reshape(-1)[0]), *src.shape[axis + 1 :])
+    source = wide(src)
+    values, places = place_for(results, 0, shape, source.dtype), place_for(results, 1, shape, S64)
+    run("TopK", [source], [values, places], [axis, call.flag("largest")])
+    return values.astype(src.dtype, copy=False), places
+
+
+def running(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """Sums or products of the elements so far."""
+    (src,) = arrays
+    if not src.ndim or not (is_number(src) or is_narrow(src)):
+        return None
+    source = wide(src)
+    found = place_for(results, 0, src.shape, source.dtype)
+    run(kind, [source], [found], [_axis(call, src), call.flag("exclusive"), call.flag("reverse")])
+    return [found.astype(src.dtype, copy=False)]
+
+
+def non_zero(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """The indices of the elements other than 0."""
+    (src,) = arrays
+    source = src.view(np.uint8) if src.dtype == np.bool_ and src.flags.c_contiguous else src
+    if not src.ndim or src.size < SMALL or not is_number(source):
+        return None
+    source, counts = dense(source), np.empty(-(-src.size // PART), np.int64)
+    run("NonZero", [source, counts], [None])
+    ends = np.cumsum(counts)
+    found = np.empty((src.ndim, int(ends[-1])), np.int64)
+    run("NonZero", [source, ends - counts], [found])
+    return [found]
+
+
+def compress(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """The slices where a condition holds."""
+    src, condition = arrays
+    axis = _axis(call, src)
+    if src.dtype.itemsize not in SIZES or not src.size or len(condition) > src.shape[axis]:
+        return None
+    places = np.flatnonzero(condition)
+    found = np.empty((*src.shape[:axis], len(places), *src.shape[axis + 1 :]), src.dtype)
+    if len(places):
+        run("Gather", [dense(src), places], [found], [axis], moves=True)
+    return [found]
+
+
+FUNCTIONS: Mapping[str, Callable[[Call, Arrays, Sequence[Array]], Found]] = {
+    **{kind: partial(gather, kind) for kind in ("Gather", "GatherElements", "GatherND")},
+    **{kind: partial(scatter, kind) for kind in ("ScatterElements", "ScatterND")},
+    **{kind: partial(running, kind) for kind in ("CumSum", "CumProd")},
+    "Compress": compress,
+    "TopK": top_k,
+    "NonZero": non_zero,
+}

@@ -1,0 +1,313 @@
+"""Kernels on dense arrays: they compute what the numpy functions of the ops do, and what other packages do."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import onegraph as og
+import onegraph.onnx
+from benchmarks import kinds
+from onegraph.compiler.array_kernels import FUNCTIONS, with_kernel
+from onegraph.opset.dtypes import OF_NUMPY
+from onegraph.opset.editions.registry import edition
+from onegraph.opset.traits import Trait
+from onegraph.reference import run_op
+
+pytestmark = pytest.mark.library
+NUMBERS = ("f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
+# Ops whose results follow from places or shapes, or element by element: whole models measure them.
+PLAIN = Trait.POINTWISE | Trait.VIEW | Trait.MOVES | Trait.SHAPE_ONLY
+
+
+def op_of(kind, arrays, attrs, known=()):
+    g = og.Graph()
+    ends = [
+        None
+        if array is None
+        else g.constant(array, dtype=OF_NUMPY[array.dtype])
+        if place in known
+        else g.input(f"x{place}", OF_NUMPY[array.dtype], array.shape)
+        for place, array in enumerate(arrays)
+    ]
+    g.op(kind, ends if ends[-1] is not None else ends[:-1], attrs, edition="host")
+    return g.ops[-1]
+
+
+class Draw:
+    """Random numbers, and the sizes and attributes of ops."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def number(self, low, high):
+        return int(self.rng.integers(low, high + 1))
+
+    def one(self, *options):
+        return options[self.number(0, len(options) - 1)]
+
+    def flag(self):
+        return self.one(True, False)
+
+    def dims(self, low, high, most=7):
+        return [self.number(1, most) for _ in range(self.number(low, high))]
+
+    def floats(self, *shape, dtype=None):
+        return (self.rng.normal(size=shape) * 3).astype(dtype or self.one("f4", "f8"))
+
+    def array(self, *shape):
+        """Numbers of any type, of which some are equal, and some not finite."""
+        found = np.round(self.rng.normal(size=shape) * 9)
+        dtype = np.dtype(self.one(*NUMBERS))
+        if dtype.kind == "f" and found.size and self.flag():
+            found.flat[self.number(0, found.size - 1)] = self.one(np.nan, np.inf, -np.inf, -0.0)
+        return (np.abs(found) if dtype.kind == "u" else found).astype(dtype)
+
+    def places(self, dim, *shape):
+        """Indices, of which now and then one is out of range."""
+        return self.rng.integers(-dim, dim + (self.number(0, 9) == 0), size=shape).astype(self.one("i4", "i8"))
+
+
+def along(d):
+    shape = d.dims(1, 4)
+    axis = d.number(-len(shape), len(shape) - 1)
+    shape[axis] = d.one(0, 1, 5, 40)
+    return [d.array(*shape)], {"axis": axis, "exclusive": d.flag(), "reverse": d.flag()}
+
+
+def top(d):
+    shape = d.dims(1, 3)
+    axis = d.number(-len(shape), len(shape) - 1)
+    shape[axis] = d.one(1, 7, 100, 2000)
+    count = np.int64([d.number(0, shape[axis])])
+    return [d.array(*shape), count], {"axis": axis, "largest": d.flag()}, (1,)
+
+
+def elements(d, *, updates):
+    src = d.array(*d.dims(1, 4))
+    axis = d.number(-src.ndim, src.ndim - 1)
+    shape = [d.number(1, dim) for dim in src.shape]
+    shape[axis] = d.one(0, 1, 5, 9)
+    places = d.places(src.shape[axis], *shape)
+    if not updates:
+        return [src, places], {"axis": axis}
+    values = src.reshape(-1)[d.rng.integers(0, src.size, size=shape)]
+    return [src, places, values], {"axis": axis, "reduction": d.one("none", "add", "mul", "max", "min")}
+
+
+def tuples(d, *, updates):
+    src = d.array(*d.dims(1, 4))
+    count, outer = d.number(1, src.ndim), d.dims(0, 2, 4)
+    places = np.stack([d.places(dim, *outer) for dim in src.shape[:count]], -1)
+    if not updates:
+        return [src, places], {}
+    values = src.reshape(-1)[d.rng.integers(0, src.size, size=[*outer, *src.shape[count:]])]
+    return [src, places, values], {"reduction": d.one("none", "add", "mul", "max", "min")}
+
+
+def rows(d):
+    src = d.array(*d.dims(0, 1, 3), 9, d.one(1, 60))
+    return [src, d.places(9, d.one(5, 900))], {"axis": src.ndim - 2}
+
+
+def window_of(d, count):
+    return {
+        "kernel": [d.number(1, 3) for _ in range(count)],
+        "strides": [d.number(1, 3) for _ in range(count)],
+        "pads_begin": [d.number(0, 2) for _ in range(count)],
+        "pads_end": [d.number(0, 2) for _ in range(count)],
+        "dilations": [d.number(1, 2) for _ in range(count)],
+    }
+
+
+def pooled(d):
+    dims = d.dims(1, 3, 9)
+    dims = [dim + 4 for dim in dims]
+    return [d.array(d.number(1, 2), d.number(1, 3), *dims)], {**window_of(d, len(dims)), "column_major": d.flag()}
+
+
+def unpooled(d):
+    count, size = d.number(0, 9), d.number(10, 30)
+    places = d.rng.permutation(size)[:count] + (d.number(0, 9) == 0) * size
+    return [d.array(count), places, np.int64([size])], {}, (2,)
+
+
+def deformed(d):
+    groups, dtype, window = d.number(1, 3), d.one("f4", "f8"), window_of(d, 2)
+    dims = [d.number(5, 9), d.number(5, 9)]
+    counts = [
+        (dim + begin + end - (size - 1) * apart - 1) // step + 1
+        for dim, begin, end, size, apart, step in zip(
+            dims, *(window[key] for key in ("pads_begin", "pads_end", "kernel", "dilations", "strides")), strict=True
+        )
+    ]
+    taps = groups * window["kernel"][0] * window["kernel"][1]
+    offsets = d.floats(2, 2 * taps, *counts, dtype=dtype)
+    mask = d.floats(2, taps, *counts, dtype=dtype) if d.flag() else None
+    src = d.floats(2, groups * d.number(1, 2), *dims, dtype=dtype)
+    return [src, np.round(offsets) if d.flag() else offsets, mask], {**window, "offset_groups": groups}
+
+
+def aligned(d):
+    dtype, count = d.one("f4", "f8"), d.number(0, 5)
+    boxes = (d.rng.random((count, 4)) * 12 - 2).astype(dtype)
+    attrs = {"rows": d.number(1, 4), "columns": d.number(1, 4), "samples": d.number(0, 3)}
+    attrs |= {"scale": d.one(1.0, 0.5), "half_pixel": d.flag(), "mode": d.one("avg", "max")}
+    return [d.floats(2, d.number(1, 4), *d.dims(2, 2, 9), dtype=dtype), boxes, d.rng.integers(0, 2, size=count)], attrs
+
+
+def gridded(d):
+    dims, dtype = d.dims(1, 3), d.one("f4", "f8")
+    places = [d.number(1, 5) for _ in dims[1:]] + [d.one(1, 7, 300)]
+    grid = (d.rng.normal(size=(2, *places, len(dims))) * 1.3).astype(dtype)
+    attrs = {"padding": d.one("zeros", "border", "reflection"), "align_corners": d.flag()}
+    attrs["mode"] = d.one("linear", "nearest", *(["cubic"] if len(dims) < 3 else []))
+    return [d.floats(2, d.number(1, 4), *dims, dtype=dtype), grid], attrs
+
+
+def suppressed(d):
+    boxes = np.round(d.rng.random((2, 40, 4)) * 20).astype("f4")
+    scores = np.round(d.rng.random((2, 3, 40)), 1).astype("f4")  # many are equal
+    limits = np.int64(d.one(0, 3, 100)), np.float32(d.one(0, 0.3, 0.5)), np.float32(d.one(0, 0.5))
+    return [boxes, scores, *limits], {"center": d.flag()}
+
+
+def compressed(d):
+    src = d.array(*d.dims(1, 3))
+    axis = d.number(-src.ndim, src.ndim - 1)
+    return [src, d.rng.random(d.number(1, src.shape[axis])) < 0.5], {"axis": axis}
+
+
+def found(d):
+    return [d.rng.integers(0, 2, size=[*d.dims(0, 2, 3), d.one(3, 9000)]).astype(d.one("f4", "u1", "?", "i8"))], {}
+
+
+DRAWS = {
+    "CumSum": along,
+    "CumProd": along,
+    "TopK": top,
+    "Gather": rows,
+    "GatherElements": lambda d: elements(d, updates=False),
+    "ScatterElements": lambda d: elements(d, updates=True),
+    "GatherND": lambda d: tuples(d, updates=False),
+    "ScatterND": lambda d: tuples(d, updates=True),
+    "MaxPoolPlaces": pooled,
+    "MaxUnpool": unpooled,
+    "DeformColumns": deformed,
+    "RoiAlign": aligned,
+    "GridSample": gridded,
+    "NonMaxSuppression": suppressed,
+    "Compress": compressed,
+    "NonZero": found,
+}
+ROUNDS = 40
+
+
+def computed(op, arrays, host=None):
+    try:
+        return run_op(op, arrays, host=host)
+    except og.ArgumentError as error:
+        return error
+
+
+def close(found, wanted):
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    if wanted.dtype.kind != "f":
+        return np.array_equal(found, wanted)
+    size = np.abs(wanted[np.isfinite(wanted)]).max(initial=1)
+    share = 3e-5 if wanted.dtype == np.float32 else 1e-11
+    return np.allclose(found, wanted, rtol=share, atol=share * size, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_kernels_agree_with_numpy(kind):
+    taken = Counter()
+    for seed in range(ROUNDS):
+        arrays, attrs, *known = DRAWS[kind](Draw(seed))
+        try:
+            op = op_of(kind, arrays, attrs, *known)
+        except og.SpecError:  # a window that does not fit
+            continue
+        arrays = arrays[: len(op.inputs)]
+
+        def host(kind, function):
+            def kept(*given):
+                taken["numpy"] += 1
+                return function(*given)
+
+            taken["all"] += 1
+            return with_kernel(kind, kept)
+
+        results, wanted = computed(op, arrays, host), computed(op, arrays)
+        if isinstance(wanted, og.ArgumentError):
+            assert isinstance(results, og.ArgumentError), (seed, wanted)
+        else:
+            assert all(close(*pair) for pair in zip(results, wanted, strict=True)), (seed, attrs)
+    assert taken["all"] - taken["numpy"] > ROUNDS / 5
+
+
+BAD = {
+    "Gather": ([np.zeros((5, 3000), "f4"), np.int64([[0, 1], [2, 7]])], {}, r"7 at \[1, 1\] of indices"),
+    "GatherElements": ([np.zeros((5, 2), "f4"), np.int64([[0, -6]])], {}, r"-6 at \[0, 1\] of indices"),
+    "GatherND": ([np.zeros((5, 2), "f4"), np.int64([[0, 0], [1, 2]])], {}, r"2 at \[1, 1\] of indices"),
+    "ScatterElements": (
+        [np.zeros((5, 2), "f4"), np.int64([[5, 0]]), np.zeros((1, 2), "f4")],
+        {},
+        r"5 at \[0, 0\] of indices",
+    ),
+    "ScatterND": ([np.zeros((5, 2), "f4"), np.int64([[-9]]), np.zeros((1, 2), "f4")], {}, r"-9 at \[0, 0\] of indices"),
+    "MaxUnpool": ([np.zeros(2, "f4"), np.int64([0, -1]), np.int64([4])], {}, r"-1 at \[1\] of indices"),
+    "RoiAlign": (
+        [np.zeros((1, 1, 4, 4), "f4"), np.zeros((2, 4), "f4"), np.int64([0, 1])],
+        {"rows": 1, "columns": 1},
+        r"1 at \[1\] of images",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_an_index_out_of_range_is_named(kind):
+    arrays, attrs, text = BAD[kind]
+    op = op_of(kind, arrays, attrs, (2,) if kind == "MaxUnpool" else ())
+    with pytest.raises(og.ArgumentError, match=f"{kind} .*index {text} is out of range"):
+        run_op(op, arrays, host=with_kernel)
+
+
+@pytest.mark.parametrize("name", kinds.KINDS)
+def test_other_runtimes_compute_the_kinds(name):
+    pytest.importorskip("onnx")
+    kind = kinds.KINDS[name]
+    arrays = kind.inputs(lambda size: max(size // 32, 4))
+    for threads in (1, 2):
+        runs = kinds.runs_of(kind, arrays, threads, quick=True)
+        wanted = runs.pop("onegraph")()
+        for other, run in runs.items():
+            kinds.agree(f"{name}, {other}", kind, run(), wanted)
+
+
+def test_every_host_op_is_measured_or_has_a_reason():
+    measured = {host for kind in kinds.KINDS.values() for host in kind.hosts}
+    others = {kind for kind, schema in edition("host").schemas.items() if not schema.traits & PLAIN}
+    assert measured.isdisjoint(kinds.ELSEWHERE)
+    assert measured >= FUNCTIONS.keys()
+    assert measured | kinds.ELSEWHERE.keys() >= others
+
+
+def test_images_of_bytes_are_resized_as_elsewhere():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    image = np.random.default_rng(0).integers(0, 256, (1, 3, 20, 30)).astype(np.uint8)
+    sizes = np.array([1, 3, 33, 17])
+    for mode in ("linear", "nearest"):
+        kind = kinds.Kind((), "Resize", lambda s: (), {"mode": mode}, constants=(3,), opset=19)
+        text = kinds.model_of(kind, [image, None, None, sizes])
+        session = onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"])
+        (wanted,) = session.run(None, {"x0": image})
+        np.testing.assert_array_equal(og.onnx.load(text).compile()(image), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+def test_an_even_image_of_bytes_stays_even(dtype):
+    image = np.full((1, 1, 7, 5), -77 if dtype == "i1" else 201, dtype)
+    kind = kinds.Kind((), "Resize", lambda s: (), {"mode": "linear"}, constants=(3,), opset=19)
+    text = kinds.model_of(kind, [image, None, None, np.array([1, 1, 31, 23])])
+    assert {*np.unique(og.onnx.load(text).compile()(image))} == {image[0, 0, 0, 0]}
