@@ -76,6 +76,8 @@ class Importer:
         self.emit = emit or Emitter(self.made, REWRITES)
         self.opsets = {domain_of(one.domain): one.version for one in model.opset_import}
         self.now, self.fallbacks = now, Fallbacks(strict)
+        typed = (*model.graph.value_info, *model.graph.output)
+        self.declared = {one.name: one.type for one in typed if one.HasField("type")}
         self._sorted: dict[int, tuple[object, Sequence[NodeProto]]] = {}
         self.evaluated = evaluated  # for nodes that are tried
         self.functions = {(domain_of(one.domain), one.name): one for one in model.functions}

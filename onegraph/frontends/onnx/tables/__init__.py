@@ -21,7 +21,9 @@ from . import (
     selection,
     sequences,
     signal,
+    svm,
     training,
+    trees,
 )
 
 __all__ = [
@@ -45,5 +47,7 @@ __all__ = [
     "selection",
     "sequences",
     "signal",
+    "svm",
     "training",
+    "trees",
 ]
