@@ -98,8 +98,9 @@ class Importer:
             raise FormatError("sparse_initializer", "a sparse tensor", "dense tensors")
         values = self._initializers(graph, "")
         self.emit.name_arrays(values)
-        inputs = [one for one in graph.input if one.name not in values]
-        refuse_unknown(inputs, self.shapes, self.known)
+        refuse_unknown(graph.input, self.shapes, self.known)
+        # An initializer that is an input too is the default of that input, which shapes and values replace.
+        inputs = [one for one in graph.input if one.name not in values or one.name in {*self.shapes, *self.known}]
         for one in inputs:
             values[one.name] = self._input(one)
         self.run(self._ordered(graph, values, ""), values, "")

@@ -32,6 +32,7 @@ from .saving import (
     normalization,
     packed,
     quantization,
+    learned,
     recurrence,
     reduction,
     windows,
@@ -53,6 +54,7 @@ MODULES = (
     interpolation,
     attention,
     packed,
+    learned,
     recurrence,
     host,
 )

@@ -100,7 +100,7 @@ OPS = (
             Attribute("absent", "bool", "Whether a target without a weight is NaN.", default=False),
         ),
         shape_rules=(table_fits,),
-        traits=Trait.NONE,
+        traits=Trait.BY_ROW | Trait.JUMPS,
     ),
     Schema(
         "Classify",
@@ -120,7 +120,7 @@ OPS = (
             Attribute("absent", "bool", "Whether NaN is no score: it counts as 0, and is not chosen.", default=False),
         ),
         shape_rules=(classes_fit,),
-        traits=Trait.NONE,
+        traits=Trait.BY_ROW | Trait.JUMPS,
     ),
     Schema(
         "LookUp",
@@ -133,7 +133,7 @@ OPS = (
         rows("K V", "f32|float64|s32|s64 f32|float64|s32|s64"),
         same_shape,
         shape_rules=(table_of_keys_fits,),
-        traits=Trait.NONE,
+        traits=Trait.BY_ROW | Trait.JUMPS,
     ),
     Schema(
         "CouplePairs",
@@ -148,6 +148,6 @@ OPS = (
         lambda call: ((_rows(call), call.s64("classes")),),
         (Attribute("classes", "s64", "The number of classes.", required=True, range=POSITIVE),),
         shape_rules=(pairs_fit,),
-        traits=Trait.NONE,
+        traits=Trait.BY_ROW,
     ),
 )

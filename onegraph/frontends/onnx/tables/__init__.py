@@ -2,10 +2,12 @@
 
 from . import (
     attention,
+    blocked,
     contrib,
     control,
     decoders,
     elementwise,
+    fused,
     indexing,
     layers,
     ml,
@@ -28,10 +30,12 @@ from . import (
 
 __all__ = [
     "attention",
+    "blocked",
     "contrib",
     "control",
     "decoders",
     "elementwise",
+    "fused",
     "indexing",
     "layers",
     "ml",

@@ -125,6 +125,10 @@ def _classic(node: Node, prefix: str, dtype: Any) -> tuple[Trees, Weights]:
 def _scores(node: Node, trees: Trees, weights: Weights, n_targets: int, **more: Any) -> Value:
     dtype = DataType.float64 if trees.threshold.dtype == np.float64 else DataType.f32
     src = cast(node.emit, rows_of(node), dtype)
+    width = src.shape[1] if src.shape is not None and len(src.shape) == 2 else None
+    wrong = trees.feature[(trees.comparison != LEAF) & (trees.feature >= (width or trees.feature.max(initial=0) + 1))]
+    if len(wrong):
+        raise node.invalid(f"feature {wrong[0]} of an input with {width} features", "features of the input")
     try:
         return tree_ensemble(node.emit, src, trees, weights, n_targets, **more)
     except ValueError as error:
