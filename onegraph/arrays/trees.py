@@ -52,10 +52,10 @@ class Trees(NamedTuple):
 
 
 def ordered(trees: Trees) -> Array:
-    """The nodes that the roots reach, tree by tree and level by level.
+    """The nodes that the roots reach, each in front of the next ones: tree by tree, unless trees share nodes.
 
     Raises:
-        ValueError: a node does not exist, or two nodes, or a node and a root, lead to one.
+        ValueError: a node does not exist, or nodes lead back to themselves.
     """
     count = len(trees.feature)
     for name in ("holds", "fails", "roots"):
@@ -64,18 +64,27 @@ def ordered(trees: Trees) -> Array:
         if wrong:
             raise ValueError(f"node {wrong[0]} of {count}")
     tree, level = np.full(count, -1), np.zeros(count, np.int64)
-    places, members, depth = trees.roots, np.arange(len(trees.roots)), 0
-    while len(places):
-        if (tree[places] >= 0).any() or len(np.unique(places)) < len(places):
-            raise ValueError("two nodes lead to one, or nodes lead back to themselves")
-        tree[places], level[places] = members, depth
-        inner = trees.comparison[places] != LEAF
-        branches, owners = places[inner], members[inner]
-        places, members = np.concatenate([trees.holds[branches], trees.fails[branches]]), np.tile(owners, 2)
-        depth += 1
+    tree[trees.roots] = np.arange(len(trees.roots))
+    places = np.unique(trees.roots)
+    for depth in range(count + 1):
+        level[places] = depth  # of several ways to a node, the longest one
+        inner = places[trees.comparison[places] != LEAF]
+        if not len(inner):
+            break
+        following = np.concatenate([trees.holds[inner], trees.fails[inner]])
+        is_new = tree[following] < 0
+        tree[following[is_new]] = np.tile(tree[inner], 2)[is_new]
+        places = np.unique(following)
+    else:
+        raise ValueError("nodes that lead back to themselves")
     reached = np.flatnonzero(tree >= 0)
-    found: Array = reached[np.lexsort((level[reached], tree[reached]))]
-    return found
+    found = reached[np.lexsort((level[reached], tree[reached]))]
+    place = np.zeros(count, np.int64)
+    place[found] = np.arange(len(found))
+    inner = found[trees.comparison[found] != LEAF]
+    in_order = (place[trees.holds[inner]] > place[inner]) & (place[trees.fails[inner]] > place[inner])
+    by_level: Array = reached[np.argsort(level[reached], kind="stable")]
+    return found if in_order.all() else by_level
 
 
 def table_of(trees: Trees, order: Array, leaves: Array) -> tuple[Array, Array]:

@@ -391,7 +391,29 @@ def _learned() -> Iterator[HostCase]:
     yield HostCase("LookUp", [_i(3, 4), _i(3), np.float32([0.5]), np.float32(-1)], [np.float32([0.5, -1])])
     # Equal classes stay equal, and of two classes, the probability of the pair is that of the class.
     yield HostCase("CouplePairs", [np.full((2, 3), 0.5)], [np.full((2, 3), 1 / 3)], {"classes": 3})
-    yield HostCase("CouplePairs", [np.float64([[0.5]])], [np.float64([[0.5, 0.5]])], {"classes": 2})
+    pairs = np.float64([[0.2, 0.7, 0.4], [0.9, 0.6, 0.1]])
+    yield HostCase("CouplePairs", [pairs], [np.array([_coupled(row) for row in pairs])], {"classes": 3})
+
+
+def _coupled(pairs: Array) -> list[float]:
+    """Probabilities of three classes, by the steps of the paper for one row."""
+    first = {(0, 1): pairs[0], (0, 2): pairs[1], (1, 2): pairs[2]}
+    r = {**first, **{(j, i): 1 - value for (i, j), value in first.items()}}
+    every, found = range(3), [1 / 3] * 3
+    q = [
+        [sum(r[s, t] ** 2 for s in every if s != t) if t == j else -r[j, t] * r[t, j] for j in every] for t in every
+    ]
+    for _ in range(100):
+        sums = [sum(q[t][j] * found[j] for j in every) for t in every]
+        whole = sum(p * s for p, s in zip(found, sums, strict=True))
+        if max(abs(one - whole) for one in sums) < 0.005 / 3:
+            break
+        for t in every:
+            found[t] += (whole - sum(q[t][j] * found[j] for j in every)) / q[t][t]
+            found = [p / sum(found) for p in found]
+            sums = [sum(q[i][j] * found[j] for j in every) for i in every]
+            whole = sum(p * s for p, s in zip(found, sums, strict=True))
+    return found
 
 
 def graph_of(case: HostCase) -> tuple[og.Graph, dict[str, Array]]:

@@ -17,7 +17,13 @@ from .kernel import NOT_EMPTY, Kernel, call_of
 from .native import Numbers
 
 OPTIONAL = ("base", "targets", "starts")
-ANY, COMPARISONS = "any", ("less_equal", "less")  # comparisons with walks of their own
+# What all nodes have in common in walks of their own, by the first number of a node without its feature.
+WALKS = {
+    frozenset([1]): "less_equal",
+    frozenset([2]): "less",
+    frozenset([1, 1 + MISSING]): "less_equal_missing",
+    frozenset([2, 2 + MISSING]): "less_missing",
+}
 TYPES = {DataType.float64: "f64"}
 
 
@@ -42,13 +48,13 @@ def _is_sorted(values: Sequence[Value]) -> bool:
 def _tree_numbers(step: Step) -> Numbers:
     call, nodes = call_of(step), step.op.inputs[1]
     head = np.zeros(0, np.int32) if nodes is None or nodes.value is None else np.asarray(nodes.value)[:, HEAD]
-    kinds = np.unique(head[head != LEAF] & (2 * MISSING - 1))
-    is_plain = len(kinds) == 1 and 0 < kinds[0] <= len(COMPARISONS)
+    kinds = {int(kind) for kind in np.unique(head[head != LEAF] & (2 * MISSING - 1))}
+    common = (name for all_, name in WALKS.items() if kinds and kinds <= all_)
     return {
         "targets": call.s64("n_targets"),
         "aggregate": call.string("aggregate"),
         "absent": call.flag("absent"),
-        "comparison": COMPARISONS[kinds[0] - 1] if is_plain else ANY,
+        "comparison": next(common, "any"),
         "wide": _is_wide(step),
         **{f"has_{name}": call.input(name) is not None for name in OPTIONAL},
     }

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ....errors import FormatError
 from ....lowering.elementwise import binary, filled, multiply, select, unary
 from ....lowering.emitter import Array, Emitter, Value, dtype_of
 from ....lowering.layers import matmul
-from ....lowering.movement import as_s64, cast, concat, reshape, unsqueeze
+from ....lowering.movement import as_s64, cast, concat, flatten, reshape, unsqueeze
 from ....lowering.reduction import reduce
 from ....lowering.trees import classify
 from ....opset.dtypes import OF_NUMPY, DataType
@@ -21,10 +22,16 @@ from ..proven import ML
 STRINGS = "strings, which no tensor of a graph has"
 
 
+def refused(node: Node, reason: str) -> FormatError:
+    """The error for a node that no run computes either."""
+    text = f"{node.proto.op_type} of {ML}, op set {node.opset}: {reason}"
+    return FormatError(node.where, text, "a node that onegraph lowers, or another runtime")
+
+
 def labels_of(node: Node, name: str) -> Array:
     """The labels of the classes, which are integers."""
     if node.attr("classlabels_strings"):
-        raise NotLowered(f"the labels of its classes are {STRINGS}; train with integers as classes")
+        raise refused(node, f"the labels of its classes are {STRINGS}; train with integers as classes")
     found = np.array(node.attr(name, []), np.int64)
     if not len(found):
         raise node.invalid(f"no {name}", "a label for each class")
@@ -102,7 +109,7 @@ def feature_vectorizer(node: Node) -> Value:
     emit, parts = node.emit, []
     for index, size in enumerate(node.attr("inputdimensions", [])):
         src = cast(emit, node.value(index), DataType.f32)
-        src = reshape(emit, src, np.array([1, -1] if node.rank(index) == 1 else [0, -1], np.int64))
+        src = unsqueeze(emit, src, [0]) if node.rank(index) == 1 else flatten(emit, src, 1)
         width = None if src.shape is None else src.shape[-1]
         if width != size:
             raise NotLowered(f"input {index} with {width} features beside inputdimensions {size}")
@@ -123,13 +130,13 @@ def _looked_up(emit: Emitter, src: Value, keys: Array, values: Array, other: Arr
 def one_hot_encoder(node: Node) -> Value:
     """1 in the place of the category of each element; another element gives zeros, or an error if ``zeros`` is 0."""
     if node.attr("cats_strings"):
-        raise NotLowered(f"its categories are {STRINGS}")
+        raise refused(node, f"its categories are {STRINGS}")
     emit, categories = node.emit, np.array(node.attr("cats_int64s", []), np.int64)
     if not len(categories):
         raise node.invalid("no cats_int64s", "the categories")
     count = len(categories)
     if len(np.unique(categories)) < count:
-        raise NotLowered("two categories are equal")
+        raise refused(node, "two categories are equal")
     # Without zeros, an element that is no category has a place beyond the table, which the error of Gather names.
     beyond, table = np.array(count), np.eye(count + bool(node.attr("zeros", 1)), count, dtype=np.float32)
     place = _looked_up(emit, as_s64(emit, node.value(0)), categories, np.arange(count), beyond)
@@ -140,11 +147,11 @@ def one_hot_encoder(node: Node) -> Value:
 def _table(node: Node, side: str) -> Array:
     """The keys or the values of a LabelEncoder."""
     if node.has(f"{side}_strings"):
-        raise NotLowered(f"its {side} are {STRINGS}")
+        raise refused(node, f"its {side} are {STRINGS}")
     if node.has(f"{side}_tensor"):
         found = np.asarray(node.importer.array(node.attr(f"{side}_tensor"), f"{node.where}: {side}_tensor"))
         if found.dtype.kind not in "if":
-            raise NotLowered(f"its {side} are {STRINGS}")
+            raise refused(node, f"its {side} are {STRINGS}")
         return found.reshape(-1)
     if node.has(f"{side}_floats"):
         return _floats(node, f"{side}_floats")
@@ -155,12 +162,12 @@ def _table(node: Node, side: str) -> Array:
 def label_encoder(node: Node) -> Value:
     """The value of each key; another element has a default."""
     if node.opset < 2:
-        raise NotLowered(f"op set 1, whose keys or values are {STRINGS}")
+        raise refused(node, f"op set 1, whose keys or values are {STRINGS}")
     emit, keys, values = node.emit, _table(node, "keys"), _table(node, "values")
     if len(keys) != len(values) or not len(keys):
         raise node.invalid(f"{len(keys)} keys and {len(values)} values", "a value for each key")
     if len(np.unique(keys)) < len(keys):
-        raise NotLowered("two keys are equal")
+        raise refused(node, "two keys are equal")
     if node.has("default_tensor"):
         other = np.asarray(node.importer.array(node.attr("default_tensor"), f"{node.where}: default_tensor"))
     else:
@@ -175,7 +182,7 @@ def label_encoder(node: Node) -> Value:
 def linear_regressor(node: Node) -> Value:
     """Sums of the features with coefficients for each target."""
     if node.attr("post_transform", "NONE") != "NONE":
-        raise NotLowered(f"post_transform {node.attr('post_transform')}")
+        raise refused(node, f"post_transform {node.attr('post_transform')}")
     return _sums(node, node.attr("targets", 1))
 
 
@@ -193,9 +200,9 @@ def linear_classifier(node: Node) -> tuple[Value, Value]:
     classes, transform = labels_of(node, "classlabels_ints"), node.attr("post_transform", "NONE").lower()
     count = len(node.attr("intercepts", [])) or len(classes)
     if transform not in learned.TRANSFORMS:
-        raise NotLowered(f"post_transform {transform.upper()}")
+        raise refused(node, f"post_transform {transform.upper()}")
     if count != len(classes) and (count, len(classes)) != (1, 2):
-        raise NotLowered(f"{count} intercepts for {len(classes)} classes")
+        raise refused(node, f"{count} intercepts for {len(classes)} classes")
     attrs: dict[str, Any] = {"transform": transform}
     if count == 1 and len(classes) == 2:  # of the scores of one class, only the logistic function is computed
         is_logistic = transform == learned.LOGISTIC

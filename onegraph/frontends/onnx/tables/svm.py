@@ -13,9 +13,9 @@ from ....lowering.layers import matmul
 from ....lowering.movement import cast, concat
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import Node, lowers
 from ..proven import ML
-from .ml import labels_of, rows_of
+from .ml import labels_of, refused, rows_of
 
 KINDS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 LEAST = 1e-7  # of a probability of one class of a pair
@@ -53,7 +53,7 @@ def regressor(node: Node) -> Value:
     """Sums of the kernel of each support vector with a coefficient, plus rho; or the side on which they are."""
     count, weights, rho = node.attr("n_supports", 0), _floats(node, "coefficients"), _floats(node, "rho")
     if count < 1 or node.attr("post_transform", "NONE") != "NONE":
-        raise NotLowered("no support vectors, or a post_transform")
+        raise refused(node, "no support vectors, or a post_transform")
     if len(weights) != count or len(rho) != 1:
         raise node.invalid(f"{len(weights)} coefficients, {len(rho)} rho", f"{count} and 1")
     emit = node.emit
@@ -69,7 +69,7 @@ def classifier(node: Node) -> tuple[Value, Value]:
     emit, classes = node.emit, labels_of(node, "classlabels_ints")
     sizes, rho = [int(one) for one in node.attr("vectors_per_class", [])], _floats(node, "rho")
     if not sum(sizes) or node.attr("post_transform", "NONE") != "NONE":
-        raise NotLowered("no support vectors, or a post_transform")
+        raise refused(node, "no support vectors, or a post_transform")
     pairs = [*combinations(range(len(classes)), 2)]
     scores = matmul(emit, _kernel(node, sum(sizes)), _pair_weights(node, sizes, pairs), rho[: len(pairs)])
     decides = cast(emit, binary(emit, "Greater", scores, filled(0, scores)), DataType.f32)

@@ -13,9 +13,9 @@ from ....lowering.movement import cast
 from ....lowering.trees import Weights, classify, tree_ensemble
 from ....opset.dtypes import DataType
 from ....opset.host import learned
-from ..node import Node, NotLowered, lowers
+from ..node import Node, lowers
 from ..proven import ML
-from .ml import labels_of, rows_of
+from .ml import labels_of, refused, rows_of
 
 MODES = {
     "BRANCH_LEQ": 1,
@@ -145,12 +145,12 @@ def regressor(node: Node) -> Value:
     dtype, n_targets = _is_wide(node), node.attr("n_targets", 1)
     transform, aggregate = node.attr("post_transform", "NONE"), node.attr("aggregate_function", "SUM")
     if transform != "NONE":
-        raise NotLowered(f"post_transform {transform}; expected {LOWERED}")
+        raise refused(node, f"post_transform {transform}; expected {LOWERED}")
     if aggregate not in AGGREGATES or n_targets < 1:
         raise node.invalid(f"aggregate_function {aggregate}, n_targets {n_targets}", f"one of {', '.join(AGGREGATES)}")
     base = _numbers(node, "base_values", dtype)
     if len(base) not in (0, n_targets):
-        raise NotLowered(f"{len(base)} base_values for {n_targets} targets")
+        raise refused(node, f"{len(base)} base_values for {n_targets} targets")
     trees, weights = _classic(node, "target", dtype)
     given = base if len(base) else None
     found = _scores(node, trees, weights, n_targets, aggregate=AGGREGATES[aggregate], base=given)
@@ -163,13 +163,13 @@ def classifier(node: Node) -> tuple[Value, Value]:
     classes, dtype = labels_of(node, "classlabels_int64s"), _is_wide(node)
     transform = node.attr("post_transform", "NONE")
     if transform not in TRANSFORMS:
-        raise NotLowered(f"post_transform {transform}")
+        raise refused(node, f"post_transform {transform}")
     trees, weights = _classic(node, "class", dtype)
     base, ids = _numbers(node, "base_values", dtype), np.unique(weights.target)
     attrs: dict[str, object] = {"transform": TRANSFORMS[transform]}
     if len(classes) == 2 and len(ids) == 1:
         if len(base) not in ((0,) if ids[0] else (0, 1)):
-            raise NotLowered(f"{len(base)} base_values beside weights of one of two classes")
+            raise refused(node, f"{len(base)} base_values beside weights of one of two classes")
         # One class has the scores; 1 / 2 decides between probabilities, 0 between other scores.
         is_positive = bool((weights.number >= 0).all())
         attrs["threshold"] = 0.5 if is_positive else 0.0
@@ -182,7 +182,7 @@ def classifier(node: Node) -> tuple[Value, Value]:
     else:
         count, is_whole = len(classes), len(base) == len(classes)
         if len(base) and not is_whole:
-            raise NotLowered(f"{len(base)} base_values for {count} classes")
+            raise refused(node, f"{len(base)} base_values for {count} classes")
         attrs["absent"] = not is_whole
     absent = bool(attrs.get("absent", False))
     scores = _scores(node, trees, weights, count, base=base if len(base) else None, absent=absent)
@@ -193,7 +193,7 @@ def classifier(node: Node) -> tuple[Value, Value]:
 def tree_ensemble_5(node: Node) -> Value:
     """Trees whose inner nodes and leaves have arrays of their own."""
     if node.attr("post_transform", 0) != 0:
-        raise NotLowered(f"post_transform {node.attr('post_transform')}; expected {LOWERED}")
+        raise refused(node, f"post_transform {node.attr('post_transform')}; expected {LOWERED}")
     dtype, n_targets = _is_wide(node), node.attr("n_targets", 1)
     aggregate = node.attr("aggregate_function", 1)
     if aggregate not in range(4) or n_targets < 1:

@@ -19,7 +19,8 @@ constexpr std::size_t WORK = 16; // elements of other kernels that take as long 
 constexpr int MISSING = 8, BITS = 4; // of the first word of a node
 
 // Words of the numbers of the kernels, and the comparisons of a node.
-enum Comparison { ANY, LESS_EQUAL, LESS, GREATER_EQUAL, GREATER, EQUAL };
+enum Comparison { LEAF, LESS_EQUAL, LESS, GREATER_EQUAL, GREATER, EQUAL };
+enum Walks { ANY, ALL_LESS_EQUAL, ALL_LESS, LESS_EQUAL_OR_MISSING, LESS_OR_MISSING }; // what all nodes have in common
 enum Aggregate { SUM, AVERAGE, MINIMUM, MAXIMUM };
 enum Transform { NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO };
 enum Opposite { COMPLEMENT, MIRROR, ZERO };
@@ -31,12 +32,17 @@ struct Node {
     T threshold; // of a leaf, its number
 };
 
-template <typename T, int COMPARISON>
+// Whether a comparison holds. `WALK` is one of Walks.
+template <typename T, int WALK>
 ONEGRAPH_INLINE bool holds(T x, const Node<T> &node) {
-    const int kind = COMPARISON == ANY ? node.head & (MISSING - 1) : COMPARISON;
     const T limit = node.threshold;
-    if (COMPARISON == ANY && (node.head & MISSING) && x != x) return true;
-    switch (kind) {
+    const bool is_missing = (x != x) & ((node.head & MISSING) != 0);
+    if (WALK == ALL_LESS_EQUAL) return x <= limit;
+    if (WALK == ALL_LESS) return x < limit;
+    if (WALK == LESS_EQUAL_OR_MISSING) return (x <= limit) | is_missing;
+    if (WALK == LESS_OR_MISSING) return (x < limit) | is_missing;
+    if (is_missing) return true;
+    switch (node.head & (MISSING - 1)) {
     case LESS_EQUAL: return x <= limit;
     case LESS: return x < limit;
     case GREATER_EQUAL: return x >= limit;
@@ -47,14 +53,14 @@ ONEGRAPH_INLINE bool holds(T x, const Node<T> &node) {
 }
 
 // Replaces each node by the number of the leaf at which its walk ends. A leaf leads to itself.
-template <typename T, int COMPARISON>
+template <typename T, int WALK>
 void walk(const Node<T> *nodes, const T *const *rows, int *places) {
     for (bool moves = true; moves;) {
         int moved = 0;
 #pragma GCC unroll 8
         for (std::size_t i = 0; i < WALKS; i++) {
             const Node<T> &node = nodes[places[i]];
-            const int next = node.next[!holds<T, COMPARISON>(rows[i][node.head >> BITS], node)]; // without a branch
+            const int next = node.next[!holds<T, WALK>(rows[i][node.head >> BITS], node)]; // without a branch
             moved |= next ^ places[i];
             places[i] = next;
         }
@@ -70,8 +76,10 @@ using Walk = void (*)(const Node<T> *, const T *const *, int *);
 template <typename T>
 Walk<T> walk_for(int comparison) {
     switch (comparison) {
-    case LESS_EQUAL: return walk<T, LESS_EQUAL>;
-    case LESS: return walk<T, LESS>;
+    case ALL_LESS_EQUAL: return walk<T, ALL_LESS_EQUAL>;
+    case ALL_LESS: return walk<T, ALL_LESS>;
+    case LESS_EQUAL_OR_MISSING: return walk<T, LESS_EQUAL_OR_MISSING>;
+    case LESS_OR_MISSING: return walk<T, LESS_OR_MISSING>;
     default: return walk<T, ANY>;
     }
 }
@@ -153,6 +161,8 @@ private:
         const auto *roots = static_cast<const int *>(addresses[2]);
         auto *dst = static_cast<T *>(addresses[dst_]);
         const Walk<T> walks = walk_for<T>(comparison_);
+        const auto *weights = static_cast<const T *>(addresses[3]);
+        const bool is_plain = !targets_ && !starts_ && aggregate_ <= AVERAGE; // leaf n adds weight n
         const T *rows[WALKS];
         int places[WALKS];
         std::fill(dst + begin * n_targets_, dst + end * n_targets_, std::numeric_limits<T>::quiet_NaN());
@@ -165,8 +175,12 @@ private:
                         places[i] = roots[tree];
                     }
                     walks(nodes, rows, places);
-                    for (std::size_t i = 0; i < WALKS; i++)
-                        add(addresses, places[i], dst + (row + i) * n_targets_);
+                    if (is_plain && tree > 0)
+                        for (std::size_t i = 0; i < WALKS; i++)
+                            dst[row + i] += weights[places[i]];
+                    else
+                        for (std::size_t i = 0; i < WALKS; i++)
+                            add(addresses, places[i], dst + (row + i) * n_targets_);
                 }
             for (std::size_t row = whole; row < last; row++)
                 for (std::size_t tree = 0; tree < trees_; tree += WALKS) {
@@ -306,7 +320,7 @@ private:
 };
 
 const Registered<Trees> TREES {"trees",
-        "targets, aggregate: sum|average|minimum|maximum, absent, comparison: any|less_equal|less, wide, has_base, "
+        "targets, aggregate: sum|average|minimum|maximum, absent, comparison: any|less_equal|less|less_equal_missing|less_missing, wide, has_base, "
         "has_targets, has_starts"};
 const Registered<Classify> CLASSIFY {"classify",
         "transform: none|logistic|softmax|softmax_zero, threshold: f32, opposite: complement|mirror|zero, absent, wide"};
