@@ -135,7 +135,10 @@ def attention(rng, quantized=False):
         inputs = {"x": numbers(rng, batch, tokens, width), "w": numbers(rng, width, 3 * width)}
         inputs |= {"b": numbers(rng, 3 * width), "m": mask, "p": cache}
         return model("Attention", inputs, outputs, ["w", "b"], num_heads=heads, **one_way)
-    inputs = {"x": numbers(rng, batch, tokens, width, dtype=np.uint8), "w": numbers(rng, width, 3 * width, dtype=np.int8)}
+    inputs = {
+        "x": numbers(rng, batch, tokens, width, dtype=np.uint8),
+        "w": numbers(rng, width, 3 * width, dtype=np.int8),
+    }
     inputs |= {"b": numbers(rng, 3 * width), "xs": F32(0.02), "ws": F32(0.01), "m": mask}
     inputs |= {"xz": np.uint8(120), "wz": np.int8(0), "p": cache}
     return model("QAttention", inputs, outputs, ["w", "b", "xs", "ws", "xz", "wz"], num_heads=heads, **one_way)
@@ -261,9 +264,7 @@ def test_the_default_of_an_input_is_replaced_by_name():
     proto, src = with_default(), np.float32([1, 10])
     assert [*onegraph.onnx.load(proto).inputs] == ["x"]
     np.testing.assert_array_equal(onegraph.onnx.load(proto).compile()(src), [2, 30])
-    np.testing.assert_array_equal(
-        onegraph.onnx.load(proto, values={"w": np.float32([5, 7])}).compile()(src), [5, 70]
-    )
+    np.testing.assert_array_equal(onegraph.onnx.load(proto, values={"w": np.float32([5, 7])}).compile()(src), [5, 70])
     graph = onegraph.onnx.load(proto, shapes={"w": (2,)})
     assert [*graph.inputs] == ["x", "w"]
     np.testing.assert_array_equal(graph.compile()(src, np.float32([4, 4])), [4, 40])

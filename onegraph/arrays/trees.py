@@ -21,9 +21,11 @@ def words_of(dtype: np.dtype[Any]) -> int:
     return 4 if dtype.itemsize == 4 else 6
 
 
-def thresholds_of(nodes: Array, dtype: np.dtype[Any]) -> Array:
+def thresholds_of(nodes: Array) -> Array:
     """The thresholds in a table of nodes; that of a leaf has no meaning."""
-    return np.ascontiguousarray(nodes[:, 3 if dtype.itemsize == 4 else 4 :]).view(dtype)[:, 0]
+    first, dtype = (3, np.float32) if nodes.shape[1] == 4 else (4, np.float64)
+    found: Array = np.ascontiguousarray(nodes[:, first:]).view(dtype)[:, 0]
+    return found
 
 
 def leaf_numbers_of(nodes: Array) -> Array:
@@ -119,7 +121,9 @@ def broken(nodes: Array, roots: Array, features: int, leaves: int) -> str:
         return "a node without a comparison"
     if (~is_leaf & (head >> BITS >= features)).any():
         return f"feature {(head[~is_leaf] >> BITS).max()} of {features}"
-    if ((following >= len(nodes)) | (following < own[:, None]) | ((following == own[:, None]) != is_leaf[:, None])).any():
+    if (
+        (following >= len(nodes)) | (following < own[:, None]) | ((following == own[:, None]) != is_leaf[:, None])
+    ).any():
         return "a node that leads to one before it, or to none"
     numbers = leaf_numbers_of(nodes)[is_leaf]
     return f"a leaf beyond {leaves}" if ((numbers < 0) | (numbers >= leaves)).any() else ""

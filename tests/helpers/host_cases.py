@@ -400,9 +400,7 @@ def _coupled(pairs: Array) -> list[float]:
     first = {(0, 1): pairs[0], (0, 2): pairs[1], (1, 2): pairs[2]}
     r = {**first, **{(j, i): 1 - value for (i, j), value in first.items()}}
     every, found = range(3), [1 / 3] * 3
-    q = [
-        [sum(r[s, t] ** 2 for s in every if s != t) if t == j else -r[j, t] * r[t, j] for j in every] for t in every
-    ]
+    q = [[sum(r[s, t] ** 2 for s in every if s != t) if t == j else -r[j, t] * r[t, j] for j in every] for t in every]
     for _ in range(100):
         sums = [sum(q[t][j] * found[j] for j in every) for t in every]
         whole = sum(p * s for p, s in zip(found, sums, strict=True))

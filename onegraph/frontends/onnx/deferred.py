@@ -80,8 +80,12 @@ def deferred(node: Node, values: Mapping[str, Any], reason: str, waits: Unsettle
     ]
     if len(types) < len(outputs):
         domain = domain_of(proto.domain) or "ai.onnx"
-        text = f"{proto.op_type} of {domain}, op set {node.opset}, is not lowered ({reason}), and no type of its result is"
-        raise FormatError(node.where, f"{text} known", "a node that onegraph lowers, or whose results value_info states")
+        text = (
+            f"{proto.op_type} of {domain}, op set {node.opset}, is not lowered ({reason}), and no type of its result is"
+        )
+        raise FormatError(
+            node.where, f"{text} known", "a node that onegraph lowers, or whose results value_info states"
+        )
     if graphs_of(proto) and _has_ceil(proto):  # the package infers wrong sizes of some pools
         types = [(dtype, None if shape is None else [None] * len(shape)) for dtype, shape in types]
     tried = _tried(node, given, reason)

@@ -58,7 +58,8 @@ def classes_fit(call: Call) -> Iterable[Finding]:
     elif not compatible(classes, (None,)):
         yield Finding("classes", f"shape {show(classes)}", "one axis")
     elif src and classes and None not in (src[1], classes[0]) and (src[1], classes[0]) != (1, 2):
-        if src[1] != classes[0] or not src[1]:
+        fits = src[1] == classes[0] != 0
+        if not fits:
             yield Finding("src", f"{src[1]} columns", f"{classes[0]} columns, one for each class, or 1 for 2 classes")
 
 
@@ -84,9 +85,9 @@ OPS = (
         "TreeEnsemble",
         "host_tree_ensemble",
         "host",
-        "Walks each row of src through decision trees, and combines the weights of the leaves that it reaches. A node is "
-        "words of 32 bits: 16 * feature + comparison (1 to 6: <=, <, >=, >, ==, !=; 8 more if NaN goes where it holds; "
-        "0 for a leaf), the node where it holds, the node where it fails, and the threshold, for float64 behind an "
+        "Walks each row of src through decision trees, and combines the weights of the leaves that it reaches. A node "
+        "is words of 32 bits: 16 * feature + comparison (1 to 6: <=, <, >=, >, ==, !=; 8 more if NaN goes where it "
+        "holds; 0 for a leaf), the node where it holds, the node where it fails, and the threshold, for float64 behind an "
         "empty word. The next nodes come after a node; a leaf leads to itself, and has its number in the place of the "
         "threshold. Leaf n has the weights n, or those from starts[n] to starts[n + 1], which count for their targets. "
         "A target without a weight is 0, or NaN if absent is set. base is added last.",
@@ -106,9 +107,9 @@ OPS = (
         "Classify",
         "host_classify",
         "host",
-        "label = the class of the largest score of a row, the first one of equal ones; scores = transform(row). A column "
-        "x for two classes makes the row (1 - x, x), (-x, x) or (0, x) as opposite says, and label = classes[x > "
-        "threshold]. softmax_zero is softmax of the scores beyond 1e-7, and the others are divided by the same sum.",
+        "label = the class of the largest score of a row, the first one of equal ones; scores = transform(row). A "
+        "column x for two classes makes the row (1 - x, x), (-x, x) or (0, x) as opposite says, and label = "
+        "classes[x > threshold]. softmax_zero is softmax of the scores beyond 1e-7, and the others are divided by the same sum.",
         ports("src:T classes:s64"),
         ports("label:s64 scores:f32"),
         rows("T", "f32|float64"),
@@ -140,8 +141,8 @@ OPS = (
         "host_couple_pairs",
         "host",
         "Probabilities of classes from those of the first class of each pair (0, 1), (0, 2) .. (1, 2) ..: method 2 of "
-        "Wu, Lin, Weng: Probability Estimates for Multi-class Classification by Pairwise Coupling, as in libsvm: at most "
-        "100 rounds, until the largest error is below 0.005 / classes.",
+        "Wu, Lin, Weng: Probability Estimates for Multi-class Classification by Pairwise Coupling, as in libsvm: at "
+        "most 100 rounds, until the largest error is below 0.005 / classes.",
         ports("src:T"),
         ports("dst:T"),
         rows("T", "f32|float64"),

@@ -71,7 +71,7 @@ def tree_ensemble(
 
 def _leaves(src: Array, nodes: Array, roots: Array) -> Array:
     """The number of the leaf (rows, trees) at which each walk ends."""
-    head, thresholds = nodes[:, HEAD], thresholds_of(nodes, src.dtype)
+    head, thresholds = nodes[:, HEAD], thresholds_of(nodes)
     kinds = [*np.unique(head[head != LEAF] & (MISSING - 1))]
     at = np.tile(roots.astype(np.int64), (len(src), 1))
     rows = np.arange(len(src))[:, None]
@@ -151,9 +151,7 @@ def couple_pairs(call: Call, src: Array) -> Array:
         goes_on = np.abs(products - whole[:, None]).max(1, initial=0) >= 0.005 / count
         if not goes_on.any():
             break
-        open_, part, chosen, products, whole = (
-            one[goes_on] for one in (open_, part, chosen, products, whole)
-        )
+        open_, part, chosen, products, whole = (one[goes_on] for one in (open_, part, chosen, products, whole))
         for own in range(count):
             step = (whole - products[:, own]) / part[:, own, own]
             chosen[:, own] += step

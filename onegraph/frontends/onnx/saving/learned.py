@@ -54,7 +54,7 @@ def tree_ensemble(
         "nodes_nodeids": list(range(len(table))),
         "nodes_featureids": (head >> BITS).tolist(),
         "nodes_modes": [MODES[kind] for kind in head & (MISSING - 1)],
-        "nodes_values": np.where(is_leaf, 0, thresholds_of(table, np.dtype(np.float32))).tolist(),
+        "nodes_values": np.where(is_leaf, 0, thresholds_of(table)).tolist(),
         "nodes_truenodeids": np.where(is_leaf, 0, table[:, HOLDS]).tolist(),
         "nodes_falsenodeids": np.where(is_leaf, 0, table[:, FAILS]).tolist(),
         "nodes_missing_value_tracks_true": (head & MISSING != 0).astype(int).tolist(),

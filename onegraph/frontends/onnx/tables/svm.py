@@ -30,7 +30,9 @@ def _kernel(node: Node, count: int) -> Value:
     emit, src, vectors = node.emit, cast(node.emit, rows_of(node), DataType.f32), _floats(node, "support_vectors")
     kind, given = node.attr("kernel_type", "LINEAR"), _floats(node, "kernel_params")
     if kind not in KINDS or len(vectors) % count or not len(vectors):
-        raise node.invalid(f"kernel_type {kind}, {len(vectors)} support_vectors", f"{', '.join(KINDS)}; {count} vectors")
+        raise node.invalid(
+            f"kernel_type {kind}, {len(vectors)} support_vectors", f"{', '.join(KINDS)}; {count} vectors"
+        )
     gamma, coef, degree = (float(one) for one in (given if len(given) == 3 else [0, 0, 0]))
     vectors = vectors.reshape(count, -1)
     if kind == "RBF":  # around the mean of the vectors, so that the squares do not cancel

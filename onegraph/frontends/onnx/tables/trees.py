@@ -81,7 +81,9 @@ class Places:
         is_known &= self._sorted[at] == keys
         if not is_known.all():
             place = int(np.argmin(is_known))
-            raise self._node.invalid(f"{what} {numbers[place]} of tree {trees[place]}", "the number of a node of the tree")
+            raise self._node.invalid(
+                f"{what} {numbers[place]} of tree {trees[place]}", "the number of a node of the tree"
+            )
         found: Array = self._order[at]
         return found
 
