@@ -87,8 +87,8 @@ OPS = (
         "host",
         "Walks each row of src through decision trees, and combines the weights of the leaves that it reaches. A node "
         "is words of 32 bits: 16 * feature + comparison (1 to 6: <=, <, >=, >, ==, !=; 8 more if NaN goes where it "
-        "holds; 0 for a leaf), the node where it holds, the node where it fails, and the threshold, for float64 behind an "
-        "empty word. The next nodes come after a node; a leaf leads to itself, and has its number in the place of the "
+        "holds; 0 for a leaf), the node where it holds, the node where it fails, and the threshold, for float64 "
+        "behind an empty word. The next nodes come after a node; a leaf leads to itself, and has its number in the place of the "
         "threshold. Leaf n has the weights n, or those from starts[n] to starts[n + 1], which count for their targets. "
         "A target without a weight is 0, or NaN if absent is set. base is added last.",
         ports("src:T nodes:s32 roots:s32 weights:T base:T? targets:s32? starts:s32?"),
@@ -109,7 +109,8 @@ OPS = (
         "host",
         "label = the class of the largest score of a row, the first one of equal ones; scores = transform(row). A "
         "column x for two classes makes the row (1 - x, x), (-x, x) or (0, x) as opposite says, and label = "
-        "classes[x > threshold]. softmax_zero is softmax of the scores beyond 1e-7, and the others are divided by the same sum.",
+        "classes[x > threshold]. softmax_zero is softmax of the scores beyond 1e-7, and the others are divided by "
+        "the same sum.",
         ports("src:T classes:s64"),
         ports("label:s64 scores:f32"),
         rows("T", "f32|float64"),

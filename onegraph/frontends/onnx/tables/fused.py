@@ -96,7 +96,7 @@ def integers_to_floats(node: Node) -> Value:
 
 @lowers("EmbedLayerNormalization", domain=DOMAIN)
 def embedding(node: Node) -> tuple[Value | None, ...]:
-    """The normalized sum of the rows of tables for words, places and segments; then the tokens of each row, and the sum."""
+    """The normalized sum of rows of tables for words, places and segments; then the tokens of each row, and the sum."""
     emit, (batch, tokens) = node.emit, node.dims()
     total: Value = emit.op("Gather", [node.value(2), node.value(0)], {"axis": 0})
     if node.optional(8) is not None:
