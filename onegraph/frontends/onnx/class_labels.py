@@ -42,7 +42,7 @@ def class_labels(model: object) -> Mapping[str, tuple[int | str, ...]]:
 
 
 def _label(value: object) -> int | str:
-    return value.decode() if isinstance(value, bytes) else int(value)  # type: ignore[call-overload, no-any-return]
+    return value.decode() if isinstance(value, bytes) else int(value)  # type: ignore[call-overload]
 
 
 def _proto(model: object) -> ModelProto:
@@ -56,5 +56,5 @@ def _proto(model: object) -> ModelProto:
             raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
     from .read import parsed
 
-    with memoryview(model).cast("B") as data:  # type: ignore[arg-type]
+    with memoryview(model).cast("B") as data:
         return parsed(cut(data), "model")

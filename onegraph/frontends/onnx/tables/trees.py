@@ -114,7 +114,7 @@ def _classic(node: Node, prefix: str, dtype: Any) -> tuple[Trees, Weights]:
     roots = np.sort(np.unique(owner, return_index=True)[1])
     is_missing = missing == 1 if len(missing) else np.zeros(count, np.bool_)
     features = _integers(node, "nodes_featureids", count)
-    trees = Trees(features, thresholds, comparison, is_missing, *following, roots)
+    trees = Trees(features, thresholds, comparison, is_missing, following[0], following[1], roots)
     targets = _integers(node, f"{prefix}_ids")
     size = len(targets)
     at = places.find(_integers(node, f"{prefix}_treeids", size), _integers(node, f"{prefix}_nodeids", size), "leaf")
@@ -237,7 +237,8 @@ def _with_leaves(node: Node, dtype: Any) -> tuple[Trees, Weights]:
         np.concatenate([thresholds, leaves.astype(dtype)]),
         np.concatenate([modes + 1, leaves + LEAF]),
         np.concatenate([missing == 1 if len(missing) else np.zeros(count, np.bool_), leaves.astype(np.bool_)]),
-        *(np.concatenate([one, leaves]) for one in ends),
+        np.concatenate([ends[0], leaves]),
+        np.concatenate([ends[1], leaves]),
         _integers(node, "tree_roots"),
     )
     weights = Weights(np.arange(size) + count, ids, number)
