@@ -88,8 +88,9 @@ OPS = (
         "Walks each row of src through decision trees, and combines the weights of the leaves that it reaches. A node "
         "is words of 32 bits: 16 * feature + comparison (1 to 6: <=, <, >=, >, ==, !=; 8 more if NaN goes where it "
         "holds; 0 for a leaf), the node where it holds, the node where it fails, and the threshold, for float64 "
-        "behind an empty word. The next nodes come after a node; a leaf leads to itself, and has its number in the place "
-        "of the threshold. Leaf n has the weights n, or those from starts[n] to starts[n + 1], which count for their targets. "
+        "behind an empty word. The next nodes come after a node; a leaf leads to itself, and has its number in the "
+        "place of the threshold. Leaf n has the weights n, or those from starts[n] to starts[n + 1], which count for "
+        "their targets. "
         "A target without a weight is 0, or NaN if absent is set. base is added last.",
         ports("src:T nodes:s32 roots:s32 weights:T base:T? targets:s32? starts:s32?"),
         ports("dst:T"),

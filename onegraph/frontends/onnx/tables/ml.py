@@ -19,6 +19,7 @@ from ....opset.host import learned
 from ..node import Node, NotLowered, TensorList, lowers
 from ..proven import ML
 
+SMALLEST = np.finfo(np.float32).smallest_subnormal
 STRINGS = "strings, which no tensor of a graph has"
 
 
@@ -68,7 +69,10 @@ def normalizer(node: Node) -> Value:
         raise node.invalid(f"norm {node.attr('norm')}", "MAX, L1 or L2")
     emit, src = node.emit, _features(node)
     size = reduce(emit, kind, src, [-1], keep=True)
-    divisor = select(emit, binary(emit, "Equal", size, filled(0, size)), filled(1, size), size)
+    if kind == "ReduceMax":
+        divisor = select(emit, binary(emit, "Equal", size, filled(0, size)), filled(1, size), size)
+    else:  # the elements of a row without a size are 0, also divided by the smallest number
+        divisor = binary(emit, "Maximum", size, np.full(1, SMALLEST, np.float32))
     return binary(emit, "Divide", src, divisor)
 
 
