@@ -22,6 +22,7 @@ from onegraph.frontends.onnx import tables  # noqa: E402, F401
 from onegraph.frontends.onnx.node import LOWERINGS  # noqa: E402
 from onegraph.opset.dtypes import OF_NUMPY  # noqa: E402
 
+TESTED_KERNELS = ("trees", "classify", "find_keys")
 F = TensorProto.FLOAT
 KINDS = sorted(kind for kind in CASES if f"{ML}::{kind}" in LOWERINGS)
 OP_SETS = {"LabelEncoder": (2, 4), "TreeEnsemble": (5,), "TreeEnsembleRegressor": (1, 3)}
