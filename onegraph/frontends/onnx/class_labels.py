@@ -42,7 +42,7 @@ def class_labels(model: object) -> Mapping[str, tuple[int | str, ...]]:
 
 
 def _label(value: object) -> int | str:
-    return value.decode() if isinstance(value, bytes) else int(value)  # type: ignore[call-overload]
+    return value.decode() if type(value) is bytes else int(value)  # type: ignore[call-overload]
 
 
 def _proto(model: object) -> ModelProto:
