@@ -11,12 +11,12 @@ if find_spec("onnx") is None:
     raise ModuleNotFoundError("onegraph.onnx needs the package onnx; run: pip install onegraph[onnx]", name="onnx")
 
 with CollectorPause():
-    from .frontends.onnx import CustomNode, load, register
+    from .frontends.onnx import CustomNode, class_labels, load, register
 
 if TYPE_CHECKING:
     from .frontends.onnx.save import save as save
 
-__all__ = ["CustomNode", "load", "register", "save"]
+__all__ = ["CustomNode", "class_labels", "load", "register", "save"]
 
 
 def __getattr__(name: str) -> Any:

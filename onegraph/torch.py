@@ -5,11 +5,23 @@ from __future__ import annotations
 from .frontends.torch.backend import onegraph as backend
 from .frontends.torch.export import export as _export
 from .frontends.torch.judge import verify as _verify
+from .frontends.torch.registered import CustomCall, register
 from .frontends.torch.statistics import Statistics, reset, statistics
 from .graph import Graph
 from .judging.judgement import Finding, Judgement
 
-__all__ = ["Finding", "Judgement", "Statistics", "backend", "export", "reset", "stats", "verify"]
+__all__ = [
+    "CustomCall",
+    "Finding",
+    "Judgement",
+    "Statistics",
+    "backend",
+    "export",
+    "register",
+    "reset",
+    "stats",
+    "verify",
+]
 
 
 def export(module: object, args: object, kwargs: object = None) -> Graph:

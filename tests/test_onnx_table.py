@@ -542,11 +542,12 @@ CASES |= {f"{DOMAIN}::{kind}": case for kind, case in CONTRIB.items()}
 # onnx.reference lacks these nodes, refuses them, or mistakes some of their attributes.
 BY_RUNTIME = {"AveragePool", "ConvTranspose", "GlobalLpPool", "LRN", "LpNormalization", "LpPool", "MaxPool"}
 BY_RUNTIME |= {"GridSample", "OneHot"}
-# Sequences and control flow have tests of their own; what numpy computes has cases in test_onnx_meanings and
-# test_onnx_proven; the other names are those of an entry that has a case.
+# Sequences and control flow have tests of their own; what numpy computes has cases in test_onnx_meanings,
+# test_onnx_learned and test_onnx_proven; the other names are those of an entry that has a case.
 APART = (".control", ".sequences", ".selection", ".signal", ".regions", ".random", ".training", ".ml")
-APART += (".decoders", ".packed")
-ELSEWHERE = {kind for kind, entry in LOWERINGS.items() if entry.__module__.endswith(APART)}
+APART += (".decoders", ".packed", ".trees", ".svm", ".fused", ".blocked")
+ELSEWHERE = {kind for kind, entry in LOWERINGS.items() if entry.__module__.endswith(APART)} - CASES.keys()
+ELSEWHERE |= {kind for kind in LOWERINGS if kind.startswith("com.microsoft.nchwc")}  # tests/test_onnx_fused.py
 ELSEWHERE |= {"SimplifiedLayerNormalization", f"{DOMAIN}::SimplifiedLayerNormalization"}
 
 

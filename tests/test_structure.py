@@ -76,6 +76,7 @@ BORDER = {
     "serialize": "texts of files, and versions to write for",
     "serialize.files": "paths",
     "gradient.arguments": "outputs, inputs and gradients to start from",
+    "frontends.onnx.class_labels": "a path, the bytes of a model, or a proto",
     "frontends.onnx.load": "paths of models, and shapes and contents of inputs",
     "frontends.onnx.read": "models as bytes and as protos",
     "frontends.torch.options": "options of the backend",

@@ -104,6 +104,7 @@ def cases() -> Iterator[HostCase]:
     yield from _attention()
     yield from _recurrence()
     yield from _packed()
+    yield from _learned()
 
 
 def _integers() -> Iterator[HostCase]:
@@ -382,6 +383,61 @@ def _packed() -> Iterator[HostCase]:
     yield HostCase(
         "PackedGather", [rows, _i(0), whole], [numbers[[0]].astype(np.float32)], {"coding": "u8", "zero": 2, "depth": 2}
     )
+
+
+def _learned() -> Iterator[HostCase]:
+    """Trees of one node and of two, by hand: feature 1 <= 0.5, and below it feature 0 > 2 with NaN where it holds."""
+    src = np.float32([[1, 0], [3, 0.5], [5, 1], [np.nan, 0]])
+    head = [[16 + 1, 1, 2], [0, 1, 1], [0 + 8 + 4, 3, 4], [0, 3, 3], [0, 4, 4], [16 + 1, 6, 7], [0, 6, 6], [0, 7, 7]]
+    for dtype in (np.float32, np.float64):
+        nodes = np.zeros((8, 4 if dtype is np.float32 else 6), np.int32)
+        nodes[:, :3] = head
+        limits, first = np.array([0.5, 0, 2, 0, 0, 0.5, 0, 0], dtype), 3 if dtype is np.float32 else 4
+        nodes[:, first:] = limits[:, None].view(np.int32)
+        nodes[[1, 3, 4, 6, 7], first:] = 0
+        nodes[[1, 3, 4, 6, 7], first] = range(5)
+        roots, weights = np.int32([0, 5]), np.array([1, 2, 4, 8, 16], dtype)
+        known = frozenset([1, 2, 3, 4, 5, 6])
+        given, sums = [src.astype(dtype), nodes, roots, weights], np.array([[9], [9], [18], [9]], dtype)
+        yield HostCase("TreeEnsemble", given, [sums], {"n_targets": 1}, known)
+        more = [np.array([1, 0], dtype), np.int32([0, 1, 0, 0, 1, 0]), np.int32([0, 1, 2, 3, 4, 6])]
+        given[3] = np.array([1, 2, 4, 8, 16, 32], dtype)
+        parts = np.array([[10, 0], [10, 0], [33, 18], [10, 0]], dtype)
+        yield HostCase("TreeEnsemble", [*given, *more], [parts], {"n_targets": 2}, known)
+    classes, scores = _i(7, 9, 4), np.float32([[1, 3, 3], [-2, -1, -5]])
+    yield HostCase("Classify", [scores, classes], [_i(9, 9), scores])
+    third, half = np.float32([[1 / 4, 3 / 4]]), np.float32([[0, np.log(3)]])
+    yield HostCase("Classify", [half, classes[:2]], [_i(9), third], {"transform": "softmax"})
+    one, single = np.float32([[0.25], [0.75]]), {"threshold": 0.5}
+    yield HostCase("Classify", [one, classes[:2]], [_i(7, 9), np.float32([[0.75, 0.25], [0.25, 0.75]])], single)
+    mirrored = np.float32([[-0.25, 0.25], [-0.75, 0.75]])
+    yield HostCase("Classify", [one, classes[:2]], [_i(9, 9), mirrored], {"opposite": "mirror"})
+    given = [np.float64([2, np.nan, 5, -1]), np.float64([-1, 2, np.nan]), _i(10, 20, 30), np.int64(0)]
+    yield HostCase("LookUp", given, [_i(20, 30, 0, 10)], {}, frozenset([1, 2, 3]))
+    yield HostCase("LookUp", [_i(3, 4), _i(3), np.float32([0.5]), np.float32(-1)], [np.float32([0.5, -1])])
+    # Equal classes stay equal, and of two classes, the probability of the pair is that of the class.
+    yield HostCase("CouplePairs", [np.full((2, 3), 0.5)], [np.full((2, 3), 1 / 3)], {"classes": 3})
+    pairs = np.float64([[0.2, 0.7, 0.4], [0.9, 0.6, 0.1]])
+    yield HostCase("CouplePairs", [pairs], [np.array([_coupled(row) for row in pairs])], {"classes": 3})
+
+
+def _coupled(pairs: Array) -> list[float]:
+    """Probabilities of three classes, by the steps of the paper for one row."""
+    first = {(0, 1): pairs[0], (0, 2): pairs[1], (1, 2): pairs[2]}
+    r = {**first, **{(j, i): 1 - value for (i, j), value in first.items()}}
+    every, found = range(3), [1 / 3] * 3
+    q = [[sum(r[s, t] ** 2 for s in every if s != t) if t == j else -r[j, t] * r[t, j] for j in every] for t in every]
+    for _ in range(100):
+        sums = [sum(q[t][j] * found[j] for j in every) for t in every]
+        whole = sum(p * s for p, s in zip(found, sums, strict=True))
+        if max(abs(one - whole) for one in sums) < 0.005 / 3:
+            break
+        for t in every:
+            found[t] += (whole - sum(q[t][j] * found[j] for j in every)) / q[t][t]
+            found = [p / sum(found) for p in found]
+            sums = [sum(q[i][j] * found[j] for j in every) for i in every]
+            whole = sum(p * s for p, s in zip(found, sums, strict=True))
+    return found
 
 
 def graph_of(case: HostCase) -> tuple[og.Graph, dict[str, Array]]:

@@ -46,7 +46,7 @@ def scaler(d):
 
 @case("Normalizer")
 def normalizer(d):
-    src = d.array((d.size(1, 4), d.size(1, 4)), d.dtype(F32), 0.1, 3)
+    src = d.array((d.size(1, 4), d.size(1, 4)), d.dtype(F32), -1, 3)
     return Case(d.kind, {"X": src}, {"norm": d.one("MAX", "L1", "L2")}, domain=ML)
 
 
@@ -57,6 +57,46 @@ def linear(d):
     if d.maybe(True):
         attrs["intercepts"] = floats(d, targets)
     return Case(d.kind, {"X": d.array((d.size(1, 4), width), F32)}, attrs, domain=ML)
+
+
+@case("LinearClassifier")
+def linear_classifier(d):
+    width, classes = d.size(1, 4), d.one(2, 2, 3, 5)
+    count = d.one(1, classes) if classes == 2 else classes
+    attrs = {
+        "coefficients": floats(d, width * count),
+        "intercepts": floats(d, count),
+        "classlabels_ints": [5, 3, 8, 1, 9][:classes],
+        "post_transform": d.one("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"),
+    }
+    src = d.array((d.size(1, 4), width), d.dtype(F32, F64, np.int64))
+    return Case(d.kind, {"X": src}, attrs, domain=ML, outputs=2)
+
+
+def kernel(d, width, vectors):
+    kind = d.one("LINEAR", "POLY", "RBF", "SIGMOID")
+    params = [0.5, 0.25, float(d.size(1, 3))]
+    return {"kernel_type": kind, "kernel_params": params, "support_vectors": floats(d, width * vectors, -1, 1)}
+
+
+@case("SVMRegressor")
+def support_vectors(d):
+    width, count = d.size(1, 4), d.size(1, 5)
+    attrs = kernel(d, width, count) | {"n_supports": count, "coefficients": floats(d, count), "rho": floats(d, 1)}
+    attrs["one_class"] = d.one(0, 0, 1)
+    return Case(d.kind, {"X": d.array((d.size(1, 4), width), F32, -1, 1)}, attrs, domain=ML)
+
+
+@case("SVMClassifier")
+def support_vector_classes(d):
+    width, classes = d.size(1, 4), d.size(2, 4)
+    sizes, pairs = [d.size(1, 3) for _ in range(classes)], classes * (classes - 1) // 2
+    attrs = kernel(d, width, sum(sizes)) | {"vectors_per_class": sizes, "rho": floats(d, pairs)}
+    attrs |= {"coefficients": floats(d, (classes - 1) * sum(sizes)), "classlabels_ints": [5, 3, 8, 1][:classes]}
+    if d.maybe(True):
+        attrs |= {"prob_a": floats(d, pairs, -2, -1), "prob_b": floats(d, pairs, -0.5, 0.5)}
+    src = d.array((d.size(1, 4), width), F32, -1, 1)
+    return Case(d.kind, {"X": src}, attrs, domain=ML, outputs=2)
 
 
 @case("Imputer")
@@ -118,6 +158,22 @@ def regressor(d):
     attrs |= {f"target_{name}": value for name, value in ends.items()} | {"n_targets": targets}
     attrs["aggregate_function"] = d.one("SUM", "AVERAGE", "MIN", "MAX")
     return Case(d.kind, {"X": d.array((d.size(1, 4), width), F32)}, attrs, domain=ML)
+
+
+@case("TreeEnsembleClassifier")
+def classes(d):
+    width, count = d.size(1, 4), d.one(2, 3, 5)
+    attrs, ends = tree(d, width, d.size(1, 3), count)
+    if count == 2:  # ONNX Runtime chooses labels of two classes right if the weights are those of one class alone
+        ends["ids"] = [d.one(0, 0, 1)] * len(ends["ids"])
+    if d.maybe(True):
+        ends["weights"] = [abs(one) / 3 for one in ends["weights"]]
+    attrs |= {f"class_{name}": value for name, value in ends.items()}
+    attrs |= {"classlabels_int64s": [5, 3, 8, 1, 9][:count], "post_transform": d.one("NONE", "LOGISTIC", "SOFTMAX")}
+    if d.maybe(True) and ends["ids"][0] == 0 and count > 1:
+        attrs["base_values"] = floats(d, 1 if count == 2 else count)
+    src = d.array((d.size(1, 9), width), d.dtype(F32, F64, np.int64))
+    return Case(d.kind, {"X": src}, attrs, domain=ML, outputs=2)
 
 
 @case("TreeEnsemble")

@@ -128,8 +128,12 @@ class CompiledKernel:
 def compiled(
     kernel: str, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int] = ()
 ) -> CompiledKernel:
-    """A kernel for values."""
-    tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
+    """A kernel for values; elements of float64, which no tensor of the C API has, are s64 there, of equal size."""
+    values = [
+        value._replace(dtype=DataType.s64) if value.dtype is DataType.float64 else value
+        for value in (*inputs, *outputs)
+    ]
+    tensors = [capi_tensor(value.id, value, "variable") for value in values]
     return CompiledKernel(kernel, tensors, len(inputs), code)
 
 

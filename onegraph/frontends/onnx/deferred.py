@@ -72,14 +72,20 @@ def deferred(node: Node, values: Mapping[str, Any], reason: str, waits: Unsettle
     _check(node)
     model = model_of(node, given)
     outputs = [name for name in proto.output if name]
-    kinds, stated = inferred(model), _stated(node)
+    kinds, stated, declared = inferred(model), _stated(node), node.importer.declared if node.depth == 0 else {}
     types = [
         found
         for name in outputs
-        if (found := _tensor_type(kinds.get(name)) or _tensor_type(stated.get(name))) is not None
+        if (found := next(filter(None, (_tensor_type(one.get(name)) for one in (kinds, stated, declared))), None))
     ]
     if len(types) < len(outputs):
-        raise FormatError(node.where, "a result that is not a tensor of a known type", "a node that returns tensors")
+        domain = domain_of(proto.domain) or "ai.onnx"
+        text = (
+            f"{proto.op_type} of {domain}, op set {node.opset}, is not lowered ({reason}), and no type of its result is"
+        )
+        raise FormatError(
+            node.where, f"{text} known", "a node that onegraph lowers, or whose results value_info states"
+        )
     if graphs_of(proto) and _has_ceil(proto):  # the package infers wrong sizes of some pools
         types = [(dtype, None if shape is None else [None] * len(shape)) for dtype, shape in types]
     tried = _tried(node, given, reason)

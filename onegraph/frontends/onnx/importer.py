@@ -76,6 +76,8 @@ class Importer:
         self.emit = emit or Emitter(self.made, REWRITES)
         self.opsets = {domain_of(one.domain): one.version for one in model.opset_import}
         self.now, self.fallbacks = now, Fallbacks(strict)
+        typed = (*model.graph.value_info, *model.graph.output)
+        self.declared = {one.name: one.type for one in typed if one.HasField("type")}
         self._sorted: dict[int, tuple[object, Sequence[NodeProto]]] = {}
         self.evaluated = evaluated  # for nodes that are tried
         self.functions = {(domain_of(one.domain), one.name): one for one in model.functions}
@@ -96,8 +98,9 @@ class Importer:
             raise FormatError("sparse_initializer", "a sparse tensor", "dense tensors")
         values = self._initializers(graph, "")
         self.emit.name_arrays(values)
-        inputs = [one for one in graph.input if one.name not in values]
-        refuse_unknown(inputs, self.shapes, self.known)
+        refuse_unknown(graph.input, self.shapes, self.known)
+        # An initializer that is an input too is the default of that input, which shapes and values replace.
+        inputs = [one for one in graph.input if one.name not in values or one.name in {*self.shapes, *self.known}]
         for one in inputs:
             values[one.name] = self._input(one)
         self.run(self._ordered(graph, values, ""), values, "")

@@ -54,8 +54,9 @@ def load(
     Nodes of old op sets mean what their op set says: a table has what changed between op sets.
 
     A sequence of tensors has no op. It exists while the model is read, and its length must be known then. A sequence
-    ``s`` at an input or output of the model becomes the inputs or outputs ``s.0``, ``s.1`` ... of the graph. Strings
-    are not supported. An output that has the name of an input gets ``_`` appended.
+    ``s`` at an input or output of the model becomes the inputs or outputs ``s.0``, ``s.1`` ... of the graph. The maps
+    of a ZipMap become a tensor (rows, classes) of their scores, and :func:`class_labels` has the labels of its columns.
+    Strings are not supported. An output that has the name of an input gets ``_`` appended.
 
     Weights and external data stay in their files, which are mapped into memory: the system reads a weight when it is
     needed, and an executable gives its pages back once the library has its own copy. So a file must not be written to

@@ -31,16 +31,6 @@ class Proof(NamedTuple):
 PROVEN: dict[tuple[str, str], Proof] = {
     ("", "ImageDecoder"): Proof((20,)),
     ("", "TfIdfVectorizer"): Proof((9,)),
-    (ML, "ArrayFeatureExtractor"): Proof((1,)),
-    (ML, "Binarizer"): Proof((1,)),
-    (ML, "FeatureVectorizer"): Proof((1,)),
-    (ML, "Imputer"): Proof((1,)),
-    (ML, "LabelEncoder"): Proof((2, 4)),
-    (ML, "Normalizer"): Proof((1,)),
-    (ML, "OneHotEncoder"): Proof((1,)),
-    # Minima and maxima of targets that no tree reaches are the largest numbers there.
-    (ML, "TreeEnsemble"): Proof((5,), {"aggregate_function": (0, 1)}),
-    (ML, "TreeEnsembleRegressor"): Proof((1, 3), {"aggregate_function": ("SUM", "AVERAGE")}),
 }
 
 

@@ -42,7 +42,7 @@ def read_contents(
         with _bytes(model) as data:
             pieces = cut(data)
             storage = Storage(data, pieces, folder)
-            graph = Importer(_parsed(pieces, "model"), storage, shapes, values, strict=strict).graph()
+            graph = Importer(parsed(pieces, "model"), storage, shapes, values, strict=strict).graph()
     else:
         path_of("model", model, "a path, the bytes of a model, or an ModelProto")
         raise AssertionError
@@ -64,7 +64,7 @@ def read_file(
     with memoryview(mapped) as data:
         pieces = cut(data)
     storage = Storage(mapped, pieces, path.parent, files)
-    graph = Importer(_parsed(pieces, str(path)), storage, shapes, values, strict=strict).graph()
+    graph = Importer(parsed(pieces, str(path)), storage, shapes, values, strict=strict).graph()
     mapped.give_back()
     return _in_dtype(graph, dtype)
 
@@ -87,7 +87,8 @@ def _bytes(model: bytes | bytearray | memoryview) -> memoryview:
         raise ArgumentError("model: a view with gaps between its bytes; expected contiguous bytes") from None
 
 
-def _parsed(pieces: Pieces, where: str) -> ModelProto:
+def parsed(pieces: Pieces, where: str) -> ModelProto:
+    """The structure of a model without the contents of its large tensors."""
     model = ModelProto()
     try:
         model.ParseFromString(pieces.structure)

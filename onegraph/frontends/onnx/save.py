@@ -29,6 +29,7 @@ from .saving import (
     elementwise,
     host,
     interpolation,
+    learned,
     movement,
     normalization,
     packed,
@@ -55,6 +56,7 @@ MODULES = (
     interpolation,
     attention,
     packed,
+    learned,
     recurrence,
     host,
 )

@@ -13,6 +13,7 @@ from torch.fx import Node as FxNode
 from ..._util.records import record
 from ...builder.graph import DataGraph
 from ...errors import OneGraphError
+from ...graph import Graph
 from ...ir.op import LogicalTensor
 from ...lowering.emitter import Emitter
 from ...opset.editions.registry import HOST
@@ -131,7 +132,7 @@ def _verdict(node: FxNode) -> Verdict:
 
 
 def _tried(node: FxNode) -> Verdict:
-    graph = DataGraph()
+    graph = Graph()
     emit = Emitter(graph)
     metas: dict[FxNode, Any] = {}
     values: dict[FxNode, Any] = {}

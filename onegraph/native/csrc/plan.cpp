@@ -64,7 +64,7 @@ std::size_t size_of(dnnl_data_type_t type) {
         case dnnl_s32: return 4;
         case dnnl_bf16:
         case dnnl_f16: return 2;
-        default: return 1;
+        default: return static_cast<int>(type) == onegraph_s64 ? 8 : 1;
     }
 }
 

@@ -11,13 +11,15 @@ from ...ir.op import Array, Op
 from ...opset.kinds import host_kinds
 from ...opset.schema import Call, Schema
 from ...opset.traits import Trait
-from . import arithmetic, attention, collective, detection, foreign, indexing, movement, packed, recurrence
+from . import arithmetic, attention, collective, detection, foreign, indexing, learned, movement, packed, recurrence
 
 # Reshapes, slices and the like return a view where numpy can.
 VIEWS = host_kinds(Trait.VIEW)
 
 # Ops that kernels of the package compute.
-KERNELS = frozenset(["Attention", "AttentionBackward", "PackedMatMul", "Recurrence"])
+KERNELS = frozenset(
+    ["Attention", "AttentionBackward", "Classify", "LookUp", "PackedMatMul", "Recurrence", "TreeEnsemble"]
+)
 
 # Ops that change a few elements of a copy of their first input.
 CHANGES = frozenset(["ScatterElements", "ScatterND"])
@@ -30,7 +32,18 @@ INTO = CHANGES | {"AllReduceStart", "AllReduceDone"}
 def host_function(schema: Schema) -> Callable[..., object]:
     """The numpy function of a host op; KeyError if there is none."""
     name = schema.name.removeprefix("host_")
-    for module in (arithmetic, movement, indexing, detection, attention, recurrence, packed, collective, foreign):
+    for module in (
+        arithmetic,
+        movement,
+        indexing,
+        detection,
+        attention,
+        recurrence,
+        packed,
+        learned,
+        collective,
+        foreign,
+    ):
         function: Callable[..., object] | None = getattr(module, name, None) or getattr(module, f"{name}_", None)
         if function is not None:
             return function

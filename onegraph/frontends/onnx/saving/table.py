@@ -20,6 +20,7 @@ COMPOSED: set[str] = set()
 REFUSED: Mapping[str, str] = {
     "Wildcard": "it stands for a computation that the graph does not define",
     **dict.fromkeys(["host AllReduceStart", "host AllReduceDone"], "it averages over processes"),
+    "host CouplePairs": "no node of ONNX couples probabilities of pairs",
 }
 NARROW = frozenset([DataType.f16, DataType.bf16])
 

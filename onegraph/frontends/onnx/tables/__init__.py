@@ -2,10 +2,12 @@
 
 from . import (
     attention,
+    blocked,
     contrib,
     control,
     decoders,
     elementwise,
+    fused,
     indexing,
     layers,
     ml,
@@ -21,15 +23,19 @@ from . import (
     selection,
     sequences,
     signal,
+    svm,
     training,
+    trees,
 )
 
 __all__ = [
     "attention",
+    "blocked",
     "contrib",
     "control",
     "decoders",
     "elementwise",
+    "fused",
     "indexing",
     "layers",
     "ml",
@@ -45,5 +51,7 @@ __all__ = [
     "selection",
     "sequences",
     "signal",
+    "svm",
     "training",
+    "trees",
 ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ....lowering import elementwise, layers, quantization, reduction
-from ....lowering.elementwise import add, filled, multiply, unary
-from ....lowering.emitter import Value, rank_of
+from ....lowering.elementwise import add, unary
+from ....lowering.emitter import Value
 from ....lowering.movement import concat
 from ....lowering.quantization import Scale
-from ..node import Node, NotLowered, lowers
-from .layers import gemm, native
-from .norms import rms_norm, skip_layer_norm
+from ..node import Node, lowers
+from .layers import native
+from .norms import rms_norm
 
 DOMAIN = "com.microsoft"
 
@@ -23,32 +23,6 @@ def gelu(node: Node) -> Value:
     if kind == "QuickGelu":
         return elementwise.swish(emit, src, node.attr("alpha", 1.702))
     return unary(emit, "GELU", src, {"mode": "gelu_tanh" if kind == "FastGelu" else "gelu_erf"})
-
-
-@lowers("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
-def fused_matmul(node: Node) -> Value:
-    """alpha * A @ B, each transposed or not."""
-    if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
-        raise NotLowered("batches that are transposed")
-    flags = bool(node.attr("transA", 0)), bool(node.attr("transB", 0))
-    src, weights = node.value(0), node.value(1)
-    found = layers.matmul(node.emit, src, weights, transpose_a=flags[0], transpose_b=flags[1])
-    return multiply(node.emit, found, filled(node.attr("alpha", 1.0), found))
-
-
-@lowers("FusedGemm", domain=DOMAIN)
-def fused_gemm(node: Node) -> Value:
-    """A Gemm and an activation."""
-    return _activated(node, gemm(node))
-
-
-def _activated(node: Node, src: Value) -> Value:
-    kinds = {"": None, "Relu": "ReLU", "Sigmoid": "Sigmoid", "Tanh": "Tanh"}
-    name = node.attr("activation", "")
-    if name not in kinds:
-        raise NotLowered(f"activation {name}")
-    kind = kinds[name]
-    return src if kind is None else unary(node.emit, kind, src)
 
 
 @lowers("QGemm", domain=DOMAIN)
@@ -76,15 +50,15 @@ def quantized_gemm(node: Node) -> Value:
 def quantized_unary(node: Node) -> Value:
     """An op between Dequantize and Quantize."""
     emit, kind = node.emit, node.proto.op_type
-    if node.attr("channels_last", 0):
-        raise NotLowered("channels last")
     src = quantization.dequantize(emit, node.value(0), Scale(node.value(1), node.optional(2)))
     if kind == "QLinearSigmoid":
         found = unary(emit, "Sigmoid", src)
     elif kind == "QLinearLeakyRelu":
         found = unary(emit, "LeakyReLU", src, {"alpha": node.attr("alpha", 0.01)})
     else:
-        found = reduction.reduce(emit, "ReduceMean", src, [*range(2, rank_of(src) or 0)], keep=True)
+        first = 1 if node.attr("channels_last", 0) else 2
+        axes = [*range(first, first + node.rank() - 2)]
+        found = reduction.reduce(emit, "ReduceMean", src, axes, keep=True)
     return quantization.quantize(emit, found, Scale(node.value(3), node.optional(4)), node.dtype())
 
 
@@ -101,4 +75,3 @@ def quantized_concat(node: Node) -> Value:
 
 
 lowers("SimplifiedLayerNormalization", domain=DOMAIN)(rms_norm)
-lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=DOMAIN)(skip_layer_norm)

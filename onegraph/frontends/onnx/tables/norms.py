@@ -78,24 +78,6 @@ def rms_norm(node: Node) -> Value:
     return found if gamma is None else cast(node.emit, found, dtype_of(gamma))
 
 
-def skip_layer_norm(node: Node) -> tuple[Value | None, ...]:
-    """A normalization of a sum; output 3 is the sum."""
-    native(node)
-    emit, simple = node.emit, node.proto.op_type == "SkipSimplifiedLayerNormalization"
-    bias = node.optional(3 if simple else 4)
-    total = add(emit, node.value(0), node.value(1))
-    if bias is not None:
-        total = add(emit, total, bias)
-    epsilon = node.attr("epsilon", 1e-12)
-    if simple:
-        normal = lowering.rms_norm(emit, total, node.value(2), -1, epsilon)
-    else:
-        normal = lowering.layer_norm(emit, total, node.value(2), node.optional(3), -1, epsilon)[0]
-    if any(name for name in node.proto.output[1:3]):
-        raise NotLowered("statistics as outputs")
-    return (normal, None, None, total)[: len(node.proto.output)]
-
-
 @lowers("LpNormalization", wide=True)
 def lp_norm(node: Node) -> Value:
     """A division by a norm along an axis."""

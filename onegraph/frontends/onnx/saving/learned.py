@@ -1,0 +1,111 @@
+"""Writes trees, the choice of a class, and tables of keys as nodes of ai.onnx.ml and plain ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....arrays.trees import BITS, FAILS, HEAD, HOLDS, LEAF, MISSING, leaf_numbers_of, thresholds_of
+from ....errors import UnsupportedError
+from ....opset.dtypes import DataType
+from ....opset.host.learned import AVERAGE, COMPLEMENT, LOGISTIC, MAXIMUM, MINIMUM, MIRROR, NONE, SOFTMAX, SUM
+from ....opset.schema import Call
+from ..proven import ML
+from .body import Array, Attr, Value
+from .table import writes
+
+MODES = ("LEAF", "BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+AGGREGATES = {SUM: "SUM", AVERAGE: "AVERAGE", MINIMUM: "MIN", MAXIMUM: "MAX"}
+OLD = 2  # the oldest op set of ai.onnx.ml that has the nodes written here
+NAMES = {DataType.s64: "int64s", DataType.f32: "floats"}
+
+
+def _constant(call: Call, name: str, value: Value) -> Array:
+    found = value.body.known(value)
+    if found is None:
+        raise UnsupportedError(f"{call.schema.kind}: {name} is no constant; ONNX has it as an attribute")
+    return found
+
+
+@writes("host TreeEnsemble")
+def tree_ensemble(
+    call: Call,
+    src: Value,
+    nodes: Value,
+    roots: Value,
+    weights: Value,
+    base: Value | None = None,
+    targets: Value | None = None,
+    starts: Value | None = None,
+) -> Value:
+    if src.dtype is not DataType.f32 or call.flag("absent"):
+        raise UnsupportedError("TreeEnsemble: float64, or absent targets; ONNX has no such node with these inputs")
+    table, first, numbers = (
+        _constant(call, name, value) for name, value in (("nodes", nodes), ("roots", roots), ("weights", weights))
+    )
+    known = [None if value is None else _constant(call, "an input", value) for value in (base, targets, starts)]
+    ends = np.arange(len(numbers) + 1) if known[2] is None else known[2]
+    tree = np.searchsorted(np.sort(first), np.arange(len(table)), "right")
+    head, is_leaf = table[:, HEAD], table[:, HEAD] == LEAF
+    leaf = np.flatnonzero(is_leaf)
+    leaf = leaf[np.argsort(leaf_numbers_of(table)[leaf])]
+    owner = np.repeat(leaf, np.diff(ends)[: len(leaf)])
+    attrs: dict[str, Attr] = {
+        "nodes_treeids": tree.tolist(),
+        "nodes_nodeids": list(range(len(table))),
+        "nodes_featureids": (head >> BITS).tolist(),
+        "nodes_modes": [MODES[kind] for kind in head & (MISSING - 1)],
+        "nodes_values": np.where(is_leaf, 0, thresholds_of(table)).tolist(),
+        "nodes_truenodeids": np.where(is_leaf, 0, table[:, HOLDS]).tolist(),
+        "nodes_falsenodeids": np.where(is_leaf, 0, table[:, FAILS]).tolist(),
+        "nodes_missing_value_tracks_true": (head & MISSING != 0).astype(int).tolist(),
+        "target_treeids": tree[owner].tolist(),
+        "target_nodeids": owner.tolist(),
+        "target_ids": [0] * len(owner) if known[1] is None else known[1][ends[0] : ends[-1]].tolist(),
+        "target_weights": numbers[ends[0] : ends[-1]].tolist(),
+        "n_targets": call.s64("n_targets"),
+        "aggregate_function": AGGREGATES[call.string("aggregate")],
+    }
+    if known[0] is not None and known[0].any():
+        attrs["base_values"] = known[0].tolist()
+    src.body.functions.imports[ML] = OLD
+    (found,) = src.body.nodes_results("TreeEnsembleRegressor", [src], [DataType.f32], ML, **attrs)
+    return found
+
+
+@writes("host Classify")
+def classify(call: Call, src: Value, classes: Value) -> tuple[Value, Value]:
+    """An ArgMax or a comparison, and the transform as a node."""
+    body, transform, columns = src.body, call.string("transform"), (call.shape("src") or (None, None))[1]
+    if transform not in (NONE, LOGISTIC, SOFTMAX) or columns is None:
+        raise UnsupportedError(f"Classify: transform {transform} of {columns} columns; ONNX has no node for it")
+    scores = src
+    if columns == 1 and call.shape("classes") == (2,):
+        opposite = {COMPLEMENT: 1.0 - src, MIRROR: -src}.get(call.string("opposite"), src * 0.0)
+        is_last = src.compare("Greater", float(call.f32("threshold"))).cast(DataType.s64).reshape(-1)
+        label, scores = classes.op("Gather", is_last, axis=0), body.node("Concat", [opposite, src], axis=1)
+    else:
+        order = src
+        if call.flag("absent"):
+            order = src.op("IsNaN", dtype=DataType.boolean).where(float("-inf"), src)
+            scores = src.op("IsNaN", dtype=DataType.boolean).where(0.0, src)
+        best = order.op("ArgMax", dtype=DataType.s64, axis=1, keepdims=0)
+        label = classes.op("Gather", best, axis=0)
+    scores = scores.cast(DataType.f32)
+    return label, scores if transform == NONE else scores.op("Sigmoid") if transform == LOGISTIC else scores.op(
+        "Softmax", axis=1
+    )
+
+
+@writes("host LookUp")
+def look_up(call: Call, src: Value, keys: Value, values: Value, other: Value) -> Value:
+    """A LabelEncoder."""
+    if keys.dtype not in NAMES or values.dtype not in NAMES:
+        raise UnsupportedError(f"LookUp: keys of {keys.dtype} and values of {values.dtype}; ONNX has s64 and f32")
+    attrs: dict[str, Attr] = {
+        f"keys_{NAMES[keys.dtype]}": _constant(call, "keys", keys).tolist(),
+        f"values_{NAMES[values.dtype]}": _constant(call, "values", values).tolist(),
+        f"default_{NAMES[values.dtype][:-1]}": _constant(call, "other", other).item(),
+    }
+    src.body.functions.imports[ML] = OLD
+    (found,) = src.body.nodes_results("LabelEncoder", [src], [values.dtype], ML, **attrs)
+    return found

@@ -1,0 +1,75 @@
+"""Has the lowerings that users give to custom ops of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ..._util.validation import function as callable_of
+from ...errors import ArgumentError, UnsupportedError, shown
+from ...graph import Graph
+from ...ir.op import LogicalTensor
+from .node import LOWERINGS, Node, is_op
+
+OF_PYTORCH = ("aten", "prims", "onegraph")
+
+
+class CustomCall(NamedTuple):
+    """A call of a custom op, as a registered function sees it.
+
+    Attributes:
+        name: of the op, such as ``mine.scale.default``.
+        graph: the graph that the function adds ops to.
+        args: the arguments by the names in the op's schema: a tensor of the graph for each tensor, lists of them, and
+            numbers, texts and None as they are.
+        like: what the call returns, as fake tensors of PyTorch with shapes and data types.
+    """
+
+    name: str
+    graph: Graph
+    args: Mapping[str, Any]
+    like: Any
+
+
+def register(op: object, function: Callable[[CustomCall], Any] | None) -> None:
+    """Give a custom op of PyTorch a lowering, for modules that are compiled or exported from then on.
+
+    The op is one that ``torch.library`` made, with a fake implementation, so that PyTorch knows what a call returns.
+
+    Args:
+        op: the overload, such as ``torch.ops.mine.scale.default``.
+        function: takes a :class:`CustomCall`, adds ops to its graph, and returns a tensor, or a list of one for each
+            result. None removes the lowering; PyTorch then runs the op.
+
+    Raises:
+        ArgumentError: ``op`` is no overload, or one of PyTorch's own.
+    """
+    if not is_op(op):
+        raise ArgumentError(f"op: {shown(op)}; expected an overload, such as torch.ops.mine.scale.default")
+    name = str(op)
+    if name.partition(".")[0] in OF_PYTORCH:
+        raise ArgumentError(f"op: {name}; expected an op of a namespace of your own")
+    if function is None:
+        LOWERINGS.pop(name, None)
+        return
+    callable_of("function", function)
+    given = function
+    LOWERINGS[name] = lambda node: _results(node, given)
+
+
+def _results(node: Node, function: Callable[[CustomCall], Any]) -> Any:
+    graph: Any = node.emit.graph
+
+    def tensor(value: Any) -> Any:
+        if type(value) in (list, tuple):
+            return [tensor(one) for one in value]
+        return node.emit.tensor(value) if hasattr(value, "shape") else value
+
+    args = {name: tensor(node[name]) for name in node.fakes}
+    found = function(CustomCall(node.name, graph, args, node.like))
+    results = [*found] if isinstance(found, (tuple, list)) else [found]
+    wanted = len(node.like) if type(node.like) in (tuple, list) else 1
+    if len(results) != wanted or not all(isinstance(one, LogicalTensor) for one in results):
+        text = f"{node.name}: its registered function returns {len(results)} results"
+        raise UnsupportedError(f"{text}; expected a tensor of the graph for each of {wanted}")
+    return results if type(node.like) in (tuple, list) else results[0]
