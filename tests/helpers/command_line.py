@@ -17,18 +17,18 @@ HERE = Path(__file__)
 def onegraph(*arguments, **options):
     """The finished process of a command.
 
-    It is forked from a process that has imported the package, because the import takes longer than most commands. Only
-    ``input`` is passed on; with other options, such as an environment, the command is started from its file.
+    It is forked from a process that has imported the package, because the import takes longer than most commands. With
+    other options than ``input`` and ``cwd``, such as an environment, the command is started from its file.
     """
     words = [*map(str, arguments)]
-    if options.keys() - {"input"} or not hasattr(os, "fork"):
+    if options.keys() - {"input", "cwd"} or not hasattr(os, "fork"):
         command = [sys.executable, "-m", "onegraph", *words]
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
     with tempfile.TemporaryDirectory() as folder:
         paths = [f"{folder}/{stream}" for stream in ("input", "output", "errors")]
         Path(paths[0]).write_text(options.get("input") or "")
         server = started()
-        server.stdin.write(json.dumps([words, os.getcwd(), dict(os.environ), paths]) + "\n")
+        server.stdin.write(json.dumps([words, str(options.get("cwd", os.getcwd())), dict(os.environ), paths]) + "\n")
         server.stdin.flush()
         status = json.loads(server.stdout.readline())
         output, errors = (Path(path).read_text() for path in paths[1:])
