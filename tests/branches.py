@@ -10,7 +10,6 @@ As a plugin of pytest, this module measures its process.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
@@ -61,21 +60,18 @@ def of_native(objects: Path) -> dict[str, Counts]:
     """Counts by file of the C++ code, from the files that the processes of the suite wrote when they ended."""
     lines: dict[tuple[str, int], int] = defaultdict(int)
     branches: dict[tuple[str, int, int], int] = defaultdict(int)
-    with tempfile.TemporaryDirectory() as place:
-        data = sorted(map(str, objects.rglob("*.gcda")))
-        subprocess.run(
-            ["gcov", "--json-format", "--branch-probabilities", *data], cwd=place, check=True, stdout=subprocess.DEVNULL
-        )
-        for report in Path(place).glob("*.gcov.json.gz"):
-            for file in json.loads(gzip.decompress(report.read_bytes()))["files"]:
-                if "csrc/" not in file["file"]:
-                    continue
-                name = file["file"].rpartition("csrc/")[2]
-                for line in file["lines"]:
-                    lines[name, line["line_number"]] += line["count"]
-                    ways = [way for way in line["branches"] if not way["throw"]]
-                    for number, way in enumerate(ways):
-                        branches[name, line["line_number"], number] += way["count"]
+    data = sorted(map(str, objects.resolve().rglob("*.gcda")))
+    command = ["gcov", "--json-format", "--stdout", "--branch-probabilities", *data]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    for file in (file for report in printed.splitlines() for file in json.loads(report)["files"]):
+        if "csrc/" not in file["file"]:
+            continue
+        name = file["file"].rpartition("csrc/")[2]
+        for line in file["lines"]:
+            lines[name, line["line_number"]] += line["count"]
+            ways = [way for way in line["branches"] if not way["throw"]]
+            for number, way in enumerate(ways):
+                branches[name, line["line_number"], number] += way["count"]
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for place, counts in ((0, branches), (2, lines)):
         for (name, *_), count in counts.items():
@@ -111,8 +107,10 @@ def main(arguments: list[str]) -> int:
     options = [one for one in arguments if one not in ("--native", "--write", str(built))]
     with tempfile.TemporaryDirectory() as folder:
         if is_native:
-            environment = {**os.environ, "ONEGRAPH_EXTENSION": str(built.resolve())}
-            done = subprocess.run([*PYTEST, *options], cwd=ROOT, env=environment)
+            path = os.pathsep.join([str(ROOT / "tests" / "sanitized"), os.environ.get("PYTHONPATH", "")])
+            environment = {**os.environ, "ONEGRAPH_EXTENSION": str(built.resolve()), "PYTHONPATH": path.rstrip(":")}
+            # In one process: those of pytest-xdist end without the functions that write what gcov counted.
+            done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT, env=environment)
             counts = of_native(built / "objects")
         else:
             environment = {**os.environ, FOLDER: folder}

@@ -30,9 +30,11 @@ LONG = bool(os.environ.get("ONEGRAPH_LONG"))
 # The files that take longest, longest first. The processes of the suite take file after file in this order, so that
 # none of them is left alone with a long one at the end.
 LONGEST = (
-    "test_docs", "test_examples", "test_benchmarks", "test_conformance", "test_faults", "test_checker_against_library",
-    "test_onnx_meanings", "test_gradient_coverage", "test_stress", "test_crashes", "test_cli_graphs", "test_cli",
-    "test_onnx_table", "test_recurrence", "test_fuzz", "test_verify_model", "test_onnx_save", "test_warm_start",
+    "test_docs", "test_examples", "test_benchmarks", "test_conformance", "test_faults",
+    "test_checker_against_library", "test_onnx_backend", "test_stress", "test_ops", "test_gradient_coverage",
+    "test_gradient_rules", "test_rewrites", "test_crashes", "test_cli_graphs", "test_onnx_functions",
+    "test_onnx_save", "test_recurrence", "test_onnx_half", "test_fuzz", "test_verify_model", "test_whole_files",
+    "test_onnx_meanings", "test_onnx_table", "test_warm_start",
 )  # fmt: skip
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
