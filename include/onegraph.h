@@ -218,6 +218,19 @@ int onegraph_plan_finish(onegraph_plan *plan);
 int onegraph_plan_run(uintptr_t plan);
 // Binds the slots 1 to `n_slots`, then runs.
 int onegraph_plan_call(uintptr_t plan, size_t n_slots, void *const *addresses);
+// The memory of a slot in each iteration of a loop: `first` in iteration 0. In iteration n it is n - 1 times `step` bytes
+// behind `odd` or `even`, as n is.
+typedef struct {
+    size_t slot;
+    uintptr_t first, odd, even;
+    ptrdiff_t step;
+} onegraph_moving_t;
+
+// Runs the iterations from `begin` up to, but not including, `end`, until `enough` nanoseconds have passed, or until the
+// byte in the memory of the last of the `n` slots is 0 after an iteration, if `goes` is set. `done`: the iteration that
+// would be the next one.
+int onegraph_plan_repeat(uintptr_t plan, size_t begin, size_t end, size_t n, const onegraph_moving_t *slots, int goes,
+        int64_t enough, size_t *done);
 int onegraph_plan_run_steps(onegraph_plan *plan, size_t first, size_t last, int64_t *nanoseconds);
 // Runs until `enough` nanoseconds have passed, but at most `most` times. Writes the nanoseconds of each run, and adds
 // the number of runs to `count`.

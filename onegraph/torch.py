@@ -24,19 +24,21 @@ __all__ = [
 ]
 
 
-def export(module: object, args: object, kwargs: object = None) -> Graph:
-    """Turn a module into a graph, whose constants are copies of its parameters.
+def export(module: object, args: object = None, kwargs: object = None) -> Graph:
+    """Turn a module, or a program of torch.export, into a graph, whose constants are copies of its parameters.
 
     The inputs of the graph are the tensors in ``args`` and ``kwargs``, under the names of the module's arguments. One
     result is called ``output``, several ``output_0``, ``output_1``, ...
 
     Args:
-        module: the module, in the mode that is wanted: usually after ``module.eval()``.
-        args: example inputs, as a tuple; they set data types and shapes.
+        module: the module, in the mode that is wanted: usually after ``module.eval()``; or a
+            ``torch.export.ExportedProgram`` of known shapes, or the path of one that ``torch.export.save`` has written.
+        args: example inputs of a module, as a tuple; they set data types and shapes.
         kwargs: further example inputs, by name.
 
     Raises:
         UnsupportedError: no op of a graph computes what the module does; the message names the ops.
+        FormatError: the file has no program.
         ArgumentError: an argument is of the wrong kind.
     """
     return _export(module, args, kwargs)

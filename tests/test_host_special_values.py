@@ -141,6 +141,7 @@ WITHOUT = {
     **dict.fromkeys(["ShiftLeft", "ShiftRight", "Shape", "Size"], "no floats"),
     **dict.fromkeys(["Range", "NonMaxSuppression"], "compares numbers alone"),
     **dict.fromkeys(["OnnxNode", "AllReduceStart", "AllReduceDone"], "foreign code"),
+    **dict.fromkeys(["If", "Loop"], "graphs as attributes"),
     **dict.fromkeys(["PackedMatMul", "PackedGather"], "tests/test_packed_products.py"),
     "AttentionBackward": "the gradient of NaN: tests/test_torch_special_values.py",
     **dict.fromkeys(["TreeEnsemble", "Classify", "LookUp", "CouplePairs"], "tests/test_onnx_learned.py"),

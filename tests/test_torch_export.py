@@ -193,6 +193,28 @@ def test_images_keep_channels_last_in_training():
     np.testing.assert_allclose(graph.compile()(x.numpy()), module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
+def test_programs_and_their_files_are_exported(tmp_path):
+    module, x = nn.Linear(3, 3), torch.randn(2, 3)
+    program = torch.export.export(module, (x,))
+    torch.export.save(program, tmp_path / "small.pt2")
+    expected = module(x).detach().numpy()
+    for source in (program, tmp_path / "small.pt2", str(tmp_path / "small.pt2")):
+        graph = onegraph.torch.export(source)
+        np.testing.assert_allclose(graph.compile()(x.numpy()), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_programs_that_do_not_fit_are_refused(tmp_path):
+    module, x = nn.Linear(3, 3), torch.randn(4, 3)
+    program = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("rows")},))
+    with pytest.raises(UnsupportedError, match=r"dynamic shapes \(\w+\); expected one of known shapes"):
+        onegraph.torch.export(program)
+    with pytest.raises(ArgumentError, match="has its own example inputs"):
+        onegraph.torch.export(torch.export.export(module, (x,)), (x,))
+    (tmp_path / "junk.pt2").write_bytes(b"junk")
+    with pytest.raises(onegraph.FormatError, match=r"a file of torch\.export\.save"):
+        onegraph.torch.export(tmp_path / "junk.pt2")
+
+
 class Codes(torch.nn.Module):
     """A linear layer with weights of 8 bits and a scale for each output, as packages for quantization make it."""
 

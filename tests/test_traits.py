@@ -14,7 +14,7 @@ import onegraph as og
 from onegraph.opset import kinds
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import BASE, base_of, edition
-from onegraph.opset.host import collective
+from onegraph.opset.host import collective, control
 from onegraph.opset.schema import Call, Schema, TensorType
 from onegraph.opset.traits import Trait
 from onegraph.opset.window import channel_axis
@@ -391,9 +391,9 @@ def test_quantizations_have_codes_on_one_side():
             assert not traits & (Trait.QUANTIZES | Trait.DEQUANTIZES)
 
 
-def test_ops_per_run_draw_numbers_or_wait_for_processes():
+def test_ops_per_run_draw_wait_or_have_bodies():
     drawing = {kind for kind, schema in BASE.items() if any(port.name == "seed" for port in schema.inputs)}
-    assert drawing | {schema.kind for schema in collective.OPS} == kinds.PER_RUN
+    assert drawing | {schema.kind for schema in collective.OPS} | control.BODIES.keys() == kinds.PER_RUN
 
 
 def test_opaque_ops_have_any_types_or_no_result():

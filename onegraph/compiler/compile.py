@@ -26,6 +26,7 @@ from .ir.lowered import Lowered
 from .ir.step import Step
 from .kernels.adding import Adding
 from .kernels.codes import add_rescaling
+from .kernels.elements import add_repeated
 from .kernels.norm_relu import NORMALIZED, add_norm_guards
 from .kernels.registry import EXACT, for_op, of_executor
 from .kernels.scale import add_scaling
@@ -229,6 +230,8 @@ class _StepCompiler:
         if self._add_kernel(step, note) or schedule.add_repeated(step):
             return
         if step.executor == "library":
+            if add_repeated(self._adding, step):
+                return
             if (step.kind in VIEWS and add_view(schedule, step)) or self._concats.add(step):
                 return
             if add_scaling(self._adding, [step]) or (self._scales and add_rescaling(self._adding, step)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,13 +18,17 @@ from .ir.step import Step
 from .ir.value import Value
 from .steps import NumpyStep, Run
 
+# By the kind of an op of control flow, what makes its run; the stage that compiles the bodies enters it.
+CONTROL: dict[str, Callable[[Op], Run]] = {}
+
 
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
     op = step.op
     if op.edition == HOST:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
-        return NumpyStep(_host_run(op), given, step.outputs, note, given[:1] if op.kind == "Gather" else ())
+        run = CONTROL[op.kind](op) if op.kind in CONTROL else _host_run(op)
+        return NumpyStep(run, given, step.outputs, note, given[:1] if op.kind == "Gather" else ())
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
         return NumpyStep(partial(_store_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
@@ -47,13 +51,23 @@ def _host_run(op: Op) -> Run:
         with np.errstate(all="ignore"):
             into = partial(function, out=results[0]) if op.kind in INTO else function
             found = computed_on_host(op, with_kernel(op.kind, into, results), call, arrays)
-            for tensor, target, array in zip(op.outputs, results, found, strict=True):
-                if array.shape != target.shape:  # numpy would broadcast it
-                    raise ArgumentError(f"{op.kind} {op.name!r}: shape {array.shape}; expected {tensor}")
-                if array is not target:
-                    np.copyto(target, array, casting="unsafe")
+            copied_to(op, results, found)
 
     return run
+
+
+def copied_to(op: Op, results: Sequence[Array], found: Sequence[Array]) -> None:
+    """Copy the results of an op to their places; what lies there stays."""
+    for tensor, target, array in zip(op.outputs, results, found, strict=True):
+        if array.shape != target.shape:  # numpy would broadcast it
+            raise ArgumentError(f"{op.kind} {op.name!r}: shape {array.shape}; expected {tensor}")
+        if array is not target and not _is_same_memory(array, target):
+            np.copyto(target, array, casting="unsafe")
+
+
+def _is_same_memory(array: Array, target: Array) -> bool:
+    """Whether an array is another name of its target."""
+    return bool(array.base is target and array.strides == target.strides and array.ctypes.data == target.ctypes.data)
 
 
 def _store_op(op: Op, arrays: Sequence[Array | None], results: Sequence[Array]) -> None:

@@ -14,6 +14,7 @@ class Options(NamedTuple):
         reproducible: whether results are the same in every batch and for every number of threads.
         finite_math: whether NaN and infinities may be lost.
         updates: ids of the next values of variables.
+        repeats: whether the graph is the body of a loop.
     """
 
     policy: str = "fusion"
@@ -21,6 +22,7 @@ class Options(NamedTuple):
     reproducible: bool = False
     finite_math: bool = False
     updates: frozenset[int] = frozenset()
+    repeats: bool = False
 
     @property
     def fuses(self) -> bool:

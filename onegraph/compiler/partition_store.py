@@ -53,12 +53,13 @@ class PartitionStore:
 
     Attributes:
         rounds: whether rows may be rounded up, as sizes change.
+        repeats: whether the program is the body of a loop, so that beginning a step of few elements counts.
         variants: by compiled partition and number of threads, the same one for other threads.
         counts: by what a step computes, and about how much, the number of threads that is fast.
     """
 
     def __init__(self) -> None:
-        self.rounds = False
+        self.rounds, self.repeats = False, False
         self.variants: WeakKeyDictionary[CompiledPartition, dict[int, CompiledPartition | None]] = WeakKeyDictionary()
         self.counts: dict[Hashable, int | None] = {}
         self._known: dict[Hashable, SharedPartitions] = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from .._util.late_imports import import_late
 from ..builder.graph import AnyGraph
 from ..ir.op import LogicalTensor, Op
+from ..opset.host.control import BODIES
 from ..opset.kinds import RESHAPES
 from ..opset.shapes import known, known_dims
 from ..transform.part import without_unread
@@ -15,10 +16,13 @@ from .movement import NATIVE, reshape
 from .patterns import OF_KNOWN_DIMS
 
 NodeAgain = Callable[[Emitter, Op, Sequence[LogicalTensor | None]], Sequence[Value] | None]
-# By the kind of an op that stands for a node of another package: what lowers the node with what is known now. A front
-# end enters it, whose module is imported for the first such op: a graph may come from a file.
+# By the kind of an op that stands for a node of another package, or has bodies: what lowers it with what is known now.
+# Its module enters it, and is imported for the first such op: a graph may come from a file.
 NODES: dict[str, NodeAgain] = {}
-FRONT_ENDS = {"OnnxNode": "onegraph.frontends.onnx.again"}
+FRONT_ENDS = {
+    "OnnxNode": "onegraph.frontends.onnx.again",
+    **dict.fromkeys(BODIES, "onegraph.lowering.control"),
+}
 
 
 def lowered_again(graph: AnyGraph, is_model: bool) -> AnyGraph:

@@ -184,15 +184,22 @@ class Emitter:
         return self._makers.get(value.id) if isinstance(value, LogicalTensor) else None
 
     def foreign(
-        self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType], *, repeatable: bool
+        self,
+        inputs: Sequence[Value],
+        attrs: Mapping[str, object],
+        dtypes: Sequence[DataType],
+        *,
+        repeatable: bool,
+        kind: str = "OnnxNode",
     ) -> Sequence[Value]:
-        """Add ONNX nodes that the package onnx runs, or compute them if every input is known.
+        """Add a host op of which attributes alone say what it computes, or compute it if every input is known.
 
         Args:
-            inputs: the inputs of the nodes.
-            attrs: attributes of an ``OnnxNode``.
+            inputs: the inputs of the op.
+            attrs: attributes of the op.
             dtypes: data types of the results.
-            repeatable: whether the nodes may be computed now, because they are short and not random.
+            repeatable: whether the op may be computed now, because it is short and not random.
+            kind: the op; by default the nodes of an ONNX model.
         """
         graph = DataGraph() if repeatable and all(map(is_known, inputs)) else self.graph
         if graph is self.graph:
@@ -200,9 +207,9 @@ class Emitter:
         else:
             arrays = [one for one in inputs if isinstance(one, np.ndarray)]
             tensors = [graph._tensor(OF_NUMPY[one.dtype], one.shape, "", None, one) for one in arrays]
-        name = self._name() or f"onnx_node_{len(graph.ops)}"
+        name = self._name() or f"{kind}_{len(graph.ops)}"
         labels = [f"{name}.{number}" for number in range(len(dtypes))]
-        found = graph._add_op(edition(HOST), "OnnxNode", attrs, tensors, tuple(dtypes), name=name, names=labels)  # type: ignore[arg-type]
+        found = graph._add_op(edition(HOST), kind, attrs, tensors, tuple(dtypes), name=name, names=labels)  # type: ignore[arg-type]
         if graph is self.graph:
             return found
         for result in graph.ops[0].outputs:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from .._util.late_imports import import_late
 from ..builder.graph import AnyGraph, DataGraph
 from ..ir.op import Array
+from ..opset.kinds import HOST_OPAQUE
 from ..opset.signature import Shape
 from ..transform.specialise import specialise
 
-NODE = "OnnxNode"  # waits in any graph for what decides its lowering
 PATTERNS = "onegraph.lowering.again"  # takes 30 ms to import, for models alone
 
 
@@ -21,7 +21,7 @@ def for_shapes(
     before = DataGraph.copy(graph)
     found = specialise(before, shapes, values, sparing=sparing)
     is_model = before._is_as_read()
-    if not is_model and not any(op.kind == NODE for op in before._ops):
+    if not is_model and HOST_OPAQUE.isdisjoint([op.kind for op in before._ops]):
         return found
     import_late(PATTERNS)
     from .again import lowered_again

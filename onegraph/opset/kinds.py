@@ -80,7 +80,9 @@ PLACING = base_kinds(Trait.MOVES)
 MOVES = PLACING | host_kinds(Trait.MOVES)
 JUMPS = base_kinds(Trait.JUMPS) | host_kinds(Trait.JUMPS)
 CASTS = base_kinds(Trait.CASTS) | host_kinds(Trait.CASTS)
-OPAQUE = base_kinds(Trait.OPAQUE) | host_kinds(Trait.OPAQUE)
+# Nodes of other packages, and control flow: what they compute is an attribute.
+HOST_OPAQUE = host_kinds(Trait.OPAQUE)
+OPAQUE = base_kinds(Trait.OPAQUE) | HOST_OPAQUE
 PER_RUN = base_kinds(Trait.PER_RUN) | host_kinds(Trait.PER_RUN)
 # Functions of one tensor, whose data type they keep.
 UNARY = ELEMENTWISE - GRADIENTS

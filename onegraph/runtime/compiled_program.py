@@ -78,7 +78,10 @@ class CompiledProgram(Program):
         # Whether numpy is faster depends on the batch, and numpy adds in an order of its own.
         lowered = lower(graph, fallback=fallback and not reproducible, shared=shared, finite_math=finite_math)
         following = frozenset([graph.outputs[output].id for output in updates.values()])
-        lowered = run_passes(lowered, Options(policy, fpmath_mode, reproducible, finite_math, following))
+        lowered = run_passes(
+            lowered,
+            Options(policy, fpmath_mode, reproducible, finite_math, following, lowered.shared.partitions.repeats),
+        )
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())
         self.transformed, self._store = lowered.transformed, lowered.shared.partitions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from .._util.fork_safety import cached_property
 from .._util.late_imports import import_late
@@ -11,6 +10,7 @@ from ..builder.graph import DataGraph
 from ..capi.caches import give_up_constants
 from ..capi.thread_affinity import calling_thread
 from ..compiler.shared_constants import SharedConstants
+from ..compiler.steps import NumpyStep
 from ..errors import OutOfMemoryError, StatusError, UnsupportedError
 from ..native.gc_pause import without_collector
 from ..opset.editions.registry import HOST
@@ -24,6 +24,7 @@ from .program import Program
 from .program_cache import CAPACITY, Cache, Entry, dispatch
 from .quick_call import QuickCall, decline, quick_call
 from .staged import Runnable, Staged
+from .subprograms import Control
 
 # They take 60 ms to import, for which a kept program does not wait.
 COMPILER = "onegraph.runtime.compiled_program", "onegraph.transform.specialise", "onegraph.transform.stages"
@@ -150,16 +151,30 @@ class ProgramFinder:
         if parts is not None:
             if not options.fallback:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
-            threads = None if isinstance(options.threads, Mapping) else options.threads
-            compiled = partial(self._executable, **options._replace(threads=threads)._asdict())
-            return Entry(Staged(graph, parts, compiled), decline)
+            return Entry(Staged(graph, parts, self._make, self._make_body), decline)
         updates = {} if self._interface.state is None else self._interface.state.updates
         program = without_collector(
             lambda: CompiledProgram(graph, **options._asdict(), updates=updates, shared=self._shared)
         )
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
+        for part in program.parts:
+            if isinstance(part, NumpyStep) and isinstance(part.run, Control):
+                part.run.compile(self._make_body)
         return self._entry_of(program)
+
+    def _make(self, graph: DataGraph) -> Runnable:
+        """The executable of a part of the graph."""
+        options = self.options
+        threads = None if isinstance(options.threads, Mapping) else options.threads
+        return self._executable(graph, **options._replace(threads=threads)._asdict())
+
+    def _make_body(self, graph: DataGraph) -> Runnable:
+        """The executable of a body of control flow."""
+        shared, options = SharedConstants.of(graph), self.options
+        shared.partitions.repeats = not options.reproducible
+        threads = None if isinstance(options.threads, Mapping) else options.threads
+        return self._executable(graph, shared=shared, **options._replace(threads=threads)._asdict())
 
     def _entry_of(self, program: Program) -> Entry:
         quick = None if self._interface.state is not None else quick_call(program, self._interface.result)

@@ -16,7 +16,7 @@ from .._util.mapped_file import MappedFile
 from ..arrays.mapped_files import file_of
 from ..compiler.ir.value import Value
 from ..compiler.memory_planner import aligned
-from ..compiler.numpy_steps import store
+from ..compiler.numpy_steps import CONTROL, store
 from ..compiler.report import PartitionReport
 from ..compiler.steps import NumpyStep
 from ..compiler.transformed_weights import LAYOUTS
@@ -153,6 +153,8 @@ def _part(program: CompiledProgram, part: range | NumpyStep) -> Json:
         return {"inputs": part.inputs, "outputs": part.outputs, "note": part.note}
     (step,) = program.notes[part.note].steps
     op = step.op
+    if op.kind in CONTROL:
+        raise NotKeptError("the bodies of control flow are compiled in each process")
     if not step.whole:
         raise NotKeptError("numpy runs a part of an op")
     shaping = shape_inputs_of(op)

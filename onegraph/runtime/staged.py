@@ -11,6 +11,7 @@ import numpy as np
 
 from ..builder.graph import DataGraph
 from ..ir.op import Array, label_of
+from .subprograms import host_run
 
 if TYPE_CHECKING:
     from ..compiler.report import PartitionReport, Report
@@ -40,12 +41,20 @@ class Staged:
         graph: a graph whose inputs have known shapes.
         stages: the graph, divided.
         compiled: compiles a graph.
+        body: compiles a body of control flow.
     """
 
-    def __init__(self, graph: DataGraph, stages: Stages, compiled: Callable[[DataGraph], Runnable]) -> None:
+    def __init__(
+        self,
+        graph: DataGraph,
+        stages: Stages,
+        compiled: Callable[[DataGraph], Runnable],
+        body: Callable[[DataGraph], Runnable],
+    ) -> None:
         self._graph, self._stages = graph, stages
         self._first = None if stages.first is None else compiled(stages.first)
         self._rest = compiled(stages.rest)
+        self._runs = {op.id: host_run(op, body) for op in stages.heads}
 
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph for these inputs, by name."""
@@ -69,9 +78,6 @@ class Staged:
 
     def _needed(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs of the last stage, by name."""
-        from ..compiler.array_kernels import with_kernel  # few executables have stages
-        from ..reference import run_op
-
         graph, stages, found = self._graph, self._stages, dict[str, Array]()
         if self._first is not None:
             found.update(self._first._run_by_name(given))
@@ -79,8 +85,7 @@ class Staged:
             values = {tensor.id: given[name] for name, tensor in graph.inputs.items()}
             values |= {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
             for op in stages.heads:
-                given_now = [None if tensor is None else values[tensor.id] for tensor in op.inputs]
-                results = run_op(op, given_now, host=with_kernel)
+                results = self._runs[op.id]([None if tensor is None else values[tensor.id] for tensor in op.inputs])
                 values.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
             found.update((name, values[tensor.id]) for name, tensor in stages.needed.items())
         names = {tensor.id: name for name, tensor in graph.inputs.items()}

@@ -18,7 +18,7 @@ from ..ir.tensor_type import as_shape
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, HOST
 from ..opset.editions.registry import edition as edition_named
-from ..opset.kinds import DEQUANTIZATIONS, PER_RUN
+from ..opset.kinds import DEQUANTIZATIONS, OPAQUE, PER_RUN
 from ..opset.shapes import compatible, show
 from ..opset.signature import AttrValue, Shape
 from ..reference import run_op
@@ -29,7 +29,7 @@ MAX_ELEMENTS = 2**16  # of the results that are computed here
 MAX_NUMBERS = 2**8
 NATIVE = frozenset([DataType.f32, DataType.bf16, DataType.f16])  # of ReduceSum in the base vocabulary
 # Ops that are computed when the graph runs: by another package, with other processes, at random, or in a fusion.
-LATE = PER_RUN | DEQUANTIZATIONS | {"OnnxNode"}
+LATE = PER_RUN | DEQUANTIZATIONS | OPAQUE
 
 
 def specialise(

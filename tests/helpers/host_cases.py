@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import onegraph as og
 from onegraph.opset.dtypes import OF_NUMPY, DataType
+from onegraph.serialize.words import as_word
 
 Array = NDArray[Any]
 
@@ -103,6 +104,7 @@ def cases() -> Iterator[HostCase]:
     yield from _reductions(x)
     yield from _attention()
     yield from _recurrence()
+    yield from _control()
     yield from _packed()
     yield from _learned()
 
@@ -383,6 +385,44 @@ def _packed() -> Iterator[HostCase]:
     yield HostCase(
         "PackedGather", [rows, _i(0), whole], [numbers[[0]].astype(np.float32)], {"coding": "u8", "zero": 2, "depth": 2}
     )
+
+
+def body(add: Callable[[og.Graph], Mapping[str, Any]]) -> str:
+    """A graph as the attribute of an op of control flow; ``add`` adds its ops and returns its outputs."""
+    graph = og.Graph()
+    for name, tensor in add(graph).items():
+        graph.output(name, tensor)
+    return as_word(graph)
+
+
+def _control() -> Iterator[HostCase]:
+    x, true, false = _f(2, 3), np.array(True), np.array(False)
+    branches = {
+        "then_body": body(lambda g: {"y0": g.add(g.input("c0", "f32", (2, 3)), g.input("c1", "f32", (3,)))}),
+        "else_body": body(lambda g: {"y0": g.relu(g.input("c0", "f32", (2, 3)))}),
+        "shapes": (2, 2, 3),
+    }
+    row = _f(3)
+    yield HostCase("If", [true, x, row], [x + row], branches, dtype=og.f32)
+    yield HostCase("If", [false, x, row], [np.maximum(x, 0)], branches, dtype=og.f32)
+
+    def turn(g: og.Graph) -> Mapping[str, Any]:
+        state = g.multiply(g.input("s0", "f32", (3,)), g.input("c0", "f32", ()))
+        return {"going": g.constant(true), "t0": state}
+
+    attrs = {"body": body(turn), "n_states": 1, "shapes": (1, 3)}
+    half = np.float32(0.5)
+    for trips, condition, count in ((4, true, 4), (4, false, 0), (0, true, 0), (-1, true, 0)):
+        yield HostCase(
+            "Loop", [np.array(trips, np.int64), condition, row, half], [row * half**count], attrs, dtype=og.f32
+        )
+
+    def step(g: og.Graph) -> Mapping[str, Any]:
+        return {"going": g.constant(true), "y0": g.square(g.input("x0", "f32", (2,)))}
+
+    scanning = {"body": body(step), "n_states": 0, "n_scanned": 1, "axes": (1,), "reversed": (1,)}
+    scanning |= {"result_axes": (1,), "shapes": (2, 2, 3)}
+    yield HostCase("Loop", [np.array(2**63 - 1), true, x], [x[:, ::-1] ** 2], scanning, frozenset({0, 1}), og.f32)
 
 
 def _learned() -> Iterator[HostCase]:

@@ -6,7 +6,7 @@ from math import prod
 
 from ...capi.settings import core_cache
 from ...faults.use import DEQUANTIZATIONS
-from ...faults.vectors import SLOW_VECTORS, Product
+from ...faults.vectors import MOST_ROWS, SLOW_VECTORS, Product
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ..ir.edit import Edit
@@ -16,16 +16,21 @@ from ..kernels.vector_product import VECTOR_PRODUCT
 from ..options import Options
 from ..report import nbytes
 
+SMALL = 1 << 17  # bytes of a matrix
 
-def multiply_vectors(edit: Edit, _: Options) -> None:
-    """Put steps of executor ``vectors`` in the place of such products, and of the sum behind each."""
-    if not SLOW_VECTORS.affects(VERSION):
+
+def multiply_vectors(edit: Edit, options: Options) -> None:
+    """Put steps of executor ``vectors`` in the place of such products, and of the sum behind each.
+
+    In the body of a loop small products take them too: the library takes longer to begin one.
+    """
+    if not SLOW_VECTORS.affects(VERSION) and not options.repeats:
         return
     graph, values = edit.graph, edit.values
-    products = [step for step in graph.steps if _is_suited(graph, step)]
+    products = [step for step in graph.steps if _is_suited(graph, step, options.repeats)]
     # What stays in the last cache is read fast in the library's layout too, if it is laid out once.
     matrices = [values[number] for number in {step.inputs[1] for step in products}]
-    if sum(map(nbytes, matrices)) < 2 * core_cache():
+    if sum(map(nbytes, matrices)) < 2 * core_cache() and not options.repeats:
         constant = {value.id for value in matrices if values[value.storage].constant is not None}
         for step in products:
             if step.inputs[1] in constant:
@@ -46,7 +51,7 @@ def multiply_vectors(edit: Edit, _: Options) -> None:
             edit.replace(step, _product(step, step.inputs, step.outputs))
 
 
-def _is_suited(graph: Lowered, step: Step) -> bool:
+def _is_suited(graph: Lowered, step: Step, repeats: bool) -> bool:
     part = step.library_part
     if step.kind != "MatMul" or part is None:
         return False
@@ -61,7 +66,8 @@ def _is_suited(graph: Lowered, step: Step) -> bool:
         return False
     if bias and prod(bias[0].shape) != result.shape[-1]:
         return False
-    return SLOW_VECTORS.when(Product(prod(src.shape[:-1]), nbytes(weights))) is True
+    product = Product(prod(src.shape[:-1]), nbytes(weights))
+    return SLOW_VECTORS.when(product) is True or (repeats and product.rows <= MOST_ROWS and product.nbytes <= SMALL)
 
 
 def _adds(graph: Lowered, step: Step, product: int) -> bool:

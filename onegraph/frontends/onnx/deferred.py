@@ -14,7 +14,7 @@ from ...opset.dtypes import DataType
 from .double import in_double
 from .foreign import inferred, model_of, stated_types
 from .functions import domain_of
-from .node import LOWERINGS, Node, TensorList, Unsettled
+from .node import LOWERINGS, SEQUENCES, Node, Unsettled
 from .order import captured, graphs_of
 from .package import run_in_package
 from .protos import NodeProto, TypeProto
@@ -39,7 +39,7 @@ def computed_now(node: Node, reason: str) -> Sequence[Any]:
         UnloweredError: nothing computes the node.
     """
     domain, kind = domain_of(node.proto.domain), node.proto.op_type
-    arrays = [value for value in node.inputs if value is not None and not isinstance(value, TensorList)]
+    arrays = [value for value in node.inputs if value is not None and not isinstance(value, SEQUENCES)]
     if kind in LOWERINGS and not domain and any(array.dtype == np.float64 for array in arrays):
         found = in_double(node, LOWERINGS[kind])
         if found is not None:
@@ -67,7 +67,7 @@ def deferred(node: Node, values: Mapping[str, Any], reason: str, waits: Unsettle
     names = [name for name in dict.fromkeys([*proto.input, *captured(proto)]) if name]
     given = {name: values[name] for name in names if name in values}
     for name, value in given.items():
-        if value is None or isinstance(value, TensorList):
+        if value is None or isinstance(value, SEQUENCES):
             raise FormatError(node.where, f"input {name!r} is a sequence or an absent optional", "a tensor")
     _check(node)
     model = model_of(node, given)
@@ -178,9 +178,7 @@ def is_typed(node: Node, values: Mapping[str, Any]) -> bool:
     except FormatError:
         return False
     given = {name: values[name] for name in node.proto.input if name}
-    return not any(isinstance(one, TensorList) for one in given.values()) and bool(
-        inferred(model_of(node, given), True)
-    )
+    return not any(isinstance(one, SEQUENCES) for one in given.values()) and bool(inferred(model_of(node, given), True))
 
 
 def _stated(node: Node) -> Mapping[str, TypeProto]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from ...lowering.emitter import dtype_of, shape_of
 from ...opset.dtypes import DataType
+from ...opset.signature import Shape
 from .functions import domain_of
-from .node import Node, TensorList
+from .node import SEQUENCES, Node, StackedList, TensorList
 from .protos import AttributeProto, FunctionProto, ModelProto, TypeProto, ValueInfoProto
 from .types import NUMBERS
 
@@ -79,11 +80,14 @@ def _state_op_set(function: FunctionProto, node: Node) -> None:
 
 
 def _type(value: Any) -> TypeProto:
+    return _proto(dtype_of(value), shape_of(value))
+
+
+def _proto(dtype: DataType, shape: Shape) -> TypeProto:
     from onnx import helper
 
-    shape = shape_of(value)
     dims = None if shape is None else [f"d{axis}" if dim is None else dim for axis, dim in enumerate(shape)]
-    made: TypeProto = helper.make_tensor_type_proto(NUMBERS[dtype_of(value)], dims)
+    made: TypeProto = helper.make_tensor_type_proto(NUMBERS[dtype], dims)
     return made
 
 
@@ -91,12 +95,15 @@ def _sequence_type(value: Any) -> TypeProto:
     """The type of a value that may be a sequence."""
     from onnx import helper
 
+    made_of: Any = helper.make_sequence_type_proto
     if value is None:
         return TypeProto()
-    if not isinstance(value, TensorList):
+    if isinstance(value, StackedList):
+        shape = value.stack.shape
+        return made_of(_proto(dtype_of(value.stack), None if shape is None else shape[1:]))
+    if not isinstance(value, SEQUENCES):
         return _type(value)
-    made: TypeProto = helper.make_sequence_type_proto(_type(value[0]) if value else TypeProto())
-    return made
+    return made_of(_type(value[0]) if isinstance(value, TensorList) and value else TypeProto())
 
 
 def model_of(node: Node, given: Mapping[str, Any]) -> ModelProto:
@@ -143,7 +150,7 @@ def stated_types(node: Node) -> dict[str, TypeProto]:
         known = STATED | {
             port.type_str: dtype_of(value)
             for port, value in zip(schema.inputs, node.inputs, strict=False)
-            if value is not None and not isinstance(value, TensorList)
+            if value is not None and not isinstance(value, SEQUENCES)
         }
         variables = [port.type_str for port in schema.outputs]
     pairs = zip(proto.output, variables, strict=False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
+from ...lowering.control import Body
 from ...lowering.emitter import Array, Emitter
 from ...lowering.patterns import REWRITES
 from ...opset.dtypes import DataType
@@ -22,8 +23,8 @@ from .evaluator import Evaluator
 from .foreign import defaults_of, expanded, newest_op_set
 from .functions import MAX_NODES, domain_of, refuse_recursion, with_attributes
 from .meanings import MODERN, modern
-from .node import LOWERINGS, Node, NotLowered, TensorList, Unsettled
-from .order import graphs_of, in_order, place_of
+from .node import LOWERINGS, SEQUENCES, GrowingList, Node, NotLowered, StackedList, TensorList, Unsettled
+from .order import captured, graphs_of, in_order, place_of
 from .own import own_op
 from .ports import refuse_unknown
 from .protos import (
@@ -170,6 +171,9 @@ class Importer:
     def _output(self, name: str, value: Any) -> None:
         if value is None:
             raise FormatError(f"output {name!r}", "an absent optional", "a value")
+        if isinstance(value, (StackedList, GrowingList)):
+            text = "a sequence whose length a run alone knows"
+            raise FormatError(f"output {name!r}", text, "its tensors joined, as by ConcatFromSequence")
         if isinstance(value, TensorList):
             for number, one in enumerate(value):
                 self._output(f"{name}.{number}", one)
@@ -319,8 +323,20 @@ class Importer:
             raise NotLowered(f"the function makes no {missing[0]!r}")
         return [values.get(name) for name in function.output]
 
-    def subgraph(self, graph: GraphProto, inputs: Sequence[Any], node: Node) -> list[Any]:
-        """The outputs of a graph in an attribute of a node, which sees the values around the node."""
+    def subgraph(self, graph: GraphProto, inputs: Sequence[Any], node: Node, body: Body | None = None) -> list[Any]:
+        """The outputs of a graph in an attribute of a node, which sees the values around the node.
+
+        The ops are added to ``body``, or to the graph around.
+        """
+        if body is not None:
+            around = {name: node.scope[name] for name in captured(node.proto) if name in node.scope}
+            inner, before = node.with_inputs(node.inputs), self.emit
+            inner.scope = {name: _seen(value, body) for name, value in around.items()}
+            self.emit = body.emit
+            try:
+                return self.subgraph(graph, inputs, inner)
+            finally:
+                self.emit = before
         where = f"{node.where}: graph {graph.name!r}"
         if len(inputs) != len(graph.input):
             raise FormatError(where, f"{len(graph.input)} inputs", f"{len(inputs)}, as the node gives")
@@ -334,9 +350,20 @@ class Importer:
         return [values[one.name] for one in graph.output]
 
 
+def _seen(value: Any, body: Body) -> Any:
+    """A value of the graph around a body as the body sees it."""
+    if isinstance(value, TensorList):
+        return TensorList([body.capture(one) for one in value])
+    if isinstance(value, StackedList):
+        return StackedList(body.capture(value.stack))
+    if isinstance(value, GrowingList):
+        raise NotLowered("a body reads a sequence to which a loop adds")
+    return None if value is None else body.capture(value)
+
+
 def _listed(found: Any) -> Sequence[Any]:
     """The results of a node, of which a sequence of tensors is one."""
-    return found if isinstance(found, (tuple, list)) and not isinstance(found, TensorList) else [found]
+    return found if isinstance(found, (tuple, list)) and not isinstance(found, SEQUENCES) else [found]
 
 
 def evaluated(model: ModelProto, arrays: Mapping[str, Array]) -> list[Array]:

@@ -40,20 +40,21 @@ def load(
     """Read a model in the ONNX format as a graph.
 
     What is known when the model is read is computed then: constants, the shapes of tensors of known shape, branches
-    with a known condition, loops and scans with a known and small number of iterations. Each other node becomes
+    with a known condition, loops and scans with a known and small number of iterations. Other control flow becomes the
+    ops ``If`` and ``Loop``, whose bodies are compiled. Each other node becomes
 
     1. ops of the specification and host ops, by the table of nodes; oneDNN runs the former;
     2. the nodes of the function by which ONNX defines the op, if the table lacks the node or the form that it has;
-    3. else an op ``OnnxNode``, which runs on the host in numpy. ``report()`` of the executable names each one. Control
-       flow whose course depends on the input, and random numbers, run this way; the nodes in a branch or a loop run by
-       the same table of nodes.
+    3. else an op ``OnnxNode``, which runs on the host in numpy. ``report()`` of the executable names each one. Random
+       numbers run this way.
 
     A few kinds of nodes, which are proven by tests, run by the package onnx. ``load`` warns once if a model has some.
     Every other node is refused in one error. :func:`register` gives nodes of your own domains a lowering.
 
     Nodes of old op sets mean what their op set says: a table has what changed between op sets.
 
-    A sequence of tensors has no op. It exists while the model is read, and its length must be known then. A sequence
+    A sequence of tensors has no op. Where its length is known when the model is read, it is several tensors. Else it is
+    one tensor with one more axis, so its tensors have one shape in each call, and the model must join them. A sequence
     ``s`` at an input or output of the model becomes the inputs or outputs ``s.0``, ``s.1`` ... of the graph. The maps
     of a ZipMap become a tensor (rows, classes) of their scores, and :func:`class_labels` has the labels of its columns.
     Strings are not supported. An output that has the name of an input gets ``_`` appended.

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ...errors import FormatError
+from ...lowering.control import Body
 from ...lowering.emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, shape_of
 from ...lowering.movement import cast, rounded
 from ...opset.dtypes import DataType
 from ...opset.signature import Shape
 from .protos import GraphProto, NodeProto, contents
 
-__all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "TensorList", "Unsettled", "in_f32", "lowers"]
+__all__ = [
+    "LOWERINGS",
+    "SEQUENCES",
+    "GrowingList",
+    "Node",
+    "NotLowered",
+    "Results",
+    "StackedList",
+    "TensorList",
+    "Unsettled",
+    "in_f32",
+    "lowers",
+]
 
 Results = Any  # a value, or a list or tuple of values; a value is a tensor, a TensorList, or None for an absent one
 Lowering = Callable[["Node"], Results]
@@ -25,6 +38,27 @@ Kept = TypeVar("Kept", bound=Lowering)
 
 class TensorList(list[Value]):
     """A sequence of tensors, which is one value of a model."""
+
+
+class StackedList(NamedTuple):
+    """A sequence whose length a run knows: tensors of one shape, along the first axis of ``stack``."""
+
+    stack: Value
+
+
+class GrowingList(NamedTuple):
+    """A sequence in the body of a loop, to which iterations add tensors.
+
+    Attributes:
+        state: the index of the state that it is.
+        added: the tensors that this iteration has added at its end.
+    """
+
+    state: int
+    added: tuple[Value, ...] = ()
+
+
+SEQUENCES = TensorList, StackedList, GrowingList
 
 
 class Node:
@@ -66,7 +100,7 @@ class Node:
     def optional(self, index: int) -> Value | None:
         """The tensor that input ``index`` is; None if it is absent."""
         found = self.any(index)
-        if isinstance(found, TensorList):
+        if isinstance(found, SEQUENCES):
             raise self.invalid(f"input {index} is a sequence", "a tensor")
         return found  # type: ignore[no-any-return]
 
@@ -93,13 +127,15 @@ class Node:
     def tensors(self, index: int) -> TensorList:
         """The sequence that input ``index`` is."""
         found = self.any(index)
+        if isinstance(found, SEQUENCES) and not isinstance(found, TensorList):
+            raise NotLowered("the length of a sequence is not known before the graph runs")
         if not isinstance(found, TensorList):
             raise self.invalid(f"input {index} is no sequence", "a sequence")
         return found
 
-    def subgraph(self, graph: GraphProto, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs of a graph that is an attribute of the node, lowered here with these inputs."""
-        found: list[Any] = self.importer.subgraph(graph, inputs, self)
+    def subgraph(self, graph: GraphProto, inputs: Sequence[Any], body: Body | None = None) -> list[Any]:
+        """The outputs of a graph that is an attribute of the node, lowered here with these inputs, or in a body."""
+        found: list[Any] = self.importer.subgraph(graph, inputs, self, body)
         return found
 
     def known(self, index: int) -> Array | None:

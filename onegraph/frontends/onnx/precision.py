@@ -34,7 +34,7 @@ NARROW = (
 LARGEST_MASK = 1 << 22  # elements
 # From places, angles and sizes, an error grows without bound: what they are computed of stays in f32.
 QUANTIZES = kinds.base_kinds(Trait.QUANTIZES)
-EXACT = (kinds.JUMPS - QUANTIZES) | kinds.host_kinds(Trait.PERIODIC) | {"Range", "OnnxNode"}
+EXACT = (kinds.JUMPS - QUANTIZES) | kinds.host_kinds(Trait.PERIODIC) | kinds.HOST_OPAQUE | {"Range"}
 # Their results are no floats either, but do not depend on how exact a number is.
 COARSE = kinds.host_kinds(Trait.SHAPE_ONLY) | QUANTIZES | {"IsNaN", "IsInf"}
 # An activation between keeps an error from growing.
@@ -77,9 +77,10 @@ def narrowed(graph: Graph) -> Graph:
         ]
         dtype = own if op.outputs[0].dtype is DataType.f32 else op.outputs[0].dtype
         typed = dtype if op.kind in TYPED else None
-        if op.kind == "OnnxNode":
+        if op.kind in kinds.HOST_OPAQUE:
             present = [one for one in inputs if one is not None]
-            found = emit.foreign(present, op.attrs, [one.dtype for one in op.outputs], repeatable=False)
+            types = [one.dtype for one in op.outputs]
+            found = emit.foreign(present, op.attrs, types, repeatable=False, kind=op.kind)
         else:
             found = emit.op(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
         results = found if isinstance(found, tuple) else (found,)

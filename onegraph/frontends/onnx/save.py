@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -17,14 +17,17 @@ from ...ir.op import LogicalTensor, Op, schema_of
 from ...opset.dtypes import DataType
 from ...opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
 from ...opset.editions.registry import BASE, base_of
+from ...opset.host.control import BODIES
 from ...opset.schema import Call, Schema, TensorType
 from ...opset.signature import Fill
 from ...serialize import with_constants
+from ...serialize.words import of_word
 from .meanings import MODERN
 from .own import TYPES
 from .saving import (
     attention,
     bodies,
+    control,
     detection,
     elementwise,
     host,
@@ -59,6 +62,7 @@ MODULES = (
     learned,
     recurrence,
     host,
+    control,
 )
 # The oldest op set whose nodes take bf16 in every place; ONNX Runtime has it since 1.21.
 OPSET, IR = 22, 10
@@ -120,12 +124,19 @@ def _without_variables(graph: DataGraph) -> DataGraph:
 
 
 class Exporter:
-    """Makes the model of a graph."""
+    """Makes the model of a graph.
 
-    def __init__(self, graph: DataGraph) -> None:
+    Args:
+        graph: the graph.
+        around: of the model whose node has the graph.
+    """
+
+    def __init__(self, graph: DataGraph, around: Exporter | None = None) -> None:
         self.graph = graph
-        self.opset, self.ir = _op_set(graph)
-        self.functions = Functions(self.opset)
+        opset, ir = _op_set(graph) if around is None else (around.opset, around.ir)
+        self.opset: int = opset
+        self.ir: int = ir
+        self.functions: Functions = Functions(opset, self._inner) if around is None else around.functions
         names = [*graph.inputs, *graph.outputs]
         for name in names:
             if not name or not name.isprintable():
@@ -134,6 +145,10 @@ class Exporter:
         self.values: dict[int, Value] = {
             tensor.id: Value(self.body, name, tensor.dtype) for name, tensor in graph.inputs.items()
         }
+
+    def _inner(self, graph: DataGraph) -> tuple[onnx.ModelProto, dict[str, Array]]:
+        """The model of a graph that a node of this model has, and its constants."""
+        return Exporter(graph, self).model()
 
     def model(self) -> tuple[onnx.ModelProto, dict[str, Array]]:
         """The model without its constants, and the constants by name.
@@ -232,14 +247,25 @@ def _op_set(graph: DataGraph) -> tuple[int, int]:
 
     Other runtimes lack newer op sets of some kinds that an OnnxNode keeps, such as RoiAlign.
     """
-    dtypes = {tensor.dtype for tensor in graph._tensors}
-    kept = [b64decode(str(op.attrs["model"])) for op in graph.ops if op.kind == "OnnxNode"]
-    is_older = bool(kept) or any(op.kind in OLDER_KINDS for op in graph.ops)
+    graphs = [graph, *_bodies(graph)]
+    dtypes = {tensor.dtype for one in graphs for tensor in one._tensors}
+    ops = [op for one in graphs for op in one.ops]
+    kept = [b64decode(str(op.attrs["model"])) for op in ops if op.kind == "OnnxNode"]
+    is_older = bool(kept) or any(op.kind in OLDER_KINDS for op in ops)
     least = OPSET if not is_older or DataType.bf16 in dtypes else MODERN
-    newer = [NEWER_KINDS[op.kind] for op in graph.ops if op.kind in NEWER_KINDS]
+    newer = [NEWER_KINDS[op.kind] for op in ops if op.kind in NEWER_KINDS]
     opset, ir = max([(least, IR), *newer, *(NEWER[dtype] for dtype in dtypes if dtype in NEWER)])
     opset = max([opset, *(needed(onnx.load_from_string(one)) for one in kept)])
     return opset, max(ir, oldest_format(opset))
+
+
+def _bodies(graph: DataGraph) -> Iterator[DataGraph]:
+    """The bodies of control flow, with those inside of them."""
+    for op in graph.ops:
+        for name in BODIES.get(op.kind, ()):
+            body = of_word(str(op.attrs[name]))
+            yield body
+            yield from _bodies(body)
 
 
 def _attributes(call: Call) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +11,8 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from ..._util.exact_types import elements, entries, has_type
-from ...errors import ArgumentError, OneGraphError, UnsupportedError, class_of
+from ..._util.paths import path_of
+from ...errors import ArgumentError, FormatError, OneGraphError, UnsupportedError, class_of
 from ...graph import Graph
 from ...ir.op import Array
 from .capture import decompositions
@@ -28,17 +30,10 @@ CHECKS = frozenset(["aten._assert_tensor_metadata.default", "aten._assert_scalar
 
 
 def export(module: object, args: object, kwargs: object = None) -> Graph:
-    """The graph of a module; see :func:`onegraph.torch.export`."""
-    if not has_type(module, torch.nn.Module):
-        raise ArgumentError(f"export: {class_of(module)}; expected a torch.nn.Module")
-    given: Sequence[object] | None = elements(args)
-    named: Mapping[str, object] | None = {} if kwargs is None else entries(kwargs)
-    if given is None or named is None:
-        raise ArgumentError("export: the example inputs are a tuple, and those by name a dictionary")
-    made: Any = module
+    """The graph of a module or of a program; see :func:`onegraph.torch.export`."""
+    program, buffers = _program(module, args, kwargs)
     with torch.no_grad(), whole_ops(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`isinstance.treespec", FutureWarning)  # PyTorch warns of a call of its own
-        program = torch.export.export(made, tuple(given), dict(named), strict=False)
         usual = torch.export.default_decompositions()
         attention = {packet.default: usual[packet.default] for packet in ATTENTION}
         program = program.run_decompositions({**decompositions(), **attention})
@@ -46,7 +41,7 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     frozen: dict[Any, Any] = {}
     inputs = []
-    stored = {**program.state_dict, **program.constants, **dict(made.named_buffers())}
+    stored = {**program.state_dict, **program.constants, **buffers}
     for node, one in zip(placeholders, program.graph_signature.input_specs, strict=True):
         if one.kind is InputKind.USER_INPUT:
             if hasattr(node.meta.get("val"), "stride"):
@@ -78,6 +73,37 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
         return lower_graph(calls, inputs, outputs, arrays, metas, names=names, dense=True).graph
     except (NotLowered, OneGraphError) as error:
         raise UnsupportedError(f"export: {error}") from None
+
+
+def _program(module: object, args: object, kwargs: object) -> tuple[Any, Mapping[str, Any]]:
+    """The program of a module, or the one that is given or in a file; and buffers by name."""
+    if has_type(module, (str, os.PathLike)) or has_type(module, torch.export.ExportedProgram):
+        if args is not None or kwargs is not None:
+            raise ArgumentError("export: a program has its own example inputs; expected no others")
+        made: Any = _loaded(module) if has_type(module, (str, os.PathLike)) else module
+        if made.range_constraints:
+            names = ", ".join(map(str, made.range_constraints))
+            raise UnsupportedError(f"export: a program of dynamic shapes ({names}); expected one of known shapes")
+        return made, {}
+    if not has_type(module, torch.nn.Module):
+        raise ArgumentError(f"export: {class_of(module)}; expected a torch.nn.Module, an ExportedProgram or its file")
+    given: Sequence[object] | None = elements(args)
+    named: Mapping[str, object] | None = {} if kwargs is None else entries(kwargs)
+    if given is None or named is None:
+        raise ArgumentError("export: the example inputs are a tuple, and those by name a dictionary")
+    own: Any = module
+    with torch.no_grad(), whole_ops(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`isinstance.treespec", FutureWarning)
+        return torch.export.export(own, tuple(given), dict(named), strict=False), dict(own.named_buffers())
+
+
+def _loaded(path: Any) -> Any:
+    """The program in a file, as torch.export.save writes it."""
+    place = path_of("module", path, "the path of a program")
+    try:
+        return torch.export.load(str(place))
+    except Exception as error:  # PyTorch raises errors of many classes
+        raise FormatError(str(place), f"{type(error).__name__}: {error}", "a file of torch.export.save") from None
 
 
 def _own(node: Any, tensor: Any) -> Array:

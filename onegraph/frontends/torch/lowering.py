@@ -20,9 +20,10 @@ from ...lowering.patterns import REWRITES
 from ...transform.part import without_unread
 from . import tables as tables
 from .layouts import Layout
-from .node import LOWERINGS, Node, arguments, is_op
+from .node import HIGHER, LOWERINGS, Node, arguments, is_higher_order, is_op
 from .types import DTYPES
 
+BODIES = "onegraph_bodies"  # under this key a call that may move has the graphs that are its arguments
 Metas = Mapping[FxNode, Any]
 
 
@@ -56,6 +57,8 @@ def lower_call(call: FxNode, values: Mapping[FxNode, Any], metas: Metas, emit: E
         source, place = call.args
         return values[source][place]
     name = str(call.target)
+    if is_higher_order(call.target):
+        return _lower_higher(call, values, emit)
     lowering = LOWERINGS.get(name)
     if lowering is None:
         raise NotLowered("no op of a graph computes it")
@@ -65,6 +68,72 @@ def lower_call(call: FxNode, values: Mapping[FxNode, Any], metas: Metas, emit: E
     emit.named(call.name)
     read = frozenset([user.args[1] for user in call.users if user.target is operator.getitem])
     return lowering(Node(call.target, bound, fakes, metas[call], read, emit))
+
+
+def _lower_higher(call: FxNode, values: Mapping[FxNode, Any], emit: Emitter) -> Any:
+    """The results of a call whose arguments are graphs."""
+    lowering = HIGHER.get(str(call.target))
+    if lowering is None or call.kwargs:
+        raise NotLowered("no op of a graph computes it")
+    modules = modules_of(call)
+    seen = {
+        node: modules.get(str(node.target)) if node.op == "get_attr" else values[node] for node in call.all_input_nodes
+    }
+    given = [modules.get(one) if type(one) is str else concrete(map_arg(one, seen.__getitem__)) for one in call.args]
+    emit.named(call.name)
+    return lowering(emit, lower_module, *given)
+
+
+def modules_of(call: FxNode) -> Mapping[str, Any]:
+    """The graphs that are arguments of a call, by their names in the module around."""
+    if BODIES in call.meta:
+        kept: Mapping[str, Any] = call.meta[BODIES]
+        return kept
+    owner: Any = call.graph.owning_module
+    names = [str(node.target) for node in call.all_input_nodes if node.op == "get_attr"]
+    return {name: owner.get_submodule(name) for name in names}
+
+
+def hide_modules(call: FxNode) -> None:
+    """Put names in the place of the graphs that are arguments of a call, so that the call can move without them."""
+    call.meta[BODIES] = modules_of(call)
+    call.args = tuple([str(one.target) if type(one) is FxNode and one.op == "get_attr" else one for one in call.args])
+
+
+def show_modules(call: FxNode) -> None:
+    """Undo ``hide_modules``."""
+    names = call.meta.pop(BODIES, {})
+    with call.graph.inserting_before(call):
+        call.args = tuple([call.graph.get_attr(one) if type(one) is str and one in names else one for one in call.args])
+
+
+def lower_module(module: Any, given: Sequence[Any], emit: Emitter) -> Sequence[Any]:
+    """The results of a graph that is an argument of a call.
+
+    Args:
+        module: the graph.
+        given: the values of its arguments.
+        emit: adds its ops.
+
+    Raises:
+        NotLowered: no op of a graph computes a call in it; the text names the call.
+    """
+    values: dict[FxNode, Any] = {}
+    metas = {node: node.meta.get("val") for node in module.graph.nodes}
+    remaining = iter(given)
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            values[node] = next(remaining)
+        elif node.op == "get_attr" and isinstance(found := getattr(module, node.target), torch.Tensor):
+            values[node] = array_of(found)
+        elif node.op == "call_function":
+            try:
+                values[node] = lower_call(node, values, metas, emit)
+            except NotLowered as error:
+                raise NotLowered(f"in a body, {node.target}: {error}") from None
+    (end,) = (node for node in module.graph.nodes if node.op == "output")
+    found = map_arg(end.args[0], values.__getitem__)
+    return [*found] if isinstance(found, (list, tuple)) else [found]
 
 
 def lower_graph(

@@ -12,11 +12,12 @@ from ...lowering.movement import cast, scalar
 from ...opset.dtypes import DataType
 from .types import DTYPES
 
-__all__ = ["LOWERINGS", "Lowering", "Node", "NotLowered", "lowers"]
+__all__ = ["HIGHER", "LOWERINGS", "Lowering", "Node", "NotLowered", "lowers"]
 
 # A value, or a list with a value for each result; None stands for a result that no op of a graph computes.
 Lowering = Callable[["Node"], Any]
 LOWERINGS: dict[str, Lowering] = {}
+HIGHER: dict[str, Callable[..., Any]] = {}  # of ops whose arguments are graphs; see tables/control.py
 Kept = TypeVar("Kept", bound=Lowering)
 
 

@@ -16,7 +16,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from ...errors import UnsupportedError
 from .compiled_part import Part
-from .lowering import is_call
+from .lowering import hide_modules, is_call, show_modules
 from .multiply_adds import products_of
 from .node import is_higher_order, is_op
 from .options import Options
@@ -84,6 +84,9 @@ def divided(
     if strict and refused:
         lines = [f"{name_of(node)}: {reason}" for node, reason in refused.items()]
         raise UnsupportedError(f"ops of the {kind} graph that do not run here:\n  " + "\n  ".join(dict.fromkeys(lines)))
+    bodies = [node for node in taken if taken[node] and is_higher_order(node.target)]
+    for node in bodies:
+        hide_modules(node)
     partitioner = CapabilityBasedPartitioner(gm, _Supported(taken), allows_single_node_partition=True)
     proposed = _whole(gm, known, taken) or partitioner.propose_partitions()
     for one in proposed:
@@ -106,6 +109,9 @@ def divided(
     )
     named = {node.name: value for node, value in known.items()}
     partitioner.fuse_partitions(kept, prefix=PREFIX)
+    for node in gm.graph.nodes:
+        if is_higher_order(node.target):
+            show_modules(node)
     renewed = {node: named[node.name] for node in gm.graph.nodes if node.name in named}  # the nodes are copies
     work = Work()
     parts = _with_functions(gm, renewed, options, work)

@@ -17,9 +17,10 @@ from ...graph import Graph
 from ...ir.op import LogicalTensor
 from ...lowering.emitter import Emitter
 from ...opset.editions.registry import HOST
+from ...opset.host.control import BODIES
 from ...reference.host import KERNELS, VIEWS
-from .lowering import concrete, is_call, lower_call, result_fits
-from .node import NotLowered, is_higher_order, is_op
+from .lowering import concrete, is_call, lower_call, modules_of, result_fits
+from .node import HIGHER, NotLowered, is_higher_order, is_op
 from .types import DTYPES
 
 HIGHER_ORDER_REASON = "PyTorch runs an op whose arguments are graphs, op by op"
@@ -47,7 +48,7 @@ def verdicts(graph: FxGraph, known: Mapping[FxNode, Any]) -> dict[FxNode, Verdic
     seen: dict[object, Verdict] = {}
     for node in graph.nodes:
         if node.op == "call_function" and is_higher_order(node.target) and not _is_check(node):
-            found[node] = Verdict(HIGHER_ORDER_REASON)
+            found[node] = _verdict(node) if str(node.target) in HIGHER else Verdict(HIGHER_ORDER_REASON)
         if node in known or not is_call(node):
             continue
         key = _key(node)
@@ -117,10 +118,13 @@ def _refusal(value: Any) -> str:
 def _verdict(node: FxNode) -> Verdict:
     if node.meta.get("val") is None:
         return Verdict("it returns no tensor")
-    if not all("val" in source.meta for source in node.all_input_nodes):
+    sources = _sources(node)
+    if not all("val" in source.meta for source in sources):
         return Verdict("PyTorch does not state the shape of an input")
+    if is_higher_order(node.target) and not _are_static(node):
+        return Verdict("PyTorch runs a body whose sizes change from call to call")
     try:
-        for one in (*[source.meta.get("val") for source in node.all_input_nodes], _used(node)):
+        for one in (*[source.meta.get("val") for source in sources], _used(node)):
             text = _refusal(one)
             if text:
                 return Verdict(text)
@@ -131,12 +135,26 @@ def _verdict(node: FxNode) -> Verdict:
         return Verdict(str(error).splitlines()[0])
 
 
+def _are_static(node: FxNode) -> bool:
+    """Whether no size in the bodies of a call, or of what it reads and returns, is symbolic."""
+    inside = [one for module in modules_of(node).values() for one in module.graph.nodes]
+    found = [one.meta.get("val") for one in (node, *_sources(node), *inside)]
+    flat = [one for value in found for one in (value if type(value) in (tuple, list) else [value])]
+    dims = [dim for one in flat for dim in (one.shape if hasattr(one, "stride") else [one])]
+    return not any(isinstance(dim, (torch.SymInt, torch.SymFloat, torch.SymBool)) for dim in dims)
+
+
+def _sources(node: FxNode) -> list[FxNode]:
+    """The nodes whose results a call reads, without graphs that are its arguments."""
+    return [source for source in node.all_input_nodes if not is_higher_order(node.target) or source.op != "get_attr"]
+
+
 def _tried(node: FxNode) -> Verdict:
     graph = Graph()
     emit = Emitter(graph)
     metas: dict[FxNode, Any] = {}
     values: dict[FxNode, Any] = {}
-    for source in node.all_input_nodes:
+    for source in _sources(node):
         metas[source] = source.meta["val"]
         values[source] = _stand_in(graph, source.name, metas[source])
     metas[node] = node.meta["val"]
@@ -151,7 +169,7 @@ def _tried(node: FxNode) -> Verdict:
         pairs = [(found, like)]
     if not all(result_fits(result, fake) for result, fake in pairs):
         return Verdict("the lowered ops have another shape or data type")
-    kinds = [op.kind for op in graph.ops if op.edition == HOST and op.kind not in VIEWS | KERNELS]
+    kinds = [op.kind for op in graph.ops if op.edition == HOST and op.kind not in VIEWS | KERNELS | BODIES.keys()]
     moves = all(op.kind in ("StaticReshape", "StaticTranspose", *VIEWS) for op in graph.ops)
     if kinds:
         return Verdict(f"{HOST_REASON}: {', '.join(dict.fromkeys(kinds))}", host=True)

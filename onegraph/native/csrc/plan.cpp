@@ -193,7 +193,11 @@ struct onegraph_plan {
         const onegraph::InOrder in_order;
         Threads threads(limit);
         onegraph::adapt_waiting(threads.most(), adapts);
-        const bool crowded = adapts && onegraph::is_crowded();
+        return run_steps(first, last, nanoseconds, threads, adapts && onegraph::is_crowded());
+    }
+
+    dnnl_status_t run_steps(
+            std::size_t first, std::size_t last, std::int64_t *nanoseconds, Threads &threads, bool crowded) const {
         dnnl_status_t status = dnnl_success;
         for (std::size_t i = first; i < last && !status; i++) {
             const std::int64_t start = nanoseconds ? now() : 0;
@@ -212,6 +216,28 @@ struct onegraph_plan {
         }
         const dnnl_status_t waited = dnnl_stream_wait(stream);
         return status ? status : waited;
+    }
+
+    // Whole runs, for which `next` binds slots and says whether there is another one. The first one may prepare constants.
+    template <typename Next>
+    dnnl_status_t repeat(Next next) const {
+        if (!next()) return dnnl_success;
+        if (dnnl_status_t status = run()) return status;
+        if (ending != steps.size() || (keeps && prepared != onegraph::flushes())) {
+            while (next())
+                if (dnnl_status_t status = run()) return status;
+            return dnnl_success;
+        }
+        return with_a_team([&] {
+            const onegraph::Execution execution;
+            const onegraph::InOrder in_order;
+            Threads threads(limit);
+            onegraph::adapt_waiting(threads.most(), adapts);
+            const bool crowded = adapts && onegraph::is_crowded();
+            while (next())
+                if (dnnl_status_t status = run_steps(0, ending, nullptr, threads, crowded)) return status;
+            return dnnl_success;
+        });
     }
 
     // A whole run.
@@ -437,6 +463,34 @@ int onegraph_plan_call(uintptr_t address, size_t n_slots, void *const *addresses
         for (std::size_t i = 0; i < n_slots; i++)
             plan->bind(i + 1, addresses[i]);
         return plan->run();
+    });
+}
+
+int onegraph_plan_repeat(uintptr_t address, size_t begin, size_t end, size_t n, const onegraph_moving_t *slots, int goes,
+        int64_t enough, size_t *done) {
+    auto *plan = reinterpret_cast<onegraph_plan *>(address);
+    return alone(plan, [&]() -> int {
+        for (std::size_t i = 0; i < n; i++) {
+            const onegraph_moving_t &one = slots[i];
+            if ((one.first | one.odd | one.even | static_cast<std::uintptr_t>(one.step)) % plan->alignments[one.slot])
+                return onegraph_misaligned;
+        }
+        const std::int64_t start = now();
+        const unsigned char *last = nullptr;
+        *done = begin;
+        return plan->repeat([&] {
+            if (last) ++*done;
+            if (*done >= end || (last && ((goes && !*last) || now() - start > enough))) return false;
+            for (std::size_t i = 0; i < n; i++) {
+                const onegraph_moving_t &one = slots[i];
+                std::uintptr_t place = one.first;
+                if (*done) place = (*done & 1 ? one.odd : one.even) + (*done - 1) * static_cast<std::uintptr_t>(one.step);
+                void *address = reinterpret_cast<void *>(place);
+                plan->bind(one.slot, address);
+                last = static_cast<const unsigned char *>(address);
+            }
+            return true;
+        });
     });
 }
 

@@ -8,6 +8,7 @@ from . import (
     arithmetic,
     attention,
     collective,
+    control,
     detection,
     foreign,
     indexing,
@@ -32,4 +33,5 @@ CATEGORIES = (
     reduction.OPS,
     collective.OPS,
     foreign.OPS,
+    control.OPS,
 )

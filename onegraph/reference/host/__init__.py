@@ -11,7 +11,19 @@ from ...ir.op import Array, Op
 from ...opset.kinds import host_kinds
 from ...opset.schema import Call, Schema
 from ...opset.traits import Trait
-from . import arithmetic, attention, collective, detection, foreign, indexing, learned, movement, packed, recurrence
+from . import (
+    arithmetic,
+    attention,
+    collective,
+    control,
+    detection,
+    foreign,
+    indexing,
+    learned,
+    movement,
+    packed,
+    recurrence,
+)
 
 # Reshapes, slices and the like return a view where numpy can.
 VIEWS = host_kinds(Trait.VIEW)
@@ -43,6 +55,7 @@ def host_function(schema: Schema) -> Callable[..., object]:
         learned,
         collective,
         foreign,
+        control,
     ):
         function: Callable[..., object] | None = getattr(module, name, None) or getattr(module, f"{name}_", None)
         if function is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -286,10 +286,15 @@ def _order(node: Node) -> tuple[int, ...]:
 
 
 class Functions:
-    """The functions of a model. Ops with the same body share one."""
+    """The functions of a model. Ops with the same body share one.
 
-    def __init__(self, opset: int) -> None:
-        self.opset = opset
+    Args:
+        opset: the op set of the model.
+        exported: makes a model of a body of control flow, whose functions are these, and its constants by name.
+    """
+
+    def __init__(self, opset: int, exported: Callable[[Any], tuple[onnx.ModelProto, dict[str, Array]]]) -> None:
+        self.opset, self.exported = opset, exported
         self.protos: list[onnx.FunctionProto] = []
         self.imports: dict[str, int] = {}  # of domains of kept nodes
         self._known: dict[bytes, str] = {}
@@ -329,6 +334,10 @@ class Functions:
         )
         self._import(made)
         return self._kept(made, kind)
+
+    def added(self, made: onnx.FunctionProto) -> str:
+        """The name of a function, which its kind begins, in the model."""
+        return self._kept(made, made.name)
 
     def _import(self, function: onnx.FunctionProto) -> None:
         """Let a function import the op set of the model, and note its other domains."""

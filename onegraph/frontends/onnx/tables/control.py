@@ -1,37 +1,141 @@
-"""Unrolls control flow whose course is known when a model is read."""
+"""Lowers control flow: unrolled where its course is known when a model is read and short, else as ops with bodies."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ....lowering import movement as lowering
-from ....lowering.emitter import Value
-from ..node import Node, NotLowered, TensorList, Unsettled, lowers
+from ....lowering.control import Body, Looping, Scans, Turn
+from ....lowering.control import branch as lowered_branch
+from ....lowering.emitter import Value, dtype_of
+from ....opset.dtypes import DataType
+from ..node import SEQUENCES, GrowingList, Node, NotLowered, StackedList, TensorList, Unsettled, lowers
 from ..protos import GraphProto, ValueInfoProto
+from .sequences import joined
 
-MAX_UNROLLED = 2000  # nodes; a longer loop runs on the host
+SHORT = 256  # nodes of all iterations; a longer loop is compiled once, as a body
+MAX_UNROLLED = 2000  # nodes, where the body has shapes that depend on the number of the iteration
 
 
 @lowers("If")
 def branch(node: Node) -> list[Any]:
-    """The branch that a known condition chooses."""
-    condition = node.known(0)
-    if condition is None or condition.size != 1:
+    """The branch that a known condition chooses, or both as bodies."""
+    condition = node.value(0)
+    names = {True: "then_branch", False: "else_branch"}
+    if not isinstance(condition, np.ndarray):
+        then, other = ([node.attr(names[choice]), choice] for choice in (True, False))
+
+        def bodies(graph: GraphProto) -> Any:
+            return lambda body: _tensors(body, node.subgraph(graph, [], body))
+
+        return lowered_branch(node.emit, _flag(node, condition), bodies(then[0]), bodies(other[0]))
+    if condition.size != 1:
         raise node.invalid("no condition of one element", "a boolean")
-    graph = node.attr("then_branch" if condition.reshape(-1)[0] else "else_branch")
-    return node.subgraph(graph, [])
+    return node.subgraph(node.attr(names[bool(condition.reshape(-1)[0])]), [])
+
+
+def _flag(node: Node, condition: Value) -> Value:
+    if dtype_of(condition) is not DataType.boolean:
+        raise node.invalid(f"a condition of {dtype_of(condition)}", "a boolean")
+    return condition
+
+
+def _tensors(body: Body, found: Sequence[Any]) -> list[Value]:
+    """The results of a body; a value that is none of the body's tensors is read from outside."""
+    del body
+    if any(one is None or isinstance(one, SEQUENCES) for one in found):
+        raise NotLowered("a body returns a sequence or an absent optional")
+    return [*found]
 
 
 @lowers("Loop")
 def loop(node: Node) -> list[Any]:
-    """The iterations one after the other, if their number is known and small, or the loop runs now."""
+    """The iterations one after the other, if their number is known and small, or a loop that runs a body."""
     body, states = node.attr("body"), [node.any(index) for index in range(2, len(node))]
-    trips, going = node.known(0), node.known(1)
-    limit, most = None if trips is None else int(trips.reshape(-1)[0]), _most(node, body)
-    if limit is None and going is None:
-        raise NotLowered("a loop without an end")
+    trips, going = node.optional(0), node.optional(1)
+    is_known = all(one is None or isinstance(one, np.ndarray) for one in (trips, going))
+    is_known = is_known and not (trips is None and going is None)
+
+    def unrolled(nodes: float) -> list[Any] | None:
+        try:
+            most = nodes if node.importer.now else nodes // max(len(body.node), 1)
+            return _unrolled(node, body, states, trips, going, most) if is_known else None
+        except NotLowered:
+            if node.importer.now:
+                raise
+            return None
+
+    found = unrolled(float("inf") if node.importer.now else SHORT)
+    if found is not None:
+        return found
+    try:
+        looping, growing = _looping(node, body, states, trips, going)
+    except NotLowered:
+        found = unrolled(MAX_UNROLLED)
+        if found is None:
+            raise
+        return found
+    if looping.has_open_shapes and (found := unrolled(MAX_UNROLLED)) is not None:
+        return found
+    return _with_sequences(node, states, looping.results(), growing)
+
+
+def _looping(
+    node: Node, body: GraphProto, states: Sequence[Any], trips: Any, going: Any
+) -> tuple[Looping, Mapping[int, int]]:
+    """The loop with its body, and how many tensors an iteration adds to each state that is a sequence."""
+    if any(one is None or isinstance(one, GrowingList) for one in states):
+        raise NotLowered("an absent optional, or a sequence that grows, is a state of a loop")
+    condition = np.array(True) if going is None else _flag(node, going)
+    if trips is not None and dtype_of(trips) is not DataType.s64:
+        raise node.invalid(f"a number of iterations of {dtype_of(trips)}", "s64")
+    growing: dict[int, int] = {}
+    tensors = [one for one in states if not isinstance(one, SEQUENCES)]
+
+    def iteration(inside: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+        del slices
+        rest = iter(given)
+        seen = [GrowingList(place) if isinstance(one, SEQUENCES) else next(rest) for place, one in enumerate(states)]
+        again, *found = node.subgraph(body, [number, np.array(True), *seen], inside)
+        added: list[Value] = []
+        for place, one in enumerate(seen):
+            after = found[place]
+            if isinstance(one, GrowingList):
+                if not isinstance(after, GrowingList) or after.state != place:
+                    raise NotLowered("a sequence that a loop changes in another way than by tensors at its end")
+                growing[place] = len(after.added)
+                added += after.added
+        after = [one for one, before in zip(found, seen, strict=False) if not isinstance(before, GrowingList)]
+        results = _tensors(inside, [*after, *found[len(states) :], *added])
+        return Turn(_flag(node, again), results[: len(tensors)], results[len(tensors) :])
+
+    scans = Scans((), (), (), (), ())
+    return Looping(node.emit, trips, condition, tensors, scans, iteration), growing
+
+
+def _with_sequences(
+    node: Node, states: Sequence[Any], results: Sequence[Value], growing: Mapping[int, int]
+) -> list[Any]:
+    """The results of a loop, with the tensors that it has added to sequences in their places."""
+    count = len(results) - sum(growing.values())
+    rest, added, found = iter(results[:count]), iter(results[count:]), list[Any]()
+    for place, first in enumerate(states):
+        if not isinstance(first, SEQUENCES):
+            found.append(next(rest))
+            continue
+        stacks = [StackedList(next(added)) for _ in range(growing[place])]
+        if len(stacks) > 1:
+            raise NotLowered("a loop adds several tensors to a sequence in an iteration")
+        found.append(joined(node, [first, *stacks]) if stacks else first)
+    return [*found, *rest]
+
+
+def _unrolled(node: Node, body: GraphProto, states: Sequence[Any], trips: Any, going: Any, most: float) -> list[Any]:
+    """The iterations one after the other, at most ``most``."""
+    limit = None if trips is None else int(np.reshape(trips, -1)[0])
     if limit is not None and going is None and limit > most:
         raise NotLowered(f"more than {MAX_UNROLLED} nodes")
     scans: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
@@ -51,11 +155,6 @@ def loop(node: Node) -> list[Any]:
     return [*states, *[_stacked(node, parts, one) for parts, one in zip(scans, ends, strict=True)]]
 
 
-def _most(node: Node, body: GraphProto) -> float:
-    """The largest number of iterations that are unrolled; a node that runs now takes all."""
-    return float("inf") if node.importer.now else MAX_UNROLLED // max(len(body.node), 1)
-
-
 def _stacked(node: Node, parts: list[Value], end: ValueInfoProto, axis: int = 0) -> Value:
     """The results of all iterations along an axis; of no iteration an empty tensor of the type that the body states."""
     if not parts:
@@ -70,7 +169,7 @@ def _stacked(node: Node, parts: list[Value], end: ValueInfoProto, axis: int = 0)
 
 @lowers("Scan")
 def scan(node: Node) -> list[Any]:
-    """The iterations one after the other, if the size of the scanned axis is known and small."""
+    """The iterations one after the other, if the scanned axis is known and short, or a loop that runs a body."""
     states = len(node) - node.attr("num_scan_inputs")
     if node.opset >= 9:
         return _scan(node, [node.value(index) for index in range(states)], [*map(node.value, range(states, len(node)))])
@@ -86,26 +185,55 @@ def scan(node: Node) -> list[Any]:
 
 
 def _scan(node: Node, states: list[Value], scanned: list[Value]) -> list[Any]:
+    body, count = node.attr("body"), len(scanned)
+    n_results = len(body.output) - len(states)
+    axes = node.attr("scan_input_axes") or [0] * count
+    backwards = node.attr("scan_input_directions", node.attr("directions")) or [0] * count
+    ends = node.attr("scan_output_axes") or [0] * n_results
+    order = node.attr("scan_output_directions") or [0] * n_results
+    if not scanned:
+        raise NotLowered("no scanned input")
+
+    def unrolled() -> list[Any]:
+        steps = [_parts(node, one, axis) for one, axis in zip(scanned, axes, strict=True)]
+        steps = [parts[::-1] if back else parts for parts, back in zip(steps, backwards, strict=True)]
+        return _scanned(node, states, steps, ends, order)
+
+    shape = scanned[0].shape
+    size = None if shape is None else shape[axes[0]]
+    nodes = None if size is None else size * max(len(body.node), 1)
+    if node.importer.now or (nodes is not None and nodes <= SHORT):
+        return unrolled()
+
+    def iteration(inside: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+        del number
+        found = _tensors(inside, node.subgraph(body, [*given, *slices], inside))
+        return Turn(np.array(True), found[: len(states)], found[len(states) :])
+
+    scans = Scans(scanned, axes, [*map(bool, backwards)], ends, [*map(bool, order)])
+    looping = Looping(node.emit, None, np.array(True), states, scans, iteration)
+    if looping.has_open_shapes and nodes is not None and nodes <= MAX_UNROLLED:
+        return unrolled()
+    return looping.results()
+
+
+def _scanned(
+    node: Node, states: list[Value], steps: list[list[Value]], axes: Sequence[int], order: Sequence[int]
+) -> list[Any]:
+    """The iterations of a scan one after the other."""
     body = node.attr("body")
-    axes, order = node.attr("scan_input_axes"), node.attr("scan_input_directions", node.attr("directions"))
-    steps = [_parts(node, one, axes[index] if axes else 0) for index, one in enumerate(scanned)]
-    steps = [parts[::-1] if order and order[index] else parts for index, parts in enumerate(steps)]
-    if not steps or len(steps[0]) > _most(node, body):
-        raise NotLowered(f"no scanned input, or more than {MAX_UNROLLED} nodes")
     scans: list[list[Value]] = [[] for _ in body.output[len(states) :]]
     for inputs in zip(*steps, strict=True):
         found = node.subgraph(body, [*states, *inputs])
         states = found[: len(states)]
         for results, one in zip(scans, found[len(states) :], strict=True):
             results.append(one)
-    axes, order = node.attr("scan_output_axes"), node.attr("scan_output_directions")
-    scans = [parts[::-1] if order and order[index] else parts for index, parts in enumerate(scans)]
     ends = body.output[len(states) :]
     return [
         *states,
         *[
-            _stacked(node, parts, end, axes[index] if axes else 0)
-            for index, (parts, end) in enumerate(zip(scans, ends, strict=True))
+            _stacked(node, parts[::-1] if back else parts, end, axis)
+            for parts, end, axis, back in zip(scans, ends, axes, order, strict=True)
         ],
     ]
 
@@ -115,7 +243,5 @@ def _parts(node: Node, value: Value, axis: int) -> list[Value]:
     dim = None if value.shape is None else value.shape[axis]
     if dim is None:
         raise Unsettled("the size of the scanned axis is unknown")
-    if dim > MAX_UNROLLED and not node.importer.now:
-        raise NotLowered(f"more than {MAX_UNROLLED} nodes")
     parts = lowering.split(node.emit, value, [1] * dim, axis)
     return [lowering.squeeze(node.emit, one, [axis]) for one in parts]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ....lowering import movement as lowering
 from ....lowering.emitter import Value
-from ..node import Node, TensorList, Unsettled, lowers
+from ..node import GrowingList, Node, NotLowered, StackedList, TensorList, Unsettled, lowers
 
 
 @lowers("SequenceConstruct")
@@ -25,13 +27,27 @@ def empty(node: Node) -> TensorList:
 @lowers("SequenceAt")
 def at(node: Node) -> Value:
     """One tensor of a sequence."""
+    found = node.any(0)
+    place = None if isinstance(found, GrowingList) else node.value(1)
+    if isinstance(found, TensorList) and found and not isinstance(place, np.ndarray):
+        found = StackedList(_stack(node, found))
+    if isinstance(found, StackedList):
+        result: Value = node.emit.op("Gather", [found.stack, place], {"axis": 0})
+        return result
     tensors = node.tensors(0)
     return tensors[_place(node, 1, len(tensors))]
 
 
 @lowers("SequenceInsert")
-def insert(node: Node) -> TensorList:
+def insert(node: Node) -> object:
     """A sequence with one more tensor, at the end by default."""
+    found = node.any(0)
+    if isinstance(found, (StackedList, GrowingList)) and node.optional(2) is not None:
+        raise NotLowered("a place in a sequence whose length is not known before the graph runs")
+    if isinstance(found, GrowingList):
+        return found._replace(added=(*found.added, node.value(1)))
+    if isinstance(found, StackedList):
+        return joined(node, [found, TensorList([node.value(1)])])
     tensors = node.tensors(0)
     place = len(tensors) if node.optional(2) is None else _place(node, 2, len(tensors) + 1, len(tensors))
     return TensorList([*tensors[:place], node.value(1), *tensors[place:]])
@@ -48,22 +64,35 @@ def erase(node: Node) -> TensorList:
 @lowers("SequenceLength")
 def length(node: Node) -> Value:
     """The number of tensors."""
+    found = node.any(0)
+    if isinstance(found, StackedList):
+        dims = lowering.dims_of(node.emit, found.stack)
+        count: Value = node.emit.op("Gather", [dims, np.array(0)], {"axis": 0})
+        return count
     return np.array(len(node.tensors(0)), np.int64)
 
 
 @lowers("ConcatFromSequence")
 def join(node: Node) -> Value:
     """The tensors of a sequence joined along an axis, or along a new one."""
-    tensors, axis = node.tensors(0), node.attr("axis")
+    axis, found = node.attr("axis"), node.any(0)
+    if isinstance(found, StackedList):
+        return _along(node, found.stack, axis, bool(node.attr("new_axis", 0)))
+    tensors = node.tensors(0)
     if not node.attr("new_axis", 0):
         return lowering.concat(node.emit, tensors, axis)
     return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, one, [axis]) for one in tensors], axis)
 
 
 @lowers("SplitToSequence")
-def split(node: Node) -> TensorList:
+def split(node: Node) -> object:
     """Parts of a tensor: of given sizes, of one size, or of size 1."""
     src, axis, sizes, shape = node.value(0), node.attr("axis", 0), node.known(1), node.shape()
+    if shape is not None and shape[axis] is None and (sizes is None or (sizes.ndim == 0 and sizes == 1)):
+        axis %= len(shape)
+        stack = lowering.transpose(node.emit, src, [axis, *[one for one in range(len(shape)) if one != axis]])
+        is_kept = sizes is not None or node.attr("keepdims", 1)
+        return StackedList(lowering.unsqueeze(node.emit, stack, [axis + 1]) if is_kept else stack)
     dim = None if shape is None else shape[axis]
     if sizes is None or sizes.ndim == 0:
         if dim is None:
@@ -94,6 +123,39 @@ def has_element(node: Node) -> Value:
 def get_element(node: Node) -> object:
     """The value, which must be there."""
     return node.present(0)
+
+
+def joined(node: Node, parts: Sequence[TensorList | StackedList]) -> StackedList:
+    """Sequences behind one another, whose tensors have one shape."""
+    stacks = [one.stack if isinstance(one, StackedList) else _stack(node, one) for one in parts if one]
+    return StackedList(lowering.concat(node.emit, stacks, 0) if len(stacks) > 1 else stacks[0])
+
+
+def _stack(node: Node, tensors: Sequence[Value]) -> Value:
+    """Tensors of one shape along a new first axis."""
+    shapes = {one.shape for one in tensors}
+    if len(shapes) > 1 or None in shapes:
+        raise NotLowered("tensors of several shapes, in a sequence whose length is not known before the graph runs")
+    return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, one, [0]) for one in tensors], 0)
+
+
+def _along(node: Node, stack: Value, axis: int, is_new: bool) -> Value:
+    """The tensors of a stack along an axis, or along a new one."""
+    if stack.shape is None:
+        raise Unsettled("the rank of the tensors of a sequence is unknown")
+    rank = len(stack.shape) - 1
+    place = axis % (rank + 1) if is_new else axis % rank
+    order = [*range(1, place + 1), 0, *range(place + 1, rank + 1)]
+    moved = lowering.transpose(node.emit, stack, order)
+    if is_new:
+        return moved
+    dims = [stack.shape[one + 1] for one in range(rank)]
+    others = dims[:place] + dims[place + 1 :]
+    if dims[place] == 1:
+        return lowering.squeeze(node.emit, moved, [place + 1])
+    if None in others or dims[place] == 0 or 0 in others:
+        raise Unsettled("the shape of the tensors of a sequence is unknown")
+    return lowering.reshape(node.emit, moved, np.array([*dims[:place], -1, *dims[place + 1 :]], np.int64))
 
 
 def _place(node: Node, index: int, count: int, base: int | None = None) -> int:

@@ -3,6 +3,7 @@
 from . import (
     attention,
     backward,
+    control,
     creation,
     elementwise,
     indexing,
@@ -10,15 +11,18 @@ from . import (
     logic,
     movement,
     norms,
+    quotients,
     recurrent,
     reduction,
     resizing,
+    scattering,
     windows,
 )
 
 __all__ = [
     "attention",
     "backward",
+    "control",
     "creation",
     "elementwise",
     "indexing",
@@ -26,8 +30,10 @@ __all__ = [
     "logic",
     "movement",
     "norms",
+    "quotients",
     "recurrent",
     "reduction",
     "resizing",
+    "scattering",
     "windows",
 ]

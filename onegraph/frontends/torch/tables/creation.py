@@ -26,11 +26,13 @@ def copy(node: Node) -> Value:
 
 @lowers(
     "full.default", "full_like.default", "scalar_tensor.default", "zeros.default", "ones.default", "zeros_like.default",
-    "ones_like.default", "new_full.default", "new_zeros.default", "new_ones.default",
+    "ones_like.default", "new_full.default", "new_zeros.default", "new_ones.default", "fill.Scalar",
 )  # fmt: skip
 def full(node: Node) -> Value:
     """A tensor with one number."""
     number: Any = 1 if "ones" in node.name else 0 if "zeros" in node.name else node["fill_value"]
+    if "fill.Scalar" in node.name:
+        number = node["value"]
     if "scalar_tensor" in node.name:
         number = node["s"]
     if hasattr(number, "shape"):
@@ -45,3 +47,9 @@ def arange(node: Node) -> Value:
     count = node.result_shape[0]
     exact = np.int64 if type(start) is int and type(step) is int else np.float64
     return (np.arange(count).astype(exact) * step + start).astype(node.result_dtype.numpy)
+
+
+@lowers("empty.memory_format", "empty_strided.default", "new_empty.default", "empty_like.default")
+def empty(node: Node) -> Value:
+    """A tensor of any contents, which are 0 here: a program that reads them would differ from run to run."""
+    return np.zeros(node.result_shape, node.result_dtype.numpy)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ....lowering.emitter import Value
 from ..node import Node, NotLowered, lowers
+from .scattering import gathered
 
 
 @lowers("embedding.default")
@@ -38,7 +39,7 @@ def index(node: Node) -> Value:
     """The slices along one axis that integers name."""
     given = [(place, one) for place, one in enumerate(node["indices"]) if one is not None]
     if len(given) != 1:
-        raise NotLowered("indices along several axes")
+        return gathered(node)
     axis, indices = given[0]
     if np.dtype(getattr(indices.dtype, "numpy", indices.dtype)).kind not in "iu":
         raise NotLowered("a mask in the place of indices")

@@ -141,6 +141,23 @@ def concat(node: Node) -> Value:
     return lowering.concat(node.emit, sources, axis)
 
 
+PADS = {"reflection_pad": "reflect", "replication_pad": "edge"}
+
+
+@lowers(*(f"{name}{count}d.default" for name in ("reflection_pad", "replication_pad") for count in (1, 2, 3)))
+def pad_with_elements(node: Node) -> Value:
+    """Elements of the tensor itself around it."""
+    rank, pads = len(node.shape("self")), [*node["padding"]]
+    begin, end = [0] * rank, [0] * rank
+    for place in range(len(pads) // 2):
+        begin[rank - 1 - place], end[rank - 1 - place] = pads[2 * place], pads[2 * place + 1]
+    if min(pads) < 0:
+        raise NotLowered("padding that takes elements away")
+    mode = next(mode for name, mode in PADS.items() if name in node.name)
+    found: Value = node.emit.op("Pad", [node.value("self"), np.array([*begin, *end])], {"mode": mode}, edition="host")
+    return found
+
+
 @lowers("constant_pad_nd.default")
 def constant_pad(node: Node) -> Value:
     """A number around the elements; negative padding takes elements away."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....lowering.elementwise import binary, filled, multiply, unary
 from ....lowering.emitter import Value, dtype_of
-from ....lowering.movement import NATIVE, cast, rounded
+from ....lowering.movement import NATIVE, cast, reshape, rounded
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, axes_of, lowers
@@ -49,7 +49,7 @@ def _variance(node: Node) -> tuple[Value, Value]:
     if dtype_of(src) not in NATIVE:
         raise NotLowered(f"{dtype_of(src)} is no data type of the ops")
     count = int(np.prod([node.shape("self")[axis] for axis in axes]))
-    less = 1 if node["correction"] is None else node["correction"]
+    less = int(node["unbiased"]) if "var.dim" in node.name else 1 if node["correction"] is None else node["correction"]
     if count <= less:
         raise NotLowered("too few elements")
     wide = cast(emit, src, DataType.f32)
@@ -59,7 +59,7 @@ def _variance(node: Node) -> tuple[Value, Value]:
     return multiply(emit, found, filled(count / (count - less), found)), mean
 
 
-@lowers("var.correction")
+@lowers("var.correction", "var.dim")
 def variance(node: Node) -> Value:
     """The variance over axes."""
     return rounded(node.emit, _variance(node)[0], node.result_dtype)
@@ -95,11 +95,12 @@ def extreme_and_place(node: Node) -> list[Value | None]:
 def place(node: Node) -> Value:
     """The index of the largest or smallest element along an axis."""
     kind = "ArgMax" if "argmax" in node.name else "ArgMin"
+    src, keep = node.value("self"), bool(node["keepdim"])
     if node["dim"] is None:
-        raise NotLowered("an index into all elements")
-    found: Value = node.emit.op(
-        kind, [node.value("self")], {"axis": node.axis("dim"), "keep_dims": bool(node["keepdim"])}
-    )
+        flat = reshape(node.emit, src, np.array([-1], np.int64))
+        every: Value = node.emit.op(kind, [flat], {"axis": 0, "keep_dims": False})
+        return reshape(node.emit, every, np.array(node.result_shape, np.int64))
+    found: Value = node.emit.op(kind, [src], {"axis": node.axis("dim"), "keep_dims": keep})
     return found
 
 

@@ -1,0 +1,86 @@
+"""One op on a few elements of any data type of numpy's, where numpy takes longer to begin than to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...opset.dtypes import DataType
+from ..ir.step import Step
+from ..ir.value import Value
+from ..notes import Note
+from .adding import Adding
+from .kernel import Kernel, refusal
+from .native import fields_of
+
+MOST = 1 << 10  # elements; for more, numpy takes no longer
+# Of the ops of the base vocabulary that it computes in bodies of loops, and their elements.
+REPEATED, MOST_REPEATED = frozenset(["Add", "Subtract", "Multiply"]), 128
+WIDE = frozenset([DataType.f32, DataType.float64])
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return next(field.words for field in fields_of("elements") if field.name == name)
+
+
+def _has_types(values: Sequence[Value]) -> bool:
+    known = _words("source")
+    return values[-2].dtype.value in known and values[-1].dtype.value in known
+
+
+def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
+    """Add a step, whose tensors are bytes for C, because the library lacks their data types."""
+    kind, values = step.op.kind if step.whole else step.kind, adding.at((*step.inputs, *step.outputs))
+    if refused := refusal(ELEMENTS.takes, values):
+        return refused
+    *inputs, output = values
+    if inputs[-1].dtype in WIDE:
+        if kind in ("Maximum", "Minimum"):
+            return "numpy keeps NaN"
+        if kind == "Cast" and output.dtype not in (*WIDE, DataType.boolean):
+            return "numpy says which integer a number beyond the range becomes"
+    layout = [*output.shape]
+    for value in inputs:
+        layout += [0] * (len(output.shape) - len(value.shape))
+        layout += [0 if dim == 1 else stride for dim, stride in zip(value.shape, value.strides, strict=True)]
+    types = {"source": inputs[-1].dtype.value, "target": output.dtype.value}
+    numbers = {"op": kind, **types, "rank": len(output.shape), "layout": layout}
+    schedule, plain = adding.schedule, [*map(_as_bytes, values)]
+    schedule.notes.append(Note("kernel", (step,), (ELEMENTS.reason,), inputs, [output]))
+    schedule.add_kernel("elements", plain[:-1], plain[-1:], len(schedule.notes) - 1, numbers)
+    return ""
+
+
+def _as_bytes(value: Value) -> Value:
+    return value._replace(dtype=DataType.u8, shape=(1,), strides=(1,), offset=value.shift)
+
+
+def add_repeated(adding: Adding, step: Step) -> bool:
+    """Add an op of the base vocabulary on few elements in the body of a loop; returns False for other steps.
+
+    The library takes longer to begin than to compute them.
+    """
+    if not adding.lowered.shared.partitions.repeats or step.kind not in REPEATED or len(step.inputs) != 2:
+        return False
+    values = adding.at((*step.inputs, *step.outputs))
+    if any(value.dtype is not DataType.f32 for value in values) or prod(values[-1].shape) > MOST_REPEATED:
+        return False
+    return not adding.add(ELEMENTS, step)
+
+
+ELEMENTS = Kernel(
+    "elements",
+    "by onegraph: it takes longer to begin in numpy or in the library than to compute a few elements",
+    kinds=(
+        *("Add", "Subtract", "Multiply", "Maximum", "Minimum", "Negative", "Equal", "Greater", "GreaterEqual", "Less"),
+        *("LessEqual", "And", "Or", "Xor", "Not", "Where", "Cast"),
+    ),
+    takes=(
+        (lambda values: len(values) > 1 and values[-1].dense, "the result has strides"),
+        (lambda values: 0 < prod(values[-1].shape) <= MOST, f"no element, or more than {MOST}"),
+        (_has_types, "a data type that C lacks"),
+    ),
+    is_dense=False,
+    add=_add,
+)
+KERNELS = (ELEMENTS,)

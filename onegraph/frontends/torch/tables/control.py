@@ -1,0 +1,109 @@
+"""Lowers calls whose arguments are graphs: conditions, loops and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....lowering.control import Body, Looping, Scans, Turn, branch
+from ....lowering.emitter import Emitter, Value
+from ....lowering.movement import reshape
+from ..node import HIGHER, NotLowered
+
+# Adds the ops of a module to a graph: from the values of its arguments to its results.
+LowerModule = Callable[[Any, Sequence[Any], Emitter], Sequence[Any]]
+
+
+def _higher(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        HIGHER[name] = function
+        return function
+
+    return enter
+
+
+@_higher("cond")
+def condition(emit: Emitter, lower: LowerModule, flag: Any, then: Any, other: Any, operands: Sequence[Any]) -> Any:
+    """One of two modules, by a condition that may be known."""
+    if isinstance(flag, (bool, np.ndarray)):
+        return lower(then if np.asarray(flag).item() else other, operands, emit)
+
+    def side(module: Any) -> Callable[[Body], Sequence[Value]]:
+        return lambda body: _tensors(lower(module, _captured(body, operands), body.emit))
+
+    return branch(emit, flag, side(then), side(other))
+
+
+@_higher("while_loop")
+def while_loop(
+    emit: Emitter, lower: LowerModule, goes: Any, step: Any, states: Sequence[Any], others: Sequence[Any]
+) -> Any:
+    """A module for as long as another one says so."""
+    first = [*_tensors(states)]
+
+    def iteration(body: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+        del number, slices
+        around = _captured(body, others)
+        after = _tensors(lower(step, [*given, *around], body.emit))
+        (going,) = lower(goes, [*after, *around], body.emit)
+        return Turn(_flag(body.emit, going), after, ())
+
+    (begins,) = lower(goes, [*first, *others], emit)
+    return Looping(emit, None, _flag(emit, begins), first, Scans(), iteration).results()
+
+
+@_higher("scan")
+def scan(
+    emit: Emitter, lower: LowerModule, step: Any, states: Sequence[Any], scanned: Sequence[Any], others: Sequence[Any]
+) -> Any:
+    """A module for each slice along the first axis, with states; its further results are put together."""
+
+    def iteration(body: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+        del number
+        found = _tensors(lower(step, [*given, *slices, *_captured(body, others)], body.emit))
+        return Turn(np.array(True), found[: len(states)], found[len(states) :])
+
+    return _scanned(emit, lower, step, states, scanned, iteration)
+
+
+@_higher("map_impl")
+def mapped(emit: Emitter, lower: LowerModule, step: Any, scanned: Sequence[Any], others: Sequence[Any]) -> Any:
+    """A module for each slice along the first axis."""
+
+    def iteration(body: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+        del number, given
+        return Turn(np.array(True), (), _tensors(lower(step, [*slices, *_captured(body, others)], body.emit)))
+
+    return _scanned(emit, lower, step, (), scanned, iteration)
+
+
+def _scanned(
+    emit: Emitter, lower: LowerModule, step: Any, states: Sequence[Any], scanned: Sequence[Any], iteration: Any
+) -> Any:
+    del lower
+    (end,) = (node for node in step.graph.nodes if node.op == "output")
+    count = len(end.args[0]) - len(states)
+    zeros, falses = [0] * len(scanned), [False] * len(scanned)
+    scans = Scans(_tensors(scanned), zeros, falses, [0] * count, [False] * count)
+    return Looping(emit, None, np.array(True), _tensors(states), scans, iteration).results()
+
+
+def _captured(body: Body, values: Sequence[Any]) -> list[Any]:
+    """Values of the graph around as the body sees them; numbers stay as they are."""
+    return [body.capture(one) if hasattr(one, "shape") else one for one in values]
+
+
+def _tensors(values: Sequence[Any]) -> Sequence[Value]:
+    if not all(hasattr(one, "shape") for one in values):
+        raise NotLowered("a body takes or returns what is no tensor")
+    return values
+
+
+def _flag(emit: Emitter, value: Any) -> Value:
+    """A condition as a boolean without axes."""
+    if not hasattr(value, "shape"):
+        return np.array(bool(value))
+    found: Value = reshape(emit, value, np.array([], np.int64)) if value.shape != () else value
+    return found

@@ -1,0 +1,175 @@
+"""Lowers quotients that are rounded, remainders, logarithms, and other functions of numbers that ops are joined for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....lowering.elementwise import binary, select, unary
+from ....lowering.emitter import Emitter, Value, dtype_of
+from ....lowering.movement import cast, rounded, scalar
+from ....opset.dtypes import DataType
+from ..node import Node, lowers
+from .elementwise import base, common
+
+FLOATS = frozenset([DataType.f32, DataType.float64, DataType.f16, DataType.bf16])
+NARROW = frozenset([DataType.f16, DataType.bf16])
+
+
+def _wide(node: Node, *names: str) -> list[Value]:
+    """Arguments in the data type that PyTorch computes them in: f32 for 16-bit floats."""
+    found = common(node, *names) if len(names) > 1 else [node.value_as(names[0], node.result_dtype)]
+    return [cast(node.emit, one, DataType.f32) if dtype_of(one) in NARROW else one for one in found]
+
+
+def _exact(emit: Emitter, kind: str, src: Value) -> Value:
+    """A function in numpy: the errors of the library's are larger than what is computed from their results."""
+    found: Value = emit.op(kind, [src], edition="host")
+    return found
+
+
+def _number(value: float, like: Value) -> Value:
+    return scalar(value, dtype_of(like))
+
+
+def _remainder(emit: Emitter, first: Value, second: Value, *, truncate: bool) -> Value:
+    found: Value = emit.op("Mod", [first, second], {"truncate": truncate}, edition="host")
+    return found
+
+
+@lowers("remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar")
+def remainder(node: Node) -> Value:
+    """The remainder of a quotient that is rounded down, or towards 0."""
+    first, second = _wide(node, "self", "other")
+    truncates, is_float = base(node) == "fmod", dtype_of(first) in FLOATS
+    found = _remainder(node.emit, first, second, truncate=truncates or is_float)
+    if is_float and not truncates:  # a remainder of 0 keeps the sign of self
+        other = binary(node.emit, "Add", found, second)
+        found = select(node.emit, _differ(node.emit, found, second), other, found)
+    return rounded(node.emit, found, node.result_dtype)
+
+
+@lowers("trunc.default")
+def trunc(node: Node) -> Value:
+    """Numbers rounded towards 0."""
+    src = node.value_as("self", node.result_dtype)
+    return src if dtype_of(src) not in FLOATS else _truncated(node.emit, src)
+
+
+def _truncated(emit: Emitter, src: Value) -> Value:
+    down, up = unary(emit, "Floor", src), unary(emit, "Ceil", src)
+    return select(emit, binary(emit, "Less", src, _number(0, src)), up, down)
+
+
+@lowers("div.Tensor_mode", "div.Scalar_mode")
+def divide(node: Node) -> Value:
+    """A quotient that is rounded down, towards 0, or not at all."""
+    first, second = _wide(node, "self", "other")
+    emit, mode = node.emit, node["rounding_mode"]
+    if mode is None:
+        first, second = (
+            cast(emit, one, DataType.f32) if dtype_of(one) not in FLOATS else one for one in (first, second)
+        )
+        return rounded(emit, binary(emit, "Divide", first, second), node.result_dtype)
+    quotient = binary(emit, "Divide", first, second)
+    if dtype_of(first) not in FLOATS:
+        return cast(emit, quotient if mode == "trunc" else _floor(emit, first, second, quotient), node.result_dtype)
+    found = _truncated(emit, quotient) if mode == "trunc" else _floor_of_floats(emit, first, second, quotient)
+    return rounded(emit, found, node.result_dtype)
+
+
+def _differ(emit: Emitter, rest: Value, second: Value) -> Value:
+    """Whether a remainder is not 0, and has another sign than the divisor."""
+    signs = [binary(emit, "Less", one, _number(0, one)) for one in (rest, second)]
+    some = unary(emit, "Not", binary(emit, "Equal", rest, _number(0, rest)))
+    return binary(emit, "And", some, binary(emit, "Xor", *signs))
+
+
+def _floor(emit: Emitter, first: Value, second: Value, quotient: Value) -> Value:
+    """A quotient of integers rounded down, of one that is rounded towards 0."""
+    rest = binary(emit, "Subtract", first, binary(emit, "Multiply", quotient, second))
+    less = binary(emit, "Subtract", quotient, _number(1, quotient))
+    return select(emit, _differ(emit, rest, second), less, quotient)
+
+
+def _floor_of_floats(emit: Emitter, first: Value, second: Value, plain: Value) -> Value:
+    """As PyTorch: from the exact remainder, because the quotient may be rounded up to the next integer."""
+    rest = _remainder(emit, first, second, truncate=True)
+    whole = binary(emit, "Divide", binary(emit, "Subtract", first, rest), second)
+    less = binary(emit, "Subtract", whole, _number(1, whole))
+    whole = select(emit, _differ(emit, rest, second), less, whole)
+    floor = unary(emit, "Floor", whole)
+    is_more = binary(emit, "Greater", binary(emit, "Subtract", whole, floor), _number(0.5, whole))
+    floor = select(emit, is_more, binary(emit, "Add", floor, _number(1, floor)), floor)
+    is_zero = binary(emit, "Equal", whole, _number(0, whole))
+    floor = select(emit, is_zero, binary(emit, "Multiply", plain, _number(0, plain)), floor)
+    return select(emit, binary(emit, "Equal", second, _number(0, second)), plain, floor)
+
+
+@lowers("log2.default", "log10.default")
+def logarithm(node: Node) -> Value:
+    """The logarithm of base 2 or 10."""
+    (src,) = _wide(node, "self")
+    found = _exact(node.emit, "Log", src)
+    factor = _number(1 / math.log(2 if base(node) == "log2" else 10), found)
+    return rounded(node.emit, binary(node.emit, "Multiply", found, factor), node.result_dtype)
+
+
+@lowers("log1p.default")
+def log1p(node: Node) -> Value:
+    """log(1 + x): x is scaled by the error that rounding 1 + x makes."""
+    (src,) = _wide(node, "self")
+    emit, one = node.emit, _number(1, src)
+    whole = binary(emit, "Add", src, one)
+    apart = binary(emit, "Subtract", whole, one)
+    scaled = binary(emit, "Multiply", _exact(emit, "Log", whole), binary(emit, "Divide", src, apart))
+    found = select(emit, binary(emit, "Equal", apart, _number(0, src)), src, scaled)
+    infinite = binary(emit, "Equal", src, _number(math.inf, src))
+    return rounded(emit, select(emit, infinite, src, found), node.result_dtype)
+
+
+@lowers("expm1.default")
+def expm1(node: Node) -> Value:
+    """exp(x) - 1, which the logarithm of the rounded exp(x) corrects."""
+    (src,) = _wide(node, "self")
+    emit, one = node.emit, _number(1, src)
+    power = _exact(emit, "Exp", src)
+    apart = binary(emit, "Subtract", power, one)
+    scaled = binary(emit, "Multiply", apart, binary(emit, "Divide", src, _exact(emit, "Log", power)))
+    found = select(emit, binary(emit, "Equal", apart, _number(0, src)), src, scaled)
+    small = binary(emit, "Equal", apart, _number(-1, src))
+    found = select(emit, small, apart, found)
+    infinite = binary(emit, "Equal", power, _number(math.inf, src))
+    return rounded(emit, select(emit, infinite, power, found), node.result_dtype)
+
+
+@lowers("isinf.default")
+def is_infinite(node: Node) -> Value:
+    """Whether elements are infinite; integers never are."""
+    if node.dtype("self") not in FLOATS:
+        return np.broadcast_to(np.array(False), node.shape("self"))
+    return unary(node.emit, "IsInf", node.value("self"))
+
+
+@lowers("atan2.default")
+def atan2(node: Node) -> Value:
+    """The angle of the point (other, self), by the quadrant; signs of zeros count."""
+    first, second = _wide(node, "self", "other")
+    emit, zero = node.emit, _number(0, first)
+
+    def is_negative(value: Value) -> Value:
+        """Whether the sign is -, also of 0."""
+        inverse = binary(emit, "Divide", _number(1, value), value)
+        below = binary(emit, "Less", value, zero)
+        return binary(emit, "Or", below, binary(emit, "Equal", inverse, _number(-math.inf, value)))
+
+    both = binary(emit, "And", unary(emit, "IsInf", first), unary(emit, "IsInf", second))
+    first, second = (select(emit, both, unary(emit, "Sign", one), one) for one in (first, second))
+    zeros = binary(emit, "And", binary(emit, "Equal", first, zero), binary(emit, "Equal", second, zero))
+    divisor = select(emit, zeros, _number(1, first), second)
+    angle = unary(emit, "Atan", unary(emit, "Abs", binary(emit, "Divide", first, divisor)))
+    behind = binary(emit, "Subtract", _number(math.pi, angle), angle)
+    angle = select(emit, is_negative(second), behind, angle)
+    sign = select(emit, is_negative(first), _number(-1, angle), _number(1, angle))
+    return rounded(emit, binary(emit, "Multiply", angle, sign), node.result_dtype)

@@ -1,0 +1,179 @@
+"""Lowers ATen ops that put, add or order elements at places that indices name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....lowering.elementwise import binary
+from ....lowering.emitter import Array, Value, dtype_of, numbers
+from ....lowering.movement import cast, concat, expand, part, reshape, transpose, unsqueeze
+from ....opset.dtypes import DataType
+from ..node import Node, NotLowered, lowers
+
+# By PyTorch's reduction: that of the ops, and what changes nothing.
+REDUCTIONS = {"sum": ("add", 0), "add": ("add", 0), "prod": ("mul", 1), "multiply": ("mul", 1)}
+EXTREMES = {"amax": "max", "amin": "min"}
+
+
+@lowers("scatter.src", "scatter.value", "scatter_add.default", "scatter.reduce", "scatter_reduce.two")
+def scatter(node: Node) -> Value:
+    """self with elements of src, or a number, at the indices along an axis; or combined with what is there."""
+    shape, axis, src = node.shape("index"), node.axis("dim"), node.value("self")
+    reduction = "sum" if "scatter_add" in node.name else node["reduce"]
+    if not node.shape("self") or not shape:
+        raise NotLowered("one number, which has no axes")
+    if hasattr(node["src"], "shape"):
+        updates: Value = node.value_as("src", node.result_dtype)
+        for place, size in enumerate(shape):
+            updates = part(node.emit, updates, place, 0, size) if node.shape("src")[place] != size else updates
+    else:
+        updates = np.full(shape, node["value"], node.result_dtype.numpy)
+    index, attrs = node.value("index"), {"axis": axis}
+    if reduction is None:
+        return _changed(node, "ScatterElements", src, index, updates, attrs)
+    if reduction in REDUCTIONS:
+        kind, neutral = REDUCTIONS[reduction]
+    elif reduction in EXTREMES:
+        kind, neutral = EXTREMES[reduction], _limit(node.result_dtype, reduction == "amax")
+    else:
+        raise NotLowered(f"the reduction {reduction}")
+    if node["include_self"] is False:
+        none = np.full(shape, neutral, node.result_dtype.numpy)
+        src = _changed(node, "ScatterElements", src, index, none, attrs)
+    return _changed(node, "ScatterElements", src, index, updates, {**attrs, "reduction": kind})
+
+
+def _changed(node: Node, kind: str, src: Value, index: Value, updates: Value, attrs: dict[str, Any]) -> Value:
+    found: Value = node.emit.op(kind, [src, index, updates], attrs, edition="host")
+    return found
+
+
+def _limit(dtype: DataType, is_least: bool) -> Any:
+    """The least or the largest number of a data type."""
+    kind: Any = dtype.numpy
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        return limits.min if is_least else limits.max
+    return -np.inf if is_least else np.inf
+
+
+@lowers("index_put.default", "_unsafe_index_put.default")
+def index_put(node: Node) -> Value:
+    """self with values at the places that tensors of indices name, or with values added there."""
+    order, indices = _places(node, node["indices"])
+    src, shape = transpose(node.emit, node.value("self"), order), [node.shape("self")[axis] for axis in order]
+    count = len(indices)
+    kept = [axis for axis in order if axis >= 0]
+    named = np.broadcast_shapes(*[_dims(one) for one in indices])
+    updates = node.value_as("values", node.result_dtype)
+    first = min(kept[:count])
+    is_together = sorted(kept[:count]) == [*range(first, first + count)]
+    if not is_together and first:
+        raise NotLowered("indices along axes that are not neighbours")
+    # The values have the axes of the indices in the place of the first indexed axis.
+    before = first if is_together else 0
+    rest = shape[count:]
+    whole = [*rest[:before], *named, *rest[before:]]
+    updates = expand(node.emit, updates, numbers(*whole))
+    moved = [*range(before, before + len(named)), *range(before), *range(before + len(named), len(whole))]
+    updates = transpose(node.emit, updates, moved)
+    attrs = {"reduction": "add"} if node["accumulate"] else {}
+    found = _changed(node, "ScatterND", src, _tuples(node, indices, named), updates, attrs)
+    return transpose(node.emit, found, [order.index(axis) for axis in range(len(order))])
+
+
+def gathered(node: Node) -> Value:
+    """The elements of self at the places that tensors of indices along several axes name."""
+    order, indices = _places(node, node["indices"])
+    count, named = len(indices), np.broadcast_shapes(*[_dims(one) for one in indices])
+    axes = sorted(order[:count])
+    src = transpose(node.emit, node.value("self"), order)
+    found: Value = node.emit.op("GatherND", [src, _tuples(node, indices, named)], edition="host")
+    if axes != [*range(axes[0], axes[0] + count)] or not axes[0]:
+        return found
+    # The axes of the indices take the place of the indexed ones.
+    size, before = len(named), axes[0]
+    rank = size + len(order) - count
+    return transpose(node.emit, found, [*range(size, size + before), *range(size), *range(size + before, rank)])
+
+
+def _places(node: Node, given: Sequence[Any]) -> tuple[list[int], list[Value]]:
+    """The axes of self with the indexed ones first, and the indices."""
+    indexed = [(axis, one) for axis, one in enumerate(given) if one is not None]
+    if any(np.dtype(getattr(one.dtype, "numpy", one.dtype)).kind not in "iu" for _, one in indexed):
+        raise NotLowered("a mask in the place of indices")
+    axes = [axis for axis, _ in indexed]
+    others = [axis for axis in range(len(node.shape("self"))) if axis not in axes]
+    return [*axes, *others], [one for _, one in indexed]
+
+
+def _dims(value: Value) -> tuple[int, ...]:
+    return tuple(int(dim or 0) for dim in value.shape or ())
+
+
+def _tuples(node: Node, indices: Sequence[Value], shape: Sequence[int]) -> Value:
+    """The indices of each place side by side, along a new last axis."""
+    wide = [expand(node.emit, cast(node.emit, one, DataType.s64), numbers(*shape)) for one in indices]
+    return concat(node.emit, [unsqueeze(node.emit, one, [len(shape)]) for one in wide], len(shape))
+
+
+@lowers("sort.default", "sort.stable")
+def sort(node: Node) -> list[Value]:
+    """All elements along an axis in order, and their places; equal ones keep their order."""
+    src, shape = node.value("self"), node.shape("self")
+    if not shape:
+        return [src, np.array(0)]
+    dim = -1 if node["dim"] is None else node["dim"]
+    axis = int(dim) % len(shape)
+    attrs = {"axis": axis, "largest": bool(node["descending"])}
+    if dtype_of(src) is DataType.boolean:
+        values, places = node.emit.op("TopK", [cast(node.emit, src, DataType.s32), numbers(shape[axis])], attrs)
+        return [cast(node.emit, values, DataType.boolean), places]
+    return [*node.emit.op("TopK", [src, numbers(shape[axis])], attrs)]
+
+
+@lowers("diagonal.default")
+def diagonal(node: Node) -> Value:
+    """The elements on a diagonal of each matrix along two axes, as the last axis."""
+    shape, rank = node.shape("self"), len(node.shape("self"))
+    offset = node["offset"] or 0
+    dims = [0 if node["dim1"] is None else node["dim1"], 1 if node["dim2"] is None else node["dim2"]]
+    first, second = (int(axis) % rank for axis in dims)
+    others = [axis for axis in range(rank) if axis not in (first, second)]
+    rows, columns = shape[first], shape[second]
+    src = transpose(node.emit, node.value("self"), [*others, first, second])
+    flat = reshape(node.emit, src, numbers(*[shape[axis] for axis in others], rows * columns))
+    places = [row * columns + row + offset for row in range(rows) if 0 <= row + offset < columns]
+    found: Value = node.emit.op("Gather", [flat, np.array(places, np.int64)], {"axis": len(others)})
+    return found
+
+
+@lowers("_embedding_bag.default", "_embedding_bag_forward_only.default")
+def embedding_bag(node: Node) -> list[Value | None]:
+    """The sum or mean of the rows in each bag; offsets say where bags begin."""
+    emit, weight, indices = node.emit, node.value("weight"), node.value("indices")
+    mode, padding = node["mode"] or 0, -1 if node["padding_idx"] is None else node["padding_idx"]
+    if mode not in (0, 1) or padding >= 0 or any(place in node.read for place in (1, 2, 3)):
+        raise NotLowered("the largest rows, a padding, or results for the gradient")
+    ends, bags = cast(emit, node.value("offsets"), DataType.s64), node.result_shape[0]
+    ends = part(emit, ends, 0, 0, bags)  # the last offset may be the number of indices
+    (count,) = _dims(indices)
+    rows: Value = emit.op("Gather", [weight, indices], {"axis": 0})
+    if node["per_sample_weights"] is not None:
+        rows = binary(emit, "Multiply", rows, unsqueeze(emit, node.value("per_sample_weights"), [1]))
+    places = np.arange(count, dtype=np.int64).reshape(count, 1)
+    begun = cast(emit, binary(emit, "GreaterEqual", places, unsqueeze(emit, ends, [0])), DataType.s64)
+    total: Value = emit.op("ReduceSum", [begun], {"axes": [1], "keep_dims": True}, edition="host")
+    bag = binary(emit, "Subtract", total, np.array(1))
+    zeros: Array = np.zeros(node.result_shape, node.result_dtype.numpy)
+    found = _changed(node, "ScatterND", zeros, bag, rows, {"reduction": "add"})
+    if mode == 1:
+        ones: Array = np.ones((count, 1), node.result_dtype.numpy)
+        none: Array = np.zeros((bags, 1), node.result_dtype.numpy)
+        sizes = _changed(node, "ScatterND", none, bag, ones, {"reduction": "add"})
+        least = binary(emit, "Maximum", sizes, np.ones((1, 1), node.result_dtype.numpy))
+        found = binary(emit, "Divide", found, least)
+    return [found, None, None, None]

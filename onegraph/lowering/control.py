@@ -1,0 +1,378 @@
+"""Adds control flow to a graph: each body becomes a graph of its own, which is an attribute of the op.
+
+A body reads values of the graph around it as further inputs of the op, so that weights stay where they are, and nested
+bodies need nothing of their own. Small constants are part of the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..builder.graph import DataGraph
+from ..errors import ArgumentError, SpecError
+from ..ir.op import LogicalTensor, Op
+from ..opset.dtypes import DataType
+from ..opset.host.control import BODIES
+from ..opset.shapes import known
+from ..opset.signature import Shape
+from ..serialize.words import as_word, of_word
+from .again import NODES
+from .emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
+from .for_shapes import for_shapes
+
+SMALL = 1 << 12  # bytes of a constant that is part of a body
+ENDLESS = 2**63 - 1
+MAX_RESULTS = 16
+
+
+class Captures:
+    """The values around the bodies of an op that the bodies read."""
+
+    def __init__(self, emit: Emitter) -> None:
+        self.emit = emit
+        self.values: list[Value] = []
+        self._places: dict[int, int] = {}
+
+    def place(self, value: Value) -> int:
+        """The index of a value among the captured ones."""
+        number = self._places.get(id(value))
+        if number is None:
+            number = self._places[id(value)] = len(self.values)
+            self.values.append(value)  # kept, so that its id stays its own
+        return number
+
+
+class Body:
+    """A graph that an op of control flow runs, while its ops are added.
+
+    Args:
+        captures: collects what it reads of the graph around it.
+
+    Attributes:
+        emit: adds ops to the body.
+    """
+
+    def __init__(self, captures: Captures) -> None:
+        self._captures, self._graph = captures, DataGraph(captures.emit.graph.edition, strict=False)
+        roundings = captures.emit.graph._roundings
+        self._graph._roundings = None if roundings is None else frozenset()
+        self.emit = Emitter(self._graph, captures.emit.rewrites)
+        self._outside: dict[int, LogicalTensor] = {}
+        self._arrays: dict[int, Value] = {}
+
+    def capture(self, value: Value) -> Value:
+        """A value of the graph around, as the body sees it: a known array stays one."""
+        if not isinstance(value, LogicalTensor):
+            return value
+        number = self._captures.place(value)
+        if number not in self._outside:
+            self._outside[number] = self.input(f"c{number}", value.dtype, value.shape)
+        return self._outside[number]
+
+    def input(self, name: str, dtype: DataType, shape: Shape) -> LogicalTensor:
+        """A new input of the body."""
+        made = self._graph._inputs[name] = self._graph._tensor(dtype, shape, name)
+        return made
+
+    def finish(self, outputs: Mapping[str, Value]) -> DataGraph:
+        """The graph of what the outputs depend on."""
+        ends = {name: self.emit.tensor(value) for name, value in outputs.items()}
+        known_arrays = {tensor.id: array for array, tensor in self.emit._constants.values()}
+        needed, kept = {tensor.id for tensor in ends.values()}, list[Op]()
+        for op in reversed(self._graph.ops):
+            if any(tensor.id in needed for tensor in op.outputs):
+                needed.update(tensor.id for tensor in op.inputs if tensor is not None)
+                kept.append(op)
+        made, renewed = self._graph._empty(), dict[int, LogicalTensor]()
+        names = {tensor.id: name for name, tensor in self._graph._inputs.items()}
+        for tensor in self._graph._tensors:
+            name = names.get(tensor.id)
+            if tensor.id not in needed or (name is None and not tensor.constant):
+                continue
+            if name is None and tensor.value is not None and tensor.value.nbytes > SMALL:
+                name = f"c{self._captures.place(known_arrays.get(tensor.id, tensor.value))}"
+            value = tensor.value if name is None else None
+            renewed[tensor.id] = made._tensor(tensor.dtype, tensor.shape, name or tensor.name, None, value)
+            if name is not None:
+                made._inputs[name] = renewed[tensor.id]
+        for op in reversed(kept):
+            sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
+            results = made._repeat_op(op, sources)
+            renewed.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
+        made._outputs = {name: renewed[tensor.id] for name, tensor in ends.items()}
+        made._roundings, made._n_read = self._graph._roundings, len(made._ops)
+        return made
+
+
+Branch = Callable[[Body], Sequence[Value]]
+
+
+def branch(emit: Emitter, condition: Value, then: Branch, otherwise: Branch) -> list[Value]:
+    """The results of an If, whose condition is not known yet.
+
+    Args:
+        emit: adds the op.
+        condition: one boolean.
+        then, otherwise: add the ops of a branch to a body, and return its results.
+
+    Raises:
+        ArgumentError: the branches have different numbers or data types of results.
+        NotLowered: there are too many results.
+    """
+    captures, graphs = Captures(emit), list[DataGraph]()
+    for add in (then, otherwise):
+        body = Body(captures)
+        graphs.append(body.finish(_numbered("y", add(body))))
+    ends = [list(graph.outputs.values()) for graph in graphs]
+    types = [[end.dtype for end in one] for one in ends]
+    if types[0] != types[1]:
+        texts = [", ".join(map(str, one)) or "nothing" for one in types]
+        raise ArgumentError(f"If: the branches return {texts[0]} and {texts[1]}; expected the same data types")
+    shapes = [_common(one.shape, other.shape) for one, other in zip(*ends, strict=True)]
+    attrs = {"then_body": as_word(graphs[0]), "else_body": as_word(graphs[1]), "shapes": coded(shapes)}
+    return _added(emit, "If", [condition, *captures.values], attrs, types[0])
+
+
+class Scans(NamedTuple):
+    """The tensors that a Loop takes apart, and the results that it puts together.
+
+    Attributes:
+        scanned: the tensors.
+        axes: the axis of the slices of each.
+        backwards: of each, whether the last slice comes first.
+        result_axes, result_backwards: the same of each result that is no state; by default all have the first axis.
+    """
+
+    scanned: Sequence[Value] = ()
+    axes: Sequence[int] = ()
+    backwards: Sequence[bool] = ()
+    result_axes: Sequence[int] = ()
+    result_backwards: Sequence[bool] = ()
+
+
+class Turn(NamedTuple):
+    """What an iteration returns: whether another one follows, the next states, the slices of further results."""
+
+    going: Value
+    states: Sequence[Value]
+    results: Sequence[Value]
+
+
+Iteration = Callable[[Body, LogicalTensor, Sequence[LogicalTensor], Sequence[LogicalTensor]], Turn]
+
+
+class Looping:
+    """A Loop that is lowered.
+
+    Args:
+        emit: adds the op.
+        trips: the largest number of iterations; None for no limit.
+        condition: whether there is a first iteration.
+        states: the states at first.
+        scans: the scanned tensors.
+        iteration: adds the ops of an iteration to a body, from its number, the states and the slices.
+
+    Attributes:
+        graph: the body.
+
+    Raises:
+        ArgumentError: a state changes its data type.
+        NotLowered: there are too many results.
+    """
+
+    def __init__(
+        self,
+        emit: Emitter,
+        trips: Value | None,
+        condition: Value,
+        states: Sequence[Value],
+        scans: Scans,
+        iteration: Iteration,
+    ) -> None:
+        self._emit, self._states, self._scans = emit, states, scans
+        self._trips = np.array(ENDLESS, np.int64) if trips is None else trips
+        self._condition = condition
+        shapes = [shape_of(one) for one in states]
+        while True:
+            self._captures = Captures(emit)
+            body = Body(self._captures)
+            turn = self._turn(body, shapes, iteration)
+            after = [_common(old, shape_of(new)) for old, new in zip(shapes, turn.states, strict=True)]
+            if after == shapes:
+                break
+            shapes = after  # fewer dims are known in each round
+        self._shapes, self._results = shapes, turn.results
+        if not scans.result_axes:
+            zeros = [0] * len(turn.results)
+            self._scans = scans._replace(result_axes=zeros, result_backwards=[False] * len(zeros))
+        outputs = {"going": turn.going, **_numbered("t", turn.states), **_numbered("y", turn.results)}
+        self._going = turn.going if isinstance(turn.going, np.ndarray) else None
+        self.graph = body.finish(outputs)
+
+    def _turn(self, body: Body, shapes: Sequence[Shape], iteration: Iteration) -> Turn:
+        number = body.input("i", DataType.s64, ())
+        pairs = enumerate(zip(self._states, shapes, strict=True))
+        states = [body.input(f"s{index}", dtype_of(state), shape) for index, (state, shape) in pairs]
+        slices = [
+            body.input(f"x{index}", dtype_of(one), _without(shape_of(one), axis))
+            for index, (one, axis) in enumerate(zip(self._scans.scanned, self._scans.axes, strict=True))
+        ]
+        turn = iteration(body, number, states, slices)
+        for index, (state, after) in enumerate(zip(self._states, turn.states, strict=True)):
+            if dtype_of(state) is not dtype_of(after):
+                text = f"state {index} begins as {dtype_of(state)} and becomes {dtype_of(after)}"
+                raise ArgumentError(f"Loop: {text}; expected one data type")
+        if len(turn.states) + len(turn.results) > MAX_RESULTS:
+            raise NotLowered(f"more than {MAX_RESULTS} results")
+        return turn
+
+    @property
+    def has_open_shapes(self) -> bool:
+        """Whether a shape of the body depends on contents, though all shapes around are known."""
+        return all(known(one.shape) for one in self.graph._inputs.values()) and not all(
+            known(tensor.shape) for op in self.graph.ops for tensor in op.outputs
+        )
+
+    def results(self) -> list[Value]:
+        """Add the op; returns the last states, then the results of all iterations."""
+        scans, count = self._scans, self._count()
+        shapes = [*self._shapes]
+        for axis, one in zip(scans.result_axes, self._results, strict=True):
+            shapes.append(_with(shape_of(one), axis, count))
+        attrs = {
+            "body": as_word(self.graph),
+            "n_states": len(self._states),
+            "n_scanned": len(scans.scanned),
+            "axes": list(scans.axes),
+            "reversed": [*map(int, scans.backwards)],
+            "result_axes": list(scans.result_axes),
+            "result_reversed": [*map(int, scans.result_backwards)],
+            "shapes": coded(shapes),
+        }
+        values = [*self._states, *scans.scanned, *self._captures.values]
+        dtypes = [*map(dtype_of, self._states), *map(dtype_of, self._results)]
+        return _added(self._emit, "Loop", [self._trips, self._condition, *values], attrs, dtypes)
+
+    def _count(self) -> int | None:
+        """The number of iterations; None if only a run knows it."""
+        pairs = zip(self._scans.scanned, self._scans.axes, strict=True)
+        sizes = [None if (shape := shape_of(one)) is None else shape[axis] for one, axis in pairs]
+        known_arrays = (one if isinstance(one, np.ndarray) else None for one in (self._trips, self._condition))
+        return _iterations(self._going, *known_arrays, sizes)
+
+
+def _iterations(
+    going: Array | None, trips: Array | None, first: Array | None, sizes: Sequence[int | None]
+) -> int | None:
+    """The number of iterations of a loop; None if only a run knows it.
+
+    Args:
+        going: the condition after each iteration.
+        trips: the largest number of iterations.
+        first: the condition before the first one.
+        sizes: the numbers of slices of the scanned tensors.
+    """
+    if going is None or trips is None or first is None or not going.reshape(-1)[0]:
+        return None
+    if not first.reshape(-1)[0]:
+        return 0
+    slices = [size for size in sizes if size is not None]
+    return max(0, min([int(trips.reshape(-1)[0]), *slices])) if len(slices) == len(sizes) else None
+
+
+def coded(shapes: Sequence[Shape]) -> list[int]:
+    """Shapes as an attribute has them: the rank and the dims of each; -1 is an unknown rank or dim."""
+    return [
+        number
+        for shape in shapes
+        for number in ([-1] if shape is None else [len(shape), *[-1 if dim is None else dim for dim in shape]])
+    ]
+
+
+def _common(one: Shape, other: Shape) -> Shape:
+    """The shape of a tensor that has one shape or another one."""
+    if one is None or other is None or len(one) != len(other):
+        return None
+    return tuple([first if first == second else None for first, second in zip(one, other, strict=True)])
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    if shape is None:
+        return None
+    if not -len(shape) <= axis < len(shape):
+        raise NotLowered(f"axis {axis} of a tensor of {len(shape)} axes")
+    axis %= len(shape)
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+def _with(shape: Shape, axis: int, size: int | None) -> Shape:
+    if shape is None:
+        return None
+    axis %= len(shape) + 1
+    return (*shape[:axis], size, *shape[axis:])
+
+
+def _numbered(letter: str, values: Sequence[Value]) -> dict[str, Value]:
+    return {f"{letter}{number}": one for number, one in enumerate(values)}
+
+
+def _added(
+    emit: Emitter, kind: str, inputs: Sequence[Value], attrs: Mapping[str, Any], dtypes: Sequence[DataType]
+) -> list[Value]:
+    if len(dtypes) > MAX_RESULTS:
+        raise NotLowered(f"more than {MAX_RESULTS} results")
+    return [*emit.foreign(inputs, attrs, dtypes, repeatable=False, kind=kind)]
+
+
+def control_again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Sequence[Value]:
+    """An op of control flow with the shapes that its results have now that more is known of its inputs."""
+    try:
+        shapes = _branched(op, inputs) if op.kind == "If" else _looped(op, inputs)
+    except (SpecError, ValueError):  # a run names the mistake
+        return emit.repeat(op, inputs)
+    attrs = {**op.attrs, "shapes": coded(shapes)}
+    given = [one for one in inputs if one is not None]
+    return _added(emit, op.kind, given, attrs, [one.dtype for one in op.outputs])
+
+
+def _ends(word: str, given: Mapping[str, LogicalTensor | Shape]) -> Mapping[str, LogicalTensor]:
+    """The outputs of a body for inputs of these types."""
+    graph = of_word(word)
+    pairs = {name: given[name] for name in graph.inputs if name in given}
+    shapes = {name: one.shape if isinstance(one, LogicalTensor) else one for name, one in pairs.items()}
+    return for_shapes(graph, shapes, sparing=True).outputs
+
+
+def _branched(op: Op, inputs: Sequence[LogicalTensor | None]) -> list[Shape]:
+    given = {f"c{number}": one for number, one in enumerate(inputs[1:]) if one is not None}
+    ends = [_ends(str(op.attrs[name]), given) for name in ("then_body", "else_body")]
+    return [_common(ends[0][name].shape, ends[1][name].shape) for name in ends[0]]
+
+
+def _looped(op: Op, inputs: Sequence[LogicalTensor | None]) -> list[Shape]:
+    attrs: Any = op.attrs
+    count, scanned = attrs["n_states"], attrs.get("n_scanned", 0)
+    given = [one for one in inputs[2:] if one is not None]
+    axes = [*attrs.get("axes", ()), *[0] * scanned][:scanned]
+    slices = [_without(one.shape, axis) for one, axis in zip(given[count : count + scanned], axes, strict=True)]
+    fixed: dict[str, Any] = {f"c{number}": one for number, one in enumerate(given[count + scanned :])}
+    fixed |= {f"x{number}": one for number, one in enumerate(slices)} | {"i": ()}
+    states = [one.shape for one in given[:count]]
+    while True:
+        ends = _ends(attrs["body"], {**fixed, **{f"s{number}": one for number, one in enumerate(states)}})
+        after = [_common(one, ends[f"t{number}"].shape) for number, one in enumerate(states)]
+        if after == states:
+            break
+        states = after
+    sizes = [None if one.shape is None else one.shape[axis] for one, axis in zip(given[count:], axes, strict=False)]
+    limit, first = (None if one is None else one.value for one in inputs[:2])
+    number = _iterations(ends["going"].value, limit, first, sizes)
+    found = [ends[f"y{index}"].shape for index in range(len(op.outputs) - count)]
+    axes = [*attrs.get("result_axes", ()), *[0] * len(found)][: len(found)]
+    return [*states, *[_with(one, axis, number) for one, axis in zip(found, axes, strict=True)]]
+
+
+NODES.update(dict.fromkeys(BODIES, control_again))

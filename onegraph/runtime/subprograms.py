@@ -1,0 +1,175 @@
+"""Runs control flow in compiled programs: each body is an executable, made once for each combination of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from .._util.fork_safety import cached_property
+from ..builder.graph import DataGraph
+from ..compiler.numpy_steps import CONTROL, copied_to
+from ..errors import ArgumentError, OneGraphError
+from ..ir.op import Array, Op, schema_of
+from ..opset.editions.registry import HOST
+from ..opset.host.control import BODIES, FIXED
+from ..opset.schema import Call
+from ..opset.shapes import known
+from ..reference.host.control import Course, branch, iterate
+from ..serialize.words import of_word
+from ..transform.with_values import with_values
+from .repeat import Repeat, Slice
+
+# Compiles a graph, and returns an executable.
+Make = Callable[[DataGraph], Any]
+
+
+class Body:
+    """A body of an op of control flow, compiled.
+
+    Args:
+        op: the op.
+        name: the attribute that is the body.
+        first: the index of the first input that the body reads by the names c0, c1 ...
+        make: compiles a graph.
+
+    Attributes:
+        values: the contents of its inputs that are constants.
+        passed: by name of output, the input that it is.
+        fixed: by name of output, the constant that it is.
+        same: by name of output, the output that has the same contents; the executable has one of them.
+    """
+
+    def __init__(self, op: Op, name: str, first: int, make: Make) -> None:
+        self._graph, self._make = of_word(str(op.attrs[name])), make
+        given = {f"c{number}": one for number, one in enumerate(op.inputs[first:]) if one is not None}
+        self.values = {
+            name: one.value for name, one in given.items() if one.value is not None and name in self._graph._inputs
+        }
+        names = {tensor.id: name for name, tensor in self._graph._inputs.items()}
+        self.passed, self.fixed, self.same = dict[str, str](), dict[str, Array](), dict[str, str]()
+        self._ends: dict[int, str] = {}
+        for end, tensor in self._graph.outputs.items():
+            source = names.get(tensor.id)
+            value = tensor.value if source is None else self.values.get(source)
+            if value is not None:
+                self.fixed[end] = value
+            elif source is not None:
+                self.passed[end] = source
+            else:
+                self.same[end] = self._ends.setdefault(tensor.id, end)
+
+    @cached_property
+    def executable(self) -> Any:
+        """Runs the body; None if it computes nothing."""
+        return self.compiled({}) if self._ends else None
+
+    def compiled(self, given: Mapping[str, int]) -> Any:
+        """What runs the body, with results of ops as further inputs, whose ids are given by name."""
+        ends = {name: number for number, name in self._ends.items()}
+        return self._make(with_values(self._graph, self.values, ends, given))
+
+    def slices(self) -> dict[int, Slice]:
+        """By id of result, the slices that the number of the iteration chooses from what all iterations read."""
+        found: dict[int, Slice] = {}
+        counter, names = self._graph._inputs.get("i"), {one.id: name for name, one in self._graph._inputs.items()}
+        for op in self._graph.ops if counter is not None else ():
+            if op.kind != "Gather" or op.edition != HOST or op.inputs[1] is None or op.inputs[1].id != counter.id:  # type: ignore[union-attr]
+                continue
+            (source, _), (result,) = op.inputs, op.outputs
+            name = names.get(source.id) if source is not None else None
+            if source is None or not known(result.shape) or (source.value is None and (name or "s")[0] != "c"):
+                continue
+            found[result.id] = Slice(source.value if name is None else name, int(op.attrs.get("axis", 0)))  # type: ignore[arg-type]
+        return found
+
+    def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of the body by name, for arrays by the names of its inputs; some may share memory with these."""
+        found: dict[str, Array] = {}
+        if self.executable is not None:
+            made = self.executable._run_by_name({name: given[name] for name in self.executable._names})
+            found.update((name, made[source]) for name, source in self.same.items())
+        found.update((name, given[source]) for name, source in self.passed.items())
+        found.update(self.fixed)
+        return found
+
+
+class Control:
+    """What runs an op of control flow.
+
+    Args:
+        op: the op.
+    """
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        schema, types = schema_of(op), [None if one is None else one.type for one in op.inputs]
+        self._call = Call(schema, op.attrs, types, len(op.outputs), [one.dtype for one in op.outputs])
+        self._bodies: dict[str, Body] = {}
+        self._repeat: Repeat | None = None
+
+    def compile(self, make: Make) -> None:
+        """Compile the bodies by ``make``, which compiles as the program around them is compiled."""
+        first = 1 if self.op.kind == "If" else self._n_fixed()
+        try:
+            bodies = {name: Body(self.op, name, first, make) for name in BODIES[self.op.kind]}
+        except ValueError as error:
+            raise self._named(error) from None
+        if self.op.kind == "Loop":
+            self._repeat = Repeat.of(self._call, bodies["body"])
+        if self._repeat is None:
+            _ = [body.executable for body in bodies.values()]
+        self._bodies = bodies
+
+    def _n_fixed(self) -> int:
+        return FIXED + self._call.s64("n_states") + self._call.s64("n_scanned")
+
+    def __call__(self, arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+        """Run on the inputs of the op, and write its results."""
+        copied_to(self.op, results, self.run(arrays, results))
+
+    def run(self, arrays: Sequence[Array | None], results: Sequence[Array] | None = None) -> Sequence[Array]:
+        """The results of the op, in the arrays of ``results`` where they fit."""
+        try:
+            if self.op.kind == "If":
+                condition, *values = arrays
+                assert condition is not None
+                return branch(condition, values, lambda name: self._bodies[name].run)
+            trips, going, *values = arrays
+            assert trips is not None
+            assert going is not None
+            course, first = Course(self._call, trips, going, values), 0
+            if self._repeat is not None:
+                found, first = self._repeat.run(course, results)
+                if found is not None:
+                    return found
+            return iterate(course, self._bodies["body"].run, first)
+        except OneGraphError as error:
+            raise _renamed(error, self.op) from None
+        except (ValueError, IndexError) as error:
+            raise self._named(error) from None
+
+    def _named(self, error: Exception) -> Exception:
+        return ArgumentError(f"{self.op.kind} {self.op.name!r}: {error}")
+
+
+def _renamed(error: OneGraphError, op: Op) -> OneGraphError:
+    """The error of a body, with the op in front."""
+    text = f"{op.kind} {op.name!r}: {error}"
+    error.args = (text, *error.args[1:])
+    return error
+
+
+def host_run(op: Op, make: Make) -> Callable[[Sequence[Array | None]], Sequence[Array]]:
+    """What gives the results of an op whose shapes follow from contents; ``make`` compiles bodies."""
+    from ..compiler.array_kernels import with_kernel  # few executables have stages
+    from ..reference import run_op
+
+    if op.kind not in CONTROL:
+        return partial(run_op, op, host=with_kernel)
+    control = Control(op)
+    control.compile(make)
+    return control.run
+
+
+CONTROL.update(dict.fromkeys(BODIES, Control))

@@ -1,0 +1,70 @@
+"""Writes a small graph as one word of plain characters, and reads it: the bodies of control flow are attributes."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays.ndarrays import aligned_empty
+from ..builder.graph import DataGraph
+from ..errors import OneGraphError
+from ..ir.op import Array
+from ..opset.dtypes import DataType
+from .document import document
+from .names import read_names
+from .reader import build
+from .writer import as_form, tensor_ids
+
+MOST = 1 << 28  # bytes of a word that is unpacked
+
+
+def as_word(graph: DataGraph) -> str:
+    """The word of a graph, with its constants, and with what its front end has noted."""
+    ids = tensor_ids(graph)
+    data = {str(ids[one.id]): _written(one.dtype, one.value) for one in graph._tensors if one.value is not None}
+    roundings = None if graph._roundings is None else sorted(graph._roundings)
+    whole = {"graph": as_form(graph), "data": data, "roundings": roundings, "as_read": graph._is_as_read()}
+    return b64encode(zlib.compress(json.dumps(whole, separators=(",", ":")).encode())).decode()
+
+
+@lru_cache(maxsize=256)
+def of_word(word: str) -> DataGraph:
+    """The graph of a word. It is kept for the next call, so nobody may add to it.
+
+    Raises:
+        ValueError: the word is no graph.
+    """
+    try:
+        unpacked = zlib.decompressobj()
+        text = unpacked.decompress(b64decode(word, validate=True), MOST)
+        if unpacked.unconsumed_tail or not unpacked.eof:
+            raise ValueError("too long, or cut off")
+        whole = json.loads(text)
+        found, names = document(whole["graph"]), read_names(whole["graph"])
+        graph = DataGraph(names.edition, strict=False)
+        build(graph, found, names, {int(number): _read(*one) for number, one in whole["data"].items()})
+        roundings = whole["roundings"]
+        graph._roundings = None if roundings is None else frozenset(map(str, roundings))
+        graph._n_read = len(graph._ops) if whole["as_read"] is True else 0
+        graph._file = None
+    except (OneGraphError, ValueError, KeyError, TypeError, zlib.error, RecursionError) as error:
+        raise ValueError(f"the body is no graph: {error}") from None
+    return graph
+
+
+def _written(dtype: DataType, array: Array) -> list[Any]:
+    contents = np.ascontiguousarray(array).reshape(-1).view(np.uint8).tobytes()
+    return [dtype.value, array.shape, b64encode(contents).decode()]
+
+
+def _read(name: str, shape: list[int], contents: str) -> Array:
+    dtype = DataType[name].numpy
+    array = aligned_empty(tuple(shape), dtype)
+    array[...] = np.frombuffer(b64decode(contents), dtype).reshape(shape)
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,154 @@
+"""The core ATen ops that export takes: how many, and the numbers of those that are joined of other ops."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import onegraph.torch  # noqa: E402
+from onegraph.frontends.torch.node import LOWERINGS  # noqa: E402
+
+pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
+NAN, INF = float("nan"), float("inf")
+X = torch.tensor([[-2.5, -1.0, -0.5, -0.0], [0.0, 1e-6, 0.5, 3.0], [7.0, -7.0, 1e-30, 20.0]])
+Y = torch.tensor([[1.5, -1.0, 0.25, -2.0], [-3.0, 2.0, -0.0, 1.0], [2.0, 2.0, -1e-30, -3.0]])
+SPECIAL = torch.tensor([INF, -INF, NAN, 0.0, -0.0, 1.0])
+WHOLE = torch.tensor([[7, -7, 7, -7], [5, 6, -1, 0], [9, 1, 2, 3]])
+STEPS = torch.tensor([[2, 2, -2, -2], [3, -4, 5, 6], [1, 1, 1, 1]])
+PLACES = torch.tensor([[0, 2, 1, 0], [1, 1, 0, 2]])
+ROWS, BAGS = torch.tensor([2, 0, 1, 2, 2]), torch.tensor([0, 2, 2])
+F = torch.nn.functional
+
+ELEMENTS = {
+    "remainder": lambda: X % Y,
+    "remainder of a number": lambda: X % 0.75,
+    "remainder of integers": lambda: WHOLE % STEPS,
+    "fmod": lambda: torch.fmod(X, Y),
+    "fmod of integers": lambda: torch.fmod(WHOLE, 3),
+    "trunc": lambda: torch.trunc(X),
+    "floored": lambda: torch.div(X, Y, rounding_mode="floor"),
+    "floored at a limit": lambda: torch.div(X.abs() + 1, 0.1, rounding_mode="floor"),
+    "floored integers": lambda: torch.div(WHOLE, STEPS, rounding_mode="floor"),
+    "truncated": lambda: torch.div(X, Y, rounding_mode="trunc"),
+    "truncated integers": lambda: torch.div(WHOLE, STEPS, rounding_mode="trunc"),
+    "log2": lambda: torch.log2(X.abs()),
+    "log10": lambda: torch.log10(X.abs()),
+    "log1p": lambda: torch.log1p(torch.cat([X.abs().reshape(-1), SPECIAL])),
+    "expm1": lambda: torch.expm1(torch.cat([X.reshape(-1), SPECIAL])),
+    "expm1 of a narrow type": lambda: torch.expm1(X.bfloat16()),
+    "isinf": lambda: torch.isinf(SPECIAL),
+    "isinf of integers": lambda: torch.isinf(WHOLE),
+    "atan2": lambda: torch.atan2(X, Y),
+    "atan2 of special numbers": lambda: torch.atan2(SPECIAL[:, None].expand(6, 6), SPECIAL),
+}
+PLACED = {
+    "scatter": lambda: X.scatter(0, PLACES, Y),
+    "scatter of a number": lambda: X.scatter(1, PLACES, 1.5),
+    "scatter_add": lambda: X.scatter_add(0, PLACES, Y),
+    "largest": lambda: X.scatter_reduce(0, PLACES, Y, "amax"),
+    "product without self": lambda: X.scatter_reduce(0, PLACES, Y, "prod", include_self=False),
+    "index_put": lambda: X.index_put((ROWS[:3],), Y),
+    "index_put with accumulation": lambda: X.index_put((ROWS, torch.tensor([1, 1, 2, 1, 1])), Y[0, 1], accumulate=True),
+    "index_put of columns": lambda: torch.ops.aten.index_put(X, [None, torch.tensor([3, -4])], Y[:, :2]),
+    "several indices": lambda: X[ROWS, torch.tensor([1, 0, 2, 1, -1])],
+    "several indices behind an axis": lambda: X.reshape(2, 2, 3)[:, torch.tensor([1, 0]), torch.tensor([2, 1])],
+    "sort": lambda: torch.sort(X, 1),
+    "sort downwards": lambda: torch.sort(WHOLE, dim=0, descending=True, stable=True),
+    "sort with NaN": lambda: torch.sort(SPECIAL[:4]),
+    "diagonal": lambda: torch.diagonal(X.reshape(2, 3, 2), 1, 0, 1),
+    "diagonal below": lambda: torch.diagonal(X, -1),
+    "argmax of all": lambda: torch.argmax(X),
+    "argmin of all": lambda: torch.argmin(X, keepdim=True),
+    "bags": lambda: F.embedding_bag(ROWS, X, BAGS, mode="sum"),
+    "means of bags": lambda: F.embedding_bag(ROWS, X, BAGS, mode="mean"),
+    "weighted bags": lambda: F.embedding_bag(ROWS, X, BAGS, mode="sum", per_sample_weights=Y[0, :1].expand(5)),
+    "reflected": lambda: F.pad(X[None], (2, 1), mode="reflect"),
+    "replicated": lambda: F.pad(X[None, None], (2, 1, 0, 3), mode="replicate"),
+    "circular": lambda: F.pad(X[None, None], (2, 1, 1, 3), mode="circular"),
+    "filled": lambda: torch.fill(X, 2.5),
+}
+GROUPS = {"elements": ELEMENTS, "places": PLACED}
+
+
+class Group(torch.nn.Module):
+    """All cases of a group, from tensors that are inputs, so that nothing is computed at export."""
+
+    NAMES = ("X", "Y", "SPECIAL", "WHOLE", "STEPS", "PLACES", "ROWS", "BAGS")
+
+    def __init__(self, cases):
+        super().__init__()
+        self.cases = cases
+
+    def forward(self, *tensors):
+        own = dict(zip(self.NAMES, tensors, strict=True))
+        found = []
+        for case in self.cases:
+            before = dict(case.__globals__)
+            case.__globals__.update(own)
+            try:
+                found.append(case())
+            finally:
+                case.__globals__.update({name: before[name] for name in own})
+        return found
+
+
+@pytest.mark.parametrize("cases", GROUPS.values(), ids=GROUPS)
+def test_ops_joined_of_others_agree_with_eager(cases):
+    tensors = [globals()[name] for name in Group.NAMES]
+    graph = onegraph.torch.export(Group([*cases.values()]), tuple(tensors))
+    found = iter(graph.compile()(*[one.numpy() for one in tensors]))
+    wrong = []
+    for name, case in cases.items():
+        results = case()
+        for wanted in results if isinstance(results, tuple) else (results,):
+            one = np.asarray(next(found))
+            if one.dtype.itemsize == 2:
+                one, wanted = one.astype(np.float32), wanted.float()
+            other = wanted.numpy()
+            same_signs = one.dtype.kind != "f" or (np.signbit(one) == np.signbit(other))[~np.isnan(other)].all()
+            close = np.allclose(one, other, rtol=3e-6, atol=1e-37, equal_nan=True)
+            if one.dtype != other.dtype or one.shape != other.shape or not close or not same_signs:
+                wrong.append(f"{name}: {one} of {one.dtype}, not {other} of {other.dtype}")
+    assert not wrong, "\n".join(wrong)
+
+
+def core_ops():
+    """The overloads that PyTorch tags as core, without those that write into an argument."""
+    found = set()
+    for name in dir(torch.ops.aten):
+        packet = getattr(torch.ops.aten, name)
+        for overload in packet.overloads() if hasattr(packet, "overloads") else ():
+            op = getattr(packet, overload)
+            if torch.Tag.core in op.tags and not op._schema.is_mutable:
+                found.add(str(op))
+    return found
+
+
+# What is left: data-dependent shapes, sizes and numbers of the framework, transforms, and gradients.
+LACKING = {
+    "aten._adaptive_avg_pool2d_backward.default",
+    "aten._cdist_forward.default",
+    "aten._fft_c2r.default",
+    "aten._fft_r2c.default",
+    "aten._local_scalar_dense.default",
+    "aten._native_batch_norm_legit.default",
+    "aten._pdist_forward.default",
+    "aten.masked_scatter.default",
+    "aten.native_dropout.default",
+    "aten.native_group_norm_backward.default",
+    "aten.nonzero.default",
+    "aten.rand.default",
+    "aten.randn.default",
+    "aten.randperm.default",
+    "aten.sym_is_contiguous.default",
+    "aten.sym_numel.default",
+    "aten.sym_size.int",
+    "aten.sym_storage_offset.default",
+    "aten.sym_stride.int",
+    "aten.upsample_bilinear2d.vec",
+    "aten.upsample_nearest2d.vec",
+}
+
+
+def test_export_lowers_the_core_ops():
+    assert core_ops() - LOWERINGS.keys() <= LACKING
