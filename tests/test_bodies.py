@@ -80,7 +80,7 @@ def test_the_library_gets_a_body_as_parts():
     assert form.note == "by Sigmoid"
 
 
-def test_factor_and_shift_fold_a_normalization_and_a_bias():
+def test_factor_and_shift_fold_bias_and_normalization():
     gamma, beta, mean, bias = (np.float32([one]) for one in (3.0, 0.5, 2.0, 4.0))
     factor, shift = factor_and_shift([gamma, beta, mean, np.float32([3.0])], 1.0, bias)
     assert (factor, shift) == (1.5, 0.5 + (4.0 - 2.0) * 1.5)

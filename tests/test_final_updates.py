@@ -260,3 +260,36 @@ def test_setting_a_variable_reaches_the_next_step():
         run()
         np.testing.assert_allclose(model.variables["w"], START - 0.25 * STEP, rtol=1e-5, atol=1e-5)
         assert model.variables["count"] == [1]
+
+
+SQUARE = (STEP[:, :128].reshape(256, 256) + 0.1).copy()
+ELEMENTWISE = {
+    "relu": (lambda g, v: g.relu(v), lambda v: np.maximum(v, 0), True),
+    "transposed": (
+        lambda g, v: g.relu(g.op("StaticTranspose", [v], {"order": [1, 0]})),
+        lambda v: np.maximum(v.T, 0),
+        False,
+    ),
+    "both": (
+        lambda g, v: g.op("Maximum", [v, g.op("StaticTranspose", [v], {"order": [1, 0]})]),
+        lambda v: np.maximum(v, v.T),
+        False,
+    ),
+    "row": (lambda g, v: g.op("Maximum", [v, g.op("ReduceMean", [v], {"axes": [0], "keep_dims": True})]), None, True),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_kernels_update_variables_in_place(name):
+    change, expected, is_in_place = ELEMENTWISE[name]
+    g = og.Graph()
+    v = g.variable("v", SQUARE)
+    g.assign(v, change(g, v))
+    g.output("first", g.op("ReduceSum", [v], {"axes": [0, 1]}))
+    model, exact = g.compile(), SQUARE.astype(np.float64)
+    for _ in range(3):
+        found = model()
+        assert found == pytest.approx(exact.sum(), rel=1e-3, abs=1e-2)
+        exact = np.maximum(exact, exact.mean(0)) if expected is None else expected(exact)
+    np.testing.assert_allclose(model.variables["v"], exact, rtol=1e-5, atol=1e-6)
+    assert (in_place(model) == {"v"}) is is_in_place

@@ -84,7 +84,7 @@ def test_a_record_says_why_and_whether_it_fails(kernel):
     assert not kernel.attrs or kernel.kinds
 
 
-def test_steps_of_an_executor_are_added_in_one_way():
+def test_an_executor_has_one_way_of_adding():
     ways = {}
     for kernel in kernels():
         ways.setdefault(kernel.executor, set()).add((kernel.add, kernel.follows))

@@ -68,7 +68,8 @@ def _in_place(last: list[CompiledStep], old: Mapping[int, int], schedule: Schedu
         types = {value.storage: value.dtype for value in note.inputs}
         for value in note.outputs:
             source = old[value.id]
-            if source not in read and source not in unlike and types.get(source, value.dtype) is value.dtype:
+            is_alike = value.dense and source not in unlike and types.get(source, value.dtype) is value.dtype
+            if source not in read and is_alike:
                 yield value.id
         read.update(types)
 
