@@ -263,6 +263,10 @@ ELSEWHERE = {
     **dict.fromkeys(("Attention", "AttentionBackward"), "`attention` measures it"),
     **dict.fromkeys(("PackedMatMul", "PackedGather", "Recurrence"), OWN_PAGES),
     **dict.fromkeys(("AllReduceStart", "AllReduceDone"), "it waits for other processes"),
+    **dict.fromkeys(
+        ("TreeEnsemble", "Classify", "LookUp", "CouplePairs"),
+        "pipelines of scikit-learn have it, not detectors",
+    ),
     "OnnxNode": "it runs nodes of other kinds",
 }
 

@@ -124,9 +124,13 @@ def compress(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
 
 
 FUNCTIONS: Mapping[str, Callable[[Call, Arrays, Sequence[Array]], Found]] = {
-    **{kind: partial(gather, kind) for kind in ("Gather", "GatherElements", "GatherND")},
-    **{kind: partial(scatter, kind) for kind in ("ScatterElements", "ScatterND")},
-    **{kind: partial(running, kind) for kind in ("CumSum", "CumProd")},
+    "Gather": partial(gather, "Gather"),
+    "GatherElements": partial(gather, "GatherElements"),
+    "GatherND": partial(gather, "GatherND"),
+    "ScatterElements": partial(scatter, "ScatterElements"),
+    "ScatterND": partial(scatter, "ScatterND"),
+    "CumSum": partial(running, "CumSum"),
+    "CumProd": partial(running, "CumProd"),
     "Compress": compress,
     "TopK": top_k,
     "NonZero": non_zero,

@@ -245,6 +245,7 @@ OPS = (
         indices_fit,
         shapes_are_vectors,
         not_negative("shape"),
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
     _detection(
         "DeformColumns",
@@ -299,6 +300,6 @@ OPS = (
         compressed_shape,
         (Attribute("axis", "s64", "Axis of src, negative counted from the end.", default=0),),
         condition_fits,
-        traits=Trait.BOUNDED,
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
 )

@@ -5,7 +5,7 @@
 namespace onegraph {
 namespace {
 
-constexpr std::int64_t ELEMENTS = 8192; // of places that are computed together, whose shares stay in a cache
+constexpr std::int64_t ELEMENTS = 4096; // of places that are computed together, whose shares stay in a cache
 constexpr int MOST_AXES = 3, MOST_TAPS = 4; // along an axis
 enum Mode { NEAREST, LINEAR, CUBIC };
 enum Padding { ZEROS, BORDER, REFLECTION };

@@ -94,27 +94,31 @@ void scatter_nd(const ArrayCall &call, const Combine &combine) {
         for (std::int64_t i = begin; i < end; i++)
             element[i] = combine(element[i], update[i]);
     };
-    if (size >= 16 * call.threads)
+    const std::int64_t whole = call.size(3), parts = std::max(call.threads, 1);
+    if (parts == 1 || count * size < static_cast<std::int64_t>(4 * SHARE)) {
+        with_vectors([&]() ONEGRAPH_VECTORS {
+            for (std::int64_t slice = 0; slice < count; slice++)
+                place(slice, 0, size);
+        });
+        return;
+    }
+    if (whole < 4 * parts * size)
         return divide((size + 15) / 16, count * 16, call.threads, [&](std::int64_t begin, std::int64_t end) {
             with_vectors([&]() ONEGRAPH_VECTORS {
                 for (std::int64_t slice = 0; slice < count; slice++)
                     place(slice, begin * 16, std::min(end * 16, size));
             });
         });
-    // Each thread takes the slices that lie in a part of dst.
-    const std::int64_t whole = call.size(3), parts = std::max(call.threads, 1);
-    if (parts == 1 || count * size < static_cast<std::int64_t>(4 * SHARE)) {
-        for (std::int64_t slice = 0; slice < count; slice++)
-            place(slice, 0, size);
-        return;
-    }
+    // Each thread takes the slices that lie in a part of dst, and reads all places.
     std::atomic<std::int64_t> taken {0};
     together(static_cast<int>(parts), [&](std::size_t) {
         for (std::int64_t part; (part = taken.fetch_add(1)) < parts;) {
             const std::int64_t begin = whole * part / parts, end = whole * (part + 1) / parts;
-            for (std::int64_t slice = 0; slice < count; slice++)
-                if (const std::int64_t first = at[static_cast<std::size_t>(slice)]; first >= begin && first < end)
-                    place(slice, 0, size);
+            with_vectors([&]() ONEGRAPH_VECTORS {
+                for (std::int64_t slice = 0; slice < count; slice++)
+                    if (const std::int64_t first = at[static_cast<std::size_t>(slice)]; first >= begin && first < end)
+                        place(slice, 0, size);
+            });
         }
     });
 }
