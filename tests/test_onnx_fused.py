@@ -161,14 +161,14 @@ CASES = {
 @pytest.mark.parametrize("kind", CASES)
 def test_a_node_agrees_with_onnx_runtime(kind):
     compared = 0
-    for seed in range(6):
+    for seed in range(4):
         proto, feeds = CASES[kind](np.random.default_rng(seed))
         wanted = by_runtime(proto, feeds)
         if wanted is not None:
             assert outcome(proto, feeds, wanted, loose=1, scale=4) == ""
             assert "OnnxNode" not in [op.kind for op in onegraph.onnx.load(proto).ops]
             compared += 1
-    assert compared > 3
+    assert compared > 2
 
 
 def test_every_node_of_the_module_has_a_case():

@@ -46,7 +46,7 @@ def node(kind, inputs, outputs, **attrs):
 @pytest.mark.parametrize(("kind", "version"), [(kind, one) for kind in KINDS for one in OP_SETS.get(kind, (1,))])
 def test_a_node_agrees_with_onnx_runtime(kind, version):
     compared = 0
-    for seed in range(12):
+    for seed in range(6):
         case = CASES[kind](Draw(np.random.default_rng([seed, version]), kind, version, ML))
         proto, feeds = model_of(case, version)
         wanted = by_runtime(proto, feeds)
@@ -56,7 +56,7 @@ def test_a_node_agrees_with_onnx_runtime(kind, version):
         graph = onegraph.onnx.load(proto, strict=True)
         assert "OnnxNode" not in [op.kind for op in graph.ops]
         compared += 1
-    assert compared > 5
+    assert compared > 2
 
 
 def test_every_lowered_node_has_a_case():

@@ -104,7 +104,10 @@ def imputer(d):
     width = d.size(1, 4)
     src = np.round(d.array((d.size(1, 4), width), F32, -1, 1))
     values = floats(d, d.one(1, width))
-    return Case(d.kind, {"X": src}, {"imputed_value_floats": values, "replaced_value_float": 0.0}, domain=ML)
+    if d.maybe(True):
+        return Case(d.kind, {"X": src}, {"imputed_value_floats": values, "replaced_value_float": 0.0}, domain=ML)
+    src[src == 0] = np.nan
+    return Case(d.kind, {"X": src}, {"imputed_value_floats": values, "replaced_value_float": np.nan}, domain=ML)
 
 
 @case("OneHotEncoder")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import FormatError
-from ....lowering.elementwise import binary, filled, multiply, select, unary
+from ....lowering.elementwise import binary, filled, multiply, select
 from ....lowering.emitter import Array, Emitter, Value, dtype_of
 from ....lowering.layers import matmul
 from ....lowering.movement import as_s64, cast, concat, flatten, reshape, unsqueeze
@@ -87,7 +87,8 @@ def imputer(node: Node) -> Value:
     values = values.astype(dtype_of(src).numpy)
     missing = node.attr(*(("replaced_value_int64", 0) if is_integer else ("replaced_value_float", float("nan"))))
     if isnan(missing):
-        return select(emit, unary(emit, "IsNaN", src), values, src)
+        found: Value = emit.op("ReplaceNaN", [src, values])
+        return found
     return select(emit, binary(emit, "Equal", src, filled(missing, src)), values, src)
 
 
