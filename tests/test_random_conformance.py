@@ -161,6 +161,7 @@ OPEN: dict[str, str] = {}
 NOT_MET = {
     name: reason
     for reason, names in {
+        "on other CPUs, and of ops that are not drawn": "no_arithmetic_of_the_type no_kernel_of_markers",
         "by what lies in memory, by threads or by numbers": "bias_behind_source gradient_of_deep_windows "
         "gradient_of_dilated_groups gradient_of_few_windows gradient_of_long_strides gradient_of_a_small_source "
         "gradient_of_strided_pixels matmul_batches matmul_over_one one_channel_strided one_column "

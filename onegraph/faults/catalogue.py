@@ -8,6 +8,7 @@ from typing import Any
 from . import (
     capabilities,
     constant_inputs,
+    cpus,
     depthwise,
     execution,
     layouts,
@@ -72,6 +73,7 @@ MODULES: dict[str, ModuleType] = {
     "NaN and infinities in other rows": leaks,
     "Ops without a kernel": capabilities,
     "Forms without a kernel": support,
+    "Data types without instructions": cpus,
     "Fused: operands of binary ops": operands,
     "Fused: operands behind Interpolate and pools": image_operands,
     "Fused: attention": attention,

@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from ..._util.records import record
-from ...capi.settings import ISA_OF_DTYPE
 from ...faults.capabilities import LIBRARY_VALUES
+from ...faults.cpus import ISA_OF_DTYPE
 from ...faults.fault import FINE, Fault
 from ...opset.dtypes import DataType
 from ...opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES, as_printed
