@@ -21,7 +21,7 @@ from onegraph.tools.conformance.drawn import run, trials
 from onegraph.tools.conformance.drawn.c_program import c_program, is_writable
 from onegraph.tools.conformance.drawn.drawing import NOT_DRAWN, draw, pages_to_draw
 from onegraph.tools.conformance.drawn.features import cause
-from onegraph.tools.conformance.drawn.filing import file_findings
+from onegraph.tools.conformance.drawn.filing import cases_of_report, file_findings
 from onegraph.tools.conformance.page_of_op import PageOfOp
 from onegraph.tools.conformance.uses import SINGLE
 
@@ -241,7 +241,7 @@ def test_files_a_finding_with_all_that_a_report_needs(monkeypatch, tmp_path):
         monkeypatch.setattr(f"onegraph.tools.conformance.{module}.SINGLE", others)
     found = run(16, 4, kinds=["Interpolate"])
     finding = next(one for one in found.findings if "coordinate_transformation_mode=align_corners" in one.shared)
-    (place, *_) = file_findings(found, tmp_path)
+    (place, *_) = file_findings(cases_of_report(found), tmp_path)
     names = {path.name for path in place.iterdir()}
     assert names == {"README.md", "benchdnn.txt", "finding.json", "graph.json", "program.c"}
     text = (place / "README.md").read_text()
@@ -291,7 +291,7 @@ def test_exit_status_baseline_and_fail_on(report, seeded, monkeypatch, tmp_path,
     (["--cases", "5", "Relu"], "ReLU"),
     (["--cases", "5", "--fail-on", "slow"], "'slow' is no verdict; expected some of crashes, wrong"),
     (["--cases", "5", "--html", "x.html"], "--folder"),
-    (["--folder", "x"], "--cases"),
+    (["--also", "x"], "--folder"),
     (["--cases", "5", "--baseline", "pyproject.toml"], "pyproject.toml"),
 ])  # fmt: skip
 def test_misuse_is_one_line_and_status_2(arguments, told, capsys):

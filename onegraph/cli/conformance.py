@@ -57,7 +57,7 @@ class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of
     "--folder",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="With --cases, write a folder for each finding: graph, benchdnn line, C program, and what reproduces it.",
+    help="Write a folder for each finding that a call shows: graph, benchdnn line, C program, and what reproduces it.",
 )
 @click.option(
     "--also",
@@ -125,15 +125,15 @@ def command(
         raise click.UsageError("--json or --markdown, not both")
     if cases is not None and (html or issues):
         raise click.UsageError("--html and --markdown are of the probes; with --cases, use --json or --folder")
-    if patterns and (cases is not None or html or issues or name):
-        raise click.UsageError("--patterns has no --cases, --html, --markdown and --edition")
-    if (cases is None and folder is not None) or (folder is None and others):
-        raise click.UsageError("--folder needs --cases, and --also needs --folder")
+    if patterns and (cases is not None or html or issues or name or folder):
+        raise click.UsageError("--patterns has no --cases, --html, --markdown, --edition and --folder")
+    if folder is None and others:
+        raise click.UsageError("--also needs --folder")
     accepted = {} if baseline is None else _accepted(baseline)
     if patterns:
         ids = _try_patterns(ops, workers or os.cpu_count() or 1, as_json)
     elif cases is None:
-        ids = _probe(ops, name, workers, as_json, html, issues)
+        ids = _probe(ops, name, workers, as_json, html, issues, folder, others)
     else:
         ids = _draw(ops, name, workers or os.cpu_count() or 1, cases, seed, folder, others, as_json)
     if write_baseline is not None:
@@ -189,13 +189,13 @@ def _draw(
     """Run random uses, and print what came of them; returns the verdict of each finding by its id."""
     from ..capi import version_info
     from ..tools.conformance import drawn
-    from ..tools.conformance.drawn.filing import file_findings
+    from ..tools.conformance.drawn.filing import cases_of_report, file_findings
 
     facts = version_info()
     with progress("uses") as tell:
         report = drawn.run(cases, seed, edition=name, kinds=ops, workers=workers, progress=tell)
     if folder is not None:
-        file_findings(report, Path(folder), others)
+        file_findings(cases_of_report(report), Path(folder), others)
     if as_json:
         emit({**facts, "seed": seed, "edition": name or "every one", **report.to_dict()})
     else:
@@ -205,12 +205,20 @@ def _draw(
 
 
 def _probe(
-    ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None, issues: str | None
+    ops: tuple[str, ...],
+    name: str | None,
+    workers: int | None,
+    as_json: bool,
+    html: str | None,
+    issues: str | None,
+    folder: str | None,
+    others: tuple[str, ...],
 ) -> dict[str, str]:
     """Run the probes, and print what came of them; returns the verdict of each finding by its id."""
     from ..capi import default_engine, version_info
     from ..native.library import VERSION
     from ..tools import conformance as tool
+    from ..tools.conformance.drawn.filing import cases_of_run, file_findings
     from ..tools.conformance.markdown import markdown
     from ..tools.conformance.page import page
 
@@ -228,6 +236,8 @@ def _probe(
         if target and target != "-":
             text = write(run, facts).encode()
             write_atomically(Path(target), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
+    if folder is not None:
+        file_findings(cases_of_run(run), Path(folder), others)
     if issues == "-":
         click.echo(markdown(run, facts))
         return ids

@@ -89,6 +89,12 @@ class Finding:
     rows: tuple[Result, ...] = ()
     fault: str = ""
 
+    @property
+    def simplest(self) -> Result | None:
+        """The row that shows it best; None if no probe shows it."""
+        rows = [row for row in self.rows if row.verdict == self.verdict]
+        return _simplest(rows) if rows else None
+
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain dictionaries, lists, strings and numbers; of the rows, what they probe."""
         names = ("id", "verdict", "edition", "section", "links", "printed", "done", "came_back", "correction", "code")
