@@ -12,6 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from onegraph.checker.library_limits import Library
 from onegraph.faults.measured import PRECISE, Score, figures
 from onegraph.native import siblings
 from onegraph.native.library import PATH, VERSION
@@ -236,9 +237,10 @@ def test_c_program_agrees_with_the_measurement(kind, tmp_path):
 
 
 def test_files_a_finding_with_all_that_a_report_needs(monkeypatch, tmp_path):
-    others = {name: fault for name, fault in SINGLE.items() if name != "align_corners"}
-    for module in ("uses", "drawn.scores", "drawn.trials"):
-        monkeypatch.setattr(f"onegraph.tools.conformance.{module}.SINGLE", others)
+    of_call = Library.of_call
+    monkeypatch.setattr(
+        Library, "of_call", lambda *given: [one for one in of_call(*given) if one[0].name != "align_corners"]
+    )
     found = run(16, 4, kinds=["Interpolate"])
     finding = next(one for one in found.findings if "coordinate_transformation_mode=align_corners" in one.shared)
     (place, *_) = file_findings(cases_of_report(found), tmp_path)
@@ -264,6 +266,19 @@ def test_files_a_finding_with_all_that_a_report_needs(monkeypatch, tmp_path):
     assert "onegraph" not in program
     ended = _compiled(program, tmp_path)
     assert (ended.returncode, ended.stdout) == (1, "no kernel\n")
+
+
+def test_files_findings_of_probes_that_a_call_shows(tmp_path):
+    assert onegraph("conformance", "Concat", "MaxPool", "--folder", tmp_path, "--workers", "1") == 1
+    places = {path.name: path for path in tmp_path.iterdir()}
+    assert not [name for name in places if name.startswith(("text", "sibling"))]
+    laxer = next(place for name, place in sorted(places.items()) if name.startswith("laxer"))
+    assert "forbids this use" in (laxer / "README.md").read_text()
+    ended = _compiled((laxer / "program.c").read_text(), tmp_path)
+    assert (ended.returncode, ended.stdout) == (1, "executed\n")
+    for place in places.values():
+        if (place / "program.c").is_file():
+            assert len((place / "program.c").read_text().splitlines()) <= 40
 
 
 # The command ---------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from ..opset.editions.registry import BASE, base_of
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Call, Finding, Schema
 from ..opset.shapes import counted, show
-from ..opset.signature import Version
+from ..opset.signature import Attribute, Port, Row, Version
 
 OLDEST: Release = (3, 2, 0)
 NONE = "none"  # check against the specification alone
@@ -117,9 +117,13 @@ def library_violations(
     noted = Violations(edition_named(edition), op)
     noted.page = noted.edition.page(schema)
     base = base_of(schema)
-    for where, since in _newer(checked, schema, library.version, n_outputs) if base.kind in BASE else ():
-        needed = f"oneDNN {since[0]}.{since[1]} or later; the library is {library}"
-        noted.add("newer_than_library", where, f"since {since[0]}.{since[1]}", needed, severity=LIBRARY)
+    for where, bound in _foreign(checked, schema, library.version, n_outputs) if base.kind in BASE else ():
+        is_newer = bound > library.version
+        rule, word, told = ("newer_than_library", "since", "or later") if is_newer else (
+            "ended_before_library", "until", "is the first without it")  # fmt: skip
+        dotted = f"{bound[0]}.{bound[1]}"
+        expected = f"oneDNN {dotted} {told}; the library is {library}"
+        noted.add(rule, where, f"{word} {dotted}", expected, severity=LIBRARY)
     if base.kind not in BASE:
         noted.add(
             "no_library_op", "kind", schema.kind, f"an op that {library} has; this runs on numpy", severity=LIBRARY
@@ -154,23 +158,33 @@ def _tensors(checked: Inference) -> str:
     return f"{counted(len(inputs), 'input')}: {shown}" + (", ..." if len(inputs) > 4 else "")
 
 
-def _newer(checked: Inference, schema: Schema, version: Release, n_outputs: int) -> Iterator[tuple[str, Version]]:
-    """The parts of the op that are newer than the library, each with the first version that has it."""
+def _foreign(checked: Inference, schema: Schema, version: Release, n_outputs: int) -> Iterator[tuple[str, Version]]:
+    """The parts of the op that the library lacks, each with the first version that has it or has it no more."""
     base = base_of(schema)
-    if base.since > version:
-        yield "kind", base.since
+    if _is_foreign(base, version):
+        yield "kind", _bound(base, version)
     for name, value in (checked.attrs or {}).items():
         attribute = schema.attribute(name)
-        if attribute.since > version and value != attribute.default:  # an older library always uses the default
-            yield name, attribute.since
+        if _is_foreign(attribute, version) and value != attribute.default:  # such a library always uses the default
+            yield name, _bound(attribute, version)
     for index, tensor in enumerate(checked.inputs):
         if tensor is not None:
             port = schema.input_port(index)
             since = max(port.since, tensor.dtype.since if tensor.dtype else port.since)
-            if since > version:
-                yield port.name, since
+            if since > version or _is_foreign(port, version):
+                yield port.name, since if since > version else _bound(port, version)
     for port in schema.outputs[:n_outputs]:
-        if port.since > version:
-            yield port.name, port.since
-    if checked.rows and all(row.since > version for row in checked.rows):
-        yield "data types", min(row.since for row in checked.rows)
+        if _is_foreign(port, version):
+            yield port.name, _bound(port, version)
+    if checked.rows and all(_is_foreign(row, version) for row in checked.rows):
+        yield "data types", min(_bound(row, version) for row in checked.rows)
+
+
+def _is_foreign(part: Schema | Attribute | Port | Row, version: Release) -> bool:
+    """Whether a part of the specification is newer than a library, or ended before it."""
+    return part.since > version or part.until <= version
+
+
+def _bound(part: Schema | Attribute | Port | Row, version: Release) -> Version:
+    """The version that a library would have to reach, or must not reach, to have a part."""
+    return part.since if part.since > version else part.until

@@ -19,6 +19,7 @@ from .options import json_option
 from .terminal import emit, progress
 from .value_types import EditionName, FilePath, Integer, OutputPath
 
+KNOWN = "known"  # the baseline that the package has
 LISTED = 12  # number of findings that the terminal shows
 # What --fail-on may name: the verdicts of findings; what they mean is in onegraph.tools.conformance.VERDICTS, but for
 # records that claim too much, and for chains of a documented pattern that are not fused.
@@ -74,7 +75,13 @@ class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of
     metavar="crashes,wrong,...",
     help="Verdicts that count for the exit status; all by default.",
 )
-@click.option("--baseline", type=FilePath(), metavar="FILE", help="Findings in FILE do not count.")
+@click.option(
+    "--baseline",
+    type=FilePath(),
+    metavar="FILE|known",
+    help="Findings in FILE do not count; known stands for those of the probes on the library's version, or on the "
+    "newest one that is not newer.",
+)
 @click.option("--write-baseline", type=OutputPath(".json"), metavar="FILE", help="Accept all findings: write FILE.")
 @json_option
 @click.option(
@@ -129,6 +136,8 @@ def command(
         raise click.UsageError("--patterns has no --cases, --html, --markdown, --edition and --folder")
     if folder is None and others:
         raise click.UsageError("--also needs --folder")
+    if baseline == KNOWN and (patterns or cases is not None):
+        raise click.UsageError("--baseline known is of the probes, without --cases and --patterns")
     accepted = {} if baseline is None else _accepted(baseline)
     if patterns:
         ids = _try_patterns(ops, workers or os.cpu_count() or 1, as_json)
@@ -149,6 +158,14 @@ def command(
 
 def _accepted(path: str) -> Mapping[str, str]:
     """The ids of a baseline."""
+    if path == KNOWN:
+        from ..native.library import VERSION
+        from ..tools.conformance.known import known_findings
+
+        found, version = known_findings(VERSION)
+        if version != VERSION:
+            click.echo(f"findings of {'.'.join(map(str, version))} are accepted", err=True)
+        return found
     expected = "what onegraph conformance --write-baseline has written"
     try:
         data = decode(read_file(Path(path)))
