@@ -79,13 +79,13 @@ def c_program(
     """
     expected = (use.reference() or []) if is_allowed else [np.empty(())] * len(use.outputs)
     inputs = use.arrays
-    definitions = [_array(f"in{place}", dtype, stored(array)) for place, (dtype, array) in
+    definitions = [array_text(f"in{place}", dtype, stored(array)) for place, (dtype, array) in
                    enumerate(zip(use.dtypes, inputs, strict=True))]  # fmt: skip
     results = list(enumerate(zip(use.outputs, expected, strict=True)))
     if is_allowed:
-        definitions += [_array(f"want{place}", dtype, stored(array)) for place, (dtype, array) in results]
+        definitions += [array_text(f"want{place}", dtype, stored(array)) for place, (dtype, array) in results]
     room = GUARD if is_allowed else UNKNOWN
-    definitions += [f"static {_c_type(dtype)} out{place}[{array.size + room}];" for place, (dtype, array) in results]
+    definitions += [f"static {c_type(dtype)} out{place}[{array.size + room}];" for place, (dtype, array) in results]
     types = ", ".join(f"dnnl_{dtype}" for dtype in (*use.dtypes, *use.outputs))
     ranks = ", ".join(str(array.ndim) for array in (*inputs, *expected))
     dims = ", ".join(_braced(array.shape) for array in (*inputs, *expected))
@@ -101,7 +101,7 @@ def c_program(
     checks = ["DO(dnnl_graph_compiled_partition_execute(compiled, stream, N_IN, all, N_OUT, all + N_IN));"]
     checks.append("DO(dnnl_stream_wait(stream));")
     if is_allowed:
-        checks += [f"CHECK({place}, {array.size}, {_most(dtype, array):.3g});" for place, (dtype, array) in results]
+        checks += [f"CHECK({place}, {array.size}, {most_of(dtype, array):.3g});" for place, (dtype, array) in results]
     else:
         checks += ['puts("executed");', "bad = 1;"]
     checks.append("return bad != 0;")
@@ -127,7 +127,7 @@ def _braced(numbers: Sequence[int]) -> str:
     return f"{{{', '.join(map(str, numbers)) or '0'}}}"
 
 
-def _most(dtype: str, array: Array) -> float:
+def most_of(dtype: str, array: Array) -> float:
     """How much an element may differ: of 16 bits, so many of their units; of integers, not at all."""
     if dtype == "f32":
         finite = np.abs(array[np.isfinite(array)])
@@ -135,18 +135,19 @@ def _most(dtype: str, array: Array) -> float:
     return ULPS if dtype in BITS else 0
 
 
-def _c_type(dtype: str) -> str:
+def c_type(dtype: str) -> str:
+    """The C type of an element."""
     return TYPES.get(dtype) or BITS.get(dtype) or "uint8_t"
 
 
-def _array(name: str, dtype: str, array: Array) -> str:
+def array_text(name: str, dtype: str, array: Array) -> str:
     """The definition of an array with its contents, in one line."""
     if dtype in TYPES:
         items = [_number(number, dtype) for number in array.ravel().tolist()]
     else:
         raw = np.frombuffer(array.tobytes(), np.uint16 if dtype in BITS else np.uint8)
         items = [hex(number) for number in raw.tolist()]
-    return f"static {_c_type(dtype)} {name}[] = {{{', '.join(items) or '0'}}};"
+    return f"static {c_type(dtype)} {name}[] = {{{', '.join(items) or '0'}}};"
 
 
 def _number(number: Any, dtype: str) -> str:
