@@ -21,6 +21,10 @@ from onegraph.testing.cases import CASES
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 
 
+def told(violations):
+    return [one.rule for one in violations]
+
+
 def rules(violations, severity=ERROR):
     return [violation.rule for violation in violations if violation.severity == severity]
 
@@ -677,6 +681,66 @@ def test_contents_of_a_shape_array_are_checked(contents, expected):
 def test_contents_of_an_axes_array_are_checked():
     for axes, expected in (([1], []), ([7], ["axes_valid"])):
         assert rules(og.check_op("ReduceSum", {}, [("f32", (2, 3)), np.array(axes, np.int32)])) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cpu", "is_lacking"),
+    [
+        ("bf16", "", False),
+        ("bf16", "@avx512_core", False),
+        ("bf16", "@avx2", True),
+        ("f16", "", False),
+        ("f16", "@avx512_core_fp16", False),
+        ("f16", "@avx512_core_bf16", True),
+        ("f16", "@avx10_2", False),
+        ("f16", "@avx2_vnni_2", False),  # nobody has tried one
+        ("f32", "@sse41", False),
+    ],
+)
+@pytest.mark.parametrize("version", ["3.2", "3.13"])
+def test_data_types_without_instructions_are_told(version, dtype, cpu, is_lacking):
+    for kind, inputs in (("Exp", [(4,)]), ("MatMul", [(2, 3), (3, 4)]), ("SoftMax", [(2, 3)])):
+        given = [(dtype, shape) for shape in inputs]
+        found = og.check_op(kind, {"axis": 1} if kind == "SoftMax" else {}, given, library=f"{version}{cpu}")
+        limits = [(one.rule, one.severity) for one in found if one.severity != NOTE]
+        assert limits == [("no_arithmetic_of_the_type", LIBRARY)] * is_lacking
+    for kind in ("TypeCast", "Reorder"):  # on any CPU
+        moved = og.check_op(kind, {}, [(dtype, (4,))], library=f"{version}{cpu}")
+        assert "no_arithmetic_of_the_type" not in told(moved)
+
+
+def test_result_that_a_reference_kernel_casts_needs_no_instructions():
+    softmax = {"axis": 1}, [("f32", (2, 3))]
+    assert told(og.check_op("SoftMax", *softmax, [("f16", (2, 3))], library="3.13@avx2")) == [
+        "no_arithmetic_of_the_type"
+    ]
+    assert told(og.check_op("SoftMax", *softmax, [("f16", (2, 3)), ("f32", (2, 1))], library="3.13@avx2")) == []
+
+
+@pytest.mark.library
+def test_loaded_library_is_checked_for_this_cpu():
+    from onegraph.capi.settings import is_native
+
+    found = og.check_op("Exp", {}, [("f16", (4,))])
+    assert told(found) == ([] if is_native(og.f16) else ["no_arithmetic_of_the_type"])
+
+
+def test_unknown_cpu_is_refused():
+    with pytest.raises(og.ArgumentError, match="expected behind @ one of sse41, avx, avx2"):
+        og.check_op("Exp", {}, [("f16", (4,))], library="3.6@pentium")
+
+
+def test_strides_that_are_not_always_honoured_are_noted():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 4), strides=(6, 1))
+    g.output("y", g.layer_norm(x, use_affine=False, keep_stats=False))
+    (found,) = og.check_graph(g, library="3.2")
+    assert (found.rule, found.severity, found.where) == ("dense_only", "note", "strides")
+    assert og.check_graph(g, library="none") == []
+    assert told(og.check_op("LayerNorm", g.ops[0].attrs, [x], library="3.2")) == ["dense_only"]
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2, 4), strides=(6, 1))))
+    assert og.check_graph(g, library="3.2") == []
 
 
 @pytest.mark.parametrize("library", ["3.2", "3.6.2", "3.13"])

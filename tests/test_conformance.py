@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers.command_line import onegraph
 
 import onegraph as og
 from onegraph._util import worker_process
@@ -15,10 +16,11 @@ from onegraph.faults.catalogue import EVERY_FAULT
 from onegraph.opset.editions.registry import edition
 from onegraph.opset.errata.correction import SECTIONS
 from onegraph.tools import conformance
-from onegraph.tools.conformance import coverage, runner
+from onegraph.tools.conformance import coverage, known, runner
 from onegraph.tools.conformance.markdown import markdown
 from onegraph.tools.conformance.own_causes import OWN
 from onegraph.tools.conformance.page import page
+from onegraph.tools.conformance.results import VERDICTS
 from onegraph.tools.conformance.uses import GIVEN, SINGLE, Use
 
 LIBRARY = tuple(map(int, og.version_info()["version"].split(".")))
@@ -357,3 +359,29 @@ def test_markdown_alone_is_printed():
     assert "## text:correction:soft_plus_beta" in done.stdout
     both = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60)
     assert (both.returncode, "not both" in both.stderr) == (2, True)
+
+
+# Findings that are kept ----------------------------------------------------------------------------------------------
+
+
+def test_kept_findings_are_of_every_version():
+    assert {(3, minor) for minor in (*range(2, 10), 11, 13)} == {version[:2] for version in known.versions()}
+    for version in known.versions():
+        ids, of = known.known_findings(version)
+        assert of == version
+        assert len(ids) > 100
+        assert set(ids.values()) <= set(VERDICTS)
+    assert known.known_findings((3, 99, 0))[1] == (3, 13, 2)
+    assert "wrong:window_in_padding" in known.known_findings((3, 2, 0))[0]
+
+
+def test_table_of_findings_lists_versions_in_order():
+    text = known.text_of({"3.13.2": ["wrong:b"], "3.2.0": ["wrong:a", "wrong:b"]}, "avx2")
+    assert json.loads(text) == {"cpu": "avx2", "findings": {"wrong:a": "3.2.0", "wrong:b": "3.2.0 3.13.2"}}
+
+
+@pytest.mark.library
+def test_known_findings_do_not_count():
+    done = onegraph("conformance", "MaxPool", "--workers", "1", "--baseline", "known")
+    assert (done.returncode, done.stderr) == (0, "0 new findings\n")
+    assert onegraph("conformance", "--cases", "3", "--baseline", "known").returncode == 2

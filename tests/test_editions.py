@@ -3,6 +3,7 @@
 Each schema is compared as its page prints it, with the corrections of ``onegraph.opset.errata`` undone.
 """
 
+import dataclasses
 import itertools
 import json
 import re
@@ -11,12 +12,16 @@ import pytest
 from conftest import SHARED
 
 from onegraph import ArgumentError, check_attrs, check_op
+from onegraph.checker.library_limits import Library, library_violations
+from onegraph.inference.infer import infer_op
+from onegraph.opset.editions import registry
 from onegraph.opset.editions.dialect import edition_words
-from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
+from onegraph.opset.editions.registry import BASE, EDITIONS, at_version, base_of, edition
 from onegraph.opset.errata.catalogue import corrections
 from onegraph.opset.errata.correction import UNNAMED, as_printed, printed_types
-from onegraph.opset.schema import Finding
-from onegraph.opset.signature import Fill
+from onegraph.opset.schema import Finding, during
+from onegraph.opset.signature import Attribute, Fill, rows
+from onegraph.opset.signature import ports as parsed_ports
 from onegraph.opset.values import takes
 
 COUNTS = {
@@ -213,6 +218,37 @@ def test_version_that_introduced_data_types(op, inputs, dtype, since):
     for minor in range(14):
         found = check_op(op, attrs, inputs, [(dtype, None)], edition=f"onednn-3.{minor}")
         assert ("data_type" not in {violation.rule for violation in found}) == (minor >= since)
+
+
+def test_parts_end_before_their_last_version():
+    (port,) = parsed_ports("stats:f32?@3.4-3.9")
+    (row,) = rows("T", "f32 @3.5-3.7")
+    ended = Attribute("mode", "str", "doc", since=(3, 4), until=(3, 9))
+    assert (port.since, port.until, row.since, row.until) == ((3, 4), (3, 9), (3, 5), (3, 7))
+
+    @during(since=(3, 6), until=(3, 8))
+    def rounded(call):
+        """Never broken."""
+        return ()
+
+    schema = dataclasses.replace(
+        BASE["ReLU"], outputs=(*BASE["ReLU"].outputs, port), types=(row,), attributes=(ended,), rules=(rounded,)
+    )
+    for minor in range(15):
+        there = at_version(schema, (3, minor))
+        assert (port in there.outputs, ended in there.attributes) == (4 <= minor < 9,) * 2
+        assert (row in there.types) is (5 <= minor < 7)
+        assert (rounded in there.rules) is (6 <= minor < 8)
+
+
+def test_op_that_ended_is_in_earlier_editions_alone(monkeypatch):
+    ended = dataclasses.replace(BASE["Mish"], since=(3, 1), until=(3, 4))
+    monkeypatch.setattr(registry, "BASE", {**BASE, "Mish": ended})
+    assert ["Mish" in registry._onednn((3, minor)) for minor in range(6)] == [False, True, True, True, False, False]
+    checked = infer_op("Mish", {}, [("f32", (4,))], edition=edition("onednn-3.2"))
+    for version, rules in (((3, 2, 0), []), ((3, 4, 0), ["ended_before_library"]), ((3, 0, 0), ["newer_than_library"])):
+        found = library_violations(checked, "onednn-3.2", "Mish", 1, Library(version))
+        assert [one.rule for one in found] == rules
 
 
 def test_softmax_stats_since_3_9():

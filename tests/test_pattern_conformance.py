@@ -2,14 +2,18 @@
 
 import json
 
+import numpy as np
 import pytest
 from helpers.command_line import onegraph
 
 from onegraph import ArgumentError
 from onegraph._util.worker_process import Outcome
 from onegraph.checker.check import check_graph
+from onegraph.opset.fusion_graphs import GRAPHS
 from onegraph.opset.fusion_patterns import PATTERNS
+from onegraph.reference import run
 from onegraph.tools.conformance import fused
+from onegraph.tools.conformance.fused import worker
 from onegraph.tools.conformance.fused.cases import PatternCase, pattern_cases
 
 NEWEST = (3, 13)
@@ -27,8 +31,45 @@ def test_every_op_of_a_pattern_is_tried_in_every_type(pattern):
     assert not all(case.promised for case in cases)
 
 
+@pytest.mark.parametrize("pattern", GRAPHS, ids=lambda pattern: pattern.title)
+def test_every_op_of_a_graph_is_tried_in_every_type(pattern):
+    cases = [case for case in CASES if case.pattern == pattern.title]
+    assert {case.dtype for case in cases} == set(pattern.dtypes)
+    assert all(case.promised for case in cases)
+    tried = [{case.kinds[place] for case in cases} - {""} for place in range(len(pattern.nodes))]
+    assert tried == [set(node.kinds) for node in pattern.nodes]
+    optional = [any(not case.kinds[place] for case in cases) for place in range(len(pattern.nodes))]
+    assert optional == [bool(node.group) for node in pattern.nodes]
+    for case in cases[:: max(len(cases) // 4, 1)]:
+        graph = case.graph()
+        assert [op.kind for op in graph.ops] == [kind for kind in case.kinds if kind]
+        assert check_graph(graph, library="none").errors == []
+        assert set(case.inputs()) == set(graph.inputs)
+
+
+def test_graph_of_attention_computes_attention():
+    kinds = ("MatMul", "Divide", "Add", "SoftMax", "MatMul", "StaticTranspose", "StaticReshape")
+    case = PatternCase("attention", kinds, "f32", True)
+    feeds = case.inputs()
+    scores = feeds["query"] @ feeds["key"].swapaxes(-1, -2) / feeds["factor"] + feeds["bias"]
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = (weights / weights.sum(-1, keepdims=True)) @ feeds["value"]
+    expected = expected.transpose(0, 2, 1, 3).reshape(2, 8, 12)
+    np.testing.assert_allclose(run(case.graph(), feeds)["dst"], expected, rtol=1e-5)
+
+
+@pytest.mark.library
+def test_quantized_product_of_codes_is_one_partition():
+    for case in (one for one in CASES if one.pattern == "quantized MatMul" and one.dtype == "u8"):
+        if [kind for kind in case.kinds if kind] == ["Dequantize", "Dequantize", "MatMul", "Quantize"]:
+            assert worker.answer(case._asdict())["outcome"] == "fused"
+            return
+    raise AssertionError("no such case")
+
+
 def test_chains_are_valid_graphs():
-    one_of_each = {(case.kinds[0], *case.kinds[1:3]): case for case in CASES if len(case.kinds) < 8}
+    chains = [case for case in CASES if len(case.kinds) < 8 and "" not in case.kinds]
+    one_of_each = {(case.kinds[0], *case.kinds[1:3]): case for case in chains}
     for case in list(one_of_each.values())[::7]:
         graph = case.graph()
         assert [op.kind for op in graph.ops] == list(case.kinds)
@@ -94,8 +135,6 @@ def test_command_lists_what_is_not_as_documented():
 
 @pytest.mark.library
 def test_a_wrong_result_is_found(monkeypatch):
-    from onegraph.tools.conformance.fused import worker
-
     case = next(case for case in CASES if case.kinds == ("MatMul", "ReLU") and case.dtype == "f32")
     assert worker.answer(case._asdict())["outcome"] == "fused"
     run = worker._compile_and_execute

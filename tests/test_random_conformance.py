@@ -12,6 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from onegraph.checker.library_limits import Library
 from onegraph.faults.measured import PRECISE, Score, figures
 from onegraph.native import siblings
 from onegraph.native.library import PATH, VERSION
@@ -21,7 +22,7 @@ from onegraph.tools.conformance.drawn import run, trials
 from onegraph.tools.conformance.drawn.c_program import c_program, is_writable
 from onegraph.tools.conformance.drawn.drawing import NOT_DRAWN, draw, pages_to_draw
 from onegraph.tools.conformance.drawn.features import cause
-from onegraph.tools.conformance.drawn.filing import file_findings
+from onegraph.tools.conformance.drawn.filing import cases_of_report, file_findings
 from onegraph.tools.conformance.page_of_op import PageOfOp
 from onegraph.tools.conformance.uses import SINGLE
 
@@ -161,6 +162,7 @@ OPEN: dict[str, str] = {}
 NOT_MET = {
     name: reason
     for reason, names in {
+        "on other CPUs, and of ops that are not drawn": "no_arithmetic_of_the_type no_kernel_of_markers",
         "by what lies in memory, by threads or by numbers": "bias_behind_source gradient_of_deep_windows "
         "gradient_of_dilated_groups gradient_of_few_windows gradient_of_long_strides gradient_of_a_small_source "
         "gradient_of_strided_pixels matmul_batches matmul_over_one one_channel_strided one_column "
@@ -235,12 +237,13 @@ def test_c_program_agrees_with_the_measurement(kind, tmp_path):
 
 
 def test_files_a_finding_with_all_that_a_report_needs(monkeypatch, tmp_path):
-    others = {name: fault for name, fault in SINGLE.items() if name != "align_corners"}
-    for module in ("uses", "drawn.scores", "drawn.trials"):
-        monkeypatch.setattr(f"onegraph.tools.conformance.{module}.SINGLE", others)
+    of_call = Library.of_call
+    monkeypatch.setattr(
+        Library, "of_call", lambda *given: [one for one in of_call(*given) if one[0].name != "align_corners"]
+    )
     found = run(16, 4, kinds=["Interpolate"])
     finding = next(one for one in found.findings if "coordinate_transformation_mode=align_corners" in one.shared)
-    (place, *_) = file_findings(found, tmp_path)
+    (place, *_) = file_findings(cases_of_report(found), tmp_path)
     names = {path.name for path in place.iterdir()}
     assert names == {"README.md", "benchdnn.txt", "finding.json", "graph.json", "program.c"}
     text = (place / "README.md").read_text()
@@ -263,6 +266,19 @@ def test_files_a_finding_with_all_that_a_report_needs(monkeypatch, tmp_path):
     assert "onegraph" not in program
     ended = _compiled(program, tmp_path)
     assert (ended.returncode, ended.stdout) == (1, "no kernel\n")
+
+
+def test_files_findings_of_probes_that_a_call_shows(tmp_path):
+    assert onegraph("conformance", "Concat", "MaxPool", "--folder", tmp_path, "--workers", "1") == 1
+    places = {path.name: path for path in tmp_path.iterdir()}
+    assert not [name for name in places if name.startswith(("text", "sibling"))]
+    laxer = next(place for name, place in sorted(places.items()) if name.startswith("laxer"))
+    assert "forbids this use" in (laxer / "README.md").read_text()
+    ended = _compiled((laxer / "program.c").read_text(), tmp_path)
+    assert (ended.returncode, ended.stdout) == (1, "executed\n")
+    for place in places.values():
+        if (place / "program.c").is_file():
+            assert len((place / "program.c").read_text().splitlines()) <= 40
 
 
 # The command ---------------------------------------------------------------------------------------------------------
@@ -290,7 +306,7 @@ def test_exit_status_baseline_and_fail_on(report, seeded, monkeypatch, tmp_path,
     (["--cases", "5", "Relu"], "ReLU"),
     (["--cases", "5", "--fail-on", "slow"], "'slow' is no verdict; expected some of crashes, wrong"),
     (["--cases", "5", "--html", "x.html"], "--folder"),
-    (["--folder", "x"], "--cases"),
+    (["--also", "x"], "--folder"),
     (["--cases", "5", "--baseline", "pyproject.toml"], "pyproject.toml"),
 ])  # fmt: skip
 def test_misuse_is_one_line_and_status_2(arguments, told, capsys):

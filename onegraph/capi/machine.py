@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 
 from .._version import __version__
+from ..faults.user_faults import USER
 from ..native.library import HASH, PATH, VERSION
 from .settings import get_cpu_isa, get_default_fpmath_mode
 
@@ -19,7 +20,7 @@ def machine() -> tuple[object, ...]:
         (name, value) for name, value in os.environ.items() if name.startswith(PREFIXES) and "VERBOSE" not in name
     )
     settings = get_cpu_isa(), get_default_fpmath_mode(), variables
-    return __version__, VERSION, HASH, *settings, _cpu_model(), sorted(os.sched_getaffinity(0))
+    return __version__, USER.digest, VERSION, HASH, *settings, _cpu_model(), sorted(os.sched_getaffinity(0))
 
 
 def library_and_machine() -> dict[str, str]:

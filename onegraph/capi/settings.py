@@ -9,6 +9,7 @@ from pathlib import Path
 from .._util.disk_cache import get_cache_folder
 from .._util.validation import choice, integer
 from ..errors import StateError, StatusError
+from ..faults.cpus import EVERY_ISA, ISA_NAMES, computes
 from ..faults.execution import ALIGNMENT, UNALIGNED
 from ..ir.op import Array
 from ..native import library
@@ -17,25 +18,8 @@ from ..opset.dtypes import DataType
 from .caches import get_compiled_partition_cache_capacity, get_constant_tensor_cache, get_primitive_cache_capacity
 from .threads import get_num_threads
 
-ISA_NAMES = (
-    "sse41",
-    "avx",
-    "avx2",
-    "avx2_vnni",
-    "avx2_vnni_2",
-    "avx512_core",
-    "avx512_core_vnni",
-    "avx512_core_bf16",
-    "avx512_core_fp16",
-    "avx512_core_amx",
-    "avx512_core_amx_fp16",
-)
-NEWER_ISA_NAMES = ("avx10_2", "avx10_2_amx_2")  # the newest: as a maximum they would have no effect
 ISA_HINTS = ("no_hints", "prefer_ymm")
-# The first instruction set that computes in a data type; every instruction set computes in the other data types.
-ISA_OF_DTYPE = {DataType.bf16: "avx512_core", DataType.f16: "avx512_core_fp16"}
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
-_ISAS = enum_names("cpu_isa_", (*ISA_NAMES, *NEWER_ISA_NAMES))
 _HINTS = enum_names("cpu_isa_", ISA_HINTS)
 _MODES = enum_names("fpmath_mode_", FPMATH_MODES)
 
@@ -62,7 +46,7 @@ def set_default_fpmath_mode(mode: str) -> None:
 
 def get_cpu_isa() -> str:
     """The newest instruction set that the library may use. The first call fixes it."""
-    return _ISAS.get(int(lib.dnnl_get_effective_cpu_isa()), "unknown")
+    return library.newest_isa(EVERY_ISA)
 
 
 def has_vnni() -> bool:
@@ -115,8 +99,7 @@ def is_aligned(array: Array) -> bool:
 @cache
 def is_native(dtype: DataType) -> bool:
     """Whether the CPU computes in a data type with the instructions that the library may use."""
-    names, isa = [*_ISAS.values()], get_cpu_isa()
-    return dtype not in ISA_OF_DTYPE or (isa in names and names.index(isa) >= names.index(ISA_OF_DTYPE[dtype]))
+    return computes(dtype, get_cpu_isa())
 
 
 @cache
@@ -125,8 +108,8 @@ def slow_types() -> frozenset[DataType]:
 
     avx512_core_fp16 multiplies f16 as f32, in as many instructions; AMX has instructions of its own for f16 and bf16.
     """
-    names, isa = [*_ISAS.values()], get_cpu_isa()
-    is_fast = isa in names and names.index(isa) >= names.index("avx512_core_amx_fp16")
+    isa = get_cpu_isa()
+    is_fast = isa in EVERY_ISA and EVERY_ISA.index(isa) >= EVERY_ISA.index("avx512_core_amx_fp16")
     slow = [] if is_fast else [DataType.f16]
     return frozenset(slow if is_native(DataType.bf16) else [*slow, DataType.bf16])
 

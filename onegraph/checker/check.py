@@ -11,7 +11,6 @@ from typing import Protocol
 
 from .._util.exact_types import elements, entries, has_type
 from ..errors import ERROR, ArgumentError, Violation
-from ..faults.fault import Release
 from ..inference.infer import infer_attrs, infer_op
 from ..inference.op_inference import MAX_VIOLATIONS
 from ..inference.violations import Violations, shortened
@@ -20,7 +19,8 @@ from ..ir.tensor_type import tensor_type
 from ..opset.editions.registry import DEFAULT, Edition
 from ..opset.editions.registry import edition as edition_named
 from .in_edition import there
-from .library_limits import library_version, library_violations
+from .layout_notes import layout_notes
+from .library_limits import Library, library_named, library_violations
 from .structure import structure
 from .violation_list import ViolationList
 
@@ -60,8 +60,9 @@ def check_op(
         inputs: logical tensors, (dtype, shape) pairs or arrays in port order; None omits an optional input.
         outputs: the outputs in the same form; None if they are not to be checked.
         edition: name of the edition, ``onednn-3.13`` by default.
-        library: a version of oneDNN from ``"3.2"`` on, which need not be installed; ``"none"`` checks against the
-            specification alone; None takes the loaded library, if there is one.
+        library: a version of oneDNN from ``"3.2"`` on, which need not be installed, on a CPU that has every instruction
+            set, or with the newest instruction set of a CPU, such as ``"3.6@avx2"``; ``"none"`` checks against the
+            specification alone; None takes the loaded library and this CPU, if there is a library.
 
     Returns:
         Every violation; an empty list if there are none. ``.errors`` has those that break the specification. Severity
@@ -71,10 +72,12 @@ def check_op(
     Raises:
         ArgumentError: the edition or the version is unknown. Every other mistake is a violation.
     """
-    chosen, version = edition_named(DEFAULT if edition is None else edition), library_version(library)
+    chosen, target = edition_named(DEFAULT if edition is None else edition), library_named(library)
     checked = infer_op(kind, attrs, inputs, outputs, edition=chosen)
-    limits = library_violations(checked, chosen.name, shortened(kind), checked.n_outputs or 0, version)
-    return ViolationList([*checked.violations, *limits])
+    limits = library_violations(checked, chosen.name, shortened(kind), checked.n_outputs or 0, target)
+    ins, outs = ([one for one in elements(side) or () if has_type(one, LogicalTensor)] for side in (inputs, outputs))
+    notes = layout_notes(checked, chosen.name, shortened(kind), ins, outs, target)
+    return ViolationList([*checked.violations, *limits, *notes])
 
 
 class Ops(Protocol):
@@ -92,8 +95,9 @@ def check_graph(graph: Ops | Iterable[Op], *, edition: str | None = None, librar
         graph: a :class:`onegraph.Graph`, or ops in any order.
         edition: name of an edition that every op must be expressible in; an op of another edition is translated. By
             default each op is checked in the edition of its own words.
-        library: a version of oneDNN from ``"3.2"`` on, which need not be installed; ``"none"`` checks against the
-            specification alone; None takes the loaded library, if there is one.
+        library: a version of oneDNN from ``"3.2"`` on, which need not be installed, on a CPU that has every instruction
+            set, or with the newest instruction set of a CPU, such as ``"3.6@avx2"``; ``"none"`` checks against the
+            specification alone; None takes the loaded library and this CPU, if there is a library.
 
     Returns:
         Every violation of every op; an empty list if there are none. ``.errors`` has those that break the
@@ -103,7 +107,7 @@ def check_graph(graph: Ops | Iterable[Op], *, edition: str | None = None, librar
     Raises:
         ArgumentError: an edition or the version is unknown. Every other mistake is a violation.
     """
-    target, version = None if edition is None else edition_named(edition), library_version(library)
+    target, chosen = None if edition is None else edition_named(edition), library_named(library)
     # Read the outputs before the ops, because another thread may add ops.
     named = (entries(getattr(graph, name, None)) or {} for name in ("outputs", "assignments"))
     results = [tensor for tensors in named for tensor in tensors.values()]
@@ -122,12 +126,12 @@ def check_graph(graph: Ops | Iterable[Op], *, edition: str | None = None, librar
     read |= {getattr(tensor, "id", None) for tensor in results}
     violations: list[Violation] = []
     for op in ops:
-        violations += _of_op(op, target, version, read)
+        violations += _of_op(op, target, chosen, read)
     notes = getattr(getattr(graph, "_file", None), "notes", ())
     return ViolationList([*notes, *violations, *structure(ops)])
 
 
-def _of_op(op: Op, target: Edition | None, version: Release | None, read: Set[int | None]) -> list[Violation]:
+def _of_op(op: Op, target: Edition | None, library: Library | None, read: Set[int | None]) -> list[Violation]:
     """The violations of one op of a graph, whose ops and results read the tensors ``read``."""
     own, label = edition_named(op.edition), f"{op.kind} {op.name!r}"
     n_outputs = max((count for count, tensor in enumerate(op.outputs, 1) if tensor.id in read), default=0)
@@ -135,7 +139,8 @@ def _of_op(op: Op, target: Edition | None, version: Release | None, read: Set[in
     violations = [*checked.violations]
     if target is not None and target is not own and not checked.errors:
         violations = there(op, n_outputs, target)
-    return [*violations, *library_violations(checked, own.name, label, n_outputs, version)]
+    limits = library_violations(checked, own.name, label, n_outputs, library)
+    return [*violations, *limits, *layout_notes(checked, own.name, label, op.inputs, op.outputs, library)]
 
 
 def _is_record(op: object) -> bool:

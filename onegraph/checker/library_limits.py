@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from .._util.exact_types import text
 from ..errors import LIBRARY, NOTE, ArgumentError, Violation, shown
 from ..faults.capabilities import CAPABILITIES
+from ..faults.cpus import CPU_SUPPORT, EVERY_ISA, ISA_NAMES, OnCpu, low_types
 from ..faults.fault import LACKS, SLOW, Fault, Release
 from ..faults.leaks import LEAKY
 from ..faults.ops import OPS
@@ -20,19 +22,49 @@ from ..opset.editions.registry import BASE, base_of
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Call, Finding, Schema
 from ..opset.shapes import counted, show
-from ..opset.signature import Version
+from ..opset.signature import Attribute, Port, Row, Version
 
 OLDEST: Release = (3, 2, 0)
 NONE = "none"  # check against the specification alone
 TABLES = (OPS, CAPABILITIES, SUPPORT, PRECISION, LEAKY)
 
 
-def library_version(given: object) -> Release | None:
-    """The version of the library to check against; None for the specification alone.
+class Library(NamedTuple):
+    """What ops are checked for: a version of the library, and the newest instruction set of a CPU.
+
+    ``isa``: one of :data:`onegraph.faults.cpus.EVERY_ISA`; empty for the CPU of this machine.
+    """
+
+    version: Release
+    isa: str = ""
+
+    def __str__(self) -> str:
+        return f"oneDNN {'.'.join(map(str, self.version))}" + (f" on {self.isa}" if self.isa in ISA_NAMES else "")
+
+    def of_call(self, call: Call) -> list[tuple[Fault[Any], str, bool]]:
+        """The faults that a call runs into, but for slow kernels: each with the reason, and whether it is certain."""
+        kinds = frozenset([call.schema.kind])
+        found = [fault for table in TABLES for fault in table.of(kinds, call, self.version) if fault.severity != SLOW]
+        faults: list[tuple[Fault[Any], str, bool]] = [(one, one.reason, one.is_certain(call)) for one in found]
+        if any(fault.severity == LACKS for fault in found):
+            return faults
+        return faults + [(fault, reason, True) for fault, reason in self._of_cpu(call, kinds)]
+
+    def _of_cpu(self, call: Call, kinds: frozenset[str]) -> Iterator[tuple[Fault[OnCpu], str]]:
+        if not low_types(call):
+            return  # the library need not be asked, which fixes the instruction set that it uses
+        use = OnCpu(call, self.isa or _isa_of_this_cpu())
+        for fault in filter(lambda one: one.is_certain(use), CPU_SUPPORT.of(kinds, use, self.version)):
+            yield fault, CPU_SUPPORT.reason(kinds, use, self.version)
+
+
+def library_named(given: object) -> Library | None:
+    """The library to check against; None for the specification alone.
 
     Args:
-        given: None for the loaded library, if one can be loaded; ``"none"``; or a version such as ``"3.6"`` or
-            ``"3.6.2"``, which need not be installed.
+        given: None for the loaded library on this CPU, if a library can be loaded; ``"none"``; or a version such as
+            ``"3.6"`` or ``"3.6.2"``, which need not be installed, on a CPU that has every instruction set; or both,
+            such as ``"3.6@avx2"``.
 
     Raises:
         ArgumentError: ``given`` is no such text, or is older than 3.2.
@@ -40,24 +72,35 @@ def library_version(given: object) -> Release | None:
     if given is None:
         return _loaded()
     word = text(given)
-    parts = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", word or "")
+    parts = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:@(\w+))?", word or "")
     version = None if parts is None else (int(parts[1]), int(parts[2]), int(parts[3] or 0))
     if word != NONE and (version is None or version < OLDEST):
         raise ArgumentError(f"library: {shown(given)}; expected 'none', or a version from '3.2' on, such as '3.6'")
-    return version
+    if parts is None or version is None:
+        return None
+    isa = parts[4] or EVERY_ISA[-1]
+    if isa not in EVERY_ISA:
+        raise ArgumentError(f"library: {shown(given)}; expected behind @ one of {', '.join(EVERY_ISA)}")
+    return Library(version, isa)
 
 
-def _loaded() -> Release | None:
-    """Version of the loaded library; None if no library can be loaded."""
+def _loaded() -> Library | None:
+    """The loaded library; None if no library can be loaded."""
     try:
         from ..native.library import VERSION
     except ImportError:
         return None
-    return VERSION
+    return Library(VERSION)
+
+
+def _isa_of_this_cpu() -> str:
+    from ..native.library import newest_isa
+
+    return newest_isa(EVERY_ISA)
 
 
 def library_violations(
-    checked: Inference, edition: str, op: str, n_outputs: int, version: Release | None
+    checked: Inference, edition: str, op: str, n_outputs: int, library: Library | None
 ) -> list[Violation]:
     """Violations for features that are too new for the library, or that it refuses, lacks or computes wrong.
 
@@ -66,52 +109,46 @@ def library_violations(
         edition: name of the edition whose words the violations use.
         op: the op, for messages.
         n_outputs: number of outputs that are used; in a graph, all outputs up to the last one that is read.
-        version: the version of the library; None for no library.
+        library: the version of the library and the CPU; None for no library.
     """
     schema, attrs = checked.schema, checked.attrs
-    if version is None or schema is None or attrs is None or checked.errors:
+    if library is None or schema is None or attrs is None or checked.errors:
         return []
     noted = Violations(edition_named(edition), op)
     noted.page = noted.edition.page(schema)
-    library = f"oneDNN {'.'.join(map(str, version))}"
     base = base_of(schema)
-    for where, since in _newer(checked, schema, version, n_outputs) if base.kind in BASE else ():
-        needed = f"oneDNN {since[0]}.{since[1]} or later; the library is {library}"
-        noted.add("newer_than_library", where, f"since {since[0]}.{since[1]}", needed, severity=LIBRARY)
+    for where, bound in _foreign(checked, schema, library.version, n_outputs) if base.kind in BASE else ():
+        is_newer = bound > library.version
+        rule, word, told = ("newer_than_library", "since", "or later") if is_newer else (
+            "ended_before_library", "until", "is the first without it")  # fmt: skip
+        dotted = f"{bound[0]}.{bound[1]}"
+        expected = f"oneDNN {dotted} {told}; the library is {library}"
+        noted.add(rule, where, f"{word} {dotted}", expected, severity=LIBRARY)
     if base.kind not in BASE:
         noted.add(
             "no_library_op", "kind", schema.kind, f"an op that {library} has; this runs on numpy", severity=LIBRARY
         )
     elif not noted.violations:
         call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs, checked.dtypes)
-        for fault in (fault for table in TABLES for fault in table.of(frozenset([base.kind]), call, version)):
-            if fault.severity == SLOW:
-                continue
-            finding = edition_words(schema, base, Finding(fault.where, "", fault.reason), attrs)
+        for fault, reason, is_certain in library.of_call(call):
+            finding = edition_words(schema, base, Finding(fault.where, "", reason), attrs)
             where = finding.where
             given = attrs.get(where, "left out" if schema.has_attribute(where) else _tensors(checked))
-            noted.add(
-                fault.name, where, given, *_expected(fault, call, library, finding), severity=_severity(fault, call)
-            )
+            expected = _expected(fault, library, is_certain)
+            # Whether some faults show depends on the numbers or the memory.
+            severity = LIBRARY if fault.severity == LACKS else fault.severity
+            noted.add(fault.name, where, given, expected, finding.expected, severity=severity if is_certain else NOTE)
     return noted.violations
 
 
-def _severity(fault: Fault[Call], call: Call) -> str:
-    """The severity of a fault in a call: a note where it depends on the numbers or the memory whether it shows."""
-    if not fault.is_certain(call):
-        return NOTE
-    return LIBRARY if fault.severity == LACKS else fault.severity
-
-
-def _expected(fault: Fault[Call], call: Call, library: str, finding: Finding) -> tuple[str, str]:
-    """What is expected of a call that runs into a fault, and why."""
-    if not fault.is_certain(call):
+def _expected(fault: Fault[Any], library: Library, is_certain: bool) -> str:
+    """What is expected of a call that runs into a fault."""
+    if not is_certain:
         return (
             f"a form that {library} always gets right; this one it gets right or wrong, by what lies in memory or by "
-            "the numbers",
-            finding.expected,
+            "the numbers"
         )
-    return f"a form that {library} {'has a kernel for' if fault.severity == LACKS else 'gets right'}", finding.expected
+    return f"a form that {library} {'has a kernel for' if fault.severity == LACKS else 'gets right'}"
 
 
 def _tensors(checked: Inference) -> str:
@@ -121,23 +158,33 @@ def _tensors(checked: Inference) -> str:
     return f"{counted(len(inputs), 'input')}: {shown}" + (", ..." if len(inputs) > 4 else "")
 
 
-def _newer(checked: Inference, schema: Schema, version: Release, n_outputs: int) -> Iterator[tuple[str, Version]]:
-    """The parts of the op that are newer than the library, each with the first version that has it."""
+def _foreign(checked: Inference, schema: Schema, version: Release, n_outputs: int) -> Iterator[tuple[str, Version]]:
+    """The parts of the op that the library lacks, each with the first version that has it or has it no more."""
     base = base_of(schema)
-    if base.since > version:
-        yield "kind", base.since
+    if _is_foreign(base, version):
+        yield "kind", _bound(base, version)
     for name, value in (checked.attrs or {}).items():
         attribute = schema.attribute(name)
-        if attribute.since > version and value != attribute.default:  # an older library always uses the default
-            yield name, attribute.since
+        if _is_foreign(attribute, version) and value != attribute.default:  # such a library always uses the default
+            yield name, _bound(attribute, version)
     for index, tensor in enumerate(checked.inputs):
         if tensor is not None:
             port = schema.input_port(index)
             since = max(port.since, tensor.dtype.since if tensor.dtype else port.since)
-            if since > version:
-                yield port.name, since
+            if since > version or _is_foreign(port, version):
+                yield port.name, since if since > version else _bound(port, version)
     for port in schema.outputs[:n_outputs]:
-        if port.since > version:
-            yield port.name, port.since
-    if checked.rows and all(row.since > version for row in checked.rows):
-        yield "data types", min(row.since for row in checked.rows)
+        if _is_foreign(port, version):
+            yield port.name, _bound(port, version)
+    if checked.rows and all(_is_foreign(row, version) for row in checked.rows):
+        yield "data types", min(_bound(row, version) for row in checked.rows)
+
+
+def _is_foreign(part: Schema | Attribute | Port | Row, version: Release) -> bool:
+    """Whether a part of the specification is newer than a library, or ended before it."""
+    return part.since > version or part.until <= version
+
+
+def _bound(part: Schema | Attribute | Port | Row, version: Release) -> Version:
+    """The version that a library would have to reach, or must not reach, to have a part."""
+    return part.since if part.since > version else part.until

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from .._util.atomic_write import write_atomically
-from ..checker.library_limits import library_version
+from ..checker.library_limits import library_named
 from ..errors import ERROR, LIBRARY, TAKEN, UNSAFE, ArgumentError, FormatError
 from ..opset.editions.registry import EDITIONS
 from ..opset.shapes import counted
@@ -37,14 +37,14 @@ class _Editions(EditionName):
 
 
 class _Library(click.ParamType):  # type: ignore[type-arg]  # older versions of click have no argument
-    """``none``, or a version of oneDNN."""
+    """``none``, or a version of oneDNN, and perhaps an instruction set."""
 
     name = "version"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text; fails if it is neither."""
         try:
-            library_version(value)
+            library_named(value)
         except ArgumentError as error:
             self.fail(str(error).partition(": ")[2], param, ctx)
         return value
@@ -64,9 +64,10 @@ class _Library(click.ParamType):  # type: ignore[type-arg]  # older versions of 
     "libraries",
     type=_Library(),
     multiple=True,
-    metavar="none|VERSION",
+    metavar="none|VERSION[@CPU]",
     help="Version of oneDNN, such as 3.6, which need not be installed; none checks against the text alone. By default "
-    "the loaded library. May be given several times.",
+    "the loaded library on this CPU. A version stands for CPUs with every instruction set, unless the newest one "
+    "follows, such as 3.6@avx2. May be given several times.",
 )
 @click.option(
     "--format",

@@ -19,6 +19,7 @@ from .options import json_option
 from .terminal import emit, progress
 from .value_types import EditionName, FilePath, Integer, OutputPath
 
+KNOWN = "known"  # the baseline that the package has
 LISTED = 12  # number of findings that the terminal shows
 # What --fail-on may name: the verdicts of findings; what they mean is in onegraph.tools.conformance.VERDICTS, but for
 # records that claim too much, and for chains of a documented pattern that are not fused.
@@ -57,7 +58,7 @@ class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of
     "--folder",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="With --cases, write a folder for each finding: graph, benchdnn line, C program, and what reproduces it.",
+    help="Write a folder for each finding that a call shows: graph, benchdnn line, C program, and what reproduces it.",
 )
 @click.option(
     "--also",
@@ -74,7 +75,13 @@ class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of
     metavar="crashes,wrong,...",
     help="Verdicts that count for the exit status; all by default.",
 )
-@click.option("--baseline", type=FilePath(), metavar="FILE", help="Findings in FILE do not count.")
+@click.option(
+    "--baseline",
+    type=FilePath(),
+    metavar="FILE|known",
+    help="Findings in FILE do not count; known stands for those of the probes on the library's version, or on the "
+    "newest one that is not newer.",
+)
 @click.option("--write-baseline", type=OutputPath(".json"), metavar="FILE", help="Accept all findings: write FILE.")
 @json_option
 @click.option(
@@ -125,15 +132,17 @@ def command(
         raise click.UsageError("--json or --markdown, not both")
     if cases is not None and (html or issues):
         raise click.UsageError("--html and --markdown are of the probes; with --cases, use --json or --folder")
-    if patterns and (cases is not None or html or issues or name):
-        raise click.UsageError("--patterns has no --cases, --html, --markdown and --edition")
-    if (cases is None and folder is not None) or (folder is None and others):
-        raise click.UsageError("--folder needs --cases, and --also needs --folder")
+    if patterns and (cases is not None or html or issues or name or folder):
+        raise click.UsageError("--patterns has no --cases, --html, --markdown, --edition and --folder")
+    if folder is None and others:
+        raise click.UsageError("--also needs --folder")
+    if baseline == KNOWN and (patterns or cases is not None):
+        raise click.UsageError("--baseline known is of the probes, without --cases and --patterns")
     accepted = {} if baseline is None else _accepted(baseline)
     if patterns:
         ids = _try_patterns(ops, workers or os.cpu_count() or 1, as_json)
     elif cases is None:
-        ids = _probe(ops, name, workers, as_json, html, issues)
+        ids = _probe(ops, name, workers, as_json, html, issues, folder, others)
     else:
         ids = _draw(ops, name, workers or os.cpu_count() or 1, cases, seed, folder, others, as_json)
     if write_baseline is not None:
@@ -149,6 +158,14 @@ def command(
 
 def _accepted(path: str) -> Mapping[str, str]:
     """The ids of a baseline."""
+    if path == KNOWN:
+        from ..native.library import VERSION
+        from ..tools.conformance.known import known_findings
+
+        found, version = known_findings(VERSION)
+        if version != VERSION:
+            click.echo(f"findings of {'.'.join(map(str, version))} are accepted", err=True)
+        return found
     expected = "what onegraph conformance --write-baseline has written"
     try:
         data = decode(read_file(Path(path)))
@@ -189,13 +206,13 @@ def _draw(
     """Run random uses, and print what came of them; returns the verdict of each finding by its id."""
     from ..capi import version_info
     from ..tools.conformance import drawn
-    from ..tools.conformance.drawn.filing import file_findings
+    from ..tools.conformance.drawn.filing import cases_of_report, file_findings
 
     facts = version_info()
     with progress("uses") as tell:
         report = drawn.run(cases, seed, edition=name, kinds=ops, workers=workers, progress=tell)
     if folder is not None:
-        file_findings(report, Path(folder), others)
+        file_findings(cases_of_report(report), Path(folder), others)
     if as_json:
         emit({**facts, "seed": seed, "edition": name or "every one", **report.to_dict()})
     else:
@@ -205,12 +222,20 @@ def _draw(
 
 
 def _probe(
-    ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None, issues: str | None
+    ops: tuple[str, ...],
+    name: str | None,
+    workers: int | None,
+    as_json: bool,
+    html: str | None,
+    issues: str | None,
+    folder: str | None,
+    others: tuple[str, ...],
 ) -> dict[str, str]:
     """Run the probes, and print what came of them; returns the verdict of each finding by its id."""
     from ..capi import default_engine, version_info
     from ..native.library import VERSION
     from ..tools import conformance as tool
+    from ..tools.conformance.drawn.filing import cases_of_run, file_findings
     from ..tools.conformance.markdown import markdown
     from ..tools.conformance.page import page
 
@@ -228,6 +253,8 @@ def _probe(
         if target and target != "-":
             text = write(run, facts).encode()
             write_atomically(Path(target), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
+    if folder is not None:
+        file_findings(cases_of_run(run), Path(folder), others)
     if issues == "-":
         click.echo(markdown(run, facts))
         return ids

@@ -28,7 +28,10 @@ from .value_types import EditionName
 def command(
     source: Source, output: str | None, edition: str | None, for_version: str | None, cut: bool, as_json: bool
 ) -> None:
-    """Convert the graph in FILE: JSON, Python code that builds it, or ONNX; or to another edition, version or shape.
+    """Convert the graph in FILE: JSON, Python code that builds it, ONNX or C++; or to another edition or shape.
+
+    An OUT that ends in .cpp is a program that needs the headers of oneDNN alone. It runs the graph on random inputs in
+    the library as it is, and prints where outputs differ from the numpy reference.
 
     A FILE that ends in .py is RUN, as python FILE runs it, and the graph is its variable g. JSON is read and never run.
     Constants go to an .npz file beside the output. Without -o the other format is printed; with --for-version, JSON.
@@ -44,7 +47,7 @@ def command(
         graph = source.load(cut=cut)
     if edition is not None:
         graph = translate_graph(graph, edition)
-    to_onnx = str(output).endswith(".onnx")
+    to_onnx = str(output).endswith((".onnx", ".cpp"))  # without a file for constants
     printed = output is None or output == "-"
     to_code = not is_python and for_version is None if printed else str(output).endswith(".py")
     if (to_code or to_onnx) and for_version is not None:

@@ -132,6 +132,10 @@ def save_graph(graph: Graph, output: str, for_version: str | None = None) -> Non
         onnx_files(output).save(graph, output)
     elif output.endswith(".py"):
         save_python(graph, output)
+    elif output.endswith(".cpp"):
+        from ..tools.cpp_program import save_cpp
+
+        save_cpp(graph, output)
     else:
         graph.save(output, for_version=for_version)
 

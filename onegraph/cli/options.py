@@ -31,9 +31,14 @@ POLICIES = ("fusion", "debug")
 graph_output = click.option(
     "-o",
     "--output",
-    type=OutputPath(".json", ".py", ".onnx", allow_dash=True),
+    type=OutputPath(".json", ".py", ".onnx", ".cpp", allow_dash=True),
     metavar="OUT",
-    help="Output file, .json, .py or .onnx; by default standard output.",
+    help="Output file, .json, .py, .onnx or .cpp; by default standard output.",
+)
+bare_option = click.option(
+    "--bare",
+    is_flag=True,
+    help="Run the library as it is, in a process of its own: without the ways around its faults, and without numpy.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on standard output.")
 

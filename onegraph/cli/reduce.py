@@ -10,7 +10,7 @@ import click
 
 from ..errors import ArgumentError, OneGraphError
 from .graph_source import Source
-from .options import Compiling, compiling, graph_file, json_option
+from .options import Compiling, bare_option, compiling, graph_file, json_option
 from .terminal import emit, progress
 from .value_types import Integer, Number, OutputPath
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", type=OutputPath(".json"), metavar="OUT.json", help="Output file; by default FILE.reduced.json."
 )
+@bare_option
 @json_option
 def command(
     source: Source,
@@ -46,19 +47,24 @@ def command(
     time_limit: float,
     max_tests: int,
     output: str | None,
+    bare: bool,
     as_json: bool,
 ) -> int:
     """Make the graph in FILE smaller while it keeps failing in the same way.
 
     The graph runs in a separate process. A failure is a crash, a hang, an exception, or a result that differs from the
-    numpy reference; with --command, it is an exit status of your program other than 0. The smallest graph found is
-    written as JSON and printed as Python code, with a line for benchdnn, oneDNN's test program.
+    numpy reference; with --command, it is an exit status of your program other than 0. With --bare, the library
+    as it is runs the graph, so that its own faults show. The smallest graph found is
+    written as JSON and printed as Python code, or with --bare as a C++ program against oneDNN's headers, with a line
+    for benchdnn, oneDNN's test program.
 
     Exit status 1 if nothing fails.
     """
     from ..tools.failure_probe import Prober
     from ..tools.reduce import reduce
 
+    if bare and command is not None:
+        raise click.UsageError("--bare or --command, not both")
     graph = source.load_to_run(cut=command is None)  # the user's program may need the Wildcards
     stem = "graph.json" if source.path == "-" else source.path
     path = Path(output) if output is not None else Path(stem).with_suffix(".reduced.json")
@@ -67,7 +73,7 @@ def command(
     from ..runtime.compile_options import compile_options  # last, because it needs the library
 
     compile_options(graph, **compiling._asdict())  # otherwise a wrong option would count as a failure of every graph
-    with Prober(command=command, seed=seed, options=compiling._asdict(), time_limit=time_limit) as prober:
+    with Prober(command=command, seed=seed, options=compiling._asdict(), time_limit=time_limit, bare=bare) as prober:
         failure = prober.failure(graph)
         if failure is None:
             emit({"fails": False}) if as_json else click.echo("the graph does not fail")
@@ -90,21 +96,43 @@ def command(
     # oneDNN 3.2 does not read the mode from the file.
     mode = compiling.fpmath_mode or json.loads(smallest.to_json())["fpmath_mode"]
     line = f"benchdnn --mode=C --graph{'' if mode == 'strict' else f' --attr-fpmath={mode}'} --case={path}"
-    code = _reproducer(smallest, path.with_suffix(".py"), seed, compiling, command)
+    code = _bare(smallest, path, seed, compiling) if bare else _python(smallest, path, seed, compiling, command)
     if as_json:
-        facts = {"fails": True, "kind": failure.kind, "detail": failure.detail, "ops": len(smallest.ops)}
-        emit({**facts, "before": len(graph.ops), "json": str(path), "python": code, "benchdnn": line})
+        facts: dict[str, object] = {
+            "fails": True,
+            "kind": failure.kind,
+            "detail": failure.detail,
+            "ops": len(smallest.ops),
+        }
+        emit(
+            {**facts, "before": len(graph.ops), "json": str(path), "cpp" if bare else "python": code, "benchdnn": line}
+        )
         return 0
     counts = f"{len(graph.ops)} ops before, {len(smallest.ops)} now, in {path}"
-    click.echo(f"# {failure}\n# {counts}\n# {line}\n\n{code}", nl=False)
+    mark = "//" if bare else "#"
+    click.echo(f"{mark} {failure}\n{mark} {counts}\n{mark} {line}\n\n{code}", nl=False)
     return 0
 
 
-def _reproducer(graph: Graph, path: Path, seed: int, compiling: Compiling, program: str | None) -> str:
+def _bare(graph: Graph, path: Path, seed: int, compiling: Compiling) -> str:
+    """Write the C++ program that reproduces the failure, and return it."""
+    from .._util.atomic_write import write_atomically
+    from ..tools.cpp_program import to_cpp
+
+    try:
+        code = to_cpp(graph, seed=seed, policy=compiling.policy, fpmath_mode=compiling.fpmath_mode or "strict")
+    except OneGraphError as error:  # the reference lacks an op, or there are too many numbers
+        return f"// no program: {' '.join(str(error).split())}\n"
+    write_atomically(path.with_suffix(".cpp"), lambda stream: stream.write(code.encode()))
+    return code
+
+
+def _python(graph: Graph, path: Path, seed: int, compiling: Compiling, program: str | None) -> str:
     """Write the Python code that reproduces the failure, and return it."""
     from .._util.atomic_write import write_atomically
     from ..tools.python_code import save_python
 
+    path = path.with_suffix(".py")
     try:
         save_python(graph, path)
         code = path.read_text(encoding="utf-8")

@@ -11,10 +11,21 @@ import numpy as np
 from ..opset.dtypes import OF_NUMPY
 from ..serialize import with_known
 from .graph_source import Source
-from .options import Compiling, InputData, compiling, data, graph_file, json_option, trace_option, write_trace
+from .options import (
+    Compiling,
+    InputData,
+    bare_option,
+    compiling,
+    data,
+    graph_file,
+    json_option,
+    trace_option,
+    write_trace,
+)
 from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
+    from ..graph import Graph
     from ..ir.op import Array
 
 
@@ -22,15 +33,22 @@ if TYPE_CHECKING:
 @graph_file
 @data
 @compiling
+@bare_option
 @trace_option
 @json_option
-def command(source: Source, data: InputData, compiling: Compiling, trace: str | None, as_json: bool) -> None:
+def command(
+    source: Source, data: InputData, compiling: Compiling, bare: bool, trace: str | None, as_json: bool
+) -> int | None:
     """Compile the graph in FILE, run it once, and summarise the results. - is standard input.
 
     Inputs are random numbers in the domain of the ops that read them, or the arrays of an .npz file by name. Inputs
     that FILE marks as constant are constant here too: the library prepares them once.
+
+    With --bare, exit status 1 if the library does not run the graph.
     """
     graph = source.load_to_run()
+    if bare:
+        return _run_bare(graph, data, compiling, as_json)
     if trace is not None:
         source.keep("--trace", trace, graph)
     with progress("run") as tell:
@@ -49,9 +67,30 @@ def command(source: Source, data: InputData, compiling: Compiling, trace: str | 
     report = model.report()
     if as_json:
         emit({"outputs": facts, "seconds": seconds, "report": report.to_dict()})
-        return
+        return None
     columns = ("output", "dtype", "shape=", "min>", "max>", "mean>", "not finite>")
     print_rich(table(columns, [[fact["name"], fact["dtype"], *_cells(fact)] for fact in facts]), str(report))
+    return None
+
+
+def _run_bare(graph: Graph, data: InputData, compiling: Compiling, as_json: bool) -> int:
+    """Run the library as it is, print what came of it, and return the exit status."""
+    from ..tools.bare import run_bare
+
+    with progress("run") as tell:
+        graph, inputs = with_known(graph, data.read(graph, tell))
+        found = run_bare(graph, inputs, policy=compiling.policy, fpmath_mode=compiling.fpmath_mode)
+    data.write(found.results)
+    facts = [{"name": name, **summary(array)} for name, array in found.results.items()]
+    if as_json:
+        emit({**found.to_dict(), "outputs": facts})
+    elif found.results:
+        columns = ("output", "dtype", "shape=", "min>", "max>", "mean>", "not finite>")
+        rows = [[fact["name"], fact["dtype"], *_cells(fact)] for fact in facts]
+        print_rich(table(columns, rows), found.text())
+    else:
+        click.echo(found.text())
+    return 0 if found.results else 1
 
 
 def summary(array: Array) -> dict[str, object]:

@@ -10,7 +10,7 @@ import click
 
 from ..opset.shapes import counted, known, known_dims
 from .graph_source import Source, onnx_files
-from .options import Compiling, InputData, compiling, data, graph_file, json_option
+from .options import Compiling, InputData, bare_option, compiling, data, graph_file, json_option
 from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ SHAPES = frozenset(["in_shapes", "mb"])  # options that do not change what a mod
 @graph_file
 @data
 @compiling
+@bare_option
 @json_option
-def command(source: Source, data: InputData, compiling: Compiling, as_json: bool) -> int:
+def command(source: Source, data: InputData, compiling: Compiling, bare: bool, as_json: bool) -> int:
     """Compare the results of FILE with those of an oracle. - is standard input.
 
     A model of ONNX is judged by ONNX Runtime, which runs the original file: with two sizes of open dims, with large and
@@ -45,8 +46,12 @@ def command(source: Source, data: InputData, compiling: Compiling, as_json: bool
     reference: an attribute, the order of its inputs, or an operand by 10 %. A change that the comparison would not
     notice makes the result "not proven", and so does an output with too few finite elements.
 
+    With --bare, the library as it is runs the graph, and its outputs are compared with the numpy reference.
+
     Exit status 0 if the results are right; 1 if one differs; 3 if all agree, and a graph is not proven.
     """
+    if bare:
+        return _verify_bare(source, data, compiling, as_json)
     judgement = _judged(source, data, compiling)
     graph = source.load_to_run()
     if judgement is not None and any(not known(tensor.shape) for tensor in graph.inputs.values()):
@@ -58,6 +63,29 @@ def command(source: Source, data: InputData, compiling: Compiling, as_json: bool
         found = verify(graph, inputs, **compiling._asdict(), progress=lambda what, done, total: tell(done, total, what))
     data.write(found.results)
     return _end(judgement, found, as_json)
+
+
+def _verify_bare(source: Source, data: InputData, compiling: Compiling, as_json: bool) -> int:
+    """Compare the results of the library as it is, print what differs, and return the exit status."""
+    from ..serialize import with_known
+    from ..tools.bare import compared, run_bare
+
+    graph = source.load_to_run()
+    with progress("verify") as tell:
+        graph, inputs = with_known(graph, data.read(graph, tell, calibrated=True))
+        found = run_bare(graph, inputs, policy=compiling.policy, fpmath_mode=compiling.fpmath_mode)
+        mode = compiling.fpmath_mode or "strict"
+        outputs = compared(graph, inputs, found.results, mode, data.seed) if found.results else ()
+    data.write(found.results)
+    agrees = bool(outputs) and all(one.agrees for one in outputs)
+    if as_json:
+        emit({"agrees": agrees, "outputs": [asdict(one) for one in outputs], **found.to_dict()})
+    elif outputs:
+        columns = ("output", "dtype", "shape=", "compared>", "max error>", "allowed>", "verdict")
+        print_rich(table(columns, [_row(one) for one in outputs]), found.text())
+    else:
+        click.echo(found.text())
+    return 0 if agrees else 1
 
 
 def _judged(source: Source, data: InputData, compiling: Compiling) -> Judgement | None:

@@ -1,7 +1,8 @@
 """Finds the documented fusion pattern that ops are nearest to, by the op that begins it and the ops that may follow.
 
-The patterns are those of :mod:`onegraph.opset.fusion_patterns`, and two that its chains of ops do not express. The
-pages begin with 3.9, so an older library takes fewer of them.
+The patterns are those of :mod:`onegraph.opset.fusion_patterns`, attention and gated MLP of
+:mod:`onegraph.opset.fusion_graphs`, and one that no page has. The pages begin with 3.7, so an older library takes fewer
+of them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .._util.records import record
-from ..opset import fusion_patterns
+from ..opset import fusion_graphs, fusion_patterns
 from ..opset.kinds import ELEMENTWISE
 
 
@@ -33,15 +34,17 @@ def _of_page(pattern: fusion_patterns.FusionPattern) -> DocumentedPattern:
     return DocumentedPattern(pattern.name.replace("_", " "), frozenset(pattern.heads), after)
 
 
-ATTENTION = DocumentedPattern(
-    "attention: MatMul, scale, mask, SoftMax, MatMul",
-    frozenset(["MatMul"]),
-    frozenset(["Divide", "Multiply", "Add", "Select", "SoftMax", "MatMul", "TypeCast"]),
-)
+def _of_graph(pattern: fusion_graphs.FusionGraph, name: str) -> DocumentedPattern:
+    first, *others = (frozenset(node.kinds) for node in pattern.nodes)
+    return DocumentedPattern(name, first, frozenset().union(*others))
+
+
+ATTENTION = _of_graph(fusion_graphs.ATTENTION, "attention: MatMul, scale, mask, SoftMax, MatMul")
+GATED_MLP = _of_graph(fusion_graphs.MLPS[0], "gated MLP: two MatMuls, activation, Multiply, MatMul")
 TRAINING = DocumentedPattern(
     "batch normalization of training with ReLU", frozenset(["BatchNormForwardTraining"]), frozenset(["ReLU"])
 )
-PATTERNS = (ATTENTION, *map(_of_page, fusion_patterns.PATTERNS), TRAINING)
+PATTERNS = (ATTENTION, *map(_of_page, fusion_patterns.PATTERNS), GATED_MLP, TRAINING)
 # The ops that carry a partition: a fusion has one of them at most.
 STARTS = frozenset(kind for pattern in PATTERNS for kind in pattern.first) - ELEMENTWISE - {*fusion_patterns.BINARY}
 

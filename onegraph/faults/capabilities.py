@@ -51,8 +51,8 @@ NO_SELECT = CAPABILITIES.add(
     where="kind",
     severity=LACKS,
     when=always,
-    seen={(3, 2): "unsupported", (3, 6): "right"},
-    reason="Select has no partition of its own before 3.6",
+    seen={(3, 2): "unsupported", (3, 4): "unsupported", (3, 5): "right"},
+    reason="Select has no partition of its own before 3.5",
     instead="onegraph's own kernel",
 )
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..errors import ArgumentError
+from ..opset.values import nearest
 from . import (
     capabilities,
     constant_inputs,
+    cpus,
     depthwise,
     execution,
     layouts,
@@ -53,6 +56,7 @@ from .ops import (
     size,
     spanned_source,
 )
+from .user_faults import VARIABLE
 
 MODULES: dict[str, ModuleType] = {
     "Convolutions": convolution,
@@ -72,6 +76,7 @@ MODULES: dict[str, ModuleType] = {
     "NaN and infinities in other rows": leaks,
     "Ops without a kernel": capabilities,
     "Forms without a kernel": support,
+    "Data types without instructions": cpus,
     "Fused: operands of binary ops": operands,
     "Fused: operands behind Interpolate and pools": image_operands,
     "Fused: attention": attention,
@@ -107,3 +112,16 @@ def faults_in(module: ModuleType) -> list[Fault[Any]]:
 
 CATALOGUE: dict[str, list[Fault[Any]]] = {title: faults_in(module) for title, module in MODULES.items()}
 EVERY_FAULT: list[Fault[Any]] = [fault for faults in CATALOGUE.values() for fault in faults]
+
+
+def check_names(off: frozenset[str]) -> None:
+    """Refuse names of faults that are to be switched off and do not exist.
+
+    Raises:
+        ArgumentError: there is no such fault; the message suggests the nearest name.
+    """
+    names = {fault.name for fault in EVERY_FAULT}
+    for name in sorted(off - names):
+        close = nearest(name, sorted(names))
+        hint = f"; did you mean -{close}?" if close else ""
+        raise ArgumentError(f"{VARIABLE}: -{name}; expected the name of a fault of docs/faults.md{hint}")

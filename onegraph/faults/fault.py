@@ -14,6 +14,7 @@ from ..ir.op import LogicalTensor
 from ..opset import dtypes
 from ..opset.signature import Version
 from .measured import Score, measured
+from .user_faults import USER
 
 Release = tuple[int, int, int]
 Subject = TypeVar("Subject")
@@ -110,8 +111,11 @@ class Fault(Generic[Subject]):
     def affects(self, version: Release) -> bool:
         """Whether a library of ``version`` is concerned.
 
-        A version between two that were tried is concerned if either is; one beyond the newest as the newest.
+        A version between two that were tried is concerned if either is; one beyond the newest as the newest. None is if
+        ``ONEGRAPH_FAULTS`` switches the fault off.
         """
+        if self.name in USER.off:
+            return False
         since, mended = self.since, self.mended
         if (since is not None and version < since) or (mended is not None and version >= mended):
             return False

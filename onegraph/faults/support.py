@@ -31,6 +31,24 @@ def transpose_alone(g: DataGraph) -> LogicalTensor:
     return g.op("StaticTranspose", [g.input("x", "f32", (4, 6))], {"order": [1, 0]})
 
 
+NO_MARKERS = SUPPORT.add(
+    "no_kernel_of_markers",
+    ops="End Wildcard",
+    where="kind",
+    when=always,
+    seen={(3, 2): "unsupported"},
+    reason="the op marks a place in a graph and computes nothing: its partition is unsupported",
+    instead="nothing, where no result of it is read",
+)
+
+
+@NO_MARKERS.example()
+def end_alone(g: DataGraph) -> LogicalTensor:
+    relu = g.relu(g.input("x", "f32", (4,)))
+    g.op("End", [relu])
+    return relu
+
+
 NO_DROPOUT = SUPPORT.add(
     "no_dropout",
     ops="Dropout",

@@ -68,6 +68,11 @@ def enum_names(prefix: str, names: tuple[str, ...]) -> dict[int, str]:
     return {enum_value(prefix, name): name for name in names}
 
 
+def newest_isa(names: tuple[str, ...]) -> str:
+    """The newest instruction set that the library may use, or ``unknown``. The first call fixes it."""
+    return enum_names("cpu_isa_", names).get(int(lib.dnnl_get_effective_cpu_isa()), "unknown")
+
+
 _STATUS = {enum_value("", name): name for name in ("success", *STATUS_ERRORS, "last_impl_reached", "not_required")}
 DTYPES = {dtype: enum_value("", dtype.value) for dtype in DataType if not dtype.is_host}
 DTYPE_NAMES = {value: dtype for dtype, value in DTYPES.items()}

@@ -1,7 +1,7 @@
 """Defines the documented fusion patterns as data: an op, and what may follow it in one partition.
 
-Source: oneDNN developer guide since 3.9, fusion patterns. The patterns of quantized ops and of attention, which start
-before the op that they are named after, are not among them.
+Source: oneDNN developer guide since 3.9, fusion patterns. The patterns of quantized ops, of attention and of gated
+MLPs, which are no chains, are in :mod:`onegraph.opset.fusion_graphs`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from .._util.fork_safety import cached_property
 from .._util.init_once import made_once
 from .._util.interpreter_tricks import record_maker
 from .._util.records import record
-from .dtypes import DataType
+from .dtypes import NEVER, DataType
 from .signature import OLDEST, Attribute, AttrValue, Fill, Port, Row, Shape, Version
 from .traits import Trait
 
@@ -185,6 +185,25 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
 
 
 Rule = Callable[[Call], Iterable[Finding]]
+_LIFETIMES: dict[Rule, tuple[Version, Version]] = {}
+
+
+def during(since: Version = OLDEST, until: Version = NEVER) -> Callable[[Rule], Rule]:
+    """A decorator of a rule that holds in the editions from ``since`` on, up to the one before ``until``."""
+
+    def register(rule: Rule) -> Rule:
+        _LIFETIMES[rule] = since, until
+        return rule
+
+    return register
+
+
+def holds_in(rule: Rule, version: Version) -> bool:
+    """Whether a rule is one of the edition of ``version``."""
+    since, until = _LIFETIMES.get(rule, (OLDEST, NEVER))
+    return since <= version < until
+
+
 ShapeFunction = Callable[[Call], tuple[Shape, ...]]
 
 
@@ -222,6 +241,7 @@ class Schema:
         shape: function that returns the shapes of all outputs.
         implied_outputs: function that returns the number of outputs of a call that does not name them; None for all.
         dialect: translation to the base vocabulary; None if the schema already uses it.
+        since, until: the first edition that has the op, and the first one that has it no more.
         page: name of the op's page in the edition; empty if it is ``kind``.
         notes: differences between the texts of the specification and the library, and what onegraph does.
         traits: what holds for every use of the op; None if nobody has decided it, as for ops that only legacy-1 has.
@@ -240,6 +260,7 @@ class Schema:
     shape_rules: tuple[Rule, ...] = ()
     implied_outputs: Callable[[Call], int] | None = None
     since: Version = OLDEST
+    until: Version = NEVER
     dialect: Dialect | None = None
     page: str = ""
     notes: tuple[str, ...] = ()

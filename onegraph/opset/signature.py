@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from .._util.init_once import made_once
 from .._util.records import record
-from .dtypes import DataType
+from .dtypes import NEVER, DataType
 
 Shape = tuple[int | None, ...] | None
 Version = tuple[int, int]
 AttrValue = float | int | bool | str | tuple[float, ...] | tuple[int, ...]
 OLDEST: Version = (3, 0)
+# A record is of the editions from ``since`` on, up to the one before ``until``.
 
 
 class Range(NamedTuple):
@@ -62,6 +63,7 @@ class Attribute:
     implied: AttrValue | Fill | None = None
     spatial: bool = False
     since: Version = OLDEST
+    until: Version = NEVER
     none_is_default: bool = False
     ignored_beside: str = ""
 
@@ -79,6 +81,7 @@ class Port:
     optional: bool = False
     variadic: bool = False
     since: Version = OLDEST
+    until: Version = NEVER
     decides: bool = False
 
     @property
@@ -95,22 +98,27 @@ class Port:
 def ports(text: str) -> tuple[Port, ...]:
     """Parse ports such as ``"src:T bias:T? stats:f32?@3.9"``.
 
-    ``?`` is optional, ``*`` variadic, ``!`` decides the output shapes, and ``@`` is the first version.
+    ``?`` is optional, ``*`` variadic, ``!`` decides the output shapes, ``@3.9`` is the first version, and ``@3.4-3.9``
+    also the first one without the port.
     """
     found = []
     for word in text.split():
-        word, since = _since(word)
+        word, since, until = _lifetime(word)
         name, _, type_ = word.partition(":")
-        found.append(Port(name, type_.rstrip("?*!"), "?" in type_, "*" in type_, since, "!" in type_))
+        found.append(Port(name, type_.rstrip("?*!"), "?" in type_, "*" in type_, since, until, "!" in type_))
     return tuple(found)
 
 
-def _since(word: str) -> tuple[str, Version]:
-    text, _, version = word.partition("@")
-    if not version:
-        return text, OLDEST
-    major, minor = version.split(".")
-    return text, (int(major), int(minor))
+def _lifetime(word: str) -> tuple[str, Version, Version]:
+    """A word without its versions, the first version, and the first one that has it no more."""
+    text, _, versions = word.partition("@")
+    first, _, last = versions.partition("-")
+    return text, _version(first) if first else OLDEST, _version(last) if last else NEVER
+
+
+def _version(word: str) -> Version:
+    major, minor = word.split(".")
+    return int(major), int(minor)
 
 
 @made_once
@@ -120,6 +128,7 @@ class Row:
 
     types: Mapping[str, frozenset[DataType]]
     since: Version = OLDEST
+    until: Version = NEVER
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={'|'.join(sorted(map(str, types)))}" for name, types in self.types.items())
@@ -128,13 +137,14 @@ class Row:
 def rows(variables: str, *lines: str) -> tuple[Row, ...]:
     """Parse a type table, written as in the specification: ``rows("T1 T2", "f32 f32", "bf16 f32|bf16 @3.8")``.
 
-    ``|`` separates alternatives; ``@3.8`` is the first version that has the row.
+    ``|`` separates alternatives; ``@3.8`` is the first version that has the row, and ``@3.4-3.8`` also the first one
+    that has it no more.
     """
     table = []
     for line in lines:
-        line, since = _since(line)
+        line, since, until = _lifetime(line)
         cells = [frozenset(DataType[name] for name in cell.split("|")) for cell in line.split()]
-        table.append(Row(dict(zip(variables.split(), cells, strict=True)), since))
+        table.append(Row(dict(zip(variables.split(), cells, strict=True)), since, until))
     return tuple(table)
 
 

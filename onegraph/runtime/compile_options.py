@@ -12,6 +12,7 @@ from ..capi.graph import POLICIES
 from ..capi.settings import FPMATH_MODES
 from ..capi.threads import check_threads
 from ..errors import ArgumentError
+from ..faults.user_faults import USER
 
 if TYPE_CHECKING:
     from ..compiler.report import PartitionReport
@@ -45,6 +46,10 @@ def compile_options(
     Raises:
         ArgumentError: an option is wrong.
     """
+    if USER.off:
+        from ..faults.catalogue import check_names
+
+        check_names(USER.off)
     policy = choice("policy", policy, POLICIES)
     if fpmath_mode is None:
         fpmath_mode = "strict" if graph is None or graph._file is None else graph._file.fpmath_mode

@@ -20,6 +20,7 @@ from .._util.records import record
 from .._util.worker_process import Worker
 from ..errors import ArgumentError
 from ..graph import Graph
+from ..ir.op import Array
 
 TIME_LIMIT = 60.0  # seconds for one graph
 # Names, numbers and shapes in messages, which change while a graph shrinks.
@@ -54,6 +55,7 @@ class Prober(Made):
         seed: seed of the random inputs.
         options: options of ``Graph.compile``.
         time_limit: seconds for one graph; a longer run counts as a hang.
+        bare: run the library as it is, without the ways around its faults.
 
     Raises:
         ArgumentError: the command cannot be parsed, or has no ``{}``.
@@ -66,9 +68,10 @@ class Prober(Made):
         seed: int = 0,
         options: Mapping[str, object] | None = None,
         time_limit: float = TIME_LIMIT,
+        bare: bool = False,
     ) -> None:
         self.command = None if command is None else _words(command)
-        self.task = {"seed": seed, "options": dict(options or {})}
+        self.task = {"seed": seed, "options": dict(options or {}), "bare": bare}
         self.time_limit = time_limit
         self._worker = Worker(__name__)
         self._folder = tempfile.TemporaryDirectory(prefix="onegraph-")
@@ -158,6 +161,8 @@ def _answer(task: Mapping[str, object]) -> tuple[str, str]:
             inputs = random_inputs(graph, seed)
         except ArgumentError as error:  # not a failure of the graph
             return "no inputs", str(error)
+        if task["bare"]:
+            return _bare(graph, inputs, options, seed)
         found = verify(graph, inputs, seed=seed, **options)  # type: ignore[arg-type]
     except Exception as error:  # any exception is a failure of the graph
         lines = str(error).splitlines()
@@ -166,6 +171,19 @@ def _answer(task: Mapping[str, object]) -> tuple[str, str]:
         return "right", ""
     where = "an output" if found.first is None else found.first.op
     return "wrong", f"{where} is not what the reference has"
+
+
+def _bare(graph: Graph, inputs: Mapping[str, Array], options: Mapping[str, object], seed: int) -> tuple[str, str]:
+    """The outcome in the library as it is."""
+    from ..serialize import with_known
+    from .bare import bare_step, compared, execute_bare
+
+    graph, inputs = with_known(graph, inputs)
+    mode = str(options.get("fpmath_mode") or "strict")
+    given = {**inputs, **graph._initial}
+    results, _ = execute_bare(bare_step(graph), given, str(options["policy"]), mode, lambda stage: None)
+    wrong = [one.name for one in compared(graph, inputs, results, mode, seed) if not one.agrees]
+    return ("wrong", f"output {wrong[0]!r} is not what the reference has") if wrong else ("right", "")
 
 
 __all__ = ["Failure", "Prober"]

@@ -5,6 +5,7 @@ import math
 import onegraph as og
 from onegraph.faults import slow_fusions, slow_strides
 from onegraph.faults.capabilities import CAPABILITIES
+from onegraph.faults.cpus import CPU_SUPPORT, EVERY_ISA, OnCpu
 from onegraph.faults.depthwise import DEPTHWISE, FAR_PADS, MOST_PADS, Padding
 from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
@@ -68,6 +69,8 @@ def subjects(fault, graph):
     """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
     if fault in (*OPS, *PRECISION, *LEAKY, *CAPABILITIES, *SUPPORT, *BIASES, *DEPTHWISE, *SLOPES, *NUMPY, *REFERENCE):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
+    if fault in CPU_SUPPORT:
+        return [OnCpu(call, isa) for call in calls(graph) for isa in EVERY_ISA]
     if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
         return [fused(graph), fused(graph, vnni=False, avx2=False, avx512=False), fused(graph, amx=True)]
     if fault in (*LAYOUTS, *PARTITIONS, *slow_strides.FAULTS):

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...capi.settings import is_native
+from ...capi.settings import get_cpu_isa, is_native
 from ...faults.capabilities import PLACING, has_kernel
+from ...faults.cpus import CPU_SUPPORT, OnCpu
 from ...faults.ops import faults_of
 from ...faults.precision import better_in_f32
 from ...ir.op import Array
@@ -67,9 +68,8 @@ def _wrong_types(part: Part) -> str:
     low = {t.dtype for t in (*part.types, *part.outputs) if t.dtype in LOW}
     if not low or part.kind in PLACING or not has_kernel(part.kind, VERSION):
         return ""
-    missing = sorted(str(dtype) for dtype in low if not is_native(dtype))
-    if missing:
-        return f"in f32: the CPU has no arithmetic of {' and '.join(missing)} that the library uses"
+    if reason := CPU_SUPPORT.reason(frozenset([part.kind]), OnCpu(part.call, get_cpu_isa()), VERSION):
+        return f"in f32: {reason}"
     if reason := better_in_f32(part.call, VERSION):
         return f"in f32: {reason}"
     if part.kind in _NORMS and any(_bf16_vectors(part)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...opset.schema import Call
 from ..fault import Fault, Faults, Release
 from . import (
+    added,
     convolution,
     convolution_gradients,
     copied_sources,
@@ -35,6 +36,7 @@ OPS = Faults[Call](
     elementwise.FAULTS,
     movement.FAULTS,
     size.LAST,
+    added.FAULTS,
 )
 
 

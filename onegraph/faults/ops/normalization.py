@@ -68,7 +68,7 @@ BATCH_NORM_RANK = FAULTS.add(
     where="src",
     severity=LIBRARY,
     when=has_few_axes,
-    seen={(3, 2): "throws | refuses | SIGSEGV | hang", (3, 6): "right"},
+    seen={(3, 2): "throws | refuses | SIGSEGV | hang", (3, 3): "right"},
     reason="the op takes no src of fewer than two spatial axes; it exhausts the memory or refuses",
     instead="the same op on a src with axes of size 1",
 )
@@ -198,7 +198,7 @@ NORM_OVER_SINGLE_AXES = FAULTS.add(
     where="begin_norm_axis",
     severity=LIBRARY,
     when=other_axes_of_one,
-    seen={(3, 2): "right", (3, 6): "unsupported"},
+    seen={(3, 2): "right", (3, 3): "right", (3, 4): "unsupported"},
     reason="begin_norm_axis must name the last axis, also where the other axes have size 1",
     instead="the same op on a src whose normalized axes are one",
 )

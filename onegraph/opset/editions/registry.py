@@ -17,8 +17,8 @@ from ...errors import ArgumentError, shown
 from ..host import CATEGORIES as HOST_CATEGORIES
 from ..ops import CATEGORIES
 from ..ops.quantization import QTYPE, ZPS
-from ..schema import Schema
-from ..signature import Attribute, Version
+from ..schema import Schema, holds_in
+from ..signature import Attribute, Port, Row, Version
 from ..values import nearest
 from .legacy import legacy
 from .legacy_ops import OPS as LEGACY_OPS
@@ -31,7 +31,8 @@ RELEASED: Version = (3, 13)  # the newest release, whose vocabulary the methods 
 NEWEST: Version = (3, 14)  # the newest edition, of a version in development
 DEFAULT = f"onednn-{RELEASED[0]}.{RELEASED[1]}"
 HOST = "host"  # the name of the op set that the specification lacks
-# Attributes that changed: (op, attribute) -> (version of the change, the attribute before it).
+# Attributes that changed, such as by a value that was added or ended: (op, attribute) -> (version of the change, the
+# attribute before it). What an edition ends as a whole has ``until`` in its record.
 FORMER: Mapping[tuple[str, str], tuple[Version, Attribute]] = MappingProxyType(
     {
         # zps became optional when 8-bit floats, which have no zero point, were added.
@@ -114,16 +115,22 @@ class Edition:
 
 
 def at_version(schema: Schema, version: Version) -> Schema:
-    """The op as of an earlier version, without the attributes, ports and type rows that were added later."""
+    """The op as of a version: the attributes, ports, type rows and rules that it has there."""
     return replace(
         schema,
         attributes=tuple(
-            _former(schema, attribute, version) for attribute in schema.attributes if attribute.since <= version
+            _former(schema, attribute, version) for attribute in schema.attributes if _is_in(attribute, version)
         ),
-        inputs=tuple(port for port in schema.inputs if port.since <= version),
-        outputs=tuple(port for port in schema.outputs if port.since <= version),
-        types=tuple(row for row in schema.types if row.since <= version),
+        inputs=tuple(port for port in schema.inputs if _is_in(port, version)),
+        outputs=tuple(port for port in schema.outputs if _is_in(port, version)),
+        types=tuple(row for row in schema.types if _is_in(row, version)),
+        rules=tuple(rule for rule in schema.rules if holds_in(rule, version)),
+        shape_rules=tuple(rule for rule in schema.shape_rules if holds_in(rule, version)),
     )
+
+
+def _is_in(part: Schema | Attribute | Port | Row, version: Version) -> bool:
+    return part.since <= version < part.until
 
 
 def _former(schema: Schema, attribute: Attribute, version: Version) -> Attribute:
@@ -132,7 +139,7 @@ def _former(schema: Schema, attribute: Attribute, version: Version) -> Attribute
 
 
 def _onednn(version: Version) -> dict[str, Schema]:
-    schemas = (at_version(schema, version) for schema in BASE.values() if schema.since <= version)
+    schemas = (at_version(schema, version) for schema in BASE.values() if _is_in(schema, version))
     # Up to 3.1 the guide has one pair of names for the weights formats of the ConvTranspose ops; since 3.2 it has two.
     return {schema.kind: _undisputed(schema) if version < (3, 2) else schema for schema in schemas}
 

@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from ..._util.records import record
-from ...capi.settings import ISA_OF_DTYPE
 from ...faults.capabilities import LIBRARY_VALUES
+from ...faults.cpus import ISA_OF_DTYPE
 from ...faults.fault import FINE, Fault
 from ...opset.dtypes import DataType
 from ...opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES, as_printed
@@ -88,6 +88,12 @@ class Finding:
     code: str = ""
     rows: tuple[Result, ...] = ()
     fault: str = ""
+
+    @property
+    def simplest(self) -> Result | None:
+        """The row that shows it best; None if no probe shows it."""
+        rows = [row for row in self.rows if row.verdict == self.verdict]
+        return _simplest(rows) if rows else None
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain dictionaries, lists, strings and numbers; of the rows, what they probe."""

@@ -15,13 +15,11 @@ import numpy as np
 
 from ..._util.records import record
 from ...builder.graph import DataGraph
+from ...checker.library_limits import TABLES, Library
 from ...errors import OneGraphError
-from ...faults.capabilities import CAPABILITIES, LIBRARY_VALUES
-from ...faults.fault import SLOW, Fault
-from ...faults.leaks import LEAKY
-from ...faults.ops import OPS
-from ...faults.precision import PRECISION
-from ...faults.support import SUPPORT
+from ...faults.capabilities import LIBRARY_VALUES
+from ...faults.cpus import CPU_SUPPORT
+from ...faults.fault import Fault
 from ...inference.infer import infer_op
 from ...ir.op import Array, LogicalTensor
 from ...opset.dtypes import DataType
@@ -34,8 +32,8 @@ from ...testing.cases import CASES, Case
 CASE, FAULT, GIVEN = "case", "fault", "given"
 EXTRA = -1  # instead of the number of an array: the numbers of ``extra``
 # Faults of single ops on dense tensors, which a probe can meet.
-TABLES = (OPS, CAPABILITIES, SUPPORT, PRECISION, LEAKY)
-SINGLE: dict[str, Fault[Any]] = {fault.name: fault for table in TABLES for fault in table}
+SINGLE: dict[str, Fault[Any]] = {fault.name: fault for table in (*TABLES, CPU_SUPPORT) for fault in table}
+OF_CALLS = [fault for table in TABLES for fault in table]
 
 
 @record(frozen=True)
@@ -134,20 +132,26 @@ class Use:
         return Call(schema, given, types, len(self.outputs), [DataType[dtype] for dtype in self.outputs])
 
     def faults(self, version: tuple[int, int, int]) -> list[str]:
-        """Names of the known faults of a library of ``version`` that the use may run into."""
-        return [fault.name for fault, _ in self._faults(version)]
+        """Names of the known faults of a library of ``version`` that the use may run into on any CPU."""
+        call = self._known_call
+        if call is None:
+            return []
+        concerned = [fault for fault in OF_CALLS if self.kind in fault.ops and fault.affects(version)]
+        return [fault.name for fault in concerned if fault.when(call)]
 
     def claims(self, version: tuple[int, int, int]) -> dict[str, bool]:
-        """For each fault that the use may run into, but for slow kernels, whether it is certain to show."""
-        return {fault.name: fault.is_certain(call) for fault, call in self._faults(version) if fault.severity != SLOW}
+        """For each fault that the use may run into on this CPU, but for slow kernels, whether it is certain to show."""
+        call = self._known_call
+        found = [] if call is None else Library(version).of_call(call)
+        return {fault.name: is_certain for fault, _, is_certain in found}
 
-    def _faults(self, version: tuple[int, int, int]) -> list[tuple[Fault[Any], Call]]:
+    @property
+    def _known_call(self) -> Call | None:
+        """The use as the conditions of faults see it; None if an attribute is unknown or has another type."""
         try:
-            call = self.call
+            return self.call
         except (BadValueError, KeyError):
-            return []
-        concerned = [fault for fault in SINGLE.values() if self.kind in fault.ops and fault.affects(version)]
-        return [(fault, call) for fault in concerned if fault.when(call)]
+            return None
 
     def reference(self) -> list[Array] | None:
         """The results of the formula; None if there is no formula for the use."""

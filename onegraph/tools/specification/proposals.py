@@ -38,7 +38,7 @@ class Proposing(NamedTuple):
 
     def lost(self, kind: str) -> str:
         """What to do about an op without a page."""
-        return f"if {self.edition} dropped {kind}, leave it out of that edition; else its page is missing"
+        return f"if {self.edition} dropped {kind}, add until={self.version} to its record; else its page is missing"
 
     def stale(self, names: Sequence[str]) -> str:
         """What to do about mistakes that the page no longer has."""
@@ -48,7 +48,7 @@ class Proposing(NamedTuple):
         """What to do about an attribute or a port."""
         name = getattr(record or page, "name", "")
         if page is None:
-            return self._either(schema, section, name, "NOWHERE", f"{name} until {self.version}", "nothing")
+            return self._either(schema, section, name, "NOWHERE", f"add until={self.version} to {name}", "nothing")
         fact = _attribute(page) if isinstance(page, PrintedAttribute) else _port(page)
         if record is None:
             since = f"{fact[:-1]}, since={self.version})"
@@ -68,7 +68,8 @@ class Proposing(NamedTuple):
     def types(self, schema: Schema, more: str, fewer: str) -> str:
         """What to do about rows of data types."""
         added = f"add the rows {more} @{self.version[0]}.{self.version[1]} to {schema.kind}" if more else ""
-        removed = f"{schema.kind} lost the rows {fewer}" if fewer else ""
+        version = f"{self.version[0]}.{self.version[1]}"
+        removed = f"end the rows {fewer} of {schema.kind} with @SINCE-{version}" if fewer else ""
         return f"if the page is right, {' and '.join(filter(None, (added, removed)))}; else a Correction with fact={{}}"
 
 

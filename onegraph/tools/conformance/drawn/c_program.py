@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,32 +14,32 @@ from ....testing.tolerance import SUMS
 from ..uses import Use
 from ..worker import stored
 
-WIDTH = 118  # of a line
+WIDTH = 140  # of a line
 # The C type of an element, by data type; others are written as their bytes.
 TYPES = {"f32": "float", "s32": "int32_t", "s8": "int8_t", "u8": "uint8_t", "boolean": "uint8_t", "s64": "int64_t"}
 BITS = {"bf16": "uint16_t", "f16": "uint16_t"}
 SETTERS = {"f32": "f32", "f32[]": "f32", "s64": "s64", "s64[]": "s64", "bool": "bool", "str": "str"}
 ELEMENTS = {"f32": "float", "s64": "int64_t", "bool": "uint8_t"}
 ULPS = 2  # by which rounding may move a number of 16 bits
-GUARD = 4096  # bytes behind each result
+GUARD = 4096  # elements behind each result
+UNKNOWN = 1 << 20  # elements of a result of unknown shape
 
 
 _HEAD = """\
 #include <stdio.h>
-#include "oneapi/dnnl/dnnl.h"
 #include "oneapi/dnnl/dnnl_graph.h"
 #define DO(f) do { dnnl_status_t ended = f; if (ended) return printf("%s: status %d\\n", #f, ended), 1; } while (0)
-#define ATTR(kind, name, n, ...) DO(dnnl_graph_op_set_attr_##kind(op, dnnl_graph_op_attr_##name, __VA_ARGS__, n))
-#define CHECK(k, n, most) for (int i = 0; i < n; i++) if (far(out##k[i], want##k[i], most)) \\
-  bad = 1, printf("output " #k "[%d] is %g, expected %g\\n", i, (double)out##k[i], (double)want##k[i])
-static int far(double a, double b, double most) { return a != b && !(a - b <= most && b - a <= most); }"""
+#define ATTR(kind, name, n, ...) DO(dnnl_graph_op_set_attr_##kind(op, dnnl_graph_op_attr_##name, __VA_ARGS__, n))"""
+_COMPARISON = """\
+#define CHECK(k, n, most) for (int i = 0; i < n; i++) { double a = out##k[i]; double b = want##k[i]; \\
+  if (a != b && !(a - b <= most && b - a <= most)) bad = printf("output " #k "[%d]: %g, expected %g\\n", i, a, b); }"""
 _BODY = """\
 int main(void) {{
   dnnl_graph_logical_tensor_t t[N_IN + N_OUT]; const dnnl_graph_logical_tensor_t *lt[N_IN + N_OUT]; int bad = 0;
   dnnl_graph_tensor_t x[N_IN + N_OUT]; const_dnnl_graph_tensor_t *all = (const_dnnl_graph_tensor_t *)x;
-  dnnl_engine_t engine; dnnl_stream_t stream; dnnl_graph_op_t op; dnnl_graph_graph_t graph;
-  DO(dnnl_engine_create(&engine, dnnl_cpu, 0)); DO(dnnl_stream_create(&stream, engine, 0));
-  DO(dnnl_graph_op_create(&op, 0, dnnl_graph_op_{name}, "op"));
+  dnnl_stream_t stream; dnnl_graph_op_t op; dnnl_graph_graph_t graph; dnnl_graph_partition_t part; uint8_t taken;
+  dnnl_graph_compiled_partition_t compiled; dnnl_engine_t engine; DO(dnnl_engine_create(&engine, dnnl_cpu, 0));
+  DO(dnnl_stream_create(&stream, engine, 0)); DO(dnnl_graph_op_create(&op, 0, dnnl_graph_op_{name}, "op"));
   for (int i = 0; i < N_IN + N_OUT; i++) {{  // the library infers the shapes of outputs
     DO(i < N_IN ? dnnl_graph_logical_tensor_init_with_dims(&t[i], i, types[i], ranks[i], dims[i], LAYOUT, UNDEF)
                 : dnnl_graph_logical_tensor_init(&t[i], i, types[i], -1, LAYOUT, UNDEF));
@@ -47,45 +47,49 @@ int main(void) {{
 {attributes}
   DO(dnnl_graph_graph_create(&graph, dnnl_cpu)); DO(dnnl_graph_add_op(graph, op)); DO(dnnl_graph_graph_finalize(graph));
   DO(dnnl_graph_graph_filter(graph, dnnl_graph_partition_policy_debug));
-  dnnl_graph_partition_t part; uint8_t taken; DO(dnnl_graph_graph_get_partitions(graph, 1, &part));
-  DO(dnnl_graph_partition_is_supported(part, &taken)); if (!taken) return puts("no kernel"), 1;
-  dnnl_graph_compiled_partition_t compiled; DO(dnnl_graph_compiled_partition_create(&compiled, part));
+  DO(dnnl_graph_graph_get_partitions(graph, 1, &part)); DO(dnnl_graph_partition_is_supported(part, &taken));
+  if (!taken) return puts("no kernel"), 1; else DO(dnnl_graph_compiled_partition_create(&compiled, part));
   DO(dnnl_graph_partition_compile(part, compiled, N_IN, lt, N_OUT, lt + N_IN, engine));
   for (int i = 0; i < N_IN + N_OUT; i++) {{ DO(dnnl_graph_compiled_partition_query_logical_tensor(compiled, i, &t[i]));
     for (int k = 0; k < ranks[i]; k++) if (t[i].dims[k] != dims[i][k]) return printf("tensor %d: other shape\\n", i), 1;
     DO(dnnl_graph_tensor_create(&x[i], &t[i], engine, data[i])); }}
-  DO(dnnl_graph_compiled_partition_execute(compiled, stream, N_IN, all, N_OUT, all + N_IN));
 {checks}
 }}"""
 
 
-def c_program(use: Use, title: str, compile_line: str) -> str:
+def c_program(
+    use: Use,
+    title: str,
+    compile_line: str,
+    call: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    is_allowed: bool = True,
+) -> str:
     """A C program of at most 40 lines that runs the use and prints what the library does, beside the reference.
 
-    It ends with 1 where the library refuses the op, lacks a kernel, or gives other numbers than the reference.
+    It ends with 1 where the library refuses the op, lacks a kernel, or gives other numbers than the reference; of a use
+    that is not allowed, where the library runs it.
+
+    Args:
+        use: the use; it has a reference.
+        title: of the finding.
+        compile_line: how the program is compiled.
+        call: for each attribute the kind of its setter and the value; by default those of the use.
+        is_allowed: whether the specification allows the use.
     """
-    expected = use.reference() or []
+    expected = (use.reference() or []) if is_allowed else [np.empty(())] * len(use.outputs)
     inputs = use.arrays
-    definitions = [
-        *(
-            _array(f"in{place}", dtype, stored(array))
-            for place, (dtype, array) in enumerate(zip(use.dtypes, inputs, strict=True))
-        ),
-        *(
-            _array(f"want{place}", dtype, stored(array))
-            for place, (dtype, array) in enumerate(zip(use.outputs, expected, strict=True))
-        ),
-        *(
-            f"static {_c_type(dtype)} out{place}[{array.size + GUARD}];"
-            for place, (dtype, array) in enumerate(zip(use.outputs, expected, strict=True))
-        ),
-    ]
+    definitions = [array_text(f"in{place}", dtype, stored(array)) for place, (dtype, array) in
+                   enumerate(zip(use.dtypes, inputs, strict=True))]  # fmt: skip
+    results = list(enumerate(zip(use.outputs, expected, strict=True)))
+    if is_allowed:
+        definitions += [array_text(f"want{place}", dtype, stored(array)) for place, (dtype, array) in results]
+    room = GUARD if is_allowed else UNKNOWN
+    definitions += [f"static {c_type(dtype)} out{place}[{array.size + room}];" for place, (dtype, array) in results]
     types = ", ".join(f"dnnl_{dtype}" for dtype in (*use.dtypes, *use.outputs))
     ranks = ", ".join(str(array.ndim) for array in (*inputs, *expected))
     dims = ", ".join(_braced(array.shape) for array in (*inputs, *expected))
-    data = ", ".join(
-        [*(f"in{place}" for place in range(len(inputs))), *(f"out{place}" for place in range(len(expected)))]
-    )
+    data = ", ".join([*(f"in{place}" for place in range(len(inputs))), *(f"out{place}" for place, _ in results)])
     tables = [
         f"enum {{ N_IN = {len(inputs)}, N_OUT = {len(expected)} }};",
         "enum { LAYOUT = dnnl_graph_layout_type_strided, UNDEF = dnnl_graph_tensor_property_undef };",
@@ -94,14 +98,17 @@ def c_program(use: Use, title: str, compile_line: str) -> str:
         f"static const dnnl_dims_t dims[] = {{{dims}}};",
         f"static void *data[] = {{{data}}};",
     ]
-    checks = ["DO(dnnl_stream_wait(stream));"]
-    checks += [f"CHECK({place}, {array.size}, {_most(dtype, array):.3g});" for place, (dtype, array) in
-              enumerate(zip(use.outputs, expected, strict=True))]  # fmt: skip
-    checks.append("return bad;")
-    body = _BODY.format(
-        name=BASE[use.kind].name, attributes=_packed(_attributes(use), "  "), checks=_packed(checks, "  ")
-    )
-    lines = [f"// {title}: {compile_line}", _HEAD, _packed([*definitions, *tables]), body]
+    checks = ["DO(dnnl_graph_compiled_partition_execute(compiled, stream, N_IN, all, N_OUT, all + N_IN));"]
+    checks.append("DO(dnnl_stream_wait(stream));")
+    if is_allowed:
+        checks += [f"CHECK({place}, {array.size}, {most_of(dtype, array):.3g});" for place, (dtype, array) in results]
+    else:
+        checks += ['puts("executed");', "bad = 1;"]
+    checks.append("return bad != 0;")
+    attributes = _packed(_attributes(use.arguments() if call is None else call), "  ")
+    body = _BODY.format(name=BASE[use.kind].name, attributes=attributes, checks=_packed(checks, "  "))
+    head = [_HEAD, _COMPARISON] if is_allowed else [_HEAD]
+    lines = [f"// {title}: {compile_line}", *head, _packed([*definitions, *tables]), body]
     return "\n".join(line for line in "\n".join(lines).split("\n") if line.strip()) + "\n"
 
 
@@ -120,7 +127,7 @@ def _braced(numbers: Sequence[int]) -> str:
     return f"{{{', '.join(map(str, numbers)) or '0'}}}"
 
 
-def _most(dtype: str, array: Array) -> float:
+def most_of(dtype: str, array: Array) -> float:
     """How much an element may differ: of 16 bits, so many of their units; of integers, not at all."""
     if dtype == "f32":
         finite = np.abs(array[np.isfinite(array)])
@@ -128,18 +135,19 @@ def _most(dtype: str, array: Array) -> float:
     return ULPS if dtype in BITS else 0
 
 
-def _c_type(dtype: str) -> str:
+def c_type(dtype: str) -> str:
+    """The C type of an element."""
     return TYPES.get(dtype) or BITS.get(dtype) or "uint8_t"
 
 
-def _array(name: str, dtype: str, array: Array) -> str:
+def array_text(name: str, dtype: str, array: Array) -> str:
     """The definition of an array with its contents, in one line."""
     if dtype in TYPES:
         items = [_number(number, dtype) for number in array.ravel().tolist()]
     else:
         raw = np.frombuffer(array.tobytes(), np.uint16 if dtype in BITS else np.uint8)
         items = [hex(number) for number in raw.tolist()]
-    return f"static {_c_type(dtype)} {name}[] = {{{', '.join(items) or '0'}}};"
+    return f"static {c_type(dtype)} {name}[] = {{{', '.join(items) or '0'}}};"
 
 
 def _number(number: Any, dtype: str) -> str:
@@ -149,10 +157,10 @@ def _number(number: Any, dtype: str) -> str:
     return text if text[-1] == ")" else f"{text}f" if "." in text or "e" in text else f"{text}.f"
 
 
-def _attributes(use: Use) -> list[str]:
+def _attributes(call: Mapping[str, Sequence[Any]]) -> list[str]:
     """The calls that set the attributes."""
     calls = []
-    for name, (kind, value) in use.arguments().items():
+    for name, (kind, value) in call.items():
         setter = SETTERS[kind]
         if setter == "str":
             given, count = f'"{value}"', len(value) + 1
@@ -166,6 +174,6 @@ def _attributes(use: Use) -> list[str]:
 
 def is_writable(use: Use) -> bool:
     """Whether a use has few enough numbers for a program that people read, and no data type without a C name."""
-    return sum(len(tensor[2]) for tensor in use.tensors) <= 2048 and not {
+    return sum(array.size for array in use.arrays) <= 2048 and not {
         "s4", "u4", DataType.f4_e2m1.value, "e8m0"
     }.intersection([*use.dtypes, *use.outputs])  # fmt: skip

@@ -8,16 +8,24 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...._util.atomic_write import write_atomically
 from ...._util.records import record
+from ...._util.worker_process import Outcome
+from ....errors import OneGraphError
+from ....graph import Graph
+from ....opset.dtypes import DataType
 from ....opset.editions.registry import base_of, edition
 from ....opset.shapes import counted
+from ....opset.values import BadValueError
+from ..causes import GOOD
+from ..run_record import Run
+from ..uses import SINGLE, Use
 from .c_program import c_program, is_writable
-from .findings import Finding
+from .drawing import graph_of
 from .report import Report
 from .trials import HARSH, Condition, is_bad, run_alone
 
@@ -28,9 +36,12 @@ DOES = {
     "crash": "ends the process",
     "hang": "does not return",
 }
+# Verdicts of probes that a call shows, and a maintainer of the library can act on.
+FILED = frozenset(["crashes", "wrong", "stricter", "version", "laxer"])
 GRAPH, PROGRAM, README = "graph.json", "program.c", "README.md"
 BENCHDNN = f"benchdnn --graph --mode=C --engine=cpu --case={GRAPH}"
 COMPILE = f"cc {PROGRAM} -I$DNNLROOT/include -L$DNNLROOT/lib -ldnnl -lm"
+THROWN = "could not create a"  # how messages of exceptions of the library begin
 _FACTS = "import json; from onegraph.capi.machine import library_and_machine as f; print(json.dumps(f()))"
 
 
@@ -80,11 +91,124 @@ def _system() -> str:
     return f"{names.get('PRETTY_NAME', platform.system())}, Linux {platform.release()}, {' '.join(platform.libc_ver())}"
 
 
-def file_findings(report: Report, folder: Path, others: Sequence[str] = ()) -> list[Path]:
+@record(frozen=True)
+class Case:
+    """A finding as a folder shows it.
+
+    Attributes:
+        id: of the finding.
+        kind: the op, in the base vocabulary.
+        edition: name of an edition that the use is of.
+        use: the smallest use that shows it.
+        call: for each attribute of the use the kind of its setter and the value.
+        graph: the use as a graph; None if no graph can hold it.
+        outcome: what the library does with the use.
+        is_allowed: whether the edition allows the use.
+        notes: sentences about the finding.
+        facts: everything about it, as plain values.
+    """
+
+    id: str
+    kind: str
+    edition: str
+    use: Use
+    call: Mapping[str, Sequence[Any]]
+    graph: Graph | None
+    outcome: Outcome
+    is_allowed: bool
+    notes: Sequence[str]
+    facts: Mapping[str, Any]
+
+    @property
+    def does(self) -> str:
+        """What the library does, in words."""
+        if not self.is_allowed and self.outcome.outcome in GOOD:
+            return "accepts and executes what the specification forbids"
+        return DOES[self.outcome.outcome]
+
+    @property
+    def detail(self) -> str:
+        """Where that happens, and the message of the library."""
+        text = self.outcome.detail.partition(" Run workload with")[0]
+        return f" at {self.outcome.stage}" + (f": {text}" if text else "")
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether a C program can show it."""
+        return is_writable(self.use) and (not self.is_allowed or self.use.reference() is not None)
+
+
+def cases_of_report(report: Report) -> list[Case]:
+    """The findings of random uses."""
+    cases = []
+    for finding in report.findings:
+        drawn, notes = finding.smallest, []
+        if finding.memory:
+            notes.append(f"Undefined memory: {finding.memory}.")
+        if finding.shared:
+            uses = counted(len(finding.numbers), "random use")
+            notes.append(f"{uses} with this outcome share: {', '.join(finding.shared)}.")
+        cases.append(
+            Case(
+                finding.id,
+                finding.kind,
+                drawn.edition,
+                drawn.use,
+                drawn.use.arguments(),
+                drawn.graph,
+                finding.outcome,
+                True,
+                notes,
+                finding.to_dict(),
+            )
+        )
+    return cases
+
+
+def cases_of_run(run: Run) -> list[Case]:
+    """The findings of probes that a call shows: not those of texts, and laxer ones that execute alone."""
+    cases = []
+    for finding in run.findings:
+        row = finding.simplest
+        if row is None or finding.verdict not in FILED:
+            continue
+        asked = row.asked
+        fault = SINGLE.get(finding.fault)
+        notes = [f"Printed: {finding.printed}.", finding.correction]
+        if fault is not None and fault.reason not in finding.correction:
+            notes.append(f"Cause, as far as known: {fault.reason}.")
+        cases.append(
+            Case(
+                finding.id,
+                asked.page.base.kind,
+                finding.edition,
+                asked.use,
+                asked.call,
+                _graph_of(asked.use),
+                row.outcome,
+                asked.allowed,
+                notes,
+                finding.to_dict(),
+            )
+        )
+    return cases
+
+
+def _graph_of(use: Use) -> Graph | None:
+    """The use as a graph; None if the builder refuses it."""
+    try:
+        call = use.call
+        inputs = [tensor for tensor in call.inputs if tensor is not None]
+        return graph_of(call.schema, call.given, inputs, [DataType[name] for name in use.outputs])
+    except (OneGraphError, BadValueError, KeyError, IndexError):
+        return None
+
+
+def file_findings(cases: Sequence[Case], folder: Path, others: Sequence[str] = ()) -> list[Path]:
     """Write a folder for each finding into ``folder``; returns their paths.
 
     Args:
-        report: the run.
+        cases: the findings.
         folder: is made if there is none.
         others: paths of other libraries, on which each finding is run again.
 
@@ -93,59 +217,59 @@ def file_findings(report: Report, folder: Path, others: Sequence[str] = ()) -> l
     """
     libraries = [library_at(path) for path in ("", *others)]
     made = []
-    for finding in report.findings:
-        place = folder / re.sub(r"[^\w=.-]+", "_", finding.id).strip("_")[:120]
+    for case in cases:
+        place = folder / re.sub(r"[^\w=.-]+", "_", case.id).strip("_")[:120]
         place.mkdir(parents=True, exist_ok=True)
-        outcomes = [(library, _again(finding, library)) for library in libraries]
-        for name, text in _files(finding, libraries[0], outcomes):
+        outcomes = [(library, _again(case, library)) for library in libraries]
+        for name, text in _files(case, libraries[0], outcomes):
             data = text.encode()
             write_atomically(place / name, lambda stream, data=data: stream.write(data))  # type: ignore[misc]
         made.append(place)
     return made
 
 
-def _again(finding: Finding, library: Library) -> str:
-    """What a library does with the smallest use of a finding, in words."""
+def _again(case: Case, library: Library) -> str:
+    """What a library does with the use of a finding, in words."""
     condition = Condition(HARSH.name, HARSH.edges, {**HARSH.settings, "ONEGRAPH_LIBRARY": library.path})
-    outcome = run_alone(finding.smallest.use, condition)
+    outcome = run_alone(case.use, condition, call=case.call)
     if not is_bad(outcome):
-        return "right"
-    detail = f": {outcome.detail}" if outcome.detail else ""
-    return f"{DOES[outcome.outcome]} (at {outcome.stage}{detail})"
+        return "right" if case.is_allowed else "executes it"
+    detail = outcome.detail.partition(" Run workload with")[0]
+    return f"{DOES[outcome.outcome]} at {outcome.stage}" + (f": {detail}" if detail else "")
 
 
-def _files(finding: Finding, library: Library, outcomes: Sequence[tuple[Library, str]]) -> Iterable[tuple[str, str]]:
-    use, graph = finding.smallest.use, finding.smallest.graph
-    title = f"{finding.kind}: oneDNN {library.version} {DOES[finding.outcome.outcome]}"
-    yield GRAPH, graph.to_json()
-    yield "benchdnn.txt", f"{BENCHDNN}\n"
-    if is_writable(use):
-        yield PROGRAM, c_program(use, title, COMPILE)
-    facts: dict[str, Any] = finding.to_dict()
+def _files(case: Case, library: Library, outcomes: Sequence[tuple[Library, str]]) -> Iterable[tuple[str, str]]:
+    title = f"{case.kind}: oneDNN {library.version} {case.does}"
+    if case.graph is not None:
+        yield GRAPH, case.graph.to_json()
+        yield "benchdnn.txt", f"{BENCHDNN}\n"
+    if case.is_writable:
+        yield PROGRAM, c_program(case.use, title, COMPILE, case.call, is_allowed=case.is_allowed)
+    facts = dict(case.facts)
     facts["libraries"] = [{"version": one.version, "hash": one.hash, "outcome": text} for one, text in outcomes]
     yield "finding.json", json.dumps(facts, indent=1)
-    yield README, "\n".join(_readme(finding, title, library, outcomes)) + "\n"
+    yield README, "\n".join(_readme(case, title, library, outcomes)) + "\n"
 
 
-def _readme(finding: Finding, title: str, library: Library, outcomes: Sequence[tuple[Library, str]]) -> Iterable[str]:
-    use, chosen = finding.smallest.use, edition(finding.smallest.edition)
-    schema = next(one for one in chosen.schemas.values() if base_of(one).kind == finding.kind)
-    inputs = ", ".join(f"{dtype} {tensor[1]}" for dtype, tensor in zip(use.dtypes, use.tensors, strict=True))
-    detail = f" ({finding.outcome.detail})" if finding.outcome.detail else ""
-    attrs = ", ".join(f"{name}={value!r}" for name, value in use.attrs.items()) or "no attributes"
+def _readme(case: Case, title: str, library: Library, outcomes: Sequence[tuple[Library, str]]) -> Iterable[str]:
+    use, chosen = case.use, edition(case.edition)
+    schema = next(one for one in chosen.schemas.values() if base_of(one).kind == case.kind)
+    inputs = ", ".join(f"{dtype} {list(array.shape)}" for dtype, array in zip(use.dtypes, use.arrays, strict=True))
+    attrs = ", ".join(f"{name}={value!r}" for name, (_, value) in case.call.items()) or "no attributes"
     yield from (f"# {title}", "")
-    yield f"The page allows this use: [{chosen.page(schema)}]({chosen.link(schema)})."
+    says = "allows" if case.is_allowed else "forbids"
+    yield f"The page {says} this use: [{chosen.page(schema)}]({chosen.link(schema)})."
     yield ""
     yield f"- Inputs: {inputs}; outputs: {', '.join(use.outputs)}."
     yield f"- Attributes: {attrs}."
-    yield f"- The library {DOES[finding.outcome.outcome]}, at {finding.outcome.stage}{detail}."
-    if finding.memory:
-        yield f"- Undefined memory: {finding.memory}."
-    if finding.shared:
-        yield f"- {counted(len(finding.numbers), 'random use')} with this outcome share: {', '.join(finding.shared)}."
-    yield from ("", f"`{BENCHDNN}`", "")
-    if is_writable(use):
-        yield from (f"`{PROGRAM}` needs the headers of oneDNN alone: `{COMPILE}`", "")
-    yield from ("| library | hash | outcome |", "| --- | --- | --- |")
+    yield f"- The library {case.does}{case.detail}."
+    if case.outcome.outcome == "refused" and THROWN in case.outcome.detail:
+        yield "- The C function lets the C++ exception dnnl::error escape, which ends a program in C."
+    yield from (f"- {note}" for note in case.notes)
+    if case.graph is not None:
+        yield from ("", f"`{BENCHDNN}`")
+    if case.is_writable:
+        yield from ("", f"`{PROGRAM}` needs the headers of oneDNN alone: `{COMPILE}`")
+    yield from ("", "| library | hash | outcome |", "| --- | --- | --- |")
     yield from (f"| oneDNN {one.version} | {one.hash[:12]} | {text} |" for one, text in outcomes)
     yield from ("", f"CPU: {library.cpu}, {library.isa}. System: {library.system}.")

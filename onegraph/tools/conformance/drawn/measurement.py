@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ...._util.records import record
 from ...._util.worker_process import Outcome
-from ..causes import NOT_NATIVE
 from ..uses import Use
 from .drawing import DrawnUse, draw, pages_to_draw, use_of
 from .trials import CALM, HARSH, is_bad, run_uses
@@ -68,7 +67,7 @@ def measure(
     """Draw uses and run them in the loaded library.
 
     Args:
-        cases: number of uses; the ops take turns. Uses of data types that this CPU does not compute in are left out.
+        cases: number of uses; the ops take turns.
         seed: of all random choices; the same seed and number give the same use.
         edition: name of the edition; by default every edition that is not newer than the library.
         kinds: the ops; all by default.
@@ -86,7 +85,7 @@ def measure(
     default_engine()  # or one error instead of one for each use
     pages = pages_to_draw(edition, kinds, VERSION)
     found = (draw(seed, number, pages) for number in range(cases))
-    drawn = [one for one in found if one is not None and not _needs_other_cpu(one.use)]
+    drawn = [one for one in found if one is not None]
     uses, claims = [one.use for one in drawn], [one.use.claims(VERSION) for one in drawn]
     outcomes = run_uses(uses, claims, HARSH, workers, lambda done: progress(done, len(uses)))
     tried = [
@@ -105,11 +104,6 @@ def measure(
 def _with_contents(drawn: DrawnUse, again: int) -> Use:
     """The use, the first time, and then with other numbers: of some a claimed fault may not show."""
     return drawn.use if not again else use_of(drawn.graph, drawn.number + again * FAR) or drawn.use
-
-
-def _needs_other_cpu(use: Use) -> bool:
-    """Whether a use has a data type that this CPU lacks instructions for."""
-    return not {*use.dtypes, *use.outputs}.isdisjoint(NOT_NATIVE)
 
 
 def _named(claims: Mapping[str, bool], certain: bool) -> tuple[str, ...]:

@@ -106,11 +106,12 @@ def run_uses(
     return run_all(requests, workers, progress, lambda: new_worker(condition))
 
 
-def run_alone(use: Use, condition: Condition, claims: Iterable[str] = ()) -> Outcome:
-    """The outcome of a use in a process of its own."""
+def run_alone(use: Use, condition: Condition, *, call: Mapping[str, Sequence[Any]] | None = None) -> Outcome:
+    """The outcome of a use in a process of its own; ``call``: its attributes, where they are not those of the use."""
     alone = new_worker(condition)
     try:
-        task = request(use, condition, claims)
+        task = request(use, condition)
+        task["call"] = task["call"] if call is None else call
         return alone.run(task, float(task["limit"]))
     finally:
         alone.close()

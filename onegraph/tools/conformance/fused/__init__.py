@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ...._util.worker_process import Outcome, Worker
 from ....errors import ArgumentError
+from ....opset.fusion_graphs import GRAPHS
 from ....opset.fusion_patterns import PATTERNS
 from ....opset.signature import Version
 from ..runner import run_all
@@ -112,11 +113,11 @@ def run(
         ArgumentError: a pattern starts with none of the given ops.
         UnsupportedError: no process can be started.
     """
-    known = {head for pattern in PATTERNS for head in pattern.heads}
+    known = {head for pattern in PATTERNS for head in pattern.heads} | {pattern.main for pattern in GRAPHS}
     for head in heads:
         if head not in known:
             raise ArgumentError(
-                f"no documented fusion pattern starts with {head!r}; expected {', '.join(sorted(known))}"
+                f"no documented fusion pattern starts with {head!r} or is of it; expected {', '.join(sorted(known))}"
             )
     cases = tuple(pattern_cases(version, heads))
     requests = [_request(case) for case in cases]

@@ -10,9 +10,11 @@ import numpy as np
 from ....graph import Graph
 from ....ir.op import Array, LogicalTensor
 from ....opset.editions.registry import BASE
+from ....opset.fusion_graphs import CODES
 from ....opset.fusion_patterns import BINARY, PATTERNS, FusionPattern, matches
 from ....opset.shapes import known_dims
 from ....opset.signature import Version
+from .graphs import BY_TITLE, graph_choices, graph_of
 
 SHAPE = (2, 8, 6, 6)  # batch, channels, height and width of the source
 WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -42,9 +44,9 @@ FORBIDDEN = {"StaticTranspose": {"order": [0, 1, 2, 3]}}
 
 
 class PatternCase(NamedTuple):
-    """A chain of ops, each of which reads the result of the one before, in one data type.
+    """Ops of a pattern, in one data type: a chain, or those of a graph, where the kind of one left out is empty.
 
-    ``promised`` tells whether the pattern covers the whole chain.
+    ``promised`` tells whether the pattern covers all ops.
     """
 
     pattern: str
@@ -58,10 +60,12 @@ class PatternCase(NamedTuple):
     @property
     def chain(self) -> str:
         """The ops of the chain, in short if they are many."""
-        return " + ".join(_counted(self.kinds))
+        return " + ".join(_counted([kind for kind in self.kinds if kind]))
 
     def graph(self) -> Graph:
-        """The graph of the chain; the second operands are inputs of it."""
+        """The graph of the ops; the second operands are inputs of it."""
+        if self.pattern in BY_TITLE:
+            return graph_of(BY_TITLE[self.pattern], self.kinds, self.dtype)
         graph = Graph()
         value = graph.input("src", self.dtype, SHAPE)
         for place, kind in enumerate(self.kinds):
@@ -70,10 +74,13 @@ class PatternCase(NamedTuple):
         return graph
 
     def inputs(self) -> dict[str, Array]:
-        """Arrays for the inputs of the graph: numbers from a half to one and a half, so that roots exist."""
+        """Arrays for the inputs of the graph: numbers from a half to one and a half, so that roots exist; and codes."""
         rng = np.random.default_rng(len(self.kinds))
         found = {}
         for name, tensor in self.graph().inputs.items():
+            if tensor.dtype.value in CODES:
+                found[name] = rng.integers(1, 9, known_dims(tensor.shape)).astype(tensor.dtype.numpy)
+                continue
             numbers = rng.uniform(0.5, 1.5, known_dims(tensor.shape))
             # Weights whose products sum to about one, so that no exponential overflows.
             found[name] = (numbers / (64 if "weights" in name else 1)).astype(tensor.dtype.numpy)
@@ -121,17 +128,19 @@ def _step(graph: Graph, kind: str, value: LogicalTensor, place: int, dtype: str,
 
 
 def pattern_cases(version: Version, names: Sequence[str] = ()) -> Iterator[PatternCase]:
-    """The chains of every pattern, of the ops that a library of ``version`` has.
+    """The cases of every pattern, of the ops that a library of ``version`` has.
 
     Args:
         version: that of the library.
-        names: first ops of the chains; all by default.
+        names: first ops of chains, and ops that graphs are named after; all by default.
     """
     for pattern in PATTERNS:
         for head in pattern.heads:
             if BASE[head].since <= version and (not names or head in names):
                 for dtype in pattern.dtypes:
                     yield from _of_head(pattern, head, dtype, version)
+    for title, kinds, dtype in graph_choices(version, names):
+        yield PatternCase(title, kinds, dtype, True)
 
 
 def _of_head(pattern: FusionPattern, head: str, dtype: str, version: Version) -> Iterator[PatternCase]:

@@ -1,0 +1,266 @@
+"""Defines the documented fusion patterns that are more than a chain as data: quantized ops, attention, gated MLP.
+
+Source: oneDNN developer guide since 3.7, fusion patterns. Of the pages of attention, the patterns of inference with a
+mask that the user gives, and of training forward without Dropout, are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Any, NamedTuple
+
+from .._util.init_once import made_once
+from .._util.records import record
+from .fusion_patterns import ADDRESS, BINARY, FLOATS, UNARY
+from .signature import Version
+
+REAL, WIDE = "T", "f32"  # the data type of a case, and f32 in each case
+CODES = ("u8", "s8")
+
+
+class Tensor(NamedTuple):
+    """An argument of a pattern: its data type, or ``T`` for that of a case, and its shape in cases."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Node(NamedTuple):
+    """One op of a pattern.
+
+    Attributes:
+        name: of its result.
+        kinds: the ops that may stand here.
+        inputs: arguments of the pattern and results of other nodes.
+        result: data type of the result; that of the first input by default.
+        group: nodes of one group are there together or left out together; required if it has none. The first input that
+            is no argument stands for the result of a node that is left out.
+        attrs: attributes of the ops, by kind.
+        others: the inputs of kinds that read others, by kind.
+        outputs: number of results.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    inputs: tuple[str, ...]
+    result: str = ""
+    group: str = ""
+    attrs: Mapping[str, Mapping[str, Any]] = {}
+    others: Mapping[str, tuple[str, ...]] = {}
+    outputs: int = 1
+
+
+@made_once
+@record(frozen=True)
+class FusionGraph:
+    """A documented pattern of several ops.
+
+    Attributes:
+        name: the name of the pattern's page.
+        title: the pattern of the page, in words.
+        main: the op that the pattern is named after.
+        arguments: what the ops read, by name.
+        nodes: the ops, in an order in which they can run; the last one makes the result.
+        dtypes: data types of the case.
+        since: the first guide that has the page.
+        half: groups that are there with data types of 16 bits, and left out in f32.
+    """
+
+    name: str
+    title: str
+    main: str
+    arguments: Mapping[str, Tensor]
+    nodes: tuple[Node, ...]
+    dtypes: tuple[str, ...] = FLOATS
+    since: Version = (3, 7)
+    half: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def page(self) -> str:
+        """Address of the page."""
+        return ADDRESS.format(self.name)
+
+    def choices(self, dtype: str) -> Iterator[tuple[str, ...]]:
+        """The kinds of the nodes in each case, empty for one that is left out.
+
+        The cases have every optional group alone, every kind of each node, and all groups together.
+        """
+        kept = self.half if dtype in ("bf16", "f16") else frozenset[str]()
+        groups = list(dict.fromkeys(n.group for n in self.nodes if n.group and n.group not in self.half))
+        found = [self._chosen(kept), self._chosen(kept | {*groups})]
+        found += [self._chosen(kept | {group}) for group in groups]
+        for node in self.nodes:
+            for kind in node.kinds[1:]:
+                found.append(self._chosen(kept | {node.group}, {node.name: kind}))
+        yield from dict.fromkeys(found)
+
+    def _chosen(self, groups: frozenset[str], kinds: Mapping[str, str] = {}) -> tuple[str, ...]:
+        return tuple(
+            kinds.get(node.name, node.kinds[0]) if not node.group or node.group in groups else "" for node in self.nodes
+        )
+
+
+# Attention -----------------------------------------------------------------------------------------------------------
+
+_SCORES = {"MatMul": {"transpose_b": True}}
+_ROWS = {"SoftMax": {"axis": -1}}
+_CHOICE = {"Select": ("allowed", "scaled", "lowest")}
+
+
+def _attention(
+    name: str, title: str, query: tuple[int, ...], key: tuple[int, ...], mask: tuple[int, ...], *, stats: bool = False
+) -> FusionGraph:
+    """Attention of tensors with these shapes; the scores are f32, also of operands of 16 bits."""
+    rank = len(query)
+    order = [0, *range(2, rank - 1), 1, rank - 1]
+    moved = Node("moved", ("StaticTranspose",), ("out",), group="move", attrs={"StaticTranspose": {"order": order}})
+    joined = {"shape": [query[0], query[2], query[1] * query[3]], "special_zero": False}
+    shaped = Node("shaped", ("StaticReshape",), ("moved",), group="move", attrs={"StaticReshape": joined})
+    last = (moved, shaped) if rank == 4 and not stats else ()
+    return FusionGraph(
+        name,
+        title,
+        "SoftMax",
+        {
+            "query": Tensor(REAL, query),
+            "key": Tensor(REAL, key),
+            "value": Tensor(REAL, key),
+            "factor": Tensor(WIDE, (1,)),
+            "bias": Tensor(WIDE, mask),
+            "allowed": Tensor("boolean", mask),
+            "lowest": Tensor(WIDE, (1,)),
+        },
+        (
+            Node("scores", ("MatMul",), ("query", "key"), WIDE, attrs=_SCORES),
+            Node("scaled", ("Divide", "Multiply"), ("scores", "factor"), group="scale"),
+            Node("masked", ("Add", "Select"), ("scaled", "bias"), group="mask", others=_CHOICE),
+            Node("weights", ("SoftMax",), ("masked",), REAL, attrs=_ROWS, outputs=1 + stats),
+            Node("out", ("MatMul",), ("weights", "value"), REAL),
+            *last,
+        ),
+    )
+
+
+_HEADS = (2, 3, 8, 4)
+_GROUPED = (2, 2, 3, 8, 4)
+ATTENTION = _attention("sdpa", "attention", _HEADS, _HEADS, (2, 1, 8, 8))
+ATTENTIONS = (
+    ATTENTION,
+    _attention("sdpa", "attention with stats", _HEADS, _HEADS, (2, 1, 8, 8), stats=True),
+    _attention("gqa", "grouped attention", _GROUPED, (2, 2, 1, 8, 4), (2, 1, 1, 8, 8)),
+    _attention("gqa", "grouped attention with stats", _GROUPED, (2, 2, 1, 8, 4), (2, 1, 1, 8, 8), stats=True),
+)
+
+# Gated MLP -----------------------------------------------------------------------------------------------------------
+
+
+def _gated_mlp(title: str, *active: Node) -> FusionGraph:
+    return FusionGraph(
+        "gated_mlp",
+        title,
+        "MatMul",
+        {
+            "src": Tensor(REAL, (6, 8)),
+            "up": Tensor(REAL, (8, 16)),
+            "gate": Tensor(REAL, (8, 16)),
+            "down": Tensor(REAL, (16, 8)),
+        },
+        (
+            Node("raised", ("MatMul",), ("src", "up"), WIDE),
+            Node("gated", ("MatMul",), ("src", "gate"), WIDE),
+            *active,
+            Node("joined", ("Multiply",), (active[-1].name, "raised")),
+            Node("narrowed", ("TypeCast",), ("joined",), REAL, group="narrow"),
+            Node("out", ("MatMul",), ("narrowed", "down"), REAL),
+        ),
+        half=frozenset(["narrow"]),
+    )
+
+
+MLPS = (
+    _gated_mlp(
+        "gated MLP",
+        Node("active", ("ReLU", "GELU", "Sigmoid", "Tanh", "HardSwish"), ("gated",), group="activation"),
+    ),
+    _gated_mlp(
+        "gated MLP with Swish",
+        Node("gates", ("Sigmoid",), ("gated",)),
+        Node("active", ("Multiply",), ("gates", "gated")),
+    ),
+)
+
+# Quantized ops -------------------------------------------------------------------------------------------------------
+
+_CODED = {"scales": [0.125], "zps": [0], "qtype": "per_tensor"}
+_QUANTIZED = dict.fromkeys(("Quantize", "Dequantize"), _CODED)
+
+
+def _quantized(
+    kind: str, name: str, src: tuple[int, ...], weights: tuple[int, ...], attrs: Mapping[str, Any], *, casts: bool
+) -> FusionGraph:
+    """A quantized op: ``casts`` tells whether its operands may be converted to 16 bits."""
+    convert = [
+        Node("narrow_src", ("TypeCast",), ("real_src",), "bf16", "half"),
+        Node("narrow_weights", ("TypeCast",), ("real_weights",), "bf16", "half"),
+    ]
+    wide = [Node("widened", ("TypeCast",), ("changed",), WIDE, "half")]
+    channels = weights[-1] if kind == "MatMul" else 8
+    shape = (*src[:-1], channels) if kind == "MatMul" else (*src[:1], channels, *src[2:])
+    bias = {"BiasAdd": {"data_format": "NXC" if kind == "MatMul" else "NCX"}}
+    ends = ("narrow_src", "narrow_weights") if casts else ("real_src", "real_weights")
+    return FusionGraph(
+        name,
+        f"quantized {kind}",
+        kind,
+        {
+            "src": Tensor(REAL, src),
+            "weights": Tensor("s8", weights),
+            "bias": Tensor("same", (channels,)),
+            "operand": Tensor("same", shape),
+        },
+        (
+            Node("real_src", ("Dequantize",), ("src",), WIDE, attrs=_QUANTIZED),
+            Node("coded_weights", ("Quantize",), ("weights",), "s8", "coded weights", _QUANTIZED),
+            Node("real_weights", ("Dequantize",), ("coded_weights",), WIDE, attrs=_QUANTIZED),
+            *(convert if casts else []),
+            Node("product", (kind,), ends, attrs={kind: attrs}),
+            Node("biased", ("BiasAdd",), ("product", "bias"), group="bias", attrs=bias),
+            Node("changed", (*UNARY, *BINARY), ("biased", "operand"), group="epilogue"),
+            *(wide if casts else []),
+            Node(
+                "coded",
+                ("Quantize",),
+                ("widened" if casts else "changed",),
+                REAL,
+                "quantization",
+                _QUANTIZED,
+            ),
+        ),
+        CODES,
+        (3, 9),
+    )
+
+
+_WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "data_format": "NCX"}
+_IMAGE, _KERNEL = (2, 8, 6, 6), (8, 8, 3, 3)
+QUANTIZED = (
+    _quantized(
+        "Convolution",
+        "quantized_convolution_fusion_patterns",
+        _IMAGE,
+        _KERNEL,
+        {**_WINDOW, "weights_format": "OIX"},
+        casts=True,
+    ),
+    _quantized(
+        "ConvTranspose",
+        "quantized_convtranspose_fusion_patterns",
+        _IMAGE,
+        _KERNEL,
+        {**_WINDOW, "weights_format": "IOX"},
+        casts=False,
+    ),
+    _quantized("MatMul", "quantized_matmul_fusion_patterns", (2, 8, 6), (6, 10), {}, casts=True),
+)
+GRAPHS: tuple[FusionGraph, ...] = (*QUANTIZED, *ATTENTIONS, *MLPS)

@@ -1,0 +1,106 @@
+"""Faults that ONEGRAPH_FAULTS switches off by name, or adds from files."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from onegraph import FormatError
+from onegraph.faults.ops.added import faults_of_users
+from onegraph.faults.user_faults import read_user_faults
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import BASE
+from onegraph.opset.schema import Call, TensorType
+
+OURS = """
+[[faults]]
+name = "our_softmax"
+ops = ["SoftMax"]
+since = "3.2"
+until = "3.6"
+dtypes = ["f32"]
+attrs = { axis = 1 }
+reason = "wrong on our machine"
+"""
+# Prints how a Quantize with two zero points and a SoftMax along axis 1 run, and what check says of them.
+PROGRAM = """
+import json, numpy as np, onegraph as og
+g = og.Graph()
+x = g.input("x", og.f32, (2, 3))
+codes = {"qtype": "per_channel", "axis": 1, "scales": [1.0] * 3, "zps": [0, 40, 80]}
+g.output("q", g.op("Quantize", [x], codes, dtype="u8"))
+g.output("s", g.softmax(x, axis=1))
+model = g.compile()
+q, s = model(np.zeros((2, 3), np.float32))
+rules = [one.rule for one in og.check_graph(g)]
+executors = {kind: one.executor for one in model.report().partitions for kind in one.kinds}
+print(json.dumps([q.tolist(), s.tolist(), rules, executors]))
+"""
+
+
+def _run(value, **more):
+    environment = {**os.environ, "ONEGRAPH_FAULTS": value, "ONEGRAPH_CACHE": ""}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.mark.library
+def test_faults_are_switched_off_and_added(tmp_path):
+    usual = json.loads(_run("").stdout)
+    if "differing_zero_points" not in usual[2]:
+        pytest.skip("this version has no such fault")
+    assert usual[0] == [[0, 40, 80]] * 2
+    path = tmp_path / "ours.toml"
+    path.write_text(OURS)
+    codes, shares, rules, executors = json.loads(_run(f"-differing_zero_points,{path}").stdout)
+    assert codes == [[0, 0, 0]] * 2, "the library by itself takes the first zero point"
+    assert rules == ["our_softmax"]
+    assert executors["SoftMax"] == "reference"
+    assert shares[0] == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.library
+def test_unknown_fault_is_refused_with_the_nearest_name():
+    done = _run("-differing_zero_point")
+    assert done.returncode
+    assert "did you mean -differing_zero_points?" in done.stderr
+
+
+def test_condition_of_an_added_fault(tmp_path):
+    (tmp_path / "ours.toml").write_text(OURS)
+    found = read_user_faults(str(tmp_path / "ours.toml"))
+    (fault,) = faults_of_users(found.added)
+    assert [fault.affects((3, minor, 0)) for minor in (2, 5, 6, 13)] == [True, True, False, False]
+    for dtype, axis, shows in (("f32", 1, True), ("bf16", 1, False), ("f32", 0, False)):
+        call = Call(BASE["SoftMax"], {"axis": axis}, [TensorType(DataType[dtype], (2, 3))], 1, [DataType[dtype]])
+        assert fault.when(call) is shows
+    assert read_user_faults("").digest == ""
+    assert len({read_user_faults(value).digest for value in ("", "-a", "-b", str(tmp_path / "ours.toml"))}) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "TOML or JSON"),
+        ('{"ops": []}', "no list of faults"),
+        ('{"faults": [{"name": "a", "reason": "b", "ops": ["Relu"]}]}', r"faults\[0\].ops: \['Relu'\]"),
+        ('{"faults": [{"name": "a", "ops": ["ReLU"]}]}', r"faults\[0\].reason"),
+        ('{"faults": [{"name": "a", "reason": "b", "ops": ["ReLU"], "axis": 1}]}', "unknown key 'axis'"),
+        ('{"faults": [{"name": "a", "reason": "b", "ops": ["ReLU"], "attrs": {"axis": 1}}]}', "an attribute of ReLU"),
+        ('{"faults": [{"name": "a", "reason": "b", "ops": ["ReLU"], "since": "3"}]}', "a version of oneDNN"),
+        ('{"faults": [{"name": "a", "reason": "b", "ops": ["ReLU"], "dtypes": ["half"]}]}', "a list of data types"),
+    ],
+)
+def test_mistakes_in_a_file_are_told(tmp_path, text, told):
+    path = tmp_path / "faults.json"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=told):
+        read_user_faults(str(path))
+
+
+def test_missing_file_is_told():
+    with pytest.raises(FormatError, match="ONEGRAPH_FAULTS: /no/file"):
+        read_user_faults("/no/file")
