@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import onegraph as og
 from onegraph.cli import cli
-from onegraph.compiler.kernels.kernel import KEEPS
+from onegraph.compiler.kernels.kernel import DIGITS, KEEPS
 from onegraph.inference.infer import infer_op
 from onegraph.opset.editions.registry import BASE, DEFAULT, NEWEST, edition
 from onegraph.opset.newer import cells, newer_than
@@ -78,7 +78,7 @@ def ran_by(partition, *, is_attribute):
         is_itself = not any(reasons) or reasons[0].startswith("rewritten: ")
         return "the op" if is_itself else "other ops"
     if partition.executor == "kernel":  # of an older op, it is only the faster way, unless the library would be wrong
-        is_needed = BASE[partition.kinds[0]].since > (3, 2) or partition.reason.startswith(KEEPS)
+        is_needed = BASE[partition.kinds[0]].since > (3, 2) or partition.reason.startswith((KEEPS, DIGITS))
         return "a kernel of onegraph" if is_needed else ""
     return "numpy" if partition.executor == "reference" else ""
 

@@ -366,8 +366,8 @@ def test_a_kernel_that_spins_has_a_form_for_one_thread(kind, monkeypatch):
     arrays = [rng.uniform(0.5, 1.5, tensor.shape).astype(np.float32) for tensor in g.inputs.values()]
     forms = []
 
-    def only_the_form(steps, notes, counts):
-        made = without_barriers(steps, notes, counts)
+    def only_the_form(steps, *others):
+        made = without_barriers(steps, *others)
         forms.extend(step.alone for step in made if step.alone is not None)
         return [step if step.alone is None else step._replace(compiled=step.alone) for step in steps]
 
@@ -379,6 +379,18 @@ def test_a_kernel_that_spins_has_a_form_for_one_thread(kind, monkeypatch):
     pairs = zip(results, wanted, strict=True) if isinstance(wanted, tuple) else [(results, wanted)]
     for ours, want in pairs:
         np.testing.assert_allclose(ours, want, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.skipif(library.RUNTIME != "OpenMP", reason="needs OpenMP")
+@pytest.mark.parametrize(("threads", "adapts"), [(None, True), (2, False), ({0: 2}, False), ({1: 2}, True)])
+def test_steps_keep_a_number_of_threads_that_is_set(threads, adapts):
+    """The form for one thread, which runs beside other programs, adds numbers in another order."""
+    g = og.Graph()
+    g.output("y", of_batch_norm(g, False)[0])
+    g.output("z", g.relu(g.input("u", og.f32, (3,))))
+    with og.num_threads(2):
+        program = g.compile(threads=threads)._programs.find({}).program
+    assert bool(program.source.alone) is adapts
 
 
 BESIDE = """

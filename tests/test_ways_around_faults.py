@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.fault_subjects import fused
 
 import onegraph as og
-from onegraph.capi.settings import has_vnni, is_native
+from onegraph.capi.settings import has_amx, has_vnni, is_native
 from onegraph.errors import UnsupportedError
 from onegraph.faults import faults_of
+from onegraph.faults.fusions.int8 import PART_OF_A_TILE
 from onegraph.faults.slow_operands import BINARY_OPERAND, ELEMENTWISE_OPERAND, MATMUL_COLUMN, SOFTMAX_OPERAND
 from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
@@ -1087,3 +1089,34 @@ def test_select_by_a_broadcast_mask_is_a_kernel() -> None:
     ends = g.input("c", "boolean", (2, 1, 8)), g.input("x", "f32", (2, 4, 8)), g.input("y", "f32", (1, 1, 1))
     g.output("out", g.select(*ends))
     assert [partition.executor for partition in g.compile().report().partitions] == ["copy"]
+
+
+TILES = [
+    ((64, 516), (516, 40), {}, True),
+    ((64, 516), (516, 32), {}, False),  # one block of columns
+    ((64, 512), (512, 40), {}, False),  # whole tiles
+    ((64, 60), (60, 40), {}, False),  # less than one
+    ((516, 64), (516, 40), {"transpose_a": True}, True),
+    ((64, 516), (40, 516), {"transpose_b": True}, True),
+    ((512, 516), (40, 512), {"transpose_a": True, "transpose_b": True}, False),
+]
+
+
+@pytest.mark.parametrize(("source", "weights", "attrs", "leaves"), TILES)
+def test_int8_products_by_parts_of_tiles_are_right(
+    source: tuple[int, ...], weights: tuple[int, ...], attrs: dict[str, bool], leaves: bool
+) -> None:
+    """Some versions multiply by what another product, of the largest codes, has left behind the last tile."""
+    g, rng = og.Graph(), np.random.default_rng(0)
+    codes = {"x": rng.integers(0, 256, source).astype(np.uint8), "w": rng.integers(-128, 128, weights).astype(np.int8)}
+    x, w = (g.dequantize(g.input(name, code.dtype, code.shape), scales=[1.0], zps=[0]) for name, code in codes.items())
+    g.output("y", g.op("MatMul", [x, w], attrs, dtype="f32"))
+    assert all(PART_OF_A_TILE.when(fused(g, amx=amx)) is (leaves and amx) for amx in (False, True))
+    model = g.compile()
+    is_recorded = leaves and has_amx() and PART_OF_A_TILE.affects(library.VERSION)
+    assert any(len(part.kinds) == 3 for part in model.report().partitions) is not is_recorded
+    left, right = (codes[name].astype(np.float64) for name in "xw")
+    wanted = (left.T if "transpose_a" in attrs else left) @ (right.T if "transpose_b" in attrs else right)
+    for _ in range(2):
+        model(np.full(source, 255, np.uint8), np.full(weights, -128, np.int8))
+        assert np.array_equal(model(**codes), wanted)

@@ -120,18 +120,25 @@ def _kind_of(step: CompiledStep, notes: Sequence[Note], limit: int) -> Hashable:
     return tuple([part.kind for part in notes[step.note].steps]), step.nbytes.bit_length(), step.is_small, limit
 
 
-def without_barriers(steps: Sequence[CompiledStep], notes: Sequence[Note], counts: Sequence[int]) -> list[CompiledStep]:
+def without_barriers(
+    steps: Sequence[CompiledStep], notes: Sequence[Note], fixed: Mapping[int, int], counts: Sequence[int]
+) -> list[CompiledStep]:
     """The steps, where those whose kernels spin at barriers have a partition for one thread too.
+
+    One thread adds numbers in another order, so a step with a number of threads that the user set has none: its results
+    repeat bit by bit beside other programs too.
 
     Args:
         steps: the steps.
         notes: the notes of the program.
+        fixed: numbers of threads that the user set, by the note of the step.
         counts: the number of threads of each step; 0 for all.
     """
     made: Made = {}
     found = []
     for step, count in zip(steps, counts, strict=True):
-        spins = count != 1 and step.again is None and not isinstance(step.compiled, CompiledKernel)
+        spins = step.note not in fixed and count != 1 and step.again is None
+        spins = spins and not isinstance(step.compiled, CompiledKernel)
         if spins and any(one.kind in SPINNING for one in notes[step.note].steps):
             other = compiled_for(step, 1, made).compiled
             if other is not step.compiled and isinstance(other, CompiledPartition):

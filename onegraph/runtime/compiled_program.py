@@ -124,8 +124,8 @@ class CompiledProgram(Program):
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             measure = self._measure if is_measurable else None
             in_c, counts = share_threads(in_c, schedule.notes, chosen, limit, measure, self._store)
-        if limit > 1 and reproducible is None:
-            in_c = without_barriers(in_c, schedule.notes, counts)
+            if reproducible is None:
+                in_c = without_barriers(in_c, schedule.notes, chosen, counts)
         if reproducible is not None:
             in_c, counts = self._settle(schedule, reproducible.choose(in_c, counts, every or limit))
         self.source = self._source(in_c, every or self._most(), self.ending.n_steps)

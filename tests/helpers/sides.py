@@ -282,7 +282,7 @@ def in_child(work):
             resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.dup2(1, 2)
-        work(lambda text: os.write(writing, json.dumps(text[:4000]).encode() + b"\n"))
+        work(lambda text: os.write(writing, json.dumps(text[:60000]).encode() + b"\n"))
         os._exit(0)
     os.close(writing)
     with open(reading, "rb") as pipe:

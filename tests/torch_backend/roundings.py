@@ -14,8 +14,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 
-def _draws(function) -> bool:
-    return torch.Tag.nondeterministic_seeded in function.tags
+def _run(function, args, kwargs):
+    """What a function returns, and whether it took random numbers: attention does for a dropout alone."""
+    may_draw = torch.Tag.nondeterministic_seeded in function.tags
+    before = torch.get_rng_state() if may_draw else None
+    found = function(*args, **kwargs)
+    return found, may_draw and not torch.equal(before, torch.get_rng_state())
 
 
 def _floats(value) -> bool:
@@ -30,8 +34,8 @@ class Recorded(TorchDispatchMode):
         self.drawn = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **(kwargs or {}))
-        if _draws(func):
+        found, draws = _run(func, args, kwargs or {})
+        if draws:
             self.drawn.append(tree_map(lambda one: one.clone() if isinstance(one, torch.Tensor) else one, found))
         return found
 
@@ -44,13 +48,17 @@ class Replayed(TorchDispatchMode):
         self.drawn = [*drawn]
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **(kwargs or {}))
-        if _draws(func) and self.drawn:
+        return self.replayed(func, args, kwargs or {})[0]
+
+    def replayed(self, func, args, kwargs):
+        """What a function returns, with the random numbers of the recorded run, and whether it took any."""
+        found, draws = _run(func, args, kwargs)
+        if draws and self.drawn:
             made, kept = tree_flatten(found)[0], tree_flatten(self.drawn.pop(0))[0]
             for one, other in zip(made, kept, strict=True):
                 if isinstance(one, torch.Tensor) and one.shape == other.shape:
                     one.copy_(other)
-        return found
+        return found, draws
 
 
 class OtherRoundings(Replayed):
@@ -70,8 +78,10 @@ class OtherRoundings(Replayed):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         is_movement = func.is_view or not any(map(_floats, tree_flatten((args, kwargs))[0]))
-        if _draws(func) or is_movement:
-            return super().__torch_dispatch__(func, types, args, kwargs)
+        if torch.Tag.nondeterministic_seeded in func.tags or is_movement:
+            found, draws = self.replayed(func, args, kwargs)
+            if draws or is_movement:
+                return found
         wide = self._wide(func, args, kwargs)
         if torch.Tag.pointwise not in func.tags and not func._schema.is_mutable and wide is not None:
             args, kwargs = tree_map(self._nearly, (args, kwargs))

@@ -19,7 +19,7 @@ PROGRAM_SECONDS = 300  # a program takes half a second; on a busy machine much l
 
 
 def examine(first: int, count: int) -> None:
-    """Run programs, and print ``@seed`` before each, and ``FAIL seed text`` behind a wrong one."""
+    """Run programs, and print ``@seed`` before each, ``made`` once eager mode ran it, and ``FAIL seed text``."""
     from .program_generator import random_program
     from .program_runs import difference
 
@@ -28,25 +28,28 @@ def examine(first: int, count: int) -> None:
     for seed in range(first, first + count):
         print(f"@{seed}", flush=True)
         program = random_program(seed)
+        print("made", flush=True)
         text = "invalid" if program is None else difference(program)
         if text and text != "invalid":
             print(f"FAIL {seed} {' '.join(text.split())[:500]}", flush=True)
 
 
 def findings(first: int, count: int, end: float):
-    """(seed, text) of each wrong program among ``count``, until the time ``end``."""
+    """(seed, text) of each wrong program among ``count``, until the time ``end``; not where eager mode itself dies."""
     seed, last = first, first + count
     while seed < last and time.monotonic() < end:
         command = [sys.executable, "-m", "tests.torch_backend.run_programs", "--child", str(seed), str(last - seed)]
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        hangs = False
+        hangs = made = False
         with selectors.DefaultSelector() as selector:
             selector.register(worker.stdout, selectors.EVENT_READ)
             while time.monotonic() < end:
                 hangs = not selector.select(min(PROGRAM_SECONDS, max(end - time.monotonic(), 0)))
                 line = "" if hangs else worker.stdout.readline()
                 if line.startswith("@"):
-                    seed = int(line[1:])
+                    seed, made = int(line[1:]), False
+                elif line.startswith("made"):
+                    made = True
                 elif line.startswith("FAIL"):
                     yield seed, line.split(" ", 2)[2].strip()
                 else:
@@ -55,7 +58,9 @@ def findings(first: int, count: int, end: float):
         if hangs or is_late:
             worker.kill()
         code = worker.wait()
-        if not is_late and (hangs or code):
+        if not is_late and code and not (hangs or made):
+            print(f"seed {seed}: eager mode ended by {code}", flush=True)
+        elif not is_late and (hangs or code):
             yield seed, f"no answer within {PROGRAM_SECONDS} s" if hangs else f"ended by {code}"
         seed += 1
     print(f"programs of PyTorch: seeds {first} to {seed - 1}", flush=True)

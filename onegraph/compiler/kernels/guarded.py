@@ -15,7 +15,6 @@ from .max_pool import pool_numbers
 from .native import Numbers
 
 OPS = {
-    "LogSoftmax": "log_softmax",
     "MaxPoolBackward": "max_pool_backward",
     "ReduceMax": "max",
     "ReduceMin": "min",
@@ -26,7 +25,7 @@ OPS = {
 def _numbers(call: Call) -> Numbers:
     kind, rank = call.schema.kind, len(known_dims(call.shape("src")))
     of = OPS[kind]
-    if kind in ("SoftMax", "LogSoftmax"):
+    if kind == "SoftMax":
         is_zero = call.schema.has_attribute("mode") and call.string("mode") == "inf_as_zero"
         return {"of": of, "axis": call.s64("axis") % rank, "zero": is_zero, "windows": ()}
     if kind in ("ReduceMax", "ReduceMin"):

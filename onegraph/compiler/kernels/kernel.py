@@ -29,6 +29,8 @@ def refusal(conditions: Conditions[T], subject: T) -> str:
 # Why kernels compute an op for which the library loses NaN or an infinity, or compute it again.
 KEEPS = "by onegraph: the library's kernel loses NaN or an infinity"
 AGAIN = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
+# Why kernels compute an op by logarithms or exponentials.
+DIGITS = "by onegraph: the library's kernel has an absolute error, so that results near 0 have no right digit"
 
 
 def _is_not_empty(values: Sequence[Value]) -> bool:

@@ -12,7 +12,10 @@ from ...opset.schema import Call
 from ..ir.step import Step
 from .kernel import FLOATS, Kernel
 
-EXACT = "exact"  # the executor of kernels in the place of the library's, which loses NaN or an infinity
+# The executors of kernels in the place of the library's, which computes an op wrong for some numbers: of those of
+# elementwise ops, and that of LogSoftmax.
+EXACT, LOG_SOFTMAX = "exact", "log softmax"
+IN_PLACE = frozenset([EXACT, LOG_SOFTMAX])
 
 
 @cache
@@ -48,21 +51,18 @@ def for_op(step: Step) -> Kernel | None:
 
 
 def special_kernel(call: Call) -> Kernel | None:
-    """The kernel that keeps NaN and infinities in an op of which the library's loses them; None for other ops.
-
-    It computes the op in the place of the library if its executor is ``exact``, and for some others.
-    """
+    """The kernel that computes an op right for the numbers for which the library does not; None for other ops."""
     dtypes: set[DataType | None] = {None if tensor is None else tensor.dtype for tensor in call.inputs}
     first = None if call.inputs[0] is None else call.inputs[0].dtype
     is_exact = FLOATS.issuperset(dtypes) and not any(0 in (shape or ()) for shape in call.shapes)
     for kernel in _of_kind(call.schema.kind):
-        is_taken = is_exact if kernel.executor == EXACT else bool(kernel.executor) and first in FLOATS
+        is_taken = is_exact if kernel.executor in IN_PLACE else bool(kernel.executor) and first in FLOATS
         if is_taken and (kernel.when is None or kernel.when(call)):
             return kernel
     return None
 
 
 def exact_kernel(call: Call) -> Kernel | None:
-    """The kernel of an elementwise op of this kind; None for other ops."""
+    """The kernel that computes an op in the place of the library's; None for other ops."""
     kernel = special_kernel(call)
-    return kernel if kernel is not None and kernel.executor == EXACT else None
+    return kernel if kernel is not None and kernel.executor in IN_PLACE else None

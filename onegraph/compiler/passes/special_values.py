@@ -1,7 +1,8 @@
 """Finds the ops for which the library loses NaN or an infinity, and how the package keeps them.
 
-Records in ``compiler/kernels`` name them. Kernels of the package compute elementwise ops and MaxPool. The library
-computes the others, and a kernel computes them again if an element of the source is NaN or infinite.
+Records in ``compiler/kernels`` name them. Kernels of the package compute elementwise ops, MaxPool and LogSoftmax, also
+where the library gives results near 0 without a right digit. The library computes the others, and a kernel computes
+them again if an element of the source is NaN or infinite.
 
 Between Dequantize and Quantize all numbers are known to be finite, so that the library may fuse these ops, unless it is
 too old for one of them or computes it wrong.
@@ -15,7 +16,7 @@ from ..ir.lowered import Lowered
 from ..ir.step import Step
 from ..kernels.kernel import FLOATS
 from ..kernels.norm_relu import NORMALIZED
-from ..kernels.registry import EXACT, special_kernel
+from ..kernels.registry import IN_PLACE, special_kernel
 from ..options import Options
 from ..rewrites import takes
 from .magnitudes import finite_values
@@ -57,7 +58,7 @@ def _is_normalized(step: Step, lowered: Lowered) -> bool:
 
 def _is_taken(step: Step, executor: str) -> bool:
     """Whether the library takes a step; the lowering has not asked for an op that has a kernel of the package."""
-    return executor != EXACT or (step.part is not None and takes(step.part.call))
+    return executor not in IN_PLACE or (step.part is not None and takes(step.part.call))
 
 
 def _executor(step: Step) -> str:

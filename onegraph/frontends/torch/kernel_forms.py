@@ -32,7 +32,8 @@ DTYPE_OF: Mapping[Any, Callable[..., Any]] = {
     aten.binary_cross_entropy_with_logits.default: _of_second,
     aten.addr.default: _promoted,
 }
-IN_ROWS = (aten.log_sigmoid_forward.default,)  # the kernel writes rows behind each other
+# The kernel writes rows behind each other, with the strides of a new tensor also along axes of size 1.
+IN_ROWS = (aten.log_sigmoid_forward.default, aten.diag_embed.default)
 
 
 def as_kernels(table: Mapping[Any, Decomposition]) -> dict[Any, Decomposition]:
@@ -58,8 +59,10 @@ def _typed(decomposition: Decomposition, dtype_of: Callable[..., Any]) -> Decomp
 def _in_rows(decomposition: Decomposition) -> Decomposition:
     @wraps(decomposition)
     def in_rows(*args: Any, **kwargs: Any) -> Any:
-        first, *rest = decomposition(*args, **kwargs)
-        return (first.contiguous(), *rest)
+        found = decomposition(*args, **kwargs)
+        first, *rest = found if isinstance(found, tuple) else (found,)
+        rows = first.clone(memory_format=torch.contiguous_format)
+        return (rows, *rest) if rest else rows
 
     return in_rows
 

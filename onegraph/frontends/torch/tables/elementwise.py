@@ -37,8 +37,6 @@ UNARY = {
     "tan": "Tan",
     "tanh": "Tanh",
 }
-# The library's logarithm is up to 4e-6 from the exact one, which is more than the logarithm of a number near 1.
-INEXACT = frozenset([("Log", DataType.f32)])
 NARROW = frozenset([DataType.bf16, DataType.f16])
 # Activations of the specification: the op, and its attributes by name of the argument.
 ACTIVATIONS: dict[str, tuple[str, dict[str, object]]] = {
@@ -95,9 +93,6 @@ def base(node: Node) -> str:
 def unary(node: Node) -> Value:
     """One op with the same meaning."""
     src, kind = node.value_as("self", node.result_dtype), UNARY[base(node)]
-    if (kind, dtype_of(src)) in INEXACT:
-        found: Value = node.emit.op(kind, [src], edition="host")
-        return found
     result = lowering.unary(node.emit, kind, src)
     if kind == "Sign" and dtype_of(src) in NATIVE:  # PyTorch's is 0 for NaN
         result = node.emit.op("ReplaceNaN", [result, scalar(0, dtype_of(src))])

@@ -1,6 +1,8 @@
-// Elementwise ops for which the library loses NaN or an infinity. Each is computed in f32 as IEEE 754 says.
+// Elementwise ops for which the library loses NaN or an infinity, or the digits of results near 0. Each is computed in f32
+// as IEEE 754 says.
 
 #include <cmath>
+#include <cstdint>
 
 #include "rows.h"
 
@@ -33,6 +35,49 @@ ONEGRAPH_INLINE float exponential(float x) {
     const bool is_far = x > 87.0f || x < -87.0f;
     const float root = exp_of(within(is_far ? 0.5f * x : x, -87.0f, 87.0f));
     return x == x ? (is_far ? root * root : root) : x;
+}
+
+// The natural logarithm of a number from 2**-126 on. x is 2**n * (1 + rest), with rest from sqrt(1/2) - 1 to sqrt(2) - 1;
+// the polynomial of the rest is that of Cephes. Where x is near 1, n is 0 and no digit is lost.
+ONEGRAPH_INLINE float log_of(float x) {
+    const Bits shifted = bits_of(x) - 0x3f3504f3; // sqrt(1/2) begins a binade
+    const auto n = static_cast<float>(static_cast<std::int32_t>(shifted) >> 23);
+    const float rest = of_bits((shifted & 0x7fffff) + 0x3f3504f3) - 1.0f;
+    float sum = fused(7.0376836292e-2f, rest, -1.1514610310e-1f);
+    sum = fused(sum, rest, 1.1676998740e-1f);
+    sum = fused(sum, rest, -1.2420140846e-1f);
+    sum = fused(sum, rest, 1.4249322787e-1f);
+    sum = fused(sum, rest, -1.6668057665e-1f);
+    sum = fused(sum, rest, 2.0000714765e-1f);
+    sum = fused(sum, rest, -2.4999993993e-1f);
+    sum = fused(sum, rest, 3.3333331174e-1f);
+    const float square = rest * rest;
+    sum = fused(sum * rest, square, n * -2.12194440e-4f);
+    return fused(n, 0.693359375f, rest + fused(-0.5f, square, sum));
+}
+
+ONEGRAPH_INLINE float logarithm(float x) {
+    const bool is_small = x < 1.17549435e-38f; // times 2**23, it is no subnormal number
+    const float found = log_of(is_small ? 8388608.0f * x : x) - (is_small ? 15.9423851f : 0.0f);
+    return x > 0 ? (x < INFINITY ? found : x) : x == 0 ? -INFINITY : NAN;
+}
+
+// log(1 + x) for numbers from 0 to 1: with the part of x that the sum rounds off.
+ONEGRAPH_INLINE float log_of_more(float x) {
+    const float sum = 1.0f + x;
+    return log_of(sum) + (x - (sum - 1.0f)) / sum;
+}
+
+// exp(x) - 1 for numbers up to 0. Near 0, it is x plus the other terms of the series.
+ONEGRAPH_INLINE float exponential_less_one(float x) {
+    const float near = x < -0.5f ? -0.5f : x;
+    float sum = fused(1.0f / 40320, near, 1.0f / 5040);
+    sum = fused(sum, near, 1.0f / 720);
+    sum = fused(sum, near, 1.0f / 120);
+    sum = fused(sum, near, 1.0f / 24);
+    sum = fused(sum, near, 1.0f / 6);
+    sum = fused(sum, near, 0.5f);
+    return x < -0.5f ? exponential(x) - 1.0f : fused(sum * near, near, near);
 }
 
 // The normal distribution for numbers within 15 of 0, where it is 0 or 1; see stages.inc.
@@ -85,6 +130,31 @@ struct GreaterEqual {
 
 struct Exp {
     ONEGRAPH_INLINE static float of(float x, float, float, float) { return exponential(x); }
+};
+
+struct Log {
+    ONEGRAPH_INLINE static float of(float x, float, float, float) { return logarithm(x); }
+};
+
+struct SoftPlus {
+    ONEGRAPH_INLINE static float of(float x, float beta, float, float) {
+        const float sharp = beta * x, size = sharp < 0 ? -sharp : sharp;
+        return (sharp > 0 ? x : 0) + log_of_more(exponential(-size)) / beta;
+    }
+};
+
+// x * n / (n + 2) is x * tanh(ln(1 + exp(x))) for n = exp(x) * (exp(x) + 2).
+struct Mish {
+    ONEGRAPH_INLINE static float of(float x, float, float, float) {
+        const float e = exponential(x > 20 ? 20 : x), n = e * (e + 2);
+        return x * (n / (n + 2));
+    }
+};
+
+struct Elu {
+    ONEGRAPH_INLINE static float of(float x, float alpha, float, float) {
+        return x > 0 ? x : alpha * exponential_less_one(x);
+    }
 };
 
 struct GeluErf {
@@ -271,6 +341,10 @@ const Elementwise<Maximum, 2> MAXIMUM {"maximum"};
 const Elementwise<Minimum, 2> MINIMUM {"minimum"};
 const Elementwise<GreaterEqual, 2> GREATER_EQUAL {"greater_equal"};
 const Elementwise<Exp, 1> EXP {"exp"};
+const Elementwise<Log, 1> LOG {"log"};
+const Elementwise<SoftPlus, 2> SOFTPLUS {"softplus"};
+const Elementwise<Mish, 1> MISH {"mish"};
+const Elementwise<Elu, 2> ELU {"elu"};
 const Elementwise<GeluErf, 1> GELU_ERF {"gelu_erf"};
 const Elementwise<GeluTanh, 1> GELU_TANH {"gelu_tanh"};
 const Elementwise<PRelu, 2> PRELU {"prelu"};

@@ -29,7 +29,7 @@ bool is_larger(float x, float most) {
     return x > most || (x != x && most == most);
 }
 
-enum { SOFTMAX, LOG_SOFTMAX, MAX, MIN, MAX_POOL_BACKWARD };
+enum { SOFTMAX, MAX, MIN, MAX_POOL_BACKWARD };
 
 // An op that the library has computed, and computes wrong where an element of src is NaN or infinite. Reads src, and only
 // if it finds such an element computes the op again, element by element: dst is then what IEEE 754 says.
@@ -109,8 +109,7 @@ void Guarded::run(void *const *addresses, int threads) const {
     if (!found) return;
     switch (of_) {
         // The library is right for masks, whose elements are -inf among numbers: only rows of nothing else are wrong.
-        case SOFTMAX:
-        case LOG_SOFTMAX: return softmax(addresses, threads, found == NEGATIVE);
+        case SOFTMAX: return softmax(addresses, threads, found == NEGATIVE);
         case MAX: return reduce(addresses, threads, !(found & NAN_));
         case MIN: return reduce(addresses, threads, !(found & NAN_));
         default: return pool(addresses, threads);
@@ -120,7 +119,6 @@ void Guarded::run(void *const *addresses, int threads) const {
 // Rows whose elements are all numbers are left as they are; with `only_masked`, so are rows with any number.
 void Guarded::softmax(void *const *addresses, int threads, bool only_masked) const {
     const std::size_t along = static_cast<std::size_t>(axis_), n = tensors_.size();
-    const bool is_log = of_ == LOG_SOFTMAX;
     std::vector<std::vector<Axis>> rows;
     for (const Tensor &tensor : tensors_) {
         rows.push_back(tensor.axes);
@@ -150,8 +148,7 @@ void Guarded::softmax(void *const *addresses, int threads, bool only_masked) con
             const bool gives_zero = is_zero_ && top == -INFINITY;
             char *target = static_cast<char *>(addresses[1]) + offset(rows[1], row);
             for (std::size_t i = 0; i < width; i++, target += to) {
-                const double apart = static_cast<double>(at(i)) - top;
-                const double share = is_log ? apart - std::log(total) : std::exp(apart) / total;
+                const double share = std::exp(static_cast<double>(at(i)) - top) / total;
                 save(tensors_[1].type, target, gives_zero ? 0 : share);
             }
             if (n < 3) continue;
@@ -254,7 +251,7 @@ void Guarded::pool(void *const *addresses, int threads) const {
 }
 
 const Registered<Guarded> GUARDED {
-        "guarded", "of: softmax|log_softmax|max|min|max_pool_backward, axis, zero, windows..."};
+        "guarded", "of: softmax|max|min|max_pool_backward, axis, zero, windows..."};
 
 } // namespace
 } // namespace onegraph

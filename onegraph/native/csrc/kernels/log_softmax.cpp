@@ -1,0 +1,172 @@
+// LogSoftmax: x - max - log(sum(exp(x - max))) along one axis.
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "registry.h"
+#include "shares.h"
+
+#include "floats.h"
+
+namespace onegraph {
+namespace {
+
+using Number = float;
+using Bits = Word;
+
+ONEGRAPH_INLINE float splat(float number) {
+    return number;
+}
+
+ONEGRAPH_INLINE float fused(float a, float b, float c) {
+    return __builtin_fmaf(a, b, c);
+}
+
+#include "exponential.inc"
+
+constexpr std::size_t LANES = 64; // elements that are computed side by side
+constexpr std::size_t PIECE = 16; // of so many elements each lane adds f32 numbers, then all add up in f64
+
+// NaN is larger than every number.
+ONEGRAPH_INLINE float larger(float x, float most) {
+    return x > most || x != x ? x : most;
+}
+
+// exp of a number up to 0, or NaN.
+ONEGRAPH_INLINE float power_of(float x) {
+    constexpr float least = -87.0f; // exp of less is no normal number
+    const float power = exp_of(x >= least ? x : least);
+    return x >= least ? power : x < least ? 0.0f : x;
+}
+
+// The result may be the row.
+ONEGRAPH_INLINE void row_of(const float *row, float *result, std::size_t width) {
+    float most[LANES], sums[LANES] = {};
+    std::fill_n(most, LANES, -INFINITY);
+    const std::size_t whole = width / LANES * LANES, rest = width - whole, lanes = std::min(LANES, width);
+    for (std::size_t i = 0; i < whole; i += LANES)
+        for (std::size_t j = 0; j < LANES; j++)
+            most[j] = larger(row[i + j], most[j]);
+    for (std::size_t j = 0; j < rest; j++)
+        most[j] = larger(row[whole + j], most[j]);
+    float top = -INFINITY;
+    for (std::size_t j = 0; j < lanes; j++)
+        top = larger(most[j], top);
+    double total = 0;
+    for (std::size_t i = 0; i < whole; i += LANES) {
+        for (std::size_t j = 0; j < LANES; j++)
+            sums[j] += power_of(row[i + j] - top);
+        if (i / LANES % PIECE < PIECE - 1) continue;
+        for (float &sum : sums)
+            total += sum, sum = 0;
+    }
+    for (std::size_t j = 0; j < rest; j++)
+        sums[j] += power_of(row[whole + j] - top);
+    for (std::size_t j = 0; j < lanes; j++)
+        total += sums[j];
+    const auto size = static_cast<float>(std::log(total));
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < width; i++)
+        result[i] = row[i] - top - size;
+}
+
+// Columns side by side, in the place of the result: `width` lines of LANES numbers.
+ONEGRAPH_INLINE void columns_of(float *lines, std::size_t width) {
+    float top[LANES], sums[LANES] = {};
+    double totals[LANES] = {};
+    std::fill_n(top, LANES, -INFINITY);
+    for (std::size_t i = 0; i < width; i++)
+        for (std::size_t j = 0; j < LANES; j++)
+            top[j] = larger(lines[i * LANES + j], top[j]);
+    for (std::size_t i = 0; i < width; i++) {
+        for (std::size_t j = 0; j < LANES; j++)
+            sums[j] += power_of(lines[i * LANES + j] - top[j]);
+        if (i % PIECE < PIECE - 1 && i + 1 < width) continue;
+        for (std::size_t j = 0; j < LANES; j++)
+            totals[j] += sums[j], sums[j] = 0;
+    }
+    for (std::size_t j = 0; j < LANES; j++)
+        sums[j] = static_cast<float>(std::log(totals[j]));
+    for (std::size_t i = 0; i < width; i++)
+        for (std::size_t j = 0; j < LANES; j++)
+            lines[i * LANES + j] = lines[i * LANES + j] - top[j] - sums[j];
+}
+
+// LogSoftmax along one axis of dense tensors of f32, f16 or bf16, computed in f32: src, dst. The results are the same for
+// any number of threads.
+class LogSoftmax : public Runnable {
+public:
+    explicit LogSoftmax(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    void rows(const char *source, char *target, std::size_t begin, std::size_t end) const;
+    void columns(const char *source, char *target, std::size_t begin, std::size_t end) const;
+
+    std::size_t outer_ = 1, width_ = 1, inner_ = 1;
+    dnnl_data_type_t types_[2];
+};
+
+LogSoftmax::LogSoftmax(const KernelArguments &arguments) {
+    const std::size_t count = arguments.count;
+    const auto tensors = arguments.tensors;
+    const int along = arguments.number("axis");
+    if (count != 2) throw std::invalid_argument("other tensors than a source and a result");
+    const dnnl_graph_logical_tensor_t &source = *tensors[0];
+    if (along < 0 || along >= source.ndims) throw std::invalid_argument("no such axis");
+    for (int axis = 0; axis < source.ndims; axis++)
+        (axis < along ? outer_ : axis == along ? width_ : inner_) *= static_cast<std::size_t>(source.dims[axis]);
+    if (!width_ || elements_of(*tensors[1]) != outer_ * width_ * inner_) throw std::invalid_argument("no rows");
+    for (std::size_t i = 0; i < count; i++) {
+        types_[i] = tensors[i]->data_type;
+        if (!is_float(types_[i])) throw std::invalid_argument("no kernel for this data type");
+    }
+}
+
+void LogSoftmax::rows(const char *source, char *target, std::size_t begin, std::size_t end) const {
+    const auto function = ForCpu<row_of>::of();
+    const bool reads = types_[0] != dnnl_f32, writes = types_[1] != dnnl_f32;
+    std::vector<float> memory(reads || writes ? width_ : 0);
+    for (; begin < end; begin += width_) {
+        const char *const from = source + begin * size_of(types_[0]);
+        char *const to = target + begin * size_of(types_[1]);
+        if (reads) cast(types_[0], from, dnnl_f32, reinterpret_cast<char *>(memory.data()), width_, has_avx2());
+        function(reads ? memory.data() : reinterpret_cast<const float *>(from),
+                writes ? memory.data() : reinterpret_cast<float *>(to), width_);
+        if (writes) cast(dnnl_f32, reinterpret_cast<const char *>(memory.data()), types_[1], to, width_, has_avx2());
+    }
+}
+
+// Columns from `begin` on, counted through all planes.
+void LogSoftmax::columns(const char *source, char *target, std::size_t begin, std::size_t end) const {
+    const auto function = ForCpu<columns_of>::of();
+    std::vector<float> lines(width_ * LANES);
+    for (std::size_t some = 0; begin < end; begin += some) {
+        const std::size_t place = begin / inner_ * width_ * inner_ + begin % inner_;
+        some = std::min({LANES, end - begin, inner_ - begin % inner_});
+        for (std::size_t i = 0; i < width_; i++)
+            cast(types_[0], source + (place + i * inner_) * size_of(types_[0]), dnnl_f32,
+                    reinterpret_cast<char *>(lines.data() + i * LANES), some, has_avx2());
+        function(lines.data(), width_);
+        for (std::size_t i = 0; i < width_; i++)
+            cast(dnnl_f32, reinterpret_cast<const char *>(lines.data() + i * LANES), types_[1],
+                    target + (place + i * inner_) * size_of(types_[1]), some, has_avx2());
+    }
+}
+
+void LogSoftmax::run(void *const *addresses, int threads) const {
+    const auto *source = static_cast<const char *>(addresses[0]);
+    auto *target = static_cast<char *>(addresses[1]);
+    const std::size_t unit = inner_ == 1 ? width_ : width_ * LANES;
+    share(outer_ * width_ * inner_, threads, unit, [&](std::size_t begin, std::size_t end) {
+        if (inner_ == 1) return rows(source, target, begin, end);
+        columns(source, target, begin / width_, end / width_);
+    });
+}
+
+const Registered<LogSoftmax> LOG_SOFTMAX {"log_softmax", "axis"};
+
+} // namespace
+} // namespace onegraph
