@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from math import prod
 
 from ....lowering.elementwise import binary, filled, multiply, unary
 from ....lowering.emitter import Value, dtype_of
@@ -48,7 +48,7 @@ def _variance(node: Node) -> tuple[Value, Value]:
     src, emit, axes = node.value("self"), node.emit, _axes(node)
     if dtype_of(src) not in NATIVE:
         raise NotLowered(f"{dtype_of(src)} is no data type of the ops")
-    count = int(np.prod([node.shape("self")[axis] for axis in axes]))
+    count = prod([node.shape("self")[axis] for axis in axes])
     less = int(node["unbiased"]) if "var.dim" in node.name else 1 if node["correction"] is None else node["correction"]
     if count <= less:
         raise NotLowered("too few elements")
