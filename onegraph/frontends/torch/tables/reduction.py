@@ -97,9 +97,9 @@ def place(node: Node) -> Value:
     kind = "ArgMax" if "argmax" in node.name else "ArgMin"
     src, keep = node.value("self"), bool(node["keepdim"])
     if node["dim"] is None:
-        flat = reshape(node.emit, src, np.array([-1], np.int64))
+        flat = reshape(node.emit, src, [-1])
         every: Value = node.emit.op(kind, [flat], {"axis": 0, "keep_dims": False})
-        return reshape(node.emit, every, np.array(node.result_shape, np.int64))
+        return reshape(node.emit, every, node.result_shape)
     found: Value = node.emit.op(kind, [src], {"axis": node.axis("dim"), "keep_dims": keep})
     return found
 
