@@ -44,3 +44,58 @@ def test_weights_that_change_are_seen_by_every_size():
                 x = torch.randn(size, 32)
                 torch.testing.assert_close(run(x), model(x), rtol=1e-5, atol=1e-5)
             model[round_ % 3 // 2 * 2].weight.data.mul_(1.5)
+
+
+class Decoder(torch.nn.Module):
+    """A layer whose caches grow, and a head."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads, self.inner = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
+        self.norm, self.wide = torch.nn.LayerNorm(32), torch.nn.Linear(32, 64)
+
+    def forward(self, x, keys, values):
+        batch, tokens, width = x.shape
+        q, k, v = self.heads(self.norm(x)).view(batch, tokens, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, keys, values)
+        x = x + self.inner(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        return torch.nn.functional.gelu(self.wide(x)), keys, values
+
+
+def test_growing_caches_are_traced_for_two_sizes_only():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    model = Decoder().eval()
+    run = torch.compile(model, backend=onegraph.torch.backend, dynamic=True)
+    with torch.no_grad():
+        mine = theirs = (torch.randn(2, 4, 17, 8), torch.randn(2, 4, 17, 8))
+        for step in range(12):
+            x = torch.randn(2, 1, 32)
+            (result, *mine), (expected, *theirs) = run(x, *mine), model(x, *theirs)
+            torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5, msg=str(step))
+            torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+    found = onegraph.torch.stats()
+    if not HASHES_CONSTANTS:
+        assert found.reused >= 9
+        assert found.compilations <= 3
+        assert "made of the steps for another one" in str(found)
+
+
+def test_sentences_of_any_length_and_layout():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    layer = torch.nn.Sequential(torch.nn.Linear(16, 24), torch.nn.GELU(), torch.nn.LayerNorm(24)).eval()
+
+    def ahead(x):
+        return layer(x).transpose(0, 1), torch.softmax(x @ x.transpose(1, 2), -1)
+
+    run = torch.compile(ahead, backend=onegraph.torch.backend, dynamic=True)
+    with torch.no_grad():
+        for batch, length in ((3, 9), (3, 10), (3, 11), (2, 13), (4, 13), (5, 14), (1, 14), (6, 15)):
+            x = torch.randn(length, batch, 16).transpose(0, 1) if length % 2 else torch.randn(batch, length, 16)
+            for result, expected in zip(run(x), ahead(x), strict=True):
+                assert result.stride() == expected.stride()
+                torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)

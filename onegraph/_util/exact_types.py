@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .open_sizes import OpenSize, is_whole
+
 __all__ = ["elements", "entries", "has_type", "listed", "plain", "real", "text", "whole"]
 MAX_LENGTH = 2**20
 FLOAT_BYTES = 8  # size of a Python float, which can hold every numpy float of this size or less
-PLAIN = frozenset([bool, int, float, str])
+PLAIN = frozenset([bool, int, float, str, OpenSize])
 NOT_PLAIN = object()  # result of ``plain`` for a value that no attribute can take
 Element = TypeVar("Element")
 
@@ -36,7 +38,7 @@ else:
 
 def whole(value: object) -> int | None:
     """An int or numpy integer as an int; None for any other value, also for bool and timedelta64."""
-    if type(value) is int:
+    if is_whole(value):
         return value
     if has_type(value, (int, np.integer)) and not has_type(value, (bool, np.timedelta64)):
         return operator.index(value)

@@ -7,7 +7,7 @@ it only changes shape or axis order, and a numpy step otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 
 from ..capi import Partition
@@ -30,7 +30,8 @@ from .kernels.elements import add_repeated
 from .kernels.norm_relu import NORMALIZED, add_norm_guards
 from .kernels.registry import EXACT, for_op, of_executor
 from .kernels.scale import add_scaling
-from .library_steps import LibrarySteps, refusal_of
+from .library_steps import LibrarySteps, NoParametersError, refusal_of
+from .open_values import At
 from .pads import add_pad
 from .partition_cache import wiring
 from .partition_store import Group, SharedPartitions
@@ -46,7 +47,13 @@ ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is sh
 
 
 def compile_steps(
-    lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool, unkept: frozenset[int] = frozenset()
+    lowered: Lowered,
+    *,
+    policy: str,
+    fpmath_mode: str,
+    share: bool,
+    unkept: frozenset[int] = frozenset(),
+    at: At | None = None,
 ) -> Schedule:
     """The steps of a graph, compiled.
 
@@ -56,13 +63,13 @@ def compile_steps(
         fpmath_mode: name of the library's mode.
         share: whether small partitions are compiled for one thread.
         unkept: ids of the steps whose constants the library must not keep.
+        at: what open sizes are; None if all are known.
     """
-    changes = compiled_partition_cache_changes()
-    keeps = get_compiled_partition_cache_capacity() > 0 or (HASHES_CONSTANTS and programs_keep_constants())
+    changes, keeps = compiled_partition_cache_changes(), library_keeps()
 
     def compiled(keeps: bool) -> Schedule:
-        compiler = partial(_StepCompiler, lowered, fpmath_mode, share=share, keeps=keeps, unkept=unkept)
-        key, store = (policy, fpmath_mode, share, keeps, unkept, get_num_threads()), lowered.shared.partitions
+        compiler = partial(_StepCompiler, lowered, fpmath_mode, share=share, keeps=keeps, unkept=unkept, at=at)
+        key, store = known_by(policy, fpmath_mode, share, keeps, unkept), lowered.shared.partitions
         rounds = store.rounds and not HASHES_CONSTANTS
         with store.lent(key) as known:
             schedule = compiler(postpones=True, known=known, rounds=rounds).run(policy)
@@ -80,11 +87,21 @@ def compile_steps(
     return compiled(keeps=True)  # another thread enabled the cache meanwhile
 
 
+def library_keeps() -> bool:
+    """Whether the library caches prepared constants, or whole compiled partitions; see :class:`Patterns`."""
+    return get_compiled_partition_cache_capacity() > 0 or (HASHES_CONSTANTS and programs_keep_constants())
+
+
+def known_by(policy: str, fpmath_mode: str, share: bool, keeps: bool, unkept: frozenset[int]) -> Hashable:
+    """What compiled partitions depend on besides their ops, under which the store lends them."""
+    return policy, fpmath_mode, share, keeps, unkept, get_num_threads()
+
+
 class _StepCompiler:
     """Fills the schedule of a graph.
 
     Args:
-        lowered, fpmath_mode, share, unkept: as for :func:`compile_steps`.
+        lowered, fpmath_mode, share, unkept, at: as for :func:`compile_steps`.
         keeps, postpones, known: as for :class:`Patterns`.
         rounds: whether rows are rounded up.
     """
@@ -97,16 +114,17 @@ class _StepCompiler:
         share: bool,
         keeps: bool,
         unkept: frozenset[int],
+        at: At | None,
         postpones: bool,
         known: SharedPartitions,
         rounds: bool,
     ) -> None:
-        self._lowered, self._fpmath_mode = lowered, fpmath_mode
+        self._lowered, self._fpmath_mode, self._at = lowered, fpmath_mode, at
         self._schedule = schedule = Schedule(lowered, known)
         edges = EdgeLayouts(lowered, schedule)
         self._adding, self._concats = Adding(lowered, schedule, edges), Concats(schedule)
         self._patterns = Patterns(
-            lowered, schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=postpones, known=known
+            lowered, schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=postpones, known=known, at=at
         )
         given = frozenset([tensor.id for tensor in lowered.graph.inputs.values()])
         rows = RoundedRows(schedule, given, known) if rounds else None
@@ -147,6 +165,8 @@ class _StepCompiler:
             for places, results in known:
                 self._add([steps[place] for place in places], None, "", results)
             return
+        if self._at is not None:
+            raise NoParametersError("the library has not divided a graph of this structure")
         groups: list[Group] = []
         for partition, found in find_partitions(self._lowered, self._fpmath_mode):
             results = () if partition is None else tuple(partition.output_ids)
@@ -216,6 +236,8 @@ class _StepCompiler:
             for places, results in known:
                 self._add([steps[place] for place in places], None, note, [numbers[result] for result in results])
             return
+        if self._at is not None:
+            raise NoParametersError("a partition is cut where the size decides")
         known = self._pieces[wired] = []
         for partition, found in [*search(self._lowered, self._fpmath_mode, steps, needed)]:
             outputs = () if partition is None else partition.output_ids

@@ -24,11 +24,14 @@ class Concats:
     def add(self, step: Step) -> bool:
         """Add a Concat as one copy for each source; returns False for other steps, and adds nothing.
 
-        The library's Concat copies with one thread, 3 to 10 GB/s. A small one is faster as one step.
+        The library's Concat copies with one thread, 3 to 10 GB/s. A small one is faster as one step, which would be
+        compiled for each size.
         """
         schedule, target = self._schedule, self._values[step.outputs[0]]
         first = schedule.grown.get(step.id)
-        if step.kind != "Concat" or (nbytes(target) < LARGE_CONCAT and target.dense and first is None):
+        if step.kind != "Concat":
+            return False
+        if not schedule.changes and nbytes(target) < LARGE_CONCAT and target.dense and first is None:
             return False
         if not all(can_cast(self._values[number], target) for number in step.inputs):
             return False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._util.open_sizes import present
 from ..errors import UnsupportedError
 from ..faults.fusions import wrong_strides
 from ..faults.operands import varying
@@ -49,7 +50,7 @@ class EdgeLayouts:
         """
         schedule, count, copies = self._schedule, pattern.n_inputs, list[tuple[Value, Value, str]]()
         layout = pattern.layouts.get(tuple([value.strides for value in values]))
-        if layout is not None:
+        if layout is not None:  # never with strides that are open
             return layout, copies
         returned = {value.id for value in values[count:] if value.id in schedule.returned and not value.dense}
         strided = frozenset([value.id for value in values if not value.dense])
@@ -82,7 +83,7 @@ class EdgeLayouts:
         # Weights that lie in an order of their own say nothing about the data.
         weights = {step.inputs[1] for step in steps if step.kind in WEIGHTED}
         is_open = is_open or not all(value.dense for value in values[:count] if value.id not in weights)
-        return pattern.layouts.setdefault(tuple([value.strides for value in values]), Layout(is_open, {})), copies
+        return pattern.layout([tuple(map(present, value.strides)) for value in values], is_open), copies
 
     def has_slow_operand(self, step: Step) -> bool:
         """Whether the library has no fast kernel for the operand of a binary op."""

@@ -2,31 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
+from .._util.open_sizes import OpenSize, present
 from ..capi import CompiledPartition, Partition
 from ..capi.partition import compile_postponed
+from ..capi.threads import ThreadCount
 from ..errors import OneGraphError, OutOfMemoryError
 from ..faults.operands import rows_together
 from ..native.library import HASHES_CONSTANTS, status_error
 from .edge_layouts import EdgeLayouts
 from .ir.part import Part
 from .ir.step import Step
-from .ir.value import Value
+from .ir.value import Dims, Value, dense_of
 from .notes import Note
-from .partition_cache import Compiled, Pattern
+from .open_values import At, layout_of, open_sizes_of, value_at
+from .partition_cache import Compiled, Pattern, wiring
 from .patterns import Patterns
 from .rounded_rows import RoundedRows
 from .schedule import Schedule
-from .single_ops import collapsed_binary
+from .shared_constants import Key
+from .single_ops import Collapsing
+from .slow_layouts import channels_last
 from .steps import CompiledStep, shifts_of
 from .thread_tuning import SMALL_BYTES
 
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
+
+
+class NoParametersError(Exception):
+    """A program cannot hold sizes as parameters."""
+
+
+class Partitioning(NamedTuple):
+    """What a partition is compiled from.
+
+    Attributes:
+        steps, results: as for ``Patterns.find``.
+        values: at the ports, inputs first.
+        places: as in ``Pattern``.
+        n_inputs: number of inputs.
+        is_open, free: as in ``Layout``, and for ``Pattern.compile``.
+        is_small: whether it is compiled for one thread.
+        chosen: as in ``Compiled``.
+        pattern: of a partition that depends on no size.
+    """
+
+    steps: Sequence[Step]
+    results: Sequence[int]
+    values: Sequence[Value]
+    places: Sequence[int]
+    n_inputs: int
+    is_open: bool
+    free: tuple[bool, ...]
+    is_small: bool
+    chosen: tuple[tuple[int, Dims, int], ...]
+    pattern: Pattern | None
+
+    def compiled(
+        self, at: At, patterns: Patterns, key: Callable[[Value], Key], threads: ThreadCount
+    ) -> tuple[Pattern, Compiled]:
+        """The pattern for known sizes, and what it is compiled to, maybe later.
+
+        Args:
+            at: what an open size is.
+            patterns: finds patterns for these sizes.
+            key: the key of a constant.
+            threads: set to the number of threads.
+
+        Raises:
+            OneGraphError: the library refuses the partition.
+            NoParametersError: for these sizes, the ops are not one partition with these ports.
+        """
+        pattern, _ = patterns.find(self.steps, None, self.results)
+        if pattern.reason or [*pattern.places] != [*self.places] or pattern.n_inputs != self.n_inputs:
+            raise NoParametersError("other partitions are fast, or right, for another size")
+        values = [value_at(value, at) for value in self.values]
+        threads.use(1 if self.is_small else None)
+        layout = pattern.layout([value.strides for value in values], self.is_open)
+        compiled = pattern.compile(values, layout, self.free, key)
+        if compiled.chosen != tuple([(index, tuple(map(at, dims)), at(size)) for index, dims, size in self.chosen]):
+            raise NoParametersError("the library chooses other strides for another size")
+        return pattern, compiled
+
+    def sizes(self) -> tuple[OpenSize, ...]:
+        """The open sizes that it depends on."""
+        return open_sizes_of(self.steps, self.values)
+
+    def kind(self, key: Callable[[Value], Key] | None) -> Hashable:
+        """What is equal for partitions that are one compiled partition for all sizes.
+
+        ``key``: that of a constant; None where the library prepares none.
+        """
+        ends = [
+            (*layout_of(value), value.constant is not None and (key is None or key(value))) for value in self.values
+        ]
+        chosen = [dims for _, dims, _ in self.chosen]
+        return wiring(self.steps, self.results)[0], tuple(ends), self.is_open, self.free, self.is_small, str(chosen)
+
+
+def chosen_again(index: int, value: Value, strides: Dims, size: int, at: At) -> tuple[int, Dims, int]:
+    """Strides that the library chose for an output, and its size in bytes, as they are for other sizes too.
+
+    Args:
+        index: of the port.
+        value: the output.
+        strides, size: for known sizes.
+        at: what open sizes are then.
+
+    Raises:
+        NoParametersError: they follow no known rule.
+    """
+    nbytes = prod(value.shape) * value.dtype.numpy.itemsize
+    rules = (dense_of, channels_last) if len(value.shape) > 2 else (dense_of,)
+    for rule in rules:
+        dims = rule(value.shape)
+        if tuple(map(at, dims)) == strides and at(nbytes) == size:
+            return index, dims, nbytes
+    raise NoParametersError("the library chooses strides by the size")
 
 
 class LibrarySteps:
@@ -70,26 +168,25 @@ class LibrarySteps:
         Raises:
             OneGraphError: the library refuses the partition.
         """
-        if self._rows is not None and self._add_rounded(self._rows, steps, partition, results, note):
+        if len(steps) == 1:
+            results = steps[0].outputs
+        elif partition is not None:
+            results = partition.output_ids
+        if self._rows is not None and self._add_rounded(self._rows, steps, results, note):
             return "", 0
         pattern, numbers = self._patterns.find(steps, partition, results)
         if not pattern.reason:
-            self._add(pattern, steps, numbers, note)
+            self._add(pattern, steps, numbers, results, note)
         return pattern.reason, pattern.cut
 
     def _add_rounded(
         self,
         rows: RoundedRows,
         steps: Sequence[Step],
-        partition: Partition | None,
         results: Sequence[int],
         note: str,
     ) -> bool:
         """Add the steps on more rows; returns False if they do not compute row by row, or the library refuses them."""
-        if len(steps) == 1:
-            results = steps[0].outputs
-        elif partition is not None:
-            results = partition.output_ids
         rounded = rows.rounded(steps, results)
         if rounded is None:
             return False
@@ -97,7 +194,7 @@ class LibrarySteps:
             pattern, numbers = self._patterns.find(rounded.steps, None, rounded.results)
             if pattern.reason:
                 return False
-            self._add(pattern, rounded.steps, numbers, "; ".join(filter(None, (note, rounded.note))))
+            self._add(pattern, rounded.steps, numbers, rounded.results, "; ".join(filter(None, (note, rounded.note))))
         except OutOfMemoryError:
             raise
         except OneGraphError:
@@ -132,7 +229,9 @@ class LibrarySteps:
             steps[index] = steps[index]._replace(in_place=in_place)  # type: ignore[call-arg]
         return True
 
-    def _add(self, pattern: Pattern, steps: Sequence[Step], numbers: Sequence[int], note: str = "") -> None:
+    def _add(
+        self, pattern: Pattern, steps: Sequence[Step], numbers: Sequence[int], results: Sequence[int], note: str
+    ) -> None:
         """Add a library step that runs a pattern on the values ``numbers``."""
         schedule, ends = self._schedule, [numbers[place] for place in pattern.places]
         count = pattern.n_inputs
@@ -142,9 +241,18 @@ class LibrarySteps:
         layout, copies = self._edges.choose(pattern, steps, values)
         free = tuple([value.dense and self._edges.is_free(value) for value in values[count:]]) if layout.is_open else ()
         is_small = self._use_threads(pattern)
-        compiled = pattern.compile(values, layout, free, self._schedule.key)
-        for index, chosen, size in compiled.chosen:
-            value = values[index] = values[index]._replace(strides=chosen)
+        at = self._patterns.at
+        known = values if at is None else [value_at(value, at) for value in values]
+        compiled = pattern.compile(known, layout, free, schedule.key)
+        recipe, chosen = None, compiled.chosen
+        if at is not None:
+            chosen = tuple([chosen_again(index, values[index], strides, size, at) for index, strides, size in chosen])
+            settings = pattern.places, count, layout.is_open, free, is_small, chosen
+            recipe = Partitioning(steps, results, [*values], *settings, pattern)
+            if recipe.sizes():  # the program for the present sizes alone holds it
+                recipe = recipe._replace(pattern=None)
+        for index, strides, size in chosen:
+            value = values[index] = values[index]._replace(strides=strides)
             self._values[value.id], schedule.sizes[value.id] = value, size
         pieces, shifts = [value.storage for value in values], shifts_of(values)
         index = len(schedule.notes)
@@ -155,7 +263,9 @@ class LibrarySteps:
             again = partial(self._patterns.partition_again, steps, ends[count:])
         self._shared.append((len(schedule.steps), compiled, values))
         schedule.steps.append(
-            CompiledStep(made, like, pieces, count, (), index, *costs, is_small, is_quick, shifts, again, ends)
+            CompiledStep(
+                made, like, pieces, count, (), index, *costs, is_small, is_quick, shifts, again, ends, recipe=recipe
+            )
         )
         schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target, why in copies:
@@ -180,13 +290,12 @@ class LibrarySteps:
         if not all(values[number].dense for number in step.outputs):
             return False
         known = self._collapsed.get(step.part)
+        recipe = Collapsing(step._replace(inputs=tuple(ends)), [values[number] for number in (*ends, *step.outputs)])
         if known is None:
-            schedule.threads.use(None)
-            compiled = collapsed_binary(step._replace(inputs=tuple(ends)), values)
+            compiled = recipe.compiled(present, schedule.threads)
             if compiled is None:
                 return False
-            places = [[*ends, *step.outputs].index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
-            known = self._collapsed[step.part] = compiled, places
+            known = self._collapsed[step.part] = compiled, recipe.places(compiled)
         compiled, places = known
         shapes = [values[number].shape for number in ends]
         small = min((0, 1), key=lambda index: prod(shapes[index]))
@@ -198,7 +307,7 @@ class LibrarySteps:
                 "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
             )
         index = self._schedule.note("oneDNN", step, note, reason)
-        schedule.add_compiled(compiled, [[*ends, *step.outputs][place] for place in places], index)
+        schedule.add_compiled(compiled, [[*ends, *step.outputs][place] for place in places], index, recipe)
         return True
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from .._util.open_sizes import is_open
 from ..errors import ArgumentError
 from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.editions.registry import DEFAULT, HOST, base_of
@@ -16,6 +17,7 @@ from ..reference.host import INTO, computed_on_host, host_function
 from .array_kernels import with_kernel
 from .ir.step import Step
 from .ir.value import Value
+from .open_values import At, attrs_at, step_at
 from .steps import NumpyStep, Run
 
 # By the kind of an op of control flow, what makes its run; the stage that compiles the bodies enters it.
@@ -24,6 +26,29 @@ CONTROL: dict[str, Callable[[Op], Run]] = {}
 
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
+    return _numpy_step(step, values, note)._replace(source=step)
+
+
+def numpy_step_at(made: NumpyStep, values: Mapping[int, Value], at: At) -> NumpyStep:
+    """A numpy step for known sizes."""
+    step = made.source
+    if step is None:
+        return made
+    op = step.op
+    inputs = tuple([None if tensor is None else _tensor_at(tensor, at) for tensor in op.inputs])
+    outputs = tuple([_tensor_at(tensor, at) for tensor in op.outputs])
+    known = Op(op.id, op.kind, inputs, outputs, attrs_at(op.attrs, at), op.name, op.edition)
+    return _numpy_step(step_at(step, at)._replace(op=known), values, made.note)
+
+
+def _tensor_at(tensor: LogicalTensor, at: At) -> LogicalTensor:
+    if tensor.shape is None or not is_open([dim for dim in tensor.shape if dim is not None]):
+        return tensor
+    dims = tuple([None if dim is None else at(dim) for dim in tensor.shape])
+    return LogicalTensor(tensor.id, tensor.dtype, dims, tensor.strides, tensor.name, tensor.value)
+
+
+def _numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     op = step.op
     if op.edition == HOST:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])

@@ -132,6 +132,15 @@ class Pattern:
             len(steps) == 1 and categories <= PLAIN_CATEGORIES,
         )
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether one compiled partition serves all constants, as the library prepares none."""
+        return self._is_plain or not self._keeps
+
+    def layout(self, strides: Sequence[Dims], is_open: bool) -> Layout:
+        """The layout for these strides at the ports; ``is_open`` as in :class:`Layout`."""
+        return self.layouts.setdefault(tuple(strides), Layout(is_open, {}))
+
     def compile(
         self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...], key: Callable[[Value], Key]
     ) -> Compiled:
@@ -148,8 +157,7 @@ class Pattern:
         Raises:
             OneGraphError: the library refuses the partition.
         """
-        takes_all = self._is_plain or not self._keeps
-        constants = () if takes_all else tuple([value.constant is not None for value in values[: self.n_inputs]])
+        constants = () if self.takes_all else tuple([value.constant is not None for value in values[: self.n_inputs]])
         known = layout.compiled.get((free, constants))
         is_new = known is None
         if known is None:
@@ -167,14 +175,16 @@ class Pattern:
         return found
 
     def postponed(self) -> list[list[CompiledPartition]]:
-        """What ``compile`` postponed, as ``compile_postponed`` takes it.
+        """What ``compile`` has postponed since the last call, as ``compile_postponed`` takes it.
 
         That are partitions that may be compiled at the same time as others, and partitions that differ from another in
         constants only.
         """
         firsts = [compiled.made for compiled, _ in self._waiting]
         groups = [[first, *self._others.pop(first, ())] for first in firsts]
-        return [*groups, *self._others.values()]
+        groups += self._others.values()
+        self._others.clear()
+        return groups
 
     @property
     def is_elsewhere(self) -> bool:

@@ -30,6 +30,7 @@ class SharedPartitions:
         opened: by what steps compute, whatever the sizes, a partition for all sizes; None if there is none.
         seen: the keys of ``opened`` that one size has had so far.
         sound: whether the library computes an op right that a rewrite has not asked for.
+        prepared: by what products compute, but for rows, the rows for which the library prepares their weights.
         groups: by the structure of a graph, how the library divided it into partitions.
     """
 
@@ -37,6 +38,7 @@ class SharedPartitions:
         self.opened: dict[Hashable, Partition | None] = {}
         self.seen: set[Hashable] = set()
         self.sound: dict[Part, bool] = {}
+        self.prepared: dict[Hashable, int] = {}
         self.patterns: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
         self.reorders: WeakValueDictionary[Hashable, CompiledPartition] = WeakValueDictionary()
         self.groups: dict[Hashable, Sequence[Group]] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 
 from ..capi import Partition
 from ..capi.caches import programs_keep_constants
@@ -24,10 +25,11 @@ from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Values
 from .lifting import lifted_rank, with_lifted
+from .open_values import At, ValuesAt, step_at, value_at
 from .partition_cache import Pattern, wiring
 from .partition_store import SharedPartitions
 from .report import nbytes
-from .schedule import Schedule
+from .schedule import Schedule, use_of
 from .structure import open_key
 from .to_capi import capi_graph, open_partition
 
@@ -48,6 +50,7 @@ class Patterns:
         unkept: ids of the steps whose constants the library must not keep.
         postpones: as for :class:`Pattern`.
         known: what earlier programs of the executable have compiled.
+        at: what open sizes are.
     """
 
     def __init__(
@@ -60,11 +63,15 @@ class Patterns:
         unkept: frozenset[int],
         postpones: bool,
         known: SharedPartitions,
+        at: At | None = None,
     ) -> None:
-        self._lowered, self._schedule, self._fpmath_mode = lowered, schedule, fpmath_mode
-        self._values = schedule.values
+        self.at, self._values = at, schedule.values if at is None else ValuesAt(schedule.values, at)
+        if at is not None:
+            lowered = replace(lowered, values=Values({n: value_at(value, at) for n, value in lowered.values.items()}))
+        self._lowered, self._fpmath_mode = lowered, fpmath_mode
         self._shared, self._known, self._own = known, known.patterns, dict[object, Pattern]()
         self._used: dict[int, Pattern] = {}  # also those that another one with other constants has replaced
+        self._rounds = lowered.shared.partitions.rounds
         self._keeps, self._unkept, self.postpones = keeps, unkept, postpones
         self._can_keep = HASHES_CONSTANTS and programs_keep_constants() and not lib.onegraph_can_prepare()
 
@@ -88,6 +95,8 @@ class Patterns:
             results = steps[0].outputs
         elif partition is not None:
             results = partition.output_ids
+        if self.at is not None:
+            steps = [step_at(step, self.at) for step in steps]
         mode = self._mode(steps)
         if mode != self._fpmath_mode:
             partition = None
@@ -125,7 +134,7 @@ class Patterns:
             inputs = [*dict.fromkeys(partition.input_ids)]
             inputs = inputs if opened is None else [numbers[place] for place in inputs]
             constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
-            uses = [self._schedule.use(step) for step in steps]
+            uses = [use_of(step, self._values) for step in steps]
             cpu = has_vnni(), has_avx2(), has_avx512()
             openmp, strict = RUNTIME == "OpenMP", mode == "strict"
             fused = Fused(uses, *cpu, constants=constants, openmp=openmp, amx=has_amx(), strict=strict)
@@ -136,7 +145,7 @@ class Patterns:
         else:
             inputs = [*dict.fromkeys(steps[0].inputs)]
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
-        keeps = self._keeps_constants(steps, inputs)
+        keeps = self._keeps_constants(steps, inputs) and not self._reads_in_place(steps)
         ends = inputs, results, numbers
         pattern = Pattern(partition, steps, *ends, size, keeps, self.postpones, reason, cut)
         if opened is not None:
@@ -176,6 +185,19 @@ class Patterns:
             known.opened[key] = open_partition(values, renumbered, self._mode(steps), ends)
         return known.opened[key]
 
+    def _reads_in_place(self, steps: Sequence[Step]) -> bool:
+        """Whether a product reads constant weights where they lie, because they are prepared for other rows already.
+
+        A copy of all weights for each number of rows would take more memory than the product gains time.
+        """
+        products = [step for step in steps if step.kind == "MatMul"]
+        weights = [self._values[step.inputs[1]] for step in products]
+        if not self._rounds or not weights or any(one.constant is None or len(one.shape) != 2 for one in weights):
+            return False
+        rows = prod(self._values[products[0].inputs[0]].shape[:-1])
+        key = tuple([step.kind for step in steps]), tuple([(one.dtype, one.shape) for one in weights])
+        return self._shared.prepared.setdefault(key, rows) != rows
+
     def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
         """Whether the library may keep what it computes from the constants of a partition with these inputs."""
         if not HASHES_CONSTANTS:
@@ -212,7 +234,7 @@ class Patterns:
             yield f"on four axes, as {SLOW_WEIGHTS.reason[0].lower()}{SLOW_WEIGHTS.reason[1:]}"
         for step in steps:
             if step.kind in WITH_REFERENCE_KERNELS and (
-                found := reference_kernel(self._schedule.use(step).call, VERSION)
+                found := reference_kernel(use_of(step, self._values).call, VERSION)
             ):
                 yield f"reference kernel: {found}"
 

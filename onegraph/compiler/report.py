@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from .._util.html_table import RED, Cell, html_table
 from .._util.records import record
@@ -177,7 +177,7 @@ class Report:
     partitions: tuple[PartitionReport, ...]
     note: str = ""
     copies: int = 0
-    cache: Mapping[str, int] = field(default_factory=dict)
+    cache: Mapping[str, Any] = field(default_factory=dict)
     variables: tuple[VariableReport, ...] = ()
     times: Mapping[int, float] = field(default_factory=dict, compare=False)
     threads: tuple[int, str] = (0, "")
@@ -232,6 +232,11 @@ class Report:
         if self.cache.get("hits") or self.cache.get("misses", 0) > 1:
             kept = "{size} of {capacity} programs kept: {hits} hits, {misses} misses, {evictions} evictions"
             lines.append(kept.format_map(self.cache))
+        if self.cache.get("reused"):
+            reused = "{reused} of them with the steps for another size, and {partitions} partitions compiled for that"
+            lines.append(reused.format_map({"partitions": 0, **self.cache}))
+        elif self.cache.get("reason"):
+            lines.append(f"each size is compiled as a whole: {self.cache['reason']}")
         return lines
 
 

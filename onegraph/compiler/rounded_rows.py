@@ -21,10 +21,12 @@ from .ir.step import Step
 from .ir.value import Dims, Value, dense_of
 from .partition_store import SharedPartitions
 from .passes.row_leaks import LEAKS
+from .report import nbytes
 from .schedule import Schedule
 
 EXACT = 4  # rows, up to which they are not rounded
 PARTS = 8  # a power of two is divided into so many numbers of rows
+SMALL_COPY = 1 << 17  # bytes, which are copied in less time than a partition is compiled
 MOST_PARTS = 4096  # of which is known whether the library computes them right
 NOTE = "rows rounded up to {}, so that other sizes share the partition"
 CALLERS = "the caller's memory has no more rows"
@@ -124,6 +126,9 @@ class RoundedRows:
             steps: the steps of a partition.
             results: the values that others read.
         """
+        lean = [self._without_stats(step) for step in steps]
+        spare = {n for step, other in zip(steps, lean, strict=True) for n in step.outputs[len(other.outputs) :]}
+        steps, results = lean, [number for number in results if number not in spare]
         rows = self._rows(steps)
         if rows is None or (count := rounded_count(rows)) == rows:
             return None
@@ -141,7 +146,8 @@ class RoundedRows:
         is_product = any(step.kind == "MatMul" for step in steps)
         made = {number for step in steps for number in step.outputs}
         read, written = shapes.keys() - made, made.intersection(results)
-        if not is_product and any(self._is_callers(number) for number in read | written):
+        callers = [number for number in read | written if self._is_callers(number)]
+        if not is_product and sum([nbytes(self._values[number]) for number in callers]) > SMALL_COPY:
             return None  # a copy would take as long
         if not all(self._is_own(number) for number in written if not self._is_callers(number)):
             return None
@@ -171,6 +177,16 @@ class RoundedRows:
         """Add the copies of results to the caller's memory."""
         for source, target in rounded.copies:
             self._schedule.add_copy(self._values[source], self._values[target], step, CALLERS)
+
+    def _without_stats(self, step: Step) -> Step:
+        """A LayerNorm without mean and variance if nobody reads them, and other steps as they are."""
+        part, (first, *others) = step.part, step.outputs
+        is_read = any(self._schedule.is_read(number) for number in others)
+        if step.kind != "LayerNorm" or part is None or not others or is_read:
+            return step
+        attrs = {**part.attrs, "keep_stats": False}
+        lean = Part(part.kind, attrs, part.inputs, part.types, part.outputs[:1])
+        return step._replace(outputs=(first,), attrs=attrs, part=lean, whole=False)
 
     def _rows(self, steps: Sequence[Step]) -> int | None:
         """The number of rows of all values that are no constants; None if a step does not compute row by row."""

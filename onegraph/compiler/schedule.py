@@ -6,7 +6,7 @@ its source is written directly into the memory of the output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._util.open_sizes import present
 from ..capi import CompiledPartition
 from ..capi.settings import is_native
 from ..capi.threads import ThreadCount
@@ -36,8 +37,8 @@ from .numpy_steps import numpy_step, store
 from .partition_store import SharedPartitions
 from .report import nbytes
 from .shared_constants import Key, derived
-from .single_ops import compile_reorder
-from .steps import CompiledStep, NumpyStep, shifts_of
+from .single_ops import Reordering
+from .steps import CompiledStep, NumpyStep, Recipe, shifts_of
 from .thread_tuning import SMALL_BYTES
 from .view_places import sources_in_outputs
 
@@ -46,6 +47,13 @@ if TYPE_CHECKING:
 
 NO_NUMBERS: Numbers = MappingProxyType({})
 SMALL_COPY = 1 << 16  # bytes, up to which a kernel of the package copies where sizes change
+
+
+def use_of(step: Step, values: Mapping[int, Value]) -> Use:
+    """A step on these values as the record that the rules about the library take."""
+    types = [TensorType(values[number].dtype, values[number].shape) for number in step.inputs]
+    call = Call(BASE[step.kind], step.attrs, types, len(step.outputs))
+    return Use(call, step.inputs, step.outputs, values[step.outputs[0]].dtype)
 
 
 class Schedule:
@@ -62,6 +70,7 @@ class Schedule:
         returned: ids of the values that are outputs of the graph.
         viewed: ids of the values that share memory with another value.
         keys: the keys of constants that the schedule has added.
+        changes: whether sizes change.
         grown: by id of a Concat, the earlier one whose result is the first part of its own.
     """
 
@@ -90,14 +99,16 @@ class Schedule:
         self._lowered = lowered
         self.keys: dict[int, Key] = {}
         self._kernels: dict[object, CompiledKernel] = {}
-        self._reorders, self._changes = known.reorders, lowered.shared.partitions.rounds
+        self._reorders, self.changes = known.reorders, lowered.shared.partitions.rounds
         self.patterns: Sequence[Pattern] = ()
 
     def use(self, step: Step) -> Use:
         """A step as the record that the rules about the library take."""
-        types = [TensorType(self.values[number].dtype, self.values[number].shape) for number in step.inputs]
-        call = Call(BASE[step.kind], step.attrs, types, len(step.outputs))
-        return Use(call, step.inputs, step.outputs, self.values[step.outputs[0]].dtype)
+        return use_of(step, self.values)
+
+    def is_read(self, number: int) -> bool:
+        """Whether a step reads a value, or the graph returns it."""
+        return bool(self._lowered.consumers(number)) or number in self.returned
 
     def take_back(self, numbers: Sequence[int]) -> bool:
         """Undo the placement of values in the memory of an output; returns whether any of them was placed."""
@@ -200,19 +211,16 @@ class Schedule:
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
-            if self._changes and nbytes(source) < SMALL_COPY and can_cast(source, target):
+            if self.changes and nbytes(source) < SMALL_COPY and can_cast(source, target):
                 raise UnsupportedError("small, so that the library would take longer to make its copy ready")
-            key = source.dtype, source.shape, source.strides, target.strides
-            compiled = self._reorders.get(key)
-            if compiled is None:
-                self.threads.use(None)
-                self._reorders[key] = compiled = compile_reorder(source, target)
+            recipe = Reordering(source, target)
+            made = recipe.compiled(present, self._reorders, self.threads)
         except OneGraphError:
             self.notes.append(note._replace(executor="copy"))
             self._cast((source.id,), (target.id,), index)
             return
         self.notes.append(note)
-        self.add_compiled(compiled, (source.id, target.id), index)
+        self.add_compiled(made, (source.id, target.id), index, recipe)
 
     def add_cast(self, step: Step, reason: str) -> None:
         """Add a TypeCast, hundreds of times as fast as the library's for data types that the CPU lacks."""
@@ -286,7 +294,9 @@ class Schedule:
             CompiledStep(kernel, kernel, pieces, len(inputs), in_place, note, size, 0, is_small, is_small, shifts)
         )
 
-    def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
+    def add_compiled(
+        self, compiled: CompiledPartition, numbers: Sequence[int], note: int, recipe: Recipe | None = None
+    ) -> None:
         """Add a compiled partition with the values ``numbers`` at its ports, inputs first."""
         values = [self.values[number] for number in numbers]
         ends = [*compiled.inputs, *compiled.outputs]
@@ -298,4 +308,6 @@ class Schedule:
         ]
         count, size, pieces = len(compiled.inputs), sum(map(nbytes, values)), [value.storage for value in at.values()]
         shifts = shifts_of([*at.values()])
-        self.steps.append(CompiledStep(compiled, compiled, pieces, count, in_place, note, size, shifts=shifts))
+        self.steps.append(
+            CompiledStep(compiled, compiled, pieces, count, in_place, note, size, shifts=shifts, recipe=recipe)
+        )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, MutableMapping, Sequence
+from typing import NamedTuple
 
+from .._util.open_sizes import OpenSize
 from ..capi import CompiledPartition
 from ..capi import Graph as LibraryGraph
 from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
+from ..capi.threads import ThreadCount
 from ..faults.operands import collapsed, rows_together
 from ..faults.performance import BROADCASTS
 from ..native.library import VERSION
 from .ir.step import Step
 from .ir.value import Value
+from .open_values import At, layout_of, open_sizes_of, step_at, value_at
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
 from .to_capi import capi_tensor
 
@@ -40,6 +44,80 @@ def compile_reorder(source: Value, target: Value) -> CompiledPartition:
     """
     ends = [capi_tensor(value.id, value, "variable") for value in (source, target)]
     return _compiled("Reorder", ends[:1], ends[1])
+
+
+class Reordering(NamedTuple):
+    """A copy from the layout of one value to that of another."""
+
+    source: Value
+    target: Value
+
+    def compiled(
+        self, at: At, known: MutableMapping[Hashable, CompiledPartition], threads: ThreadCount
+    ) -> CompiledPartition:
+        """The compiled Reorder.
+
+        Args:
+            at: what an open size is.
+            known: the Reorders by layouts, which gets this one.
+            threads: set to all threads.
+
+        Raises:
+            OneGraphError: the library does not support the data type or the layouts.
+        """
+        source, target = value_at(self.source, at), value_at(self.target, at)
+        key = source.dtype, source.shape, source.strides, target.strides
+        found = known.get(key)
+        if found is None:
+            threads.use(None)
+            found = known[key] = compile_reorder(source, target)
+        return found
+
+    def sizes(self) -> tuple[OpenSize, ...]:
+        """The open sizes that it depends on."""
+        return open_sizes_of((), self)
+
+    def kind(self, _: object) -> Hashable:
+        """What is equal for copies that are one compiled Reorder for all sizes."""
+        return tuple(map(layout_of, self))
+
+
+class Collapsing(NamedTuple):
+    """A binary op on fewer axes.
+
+    Attributes:
+        step: the op.
+        values: its inputs, then its outputs.
+    """
+
+    step: Step
+    values: Sequence[Value]
+
+    def compiled(self, at: At, threads: ThreadCount) -> CompiledPartition | None:
+        """The compiled op; None unless it has a slow operand and dense values.
+
+        Args:
+            at: what an open size is.
+            threads: set to all threads.
+
+        Raises:
+            OneGraphError: the library refuses the op.
+        """
+        threads.use(None)
+        return collapsed_binary(step_at(self.step, at), {value.id: value_at(value, at) for value in self.values})
+
+    def places(self, compiled: CompiledPartition) -> list[int]:
+        """For each port of the compiled op, the place of its value."""
+        numbers = [value.id for value in self.values]
+        return [numbers.index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
+
+    def sizes(self) -> tuple[OpenSize, ...]:
+        """The open sizes that it depends on."""
+        return open_sizes_of((self.step,), self.values)
+
+    def kind(self, _: object) -> Hashable:
+        """What is equal for ops that are one compiled op for all sizes."""
+        return self.step.part, tuple(map(layout_of, self.values))
 
 
 def slow_operand(step: Step, values: Mapping[int, Value]) -> tuple[Value, Value] | None:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from .._util.open_sizes import OpenSize
 from ..ir.op import Array
 from .ir.value import Value
 
 if TYPE_CHECKING:
     from ..capi import CompiledPartition, Partition
+    from .ir.step import Step
     from .kernels.native import CompiledKernel
 
 # Writes the results of the first arrays into the second.
 Run = Callable[[Sequence[Array | None], Sequence[Array]], None]
+
+
+class Recipe(Protocol):
+    """What a partition is compiled from, in which sizes are open."""
+
+    def sizes(self) -> tuple[OpenSize, ...]:
+        """The open sizes that it depends on."""
 
 
 class CompiledStep(NamedTuple):
@@ -22,6 +31,7 @@ class CompiledStep(NamedTuple):
     ``pieces``: the numbers of the pieces of memory of its inputs and outputs, in the order in which it was compiled.
     ``in_place``: pairs (output, input) of pieces; the output may reuse the memory of the input.
     ``again``: makes another partition of the same ops, of which the library keeps no constants yet.
+    ``recipe``: makes the step for other sizes, if sizes were open.
     ``like``: the first compiled partition with the same ops and layouts, which takes as long.
     """
 
@@ -40,6 +50,7 @@ class CompiledStep(NamedTuple):
     ends: Sequence[int] = ()  # the values that its ops read and write; the pieces may have copies of the former
     room: tuple[int, int] = 0, 0  # where the block of intermediates has memory that nobody uses meanwhile: start, size
     alone: CompiledPartition | None = None  # for one thread, which is faster beside other programs; see thread_tuning
+    recipe: Recipe | None = None
 
 
 def shifts_of(values: Sequence[Value]) -> Sequence[int]:
@@ -55,6 +66,7 @@ class NumpyStep(NamedTuple):
         inputs, outputs: numbers of values.
         note: the index of the note that describes it.
         rows: inputs of which it copies rows, whatever their address.
+        source: the step that it is made from; None for a copy.
     """
 
     run: Run
@@ -62,6 +74,7 @@ class NumpyStep(NamedTuple):
     outputs: tuple[int, ...]
     note: int
     rows: tuple[int | None, ...] = ()
+    source: Step | None = None
 
 
 class Ending(NamedTuple):

@@ -18,10 +18,8 @@ from ..reference.host import VIEWS as HOST_VIEWS
 from ..reference.host import host_function
 from .ir.lowered import Lowered
 from .ir.step import Step
-from .ir.value import Dims, Value
+from .ir.value import Dims, Value, dense_of
 from .slow_layouts import needs_dense
-
-NEW_NUMPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 # Executors of steps that write results of any strides.
 STRIDED = frozenset(["library", "exact", "guarded", "patched", "pool"])
@@ -113,20 +111,30 @@ def _place_on_host(op: Op, source: Value, target: Value) -> Place | None:
 
 def _reshaped(source: Value, shape: Dims) -> Place | None:
     """The place of a value in another shape; None if it needs a dense source."""
-    view = _stand_in(source)[1]
-    try:
-        found = np.reshape(view, shape, copy=False) if NEW_NUMPY else _with_shape(view, shape)
-    except (ValueError, AttributeError):
-        return None
-    return Place(found.strides, 0)
+    if 0 in shape or source.dense:
+        return Place(dense_of(shape), 0)
+    # The axes above 1, where those that lie behind each other without a gap are one axis.
+    runs: list[tuple[int, int]] = []  # size, and stride of the last axis
+    for dim, stride in zip(source.shape, source.strides, strict=True):
+        if dim == 1:
+            continue
+        if runs and runs[-1][1] == dim * stride:
+            runs[-1] = runs[-1][0] * dim, stride
+        else:
+            runs.append((dim, stride))
+    strides = list[int]()
+    size, inner = 1, 1  # what is left of a run, and the stride of its last axis
+    for dim in reversed(shape):
+        if dim > 1 and size == 1:
+            size, inner = runs.pop()
+        strides.append(inner)
+        if size % dim:
+            return None
+        size, inner = size // dim, inner * dim
+    return Place(tuple(reversed(strides)), 0)
 
 
 def _stand_in(value: Value) -> tuple[Array, Array]:
     """Memory, and an array on it that has the layout of a value; its elements are never read."""
     row = np.empty(1, np.uint8)
     return row, np.lib.stride_tricks.as_strided(row, value.shape, value.strides)
-
-
-def _with_shape(view: Array, shape: Dims) -> Array:
-    view.shape = shape
-    return view

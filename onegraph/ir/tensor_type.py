@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from .._util.exact_types import elements, has_type, listed, whole
+from .._util.open_sizes import is_whole
 from .._util.validation import integer
 from ..errors import ArgumentError, shown
 from ..opset.dtypes import DataType
@@ -28,7 +29,7 @@ def tensor_type(tensor: object) -> TensorType:
         return tensor
     if has_type(tensor, LogicalTensor):
         dims = tensor.shape
-        stored = dims is None or (type(dims) is tuple and all(dim is None or type(dim) is int for dim in dims))
+        stored = dims is None or (type(dims) is tuple and all(dim is None or is_whole(dim) for dim in dims))
         if stored and type(tensor.dtype) is DataType:
             return tensor.type
         # A record that a user made directly may hold any object.

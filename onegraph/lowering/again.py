@@ -11,7 +11,7 @@ from ..opset.host.control import BODIES
 from ..opset.kinds import RESHAPES
 from ..opset.shapes import known, known_dims
 from ..transform.part import without_unread
-from .emitter import Emitter, Value, numbers
+from .emitter import Emitter, Value
 from .movement import NATIVE, reshape
 from .patterns import OF_KNOWN_DIMS
 
@@ -61,7 +61,7 @@ def _again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Seq
         return found
     src = inputs[0] if op.kind in RESHAPES and inputs else None
     if src is not None and src.dtype in NATIVE and known(shape) and 0 not in known_dims(shape):
-        return (reshape(emit, src, numbers(*known_dims(shape))),)
+        return (reshape(emit, src, known_dims(shape)),)
     return emit.repeat(op, inputs)
 
 

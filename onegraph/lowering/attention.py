@@ -59,13 +59,13 @@ class Masking:
 def heads_apart(emit: Emitter, src: Value, heads: int) -> Value:
     """(batch, tokens, heads * size) as (batch, heads, tokens, size)."""
     batch, tokens, width = _known(src, 3)
-    return transpose(emit, reshape(emit, src, numbers(batch, tokens, heads, width // heads)), (0, 2, 1, 3))
+    return transpose(emit, reshape(emit, src, (batch, tokens, heads, width // heads)), (0, 2, 1, 3))
 
 
 def heads_together(emit: Emitter, src: Value) -> Value:
     """(batch, heads, tokens, size) as (batch, tokens, heads * size)."""
     batch, heads, tokens, size = _known(src, 4)
-    return reshape(emit, transpose(emit, src, (0, 2, 1, 3)), numbers(batch, tokens, heads * size))
+    return reshape(emit, transpose(emit, src, (0, 2, 1, 3)), (batch, tokens, heads * size))
 
 
 def _known(value: Value, rank: int) -> list[int]:
@@ -132,9 +132,9 @@ def in_fusions(
     batch, heads, tokens, size = _known(query, 4)
     kv_heads, keys = _known(key, 4)[1:3]
     group, dtype = heads // kv_heads, dtype_of(query)
-    whole, parts = numbers(batch, heads, tokens, keys), numbers(batch, kv_heads, group * tokens, keys)
+    whole, parts = (batch, heads, tokens, keys), (batch, kv_heads, group * tokens, keys)
     scale = size**-0.5 if scale is None else scale
-    rows = query if group == 1 else reshape(emit, query, numbers(batch, kv_heads, group * tokens, size))
+    rows = query if group == 1 else reshape(emit, query, (batch, kv_heads, group * tokens, size))
     scores = matmul(emit, rows, key, transpose_b=True)
     if scale != 1:
         scores = binary(emit, "Divide", scores, np.full(1, 1 / scale, dtype.numpy))
@@ -156,7 +156,7 @@ def in_fusions(
         shares = reshape(emit, shares, parts)
     found = matmul(emit, shares, value)
     if group != 1:
-        found = reshape(emit, found, numbers(batch, heads, tokens, _known(value, 4)[3]))
+        found = reshape(emit, found, (batch, heads, tokens, _known(value, 4)[3]))
     return Attention(found, key, value, None if stage is None else stages[stage])
 
 
@@ -226,6 +226,8 @@ def _allowed(emit: Emitter, masking: Masking, tokens: int, keys: int) -> Value |
     """Which keys each query sees by its place, as booleans."""
     if tokens < 0 or keys < 0:
         raise Unsettled("unknown numbers of tokens")
+    if masking.lengths is None and not masking.causal and masking.left < 0 and masking.right < 0:
+        return None
     key = np.arange(keys, dtype=np.int64)
     place: Value = np.arange(tokens, dtype=np.int64)[:, None] + masking.past
     found: list[Value] = []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .elementwise import multiply
-from .emitter import Emitter, NotLowered, Unsettled, Value, numbers, rank_of, shape_of
+from .emitter import Emitter, NotLowered, Unsettled, Value, rank_of, shape_of
 from .layers import matmul
 from .movement import reshape, transpose
 from .reduction import reduce
@@ -77,7 +77,7 @@ def _product(emit: Emitter, first: Named, second: Named, later: str) -> Named:
 
     outer = [dims[name] for name in batch]
     matrices = [
-        reshape(emit, transpose(emit, value, [term.index(name) for name in order]), numbers(*outer, *shape))
+        reshape(emit, transpose(emit, value, [term.index(name) for name in order]), [*outer, *shape])
         for value, term, order, shape in (
             (left, a, [*batch, *rows, *inner], (size(rows), size(inner))),
             (right, b, [*batch, *inner, *columns], (size(inner), size(columns))),
@@ -85,7 +85,7 @@ def _product(emit: Emitter, first: Named, second: Named, later: str) -> Named:
     ]
     names = [*batch, *rows, *columns]
     found = matmul(emit, matrices[0], matrices[1])
-    return reshape(emit, found, numbers(*[dims[name] for name in names])), "".join(names)
+    return reshape(emit, found, [dims[name] for name in names]), "".join(names)
 
 
 def _dims(value: Value, term: str) -> dict[str, int]:
@@ -100,5 +100,5 @@ def _elementwise(emit: Emitter, first: Named, second: Named, later: str) -> Name
         order = [name for name in names if name in term]
         dims = _dims(value, term)
         turned = transpose(emit, value, [term.index(name) for name in order])
-        shaped.append(reshape(emit, turned, numbers(*[dims.get(name, 1) for name in names])))
+        shaped.append(reshape(emit, turned, [dims.get(name, 1) for name in names]))
     return _summed(emit, (multiply(emit, shaped[0], shaped[1]), names), later)

@@ -30,16 +30,16 @@ CODES = frozenset([DataType.s8, DataType.u8])
 LEAST_CODES = 1 << 12  # of a matrix; a smaller one takes no time
 
 
-def reshape(emit: Emitter, src: Value, shape: Value) -> Value:
-    """src in another shape; the shape may be a tensor, and one dim of a known one may be -1."""
-    if isinstance(shape, np.ndarray):
-        dims = [int(dim) for dim in shape.tolist()]
+def reshape(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
+    """src in another shape, of dims or a tensor; one dim of a known one may be -1."""
+    if isinstance(shape, (np.ndarray, Sequence)):
+        dims = shape.tolist() if isinstance(shape, np.ndarray) else [*shape]
         if shape_of(src) == tuple(dims):
             return src
         if dtype_of(src) in NATIVE and not is_known(src):
             found: Value = emit.op("StaticReshape", [src], {"shape": dims, "special_zero": False})
             return found
-        shape = shape.astype(np.int64)
+        shape = numbers(*dims)
     result: Value = emit.op("Reshape", [src, shape])
     return _with_dims(emit, result, known_parts(emit, shape))
 
@@ -72,7 +72,7 @@ def unsqueeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
     if shape is not None and None not in shape:
         rank = len(shape) + len(axes)
         places, dims = {axis % rank for axis in axes}, iter(shape)
-        return reshape(emit, src, numbers(*[1 if axis in places else next(dims) or 0 for axis in range(rank)]))
+        return reshape(emit, src, [1 if axis in places else next(dims) or 0 for axis in range(rank)])
     found: Value = emit.op("Unsqueeze", [src], {"axes": [*axes]})
     return found
 
@@ -83,7 +83,7 @@ def squeeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
     if shape is not None and None not in shape:
         dropped = {axis % len(shape) for axis in axes}
         if all(shape[axis] == 1 for axis in dropped):
-            return reshape(emit, src, numbers(*[dim or 0 for axis, dim in enumerate(shape) if axis not in dropped]))
+            return reshape(emit, src, [dim or 0 for axis, dim in enumerate(shape) if axis not in dropped])
     found: Value = emit.op("Squeeze", [src], {"axes": [*axes]})
     return found
 
@@ -230,7 +230,7 @@ def with_part(emit: Emitter, src: Value, updates: Value, axis: int, places: rang
         halves = [numbers(*shape[:axis], shape[axis] // step, own, *shape[axis + 1 :]) for own in (step, 1)]
         at = range(places.start, places.start + 1)
         found = with_part(emit, reshape(emit, src, halves[0]), reshape(emit, updates, halves[1]), axis + 1, at)
-        return reshape(emit, found, numbers(*shape))
+        return reshape(emit, found, shape)
     pieces = [updates]
     if places.start > 0:
         pieces.insert(0, part(emit, src, axis, 0, places.start))

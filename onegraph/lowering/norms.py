@@ -66,7 +66,7 @@ def layer_norm(
         raise Unsettled("the normalized axes are unknown")
     rows, size = src, int(np.prod([dim or 0 for dim in inner]))
     if len(inner) > 1:
-        rows = reshape(emit, src, numbers(*_open(outer), size))
+        rows = reshape(emit, src, [*_open(outer), size])
         gamma, beta = (None if one is None else reshape(emit, one, numbers(size)) for one in (gamma, beta))
     gamma, beta = in_f32(emit, gamma, beta)
     if has_one:
@@ -79,7 +79,7 @@ def layer_norm(
         found = emit.op("LayerNorm", [rows, gamma, beta], {"epsilon": epsilon})
         normal = found[0]
     if len(inner) > 1:
-        normal = reshape(emit, normal, numbers(*_open(shape)))
+        normal = reshape(emit, normal, _open(shape))
     return [normal, *(unsqueeze(emit, one, [*range(begin, len(shape))]) for one in found[1:])]
 
 

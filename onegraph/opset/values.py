@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from .._util.open_sizes import is_whole
 from ..errors import shown
 from .signature import Attribute, AttrValue
 
@@ -65,7 +66,7 @@ def convert(attribute: Attribute, value: object) -> AttrValue:
         else:
             elements = tuple(_scalar(scalar, element, attribute) for element in given)
         if attribute.range is not None:
-            _check_range(attribute, [float(element) for element in elements])  # type: ignore[arg-type]
+            _check_range(attribute, elements)  # type: ignore[arg-type]
         return elements  # type: ignore[return-value]
     converted = _scalar(scalar, value, attribute)
     if type(converted) is str:
@@ -123,7 +124,7 @@ def _scalar(scalar: str, value: object, attribute: Attribute) -> float | int | b
         return value
     if scalar == "bool" and (kind is bool or (kind is int and value in (0, 1))):
         return bool(value)
-    if scalar == "s64" and type(value) is int:
+    if scalar == "s64" and is_whole(value):
         if not S64_MIN < value <= S64_MAX:
             raise BadValueError("attribute_range", f"{describe(attribute)}, within 64 bits")
         return value

@@ -16,8 +16,9 @@ from ..capi.settings import alignment_of, is_aligned
 from ..compiler.runnable import shape_tensors
 from ..errors import ArgumentError, shown
 from ..ir.op import Array, LogicalTensor
+from ..ir.tensor_type import as_shape
 from ..opset.dtypes import DataType
-from ..opset.shapes import compatible, counted, dense_strides, show
+from ..opset.shapes import compatible, counted, dense_strides, known, known_dims, show
 
 
 class OutputSpec(NamedTuple):
@@ -73,6 +74,24 @@ class Arguments:
                     raise _layout_error(name, tensor, array)
                 held[name] = self._copy(tensor, array)
         return held
+
+    def shapes(self, given: object) -> dict[str, tuple[int, ...]]:
+        """The shapes of all inputs, of which ``given`` has at least those with unknown dims, by name.
+
+        Raises:
+            ArgumentError: a shape is missing, unknown, has unknown dims, or does not fit.
+        """
+        expected = "a dictionary of shapes by names of inputs: " + (", ".join(self.inputs) or "none")
+        named, found = entries(given), dict[str, tuple[int, ...]]()
+        if named is None or not named.keys() <= self.inputs.keys():
+            raise ArgumentError(f"sizes: {shown(given)}; expected {expected}")
+        for name, tensor in self.inputs.items():
+            shape = as_shape(named.get(name, tensor.shape))
+            if shape is None or not known(shape) or not compatible(shape, tensor.shape):
+                wanted = f"known dims that fit {show(tensor.shape)}"
+                raise ArgumentError(f"sizes: input {name!r}: shape {show(shape)}; expected {wanted}")
+            found[name] = known_dims(shape)
+        return found
 
     def _given(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
         names = self.inputs

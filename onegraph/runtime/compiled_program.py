@@ -153,7 +153,7 @@ class CompiledProgram(Program):
 
     def _divided(self, schedule: Schedule) -> list[range | NumpyStep]:
         """The steps before the ending, divided between C and numpy."""
-        return _parts(schedule.steps[: len(schedule.steps) - self.ending.n_steps])
+        return divided(schedule.steps[: len(schedule.steps) - self.ending.n_steps])
 
     def _most(self) -> int:
         """The share of the process, where OpenMP's setting of the calling thread exceeds it; otherwise 0."""
@@ -214,12 +214,7 @@ class CompiledProgram(Program):
 
     def pieces(self) -> dict[Hashable, int]:
         """The arena, and the constants that the library has prepared for each partition."""
-        found = super().pieces()
-        for step in self.steps:
-            if isinstance(step.compiled, CompiledPartition):
-                sizes = [tensor.mem_size or 0 for tensor in step.compiled.inputs if tensor.property == "constant"]
-                found[id(step.compiled)] = sum(sizes)
-        return found
+        return {**super().pieces(), **prepared(self.steps)}
 
     def whole_graph(self) -> DataGraph:
         """The graph that was compiled."""
@@ -242,7 +237,16 @@ def _compiled(compiled: Callable[..., Schedule], threads: Threads, most: int, un
         restore_threads(count.before)
 
 
-def _parts(steps: Sequence[CompiledStep | NumpyStep]) -> list[range | NumpyStep]:
+def prepared(steps: Sequence[CompiledStep]) -> dict[Hashable, int]:
+    """By partition, the bytes of the constants that the library prepares for it."""
+    return {
+        id(step.compiled): sum([one.mem_size or 0 for one in step.compiled.inputs if one.property == "constant"])
+        for step in steps
+        if isinstance(step.compiled, CompiledPartition)
+    }
+
+
+def divided(steps: Sequence[CompiledStep | NumpyStep]) -> list[range | NumpyStep]:
     """The steps in order: ranges of successive library steps, which are counted by themselves, and numpy steps."""
     parts: list[range | NumpyStep] = []
     count = 0

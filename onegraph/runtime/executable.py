@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -208,6 +208,22 @@ class Executable(Made):
         """
         return bind_arrays(self._interface, self._programs, inputs, arrays)
 
+    def warm_up(self, sizes: Iterable[Mapping[str, object]]) -> None:
+        """Make the programs for sizes that will come, so that no call waits for one.
+
+        The programs are those that calls would make: they count as misses, and the cache may drop the least recently
+        used ones. Inputs whose contents set a shape cannot be known before a call.
+
+        Args:
+            sizes: for each program, the shapes of the inputs by name, as ``{"x": (1, 17, 64)}``. Inputs of known shapes
+                may be left out.
+
+        Raises:
+            ArgumentError: a shape is missing or does not fit, or the contents of an input set a shape.
+            SpecError: an op cannot have inputs of these shapes.
+        """
+        self._programs.warm_up([self._interface.arguments.shapes(given) for given in sizes])
+
     @property
     def copies(self) -> int:
         """Number of inputs that calls had to copy, because their layout differed from the declared one."""
@@ -228,9 +244,10 @@ class Executable(Made):
     def cache_info(self) -> CacheInfo:
         """Counters of the program cache: hits, misses, evictions, size and capacity.
 
-        A graph without unknown dims has one program, which calls use without a lookup.
+        A graph without unknown dims has one program, which calls use without a lookup. ``reused`` counts the programs
+        that were made of the steps for another size, and ``partitions`` what the library compiled for them.
         """
-        return self._programs.cache.info()
+        return self._programs.info()
 
     def report(self, *, implementations: bool = False) -> Report:
         """The partitions of the program that was used last: the fused ops, the executors and the reasons.

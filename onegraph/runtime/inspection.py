@@ -40,7 +40,7 @@ def report(interface: Interface, programs: ProgramFinder, implementations: bool)
         () if entry is None else _partitions(programs, entry, implementations),
         "" if entry else "not compiled yet: the next call compiles, for the shapes of its arrays",
         interface.arguments.copies,
-        programs.cache.info()._asdict(),
+        programs.info().whole(),
         _variables(interface),
         entry.times if entry else {},
         thread_share() if entry is None or isinstance(entry.program, Staged) else entry.program.share,

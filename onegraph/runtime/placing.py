@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..builder.graph import DataGraph
 from ..capi.settings import is_aligned, least_alignment
@@ -13,13 +14,78 @@ from ..compiler.report import nbytes
 from ..compiler.schedule import Schedule
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..errors import StateError
+from ..ir.op import Array
 from .placement import ARENA, Placement, copy_of, span
 
 Steps = Sequence[CompiledStep | NumpyStep]
 
 
+class Slots(NamedTuple):
+    """What the places of the values of a program depend on besides sizes.
+
+    Attributes:
+        graph: the graph.
+        written, last: by piece of memory, the step that first writes it, and the step that last uses it.
+        direct, copied, external, constants, slots, residents: as in ``Placement``.
+    """
+
+    graph: DataGraph
+    written: Mapping[int, int]
+    last: Mapping[int, int]
+    direct: tuple[tuple[str, int], ...]
+    copied: tuple[tuple[str, int], ...]
+    external: tuple[int, ...]
+    constants: Mapping[int, Array]
+    slots: Mapping[int, int]
+    residents: Mapping[int, Sequence[int]]
+
+    def pieces(self) -> list[int]:
+        """The pieces of memory in the arena, in the order in which they are written."""
+        return [number for number in self.written if number not in self.slots]
+
+    def placed(
+        self, values: Mapping[int, Value], sizes: Mapping[int, int], steps: Steps
+    ) -> tuple[Placement, list[CompiledStep | NumpyStep]]:
+        """The places of values, and the steps with room for what kernels need meanwhile.
+
+        Args:
+            values: by number.
+            sizes: of the pieces of memory in the arena, in bytes.
+            steps: whose memory they are.
+        """
+        written, last, in_place = self.written, self.last, _in_place(steps)
+        lifetimes = [Lifetime(number, aligned(size), written[number], last[number]) for number, size in sizes.items()]
+        offsets, arena_size = plan_memory(lifetimes, in_place)
+        rooms = free_rooms(lifetimes, offsets, arena_size, len(steps))
+        roomy = [
+            step._replace(room=room) if isinstance(step, CompiledStep) else step
+            for step, room in zip(steps, rooms, strict=True)
+        ]
+        inputs, names = {tensor.id for tensor in self.graph.inputs.values()}, {number for _, number in self.direct}
+        over_inputs = {
+            target: source
+            for target, source in in_place.items()
+            if target in names and source in inputs and last[source] == written[target]
+        }
+        ends = self.direct, self.copied, self.external, self.constants, self.slots
+        return Placement(self.graph, values, *ends, offsets, arena_size, self.residents, over_inputs), roomy
+
+
 def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
     """Assign a slot to every piece of memory, an offset in the arena to every intermediate, and room to every step."""
+    slots = slots_of(graph, schedule)
+    placement, schedule.steps[:] = slots.placed(schedule.values, piece_sizes(slots, schedule), schedule.steps)
+    return placement
+
+
+def piece_sizes(slots: Slots, schedule: Schedule) -> dict[int, int]:
+    """The sizes of the pieces of memory in the arena, in bytes."""
+    values, sizes = schedule.values, schedule.sizes
+    return {number: sizes.get(number) or nbytes(values[number]) for number in slots.pieces()}
+
+
+def slots_of(graph: DataGraph, schedule: Schedule) -> Slots:
+    """The slots of the pieces of memory of a schedule, and when they are in use."""
     values, sizes, steps = schedule.values, schedule.sizes, schedule.steps
     for value in values.values():
         if value.storage != value.id and not _lies_inside(value, values[value.storage], sizes):
@@ -44,30 +110,11 @@ def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
         if (constant := values[number].constant) is not None
     }
     slots = {number: slot for slot, number in enumerate((*external, *constants), ARENA + 1)}
-    in_place = _in_place(steps)
-    lifetimes = [
-        Lifetime(number, aligned(sizes.get(number) or nbytes(values[number])), start, last[number])
-        for number, start in written.items()
-        if number not in slots
-    ]
-    offsets, arena_size = plan_memory(lifetimes, in_place)
-    rooms = free_rooms(lifetimes, offsets, arena_size, len(steps))
-    schedule.steps[:] = [
-        step._replace(room=room) if isinstance(step, CompiledStep) else step
-        for step, room in zip(steps, rooms, strict=True)
-    ]
     residents: dict[int, list[int]] = {}
     for number in {*_numpy_values(steps), *(number for _, number in copied)}:
         residents.setdefault(values[number].storage, []).append(number)
-    over_inputs = {
-        target: source
-        for target, source in in_place.items()
-        if target in names and source in inputs and last[source] == written[target]
-    }
     direct = tuple((name, number) for number, name in names.items())
-    return Placement(
-        graph, values, direct, copied, external, constants, slots, offsets, arena_size, residents, over_inputs
-    )
+    return Slots(graph, written, last, direct, copied, external, constants, slots, residents)
 
 
 def _liveness(values: Mapping[int, Value], steps: Steps) -> tuple[dict[int, int], dict[int, int]]:

@@ -22,21 +22,37 @@ FEW, MOST_BYTES = 16, 1 << 30
 _making = threading.local()  # depth: number of nested entries that the thread is making
 
 
-class CacheInfo(NamedTuple):
-    """Counters of the program cache, which has one program for each combination of input shapes.
-
-    Attributes:
-        hits: calls that found their program.
-        misses: calls that compiled a program.
-        evictions: programs that were dropped for another, the least recently used first.
-        size, capacity: current and maximum number of programs.
-    """
+class Counters(NamedTuple):
+    """The fields of :class:`CacheInfo`."""
 
     hits: int
     misses: int
     evictions: int
     size: int
     capacity: int
+
+
+class CacheInfo(Counters):
+    """Counters of the program cache, which has one program for each combination of input shapes.
+
+    Attributes:
+        hits: calls that found their program.
+        misses: calls that made a program.
+        evictions: programs that were dropped for another, the least recently used first.
+        size, capacity: current and maximum number of programs.
+        reused: the misses whose steps were those of another size, so that only what the size reaches was computed.
+        partitions: number of partitions that the library compiled for these.
+        reason: why the last program that was compiled as a whole cannot serve other sizes; empty if it can.
+    """
+
+    reused = 0
+    partitions = 0
+    reason = ""
+
+    def whole(self) -> dict[str, Any]:
+        """The counters by name, for reports, with what says how programs were made."""
+        more = {"reused": self.reused, "partitions": self.partitions, "reason": self.reason}
+        return {**self._asdict(), **{name: value for name, value in more.items() if value}}
 
 
 @dataclass(eq=False, slots=True)

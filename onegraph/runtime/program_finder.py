@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from .._util.fork_safety import cached_property
 from .._util.late_imports import import_late
@@ -11,7 +13,7 @@ from ..capi.caches import give_up_constants
 from ..capi.thread_affinity import calling_thread
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import NumpyStep
-from ..errors import OutOfMemoryError, StatusError, UnsupportedError
+from ..errors import ArgumentError, OutOfMemoryError, StatusError, UnsupportedError
 from ..native.gc_pause import without_collector
 from ..opset.editions.registry import HOST
 from ..opset.shapes import known
@@ -21,10 +23,13 @@ from .compile_options import Options, refuse_unknown_partitions
 from .interface import Arrays, Interface
 from .plan import EXECUTE
 from .program import Program
-from .program_cache import CAPACITY, Cache, Entry, dispatch
+from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .quick_call import QuickCall, decline, quick_call
 from .staged import Runnable, Staged
 from .subprograms import Control
+
+if TYPE_CHECKING:
+    from .open_programs import OpenPrograms
 
 # They take 60 ms to import, for which a kept program does not wait.
 COMPILER = "onegraph.runtime.compiled_program", "onegraph.transform.specialise", "onegraph.transform.stages"
@@ -99,7 +104,7 @@ class ProgramFinder:
     def find(self, given: Arrays) -> Entry:
         """The entry for the shapes of these arrays."""
         if self._is_static:
-            entry = self._static or self._entry((), lambda: self.graph)
+            entry = self._static or self._entry((), lambda: self._compile(self.graph))
             if isinstance(entry.program, Staged) or entry.program.owner_thread is None:
                 self._static, self.quick = entry, entry.quick
             return entry
@@ -107,7 +112,48 @@ class ProgramFinder:
         values = {name: given[name].copy() for name in self.value_inputs}
         shapes = {name: array.shape for name, array in given.items()}
         key = (*shapes.values(), *(value.tobytes() for value in values.values()))
-        return self._entry(key, lambda: self._specialised(shapes, values))
+        return self._entry(key, lambda: self._for_shapes(shapes, values))
+
+    def warm_up(self, sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> None:
+        """Make the programs for these shapes of inputs.
+
+        Raises:
+            ArgumentError: the contents of an input set a shape.
+        """
+        if self.value_inputs:
+            names = ", ".join(map(repr, self.value_inputs))
+            raise ArgumentError(f"warm_up: the contents of {names} set a shape; call it with arrays instead")
+        present = {name: array.shape for name, array in self._interface.present.items()}
+        for shapes in sizes:
+            if not self._is_static:
+                whole = {**shapes, **present}
+                self._entry(tuple(whole.values()), partial(self._for_shapes, whole, {}))
+
+    def info(self) -> CacheInfo:
+        """The counters of the cache, and of the programs with open sizes."""
+        found = self.cache.info()
+        if not self._is_static and "_open" in vars(self):
+            found.reused, found.partitions = self._open.reused, self._open.partitions
+            found.reason = self._open.reason
+        return found
+
+    def _for_shapes(self, shapes: Mapping[str, tuple[int, ...]], values: Arrays) -> Entry:
+        """A new entry: of a program whose steps are known from other sizes, or one that is compiled from its graph."""
+        if self.value_inputs or self._interface.state is not None:
+            return self._compile(self._specialised(shapes, values))
+        program = self._open.program(shapes)
+        if program is not None:
+            return self._entry_of(program)
+        entry = self._compile(self._specialised(shapes, values))
+        without_collector(lambda: self._open.learn(shapes, entry.program))
+        return entry
+
+    @cached_property
+    def _open(self) -> OpenPrograms:
+        import_late(*COMPILER)
+        from .open_programs import OpenPrograms
+
+        return OpenPrograms(self.graph, lambda shapes: self._specialised(shapes, {}), self.options, self._shared)
 
     def _specialised(self, shapes: Mapping[str, Shape], values: Arrays) -> DataGraph:
         import_late(SHAPES)
@@ -115,11 +161,11 @@ class ProgramFinder:
 
         return for_shapes(self.graph, shapes, values, sparing=True)
 
-    def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
+    def _entry(self, key: tuple[object, ...], make: Callable[[], Entry]) -> Entry:
         """The entry of a key; if another thread owns its program, an entry for this thread alone."""
-        entry = self.cache.find(key, lambda: self._compile(graph()))
+        entry = self.cache.find(key, make)
         if not isinstance(entry.program, Staged) and entry.program.owner_thread not in (None, calling_thread()):
-            return self.cache.find((key, calling_thread()), lambda: self._compile(graph()))
+            return self.cache.find((key, calling_thread()), make)
         return entry
 
     def recover(self, error: StatusError) -> StatusError:
@@ -134,6 +180,8 @@ class ProgramFinder:
             give_up_constants()
         self.cache.clear()
         self._shared.partitions.forget()
+        if not self._is_static:
+            self._open.forget()
         if self._is_static:
             self._static, self.quick = None, decline
         return error.with_traceback(None)  # the traceback would keep the program alive

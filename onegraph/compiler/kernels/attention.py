@@ -20,7 +20,13 @@ def _numbers(step: Step) -> Numbers:
         "past": min(call.s64("past"), MOST_TOKENS),
         "window": min(call.s64("window"), MOST_TOKENS),
         "scale": scale_of(call),
+        "plain": False,
     }
+
+
+def _numbers_of_scores(step: Step) -> Numbers:
+    given = {"mask": step.attrs["masked"], "scale": step.attrs["scale"], "plain": True}
+    return {"backward": False, "causal": False, "past": 0, "window": 0, **given}
 
 
 KERNELS = (
@@ -31,6 +37,15 @@ KERNELS = (
         takes=(NOT_EMPTY, OF_FLOATS),
         is_dense=False,
         numbers=_numbers,
+        fails=OutOfMemoryError,
+    ),
+    Kernel(
+        "attention",
+        "by onegraph: sizes change, and the library would compile its ops for each of them",
+        executor="attention",
+        takes=(NOT_EMPTY, OF_FLOATS),
+        is_dense=False,
+        numbers=_numbers_of_scores,
         fails=OutOfMemoryError,
     ),
 )

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from ..._util.open_sizes import is_open, present
 from ...capi.logical_tensor import LogicalTensor
 from ...ir.op import Array
 from ...native.library import address_of, ffi, lib, status_error
 from ...opset.dtypes import DataType
 from ..ir.value import Value, dense_of
+from ..open_values import At, value_at
 from ..to_capi import capi_tensor
 
 # The highest instruction set of kernels with code of their own: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products.
@@ -94,6 +96,35 @@ def _codes(field: Field, number: Number) -> Iterator[int]:
         yield field.words.index(each) if isinstance(each, str) else int(each)  # type: ignore[arg-type]
 
 
+class KernelSource(NamedTuple):
+    """What a kernel is made from.
+
+    Attributes:
+        name: under which a file of ``csrc/kernels/`` registers it.
+        inputs, outputs: the values at its ports.
+        code: its numbers; see :func:`packed`.
+    """
+
+    name: str
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+    code: Sequence[int]
+
+    def at(self, at: At) -> KernelSource:
+        """The same for known sizes."""
+        inputs, outputs = ([value_at(value, at) for value in values] for values in (self.inputs, self.outputs))
+        return self._replace(inputs=inputs, outputs=outputs)
+
+    def made(self) -> CompiledKernel:
+        """The kernel, for known sizes; elements of float64, which no tensor of the C API has, are s64 there."""
+        values = [
+            value._replace(dtype=DataType.s64) if value.dtype is DataType.float64 else value
+            for value in (*self.inputs, *self.outputs)
+        ]
+        tensors = [capi_tensor(value.id, value, "variable") for value in values]
+        return CompiledKernel(self.name, tensors, len(self.inputs), self.code)
+
+
 class CompiledKernel:
     """A kernel for fixed layouts, which a step has instead of a compiled partition.
 
@@ -106,6 +137,7 @@ class CompiledKernel:
     Attributes:
         ports: number of inputs, number of outputs, and the C tensors of both.
         pointer: the kernel in C++.
+        source: what it was made from, if sizes were open.
         owner_thread: None, because every thread can run it.
     """
 
@@ -114,6 +146,7 @@ class CompiledKernel:
     def __init__(self, name: str, tensors: Sequence[LogicalTensor], n_inputs: int, code: Sequence[int] = ()) -> None:
         self.name, self._tensors, self.code = name, [*tensors], ffi.new("int[]", [*code])
         self.pointer = _found(name)
+        self.source: KernelSource | None = None
         structs = ffi.new(_TENSORS, [tensor._struct for tensor in tensors])
         self.ports = n_inputs, len(tensors) - n_inputs, structs
 
@@ -128,13 +161,12 @@ class CompiledKernel:
 def compiled(
     kernel: str, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int] = ()
 ) -> CompiledKernel:
-    """A kernel for values; elements of float64, which no tensor of the C API has, are s64 there, of equal size."""
-    values = [
-        value._replace(dtype=DataType.s64) if value.dtype is DataType.float64 else value
-        for value in (*inputs, *outputs)
-    ]
-    tensors = [capi_tensor(value.id, value, "variable") for value in values]
-    return CompiledKernel(kernel, tensors, len(inputs), code)
+    """A kernel for values, whose sizes may be open."""
+    source = KernelSource(kernel, inputs, outputs, code)
+    made = source.at(present).made()
+    if any(is_open((*value.shape, *value.strides)) for value in (*inputs, *outputs)):
+        made.source = source
+    return made
 
 
 def value_of(array: Array) -> Value:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..options import Options
+from .changing_attention import attend
 from .codes import compute_on_codes
 from .constants import fold_constants
 from .label_gradients import add_at_labels
@@ -58,6 +59,7 @@ def _may_sum_anew(options: Options) -> bool:
 PASSES = (
     Pass("packed_products", multiply_packed, "the library dequantizes constant weights in every run"),
     Pass("constants", fold_constants, "ops on constants alone are computed once", _always),
+    Pass("changing_attention", attend, "the library compiles attention for each number of tokens", _is_strict),
     Pass("label_gradients", add_at_labels, "the gradient of a LogSoftmax is zero but for the labels"),
     Pass("unsigned_codes", use_unsigned_codes, "VNNI multiplies u8 by s8"),
     Pass("codes", compute_on_codes, "the library fuses Dequantize and Quantize with products and pools only"),

@@ -12,11 +12,21 @@ from torch.fx import GraphModule, Interpreter
 from torch.fx import Node as FxNode
 
 from ..._util.fork_safety import cached_property
+from ...builder.graph import DataGraph
+from ...compiler.library_steps import NoParametersError
 from ...compiler.shared_constants import SharedConstants
+from ...errors import OneGraphError, OutOfMemoryError
+from ...opset.editions.registry import HOST
 from ...opset.kinds import in_category
 from ...reference.host import KERNELS
-from ...runtime.executable import compile_graph
-from .lowering import array_of, lower_graph
+from ...runtime.compiled_program import CompiledProgram
+from ...runtime.executable import Executable, compile_graph
+from ...runtime.open_program import OpenProgram, Parameters, thread_state
+from ...runtime.open_programs import MOST, MOST_FAILURES
+from ...transform.specialise import specialise
+from .layouts import Layout
+from .lowering import Lowered, array_of, lower_graph
+from .open_part import OpenLikes, OpenPart, flat, marks
 from .options import Options
 from .sizes import BySizes, Work
 from .true_types import true_forms
@@ -47,6 +57,8 @@ class Part:
         self.is_static = all(map(_is_static, likes))
         self.model: Any = None
         self._arrays: dict[FxNode, Any] = {}
+        self._open: list[OpenPart] = []  # the last one fits the most recent sizes
+        self._is_second, self._failures = False, 0
 
     @cached_property
     def _shared(self) -> SharedConstants:
@@ -69,9 +81,14 @@ class Part:
 
     def _for_sizes(self, given: Sequence[Any]) -> Callable[..., Any]:
         """A function for inputs of these sizes: PyTorch runs the calls if a tensor has no elements."""
+        known = self._sized(given)
+        if known is not None:
+            return known
         metas, numbers = self._measured(given)
         if not any(map(_is_empty, metas.values())):
-            return self._compiled(metas, numbers)
+            found = self._compiled(metas, numbers)
+            self._learn(given, metas)
+            return found
         places = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
 
         def run(*given: Any) -> Any:
@@ -79,6 +96,68 @@ class Part:
             return self.gm(*[self.known[node] if node in self.known else next(rest) for node in places])
 
         return run
+
+    def _sized(self, given: Sequence[Any]) -> Callable[..., Any] | None:
+        """A function for inputs of these sizes, made of the steps for other ones; None if no steps fit."""
+        for part in reversed(self._open):
+            sizes = part.sizes(given) if part.program.threads == thread_state() else None
+            if sizes is None:
+                continue
+            try:
+                program, outputs = part.made(sizes, lambda: self._whole_graph(given))
+            except OutOfMemoryError:
+                raise
+            except (OneGraphError, NoParametersError):
+                return None
+            self.work.reused += 1
+            model = Executable._of_program(program, part.program.options, program.whole_graph)
+            self.model = model
+            places = [place for place, one in enumerate(given) if hasattr(one, "stride")]
+            inputs = [Layout.of(given[place]).array() for place in places]
+            return _function(
+                model, [*zip(places, inputs, strict=True)], [one.tensor() for one in outputs], self.several
+            )
+        return None
+
+    def _whole_graph(self, given: Sequence[Any]) -> DataGraph:
+        metas, numbers = self._measured(given)
+        return self._lowered(metas, numbers).graph
+
+    def _learn(self, given: Sequence[Any], metas: Mapping[FxNode, Any]) -> None:
+        """Lower the part with open sizes, from the second combination of sizes on."""
+        like = self.model._programs.only_program()
+        if not self._is_second or self._failures >= MOST_FAILURES or not isinstance(like, CompiledProgram):
+            self._is_second = True
+            return
+        found: list[Lowered] = []
+        stated, dims = marks(self.inputs), flat(given)
+        counts = [len(one.shape) if hasattr(one, "stride") else 1 for one in given]
+
+        def opened(sizes: Sequence[int]) -> DataGraph:
+            likes, remaining = OpenLikes(stated, sizes), iter(sizes)
+            pieces = [[next(remaining) for _ in range(count)] for count in counts]
+            numbers = {
+                node: piece[0]
+                for node, piece, one in zip(self.inputs, pieces, given, strict=True)
+                if not hasattr(one, "stride")
+            }
+            changed = {
+                node: likes.of(node.meta["val"], metas[node]) for node in (*self.inputs, *self.calls) if node in metas
+            }
+            found.append(self._lowered(changed, numbers))
+            graph = found[-1].graph
+            return specialise(graph, {}) if any(op.edition == HOST for op in graph.ops) else graph
+
+        try:
+            parameters = Parameters.of(dims, [type(one) is torch.SymInt for one in stated])
+            program = OpenProgram(parameters, dims, opened, self.model._programs.options, self._shared, like)
+        except OutOfMemoryError:
+            raise
+        except Exception as error:  # the call has its graph; a later one is compiled in the usual way
+            self.work.reason, self._failures = f"{type(error).__name__}: {error}", self._failures + 1
+            return
+        self.work.reason = ""
+        self._open = [*self._open[-MOST + 1 :], OpenPart(program, found[-1].inputs, found[-1].outputs)]
 
     def _measured(self, given: Sequence[Any]) -> tuple[dict[FxNode, Any], dict[FxNode, Any]]:
         """What each call returns for inputs of these sizes, as fake tensors; and the inputs that are numbers."""
@@ -109,12 +188,7 @@ class Part:
     def _compiled(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Callable[..., Any]:
         self.work.compilations += 1
         shared = None if self.is_static else self._shared
-        known = {**self.known, **self._arrays, **numbers}
-        known = {node: array_of(one) if hasattr(one, "stride") else one for node, one in known.items()}
-        stated = {node: node.meta["val"] for node in self.known if "val" in node.meta}  # fake like all others
-        whole = {**self.known, **stated, **metas}
-        inputs = [node for node in self.inputs if node not in numbers]
-        lowered = lower_graph(self.calls, inputs, self.outputs, known, whole)
+        lowered = self._lowered(metas, numbers)
         threads = self.options.threads or torch.get_num_threads()
         options = self.options
         compiled = lowered.graph.compile if shared is None else partial(compile_graph, lowered.graph, shared=shared)
@@ -132,6 +206,15 @@ class Part:
             [one.tensor() for one in lowered.outputs],
             self.several,
         )
+
+    def _lowered(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Lowered:
+        """The graph for these sizes."""
+        known = {**self.known, **self._arrays, **numbers}
+        known = {node: array_of(one) if hasattr(one, "stride") else one for node, one in known.items()}
+        stated = {node: node.meta["val"] for node in self.known if "val" in node.meta}  # fake like all others
+        whole = {**self.known, **stated, **metas}
+        inputs = [node for node in self.inputs if node not in numbers]
+        return lower_graph(self.calls, inputs, self.outputs, known, whole)
 
     def fallbacks(self) -> set[str]:
         """The names of the calls whose products numpy or a kernel of the package runs."""

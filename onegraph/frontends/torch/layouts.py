@@ -40,13 +40,12 @@ class Layout:
     @classmethod
     def of(cls, fake: Any) -> Layout:
         """The layout of a tensor of known shape and strides."""
-        shape, strides = tuple(int(dim) for dim in fake.shape), tuple(int(step) for step in fake.stride())
-        return cls.stated(fake.dtype, shape, strides)
+        return cls.stated(fake.dtype, tuple(fake.shape), tuple(fake.stride()))
 
     @classmethod
     def dense(cls, fake: Any) -> Layout:
         """The layout with rows behind each other."""
-        shape = tuple(int(dim) for dim in fake.shape)
+        shape = tuple(fake.shape)
         return cls(fake.dtype, shape, tuple(range(len(shape))), (), None)
 
     @classmethod

@@ -65,7 +65,7 @@ class Node:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of argument ``name``."""
-        return tuple(int(dim or 0) for dim in shape_of(self.value(name)) or ())
+        return tuple(dim or 0 for dim in shape_of(self.value(name)) or ())
 
     def axis(self, name: str, of: str = "self") -> int:
         """The axis that argument ``name`` is, by default 0, counted from the start of the axes of a tensor."""
@@ -86,7 +86,7 @@ class Node:
     @property
     def result_shape(self) -> tuple[int, ...]:
         """Shape of the first result."""
-        return tuple(int(dim) for dim in self.result.shape)
+        return tuple(self.result.shape)
 
     @property
     def result_dtype(self) -> DataType:

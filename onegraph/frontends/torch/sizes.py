@@ -24,11 +24,14 @@ class Work:
     Attributes:
         compilations: number of compiled graphs: one for each part and combination of sizes.
         dropped: number of compiled graphs that were dropped, because there were more sizes than are kept.
+        reused: number of combinations of sizes that have the steps for another one.
+        reason: why the last compilation cannot serve other sizes; empty if it can.
         counts: the compilations for marked sizes, by the shapes of the inputs, as text.
     """
 
     def __init__(self) -> None:
-        self.compilations = self.dropped = 0
+        self.compilations = self.dropped = self.reused = 0
+        self.reason = ""
         self.counts = Counter[str]()
 
     def add(self, given: Sequence[Any]) -> None:

@@ -129,8 +129,13 @@ class Statistics:
         return prepared_bytes()
 
     @property
+    def reused(self) -> int:
+        """Number of combinations of marked sizes that have the steps for another one, so that nothing was traced."""
+        return sum(one.work.reused for one in self.regions)
+
+    @property
     def sizes(self) -> dict[str, int]:
-        """How often graphs of marked sizes were compiled, by the shapes of their inputs: the most frequent first."""
+        """How often graphs were made for marked sizes, by the shapes of their inputs: the most frequent first."""
         counts = Counter[str]()
         for region in self.regions:
             counts.update(region.work.counts)
@@ -148,6 +153,7 @@ class Statistics:
             "compilations": self.compilations,
             "dropped": self.dropped,
             "sizes": self.sizes,
+            "reused": self.reused,
             "prepared_bytes": self.prepared_bytes,
         }
 
@@ -159,8 +165,12 @@ class Statistics:
             f"{self.share:.1%} of multiply-adds in oneDNN" if products else "no multiply-adds",
         ]
         if made := self.sizes:
-            times = counted(sum(made.values()), "time")
-            lines.append(f"{counted(len(made), 'combination')} of sizes, compiled {times}")
+            reused = self.reused
+            text = f"{counted(len(made), 'combination')} of sizes, compiled "
+            text += counted(sum(made.values()) - reused, "time")
+            lines.append(f"{text}, and {reused} made of the steps for another one" if reused else text)
+        for reason in sorted({one.work.reason for one in self.regions if one.work.reason}):
+            lines.append(f"each size is compiled as a whole: {reason}")
         if self.dropped:
             lines.append(f"{self.compilations} compilations, of which {self.dropped} were dropped for newer sizes")
         lines += [str(one) for one in self.left]

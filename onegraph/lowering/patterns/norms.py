@@ -49,7 +49,7 @@ def normalized_product(emit: Emitter, op: Op) -> Value | None:
     if not all(np.isfinite(array).all() for array in folded):
         return None
     normal = binary(emit, "Add", again(emit, product, [product.inputs[0], folded[0]]), folded[1])
-    return normal if view is None else reshape(emit, normal, numbers(*[dim or 0 for dim in src.shape]))
+    return normal if view is None else reshape(emit, normal, [dim or 0 for dim in src.shape])
 
 
 @rewrites("Convolution", "MatMul")

@@ -11,7 +11,7 @@ import numpy as np
 from ...ir.op import LogicalTensor, Op
 from ...opset.kinds import ARITHMETIC
 from ..elementwise import binary
-from ..emitter import Emitter, Value, numbers
+from ..emitter import Emitter, Value
 from ..movement import NATIVE, reshape, transpose
 from .table import again, either, listed, made, number, operand_of, rewrites
 
@@ -57,7 +57,7 @@ def two_axes_of_batches(emit: Emitter, op: Op) -> Value | None:
     if len(heads) > 1:
         return None
     product = again(emit, op, [joined.inputs[0] for joined in apart if joined is not None])
-    return reshape(emit, product, numbers(*[dim or 0 for dim in shape]))
+    return reshape(emit, product, [dim or 0 for dim in shape])
 
 
 @rewrites(*ARITHMETIC)

@@ -123,7 +123,7 @@ def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> V
         return np.ascontiguousarray(value.value.reshape(full).transpose(inverse(order)))
     back = inverse(order)
     wide = [axis for axis in back if full[axis] != 1]
-    return reshape(emit, value, numbers(*[full[axis] for axis in back])) if wide == sorted(wide) else None
+    return reshape(emit, value, [full[axis] for axis in back]) if wide == sorted(wide) else None
 
 
 @rewrites("Concat", early=True, of_known_dims=True)

@@ -66,7 +66,7 @@ def one_slice(emit: Emitter, op: Op) -> Value | None:
         return None
     part = slice_(emit, src, [first], [first + count], [axis], [1])
     dims = (*shape[:axis], *indices.value.shape, *shape[axis + 1 :])
-    return reshape(emit, part, numbers(*[dim or 0 for dim in dims]))
+    return reshape(emit, part, [dim or 0 for dim in dims])
 
 
 @rewrites("GatherElements", of_known_dims=True)
@@ -109,7 +109,7 @@ def one_view(emit: Emitter, op: Op) -> Value | None:
         last_stride = stride if size != 1 else last_stride
         places.append((-last_stride, place))
     order = [place for _, place in sorted(places)]
-    return transpose(emit, reshape(emit, base, numbers(*[axes[place][0] for place in order])), inverse(order))
+    return transpose(emit, reshape(emit, base, [axes[place][0] for place in order]), inverse(order))
 
 
 @rewrites("StaticTranspose", of_known_dims=True)
@@ -126,7 +126,7 @@ def before_a_join(emit: Emitter, op: Op) -> Value | None:
     if axes is None:
         return None
     order = [axis for place in integers(op, "order") for axis in axes[place]]
-    return reshape(emit, transpose(emit, operand_of(joined), order), numbers(*_dims(dst)))
+    return reshape(emit, transpose(emit, operand_of(joined), order), _dims(dst))
 
 
 def _joined(apart: Sequence[int], together: Sequence[int]) -> list[list[int]] | None:

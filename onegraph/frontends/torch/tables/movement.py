@@ -120,8 +120,8 @@ def split(node: Node) -> list[Value]:
     src, axis = node.value("self"), node.axis("dim")
     found, start = [], 0
     for like in node.like:
-        size = 1 if "unbind" in node.name else int(like.shape[axis])
-        found.append(reshape(node, part(node.emit, src, axis, start, start + size), [int(dim) for dim in like.shape]))
+        size = 1 if "unbind" in node.name else like.shape[axis]
+        found.append(reshape(node, part(node.emit, src, axis, start, start + size), [*like.shape]))
         start += size
     return found
 

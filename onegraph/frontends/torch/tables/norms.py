@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ....lowering import norms as lowering
@@ -54,7 +56,7 @@ def batch_norm_training(node: Node) -> list[Value | None]:
     """A batch normalization by the mean and variance of the batch; the running ones are updated."""
     src, shape = native(node, "input"), node.shape("input")
     channels = shape[1]
-    count = int(np.prod(shape)) // max(channels, 1)
+    count = prod(shape) // max(channels, 1)
     if count < 2:
         raise NotLowered("a channel of one number")
     running: list[Value] = [np.zeros(channels, np.float32), np.ones(channels, np.float32)]
@@ -98,7 +100,7 @@ def layer_norm(node: Node) -> list[Value | None]:
         if place == 2:
             one = inverse_root(node, binary(emit, "Add", one, filled(float(node["eps"]), one)))
         like = node.like[place]
-        statistics.append(reshape(node, cast(emit, one, DTYPES[like.dtype]), [int(dim) for dim in like.shape]))
+        statistics.append(reshape(node, cast(emit, one, DTYPES[like.dtype]), [*like.shape]))
     return [found[0], *statistics]
 
 

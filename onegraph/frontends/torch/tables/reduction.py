@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from math import prod
 
 from ....lowering.elementwise import binary, filled, multiply, unary
 from ....lowering.emitter import Value, dtype_of
@@ -48,7 +48,7 @@ def _variance(node: Node) -> tuple[Value, Value]:
     src, emit, axes = node.value("self"), node.emit, _axes(node)
     if dtype_of(src) not in NATIVE:
         raise NotLowered(f"{dtype_of(src)} is no data type of the ops")
-    count = int(np.prod([node.shape("self")[axis] for axis in axes]))
+    count = prod([node.shape("self")[axis] for axis in axes])
     less = int(node["unbiased"]) if "var.dim" in node.name else 1 if node["correction"] is None else node["correction"]
     if count <= less:
         raise NotLowered("too few elements")
@@ -97,9 +97,9 @@ def place(node: Node) -> Value:
     kind = "ArgMax" if "argmax" in node.name else "ArgMin"
     src, keep = node.value("self"), bool(node["keepdim"])
     if node["dim"] is None:
-        flat = reshape(node.emit, src, np.array([-1], np.int64))
+        flat = reshape(node.emit, src, [-1])
         every: Value = node.emit.op(kind, [flat], {"axis": 0, "keep_dims": False})
-        return reshape(node.emit, every, np.array(node.result_shape, np.int64))
+        return reshape(node.emit, every, node.result_shape)
     found: Value = node.emit.op(kind, [src], {"axis": node.axis("dim"), "keep_dims": keep})
     return found
 

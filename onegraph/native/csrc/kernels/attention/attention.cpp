@@ -80,6 +80,7 @@ void for_each_port(bool is_backward, const AttentionProblem &p, const Function &
 // scores; dst, and its logsumexp without the last axis. The gradient takes query, key, value, dst, logsumexp, grad_dst and
 // the mask, and gives the gradients of query, key and value. A row that sees no key is 0, and its logsumexp minus infinity.
 //
+// plain: a row without a finite score is NaN, as of a SoftMax, and all keys are seen.
 // causal: query t sees no key behind t + past. window: the number of last keys that a query sees; 0 for all.
 class Attention : public Runnable {
 public:
@@ -107,7 +108,7 @@ Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.
     const auto &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
     p.batches = query.dims[0], p.heads = key.dims[1], p.group = query.dims[1] / key.dims[1];
     p.queries = query.dims[2], p.keys = key.dims[2], p.size = query.dims[3], p.value_size = value.dims[3];
-    p.scale = arguments.real("scale");
+    p.scale = arguments.real("scale"), p.is_plain = arguments.flag("plain");
     p.past = arguments.flag("causal") ? arguments.number("past") : p.keys;
     p.window = arguments.flag("window") ? arguments.number("window") : p.queries + p.past + p.keys;
     p.has_logsumexp = is_backward_ || outputs == 2;
@@ -187,7 +188,7 @@ void Attention::backward(const AttentionMemory &memory, int threads) const {
 }
 
 const Registered<Attention> ATTENTION {
-        "attention", "backward, mask, causal, past, window, scale: f32, level"};
+        "attention", "backward, mask, causal, past, window, scale: f32, plain, level"};
 
 } // namespace
 } // namespace onegraph

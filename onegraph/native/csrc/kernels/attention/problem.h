@@ -22,7 +22,7 @@ struct AttentionProblem {
     long batches, heads, group, queries, keys, size, value_size; // `heads`: of key and value
     float scale;
     long past, window;
-    bool has_mask, has_logsumexp;
+    bool has_mask, has_logsumexp, is_plain; // `is_plain`: whether a row that sees no key is NaN
     AttentionTensor query, key, value, mask, dst, logsumexp, grad_dst, grad_query, grad_key, grad_value;
 
     long rows() const { return group * queries; }

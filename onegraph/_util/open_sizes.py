@@ -1,0 +1,348 @@
+"""Numbers that stand for any of several sizes: they compute as integers do, and note what was asked of them.
+
+An :class:`OpenSize` is a polynomial of symbols with a value for each symbol. Sums and products are polynomials again. A
+comparison answers for the present values and is noted as a guard, so that what was computed holds for all values that
+answer alike. Where Python or C needs the integer itself, the guard is that the polynomial has this value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import index
+from typing import Any, TypeGuard
+
+MOST_GUARDS = 4096
+Monomial = tuple[int, ...]  # numbers of atoms, in order
+Terms = tuple[tuple[Monomial, int], ...]  # monomials and their factors, in order
+
+
+class TooManyGuardsError(Exception):
+    """More was asked of sizes than is worth noting."""
+
+
+class OpenSizes:
+    """The symbols of one computation, and the guards that it has noted.
+
+    Args:
+        values: the present values of the symbols.
+
+    Attributes:
+        symbols: a number for each symbol.
+        pinned: the texts of the polynomials whose number was needed.
+    """
+
+    def __init__(self, values: Sequence[int]) -> None:
+        self._atoms: dict[object, int] = {}
+        self._known: dict[Terms, OpenSize] = {}
+        self._codes: list[str] = []
+        self._guards: dict[str, bool] = {}
+        self.pinned: set[str] = set()
+        self.symbols = [self._atom(("symbol", place), f"s[{place}]", value) for place, value in enumerate(values)]
+
+    def _atom(self, key: object, code: str, value: int) -> OpenSize:
+        """The size that stands for itself in polynomials."""
+        number = self._atoms.get(key)
+        if number is None:
+            number = self._atoms[key] = len(self._codes)
+            self._codes.append(code)
+        return self._of((((number,), 1),), value)
+
+    def size(self, terms: Mapping[Monomial, int], value: int) -> Any:
+        """The size of a polynomial: an int if it has no symbol."""
+        found = {monomial: factor for monomial, factor in terms.items() if factor}
+        if not found or (len(found) == 1 and () in found):
+            return value
+        return self._of(tuple(sorted(found.items())), value)
+
+    def _of(self, terms: Terms, value: int) -> OpenSize:
+        """The size of a polynomial, the same object each time."""
+        known = self._known.get(terms)
+        if known is None:
+            known = self._known[terms] = OpenSize(self, terms, value)
+        return known
+
+    def call(self, function: str, value: int, *arguments: Any) -> OpenSize:
+        """The result of a function that is no polynomial, whose code has a place for each argument."""
+        code = function.format(*[self.code(argument) for argument in arguments])
+        return self._atom(code, code, value)
+
+    def code(self, size: Any) -> str:
+        """A size as an expression of Python in the list ``s`` of the values of the symbols."""
+        if type(size) is not OpenSize:
+            return repr(size)
+        return "(" + "+".join(self._term(*term) for term in size.terms) + ")"
+
+    def _term(self, monomial: Monomial, factor: int) -> str:
+        atoms = [self._codes[number] for number in monomial]
+        return "*".join([*([] if factor == 1 and atoms else [f"({factor})"]), *atoms])
+
+    def guard(self, condition: str, holds: bool) -> bool:
+        """Note the answer to a question about sizes, and return it.
+
+        Raises:
+            TooManyGuardsError: so many were noted that the computation holds for few sizes.
+        """
+        self._guards[condition] = holds
+        if len(self._guards) > MOST_GUARDS:
+            raise TooManyGuardsError
+        return holds
+
+    @property
+    def are_pinned(self) -> bool:
+        """Whether the number of each symbol was needed, so that the computation holds for these sizes alone."""
+        return all(any(self._codes[place] in text for text in self.pinned) for place in range(len(self.symbols)))
+
+    def conditions(self) -> list[str]:
+        """The guards, as expressions of Python in the list ``s``."""
+        return [text if holds else f"not {text}" for text, holds in self._guards.items()]
+
+
+def _terms(size: Any) -> dict[Monomial, int]:
+    return dict(size.terms) if type(size) is OpenSize else {(): size}
+
+
+class OpenSize:
+    """A number that stands for any of several sizes.
+
+    Equal polynomials of the same symbols are one object. It is no int, so that C code which needs its value asks for
+    it, and that is noted. ``isinstance`` takes it for one.
+
+    Args:
+        sizes: the symbols.
+        terms: of the polynomial.
+        value: for the present values of the symbols.
+    """
+
+    __slots__ = ("_hash", "_memo", "sizes", "terms", "value")
+
+    def __init__(self, sizes: OpenSizes, terms: Terms, value: int) -> None:
+        self.sizes, self.terms, self.value = sizes, terms, value
+        self._hash = hash((id(sizes), terms))
+        self._memo: dict[object, Any] = {}  # what an operator gave for another number
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return int
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return self.sizes.code(self)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an open size cannot be pickled")
+
+    # Arithmetic ------------------------------------------------------------------------------------------------------
+
+    def _combined(self, other: Any, factor: int) -> Any:
+        """The sum with a multiple of another number."""
+        key = factor, id(other) if type(other) is OpenSize else other
+        if key not in self._memo:
+            found = dict(self.terms)
+            for monomial, count in _terms(other).items():
+                found[monomial] = found.get(monomial, 0) + factor * count
+            self._memo[key] = self.sizes.size(found, self.value + factor * present(other))
+        return self._memo[key]
+
+    def __add__(self, other: Any) -> Any:
+        if not _is_size(other):
+            return NotImplemented
+        return self._combined(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if not _is_size(other):
+            return NotImplemented
+        return self._combined(other, -1)
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __mul__(self, other: Any) -> Any:
+        if not _is_size(other):
+            return NotImplemented
+        key = "*", id(other) if type(other) is OpenSize else other
+        if key not in self._memo:
+            found: dict[Monomial, int] = {}
+            for first, count in self.terms:
+                for second, factor in _terms(other).items():
+                    monomial = tuple(sorted(first + second))
+                    found[monomial] = found.get(monomial, 0) + count * factor
+            self._memo[key] = self.sizes.size(found, self.value * present(other))
+        return self._memo[key]
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        if not _is_size(other):
+            return NotImplemented
+        return _quotient(self.sizes, self, other)[0]
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _quotient(self.sizes, other, self)[0]
+
+    def __mod__(self, other: Any) -> Any:
+        if not _is_size(other):
+            return NotImplemented
+        return _quotient(self.sizes, self, other)[1]
+
+    def __rmod__(self, other: Any) -> Any:
+        return _quotient(self.sizes, other, self)[1]
+
+    def __divmod__(self, other: Any) -> Any:
+        return _quotient(self.sizes, self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return _quotient(self.sizes, other, self)
+
+    # Questions -------------------------------------------------------------------------------------------------------
+
+    def _compared(self, other: Any, sign: str) -> bool:
+        """Whether the difference to another number is ``sign`` 0, which is noted."""
+        key = sign, id(other) if type(other) is OpenSize else other
+        if key not in self._memo:
+            difference = self - other
+            holds = present(difference) < 0 if sign == "<" else present(difference) == 0
+            if type(difference) is OpenSize:
+                self.sizes.guard(f"{self.sizes.code(difference)}{sign}0", holds)
+            self._memo[key] = holds
+        return bool(self._memo[key])
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not _is_size(other):
+            return False
+        return self._compared(other, "==")
+
+    def __lt__(self, other: Any) -> bool:
+        if not _is_size(other):
+            return bool(self._pinned() < other)
+        return self._compared(other, "<")
+
+    def __le__(self, other: Any) -> bool:
+        if not _is_size(other):
+            return bool(self._pinned() <= other)
+        return bool(self - other - 1 < 0)
+
+    def __gt__(self, other: Any) -> bool:
+        return not self <= other
+
+    def __ge__(self, other: Any) -> bool:
+        return not self < other
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def bit_length(self) -> int:
+        """The number of bits, which is noted."""
+        bits = self.value.bit_length()
+        self.sizes.guard(f"{self.sizes.code(self)}.bit_length()=={bits}", True)
+        return bits
+
+    # The integer itself ----------------------------------------------------------------------------------------------
+
+    def _pinned(self) -> int:
+        code = self.sizes.code(self)
+        self.sizes.pinned.add(code)
+        self.sizes.guard(f"{code}=={self.value}", True)
+        return self.value
+
+    def __index__(self) -> int:
+        return self._pinned()
+
+    def __int__(self) -> int:
+        return self._pinned()
+
+    def __float__(self) -> float:
+        return float(self._pinned())
+
+    def __getattr__(self, name: str) -> Any:  # operators that no size needs as a polynomial
+        return getattr(self._pinned(), name)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._pinned() ** (other if type(other) is float else index(other))
+
+    def __rpow__(self, other: Any) -> Any:
+        return other ** self._pinned()
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._pinned() / (other._pinned() if type(other) is OpenSize else other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self._pinned()
+
+    def __and__(self, other: Any) -> Any:
+        return self._pinned() & index(other)
+
+    def __rand__(self, other: Any) -> Any:
+        return other & self._pinned()
+
+    def __lshift__(self, other: Any) -> Any:
+        return self._pinned() << index(other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return other << self._pinned()
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._pinned() >> index(other)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is an int or an open size, by its real type."""
+    kind: type = type(value)
+    return kind is int or kind is OpenSize
+
+
+def present(size: Any) -> int:
+    """A size as an int: the present value of an open one, without a guard."""
+    value: int = size.value if type(size) is OpenSize else size
+    return value
+
+
+def is_open(sizes: Iterable[object]) -> bool:
+    """Whether any of these sizes is open."""
+    return any(type(size) is OpenSize for size in sizes)
+
+
+def _is_size(value: object) -> bool:
+    kind: type = type(value)
+    return kind is OpenSize or kind is int or kind is bool
+
+
+def _quotient(sizes: OpenSizes, first: Any, second: Any) -> tuple[Any, Any]:
+    """Quotient and remainder: a polynomial and 0 if each term can be divided, otherwise a symbol of its own."""
+    value, rest = divmod(present(first), present(second))
+    if type(second) is OpenSize:
+        sizes.guard(f"{sizes.code(second)}==0", False)
+    divided = _terms(second)
+    if len(divided) == 1:
+        ((monomial, factor),) = divided.items()
+        shares = [(_without(term, monomial), *divmod(count, factor)) for term, count in _terms(first).items()]
+        if not any(left is None or over for left, _, over in shares):
+            return sizes.size({left: share for left, share, _ in shares if left is not None}, value), 0
+    quotient = sizes.call("({}//{})", value, first, second)
+    remainder = first - quotient * second
+    assert present(remainder) == rest
+    return quotient, remainder
+
+
+def _without(term: Monomial, divisor: Monomial) -> Monomial | None:
+    """The factors of a monomial without those of another; None if it lacks one."""
+    left = [*term]
+    for atom in divisor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)

@@ -1,0 +1,92 @@
+"""Values, parts and steps whose sizes are open, and what they are for known sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from .._util.open_sizes import OpenSize, is_open, present
+from ..opset.schema import TensorType
+from ..opset.signature import AttrValue
+from .ir.part import Part
+from .ir.step import Step
+from .ir.value import Value
+
+At = Callable[[Any], int]  # what a size is, which may be open
+
+
+def value_at(value: Value, at: At) -> Value:
+    """A value of known sizes; the same one if none was open."""
+    if not (is_open(value.shape) or is_open(value.strides) or is_open((value.offset,))):
+        return value
+    shape, strides = tuple(map(at, value.shape)), tuple(map(at, value.strides))
+    return value._replace(shape=shape, strides=strides, offset=at(value.offset))
+
+
+def layout_of(value: Value) -> tuple[Hashable, ...]:
+    """Type, strides and first element of a value."""
+    return value.dtype, value.shape, value.strides, value.offset
+
+
+def step_at(step: Step, at: At) -> Step:
+    """A step of known sizes."""
+    part = step.part
+    if part is not None:
+        part = Part(
+            part.kind,
+            attrs_at(part.attrs, at),
+            part.inputs,
+            *[tuple([_type_at(given, at) for given in types]) for types in (part.types, part.outputs)],
+        )
+    return step._replace(attrs=attrs_at(step.attrs, at), part=part)
+
+
+def _type_at(given: TensorType, at: At) -> TensorType:
+    dims = given.shape
+    return given if dims is None or not is_open(dims) else replace(given, shape=tuple(map(at, dims)))
+
+
+def attrs_at(attrs: Mapping[str, AttrValue], at: At) -> Mapping[str, AttrValue]:
+    """Attributes of known sizes."""
+    known = {
+        name: tuple(map(at, value)) for name, value in attrs.items() if isinstance(value, tuple) and is_open(value)
+    }
+    return {**attrs, **known} if known else attrs
+
+
+def open_sizes_of(steps: Iterable[Step], values: Iterable[Value]) -> tuple[OpenSize, ...]:
+    """The open sizes in steps and values, each once."""
+    found: dict[OpenSize, None] = {}
+
+    def look(size: Any) -> int:
+        if type(size) is OpenSize:
+            found[size] = None
+        return present(size)
+
+    for step in steps:
+        step_at(step, look)
+    for value in values:
+        value_at(value, look)
+    return (*found,)
+
+
+class ValuesAt(Mapping[int, Value]):
+    """The values of a mapping for known sizes, as they are at the time.
+
+    Args:
+        values: by number.
+        at: what a size is.
+    """
+
+    def __init__(self, values: Mapping[int, Value], at: At) -> None:
+        self._values, self._at = values, at
+
+    def __getitem__(self, number: int) -> Value:
+        return value_at(self._values[number], self._at)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)

@@ -1,0 +1,289 @@
+"""Programs that hold sizes as parameters: for new sizes, only what depends on them is computed.
+
+A graph is lowered, and passes run, with open sizes in the place of ints (``_util.open_sizes``). What was asked of them
+are the guards: for all sizes that answer them alike, the steps are the same, and their dims, strides and offsets are
+polynomials of the sizes. So a program for known sizes evaluates these, plans the memory, and compiles the partitions
+that the library must have for these sizes and has not compiled yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from .._util.interpreter_tricks import written_function
+from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, present
+from ..builder.graph import DataGraph
+from ..capi.settings import slow_types
+from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
+from ..compiler.compile import compile_steps
+from ..compiler.ir.value import Value
+from ..compiler.kernels.native import CompiledKernel, KernelSource
+from ..compiler.library_steps import NoParametersError, Partitioning
+from ..compiler.lower import lower
+from ..compiler.numpy_steps import numpy_step_at, store
+from ..compiler.open_values import At, ValuesAt, value_at
+from ..compiler.options import Options as PassOptions
+from ..compiler.passes import run_passes
+from ..compiler.recipes import PartitionRecipe
+from ..compiler.shared_constants import SharedConstants
+from ..compiler.steps import CompiledStep, NumpyStep
+from ..transform.widen import widened
+from .compile_options import Options
+from .compiled_program import CompiledProgram
+from .placing import piece_sizes, slots_of
+
+LARGEST = 1 << 31  # of a size
+
+
+class Parameters(NamedTuple):
+    """How the shapes of inputs give the sizes of a program.
+
+    Attributes:
+        fixed: the dims of all inputs one after another; None for each one that is a size.
+        places: for each size, the places of the dims that are that size.
+    """
+
+    fixed: tuple[int | None, ...]
+    places: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, dims: Sequence[int], is_open: Sequence[bool]) -> Parameters:
+        """Dims that may change and that are equal now are one size; 0 and 1 are special, and stay fixed."""
+        places: dict[int, list[int]] = {}
+        for place, (dim, changes) in enumerate(zip(dims, is_open, strict=True)):
+            if changes and dim > 1:
+                places.setdefault(dim, []).append(place)
+        taken = {place for some in places.values() for place in some}
+        fixed = tuple([None if place in taken else dim for place, dim in enumerate(dims)])
+        return cls(fixed, tuple(map(tuple, places.values())))
+
+    def sizes(self, dims: Sequence[int]) -> list[int] | None:
+        """The sizes in the dims of all inputs; None if the dims differ where they are fixed, or equal."""
+        if len(dims) != len(self.fixed):
+            return None
+        for known, dim in zip(self.fixed, dims, strict=True):
+            if known is not None and known != dim:
+                return None
+        found = [dims[some[0]] for some in self.places]
+        for some, size in zip(self.places, found, strict=True):
+            for place in some:
+                if dims[place] != size:
+                    return None
+        return found
+
+    def opened(self, dims: Sequence[int], symbols: Sequence[Any]) -> list[Any]:
+        """The dims with symbols in the place of sizes."""
+        found: list[Any] = [*dims]
+        for symbol, some in zip(symbols, self.places, strict=True):
+            for place in some:
+                found[place] = symbol
+        return found
+
+
+class Kind(NamedTuple):
+    """Partitions that are one compiled partition for all sizes.
+
+    Attributes:
+        recipe: of one of them.
+        sizes: the open sizes that they depend on.
+        threads: their number of threads.
+        alike: equal for kinds that differ in constants alone.
+    """
+
+    recipe: PartitionRecipe
+    sizes: tuple[OpenSize, ...]
+    threads: int
+    alike: int
+
+
+class OpenProgram:
+    """The steps of a graph whose sizes are open.
+
+    Args:
+        parameters: how dims give the sizes.
+        dims: those of ``like``.
+        make: the graph for open sizes in the place of these dims.
+        options: of the compilation.
+        shared: what the programs of the executable share.
+        like: the program for these shapes, which has the same steps.
+
+    Attributes:
+        graph: the graph, with open sizes.
+        schedule: its steps.
+        texts: the open sizes by the texts that stand for them in reasons.
+        slots, pieces: of its values, as ``placing`` has them.
+        kernels: by index of a step, what a kernel that depends on sizes is made from.
+        recipes: by index of a step, the recipe of a partition that depends on sizes, and the number of its kind.
+        kinds: the kinds of partitions that depend on sizes.
+        on_host: indices of the steps that numpy runs on values of these sizes.
+        counts: for each compiled step, its number of threads.
+        is_in_c: whether one call into C executes the whole program.
+        fits: whether the steps are right for these sizes.
+        partitions: by number of a kind and its sizes, what programs that exist have compiled.
+
+    Raises:
+        NoParametersError: the steps cannot hold the sizes as parameters.
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        dims: Sequence[int],
+        make: Callable[[Sequence[int]], DataGraph],
+        options: Options,
+        shared: SharedConstants,
+        like: CompiledProgram,
+    ) -> None:
+        self.options, self.shared, self.threads = options, shared, thread_state()
+        self.parameters, now = parameters, parameters.sizes(dims)
+        if not now:
+            raise NoParametersError("no dim is open")
+        sizes = OpenSizes(now)
+        for symbol in sizes.symbols:
+            symbol.bit_length()  # for sizes of another order of magnitude, other numbers of threads are fast
+            sizes.guard(f"{sizes.code(symbol)}<{LARGEST}", symbol.value < LARGEST)
+        try:
+            self._trace(make(parameters.opened(dims, sizes.symbols)))
+            self._refuse_unlike(like)
+            self._collect(like.source.threads)
+        except TooManyGuardsError:
+            raise NoParametersError("too many decisions depend on the size") from None
+        if sizes.are_pinned:
+            raise NoParametersError(f"the compilation needs the number {min(sizes.pinned)}")
+        self.fits: Callable[[Sequence[int]], bool] = written_function(["s"], " and ".join(sizes.conditions()))
+        self.counts, self.is_in_c, self.runs_limit = like.source.threads, like.in_c, like.source.limit
+        self.partitions: WeakValueDictionary[tuple[int, ...], Any] = WeakValueDictionary()
+
+    def _trace(self, graph: DataGraph) -> None:
+        """Lower the graph, run the passes, and make the steps."""
+        options, threads = self.options, ThreadCount()
+        self.graph = graph = widened(graph, slow_types()) if options.policy == "fusion" else graph
+        lowered = lower(graph, fallback=options.fallback, shared=self.shared, finite_math=options.finite_math)
+        chosen = PassOptions(options.policy, options.fpmath_mode, False, options.finite_math, frozenset())
+        self.lowered = lowered = run_passes(lowered, chosen)
+        try:
+            threads.use(self.threads_of_steps())
+            share, mode = not isinstance(options.threads, int), options.fpmath_mode
+            schedule = compile_steps(lowered, policy=options.policy, fpmath_mode=mode, share=share, at=present)
+        finally:
+            restore_threads(threads.before)
+        self.schedule, self.slots = schedule, slots_of(graph, schedule)
+        self.pieces = piece_sizes(self.slots, schedule)
+
+    def threads_of_steps(self) -> int:
+        """The number of threads that partitions are compiled for."""
+        threads, (now, most) = self.options.threads, self.threads
+        return threads if isinstance(threads, int) else min(most, now)
+
+    def _refuse_unlike(self, like: CompiledProgram) -> None:
+        """Raise NoParametersError unless the steps for the present sizes are those of the program."""
+        steps, values = self.schedule.steps, self.schedule.values
+        in_c = [step for step in steps if isinstance(step, CompiledStep)]
+        if like.owner_thread is not None or like.ending.n_steps or any(step.alone or step.again for step in like.steps):
+            raise NoParametersError("a step runs in one thread, at the end, or with constants of its own")
+        if any(isinstance(step, NumpyStep) and step.source is None and step.run is not store for step in steps):
+            raise NoParametersError("a step runs graphs of its own")
+        known = like.placement.values
+        same = len(in_c) == len(like.steps) and len(values) == len(known) and all(map(_is_like, in_c, like.steps))
+        if not same or not all(_is_same(value, known[number]) for number, value in values.items()):
+            raise NoParametersError("the program for these sizes has other steps")
+
+    def _collect(self, counts: Sequence[int]) -> None:
+        """Collect the open sizes, and the steps that depend on them; ``counts`` are the numbers of threads."""
+        in_c = [index for index, step in enumerate(self.schedule.steps) if isinstance(step, CompiledStep)]
+        count_of = dict(zip(in_c, counts, strict=True))
+        found: dict[OpenSize, None] = {}
+
+        def look(size: Any) -> int:
+            if type(size) is OpenSize:
+                found[size] = None
+            return present(size)
+
+        for value in self.schedule.values.values():
+            value_at(value, look)
+        for note in self.schedule.notes:  # a value may have had other strides when the note was made
+            for value in (*note.inputs, *note.outputs):
+                value_at(value, look)
+        for size in self.pieces.values():
+            look(size)
+        self.kernels: dict[int, KernelSource] = {}
+        self.on_host: list[int] = []
+        self.recipes: dict[int, tuple[PartitionRecipe, int]] = {}
+        self.kinds: list[Kind] = []
+        kinds: dict[Hashable, int] = {}
+        kinds_alike: dict[Hashable, int] = {}
+        for index, step in enumerate(self.schedule.steps):
+            if isinstance(step, NumpyStep):
+                if step.source is not None:
+                    numpy_step_at(step, ValuesAt(self.schedule.values, look), look)
+                    self.on_host.append(index)
+                continue
+            for shift in step.shifts:
+                look(shift)
+            if isinstance(step.compiled, CompiledKernel):
+                if step.compiled.source is not None:
+                    self.kernels[index] = step.compiled.source
+                    step.compiled.source.at(look)
+            elif step.recipe is None:
+                raise NoParametersError("a partition is compiled for these sizes alone")
+            elif not isinstance(step.recipe, PartitionRecipe):
+                raise NoParametersError("a partition has no recipe")
+            elif own := step.recipe.sizes():
+                kind = step.recipe.kind(self.schedule.key), count_of[index]
+                number = kinds.setdefault(kind, len(kinds))
+                if number == len(self.kinds):
+                    recipe, threads = step.recipe, count_of[index]
+                    if isinstance(recipe, Partitioning) and threads != 1:
+                        recipe = recipe._replace(is_small=False)  # a kernel keeps the number of its compilation
+                    alike = kinds_alike.setdefault((recipe.kind(None), threads), len(kinds_alike))
+                    self.kinds.append(Kind(recipe, own, threads, alike))
+                self.recipes[index] = step.recipe, number
+                found.update(dict.fromkeys(own))
+                # The partition goes with the last program for the present sizes.
+                self.schedule.steps[index] = step._replace(compiled=None, like=None, recipe=None)  # type: ignore[arg-type]
+        self.schedule.patterns = ()
+        self.texts = {repr(size): size for size in found}  # as reasons name sizes
+        self._sizes = [*found]
+        self._numbers = [*map(id, found)]
+        self._evaluate = written_function(["s"], f"[{', '.join(map(repr, found))}]")
+
+    def at(self, sizes: Sequence[int]) -> At:
+        """What open sizes are for these values of the symbols."""
+        known = dict(zip(self._numbers, self._evaluate(sizes), strict=True))
+
+        def at(size: Any) -> int:
+            return known[id(size)] if type(size) is OpenSize else size  # type: ignore[no-any-return]
+
+        return at
+
+
+def thread_state() -> tuple[int, int]:
+    """What the number of threads of a program depends on: the setting of the calling thread, and its share."""
+    return get_num_threads() or 1, thread_share().threads
+
+
+def _is_like(step: CompiledStep, other: CompiledStep) -> bool:
+    """Whether a step with open sizes is, for the present ones, a step of a program."""
+    shifts = [present(shift) for shift in step.shifts]
+    if step.pieces != other.pieces or step.n_inputs != other.n_inputs or shifts != [*other.shifts]:
+        return False
+    made, known = step.compiled, other.compiled
+    if isinstance(made, CompiledKernel) and isinstance(known, CompiledKernel):
+        return made.name == known.name and [*made.code] == [*known.code]
+    return not isinstance(made, CompiledKernel) and not isinstance(known, CompiledKernel)
+
+
+def _is_same(value: Value, other: Value) -> bool:
+    """Whether a value with open sizes is, for the present ones, a value of a program."""
+    mine, others = value.constant, other.constant
+    if mine is not others and (mine is None or others is None or not np.array_equal(_bytes(mine), _bytes(others))):
+        return False
+    return value_at(value, present)._replace(constant=None) == other._replace(constant=None)
+
+
+def _bytes(array: Any) -> Any:
+    return np.frombuffer(array.tobytes(), np.uint8)

@@ -1,0 +1,114 @@
+"""The programs of an executable that hold sizes as parameters, and what they make for new sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from ..builder.graph import DataGraph
+from ..compiler.library_steps import NoParametersError
+from ..compiler.shared_constants import SharedConstants
+from ..errors import OneGraphError, OutOfMemoryError
+from ..opset.signature import Shape
+from .compile_options import Options
+from .compiled_program import CompiledProgram
+from .open_program import OpenProgram, Parameters, thread_state
+from .sized_program import SizedProgram
+
+Shapes = Mapping[str, tuple[int, ...]]
+MOST = 16  # programs with open sizes, the least recently used of which go
+MOST_STEPS = 40_000  # of all of them
+MOST_FAILURES = 3  # in a row; then no more are made
+
+
+class OpenPrograms:
+    """The programs with open sizes of one executable.
+
+    Args:
+        graph: a graph with unknown dims.
+        make: the graph for shapes of its inputs.
+        options: of the compilation.
+        shared: what the programs of the executable share.
+
+    Attributes:
+        reused: number of programs that were made of one with open sizes.
+        partitions: number of partitions that the library compiled for these.
+        reason: why the last program that was compiled could not hold its sizes as parameters; empty if it could.
+        error: a mistake in onegraph, for tests; None if there was none.
+    """
+
+    def __init__(
+        self,
+        graph: DataGraph,
+        make: Callable[[Mapping[str, Shape]], DataGraph],
+        options: Options,
+        shared: SharedConstants,
+    ) -> None:
+        self._graph, self._make, self._options, self._shared = graph, make, options, shared
+        self._forms: list[OpenProgram] = []  # the one that was used last at the end
+        self._is_second, self._failures = False, 0
+        self.reused = self.partitions = 0
+        self.reason = ""
+        self.error: Exception | None = None
+
+    def program(self, shapes: Shapes) -> SizedProgram | None:
+        """The program for these shapes; None if no program with open sizes fits."""
+        dims = self._dims(shapes)
+        for form in reversed(self._forms.copy()):
+            sizes = form.parameters.sizes(dims)
+            if sizes is None or form.threads != thread_state() or not form.fits(sizes):
+                continue
+            try:
+                found = SizedProgram(form, sizes, lambda: self._make(shapes))
+            except OutOfMemoryError:
+                raise
+            except (OneGraphError, NoParametersError) as error:
+                self.reason = str(error)
+                return None
+            except Exception as error:  # a mistake in onegraph, which must not fail a call
+                self.reason, self.error = f"{type(error).__name__}: {error}", error
+                self._forms, self._failures = [], MOST_FAILURES
+                return None
+            self.reused, self.partitions = self.reused + 1, self.partitions + found.compiled
+            if form is not self._forms[-1]:
+                self._forms = [*[other for other in self._forms if other is not form], form]
+            return found
+        return None
+
+    def learn(self, shapes: Shapes, program: object) -> None:
+        """Make a program with open sizes of one that was compiled for these shapes, from the second one on."""
+        options = self._options
+        is_usual = options.policy == "fusion" and not options.reproducible and not isinstance(options.threads, Mapping)
+        if not self._is_second or not is_usual or self._failures >= MOST_FAILURES:
+            self._is_second = True
+            return
+        if not isinstance(program, CompiledProgram):
+            return
+        try:
+            dims, stated = self._dims(shapes), self._graph.inputs.items()
+            is_open = [dim is None for name, one in stated for dim in one.shape or (None,) * len(shapes[name])]
+            parameters = Parameters.of(dims, is_open)
+            form = OpenProgram(parameters, dims, partial(self._opened, shapes), options, self._shared, program)
+        except OutOfMemoryError:
+            raise
+        except (OneGraphError, NoParametersError) as error:
+            self.reason, self._failures = str(error), self._failures + 1
+            return
+        except Exception as error:  # the call has its program; a later one is compiled in the usual way
+            self.reason, self._failures, self.error = f"{type(error).__name__}: {error}", MOST_FAILURES, error
+            return
+        self.reason, self._failures = "", 0
+        self._forms = [*self._forms[-MOST + 1 :], form]
+        while len(self._forms) > 1 and sum(len(one.schedule.steps) for one in self._forms) > MOST_STEPS:
+            self._forms = self._forms[1:]
+
+    def _dims(self, shapes: Shapes) -> list[int]:
+        return [dim for name in self._graph.inputs for dim in shapes[name]]
+
+    def _opened(self, shapes: Shapes, dims: Sequence[int]) -> DataGraph:
+        remaining = iter(dims)
+        return self._make({name: tuple([next(remaining) for _ in shapes[name]]) for name in self._graph.inputs})
+
+    def forget(self) -> None:
+        """Forget all programs, as after a failed run."""
+        self._forms = []

@@ -1,0 +1,193 @@
+"""Programs for known sizes, made from a program whose sizes are open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+from ..builder.graph import DataGraph
+from ..capi import CompiledPartition
+from ..capi.threads import ThreadCount, restore_threads, thread_share
+from ..compiler.ir.value import Value
+from ..compiler.kernels.native import CompiledKernel
+from ..compiler.library_steps import Partitioning
+from ..compiler.notes import Note
+from ..compiler.numpy_steps import numpy_step_at
+from ..compiler.open_values import At, value_at
+from ..compiler.recipes import Made, PartitionRecipe, compile_recipes, ends_of
+from ..compiler.report import PartitionReport
+from ..compiler.steps import CompiledStep, Ending, NumpyStep
+from .compiled_program import divided, prepared
+from .open_program import OpenProgram
+from .plan import PlanSource
+from .program import Program
+
+
+class ValuesOf(dict[int, Value]):
+    """The values of a program, each made when it is read first.
+
+    Args:
+        values: with open sizes.
+        at: what these are.
+    """
+
+    def __init__(self, values: Mapping[int, Value], at: At) -> None:
+        self._values, self._at = values, at
+
+    def __missing__(self, number: int) -> Value:
+        value = self[number] = value_at(self._values[number], self._at)
+        return value
+
+
+class Ready:
+    """A partition for some sizes. Programs hold it, and the program with open sizes knows it as long as one does.
+
+    Args:
+        made: the partition.
+    """
+
+    def __init__(self, made: Made) -> None:
+        self.made = made
+
+    def step(self, step: CompiledStep | NumpyStep, recipe: PartitionRecipe, at: At) -> CompiledStep:
+        """A step that runs the partition.
+
+        Args:
+            step: with open sizes.
+            recipe: of the step.
+            at: what these are.
+        """
+        ends = ends_of(recipe)
+        inside = [(ends[to], ends[source]) for to, source in self.made.in_place]
+        in_place = [(to.storage, source.storage) for to, source in inside if not at(source.offset)]
+        return _with(step, self.made.compiled, at)._replace(like=self.made.like, in_place=in_place)
+
+
+class SizedProgram(Program):
+    """A program for known sizes.
+
+    Args:
+        form: the program whose sizes are open.
+        sizes: the sizes, which fit.
+        whole: makes the graph with its ops.
+
+    Attributes:
+        compiled: the number of partitions that the library has compiled for it.
+
+    Raises:
+        OneGraphError: the library refuses a partition.
+        NoParametersError: for these sizes, other steps are right or fast.
+    """
+
+    def __init__(self, form: OpenProgram, sizes: Sequence[int], whole: Callable[[], DataGraph]) -> None:
+        super().__init__(form.graph, thread_share())
+        self._form, self._whole, at = form, whole, form.at(sizes)
+        self._at, schedule = at, form.schedule
+        values = ValuesOf(schedule.values, at)
+        steps: list[CompiledStep | NumpyStep] = [*schedule.steps]
+        made: dict[int, CompiledKernel] = {}
+        for index, source in form.kernels.items():
+            kernel = made.get(id(source))
+            if kernel is None:
+                kernel = made[id(source)] = source.at(at).made()
+            steps[index] = _with(steps[index], kernel, at)
+        for index in form.on_host:
+            steps[index] = numpy_step_at(steps[index], values, at)  # type: ignore[arg-type]
+        self._ready = ready = self._partitions(at)
+        self._patterns = {id(known.made.pattern): known.made.pattern for known in ready if known.made.pattern}.values()
+        for index, (recipe, kind) in form.recipes.items():
+            steps[index] = ready[kind].step(steps[index], recipe, at)
+        pieces = {number: at(size) for number, size in form.pieces.items()}
+        self.placement, steps = form.slots.placed(values, pieces, steps)
+        self.steps = in_c = [step for step in steps if isinstance(step, CompiledStep)]
+        self.parts, self.ending = divided(steps), Ending(0, frozenset())
+        self.in_c, self.owner_thread, self.step_notes = form.is_in_c, None, [step.note for step in steps]
+        placed = self.placement
+        self.source = PlanSource(in_c, placed.places(), placed.n_slots, form.runs_limit, placed.file_pages())
+        self.source.threads = form.counts
+
+    def _partitions(self, at: At) -> list[Ready]:
+        """For each kind the partition for these sizes; those that no program has are compiled."""
+        form = self._form
+        keys = [(number, *map(at, kind.sizes)) for number, kind in enumerate(form.kinds)]
+        found = [form.partitions.get(key) for key in keys]
+        missing = [number for number, ready in enumerate(found) if ready is None]
+        self.compiled = len(missing)
+        if missing:
+            for number, ready in zip(missing, self._compile(missing, at), strict=True):
+                found[number] = form.partitions[keys[number]] = ready
+        return [ready for ready in found if ready is not None]
+
+    def _compile(self, missing: Sequence[int], at: At) -> list[Ready]:
+        """Compile the partitions of these kinds."""
+        kinds, known = self._form.kinds, dict[int, Ready]()
+        firsts = {kinds[number].alike: number for number in reversed(missing)}
+        found = self._compiled([*firsts.values()], at)
+        for alike, number in firsts.items():
+            pattern = found[number].made.pattern
+            if pattern is None or pattern.takes_all:  # kinds that differ in constants alone share it
+                known[alike] = found[number]
+        others = [number for number in missing if number not in found and kinds[number].alike not in known]
+        found.update(self._compiled(others, at))
+        return [found[number] if number in found else known[kinds[number].alike] for number in missing]
+
+    def _compiled(self, numbers: Sequence[int], at: At) -> dict[int, Ready]:
+        """Compile the partitions of kinds, by their numbers."""
+        form, options, threads = self._form, self._form.options, ThreadCount()
+        limit, groups = form.threads_of_steps(), dict[int, list[int]]()
+        for number in numbers:
+            kind = form.kinds[number]
+            is_small = isinstance(kind.recipe, Partitioning) and kind.recipe.is_small
+            groups.setdefault(limit if is_small else kind.threads or limit, []).append(number)
+        found: dict[int, Ready] = {}
+        try:
+            for count, some in groups.items():
+                threads.use(count)
+                made = compile_recipes(
+                    [form.kinds[number].recipe for number in some],
+                    at,
+                    form.lowered,
+                    form.schedule,
+                    policy=options.policy,
+                    fpmath_mode=options.fpmath_mode,
+                    share=not isinstance(options.threads, int),
+                )
+                found.update(zip(some, map(Ready, made), strict=True))
+        finally:
+            restore_threads(threads.before)
+        return found
+
+    def pieces(self) -> dict[Hashable, int]:
+        """The arena, and the constants that the library has prepared for each partition."""
+        return {**super().pieces(), **prepared(self.steps)}
+
+    @property
+    def notes(self) -> list[Note]:
+        """About the partitions, by index of report."""
+        return [
+            note._replace(
+                inputs=[value_at(value, self._at) for value in note.inputs],
+                outputs=[value_at(value, self._at) for value in note.outputs],
+                reasons=tuple(map(self._text, note.reasons)),
+            )
+            for note in self._form.schedule.notes
+        ]
+
+    def _text(self, reason: str) -> str:
+        """A reason that names sizes."""
+        for text, size in self._form.texts.items() if "s[" in reason else ():
+            reason = reason.replace(text, str(self._at(size)))
+        return reason
+
+    def whole_graph(self) -> DataGraph:
+        """The graph with its ops, for the shapes of the program."""
+        return self._whole()
+
+    def _reports(self) -> tuple[PartitionReport, ...]:
+        threads = {step.note: count for step, count in [*zip(self.steps, self._form.counts, strict=True)][::-1]}
+        return tuple([note.report(index, threads.get(index)) for index, note in enumerate(self.notes)])
+
+
+def _with(step: CompiledStep | NumpyStep, made: CompiledKernel | CompiledPartition, at: At) -> CompiledStep:
+    """A step that is compiled for known sizes."""
+    assert isinstance(step, CompiledStep)
+    return step._replace(compiled=made, like=made, shifts=[at(shift) for shift in step.shifts])

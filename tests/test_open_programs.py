@@ -1,0 +1,166 @@
+"""Programs that hold sizes as parameters: a further size computes what known dims compute, without a compilation."""
+
+import numpy as np
+import pytest
+from helpers.open_graphs import IMAGES, MATRICES, OF_MATRICES, assert_same, drawn, opened
+
+import onegraph as og
+from onegraph.native.library import HASHES_CONSTANTS
+from onegraph.runtime.sized_program import SizedProgram
+
+# Newer libraries find prepared constants by a hash, so that the first programs have constants of their own.
+LEAST = 0 if HASHES_CONSTANTS else 7
+SIZES = (17, 18, 19, 21, 22, 23, 25, 26, 29, 31, 20, 24)
+
+
+def is_sized(model):
+    return isinstance(model._programs.cache.latest().program, SizedProgram)
+
+
+def called(model, build, shape, sizes):
+    """How many of the sizes had the steps for another one; all compute what known dims compute."""
+    count = 0
+    for size in sizes:
+        x = drawn(*(size if dim is None else dim for dim in shape), seed=size)
+        assert_same(model(x), opened(build, x.shape).compile()(x))
+        count += is_sized(model)
+    assert model._programs._open.error is None
+    return count
+
+
+@pytest.mark.parametrize("build", MATRICES, ids=lambda build: build.__name__)
+@pytest.mark.parametrize("shape", [(None, 16), (2, None, 16)], ids=["matrix", "batch"])
+def test_steps_for_one_size_serve_others(build, shape):
+    if len(shape) == 3 and build in OF_MATRICES:
+        shape = (None, 16)
+    model = opened(build, shape).compile()
+    assert called(model, build, shape, SIZES) >= LEAST
+    assert model.cache_info().reused >= LEAST
+    assert not LEAST or "with the steps for another size" in str(model.report())
+
+
+@pytest.mark.parametrize("build", IMAGES, ids=lambda build: build.__name__)
+@pytest.mark.parametrize("shape", [(None, 4, 8, 8), (1, 4, None, None)], ids=["batch", "image"])
+def test_layouts_that_the_library_chooses_follow_sizes(build, shape):
+    assert called(opened(build, shape).compile(), build, shape, (9, 11, 13, 14, 10)) >= bool(LEAST)
+
+
+def test_two_sizes_change_apart_and_together():
+    g = og.Graph()
+    x, y = g.input("x", og.f32, (None, 8)), g.input("y", og.f32, (8, None))
+    g.output("z", g.softmax(g.matmul(g.relu(x), y), axis=-1))
+    model = g.compile()
+    for rows, columns in ((9, 9), (10, 12), (11, 12), (12, 12), (13, 9), (9, 9), (10, 15), (15, 10), (1, 12), (0, 12)):
+        a, b = drawn(rows, 8), drawn(8, columns)
+        scores = np.maximum(a, 0).astype(np.float64) @ b
+        shares = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+        np.testing.assert_allclose(model(a, b), shares / shares.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6)
+    assert model.cache_info().reused >= (3 if LEAST else 0)
+    assert model._programs._open.error is None
+
+
+def test_a_size_that_sets_a_constant_is_compiled_as_a_whole():
+    """The mean divides by the number of rows, which is a constant of the program."""
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, 4))
+    g.output("y", g.reduce_mean(g.tanh(x), axes=(0,), keep_dims=True))
+    model = g.compile()
+    for rows in (9, 10, 11, 12, 13):
+        a = drawn(rows, 4)
+        np.testing.assert_allclose(model(a), np.tanh(a).mean(0, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+def test_results_are_new_arrays_and_programs_are_kept():
+    model = opened(MATRICES[0], (None, 16)).compile()
+    xs = [drawn(size, 16) for size in SIZES]
+    results = [model(x) for x in xs]
+    assert model.cache_info().reused >= bool(LEAST)
+    for x, result in zip(xs, results, strict=True):
+        out = np.empty_like(result)
+        assert model(x, out=out) is out
+        np.testing.assert_array_equal(out, result)
+        np.testing.assert_array_equal(model.bind(x).run(), result)
+    assert model.cache_info().misses == len(SIZES)
+
+
+# Attention ------------------------------------------------------------------------------------------------------------
+
+
+def decoder(queries, size, mask, turned):
+    g = og.Graph()
+    q = g.input("q", og.f32, (2, 3, queries, size))
+    k, v = (g.input(name, og.f32, (2, 3, None, size)) for name in "kv")
+    keys = k if turned else g.static_transpose(k, order=(0, 1, 3, 2))
+    scores = g.multiply(g.matmul(q, keys, transpose_b=turned), g.constant(np.float32(0.25)))
+    if mask:
+        scores = g.add(scores, g.input("m", og.f32, (1, 1, queries, None)))
+    g.output("y", g.matmul(g.softmax(scores, axis=-1), v))
+    return g.compile()
+
+
+def attention(q, k, v, m=0.0):
+    q, k, v = (one.astype(np.float64) for one in (q, k, v))
+    scores = q @ k.swapaxes(-1, -2) * 0.25 + m
+    with np.errstate(invalid="ignore"):
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        return shares / shares.sum(-1, keepdims=True) @ v
+
+
+@pytest.mark.parametrize(("queries", "size"), [(1, 16), (3, 7), (4, 33), (5, 16)])
+@pytest.mark.parametrize("mask", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize("turned", [False, True], ids=["transposed", "as it is"])
+def test_growing_caches_are_attended_without_a_compilation(queries, size, mask, turned):
+    model = decoder(queries, size, mask, turned)
+    for tokens in (1, 2, 3, 7, 16, 17, 128, 129, 131, 300):
+        given = [drawn(2, 3, count, size, seed=count) for count in (queries, tokens, tokens)]
+        if mask:
+            hidden = np.random.default_rng(tokens).random((1, 1, queries, tokens)) < 0.5
+            hidden[..., 0] = tokens == 7  # all keys are hidden from some rows, whose result is NaN
+            given.append(np.where(hidden, -np.inf, 0).astype(np.float32))
+        np.testing.assert_allclose(model(*given), attention(*given), rtol=1e-5, atol=1e-5)
+    assert "sizes change, and the library would compile its ops" in str(model.report())
+    assert not model.cache_info().partitions or HASHES_CONSTANTS
+
+
+def test_attention_keeps_special_values():
+    model = decoder(1, 16, False, True)
+    q, k, v = drawn(2, 3, 1, 16), drawn(2, 3, 20, 16), drawn(2, 3, 20, 16)
+    for array, value in ((q, np.nan), (k, np.inf), (v, np.nan), (v, -np.inf)):
+        kept, array[0, 1, 0, 3] = array[0, 1, 0, 3], value
+        np.testing.assert_allclose(model(q, k, v), attention(q, k, v), rtol=1e-5, atol=1e-5)
+        array[0, 1, 0, 3] = kept
+
+
+# Sizes that will come -------------------------------------------------------------------------------------------------
+
+
+def test_warm_up_makes_the_programs_of_calls():
+    model = opened(MATRICES[0], (None, 16)).compile()
+    model.warm_up([{"x": (size, 16)} for size in SIZES])
+    misses = model.cache_info().misses
+    for size in SIZES:
+        model(drawn(size, 16))
+    assert model.cache_info().misses == misses == len(SIZES)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ([{"x": (5, 17)}], "expected known dims that fit"),
+        ([{"x": (None, 16)}], "expected known dims that fit"),
+        ([{}], "expected known dims that fit"),
+        ([{"z": (5, 16)}], "expected a dictionary of shapes"),
+        ([3], "expected a dictionary of shapes"),
+    ],
+)
+def test_warm_up_refuses_other_sizes(sizes, message):
+    model = opened(MATRICES[0], (None, 16)).compile()
+    with pytest.raises(og.ArgumentError, match=message):
+        model.warm_up(sizes)
+    assert model.cache_info().misses == 0
+
+
+def test_warm_up_of_known_shapes_does_nothing():
+    model = opened(MATRICES[0], (4, 16)).compile()
+    model.warm_up([{}])
+    assert model.cache_info().misses == 1

@@ -1,0 +1,118 @@
+"""Open sizes: what was computed with them holds for all sizes that answer the noted questions alike."""
+
+import math
+import operator
+import pickle
+import random
+
+import numpy as np
+import pytest
+
+from onegraph._util.interpreter_tricks import written_function
+from onegraph._util.open_sizes import MOST_GUARDS, OpenSize, OpenSizes, TooManyGuardsError, is_open, is_whole, present
+
+ARITHMETIC = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod]
+QUESTIONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+
+
+def program(seed):
+    """A random computation of numbers that asks questions on its way, as a function of a list of sizes."""
+    draws = random.Random(seed)
+    steps = [(draws.random(), draws.choice(ARITHMETIC), draws.choice(QUESTIONS), draws.random()) for _ in range(12)]
+
+    def run(sizes):
+        numbers, answers = [*sizes, 1, 2, 7, 64], []
+        for place, compute, ask, other in steps:
+            first, second = (numbers[int(at * len(numbers))] for at in (place, other))
+            answers.append(bool(ask(first, second)))
+            if answers[-1] or second == 0:
+                numbers.append(first + 3 * second)
+            else:
+                numbers.append(compute(first, second))
+        return numbers, answers
+
+    return run
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_results_hold_for_all_sizes_that_fit(seed):
+    run, draws = program(seed), random.Random(seed)
+    sizes = [draws.randint(2, 60), draws.randint(2, 60)]
+    opened = OpenSizes(sizes)
+    found, answers = run(opened.symbols)
+    assert ([present(number) for number in found], answers) == run(sizes)
+    fits = written_function(["s"], " and ".join(opened.conditions()) or "True")
+    compute = written_function(["s"], f"[{', '.join(map(repr, found))}]")
+    assert fits(sizes)
+    others = [[draws.randint(1, 90), draws.randint(1, 90)] for _ in range(400)]
+    for other in filter(fits, others):
+        assert (compute(other), answers) == run(other)
+
+
+def opened(*values):
+    sizes = OpenSizes(values)
+    return sizes, *sizes.symbols
+
+
+def test_polynomials_are_equal_without_a_guard():
+    sizes, n, m = opened(5, 7)
+    assert (n + 1) * (m - 2) == n * m + m - 2 * n - 2
+    assert (n * m * 64) // m is n * 64
+    assert (6 * n * m) % (2 * m) == 0
+    assert n - n == 0
+    assert type(n - n) is int
+    assert sizes.conditions() == ["not (s[1])==0", "not ((2)*s[1])==0"]  # the divisors
+
+
+def test_unequal_polynomials_are_other_keys():
+    _, n, m = opened(5, 5)
+    assert len({n, m, 5}) == 3
+    assert {(n, 2): "a"}[(n + 1 - 1, 2)] == "a"
+
+
+@pytest.mark.parametrize("need", [int, float, range, np.empty, operator.index, lambda n: [0][:n], lambda n: n / 2])
+def test_a_number_that_is_needed_is_noted(need):
+    sizes, n = opened(5)
+    need(n)
+    assert sizes.are_pinned
+    assert sizes.conditions() == ["(s[0])==5"]
+
+
+def test_one_open_symbol_is_enough():
+    sizes, n, m = opened(5, 7)
+    np.empty(n)
+    assert not sizes.are_pinned
+    np.empty(m)
+    assert sizes.are_pinned
+
+
+def test_functions_of_python_keep_sizes_open():
+    sizes, n = opened(6)
+    assert math.prod([n, 4, n]) is n * n * 4
+    assert sum([n, n, 1]) is 2 * n + 1
+    assert max(n, 1) is n
+    assert not sizes.pinned
+
+
+def test_texts_and_types_ask_nothing():
+    sizes, n = opened(6)
+    assert isinstance(n, int)
+    assert is_whole(n)
+    assert is_open([1, n])
+    assert not is_open([1, 2])
+    assert not is_whole(True)
+    assert not is_whole(2.0)
+    assert "s[0]" in f"{n}"
+    assert sizes.conditions() == []
+
+
+def test_too_many_questions_end_a_computation():
+    _, n = opened(10**9)
+    with pytest.raises(TooManyGuardsError):
+        all(n > number for number in range(MOST_GUARDS + 1))
+
+
+def test_open_sizes_are_not_pickled():
+    with pytest.raises(TypeError):
+        pickle.dumps(opened(3)[1])
+    assert type(opened(3)[1]) is OpenSize
