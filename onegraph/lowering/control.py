@@ -260,8 +260,11 @@ class Looping:
         """The number of iterations; None if only a run knows it."""
         pairs = zip(self._scans.scanned, self._scans.axes, strict=True)
         sizes = [None if (shape := shape_of(one)) is None else shape[axis] for one, axis in pairs]
-        known_arrays = (one if isinstance(one, np.ndarray) else None for one in (self._trips, self._condition))
-        return _iterations(self._going, *known_arrays, sizes)
+        return _iterations(self._going, _known(self._trips), _known(self._condition), sizes)
+
+
+def _known(value: Value) -> Array | None:
+    return value if isinstance(value, np.ndarray) else None
 
 
 def _iterations(

@@ -127,8 +127,8 @@ def _with_sequences(
             found.append(next(rest))
             continue
         stacks = [StackedList(next(added)) for _ in range(growing[place])]
-        if len(stacks) > 1:
-            raise NotLowered("a loop adds several tensors to a sequence in an iteration")
+        if len(stacks) > 1 or (stacks and isinstance(first, GrowingList)):
+            raise NotLowered("loops add several tensors to a sequence in an iteration")
         found.append(joined(node, [first, *stacks]) if stacks else first)
     return [*found, *rest]
 
