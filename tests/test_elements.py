@@ -8,6 +8,7 @@ from onegraph.compiler.kernels.elements import ELEMENTS
 from onegraph.opset.dtypes import OF_NUMPY
 
 pytestmark = pytest.mark.library
+TESTED_KERNELS = ("elements",)
 INTEGERS = ("s8", "u8", "int16", "uint16", "s32", "uint32", "s64", "uint64")
 FLOATS = ("f32", "float64")
 NUMBERS = (*INTEGERS, *FLOATS)

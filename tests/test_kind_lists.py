@@ -19,7 +19,6 @@ KINDS = BASE.keys() | edition("host").schemas.keys()
 # Folders that list kinds, and why.
 FOLDERS = {
     "opset": "the records, and the mistakes in the pages of single ops",
-    "compiler/documented_patterns.py": "the patterns as the developer guide of oneDNN lists them",
     "tools/conformance/fused": "test cases: one op of each sort that no pattern takes in",
     "reference": "the oracle of the traits, written apart from them",
     "testing": "cases, inputs and tolerances, written for one op after the other",

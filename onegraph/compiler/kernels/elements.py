@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ...opset import kinds
 from ...opset.dtypes import DataType
 from ..ir.step import Step
 from ..ir.value import Value
@@ -14,13 +15,17 @@ from .kernel import Kernel, refusal
 from .native import fields_of
 
 MOST = 1 << 10  # elements; for more, numpy takes no longer
-# Of the ops of the base vocabulary that it computes in bodies of loops, and their elements.
-REPEATED, MOST_REPEATED = frozenset(["Add", "Subtract", "Multiply"]), 128
+MOST_REPEATED = 128  # elements of an op of the base vocabulary in the body of a loop
 WIDE = frozenset([DataType.f32, DataType.float64])
 
 
 def _words(name: str) -> tuple[str, ...]:
     return next(field.words for field in fields_of("elements") if field.name == name)
+
+
+OPS = _words("op")
+# What the body of a loop repeats; the results of others lose NaN here.
+REPEATED = (kinds.ARITHMETIC & {*OPS}) - {"Maximum", "Minimum"}
 
 
 def _has_types(values: Sequence[Value]) -> bool:
@@ -71,10 +76,7 @@ def add_repeated(adding: Adding, step: Step) -> bool:
 ELEMENTS = Kernel(
     "elements",
     "by onegraph: it takes longer to begin in numpy or in the library than to compute a few elements",
-    kinds=(
-        *("Add", "Subtract", "Multiply", "Maximum", "Minimum", "Negative", "Equal", "Greater", "GreaterEqual", "Less"),
-        *("LessEqual", "And", "Or", "Xor", "Not", "Where", "Cast"),
-    ),
+    kinds=OPS,
     takes=(
         (lambda values: len(values) > 1 and values[-1].dense, "the result has strides"),
         (lambda values: 0 < prod(values[-1].shape) <= MOST, f"no element, or more than {MOST}"),

@@ -127,9 +127,12 @@ def _with_sequences(
             found.append(next(rest))
             continue
         stacks = [StackedList(next(added)) for _ in range(growing[place])]
-        if len(stacks) > 1 or (stacks and isinstance(first, GrowingList)):
+        if not stacks:
+            found.append(first)
+        elif len(stacks) > 1 or isinstance(first, GrowingList):
             raise NotLowered("loops add several tensors to a sequence in an iteration")
-        found.append(joined(node, [first, *stacks]) if stacks else first)
+        else:
+            found.append(joined(node, [first, *stacks]))
     return [*found, *rest]
 
 
