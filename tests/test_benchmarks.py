@@ -191,7 +191,7 @@ def test_rows_are_chosen_of_models_alone(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main()
     assert (
-        "--rows: 'peak' is measured as a whole; name some of tokens, training, onnx, torch" in capsys.readouterr().err
+        "--rows: 'peak' is measured as a whole; name some of tokens, kinds, training, onnx, torch" in capsys.readouterr().err
     )
 
 
