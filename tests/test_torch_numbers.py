@@ -242,7 +242,6 @@ FOREIGN = {
         lambda x: flex_attention(x * 1, x, x, score_mod=lambda s, b, h, i, j: s + i - j),
         2 * 16 * 16 * 32,
     ),
-    "cond": (lambda x: torch.cond(x.sum() > 0, lambda x: x @ x.clone(), lambda x: x + 1, (x,)), 2 * 16**3),
     "onegraph_tests.double.default": (lambda x: torch.ops.onegraph_tests.double(x), 0),
     "onegraph_tests.add_one.default": (_written, 0),
 }
