@@ -256,7 +256,11 @@ class OpenProgram:
         known = dict(zip(self._numbers, self._evaluate(sizes), strict=True))
 
         def at(size: Any) -> int:
-            return known[id(size)] if type(size) is OpenSize else size  # type: ignore[no-any-return]
+            if type(size) is not OpenSize:
+                return size  # type: ignore[no-any-return]
+            number = known.get(id(size))
+            # A size of a value that no step reads, but whose graph a partition is searched in, is evaluated here.
+            return int(written_function(["s"], repr(size))(sizes)) if number is None else number
 
         return at
 
