@@ -216,7 +216,7 @@ def test_computed_shape_needs_the_fallback():
         g.compile(fallback=False)(counts, gradient)
     model = g.compile()
     model(counts, gradient)
-    assert model.report().partitions[0].executor == "reference"
+    assert [part.executor for part in model.report().partitions] == ["kernel", "oneDNN"]
     with pytest.raises(og.ArgumentError, match="output 'dx' shares memory with 'dy'"):
         model(counts, gradient, out=gradient)
 

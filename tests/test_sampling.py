@@ -9,8 +9,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import onegraph as og
-from onegraph.lowering.emitter import Emitter, NotLowered
-from onegraph.lowering.sampling import grid_sample
+from onegraph.lowering.emitter import Emitter, Unsettled
+from onegraph.lowering.sampling import composed_grid_sample, grid_sample
 
 RNG = np.random.default_rng(0)
 SHAPES = [((2, 3, 5, 4), (2, 3, 2, 2)), ((1, 2, 3, 4, 2), (1, 2, 3, 2, 3))]
@@ -89,8 +89,14 @@ def test_names_of_old_and_new_op_sets(mode, opset):
     np.testing.assert_array_equal(found, sampled(src, grid, plain, "zeros", align_corners=False))
 
 
-def test_unknown_shapes_are_refused():
+def test_gathers_need_known_shapes_and_the_op_does_not():
     g = og.Graph()
-    src, grid = g.input("x", "f32", (1, 2, None, 3)), g.input("grid", "f32", (1, 2, 2, 2))
-    with pytest.raises(NotLowered, match="known shape"):
-        grid_sample(Emitter(g), src, grid, "linear", "zeros", align_corners=False)
+    ends = g.input("x", "f32", (1, 2, None, 3)), g.input("grid", "f32", (1, 2, 2, 2))
+    with pytest.raises(Unsettled, match="known shape"):
+        composed_grid_sample(Emitter(g), *ends, "linear", "zeros", align_corners=True)
+    g.output("y", grid_sample(Emitter(g), *ends, "linear", "zeros", align_corners=True))
+    model, grid = g.compile(), np.array([[-1, -1], [1, 1], [0, 0], [1, -1]], np.float32).reshape(1, 2, 2, 2)
+    for rows in (3, 5):
+        src = RNG.standard_normal((1, 2, rows, 3)).astype(np.float32)
+        corners = src[0, :, [0, -1, rows // 2, 0], [0, -1, 1, -1]].T
+        np.testing.assert_array_equal(model(x=src, grid=grid).reshape(2, 4), corners)

@@ -18,7 +18,6 @@ from ..opset.dtypes import DataType
 from ..opset.host.control import BODIES
 from ..opset.shapes import known
 from ..opset.signature import Shape
-from ..serialize.words import as_word, of_word
 from .again import NODES
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
 from .for_shapes import for_shapes
@@ -122,6 +121,8 @@ def branch(emit: Emitter, condition: Value, then: Branch, otherwise: Branch) -> 
         ArgumentError: the branches have different numbers or data types of results.
         NotLowered: there are too many results.
     """
+    from ..serialize.words import as_word
+
     captures, graphs = Captures(emit), list[DataGraph]()
     for add in (then, otherwise):
         body = Body(captures)
@@ -238,6 +239,8 @@ class Looping:
 
     def results(self) -> list[Value]:
         """Add the op; returns the last states, then the results of all iterations."""
+        from ..serialize.words import as_word
+
         scans, count = self._scans, self._count()
         shapes = [*self._shapes]
         for axis, one in zip(scans.result_axes, self._results, strict=True):
@@ -343,6 +346,8 @@ def control_again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None])
 
 def _ends(word: str, given: Mapping[str, LogicalTensor | Shape]) -> Mapping[str, LogicalTensor]:
     """The outputs of a body for inputs of these types."""
+    from ..serialize.words import of_word
+
     graph = of_word(word)
     pairs = {name: given[name] for name in graph.inputs if name in given}
     shapes = {name: one.shape if isinstance(one, LogicalTensor) else one for name, one in pairs.items()}
