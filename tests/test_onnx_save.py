@@ -129,9 +129,27 @@ def test_onnx_runtime_computes_the_case(case, tmp_path):
     assert bool(found) == (str(case) in DIFFERENT), found
 
 
+def refusal(case):
+    """What the error says of a host op that no node of ONNX computes; none for other cases."""
+    dtypes = [np.asarray(array).dtype.name for array in case.inputs]
+    if case.kind == "CouplePairs":
+        return "no node of ONNX couples probabilities of pairs"
+    if case.kind == "TreeEnsemble" and dtypes[0] == "float64":
+        return "TreeEnsemble: float64"
+    if case.kind == "LookUp" and "float64" in dtypes:
+        return "keys of float64 and values of s64; ONNX has s64 and f32"
+    if case.kind == "LookUp" and not case.known:
+        return "keys is no constant; ONNX has it as an attribute"
+    return ""
+
+
 @grouped("case", cases())
 def test_other_runtimes_compute_the_host_op(case, tmp_path):
     graph, arrays = graph_of(case)
+    if reason := refusal(case):
+        with pytest.raises(UnsupportedError, match=f"{case.kind} .*({reason})"):
+            saved(graph, tmp_path)
+        return
     model = saved(graph, tmp_path)
     try:
         got = run_in_runtime(model, arrays)

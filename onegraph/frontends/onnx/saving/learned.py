@@ -43,12 +43,13 @@ def tree_ensemble(
         _constant(call, name, value) for name, value in (("nodes", nodes), ("roots", roots), ("weights", weights))
     )
     known = [None if value is None else _constant(call, "an input", value) for value in (base, targets, starts)]
-    ends = np.arange(len(numbers) + 1) if known[2] is None else known[2]
     tree = np.searchsorted(np.sort(first), np.arange(len(table)), "right")
     head, is_leaf = table[:, HEAD], table[:, HEAD] == LEAF
     leaf = np.flatnonzero(is_leaf)
     leaf = leaf[np.argsort(leaf_numbers_of(table)[leaf])]
-    owner = np.repeat(leaf, np.diff(ends)[: len(leaf)])
+    # Weights that no leaf has are not written: ONNX Runtime wants as many weights as targets.
+    ends = (np.arange(len(numbers) + 1) if known[2] is None else known[2])[: len(leaf) + 1]
+    owner = np.repeat(leaf, np.diff(ends))
     attrs: dict[str, Attr] = {
         "nodes_treeids": tree.tolist(),
         "nodes_nodeids": list(range(len(table))),
