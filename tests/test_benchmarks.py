@@ -190,9 +190,8 @@ def test_rows_are_chosen_of_models_alone(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "training", "peak", "--rows", "*f32*"])
     with pytest.raises(SystemExit):
         main()
-    assert (
-        "--rows: 'peak' is measured as a whole; name some of tokens, kinds, training, onnx, torch" in capsys.readouterr().err
-    )
+    message = "--rows: 'peak' is measured as a whole; name some of tokens, kinds, training, onnx, torch"
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", BY_ROW)

@@ -17,6 +17,7 @@ from onegraph.capi import settings
 from onegraph.capi.settings import is_native
 from onegraph.compiler.ir.part import Part
 from onegraph.compiler.rewrites import library_form
+from onegraph.faults import cpus
 from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
@@ -516,7 +517,7 @@ def test_falls_back_without_an_exact_form(build: Build, reason: str) -> None:
 
 @pytest.fixture
 def f16_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(settings, "ISA_OF_DTYPE", {})
+    monkeypatch.setattr(cpus, "ISA_OF_DTYPE", dict.fromkeys(cpus.ISA_OF_DTYPE, "sse41"))
     is_native.cache_clear()
     yield
     is_native.cache_clear()
@@ -874,7 +875,7 @@ def view_graph(*views: Callable[..., og.LogicalTensor], source: str = "ReLU", ke
         (view_graph(transposed, reshaped), ["oneDNN", "view", "oneDNN"]),
         (view_graph(reshaped, keep=True), ["oneDNN", "oneDNN"]),
         (view_graph(transposed, source="LogSoftmax"), ["oneDNN", "oneDNN"]),  # this op does not honour strides
-        (view_graph(reshaped, source="LogSoftmax"), ["oneDNN", "view"]),
+        (view_graph(reshaped, source="LogSoftmax"), ["oneDNN", "oneDNN"]),  # a kernel of onegraph, behind the copy
         (view_graph(transposed, source="Round"), ["oneDNN", "view"]),
     ],
 )

@@ -56,8 +56,10 @@ def rounded_count(rows: int) -> int:
     return -(-rows // unit) * unit
 
 
-def _last_axis(step: Step, name: str, rank: int) -> bool:
-    return int(step.attrs.get(name, -1)) % rank == rank - 1  # type: ignore[arg-type]
+def _last_axis(step: Step, rank: int) -> bool:
+    """Whether the axis of a step is the last one: of SoftMax, the default is another one than of LogSoftmax."""
+    assert step.part is not None
+    return step.part.call.s64(AXES[step.kind]) % rank == rank - 1
 
 
 def _unary(step: Step, values: Sequence[Value]) -> bool:
@@ -76,12 +78,12 @@ def _binary(step: Step, values: Sequence[Value]) -> bool:
 
 
 def _normalization(step: Step, values: Sequence[Value]) -> bool:
-    is_row = _last_axis(step, "begin_norm_axis", len(values[0].shape))
+    is_row = _last_axis(step, len(values[0].shape))
     return is_row and len(step.outputs) == 1 and all(value.constant is not None for value in values[1:])
 
 
 def _softmax(step: Step, values: Sequence[Value]) -> bool:
-    return _last_axis(step, "axis", len(values[0].shape)) and len(step.outputs) == 1
+    return _last_axis(step, len(values[0].shape)) and len(step.outputs) == 1
 
 
 def _quantization(step: Step, values: Sequence[Value]) -> bool:

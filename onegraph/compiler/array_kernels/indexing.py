@@ -53,6 +53,17 @@ def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> F
     return [found]
 
 
+def _check_updates(kind: str, axis: int, src: Array, indices: Array, updates: Array) -> None:
+    """Raise ValueError for shapes with which the kernel would leave an array: rules see no shape that contents give."""
+    is_tuples = kind == "ScatterND"
+    expected = (*indices.shape[:-1], *src.shape[indices.shape[-1] :]) if is_tuples else indices.shape
+    if updates.shape != expected:
+        raise ValueError(f"updates: shape {[*updates.shape]}; expected shape {[*expected]}")
+    limits = [dim if at != axis else max(indices.shape[at], dim) for at, dim in enumerate(src.shape)]
+    if not is_tuples and any(dim > most for dim, most in zip(indices.shape, limits, strict=True)):
+        raise ValueError(f"indices: shape {[*indices.shape]}; expected dims of at most {limits}")
+
+
 def scatter(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """A tensor with updates at indices."""
     src, indices, updates = arrays
@@ -65,10 +76,11 @@ def scatter(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> 
         or not src.size
     ):
         return None
+    axis = 0 if kind == "ScatterND" else _axis(call, src)
+    _check_updates(kind, axis, src, indices, updates)
     found = place_for(results, 0, src.shape, src.dtype)
     ends = [dense(src), dense(indices, S64), dense(updates)]
-    numbers = [0 if kind == "ScatterND" else _axis(call, src), how]
-    run(kind, ends, [found], numbers, ports=IN_PLACE, moves=not how)
+    run(kind, ends, [found], [axis, how], ports=IN_PLACE, moves=not how)
     return [found]
 
 

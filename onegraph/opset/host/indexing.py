@@ -86,6 +86,17 @@ def tuples_fit(call: Call) -> Iterable[Finding]:
         yield Finding("indices", f"shape {show(indices)}", f"a last dim of at most {rank - batch}")
 
 
+def slices_fit(call: Call) -> Iterable[Finding]:
+    """The updates have the dims of the indices but the last, then those of src that the tuples do not select."""
+    src, indices, updates = map(call.shape, ("src", "indices", "updates"))
+    if src is None or not indices or indices[-1] is None or indices[-1] > len(src):
+        return
+    expected = (*indices[:-1], *src[indices[-1] :])
+    if not compatible(expected, updates):
+        text = f"shape {show(expected)}, as indices {show(indices)} and src {show(src)} ask for"
+        yield Finding("updates", f"shape {show(updates)}", text)
+
+
 def batches_alike(call: Call) -> Iterable[Finding]:
     """src and the indices have the same first batch_dims dims."""
     src, indices, batch = call.shape("src"), call.shape("indices"), call.s64("batch_dims")
@@ -268,7 +279,7 @@ OPS = (
         "src:T indices:I updates:T",
         src_shape,
         REDUCTION,
-        rules=(tuples_fit,),
+        rules=(tuples_fit, slices_fit),
         traits=Trait.NONE,
     ),
     _indexing(
