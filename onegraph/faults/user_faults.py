@@ -13,7 +13,6 @@ The executor then runs these uses of the ops in another way, in f32 or by the nu
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -70,6 +69,10 @@ def read_user_faults(value: str) -> UserFaults:
         FormatError: a file cannot be read, or a fault in it is wrong.
     """
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+    if not entries:
+        return UserFaults(frozenset(), (), "")
+    import hashlib  # it takes milliseconds, and most processes name no faults
+
     off = frozenset(entry[1:] for entry in entries if entry.startswith("-"))
     added: list[UserFault] = []
     digest = hashlib.blake2b(",".join(sorted(off)).encode(), digest_size=16)
@@ -77,7 +80,7 @@ def read_user_faults(value: str) -> UserFaults:
         content = _read(path)
         digest.update(content)
         added += _faults(path, content)
-    return UserFaults(off, tuple(added), digest.hexdigest() if entries else "")
+    return UserFaults(off, tuple(added), digest.hexdigest())
 
 
 def _read(path: str) -> bytes:

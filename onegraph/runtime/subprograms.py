@@ -16,7 +16,6 @@ from ..opset.host.control import BODIES, FIXED
 from ..opset.schema import Call
 from ..opset.shapes import known
 from ..reference.host.control import Course, branch, iterate
-from ..serialize.words import of_word
 from ..transform.with_values import with_values
 from .repeat import Repeat, Slice
 
@@ -41,6 +40,8 @@ class Body:
     """
 
     def __init__(self, op: Op, name: str, first: int, make: Make) -> None:
+        from ..serialize.words import of_word
+
         self._graph, self._make = of_word(str(op.attrs[name])), make
         given = {f"c{number}": one for number, one in enumerate(op.inputs[first:]) if one is not None}
         self.values = {
