@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import sympy  # type: ignore[import-untyped]
+import sympy
 import torch
 from torch.fx import Node as FxNode
 from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
