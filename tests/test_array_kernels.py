@@ -311,3 +311,23 @@ def test_an_even_image_of_bytes_stays_even(dtype):
     kind = kinds.Kind((), "Resize", lambda s: (), {"mode": "linear"}, constants=(3,), opset=19)
     text = kinds.model_of(kind, [image, None, None, np.array([1, 1, 31, 23])])
     assert {*np.unique(og.onnx.load(text).compile()(image))} == {image[0, 0, 0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "message"),
+    [
+        ("GatherElements", [(3, 4), (300, 40)], r"indices: shape \[300, 40\]; expected dims of at most \[3, 40\]"),
+        ("ScatterElements", [(3, 4), (300, 4), (300, 4)], r"indices: shape \[300, 4\]; expected dims of at most"),
+        ("ScatterElements", [(3, 4), (3, 4), (2, 4)], r"updates: shape \[2, 4\]; expected shape \[3, 4\]"),
+        ("ScatterND", [(3, 4), (2, 1), (1, 4)], r"updates: shape \[1, 4\]; expected shape \[2, 4\]"),
+    ],
+)
+def test_indices_beyond_the_source_are_refused_where_sizes_change(kind, shapes, message):
+    g, arrays = og.Graph(), []
+    for number, shape in enumerate(shapes):
+        arrays.append(np.zeros(shape, np.int64 if number == 1 else np.float32))
+        g.input(f"x{number}", og.s64 if number == 1 else og.f32, (None,) * len(shape))
+    attrs = {} if kind == "ScatterND" else {"axis": 1}
+    g.output("y", g.op(kind, [*g.inputs.values()], attrs, edition="host"))
+    with pytest.raises(og.OneGraphError, match=message):
+        g.compile()(*arrays)

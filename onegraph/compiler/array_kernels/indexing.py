@@ -43,6 +43,8 @@ def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> F
     else:
         axis = _axis(call, src)
         numbers = [axis]
+        if kind == "GatherElements":
+            _check_indices(axis, src, indices)
         shape = (
             indices.shape if kind == "GatherElements" else (*src.shape[:axis], *indices.shape, *src.shape[axis + 1 :])
         )
@@ -59,8 +61,17 @@ def _check_updates(kind: str, axis: int, src: Array, indices: Array, updates: Ar
     expected = (*indices.shape[:-1], *src.shape[indices.shape[-1] :]) if is_tuples else indices.shape
     if updates.shape != expected:
         raise ValueError(f"updates: shape {[*updates.shape]}; expected shape {[*expected]}")
-    limits = [dim if at != axis else max(indices.shape[at], dim) for at, dim in enumerate(src.shape)]
-    if not is_tuples and any(dim > most for dim, most in zip(indices.shape, limits, strict=True)):
+    if not is_tuples:
+        _check_indices(axis, src, indices)
+
+
+def _check_indices(axis: int, src: Array, indices: Array) -> None:
+    """Raise ValueError for indices of elements that lie beyond the source along another axis than their own."""
+    limits = [*src.shape]
+    fits = indices.ndim == src.ndim
+    if fits:
+        limits[axis] = max(indices.shape[axis], limits[axis])
+    if not fits or any(dim > most for dim, most in zip(indices.shape, limits, strict=True)):
         raise ValueError(f"indices: shape {[*indices.shape]}; expected dims of at most {limits}")
 
 
