@@ -6,6 +6,7 @@ import inspect
 import pickle
 import sys
 import threading
+from keyword import iskeyword
 
 import ml_dtypes
 import numpy as np
@@ -732,9 +733,37 @@ def test_a_refused_op_leaves_no_constants(g):
     assert not g.constants
 
 
-@pytest.mark.parametrize("kind", sorted({*edition("host").schemas} - {*BASE, "Reshape", "Transpose"}))
-def test_host_ops_are_named_where_a_method_is_missing(kind):
+HOST_ONLY = sorted({*edition("host").schemas} - {*BASE, "Reshape", "Transpose"})
+
+
+@pytest.mark.parametrize("kind", HOST_ONLY)
+def test_each_host_op_has_a_method(kind):
+    schema = edition("host").schemas[kind]
+    name = schema.name.removeprefix("host_")
+    method = getattr(og.Graph, f"{name}_" if iskeyword(name) else name)
+    assert method.__doc__.startswith(f"{kind}: ")
+    assert list(inspect.signature(method).parameters)[1:][: len(schema.inputs)] == [port.name for port in schema.inputs]
+    with pytest.raises(AttributeError, match=f"did you mean '{method.__name__}'"):
+        getattr(og.Graph(), kind)
+
+
+def test_host_methods_take_numbers_and_lists():
     g = og.Graph()
-    for name in (kind, edition("host").schemas[kind].name.removeprefix("host_")):
-        with pytest.raises(AttributeError, match=rf"{kind} is a host op: g\.op\('{kind}', .*, edition='host'\)"):
-            getattr(g, name)
+    x = g.input("x", og.f32, (4, 6))
+    rows = g.gather(g.slice(x, [0], [3]), [2, 0], axis=0)
+    g.output("rows", rows)
+    g.output("best", g.top_k(x, 2).values)
+    g.output("kept", g.where(g.not_(g.greater(x, 0)), -1.0, x))
+    array = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    first, best, kept = g.compile()(array)
+    np.testing.assert_array_equal(first, array[[2, 0]])
+    np.testing.assert_array_equal(best, -np.sort(-array)[:, :2])
+    np.testing.assert_array_equal(kept, np.where(array > 0, array, np.float32(-1)))
+
+
+@pytest.mark.parametrize("operand", ["0", [[1], [2, 3]], None, object()])
+def test_host_methods_refuse_what_holds_no_numbers(operand):
+    g = og.Graph()
+    with pytest.raises(og.OneGraphError, match="Gather: in"):
+        g.gather(g.input("x", og.f32, (4, 6)), operand)
+    assert not g.ops

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from .._util.exact_types import elements, has_type, real, text
 from ..errors import ArgumentError, shown
 from ..inference.suggestions import no_port, no_tensor
@@ -246,7 +248,7 @@ class OpAdding(GraphTensors):
             return None
         what = f"{schema.kind}: {schema.input_port(index).name}"
         types = [None if one is None else one.dtype for one in known]
-        dtype = operand_type(schema, types, index)
+        dtype = operand_type(schema, types, index, getattr(value, "dtype", None) == np.int64)
         if dtype is None:
             return self.constant(value)
         like = next((one for one in known if one is not None and one.dtype is dtype), None)

@@ -1,5 +1,8 @@
 """Creates one method for each op of the base vocabulary from its schema: ``g.convolution(src, weights, strides=...)``.
 
+So does each host op that the base vocabulary lacks: ``g.gather(src, indices, axis=0)``. Its inputs may also be numbers
+and lists of numbers, which become constants, as most of them are sizes and places: ``g.slice(src, [0], [2])``.
+
 Inputs are positional or named by port, attributes are named. A method also writes the attributes that the
 specification requires and a caller seldom needs (``Attribute.implied``), takes one number for a list with one element
 for each spatial axis, and casts an f32 bias to the 16-bit type of the other tensors. Signatures and docstrings are
@@ -14,10 +17,12 @@ from typing import Any
 
 from .._util.init_once import refuse_unmade
 from ..ir.op import LogicalTensor
-from ..opset.editions.registry import BASE, DEFAULT, HOST, edition
+from ..opset.editions.registry import DEFAULT, HOST, edition
 from ..opset.schema import Schema
 from ..opset.signature import AttrValue, Fill
 from ..opset.values import nearest
+from .op_names import methods
+from .operators import array_of_numbers
 
 
 class OpMethods:
@@ -27,24 +32,11 @@ class OpMethods:
         """Called for a missing attribute: raise AttributeError that suggests the method that was probably meant."""
         refuse_unmade(self, name)
         public = [attribute for attribute in dir(type(self)) if attribute[0] != "_"]
-        is_static = f"static_{name.lower()}" in public  # StaticReshape is what most callers mean by reshape
-        elsewhere = None if name.startswith("_") or is_static else _host_op(name)
-        if elsewhere is not None:
-            takes = ", ".join(port.name for port in elsewhere.inputs)
-            call = f"g.op({elsewhere.kind!r}, [{takes}], edition={HOST!r})"
-            text = f"{type(self).__name__!r} object has no attribute {name!r}; {elsewhere.kind} is a host op: {call}"
-            raise AttributeError(text, name=name, obj=None)
-        meant = [] if name.startswith("_") else _meant(name, public)
+        specified = [attribute for attribute in public if attribute not in _host]
+        meant = [] if name.startswith("_") else _meant(name, specified) or _meant(name, public)
         fix = f"; did you mean {' or '.join(map(repr, meant))}?" if meant else ""
         # With obj=None Python does not add its own suggestion.
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix}", name=name, obj=None)
-
-
-def _host_op(name: str) -> Schema | None:
-    """The host op that the base vocabulary lacks, by its name in either spelling, such as Gather and gather."""
-    names = {name, f"{HOST}_{name}"}
-    host = [one for one in edition(HOST).schemas.values() if one.kind not in BASE]
-    return next((one for one in host if not names.isdisjoint((one.kind, one.name))), None)
 
 
 def _meant(name: str, names: list[str]) -> list[str]:
@@ -52,9 +44,9 @@ def _meant(name: str, names: list[str]) -> list[str]:
 
     There are several only if ``name`` is the first words of each, as in ``batch_norm``.
     """
-    schema = edition(DEFAULT).schema(name)
-    if schema is not None:
-        return [schema.name]
+    schema = edition(DEFAULT).schema(name) or edition(HOST).schema(name)
+    if schema is not None and schema.kind in _names:
+        return [_names[schema.kind]]
     stem = re.sub(r"_?[123]d$", "", name.lower())
     starts = [other for other in names if other.startswith(stem)] if len(stem) > 2 else []
     ends = [other for other in names if other.endswith(f"_{stem}")]
@@ -68,16 +60,18 @@ def _meant(name: str, names: list[str]) -> list[str]:
 class _Unmade:
     """A method that is made when it is first asked for, as all docstrings together take 10 ms."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, name: str, schema: Schema, vocabulary: str) -> None:
+        self._name = name
         self._schema = schema
+        self._vocabulary = vocabulary
 
     def __get__(self, graph: object, kind: type | None = None) -> Any:
-        method = _method(self._schema)
-        setattr(OpMethods, self._schema.name, method)
+        method = _method(self._name, self._schema, self._vocabulary)
+        setattr(OpMethods, self._name, method)
         return method.__get__(graph, kind)
 
 
-def _method(schema: Schema) -> Any:
+def _method(name: str, schema: Schema, vocabulary: str) -> Any:
     from .op_signatures import OPTIONS, docstring, python_signature
 
     ports = {port.name: index for index, port in enumerate(schema.inputs) if not port.variadic}
@@ -85,8 +79,8 @@ def _method(schema: Schema) -> Any:
     lists = {attribute.name for attribute in schema.attributes if attribute.spatial}
 
     def method(self: Any, *inputs: object, **keywords: Any) -> Any:
-        if not (keywords or implied or "bias" in ports):
-            return self.op(schema.kind, inputs, edition=DEFAULT)
+        if not (keywords or implied or "bias" in ports or vocabulary == HOST):
+            return self.op(schema.kind, inputs, edition=vocabulary)
         options = {option: keywords.pop(option) for option in OPTIONS if option in keywords}
         tensors = list(inputs)
         attrs: dict[str, object] = {}
@@ -95,7 +89,7 @@ def _method(schema: Schema) -> Any:
                 index = ports[key]
                 tensors += [None] * (index + 1 - len(tensors))
                 if tensors[index] is not None:
-                    raise TypeError(f"{schema.name}() got two tensors for input {key!r}")
+                    raise TypeError(f"{name}() got two tensors for input {key!r}")
                 tensors[index] = value
             elif value is not None or not schema.has_attribute(key):
                 attrs[key] = value
@@ -103,10 +97,12 @@ def _method(schema: Schema) -> Any:
             attrs = _completed(implied, attrs, lists, tensors)
         if "bias" in ports and ports["bias"] < len(tensors):
             return self._op_with_bias(schema, tensors, attrs, ports["bias"], options)
-        return self.op(schema.kind, tensors, attrs, edition=DEFAULT, **options)
+        if vocabulary == HOST:
+            tensors = [array_of_numbers(tensor) for tensor in tensors]
+        return self.op(schema.kind, tensors, attrs, edition=vocabulary, **options)
 
-    method.__name__ = method.__qualname__ = schema.name
-    method.__doc__ = docstring(schema)
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = docstring(schema, vocabulary)
     method.__signature__ = python_signature(schema)  # type: ignore[attr-defined]
     return method
 
@@ -131,5 +127,10 @@ def _completed(
     return completed
 
 
-for _schema in BASE.values():
-    setattr(OpMethods, _schema.name, _Unmade(_schema))
+_names: dict[str, str] = {}
+_host: set[str] = set()
+for _name, _schema, _vocabulary in methods():
+    _names[_schema.kind] = _name
+    if _vocabulary == HOST:
+        _host.add(_name)
+    setattr(OpMethods, _name, _Unmade(_name, _schema, _vocabulary))

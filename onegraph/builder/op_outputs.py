@@ -42,10 +42,13 @@ def count_outputs(schema: Schema, wanted: object) -> int:
     return count
 
 
-def operand_type(schema: Schema, known: Sequence[DataType | None], index: int) -> DataType | None:
+def operand_type(
+    schema: Schema, known: Sequence[DataType | None], index: int, is_int64: bool = False
+) -> DataType | None:
     """The data type that an array becomes as input ``index``, beside inputs of these types; None leaves its own.
 
-    It is the only one that the type table allows, else that of the first other input.
+    It is the only one that the type table allows, else that of the first other input, else s64 for an array of int64
+    if the type table allows it.
     """
     variable = schema.input_port(index).type
     if (fixed := DataType.__members__.get(variable)) is not None:
@@ -54,7 +57,8 @@ def operand_type(schema: Schema, known: Sequence[DataType | None], index: int) -
     allowed = {dtype for row in schema.types if row_holds(row, typed) for dtype in row.types.get(variable, ())}
     alike = [dtype for dtype in known if dtype is not None and dtype in allowed]
     bound = [port.dtype for port in typed if port.variable == variable]
-    return next(iter([*bound, *(allowed if len(allowed) == 1 else ()), *alike]), None)
+    own = allowed & {DataType.s64} if is_int64 else ()
+    return next(iter([*bound, *(allowed if len(allowed) == 1 else ()), *alike, *own]), None)
 
 
 def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]) -> int:

@@ -12,6 +12,7 @@ from ..opset.errata.page import escaped
 from ..opset.errata.page import to_dict as correction_dict
 from ..opset.schema import Rule, Schema
 from ..opset.signature import Attribute, Port, Version
+from .op_names import methods
 from .op_signatures import OPTIONS, attribute_default, python_signature
 
 # Makes Python code that builds an op, or no text: ``onegraph.tools.op_examples.example``.
@@ -172,7 +173,9 @@ def markdown_body(chosen: Edition, schema: Schema, example: Example) -> str:
 def _call(chosen: Edition, schema: Schema) -> str:
     """How a graph gets the op."""
     if chosen.name == HOST:
-        return f'`g.op("{schema.kind}", [...], edition="{HOST}")`'
+        names = {other.kind: name for name, other, vocabulary in methods() if vocabulary == HOST}
+        called = f"Method `{names[schema.kind]}`, or " if schema.kind in names else ""
+        return f'{called}`g.op("{schema.kind}", [...], edition="{HOST}")`'
     return f"Method `{method(chosen, schema)}`"
 
 

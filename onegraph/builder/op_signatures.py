@@ -48,9 +48,9 @@ def python_signature(schema: Schema) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def docstring(schema: Schema) -> str:
-    """The docstring of the op's method."""
-    chosen = edition(DEFAULT)
+def docstring(schema: Schema, vocabulary: str = DEFAULT) -> str:
+    """The docstring of the method of an op that the edition ``vocabulary`` has."""
+    chosen = edition(vocabulary)
     since = f"; since oneDNN {schema.since[0]}.{schema.since[1]}" if schema.since > (3, 0) else ""
     results = ", ".join(f"{port.name}: {port.type}" for port in schema.outputs) or "nothing"
     lines = [_wrapped(f"{schema.kind}: {schema.doc}"), *(f"\n{_wrapped(note)}" for note in schema.notes), "", "Args:"]

@@ -60,3 +60,14 @@ def contents_like(kind: str, operand: object, like: LogicalTensor) -> Array | No
         which = "integers within its range" if exact else "numbers within its range"
         raise ArgumentError(f"{what}; expected {which}, as {label} is {like.dtype}")
     return found
+
+
+def array_of_numbers(operand: object) -> object:
+    """A number or a list of numbers as an array; another operand as it is."""
+    if not has_type(operand, (bool, int, float, list, tuple)):
+        return operand
+    try:
+        array = np.asarray(operand)
+    except ValueError:  # rows of different lengths
+        return operand
+    return array if array.dtype.kind in "biuf" else operand

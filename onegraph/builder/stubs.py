@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..opset.editions.registry import BASE
+from ..opset.editions.registry import HOST
 from ..opset.schema import Schema, required_outputs
 from ..opset.signature import Attribute
+from .op_names import methods
 from .op_signatures import docstring, method_default
 
 PATH = Path(__file__).with_name("op_methods.pyi")
@@ -33,6 +34,7 @@ class SupportsDLPack(Protocol):
     def __dlpack__(self) -> Any: ...
 
 Operand: TypeAlias = LogicalTensor | NDArray[Any] | SupportsDLPack
+Numbers: TypeAlias = Operand | float | Sequence[float] | Sequence[Sequence[float]]
 
 '''
 
@@ -40,23 +42,24 @@ Operand: TypeAlias = LogicalTensor | NDArray[Any] | SupportsDLPack
 def stub() -> str:
     """The text of ``op_methods.pyi``."""
     lines = [HEADER]
-    for schema in BASE.values():
+    for _, schema, _ in methods():
         if len(schema.outputs) > 1:
             lines.append(f"class {schema.kind}Outputs(NamedTuple):")
             lines += [f"    {port.name}: LogicalTensor" for port in schema.outputs] + [""]
     lines.append("class OpMethods:")
-    for schema in BASE.values():
-        lines += _method(schema)
+    for name, schema, vocabulary in methods():
+        lines += _method(name, schema, vocabulary)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _method(schema: Schema) -> list[str]:
+def _method(name: str, schema: Schema, vocabulary: str) -> list[str]:
     parameters = ["self"]
+    operand = "Numbers" if vocabulary == HOST else "Operand"
     for port in schema.inputs:
         if port.variadic:
-            parameters.append(f"*{port.name}: Operand")
+            parameters.append(f"*{port.name}: {operand}")
             continue
-        both = "Operand"
+        both = operand
         if schema.has_attribute(port.name):
             both += f" | {TYPES[schema.attribute(port.name).kind]}"
         parameters.append(f"{port.name}: {both}" + (" | None = None" if port.optional else ""))
@@ -65,21 +68,21 @@ def _method(schema: Schema) -> list[str]:
     ports = {port.name for port in schema.inputs}
     parameters += [_parameter(attribute) for attribute in schema.attributes if attribute.name not in ports]
     parameters += ["name: str | None = None", "dtype: object = None"]
-    body = [f"        {line}".rstrip() for line in docstring(schema).strip().splitlines()]
+    body = [f"        {line}".rstrip() for line in docstring(schema, vocabulary).strip().splitlines()]
     if schema.implied_outputs is not required_outputs:
-        return _definition(schema, [*parameters, "outputs: Sequence[str] | None = None"], _result(schema), body)
+        return _definition(name, [*parameters, "outputs: Sequence[str] | None = None"], _result(schema), body)
     return [
         "    @overload",
-        *_definition(schema, [*parameters, "outputs: None = None"], "LogicalTensor", body),
+        *_definition(name, [*parameters, "outputs: None = None"], "LogicalTensor", body),
         "    @overload",
-        *_definition(schema, [*parameters, "outputs: Sequence[str]"], "Any", ["        ..."]),
+        *_definition(name, [*parameters, "outputs: Sequence[str]"], "Any", ["        ..."]),
     ]
 
 
-def _definition(schema: Schema, parameters: Sequence[str], result: str, body: Sequence[str]) -> list[str]:
+def _definition(name: str, parameters: Sequence[str], result: str, body: Sequence[str]) -> list[str]:
     head, *rest = body
     text = [head] if head.endswith("...") else [f'        """{head.strip()}', *rest, '        """']
-    return [f"    def {schema.name}(", *(f"        {one}," for one in parameters), f"    ) -> {result}:", *text, ""]
+    return [f"    def {name}(", *(f"        {one}," for one in parameters), f"    ) -> {result}:", *text, ""]
 
 
 def _parameter(attribute: Attribute) -> str:

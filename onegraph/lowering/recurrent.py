@@ -1,8 +1,7 @@
 """Lowers LSTM, GRU and RNN over a known number of steps.
 
-The inputs of all steps meet their weights in one product. The usual networks are then one op, Recurrence, which a
-kernel of the package computes. In others, each gate of a step is a product with the state, a sum and an activation,
-which the library fuses.
+The inputs of all steps meet their weights in one product. Then each gate of a step is a product with the state, a sum
+and an activation, which the library fuses. The usual networks take another way: :mod:`onegraph.lowering.recurrence`.
 """
 
 from __future__ import annotations
@@ -12,13 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .._util.records import record
-from ..arrays.ndarrays import aligned_empty
-from ..opset.host.recurrence import GATES, LANES
 from ..opset.shapes import known_dims
 from .elementwise import add, binary, celu, clamp, filled, multiply, select, softsign, thresholded_relu, unary
 from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, shape_of
 from .layers import matmul
-from .movement import concat, reshape, slice_, transpose
+from .movement import concat, reshape, slice_
 
 MAX_STEPS = 1024
 Activation = Callable[[Emitter, Value], Value]
@@ -194,75 +191,8 @@ class Steps:
         return multiply(emit, last(emit, after), output), after
 
 
-# The usual networks -------------------------------------------------------------------------------------------------
-
-
 def projected(emit: Emitter, src: Value, weights: Value, bias: Value | None) -> Value:
     """The products of src (steps, batch, inputs) with (outputs, inputs), plus the bias: (steps * batch, outputs)."""
     steps, batch, inputs = known_dims(shape_of(src))
     rows = reshape(emit, src, numbers(steps * batch, inputs))
     return matmul(emit, rows, weights, bias, transpose_b=True)
-
-
-def whole_layer(
-    emit: Emitter,
-    cell: str,
-    direction: str,
-    src: Value,
-    weights: Value,
-    recurrence: Value,
-    bias: Value | None,
-    hidden: Value | None,
-    cell_state: Value | None,
-) -> tuple[Value, ...]:
-    """A layer in all directions as a Recurrence: the states of all steps, the last one, and the last cell state.
-
-    Args:
-        emit: adds the ops.
-        cell, direction: attributes of Recurrence.
-        src: (steps, batch, inputs); the numbers of steps and of sequences may be unknown.
-        weights, recurrence: (directions, gates * units, inputs) and (directions, gates * units, units).
-        bias: (directions, 2 * gates * units), for the inputs and for the state; None is zeros.
-        hidden, cell_state: (directions, batch, units); None is zeros.
-    """
-    inputs = known_dims(shape_of(src))[2]
-    directions, _, units = known_dims(shape_of(recurrence))
-    gates, dtype = GATES[cell], dtype_of(src).numpy
-    of_input: Value | None = None
-    of_state: Value = np.zeros((directions, gates * units), dtype)
-    if bias is not None:
-        of_input, of_state = (slice_(emit, bias, [at], [at + gates * units], [1]) for at in (0, gates * units))
-        of_input = reshape(emit, of_input, numbers(-1))
-    rows = reshape(emit, weights, numbers(directions * gates * units, inputs))
-    given = matmul(emit, src, rows, of_input, transpose_b=True)
-    operands = [
-        # The numbers of steps and of sequences may be unknown.
-        emit.op("StaticReshape", [given], {"shape": (0, 0, directions, gates, units), "special_zero": True}),
-        in_blocks(
-            emit,
-            reshape(emit, recurrence, numbers(directions, gates, units, units)),
-            reshape(emit, of_state, numbers(directions, gates, units, 1)),
-        ),
-    ]
-    if cell == "lstm" and cell_state is not None and hidden is None:
-        if None in (shape_of(cell_state) or (None,)):
-            raise NotLowered("a cell state of unknown shape without a hidden one")
-        hidden = np.zeros(known_dims(shape_of(cell_state)), dtype)
-    operands += [one for one in (hidden, cell_state if cell == "lstm" else None) if one is not None]
-    found: tuple[Value, ...] = emit.op("Recurrence", operands, {"cell": cell, "direction": direction})
-    return found
-
-
-def in_blocks(emit: Emitter, recurrence: Value, bias: Value) -> Value:
-    """The weights of a Recurrence: (directions, gates, units, units of the state), and a bias with one more unit."""
-    directions, gates, units, _ = known_dims(shape_of(recurrence))
-    blocks = -(-units // LANES)
-    missing = np.zeros((directions, gates, blocks * LANES - units, units + 1), dtype_of(recurrence).numpy)
-    whole = concat(emit, [concat(emit, [recurrence, bias], 3), missing], 2)
-    parts = reshape(emit, whole, numbers(directions, gates, blocks, LANES, units + 1))
-    found = transpose(emit, parts, (0, 2, 4, 1, 3))
-    if not isinstance(found, np.ndarray):
-        return found
-    aligned = aligned_empty(found.shape, found.dtype)  # the kernel reads whole cache lines
-    aligned[...] = found
-    return aligned

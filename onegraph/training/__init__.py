@@ -12,7 +12,7 @@ A training step is one graph. It reads the variables, computes the loss, its gra
 """
 
 from .gradients import clip_by_norm, global_norm, low_precision
-from .layers import batch_norm, dropout
+from .layers import Recurrent, batch_norm, dropout, gru, lstm
 from .losses import cross_entropy, mean_squared_error
 from .optimizers import SGD, Adam, AdamW, Optimizer
 
@@ -21,11 +21,14 @@ __all__ = [
     "Adam",
     "AdamW",
     "Optimizer",
+    "Recurrent",
     "batch_norm",
     "clip_by_norm",
     "cross_entropy",
     "dropout",
     "global_norm",
+    "gru",
     "low_precision",
+    "lstm",
     "mean_squared_error",
 ]

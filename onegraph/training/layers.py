@@ -1,18 +1,25 @@
-"""Adds layers that remember something between steps: the statistics of a BatchNorm, the random numbers of a Dropout."""
+"""Adds layers: those that remember something between steps, such as BatchNorm and Dropout, and recurrent networks."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from .._util.validation import integer, number, string
 from ..builder.graph import DataGraph
 from ..builder.transaction import atomic
+from ..errors import ArgumentError
 from ..ir.op import LogicalTensor
-from ..lowering.emitter import Emitter
+from ..lowering.emitter import Emitter, Value, numbers
+from ..lowering.movement import reshape
+from ..lowering.recurrence import layer
 from ..opset.dtypes import DataType
-from .arguments import expect_free, tensor_of
+from ..opset.host.recurrence import GATES
+from ..opset.shapes import show
+from ..opset.signature import Shape
+from .arguments import expect_free, expect_shape, tensor_of
 
 
 @atomic
@@ -88,3 +95,125 @@ def dropout(
     emit = Emitter(graph)
     graph.assign(offset, emit.tensor(emit.op("Add", [offset, np.array(1)])))
     return found
+
+
+class Recurrent(NamedTuple):
+    """What a recurrent layer returns.
+
+    Attributes:
+        states: the states of all steps (steps, batch, units).
+        last: the last state (batch, units).
+        last_cell: the last cell state (batch, units) of an LSTM, else None.
+    """
+
+    states: LogicalTensor
+    last: LogicalTensor
+    last_cell: LogicalTensor | None
+
+
+@atomic
+def lstm(
+    graph: DataGraph,
+    x: LogicalTensor,
+    weights: LogicalTensor,
+    recurrence: LogicalTensor,
+    bias: LogicalTensor | None = None,
+    *,
+    state: LogicalTensor | None = None,
+    cell: LogicalTensor | None = None,
+) -> Recurrent:
+    """A layer of an LSTM over all steps, with the weights of ``torch.nn.LSTM``.
+
+    Args:
+        graph: the graph to add ops to.
+        x: f32 (steps, batch, inputs); the numbers of steps and of sequences may be unknown.
+        weights: f32 (4 * units, inputs); the gates are in, forget, cell, out.
+        recurrence: f32 (4 * units, units).
+        bias: f32 (4 * units,), the sum of PyTorch's two; zeros by default.
+        state, cell: the first states, f32 (batch, units); zeros by default.
+
+    Raises:
+        ArgumentError: a tensor is of another graph, another data type or another shape.
+    """
+    return _recurrent(
+        graph, "lstm", x, weights, recurrence, {"bias": bias, "state_bias": None}, {"state": state, "cell": cell}
+    )
+
+
+@atomic
+def gru(
+    graph: DataGraph,
+    x: LogicalTensor,
+    weights: LogicalTensor,
+    recurrence: LogicalTensor,
+    bias: LogicalTensor | None = None,
+    state_bias: LogicalTensor | None = None,
+    *,
+    state: LogicalTensor | None = None,
+) -> Recurrent:
+    """A layer of a GRU over all steps, with the weights of ``torch.nn.GRU``.
+
+    Args:
+        graph: the graph to add ops to.
+        x: f32 (steps, batch, inputs); the numbers of steps and of sequences may be unknown.
+        weights: f32 (3 * units, inputs); the gates are reset, update, new.
+        recurrence: f32 (3 * units, units).
+        bias, state_bias: f32 (3 * units,), of the inputs and of the state; zeros by default.
+        state: the first state, f32 (batch, units); zeros by default.
+
+    Raises:
+        ArgumentError: a tensor is of another graph, another data type or another shape.
+    """
+    biases = {"bias": bias, "state_bias": state_bias}
+    return _recurrent(graph, "gru", x, weights, recurrence, biases, {"state": state})
+
+
+def _recurrent(
+    graph: DataGraph,
+    cell: str,
+    x: LogicalTensor,
+    weights: LogicalTensor,
+    recurrence: LogicalTensor,
+    biases: Mapping[str, LogicalTensor | None],
+    firsts: Mapping[str, LogicalTensor | None],
+) -> Recurrent:
+    def f32(name: str, given: object, shape: Shape, why: str) -> LogicalTensor:
+        tensor = tensor_of(graph, f"{cell}: {name}", given, [DataType.f32])
+        expect_shape(f"{cell}: {name}", tensor, shape, why)
+        return tensor
+
+    def weight(name: str, given: object, units: int, columns: int | None) -> LogicalTensor:
+        tensor = f32(name, given, (gates * units, columns), f"as recurrence has {units} units")
+        if tensor.shape is None or None in tensor.shape:
+            raise ArgumentError(f"{cell}: {name}: shape {show(tensor.shape)}; expected known dims")
+        return tensor
+
+    emit, gates = Emitter(graph), GATES[cell]
+    x = f32("x", x, (None, None, None), "which are steps, batch, inputs")
+    recurrence = f32("recurrence", recurrence, (None, None), "which are gates * units, units")
+    _, batch, inputs = x.shape or (None, None, None)
+    _, units = recurrence.shape or (None, None)
+    if units is None:
+        raise ArgumentError(f"{cell}: recurrence: shape {show(recurrence.shape)}; expected known dims")
+    if inputs is None:
+        raise ArgumentError(
+            f"{cell}: x: shape {show(x.shape)}; expected a known number of inputs in (steps, batch, inputs)"
+        )
+    parts: list[Value] = [
+        weight("weights", weights, units, inputs),
+        weight("recurrence", recurrence, units, units),
+    ]
+    if any(bias is not None for bias in biases.values()):
+        zeros = np.zeros(gates * units, np.float32)
+        parts += [
+            zeros if bias is None else f32(name, bias, (gates * units,), f"as recurrence has {units} units")
+            for name, bias in biases.items()
+        ]
+    begin: list[Value | None] = [None] * len(firsts)
+    for place, (name, first) in enumerate(firsts.items()):
+        if first is not None:
+            tensor = f32(name, first, (batch, units), "which are batch, units")
+            begin[place] = reshape(emit, tensor, numbers(1, -1, units))
+    states, *lasts = layer(emit, cell, x, [parts], begin)
+    ends = [emit.tensor(reshape(emit, last, numbers(-1, units))) for last in lasts]
+    return Recurrent(emit.tensor(states), ends[0], ends[1] if cell == "lstm" else None)

@@ -15,7 +15,8 @@ from ...lowering.elementwise import add, binary, filled, multiply, unary
 from ...lowering.emitter import Emitter, Value, dtype_of, numbers
 from ...lowering.layers import matmul
 from ...lowering.movement import concat, reshape, slice_, transpose
-from ...lowering.recurrent import MAX_STEPS, in_blocks
+from ...lowering.recurrence import in_blocks
+from ...lowering.recurrent import MAX_STEPS
 from ...lowering.reduction import reduce
 from ...opset.host.recurrence import LANES, blocks_of
 from ...opset.shapes import known_dims

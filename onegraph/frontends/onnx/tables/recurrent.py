@@ -7,7 +7,8 @@ import numpy as np
 from ....lowering.elementwise import add
 from ....lowering.emitter import Value, dtype_of, is_known, numbers, shape_of
 from ....lowering.movement import NATIVE, cast, concat, reshape, slice_, transpose
-from ....lowering.recurrent import Activation, Cell, Direction, Steps, activation, parts_of, projected, whole_layer
+from ....lowering.recurrence import whole_layer
+from ....lowering.recurrent import Activation, Cell, Direction, Steps, activation, parts_of, projected
 from ....opset.dtypes import DataType
 from ....opset.shapes import compatible, known_dims, show
 from ....opset.signature import Shape

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ....lowering.emitter import Emitter, Value, numbers, shape_of
+from ....lowering.emitter import Value, numbers
 from ....lowering.movement import cast, concat, reshape, slice_, transpose
-from ....lowering.recurrent import parts_of, whole_layer
+from ....lowering.recurrence import layer, ordered, whole_layer
 from ....opset.dtypes import DataType
 from ....opset.host.recurrence import GATES
-from ....opset.shapes import known_dims
 from ..node import Node, NotLowered, lowers
 
 LSTM = 2  # the number of the kind of network
-# Places in PyTorch of the gates of a Recurrence: PyTorch has in, forget, cell, out; reset, update, new.
-ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
-
-
-def _ordered(emit: Emitter, value: Value, cell: str, units: int) -> Value:
-    """Weights or biases of PyTorch with the gates of a Recurrence."""
-    if cell not in ORDERS:
-        return value
-    parts = parts_of(emit, value, GATES[cell], units)
-    return concat(emit, [parts[place] for place in ORDERS[cell]], 0)
 
 
 @lowers("mkldnn_rnn_layer.default")
@@ -37,15 +24,15 @@ def lstm(node: Node) -> list[Value | None]:
     steps, batch, _ = node.shape("input")
     units = node["hidden_size"]
 
-    def ordered(name: str) -> Value:
-        return _ordered(emit, node.value(name), "lstm", units)
+    def in_order(name: str) -> Value:
+        return ordered(emit, node.value(name), "lstm", units)
 
     weights, recurrence = (
-        reshape(emit, ordered(name), numbers(1, *node.shape(name))) for name in ("weight0", "weight1")
+        reshape(emit, in_order(name), numbers(1, *node.shape(name))) for name in ("weight0", "weight1")
     )
     bias = None
     if node["has_biases"]:
-        bias = concat(emit, [ordered("weight2"), ordered("weight3")], 0)
+        bias = concat(emit, [in_order("weight2"), in_order("weight3")], 0)
         bias = reshape(emit, bias, numbers(1, 2 * GATES["lstm"] * units))
     hidden, cell = (reshape(emit, node.value(name), numbers(1, batch, units)) for name in ("hx_", "cx_"))
     direction = "reverse" if node["reverse"] else "forward"
@@ -70,42 +57,12 @@ def network(node: Node) -> list[Value]:
     if size != (4 if node["has_biases"] else 2):
         raise NotLowered("a recurrent network with projections")
     found: list[list[Value]] = [[] for _ in last]
-    for layer in range(0, node["num_layers"] * directions, directions):
-        parts = [params[size * (layer + place) : size * (layer + place + 1)] for place in range(directions)]
-        states, *ends = _layer(
-            emit, cell, states, parts, [slice_(emit, one, [layer], [layer + directions], [0]) for one in last]
+    for at in range(0, node["num_layers"] * directions, directions):
+        parts = [params[size * (at + place) : size * (at + place + 1)] for place in range(directions)]
+        states, *ends = layer(
+            emit, cell, states, parts, [slice_(emit, one, [at], [at + directions], [0]) for one in last]
         )
         for ends_of, end in zip(found, ends, strict=True):
             ends_of.append(end)
     result = transpose(emit, states, (1, 0, 2)) if node["batch_first"] else states
     return [cast(emit, one, node.result_dtype) for one in (result, *(concat(emit, ends, 0) for ends in found))]
-
-
-def _layer(
-    emit: Emitter, cell: str, src: Value, parts: Sequence[Sequence[Value]], firsts: Sequence[Value]
-) -> list[Value]:
-    """One layer: the states (steps, batch, directions * units), and the last ones (directions, batch, units).
-
-    Args:
-        emit: adds the ops.
-        cell: the attribute of Recurrence.
-        src: (steps, batch, inputs).
-        parts: the weights, the recurrence and both biases, if there are any, of each direction.
-        firsts: the first states (directions, batch, units).
-    """
-    steps, batch, _ = known_dims(shape_of(src))
-    units = known_dims(shape_of(parts[0][1]))[1]
-
-    def of_all(*places: int) -> Value:
-        ordered = [concat(emit, [_ordered(emit, part[place], cell, units) for place in places], 0) for part in parts]
-        return concat(emit, [reshape(emit, one, numbers(1, *known_dims(shape_of(one)))) for one in ordered], 0)
-
-    bias = of_all(2, 3) if len(parts[0]) > 2 else None
-    direction = "bidirectional" if len(parts) > 1 else "forward"
-    hidden, *cells = firsts
-    found, *lasts = whole_layer(
-        emit, cell, direction, src, of_all(0), of_all(1), bias, hidden, cells[0] if cells else None
-    )
-    if len(parts) > 1:
-        found = transpose(emit, found, (0, 2, 1, 3))
-    return [reshape(emit, found, numbers(steps, batch, len(parts) * units)), *lasts]

@@ -1,0 +1,124 @@
+"""Lowers the usual LSTM, GRU and RNN to one op, Recurrence, which a kernel of the package computes.
+
+The inputs of all steps meet their weights in one product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..arrays.ndarrays import aligned_empty
+from ..opset.host.recurrence import GATES, LANES
+from ..opset.shapes import known_dims
+from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, shape_of
+from .layers import matmul
+from .movement import concat, reshape, slice_, transpose
+from .recurrent import parts_of
+
+# Places of the gates of a Recurrence in the order of PyTorch: in, forget, cell, out; reset, update, new.
+ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
+
+
+def ordered(emit: Emitter, value: Value, cell: str, units: int) -> Value:
+    """Weights or biases in the order of PyTorch with the gates of a Recurrence."""
+    if cell not in ORDERS:
+        return value
+    parts = parts_of(emit, value, GATES[cell], units)
+    return concat(emit, [parts[place] for place in ORDERS[cell]], 0)
+
+
+def layer(
+    emit: Emitter, cell: str, src: Value, parts: Sequence[Sequence[Value]], firsts: Sequence[Value | None]
+) -> list[Value]:
+    """One layer with weights in the order of PyTorch: the states of all steps, and the last ones.
+
+    Args:
+        emit: adds the ops.
+        cell: the attribute of Recurrence.
+        src: (steps, batch, inputs); the numbers of steps and of sequences may be unknown.
+        parts: the weights, the recurrence and both biases, if there are any, of each direction.
+        firsts: the first states (directions, batch, units); None is zeros.
+
+    Returns:
+        The states (steps, batch, directions * units), and each last state (directions, batch, units).
+    """
+    units = known_dims(shape_of(parts[0][1]))[1]
+
+    def of_all(*places: int) -> Value:
+        together = [concat(emit, [ordered(emit, part[place], cell, units) for place in places], 0) for part in parts]
+        return concat(emit, [reshape(emit, one, numbers(1, *known_dims(shape_of(one)))) for one in together], 0)
+
+    bias = of_all(2, 3) if len(parts[0]) > 2 else None
+    direction = "bidirectional" if len(parts) > 1 else "forward"
+    hidden, *cells = firsts
+    states, *lasts = whole_layer(
+        emit, cell, direction, src, of_all(0), of_all(1), bias, hidden, cells[0] if cells else None
+    )
+    beside = transpose(emit, states, (0, 2, 1, 3))
+    return [emit.op("StaticReshape", [beside], {"shape": (0, 0, -1), "special_zero": True}), *lasts]
+
+
+def whole_layer(
+    emit: Emitter,
+    cell: str,
+    direction: str,
+    src: Value,
+    weights: Value,
+    recurrence: Value,
+    bias: Value | None,
+    hidden: Value | None,
+    cell_state: Value | None,
+) -> tuple[Value, ...]:
+    """A layer in all directions as a Recurrence: the states of all steps, the last one, and the last cell state.
+
+    Args:
+        emit: adds the ops.
+        cell, direction: attributes of Recurrence.
+        src: (steps, batch, inputs); the numbers of steps and of sequences may be unknown.
+        weights, recurrence: (directions, gates * units, inputs) and (directions, gates * units, units).
+        bias: (directions, 2 * gates * units), for the inputs and for the state; None is zeros.
+        hidden, cell_state: (directions, batch, units); None is zeros.
+    """
+    inputs = known_dims(shape_of(src))[2]
+    directions, _, units = known_dims(shape_of(recurrence))
+    gates, dtype = GATES[cell], dtype_of(src).numpy
+    of_input: Value | None = None
+    of_state: Value = np.zeros((directions, gates * units), dtype)
+    if bias is not None:
+        of_input, of_state = (slice_(emit, bias, [at], [at + gates * units], [1]) for at in (0, gates * units))
+        of_input = reshape(emit, of_input, numbers(-1))
+    rows = reshape(emit, weights, numbers(directions * gates * units, inputs))
+    given = matmul(emit, src, rows, of_input, transpose_b=True)
+    operands = [
+        # The numbers of steps and of sequences may be unknown.
+        emit.op("StaticReshape", [given], {"shape": (0, 0, directions, gates, units), "special_zero": True}),
+        in_blocks(
+            emit,
+            reshape(emit, recurrence, numbers(directions, gates, units, units)),
+            reshape(emit, of_state, numbers(directions, gates, units, 1)),
+        ),
+    ]
+    if cell == "lstm" and cell_state is not None and hidden is None:
+        if None in (shape_of(cell_state) or (None,)):
+            raise NotLowered("a cell state of unknown shape without a hidden one")
+        hidden = np.zeros(known_dims(shape_of(cell_state)), dtype)
+    operands += [one for one in (hidden, cell_state if cell == "lstm" else None) if one is not None]
+    found: tuple[Value, ...] = emit.op("Recurrence", operands, {"cell": cell, "direction": direction})
+    return found
+
+
+def in_blocks(emit: Emitter, recurrence: Value, bias: Value) -> Value:
+    """The weights of a Recurrence: (directions, gates, units, units of the state), and a bias with one more unit."""
+    directions, gates, units, _ = known_dims(shape_of(recurrence))
+    blocks = -(-units // LANES)
+    missing = np.zeros((directions, gates, blocks * LANES - units, units + 1), dtype_of(recurrence).numpy)
+    whole = concat(emit, [concat(emit, [recurrence, bias], 3), missing], 2)
+    parts = reshape(emit, whole, numbers(directions, gates, blocks, LANES, units + 1))
+    found = transpose(emit, parts, (0, 2, 4, 1, 3))
+    if not isinstance(found, np.ndarray):
+        return found
+    aligned = aligned_empty(found.shape, found.dtype)  # the kernel reads whole cache lines
+    aligned[...] = found
+    return aligned
