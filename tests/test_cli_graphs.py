@@ -420,6 +420,36 @@ def test_bad_file_prints_one_line(graph, command, name):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("model.onnx", b"", "model.onnx: an empty file; expected a model of ONNX"),
+        ("model.onnx", b"{}", "model.onnx: other contents; expected a model of ONNX"),
+        ("graph.py", b"print(1)", "graph.py: Python code; expected JSON, which onegraph convert"),
+    ],
+)
+def test_the_ending_of_a_name_decides_what_is_expected(command, name, content, message):
+    Path(name).write_bytes(content)
+    done = onegraph(command, name, *QUICK.get(command, ()))
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"onegraph: {message}")
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), {**dict.fromkeys(COMMANDS, 2), "show": 0, "view": 0, "check": 0}.items()
+)
+def test_a_graph_without_its_constants_is_shown_and_checked(command, status):
+    g = og.Graph()
+    g.output("y", g.tanh(g.matmul(g.input("x", og.f32, (2, 3)), np.ones((3, 4), np.float32))))
+    g.save("graph.json")
+    os.remove("graph.npz")
+    done = onegraph(command, "graph.json", *QUICK.get(command, ()))
+    assert done.exit_code == status
+    assert "graph.npz: No such file or directory" in done.stderr
+    assert status or "the constants in it are inputs here" in done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_path_without_a_file_prints_one_line(graph, command):
     os.mkdir("folder")
     os.mkfifo("pipe")

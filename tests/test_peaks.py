@@ -13,6 +13,7 @@ from onegraph.runtime.executable import Executable  # noqa: E402
 def test_peaks_are_measured_once_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(peaks, "_known", {})
     monkeypatch.setattr(peaks, "SECONDS", 0.01)
+    monkeypatch.setattr(peaks, "IDLE", 0.0)  # other tests may keep the processors busy
     before = og.get_cache_folder()
     og.set_cache_folder(tmp_path)
     try:
@@ -31,4 +32,21 @@ def test_peaks_are_measured_once_and_kept(tmp_path, monkeypatch):
 def test_every_type_of_product_is_measured(kind, monkeypatch):
     monkeypatch.setattr(peaks, "SECONDS", 0.0)
     monkeypatch.setattr(peaks, "SIZE", 64)
-    assert peaks._rate(Executable, kind) > 0
+    assert peaks._rate(Executable, kind)[0] > 0
+
+
+def test_what_is_measured_on_a_busy_machine_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(peaks, "_known", {})
+    monkeypatch.setattr(peaks, "SECONDS", 0.0)
+    monkeypatch.setattr(peaks, "SIZE", 64)
+    monkeypatch.setattr(peaks, "IDLE", 1e9)  # no machine is that idle
+    before = og.get_cache_folder()
+    og.set_cache_folder(tmp_path)
+    try:
+        rates = peaks.peaks_of(Executable, ["f32"]).rates
+        assert peaks.peaks_of(None, ["f32"]).rates == rates  # this process knows them
+        monkeypatch.setattr(peaks, "_known", {})
+        with pytest.raises(TypeError):  # another process measures them again
+            peaks.peaks_of(None, ["f32"])
+    finally:
+        og.set_cache_folder(before)

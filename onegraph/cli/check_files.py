@@ -16,7 +16,7 @@ from ..errors import ERROR, TAKEN, ArgumentError, FormatError, SpecError, Violat
 from ..graph import Graph
 from ..opset.editions.registry import DEFAULT, EDITIONS, edition
 from ..serialize.json_text import ONNX, decode, other_format
-from .graph_source import Source
+from .graph_source import Source, expect_format
 from .json_pointers import line_of, pointer
 
 if sys.version_info >= (3, 11):
@@ -72,6 +72,7 @@ class CheckedFile:
 
     def __init__(self, source: Source, content: bytes) -> None:
         self.source, self.content = source, content
+        expect_format(source.name, content)
         self.data = None if ONNX.match(content) else parsed(source.name, content)
 
     @property
@@ -133,7 +134,7 @@ class CheckedFile:
     def _graph(self) -> Graph | SpecError:
         """The graph; the error of its ops if they break the specification in a way that oneDNN refuses too."""
         try:
-            return self.source.parse(self.content if self.source.path == "-" else None)
+            return self.source.parse(self.content if self.source.path == "-" else None, contents=False)
         except SpecError as error:
             return error
 

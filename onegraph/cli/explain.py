@@ -21,8 +21,8 @@ def command(source: Source, data: InputData, compiling: Compiling, runs: int, ke
     """Say what each op of the graph in FILE costs, and why its ops are not fused. - is standard input.
 
     The times of ops and partitions stand beside what this machine can do: multiply-adds beside the fastest product of
-    matrices, bytes beside the bandwidth of its memory. These two are measured once and kept in the cache folder. A
-    share of the bandwidth above 100 % comes from caches.
+    matrices, bytes beside the bandwidth of its memory. These two are measured once and kept in the cache folder,
+    on an idle machine. Where a step moves more bytes than the memory can, which caches then hold, there is "cache".
 
     For each tensor between two partitions there is the reason why the two are not one: a second consumer, no pattern
     and the nearest one, a data type, a fault of oneDNN by its name, a kernel of the package or of numpy.

@@ -11,9 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .._util.atomic_write import TornError
 from .._util.records import record
 from ..errors import ArgumentError, FormatError, SpecError
 from ..graph import Graph
+from ..serialize.files import read_file
 from ..serialize.json_text import MAX_BYTES, ONNX
 from . import note
 
@@ -30,8 +32,13 @@ class Source:
         """The name of the file for messages."""
         return "standard input" if self.path == "-" else self.path
 
-    def load(self, *, cut: bool = False) -> Graph:
-        """The graph; ``cut`` removes its Wildcards, with a note on standard error.
+    def load(self, *, cut: bool = False, contents: bool = True) -> Graph:
+        """The graph.
+
+        Args:
+            cut: remove its Wildcards, with a note on standard error.
+            contents: False also takes a file whose file of constants is missing, with a note on standard error; the
+                constants are then inputs.
 
         Raises:
             FormatError: the file cannot be read or is not a graph.
@@ -39,7 +46,7 @@ class Source:
             ArgumentError: the options do not fit the graph.
         """
         try:
-            return self.parse(standard_input() if self.path == "-" else None, cut)
+            return self.parse(standard_input() if self.path == "-" else None, cut, contents)
         except SpecError as error:
             named = [replace(one, message=f"{self.name}: {one.message}") for one in error.violations]
             raise SpecError(named) from None
@@ -66,14 +73,14 @@ class Source:
                 if os.path.isfile(output) and os.path.samefile(path, output):
                     raise ArgumentError(f"{option}: {str(output)!r} is the input; expected another file")
 
-    def parse(self, content: bytes | None, cut: bool = False) -> Graph:
+    def parse(self, content: bytes | None, cut: bool = False, contents: bool = True) -> Graph:
         """The graph of the file, or of ``content`` from standard input; errors about ops do not name the file."""
-        if self.path.endswith(".py"):
-            raise FormatError(self.name, "Python code", "JSON, which onegraph convert FILE.py -o FILE.json makes of it")
-        if ONNX.match(self._beginning() if content is None else content):
+        beginning = self._beginning() if content is None else content
+        expect_format(self.name, beginning)
+        if ONNX.match(beginning):
             graph = self._from_onnx(content)
         elif content is None:
-            graph = Graph.load(self.path)
+            graph = self._from_files(contents)
         else:
             try:
                 graph = Graph.from_json(content)
@@ -95,6 +102,15 @@ class Source:
         except OSError:
             return b""
 
+    def _from_files(self, contents: bool) -> Graph:
+        try:
+            return Graph.load(self.path)
+        except TornError as error:
+            if contents:
+                raise
+            note(f"{error.where}: {error.given}; the constants in it are inputs here")
+            return Graph.from_json(read_file(Path(self.path)))
+
     def _from_onnx(self, content: bytes | None) -> Graph:
         graph = onnx_files(self.name).load(self.path if content is None else content)
         assert isinstance(graph, Graph)
@@ -111,6 +127,14 @@ class Source:
             listed = ", ".join(map(str, passed_over))
             note(f"in_shapes: passed over, as no op reads them: tensors {listed}")
         return found
+
+
+def expect_format(name: str, beginning: bytes) -> None:
+    """Raise FormatError if the ending of a file's name and its first bytes show that it is no graph."""
+    if name.endswith(".py"):
+        raise FormatError(name, "Python code", "JSON, which onegraph convert FILE.py -o FILE.json makes of it")
+    if name.endswith(".onnx") and not ONNX.match(beginning) and os.path.isfile(name):
+        raise FormatError(name, "other contents" if beginning else "an empty file", "a model of ONNX")
 
 
 def onnx_files(name: str) -> ModuleType:

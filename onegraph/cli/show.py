@@ -50,7 +50,7 @@ def command(source: Source, compiling: Compiling, no_compile: bool, passes: bool
     - is standard input. # is the id of an op in FILE, for --op-attrs and --op-kind. ? is an unknown dim. Attributes
     with default values are shown only with --json.
     """
-    graph = source.load()
+    graph = source.load(contents=False)
     if passes:
         _show_passes(graph.without_wildcards(), compiling, as_json)
         return

@@ -57,7 +57,7 @@ def command(
         raise click.UsageError("--profile or --no-compile, not both")
     if output == "-" and as_json:
         raise click.UsageError("--json and a page on standard output exclude each other")
-    graph = source.load()
+    graph = source.load(contents=False)
     target = Path(output or f"{Path(source.path).stem if source.path != '-' else 'graph'}.html")
     if output != "-":
         source.keep("-o", target, graph)

@@ -236,7 +236,7 @@ def _figures(row: ExplainedOp | ExplainedStep) -> list[str]:
         f"{row.bytes:,}",
         "" if row.seconds is None else f"{row.seconds * 1e6:,.1f}",
         "" if row.compute is None else f"{row.compute:.1%}",
-        "" if row.memory is None else f"{row.memory:.1%}",
+        "" if row.memory is None else f"{row.memory:.1%}" if row.memory <= 1 else "cache",
     ]
 
 

@@ -1,9 +1,12 @@
-"""Measures once for each machine how fast its processors multiply and its memory moves, and keeps it on disk."""
+"""Measures once for each machine how fast its processors multiply and its memory moves, and keeps it on disk.
+
+What is measured beside other work, which takes processor time from it, is used in this process alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ LOG = RecordLog("peaks.log")
 SIZE = 1024  # rows and columns of the matrices
 ELEMENTS = 1 << 24  # f32 numbers, 64 MiB, more than caches hold
 SECONDS = 0.15  # of each measurement
+IDLE = 0.85  # of the processor time of all threads, which a measurement gets on an idle machine
 MEMORY = "memory"
 Make = Callable[..., Any]  # the executable of a graph, with the options of compile
 _known: dict[str, float] = {}
@@ -60,19 +64,23 @@ def _kept(make: Make, kind: str, threads: int) -> float:
         try:
             _known[key] = float(text or "")
         except ValueError:
-            _known[key] = _bandwidth(make) if kind == MEMORY else _rate(make, kind)
-            LOG.keep(key, repr(_known[key]))
+            _known[key], share = _bandwidth(make) if kind == MEMORY else _rate(make, kind)
+            if share > IDLE * threads:
+                LOG.keep(key, repr(_known[key]))
     return _known[key]
 
 
-def _bandwidth(make: Make) -> float:
+def _bandwidth(make: Make) -> tuple[float, float]:
+    """Bytes per second, and the processor time per second."""
     graph = DataGraph()
     graph.output("y", graph.relu(graph.input("x", DataType.f32, (ELEMENTS,))))
     x = np.zeros(ELEMENTS, np.float32)
-    return 2 * x.nbytes / _shortest(make(graph, finite_math=True).bind(x).run)
+    seconds, share = _shortest(make(graph, finite_math=True).bind(x).run)
+    return 2 * x.nbytes / seconds, share
 
 
-def _rate(make: Make, kind: str) -> float:
+def _rate(make: Make, kind: str) -> tuple[float, float]:
+    """Floating-point operations per second, and the processor time per second."""
     graph = DataGraph()
     source, weights = PRODUCTS[kind]
     x = graph.input("x", source, (SIZE, SIZE))
@@ -82,20 +90,21 @@ def _rate(make: Make, kind: str) -> float:
         given, w = (graph.dequantize(one, scales=[1.0], zps=[0]) for one in (x, w))
     graph.output("y", graph.matmul(given, w))
     array = np.ones((SIZE, SIZE), source.numpy)
-    return 2.0 * SIZE**3 / _shortest(make(graph, finite_math=True).bind(array).run)
+    seconds, share = _shortest(make(graph, finite_math=True).bind(array).run)
+    return 2.0 * SIZE**3 / seconds, share
 
 
-def _shortest(run: Callable[[], object]) -> float:
-    """The shortest of several runs, in seconds."""
+def _shortest(run: Callable[[], object]) -> tuple[float, float]:
+    """The shortest of several runs, in seconds, and the processor time of all threads per second."""
     run()
-    end, shortest = perf_counter() + SECONDS, float("inf")
+    begin, used, shortest = perf_counter(), process_time(), float("inf")
     while True:
         start = perf_counter()
         run()
         now = perf_counter()
         shortest = min(shortest, now - start)
-        if now > end:
-            return shortest
+        if now > begin + SECONDS:
+            return shortest, (process_time() - used) / (now - begin)
 
 
 FLOATING = (DataType.f32, DataType.bf16, DataType.f16)
