@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import exp, fsum, log
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .machine import is_idle
@@ -24,7 +25,7 @@ MISSING = "-"
 NOTE = (
     "Each number is the peer's time divided by the time of onegraph: more than 1 means that onegraph is faster. It is "
     "the median over rounds in which all contenders take turns. A number for two batches is the "
-    "geometric mean of theirs, and the last row is the mean of all models, data types and batches that the peer ran. "
+    "geometric mean of theirs, and a mean is that of all models, data types and batches that the peer ran. "
     f"`{MISSING}` means that the peer cannot run the model or is not measured: ONNX Runtime has few bf16 kernels for "
     "CPUs, and PyTorch quantizes with another package."
 )
@@ -84,8 +85,10 @@ def label(ratio: float | None) -> str:
     return next((f"{ratio:.{digits}f}" for digits, end in ((2, 0.995), (1, 9.95)) if ratio < end), f"{ratio:.0f}")
 
 
-def table(parts: Sequence[Line], whole: Sequence[Line]) -> Iterator[str]:
-    """The lines of a markdown table, with a last row for the means over ``whole``."""
+def table(
+    parts: Sequence[Line], whole: Sequence[Line], others: Mapping[str, Sequence[Line]] = MappingProxyType({})
+) -> Iterator[str]:
+    """The lines of a markdown table, with the means over ``whole``, and over each of ``others``."""
     mean = means(whole)
     yield f"| model | data type | batch | {' | '.join(TITLES[peer] for peer in mean)} |"
     yield f"| --- | --- | --- | {' | '.join('---:' for _ in mean)} |"
@@ -93,6 +96,11 @@ def table(parts: Sequence[Line], whole: Sequence[Line]) -> Iterator[str]:
         numbers = " | ".join(label(ratios.get(peer)) for peer in mean)
         yield f"| {model}{MARK * disturbed} | {dtype} | {batch} | {numbers} |"
     yield f"| **geometric mean** | | | {' | '.join(f'**{label(ratio)}**' for ratio in mean.values())} |"
+    for name, lines in others.items():
+        found = means(lines)
+        found.setdefault("torch compiled", found.get("Inductor", 0.0))
+        numbers = " | ".join(f"**{label(found.get(peer) or None)}**" for peer in mean)
+        yield f"| **{name}**, mean of {len(lines)} | | | {numbers} |"
 
 
 def notes(parts: Iterable[Line]) -> str:
@@ -104,7 +112,9 @@ def measured_on(environment: Mapping[str, Any]) -> str:
     """The machine, and the versions of onegraph and its peers."""
     versions = {"onegraph": f"{environment['onegraph']} on oneDNN {environment['library']}"}
     versions |= {title: environment[name] for name, title in PACKAGES.items() if name in environment}
+    date = f" on {environment['date']}" if "date" in environment else ""
     return (
         f"{environment['processors']} processors of an {environment['cpu']} ({environment['isa']}) with "
-        f"{environment['threads']} threads: {', '.join(f'{name} {version}' for name, version in versions.items())}"
+        f"{environment['threads']} threads{date}: "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
     )

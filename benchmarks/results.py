@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from datetime import date
 from importlib import metadata, util
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def environment(load: Load) -> dict[str, str | int | None]:
     """The version of onegraph, the CPU model, ISA, threads, what else runs, GOMP_SPINCOUNT and versions."""
     found: dict[str, str | int | None] = {
         "onegraph": version(),
+        "date": date.today().isoformat(),
         "cpu": _cpu_field("model name"),
         "isa": capi.get_cpu_isa(),
         "processors": os.cpu_count(),

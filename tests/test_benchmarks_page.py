@@ -87,6 +87,10 @@ def test_table_ends_with_the_means():
         "| ResNet-50 \\* | bf16 | 1 | - | 0.50 |",
         "| **geometric mean** | | | **4.0** | **1.3** |",
     ]
+    assert (
+        list(glance.table(LINES, LINES, {"others": LINES[:1]}))[-1]
+        == "| **others**, mean of 1 | | | **2.0** | **4.0** |"
+    )
     assert glance.notes(LINES).endswith("Something else ran on the machine during this row.")
     assert "Something else" not in glance.notes(LINES[:2])
 
