@@ -52,7 +52,7 @@ def average(
     started, earliest = [*before], max([made[tensor.id] for tensor in before], default=-1)
     for bucket in buckets:
         sources, order = [*started[-1:], *bucket], {"after": bool(started)}
-        started.append(emit.op(START, sources, order, edition="host"))
+        started.append(emit.tensor(emit.op(START, sources, order, edition="host")))
     _start_early(graph, count, [max(earliest, made.get(bucket[-1].id, -1)) for bucket in buckets])
     for bucket, sums in zip(buckets, started[len(before) :], strict=True):
         whole, at = emit.op("AllReduceDone", [sums, started[-1]], edition="host"), 0

@@ -218,8 +218,7 @@ def _filled(shape: Shape, beside: tuple[int | None, ...]) -> Shape:
 def summed_where_open(emit: Emitter, value: Value, tensor: LogicalTensor) -> Value:
     """The sum over the axes along which a call has broadcast a tensor of open dims."""
     dims = () if tensor.shape is None else tuple(-1 if dim is None else dim for dim in tensor.shape)
-    found: Value = emit.op("SumTo", [value, dims_of(emit, tensor)], {"dims": [*dims]})
-    return found
+    return emit.op("SumTo", [value, dims_of(emit, tensor)], {"dims": [*dims]})
 
 
 def summed_to(emit: Emitter, value: Value, shape: Shape) -> Value:

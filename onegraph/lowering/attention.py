@@ -187,8 +187,8 @@ def in_tiles(
     causal = masking.causal or masking.right == 0
     attrs = {"causal": causal, "past": masking.past if causal else 0, "window": masking.left + 1}
     given = attrs if scale is None else {**attrs, "scale": scale}
-    found: tuple[Value, Value] = emit.op("Attention", [query, key, value, mask], given, outputs=["dst", "logsumexp"])
-    return found
+    dst, total = emit.ends("Attention", [query, key, value, mask], given, outputs=["dst", "logsumexp"])
+    return dst, total
 
 
 def bias_of(
@@ -256,5 +256,4 @@ def _widened(emit: Emitter, mask: Value, keys: int) -> Value:
         return mask
     outside: Array = np.array(False if dtype_of(mask) is DataType.boolean else -np.inf, dtype_of(mask).numpy)
     pads = numbers(*[0] * (2 * len(shape) - 1), keys - shape[-1])
-    found: Value = emit.op("Pad", [mask, pads, outside], {"mode": "constant"})
-    return found
+    return emit.op("Pad", [mask, pads, outside], {"mode": "constant"})

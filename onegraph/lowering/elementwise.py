@@ -14,14 +14,12 @@ from .movement import NATIVE, scalar
 
 def unary(emit: Emitter, kind: str, src: Value, attrs: Mapping[str, object] | None = None) -> Value:
     """An op on one tensor."""
-    found: Value = emit.op(kind, [src], attrs)
-    return found
+    return emit.op(kind, [src], attrs)
 
 
 def binary(emit: Emitter, kind: str, first: Value, second: Value) -> Value:
     """An op on two tensors of one data type, with broadcasting."""
-    found: Value = emit.op(kind, [_narrowed(first, second), _narrowed(second, first)])
-    return found
+    return emit.op(kind, [_narrowed(first, second), _narrowed(second, first)])
 
 
 def _narrowed(value: Value, other: Value) -> Value:
@@ -90,10 +88,8 @@ def select(emit: Emitter, condition: Value, first: Value, second: Value) -> Valu
                     for turn, one in ((True, first), (not is_known(first), second))
                 )
             if np.broadcast_shapes(*(one.shape for one in (first, second))) == whole:  # type: ignore[arg-type]
-                found: Value = emit.op("Select", [condition, first, second])
-                return found
-    result: Value = emit.op("Where", [condition, first, second])
-    return result
+                return emit.op("Select", [condition, first, second])
+    return emit.op("Where", [condition, first, second])
 
 
 def negative(emit: Emitter, src: Value) -> Value:
@@ -110,8 +106,7 @@ def prelu(emit: Emitter, src: Value, slope: Value) -> Value:
     """
     if isinstance(slope, np.ndarray) and slope.size and np.isfinite(slope).all() and (slope == slope.flat[0]).all():
         return unary(emit, "LeakyReLU", src, {"alpha": float(slope.flat[0])})
-    found: Value = emit.op("PReLU", [src, slope], {"data_format": "NXC", "per_channel_broadcast": False})
-    return found
+    return emit.op("PReLU", [src, slope], {"data_format": "NXC", "per_channel_broadcast": False})
 
 
 def swish(emit: Emitter, src: Value, alpha: float = 1.0) -> Value:

@@ -110,8 +110,8 @@ class Emitter:
         dtype: DataType | None = None,
         outputs: Sequence[str] | None = None,
         edition: str | None = None,
-    ) -> Any:
-        """Add an op, or compute it if every input is known; returns its result, or a tuple of results.
+    ) -> Value:
+        """Add an op with one result, or compute it if every input is known, and return the result.
 
         Args:
             kind, inputs, attrs, dtype, outputs: as for :meth:`onegraph.Graph.op`.
@@ -121,6 +121,41 @@ class Emitter:
         Raises:
             SpecError: the op cannot have these inputs or attributes.
         """
+        result: Value = self._op(kind, inputs, attrs, dtype, outputs, edition)
+        return result
+
+    def ends(
+        self,
+        kind: str,
+        inputs: Sequence[Value | None],
+        attrs: Mapping[str, object] | None = None,
+        *,
+        dtype: DataType | None = None,
+        outputs: Sequence[str] | None = None,
+        edition: str | None = None,
+    ) -> tuple[Value, ...]:
+        """Add an op with several results, or compute it if every input is known, and return the results.
+
+        Args:
+            kind, inputs, attrs, dtype, outputs: as for :meth:`onegraph.Graph.op`.
+            edition: as for :meth:`op`.
+
+        Raises:
+            SpecError: the op cannot have these inputs or attributes.
+        """
+        results: Value | tuple[Value, ...] = self._op(kind, inputs, attrs, dtype, outputs, edition)
+        return results if isinstance(results, tuple) else (results,)
+
+    def _op(
+        self,
+        kind: str,
+        inputs: Sequence[Value | None],
+        attrs: Mapping[str, object] | None,
+        dtype: DataType | None,
+        outputs: Sequence[str] | None,
+        edition: str | None,
+    ) -> Any:
+        """Add an op, or compute it if every input is known; returns its result, or a tuple of results."""
         chosen = edition or edition_of(kind, [None if value is None else dtype_of(value) for value in inputs])
         if kind not in KEPT and all(value is None or isinstance(value, np.ndarray) for value in inputs):
             return self._computed(kind, inputs, attrs, dtype, outputs, chosen)

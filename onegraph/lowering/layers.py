@@ -21,8 +21,7 @@ def matmul(
 ) -> Value:
     """The matrix product, as numpy.matmul, plus a bias."""
     attrs = {name: True for name, flag in (("transpose_a", transpose_a), ("transpose_b", transpose_b)) if flag}
-    found: Value = emit.op("MatMul", [src, weights, bias], attrs)
-    return found
+    return emit.op("MatMul", [src, weights, bias], attrs)
 
 
 def scaled_matmul(

@@ -37,10 +37,9 @@ def reshape(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
         if shape_of(src) == tuple(dims):
             return src
         if dtype_of(src) in NATIVE and not is_known(src):
-            found: Value = emit.op("StaticReshape", [src], {"shape": dims, "special_zero": False})
-            return found
+            return emit.op("StaticReshape", [src], {"shape": dims, "special_zero": False})
         shape = numbers(*dims)
-    result: Value = emit.op("Reshape", [src, shape])
+    result = emit.op("Reshape", [src, shape])
     return _with_dims(emit, result, known_parts(emit, shape))
 
 
@@ -50,8 +49,7 @@ def _with_dims(emit: Emitter, value: Value, dims: Parts | None) -> Value:
     is_new = shape is not None and any(dim and have is None for have, dim in zip(shape, stated, strict=False))
     if not is_new or shape is None or len(shape) != len(stated) or dtype_of(value) not in NATIVE:
         return value
-    found: Value = emit.op("StaticReshape", [value], {"shape": stated, "special_zero": True})
-    return found
+    return emit.op("StaticReshape", [value], {"shape": stated, "special_zero": True})
 
 
 def transpose(emit: Emitter, src: Value, order: Sequence[int]) -> Value:
@@ -62,8 +60,7 @@ def transpose(emit: Emitter, src: Value, order: Sequence[int]) -> Value:
     if found is not None and {*order} == {*found[1]}:
         return transpose(emit, found[0], [found[1][axis] for axis in order])
     kind = "StaticTranspose" if dtype_of(src) in NATIVE and not is_known(src) else "Transpose"
-    result: Value = emit.op(kind, [src], {"order": [*order]})
-    return result
+    return emit.op(kind, [src], {"order": [*order]})
 
 
 def unsqueeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
@@ -73,8 +70,7 @@ def unsqueeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
         rank = len(shape) + len(axes)
         places, dims = {axis % rank for axis in axes}, iter(shape)
         return reshape(emit, src, [1 if axis in places else next(dims) or 0 for axis in range(rank)])
-    found: Value = emit.op("Unsqueeze", [src], {"axes": [*axes]})
-    return found
+    return emit.op("Unsqueeze", [src], {"axes": [*axes]})
 
 
 def squeeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
@@ -84,8 +80,7 @@ def squeeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
         dropped = {axis % len(shape) for axis in axes}
         if all(shape[axis] == 1 for axis in dropped):
             return reshape(emit, src, [dim or 0 for axis, dim in enumerate(shape) if axis not in dropped])
-    found: Value = emit.op("Squeeze", [src], {"axes": [*axes]})
-    return found
+    return emit.op("Squeeze", [src], {"axes": [*axes]})
 
 
 def flatten(emit: Emitter, src: Value, axis: int) -> Value:
@@ -116,8 +111,7 @@ def slice_(
     parts = [None if part is None else _vector(emit, part) for part in (starts, ends, axes, steps)]
     while parts[-1] is None:
         parts.pop()
-    found: Value = emit.op("Slice", [src, *parts])
-    return found
+    return emit.op("Slice", [src, *parts])
 
 
 def _vector(emit: Emitter, values: Sequence[int] | Value) -> Value:
@@ -141,15 +135,13 @@ def cast(emit: Emitter, value: Value, dtype: DataType, saturate: bool = True) ->
         return same[1]
     if {given, dtype} <= NATIVE and not is_known(value):
         if DataType.f32 in (given, dtype):
-            native: Value = emit.op("TypeCast", [value], dtype=dtype)
-            return native
+            return emit.op("TypeCast", [value], dtype=dtype)
         return cast(emit, cast(emit, value, DataType.f32), dtype)
     if given in CODES and dtype in NATIVE and _is_large_matrix(value):
         # A product reads such weights as they are, in a quarter of the time that numbers of f32 take.
-        real: Value = emit.op("Dequantize", [value], {"scales": [1.0], "zps": [0]})
+        real = emit.op("Dequantize", [value], {"scales": [1.0], "zps": [0]})
         return cast(emit, real, dtype)
-    found: Value = emit.op("Cast", [value], {"saturate": saturate}, dtype=dtype)
-    return found
+    return emit.op("Cast", [value], {"saturate": saturate}, dtype=dtype)
 
 
 def _is_large_matrix(value: Value) -> bool:
@@ -173,8 +165,7 @@ def concat(emit: Emitter, sources: Sequence[Value], axis: int) -> Value:
         return full[0]
     dtype = dtype_of(full[0])
     edition = None if dtype in NATIVE and len(full) <= 64 else "host"
-    found: Value = emit.op("Concat", full, {"axis": axis}, edition=edition)
-    return found
+    return emit.op("Concat", full, {"axis": axis}, edition=edition)
 
 
 def expand(emit: Emitter, src: Value, shape: Value) -> Value:
@@ -187,7 +178,7 @@ def expand(emit: Emitter, src: Value, shape: Value) -> Value:
             return src
         if isinstance(src, np.ndarray):
             return np.broadcast_to(src, np.broadcast_shapes(src.shape, dims))
-    found: Value = emit.op("Expand", [src, as_s64(emit, shape)])
+    found = emit.op("Expand", [src, as_s64(emit, shape)])
     # A 1 in the shape leaves the dim of src.
     return _with_dims(emit, found, [dim if dim != 1 else None for dim in known_parts(emit, shape) or ()])
 
@@ -256,8 +247,7 @@ def dims_of(emit: Emitter, src: Value) -> Value:
     shape = shape_of(src)
     if shape is not None and None not in shape:
         return np.array(shape, np.int64)
-    found: Value = emit.op("Shape", [src])
-    return found
+    return emit.op("Shape", [src])
 
 
 def scalar(value: float, dtype: DataType) -> Array:

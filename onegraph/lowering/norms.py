@@ -27,8 +27,7 @@ def batch_norm(
 ) -> Value:
     """(src - mean) / sqrt(variance + epsilon) * gamma + beta for each channel of src (N, C, X)."""
     attrs = {"epsilon": epsilon, "data_format": "NXC" if rank_of(src) == 2 else "NCX"}
-    found: Value = emit.op("BatchNormInference", [src, *in_f32(emit, gamma, beta, mean, variance)], attrs)
-    return found
+    return emit.op("BatchNormInference", [src, *in_f32(emit, gamma, beta, mean, variance)], attrs)
 
 
 def batch_norm_of_images(
@@ -45,7 +44,7 @@ def batch_norm_of_images(
     rank = rank_of(images[0]) or 0
     order = (0, *range(2, rank), 1)
     seen = [transpose(emit, one, order) for one in images]
-    first, *rest = emit.op(kind, [*seen, *others], {**attrs, "data_format": "NXC"})
+    first, *rest = emit.ends(kind, [*seen, *others], {**attrs, "data_format": "NXC"})
     return [transpose(emit, first, inverse(order)), *rest]
 
 
@@ -73,10 +72,10 @@ def layer_norm(
         gamma = np.ones(size, np.float32) if gamma is None else gamma
         beta = np.zeros(size, np.float32) if beta is None else beta
     if gamma is None or beta is None:
-        found = emit.op("LayerNorm", [rows], {"epsilon": epsilon, "use_affine": False})
+        found = emit.ends("LayerNorm", [rows], {"epsilon": epsilon, "use_affine": False})
         normal = found[0]
     else:
-        found = emit.op("LayerNorm", [rows, gamma, beta], {"epsilon": epsilon})
+        found = emit.ends("LayerNorm", [rows, gamma, beta], {"epsilon": epsilon})
         normal = found[0]
     if len(inner) > 1:
         normal = reshape(emit, normal, _open(shape))
@@ -97,8 +96,7 @@ def _open(shape: Sequence[int | None]) -> list[int]:
 def group_norm(emit: Emitter, src: Value, gamma: Value, beta: Value, groups: int, epsilon: float) -> Value:
     """src (N, C, X) normalized over each group of channels, times gamma, plus beta for each channel."""
     attrs = {"groups": groups, "epsilon": epsilon, "keep_stats": False, "data_format": "NCX"}
-    found: Value = emit.op("GroupNorm", [src, *in_f32(emit, gamma, beta)], attrs)
-    return found
+    return emit.op("GroupNorm", [src, *in_f32(emit, gamma, beta)], attrs)
 
 
 def rms_norm(emit: Emitter, src: Value, gamma: Value | None, axis: int, epsilon: float) -> Value:
@@ -107,8 +105,7 @@ def rms_norm(emit: Emitter, src: Value, gamma: Value | None, axis: int, epsilon:
     The result has the data type of src.
     """
     inputs = [src] if gamma is None else [src, *in_f32(emit, gamma)]
-    found: Value = emit.op("RMSNorm", inputs, {"epsilon": epsilon, "begin_norm_axis": axis})
-    return found
+    return emit.op("RMSNorm", inputs, {"epsilon": epsilon, "begin_norm_axis": axis})
 
 
 def lp_norm(emit: Emitter, src: Value, axis: int, power: int) -> Value:

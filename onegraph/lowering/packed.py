@@ -46,8 +46,7 @@ def packed_matmul(
 ) -> Value:
     """src @ weights.T in the data type of src, by rows of codes."""
     attrs = {"coding": coding, "group": group, "zero": zero, "arithmetic": CODES if in_codes else EXACT}
-    found: Value = emit.op("PackedMatMul", [src, weights, scales, zps], attrs)
-    return found
+    return emit.op("PackedMatMul", [src, weights, scales, zps], attrs)
 
 
 def packed_gather(
@@ -64,5 +63,4 @@ def packed_gather(
 ) -> Value:
     """The rows of a table of codes that indices name, in the data type of the scales."""
     attrs = {"coding": coding, "group": group, "zero": zero, "depth": depth}
-    found: Value = emit.op("PackedGather", [table, indices, scales, zps], attrs)
-    return found
+    return emit.op("PackedGather", [table, indices, scales, zps], attrs)

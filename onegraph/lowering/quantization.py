@@ -105,12 +105,10 @@ def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -
     if dtype_of(src) in EIGHT_BITS and dtype_of(scale.scale) is F32 and dtype is F32:
         attrs = scale.attrs(known_rank(src))
         if attrs is not None:
-            found: Value = emit.op("Dequantize", [src], attrs)
-            return found
+            return emit.op("Dequantize", [src], attrs)
     if isinstance(src, np.ndarray) and dtype_of(scale.scale) is dtype and (groups := scale.groups(src)) is not None:
         # The codes of weights stay what they are: a product reads them packed.
-        kept: Value = emit.op("DynamicDequantize", [src, scale.scale, scale.zero], groups)
-        return kept
+        return emit.op("DynamicDequantize", [src, scale.scale, scale.zero], groups)
     wide = cast(emit, src, F32)
     if scale.zero is not None and not (isinstance(scale.zero, np.ndarray) and not scale.zero.astype(np.float32).any()):
         wide = binary(emit, "Subtract", wide, scale.along(emit, cast(emit, scale.zero, F32), src))
@@ -123,8 +121,7 @@ def quantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType, saturate:
     if dtype in EIGHT_BITS and dtype_of(src) is F32 and dtype_of(scale.scale) is F32 and not is_known(src):
         attrs = scale.attrs(known_rank(src))
         if attrs is not None:
-            found: Value = emit.op("Quantize", [src], attrs, dtype=dtype)
-            return found
+            return emit.op("Quantize", [src], attrs, dtype=dtype)
     wide = binary(emit, "Divide", cast(emit, src, F32), cast(emit, scale.along(emit, scale.scale, src), F32))
     kind = dtype.numpy
     is_integer = kind.kind in "iu" or dtype.value.startswith(("s4", "u4", "int", "uint"))

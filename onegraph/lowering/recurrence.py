@@ -105,8 +105,7 @@ def whole_layer(
             raise NotLowered("a cell state of unknown shape without a hidden one")
         hidden = np.zeros(known_dims(shape_of(cell_state)), dtype)
     operands += [one for one in (hidden, cell_state if cell == "lstm" else None) if one is not None]
-    found: tuple[Value, ...] = emit.op("Recurrence", operands, {"cell": cell, "direction": direction})
-    return found
+    return emit.ends("Recurrence", operands, {"cell": cell, "direction": direction})
 
 
 def in_blocks(emit: Emitter, recurrence: Value, bias: Value) -> Value:

@@ -21,8 +21,7 @@ def reduce(emit: Emitter, kind: str, src: Value, axes: Sequence[int] | None, kee
         powers = unary(emit, "Abs", src) if kind == "ReduceL1" else multiply(emit, src, src)
         total = reduce(emit, "ReduceSum", powers, along, keep)
         return total if kind == "ReduceL1" else unary(emit, "Sqrt", total)
-    found: Value = emit.op(kind, [src], {"axes": along, "keep_dims": keep})
-    return found
+    return emit.op(kind, [src], {"axes": along, "keep_dims": keep})
 
 
 def log_sum_exp(emit: Emitter, src: Value, axes: Sequence[int] | None, keep: bool) -> Value:

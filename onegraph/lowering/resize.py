@@ -182,7 +182,7 @@ def enlarged(emit: Emitter, src: Value, factors: Mapping[int, float], sampling: 
     axes = [Axis(size, size * int(factor), factor) for factor in {*factors.values()} for size in SIZES]
     if sampling.coordinates not in PERIODIC or not all(_alike(axis, sampling, plain) for axis in axes):
         raise Unsettled("unknown dims")
-    found: Value = emit.op(
+    return emit.op(
         "Interpolate",
         [src],
         {
@@ -192,7 +192,6 @@ def enlarged(emit: Emitter, src: Value, factors: Mapping[int, float], sampling: 
             "data_format": "NCX",
         },
     )
-    return found
 
 
 def resize_backward(emit: Emitter, diff: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
@@ -225,8 +224,7 @@ def _interpolated(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling:
         "sizes": sizes,
         "data_format": "NCX",
     }
-    found: Value = emit.op("Interpolate", [src], attrs)
-    return found
+    return emit.op("Interpolate", [src], attrs)
 
 
 def _alike(axis: Axis, wanted: Sampling, plain: Sampling) -> bool:

@@ -38,5 +38,5 @@ def angles(emit: Emitter, cache: Value, places: Value) -> Value:
     """The rows (batch or 1, 1, tokens, pairs) of a table of cosines or sines for places (batch, tokens)."""
     if isinstance(cache, np.ndarray) and isinstance(places, np.ndarray):
         return np.ascontiguousarray(cache[places])[:, None]
-    found: Value = emit.op("Gather", [cache, places], {"axis": 0})
+    found = emit.op("Gather", [cache, places], {"axis": 0})
     return unsqueeze(emit, found, [1])

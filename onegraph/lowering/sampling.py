@@ -45,8 +45,7 @@ def grid_sample(emit: Emitter, src: Value, grid: Value, mode: str, padding: str,
     """
     grid = cast(emit, grid, dtype_of(src))
     attrs = {"mode": mode, "padding": padding, "align_corners": align_corners}
-    found: Value = emit.op("GridSample", [src, grid], attrs)
-    return found
+    return emit.op("GridSample", [src, grid], attrs)
 
 
 def composed_grid_sample(
@@ -80,7 +79,7 @@ def composed_grid_sample(
     total: Value | None = None
     for chosen in product(*sides):
         index = _index(emit, [one.at for one in chosen], sizes, first)
-        found: Value = emit.op("Gather", [rows, index], {"axis": 0})
+        found = emit.op("Gather", [rows, index], {"axis": 0})
         share, inside = (_product(emit, factors) for factors in zip(*[one[1:] for one in chosen], strict=True))
         if share is not None:
             found = multiply(emit, found, unsqueeze(emit, share, [-1]))

@@ -68,8 +68,7 @@ def tree_ensemble(
     optional = [base, given[1] if has_targets else None, starts if has_starts else None]
     inputs = [src, table, roots, given[0], *optional]
     attrs: Mapping[str, object] = {"n_targets": n_targets, "aggregate": aggregate, "absent": absent}
-    found: Value = emit.op("TreeEnsemble", inputs, attrs)
-    return found
+    return emit.op("TreeEnsemble", inputs, attrs)
 
 
 def classify(emit: Emitter, src: Value, classes: Array, attrs: Mapping[str, object]) -> tuple[Value, Value]:

@@ -86,8 +86,7 @@ def convolution(
     if (frames := _of_frames(emit, src, weights, bias, window, groups)) is not None:
         return frames
     attrs = window.attrs(dilations=[*window.dilations], groups=groups, weights_format="OIX")
-    found: Value = emit.op("Convolution", [src, weights, bias], attrs)
-    return found
+    return emit.op("Convolution", [src, weights, bias], attrs)
 
 
 def _of_frames(
@@ -119,7 +118,7 @@ def _of_frames(
         frames = part(emit, src, 1, place * apart, place * apart + count)
         frames = reshape(emit, frames, numbers(batch * count, *dims[1:], channels))
         ends = [frames, np.ascontiguousarray(weights[:, :, place]), None if place else bias]
-        found: Value = emit.op("Convolution", ends, attrs)
+        found = emit.op("Convolution", ends, attrs)
         total = found if total is None else add(emit, found, total)
     assert total is not None
     sizes = shape_of(total) or ()
@@ -141,8 +140,7 @@ def convolution_transpose(
     attrs = window.attrs(
         dilations=[*window.dilations], groups=groups, weights_format="IOX", output_padding=[*output_padding]
     )
-    found: Value = emit.op("ConvTranspose", [src, weights, bias], attrs)
-    return found
+    return emit.op("ConvTranspose", [src, weights, bias], attrs)
 
 
 def max_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, *, ceil: bool = False) -> Value:
@@ -156,13 +154,11 @@ def max_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, *
         window = window.settled(dims, kernel, ceil)
     attrs = window.attrs(kernel=[*kernel], dilations=[*window.dilations], rounding_type="floor")
     if dtype_of(src) in NATIVE:
-        found: Value = emit.op("MaxPool", [src], attrs)
-        return found
+        return emit.op("MaxPool", [src], attrs)
     # The library pools 8-bit integers between a Dequantize and a Quantize, which a scale of 1 makes exact.
     scale = {"scales": [1.0], "zps": [0], "qtype": "per_tensor"}
     pooled = emit.op("MaxPool", [emit.op("Dequantize", [src], scale)], attrs)
-    result: Value = emit.op("Quantize", [pooled], scale, dtype=dtype_of(src))
-    return result
+    return emit.op("Quantize", [pooled], scale, dtype=dtype_of(src))
 
 
 def max_pool_places(
@@ -185,7 +181,7 @@ def max_pool_places(
         "dilations": [*window.dilations],
         "column_major": column_major,
     }
-    return tuple(emit.op("MaxPoolPlaces", [src], attrs))
+    return emit.ends("MaxPoolPlaces", [src], attrs)
 
 
 def average_pool(
@@ -217,8 +213,7 @@ def average_pool(
             rounding_type="floor",
             exclude_pad=exclude_pad,
         )
-        found: Value = emit.op("AvgPool", [src], attrs)
-        return found
+        return emit.op("AvgPool", [src], attrs)
     assert dims is not None
     total = window_sum(emit, src, kernel, whole)
     pads = ([0] * len(dims), [0] * len(dims)) if exclude_pad else (window.begin, window.end)

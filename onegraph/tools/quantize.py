@@ -195,14 +195,12 @@ class _Quantizing:
         coder, emit = self._coders[end.id], self._emit
         attrs: dict[str, Any] = {"scales": [coder.scale], "zps": [coder.zero], "qtype": "per_tensor"}
         codes = emit.op("Quantize", [self._renewed[end.id]], attrs, dtype=DataType(coder.dtype))
-        found: Value = emit.op("Dequantize", [codes], attrs)
-        return found
+        return emit.op("Dequantize", [codes], attrs)
 
     def _dequantized_weights(self, op: Op) -> Value:
         codes, scales, _, axis = self._weights[op.id]
         attrs = {"scales": scales.tolist(), "zps": [0] * len(scales), "qtype": "per_channel", "axis": axis}
-        found: Value = self._emit.op("Dequantize", [codes], attrs)
-        return found
+        return self._emit.op("Dequantize", [codes], attrs)
 
 
 def _coded_weights(op: Op) -> tuple[Array, Array, float, int]:

@@ -27,5 +27,4 @@ def own_op(node: Node) -> Sequence[Any] | None:
     names = [port.name for port in schema.outputs][: len(node.proto.output)]
     chosen = names if any(port.optional for port in schema.outputs) else None
     dtype = DataType.of(types[0])
-    found = node.emit.op(schema.kind, node.inputs, attrs, dtype=dtype, outputs=chosen, edition=DEFAULT)
-    return [found] if len(names) == 1 else found
+    return node.emit.ends(schema.kind, node.inputs, attrs, dtype=dtype, outputs=chosen, edition=DEFAULT)

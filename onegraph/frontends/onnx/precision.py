@@ -82,7 +82,7 @@ def narrowed(graph: Graph) -> Graph:
             types = [one.dtype for one in op.outputs]
             found = emit.foreign(present, op.attrs, types, repeatable=False, kind=op.kind)
         else:
-            found = emit.op(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
+            found = emit.ends(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
         results = found if isinstance(found, tuple) else (found,)
         values.update({old.id: new for old, new in zip(op.outputs, results, strict=False)})
     for name, tensor in graph.outputs.items():

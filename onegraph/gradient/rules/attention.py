@@ -27,8 +27,7 @@ def attention(emit: Emitter, use: Use, diff: Value | None, diff_total: Value | N
         return plain_gradients(emit, use, dst, total, diff, diff_total)[:3]
     mask = [use["mask"]] if use.has("mask") else []
     inputs = [use["query"], use["key"], use["value"], dst, total, _diff(diff, dst), *mask]
-    found: tuple[Value, ...] = emit.op("AttentionBackward", inputs, use.call.given)
-    return found
+    return emit.ends("AttentionBackward", inputs, use.call.given)
 
 
 @gradient_of("host Attention", "mask")
@@ -48,8 +47,8 @@ def _results(emit: Emitter, use: Use) -> tuple[Value, Value]:
     if use.gives("logsumexp"):
         return use.result("dst"), use.result("logsumexp")
     inputs = [use["query"], use["key"], use["value"], *([use["mask"]] if use.has("mask") else [])]
-    found: tuple[Value, Value] = emit.op("Attention", inputs, use.call.given, outputs=["dst", "logsumexp"])
-    return found
+    dst, total = emit.ends("Attention", inputs, use.call.given, outputs=["dst", "logsumexp"])
+    return dst, total
 
 
 def _diff(diff: Value | None, dst: Value) -> Value:

@@ -90,8 +90,7 @@ def not_chosen(emit: Emitter, use: Use, diff: Value) -> Value:
 
 @gradient_of("BiasAdd", "bias")
 def bias(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("BiasAddBackward", [diff], use.shared("BiasAddBackward"))
-    return found
+    return emit.op("BiasAddBackward", [diff], use.shared("BiasAddBackward"))
 
 
 @gradient_of("BiasAddBackward", "diff_dst")
@@ -110,8 +109,8 @@ def along_channels(emit: Emitter, use: Use, vector: Value, rank: int) -> Value:
 @gradient_of("PReLU", "src slope")
 def prelu(emit: Emitter, use: Use, diff: Value) -> tuple[Value | None, Value | None]:
     if use.call.flag("per_channel_broadcast") or use.call.string("data_format") == "NXC":
-        found = emit.op("PReLUBackward", [use["src"], use["slope"], diff], use.shared("PReLUBackward"))
-        return found.diff_src, found.diff_slope
+        by_src, by_slope = emit.ends("PReLUBackward", [use["src"], use["slope"], diff], use.shared("PReLUBackward"))
+        return by_src, by_slope
     src, slope = use["src"], _slope(emit, use)
     d_src = where(emit, src, 0, diff, multiply(emit, diff, slope)) if "src" in use.wanted else None
     if "slope" not in use.wanted:

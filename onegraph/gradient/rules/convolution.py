@@ -42,8 +42,7 @@ def _rule(port: str, kind: str, sources: Sequence[str]) -> Callable[[Emitter, Us
             attrs, inputs = {**attrs, **shape}, [*inputs, *operand]
         elif kind == "ConvTranspose" and use.call.string("auto_pad") == "none":
             attrs["output_padding"] = _output_padding(use)
-        found: Value = emit.op(kind, inputs, attrs)
-        return found
+        return emit.op(kind, inputs, attrs)
 
     return convolution_gradient
 
@@ -73,5 +72,4 @@ for _line in _GRADIENTS.strip().split("\n"):
 
 @gradient_of("Convolution, ConvTranspose", "bias")
 def bias(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("BiasAddBackward", [diff], use.shared("BiasAddBackward"))
-    return found
+    return emit.op("BiasAddBackward", [diff], use.shared("BiasAddBackward"))

@@ -21,14 +21,13 @@ def max_pool_places(emit: Emitter, use: Use, diff: Value | None, _places: None =
     zeros = reshape(emit, zeros_like(emit, use["src"], diff), numbers(-1))
     places = reshape(emit, use.result("places"), numbers(-1))
     attrs = {"axis": 0, "reduction": "add"}
-    found: Value = emit.op("ScatterElements", [zeros, places, reshape(emit, diff, numbers(-1))], attrs)
+    found = emit.op("ScatterElements", [zeros, places, reshape(emit, diff, numbers(-1))], attrs)
     return reshape(emit, found, dims_of(emit, use["src"]))
 
 
 @gradient_of("MaxUnpool", "src")
 def max_unpool(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("GatherND", [reshape(emit, diff, numbers(-1)), unsqueeze(emit, use["indices"], [-1])])
-    return found
+    return emit.op("GatherND", [reshape(emit, diff, numbers(-1)), unsqueeze(emit, use["indices"], [-1])])
 
 
 @composed("host GridSample")

@@ -18,15 +18,13 @@ FROM_SRC = "Abs, GELU, HardSigmoid, HardSwish, Mish, SoftPlus"
 @gradient_of(FROM_DST, "src")
 def from_dst(emit: Emitter, use: Use, diff: Value) -> Value:
     kind = f"{use.base.kind}Backward"
-    found: Value = emit.op(kind, [use.result("dst"), diff], {**use.shared(kind), "use_dst": True})
-    return found
+    return emit.op(kind, [use.result("dst"), diff], {**use.shared(kind), "use_dst": True})
 
 
 @gradient_of(FROM_SRC, "src")
 def from_src(emit: Emitter, use: Use, diff: Value) -> Value:
     kind = f"{use.base.kind}Backward"
-    found: Value = emit.op(kind, [use["src"], diff], use.shared(kind))
-    return found
+    return emit.op(kind, [use["src"], diff], use.shared(kind))
 
 
 @gradient_of("LeakyReLU", "src")
@@ -82,8 +80,7 @@ def moved(emit: Emitter, src: Value, number: float) -> Value:
 def with_sign_of(emit: Emitter, src: Value, diff: Value) -> Value:
     """diff * sign(src), where both have one shape."""
     if dtype_of(src) in NATIVE and not (is_known(src) and is_known(diff)):
-        found: Value = emit.op("AbsBackward", [src, diff])
-        return found
+        return emit.op("AbsBackward", [src, diff])
     return multiply(emit, diff, unary(emit, "Sign", src))
 
 

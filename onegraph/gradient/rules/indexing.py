@@ -121,16 +121,13 @@ def _share(emit: Emitter, use: Use, diff: Value) -> Value:
 
 def _scatter(emit: Emitter, use: Use, src: Value, values: Value, reduction: str) -> Value:
     attrs = {**use.call.given, "reduction": reduction}
-    found: Value = emit.op(_kind(use), [src, use["indices"], values], attrs)
-    return found
+    return emit.op(_kind(use), [src, use["indices"], values], attrs)
 
 
 def _gather(emit: Emitter, use: Use, src: Value) -> Value:
     if _kind(use) == "ScatterND":
-        found: Value = emit.op("GatherND", [src, use["indices"]])
-        return found
-    elements: Value = emit.op("GatherElements", [src, use["indices"]], {"axis": use.call.s64("axis")})
-    return elements
+        return emit.op("GatherND", [src, use["indices"]])
+    return emit.op("GatherElements", [src, use["indices"]], {"axis": use.call.s64("axis")})
 
 
 def _kind(use: Use) -> str:
@@ -146,8 +143,7 @@ def top_k(emit: Emitter, use: Use, diff: Value | None, _indices: None = None) ->
 @gradient_of("CumSum", "src")
 def cum_sum(emit: Emitter, use: Use, diff: Value) -> Value:
     attrs: Mapping[str, object] = {**use.call.given, "reverse": not use.call.flag("reverse")}
-    found: Value = emit.op("CumSum", [diff], attrs)
-    return found
+    return emit.op("CumSum", [diff], attrs)
 
 
 @gradient_of("OneHot", "values")

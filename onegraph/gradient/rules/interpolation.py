@@ -14,12 +14,11 @@ def _sizes(use: Use) -> list[Value]:
 @gradient_of("Interpolate", "src")
 def interpolate(emit: Emitter, use: Use, diff: Value) -> Value:
     kind = "InterpolateBackward"
-    found: Value = emit.op(kind, [use["src"], diff, *_sizes(use)], use.shared(kind))
-    return found
+    return emit.op(kind, [use["src"], diff, *_sizes(use)], use.shared(kind))
 
 
 @gradient_of("InterpolateBackward", "src diff_dst")
 def interpolate_backward(emit: Emitter, use: Use, diff: Value) -> tuple[None, Value]:
     """The op reads the shape of src alone."""
-    found: Value = emit.op("Interpolate", [diff, *_sizes(use)], use.shared("Interpolate"))
+    found = emit.op("Interpolate", [diff, *_sizes(use)], use.shared("Interpolate"))
     return None, found

@@ -40,15 +40,13 @@ def rsqrt(emit: Emitter, use: Use, diff: Value) -> Value:
 
 @gradient_of("Pow-1", "input")
 def power(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("PowBackprop", [use["input"], diff, use["exponent"]], edition=LEGACY)
-    return found
+    return emit.op("PowBackprop", [use["input"], diff, use["exponent"]], edition=LEGACY)
 
 
 @gradient_of("Pow-1", "exponent")
 def exponent(emit: Emitter, use: Use, diff: Value) -> Value:
     inputs = [use["input"], diff, use.result("output"), use["exponent"]]
-    found: Value = emit.op("PowBackpropExponent", inputs, edition=LEGACY)
-    return found
+    return emit.op("PowBackpropExponent", inputs, edition=LEGACY)
 
 
 @composed("PowBackprop-1")

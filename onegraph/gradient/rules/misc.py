@@ -19,5 +19,4 @@ refused("host AllReduceStart, host AllReduceDone", "gradients are averaged after
 @gradient_of("Dropout", "src")
 def dropout(emit: Emitter, use: Use, diff: Value, _mask: None = None) -> Value:
     """The seed and the offset decide which elements are dropped, so the same ones are dropped again."""
-    found: Value = emit.op("Dropout", [diff, use["seed"], use["offset"], use["probability"]], outputs=["dst"])
-    return found
+    return emit.op("Dropout", [diff, use["seed"], use["offset"], use["probability"]], outputs=["dst"])

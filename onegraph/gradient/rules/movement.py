@@ -144,8 +144,7 @@ def pad(emit: Emitter, src: Value, before: list[int], after: list[int]) -> Value
     """src with zeros before and after each axis; negative numbers cut."""
     if not any(before) and not any(after):
         return src
-    found: Value = emit.op("Pad", [src, numbers(*before, *after)])
-    return found
+    return emit.op("Pad", [src, numbers(*before, *after)])
 
 
 def joined(emit: Emitter, pieces: Sequence[Piece], size: int) -> list[Value]:
@@ -208,11 +207,9 @@ def padding(emit: Emitter, use: Use, diff: Value) -> Value:
     """The sum of the gradient where the padding is: of all of it, less that of src."""
     inner = padded(emit, use, diff)
     sums = [reduce(emit, "ReduceSum", one, None, keep=False) for one in (diff, inner)]
-    whole: Value = emit.op("Subtract", sums)
-    return whole
+    return emit.op("Subtract", sums)
 
 
 @gradient_of("Triangle", "src")
 def triangle(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("Triangle", [diff], dict(use.call.given))
-    return found
+    return emit.op("Triangle", [diff], dict(use.call.given))

@@ -65,12 +65,11 @@ def batch_norm(
 ) -> tuple[Value | None, ...]:
     src, mean, variance = use["src"], use.result("batch_mean"), use.result("batch_variance")
     d_src: Value | None = None
-    others: list[Value | None] = [None, None]
+    others: Sequence[Value | None] = (None, None)
     if diff is not None:
         kind, gamma = "BatchNormTrainingBackward", [use["gamma"]] if use.has("gamma") else []
         names = ["diff_src", "diff_gamma", "diff_beta"] if gamma else ["diff_src"]
-        found = emit.op(kind, [src, diff, mean, variance, *gamma], use.shared(kind), outputs=names)
-        d_src, *others = found if gamma else (found,)
+        d_src, *others = emit.ends(kind, [src, diff, mean, variance, *gamma], use.shared(kind), outputs=names)
     new = 1 - _momentum(use)
     rank = rank_of(src) or 0
     d_mean, d_variance = (
@@ -145,8 +144,7 @@ def layer_norm(
     mean, variance = _statistics(emit, use, affine)
     found: tuple[Value | None, ...] = (None,)
     if diff is not None:
-        made = emit.op("LayerNormBackward", [src, diff, mean, variance, *affine], use.shared("LayerNormBackward"))
-        found = (*made,) if affine else (made,)
+        found = emit.ends("LayerNormBackward", [src, diff, mean, variance, *affine], use.shared("LayerNormBackward"))
     begin, rank = _begin(use), rank_of(src) or 0
     spread = [None if one is None else _spread(emit, one, rank) for one in (mean, d_mean, d_variance)]
     return total(emit, found[0], moments_gradient(emit, src, spread, range(begin, rank))), *found[1:]
@@ -156,8 +154,8 @@ def _statistics(emit: Emitter, use: Use, affine: Sequence[Value]) -> tuple[Value
     """The mean and the variance: results of the op, or of another one like it that keeps them."""
     if use.gives("variance"):
         return use.result("mean"), use.result("variance")
-    found = emit.op("LayerNorm", [use["src"], *affine], {**use.call.given, "keep_stats": True})
-    return found.mean, found.variance
+    _, mean, variance = emit.ends("LayerNorm", [use["src"], *affine], {**use.call.given, "keep_stats": True})
+    return mean, variance
 
 
 def _spread(emit: Emitter, statistic: Value, rank: int) -> Value:
@@ -204,5 +202,4 @@ def softmax(emit: Emitter, use: Use, diff: Value | None, d_stats: Value | None =
 
 @gradient_of("LogSoftmax", "src")
 def log_softmax(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("LogSoftmaxBackward", [diff, use.result("dst")], {"axis": use.call.s64("axis")})
-    return found
+    return emit.op("LogSoftmaxBackward", [diff, use.result("dst")], {"axis": use.call.s64("axis")})

@@ -14,8 +14,7 @@ from .table import gradient_of
 
 @gradient_of("MaxPool", "src")
 def max_pool(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("MaxPoolBackward", [use["src"], diff], use.shared("MaxPoolBackward"))
-    return found
+    return emit.op("MaxPoolBackward", [use["src"], diff], use.shared("MaxPoolBackward"))
 
 
 @gradient_of("MaxPoolBackward", "src diff_dst")
@@ -65,8 +64,7 @@ def window_elements(geometry: PoolGeometry) -> tuple[Array, Array]:
 @gradient_of("AvgPool", "src")
 def avg_pool(emit: Emitter, use: Use, diff: Value) -> Value:
     shape, operand = shape_for(emit, "src_shape", use["src"])
-    found: Value = emit.op("AvgPoolBackward", [diff, *operand], {**use.shared("AvgPoolBackward"), **shape})
-    return found
+    return emit.op("AvgPoolBackward", [diff, *operand], {**use.shared("AvgPoolBackward"), **shape})
 
 
 @gradient_of("AvgPoolBackward", "diff_dst")
@@ -76,5 +74,4 @@ def avg_pool_backward(emit: Emitter, use: Use, diff: Value) -> Value:
     uses = () if geometry is None else zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)
     floor = all(one is None or size is None or one.forward(size) == count for one, size, count in uses)
     rounding = "floor" if floor else "ceil"
-    found: Value = emit.op("AvgPool", [diff], {**use.shared("AvgPool"), "rounding_type": rounding})
-    return found
+    return emit.op("AvgPool", [diff], {**use.shared("AvgPool"), "rounding_type": rounding})

@@ -68,8 +68,7 @@ def activation(emit: Emitter, op: Op) -> Value | None:
         tolerance = 1e-4 if result.dtype is DataType.f32 else 2e-2
         for kind, attrs, function in ACTIVATIONS[telling]:
             if np.allclose(found, function(SAMPLES.astype(np.float64)), rtol=tolerance, atol=tolerance):
-                replaced: Value = emit.op(kind, [src], attrs)
-                return replaced
+                return emit.op(kind, [src], attrs)
     return None
 
 

@@ -180,8 +180,7 @@ def plain_norm(emit: Emitter, op: Op) -> Value | None:
         if begin != -1:
             return None
         attrs = {"epsilon": epsilon, "use_affine": False, "keep_stats": False}
-        result: Value = emit.op("LayerNorm", [operand_of(apart)], attrs)
-        return result
+        return emit.op("LayerNorm", [operand_of(apart)], attrs)
     return rms_norm(emit, source, None, begin, epsilon)
 
 
@@ -197,8 +196,7 @@ def layer_norm(emit: Emitter, op: Op) -> Value | None:
             width = (norm.outputs[0].shape or (None,))[-1]
             if gamma.shape == beta.shape == (width,):
                 attrs = {"epsilon": norm.attrs["epsilon"], "keep_stats": False}
-                found: Value = emit.op("LayerNorm", [operand_of(norm), *in_f32(emit, gamma, beta)], attrs)
-                return found
+                return emit.op("LayerNorm", [operand_of(norm), *in_f32(emit, gamma, beta)], attrs)
     return None
 
 
@@ -252,8 +250,7 @@ def affine_group_norm(emit: Emitter, op: Op) -> Value | None:
             axis = 1 if norm.attrs["data_format"] == "NCX" else rank - 1
             if all(_is_channels(one, norm.outputs[0], axis) for one in (gamma, beta)):
                 vectors = [reshape(emit, _known(one), numbers(-1)) for one in (gamma, beta)]
-                found: Value = emit.op("GroupNorm", [operand_of(norm), *in_f32(emit, *vectors)], norm.attrs)
-                return found
+                return emit.op("GroupNorm", [operand_of(norm), *in_f32(emit, *vectors)], norm.attrs)
     return None
 
 
@@ -293,6 +290,5 @@ def affine_batch_norm(emit: Emitter, op: Op) -> Value | None:
             continue
         vector = vector.reshape(-1).astype(gamma.dtype)
         pair = (gamma * vector, beta * vector) if op.kind == "Multiply" else (gamma, beta + vector)
-        found: Value = emit.op("BatchNormInference", [norm.inputs[0], *pair, *norm.inputs[3:]], norm.attrs)
-        return found
+        return emit.op("BatchNormInference", [norm.inputs[0], *pair, *norm.inputs[3:]], norm.attrs)
     return None

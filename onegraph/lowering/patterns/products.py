@@ -88,5 +88,4 @@ def replaced_nan(emit: Emitter, op: Op) -> Value | None:
     value, src = op.inputs[1], op.inputs[2]
     if test is None or value is None or test.inputs[0] is not src or number(value) is None:
         return None
-    found: Value = emit.op("ReplaceNaN", [src, value])
-    return found
+    return emit.op("ReplaceNaN", [src, value])

@@ -36,8 +36,7 @@ def moved_bytes(emit: Emitter, op: Op) -> Value | None:
         return None
     sources = [operand_of(one) for one in makers if one is not None]
     if move.kind == "Concat":
-        found: Value = emit.op("Concat", sources, {"axis": move.attrs["axis"]}, edition="host")
-        return found
+        return emit.op("Concat", sources, {"axis": move.attrs["axis"]}, edition="host")
     if move.kind == "StaticTranspose":
         return transpose(emit, sources[0], [int(str(axis)) for axis in listed(move.attrs["order"])])
     shape = move.outputs[0].shape
@@ -57,5 +56,4 @@ def transposed_weights(emit: Emitter, op: Op) -> Value | None:
     attrs = dict(scaled.attrs)
     if attrs.get("qtype") == "per_channel":
         attrs["axis"] = order.index(int(str(attrs.get("axis", 1))) % len(order))
-    found: Value = emit.op("Dequantize", [np.ascontiguousarray(np.transpose(weights, order))], attrs)
-    return found
+    return emit.op("Dequantize", [np.ascontiguousarray(np.transpose(weights, order))], attrs)

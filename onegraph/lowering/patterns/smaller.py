@@ -62,8 +62,7 @@ def sum_over_parts(emit: Emitter, op: Op) -> Value | None:
         return None
     left, right = (np.ascontiguousarray(part) for part in (weights[:, :count], weights[:, count:]))
     one, other = again(emit, op, [first, left]), again(emit, op, [second, right, *op.inputs[2:]])
-    total: Value = emit.op("Add", [other, one])
-    return total
+    return emit.op("Add", [other, one])
 
 
 @rewrites("Convolution")

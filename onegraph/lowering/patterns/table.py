@@ -84,5 +84,4 @@ def listed(value: object) -> Sequence[object]:
 def again(emit: Emitter, op: Op, inputs: Sequence[Value | None], **attrs: object) -> Value:
     """The op with other inputs and attributes."""
     dtype = op.outputs[0].dtype if op.kind in TYPED else None
-    found: Value = emit.op(op.kind, inputs, {**op.attrs, **attrs}, dtype=dtype, edition=op.edition)
-    return found
+    return emit.op(op.kind, inputs, {**op.attrs, **attrs}, dtype=dtype, edition=op.edition)

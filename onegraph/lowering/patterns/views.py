@@ -83,8 +83,7 @@ def from_a_row(emit: Emitter, op: Op) -> Value | None:
     axes: list[Array] = [*np.indices(known.shape, sparse=True)]
     axes[axis] = known
     places: Array = np.asarray(np.ravel_multi_index(tuple(np.broadcast_arrays(*axes)), shape))
-    found: Value = emit.op("Gather", [reshape(emit, src, numbers(-1)), places], {"axis": 0})
-    return found
+    return emit.op("Gather", [reshape(emit, src, numbers(-1)), places], {"axis": 0})
 
 
 @rewrites("StaticReshape", of_known_dims=True)

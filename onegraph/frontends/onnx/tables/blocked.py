@@ -72,8 +72,7 @@ def reorder_input(node: Node) -> Value:
     if not missing:
         return src
     pads = np.array([0] * rank + [0, missing] + [0] * (rank - 2), np.int64)
-    found: Value = emit.op("Pad", [src, pads, np.zeros((), node.dtype().numpy)], {"mode": "constant"})
-    return found
+    return emit.op("Pad", [src, pads, np.zeros((), node.dtype().numpy)], {"mode": "constant"})
 
 
 @lowers("ReorderOutput", domain=DOMAIN)

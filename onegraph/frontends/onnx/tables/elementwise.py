@@ -184,8 +184,7 @@ def power(node: Node) -> Value:
                 return lowering.unary(node.emit, "Sqrt", src)
             if math.isfinite(number):
                 return lowering.unary(node.emit, "Pow", src, {"beta": number})
-    found: Value = node.emit.op("Pow", [src, exponent], edition="host")
-    return found
+    return node.emit.op("Pow", [src, exponent], edition="host")
 
 
 @lowers("Max", "Min")
@@ -218,8 +217,7 @@ def mean(node: Node) -> Value:
 @lowers("Mod")
 def mod(node: Node) -> Value:
     """A remainder."""
-    found: Value = node.emit.op("Mod", [node.value(0), node.value(1)], {"truncate": bool(node.attr("fmod", 0))})
-    return found
+    return node.emit.op("Mod", [node.value(0), node.value(1)], {"truncate": bool(node.attr("fmod", 0))})
 
 
 @lowers("BitShift")

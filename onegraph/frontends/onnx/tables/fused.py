@@ -98,9 +98,9 @@ def integers_to_floats(node: Node) -> Value:
 def embedding(node: Node) -> tuple[Value | None, ...]:
     """The normalized sum of rows of tables for words, places and segments; then the tokens of each row, and the sum."""
     emit, (batch, tokens) = node.emit, node.dims()
-    total: Value = emit.op("Gather", [node.value(2), node.value(0)], {"axis": 0})
+    total = emit.op("Gather", [node.value(2), node.value(0)], {"axis": 0})
     if node.optional(8) is not None:
-        places: Value = emit.op("Gather", [node.value(3), node.value(8)], {"axis": 0})
+        places = emit.op("Gather", [node.value(3), node.value(8)], {"axis": 0})
     else:
         if tokens is None:
             raise NotLowered("an unknown number of tokens")

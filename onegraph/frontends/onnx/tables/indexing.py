@@ -14,16 +14,14 @@ from ..node import Node, Unsettled, lowers
 @lowers("Gather", "GatherElements")
 def gather(node: Node) -> Value:
     """Elements or slices that indices name."""
-    found: Value = node.emit.op(node.proto.op_type, [node.value(0), node.value(1)], {"axis": node.attr("axis", 0)})
-    return found
+    return node.emit.op(node.proto.op_type, [node.value(0), node.value(1)], {"axis": node.attr("axis", 0)})
 
 
 @lowers("GatherND")
 def gather_nd(node: Node) -> Value:
     """Elements or slices that tuples of indices name."""
     attrs = {"batch_dims": node.attr("batch_dims", 0)}
-    found: Value = node.emit.op("GatherND", [node.value(0), node.value(1)], attrs)
-    return found
+    return node.emit.op("GatherND", [node.value(0), node.value(1)], attrs)
 
 
 @lowers("ScatterElements", "ScatterND")
@@ -35,8 +33,7 @@ def scatter(node: Node) -> Value:
         return assigned
     if kind == "ScatterElements":
         attrs["axis"] = node.attr("axis", 0)
-    found: Value = node.emit.op(kind, [node.value(index) for index in range(3)], attrs)
-    return found
+    return node.emit.op(kind, [node.value(index) for index in range(3)], attrs)
 
 
 def _with_box(node: Node) -> Value | None:
@@ -87,8 +84,7 @@ def _box(indices: Array, shape: list[int]) -> list[range] | None:
 def one_hot(node: Node) -> Value:
     """One number at the place of each index, and another one elsewhere."""
     inputs = [as_s64(node.emit, node.value(0)), as_s64(node.emit, node.value(1)), node.value(2)]
-    found: Value = node.emit.op("OneHot", inputs, {"axis": node.attr("axis", -1)})
-    return found
+    return node.emit.op("OneHot", inputs, {"axis": node.attr("axis", -1)})
 
 
 @lowers("ArgMax", "ArgMin")
@@ -99,22 +95,20 @@ def arg(node: Node) -> Value:
         "keep_dims": bool(node.attr("keepdims", 1)),
         "last": bool(node.attr("select_last_index", 0)),
     }
-    found: Value = node.emit.op(node.proto.op_type, [node.value(0)], attrs)
-    return found
+    return node.emit.op(node.proto.op_type, [node.value(0)], attrs)
 
 
 @lowers("TopK")
 def top_k(node: Node) -> tuple[Value, ...]:
     """The largest or smallest elements, sorted."""
     attrs = {"axis": node.attr("axis", -1), "largest": bool(node.attr("largest", 1))}
-    return tuple(node.emit.op("TopK", [node.value(0), node.value(1)], attrs))
+    return node.emit.ends("TopK", [node.value(0), node.value(1)], attrs)
 
 
 @lowers("NonZero")
 def non_zero(node: Node) -> Value:
     """The indices of elements other than 0."""
-    found: Value = node.emit.op("NonZero", [node.value(0)])
-    return found
+    return node.emit.op("NonZero", [node.value(0)])
 
 
 @lowers("CumSum")
@@ -122,15 +116,13 @@ def running(node: Node) -> Value:
     """Sums or products along an axis."""
     axis = node.integers(1) or [0]
     attrs = {"axis": axis[0], "exclusive": bool(node.attr("exclusive", 0)), "reverse": bool(node.attr("reverse", 0))}
-    found: Value = node.emit.op(node.proto.op_type, [node.value(0)], attrs)
-    return found
+    return node.emit.op(node.proto.op_type, [node.value(0)], attrs)
 
 
 @lowers("Range")
 def range_(node: Node) -> Value:
     """Numbers at equal distances."""
-    found: Value = node.emit.op("Range", [node.value(0), node.value(1), node.value(2)])
-    return found
+    return node.emit.op("Range", [node.value(0), node.value(1), node.value(2)])
 
 
 @lowers("Trilu")
@@ -138,8 +130,7 @@ def triangle(node: Node) -> Value:
     """One triangle of each matrix."""
     offset = node.integers(1) or [0]
     attrs = {"upper": bool(node.attr("upper", 1)), "offset": offset[0]}
-    found: Value = node.emit.op("Triangle", [node.value(0)], attrs)
-    return found
+    return node.emit.op("Triangle", [node.value(0)], attrs)
 
 
 @lowers("EyeLike")
@@ -162,5 +153,4 @@ def non_max_suppression(node: Node) -> Value:
         given = node.optional(2 + place)
         limits[place] = limits[place] if given is None else given
     attrs = {"center": bool(node.attr("center_point_box", 0))}
-    found: Value = node.emit.op("NonMaxSuppression", [node.value(0), node.value(1), *limits], attrs)
-    return found
+    return node.emit.op("NonMaxSuppression", [node.value(0), node.value(1), *limits], attrs)

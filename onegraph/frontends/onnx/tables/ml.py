@@ -87,8 +87,7 @@ def imputer(node: Node) -> Value:
     values = values.astype(dtype_of(src).numpy)
     missing = node.attr(*(("replaced_value_int64", 0) if is_integer else ("replaced_value_float", float("nan"))))
     if isnan(missing):
-        found: Value = emit.op("ReplaceNaN", [src, values])
-        return found
+        return emit.op("ReplaceNaN", [src, values])
     return select(emit, binary(emit, "Equal", src, filled(missing, src)), values, src)
 
 
@@ -104,7 +103,7 @@ def array_feature_extractor(node: Node) -> Value:
     """The elements along the last axis that indices name; a vector gives one row."""
     emit, src = node.emit, node.value(0)
     places = reshape(emit, node.value(1), np.array([-1], np.int64))
-    found: Value = emit.op("Gather", [src, places], {"axis": max(node.rank() - 1, 0)})
+    found = emit.op("Gather", [src, places], {"axis": max(node.rank() - 1, 0)})
     return unsqueeze(emit, found, [0]) if node.rank() == 1 else found
 
 
@@ -127,8 +126,7 @@ def feature_vectorizer(node: Node) -> Value:
 def _looked_up(emit: Emitter, src: Value, keys: Array, values: Array, other: Array) -> Value:
     order = np.argsort(keys, kind="stable")
     given = [src, keys[order], values[order], np.array(other, values.dtype).reshape(())]
-    found: Value = emit.op("LookUp", given)
-    return found
+    return emit.op("LookUp", given)
 
 
 @lowers("OneHotEncoder", domain=ML)
@@ -145,8 +143,7 @@ def one_hot_encoder(node: Node) -> Value:
     # Without zeros, an element that is no category has a place beyond the table, which the error of Gather names.
     beyond, table = np.array(count), np.eye(count + bool(node.attr("zeros", 1)), count, dtype=np.float32)
     place = _looked_up(emit, as_s64(emit, node.value(0)), categories, np.arange(count), beyond)
-    taken: Value = emit.op("Gather", [table, place], {"axis": 0})
-    return taken
+    return emit.op("Gather", [table, place], {"axis": 0})
 
 
 def _table(node: Node, side: str) -> Array:

@@ -44,8 +44,7 @@ def _with_copied_dims(node: Node, src: Value, shape: Value) -> Value:
 def _copying_dims(node: Node, src: Value, dims: list[int]) -> Value:
     """A reshape that copies dims of src that are unknown now."""
     if node.dtype() in lowering.NATIVE:
-        found: Value = node.emit.op("StaticReshape", [src], {"shape": dims, "special_zero": True})
-        return found
+        return node.emit.op("StaticReshape", [src], {"shape": dims, "special_zero": True})
     have = node.emit.op("Shape", [src])
     parts = [
         lowering.slice_(node.emit, have, [at], [at + 1], [0]) if dim == 0 else numbers(dim)
@@ -115,8 +114,7 @@ def expand(node: Node) -> Value:
 @lowers("Tile")
 def tile(node: Node) -> Value:
     """A tensor repeated along each axis."""
-    found: Value = node.emit.op("Tile", [node.value(0), node.value(1)])
-    return found
+    return node.emit.op("Tile", [node.value(0), node.value(1)])
 
 
 @lowers("Pad")
@@ -135,8 +133,7 @@ def pad(node: Node) -> Value:
         return src
     value = node.optional(2)
     inputs = [src, pads] if value is None or mode != "constant" else [src, pads, value]
-    found: Value = node.emit.op("Pad", inputs, {"mode": mode})
-    return found
+    return node.emit.op("Pad", inputs, {"mode": mode})
 
 
 @lowers("Shape")
@@ -161,8 +158,7 @@ def size(node: Node) -> Value:
     known = node.shape()
     if known is not None and None not in known:
         return np.array(int(np.prod(known, dtype=np.int64)), np.int64)
-    found: Value = node.emit.op("Size", [node.value(0)])
-    return found
+    return node.emit.op("Size", [node.value(0)])
 
 
 @lowers("ConstantOfShape")
@@ -174,8 +170,7 @@ def constant_of_shape(node: Node) -> Value:
     if isinstance(shape, np.ndarray):
         refuse_large(tuple(shape.tolist()), OF_NUMPY[number.dtype])
         return np.full(shape.tolist(), number.reshape(-1)[0], number.dtype)
-    found: Value = node.emit.op("Expand", [number.reshape(()), shape])
-    return found
+    return node.emit.op("Expand", [number.reshape(()), shape])
 
 
 @lowers("Constant")

@@ -39,8 +39,7 @@ def reduce(node: Node) -> Value:
         if node.attr("noop_with_empty_axes", 0) or node.shape(1) in (None, (0,), (None,)):
             raise Unsettled("axes that are known only in a run, and may be none", [1])
         inputs = [src, as_s64(node.emit, axes_input)]
-        found: Value = node.emit.op(kind, inputs, {"keep_dims": bool(node.attr("keepdims", 1))}, edition="host")
-        return found
+        return node.emit.op(kind, inputs, {"keep_dims": bool(node.attr("keepdims", 1))}, edition="host")
     axes, keep, nothing = _axes(node)
     if nothing:
         return unary(node.emit, "Abs", src) if kind in ("ReduceL1", "ReduceL2") else src
@@ -102,5 +101,4 @@ def softmax(node: Node) -> Value:
     emit, src, axis = node.emit, node.value(0), node.attr("axis", -1)
     if node.proto.op_type == "LogSoftmax":
         return unary(emit, "LogSoftmax", src, {"axis": axis})
-    found: Value = emit.op("SoftMax", [src], {"axis": axis}, dtype=node.dtype(), outputs=[])
-    return found
+    return emit.op("SoftMax", [src], {"axis": axis}, dtype=node.dtype(), outputs=[])

@@ -25,8 +25,7 @@ def roi_align(node: Node) -> Value:
         "half_pixel": node.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel",
         "mode": node.attr("mode", "avg"),
     }
-    found: Value = node.emit.op("RoiAlign", [node.value(0), node.value(1), as_s64(node.emit, node.value(2))], attrs)
-    return found
+    return node.emit.op("RoiAlign", [node.value(0), node.value(1), as_s64(node.emit, node.value(2))], attrs)
 
 
 @computes("MaxRoiPool")
@@ -69,7 +68,7 @@ def max_unpool(node: Node) -> Value:
     whole = shape if wanted is None else [*wanted]
     if len(whole) != len(shape) or any(dim < least for dim, least in zip(whole, shape, strict=True)):
         raise node.invalid(f"output_shape {whole}", f"at least {shape}")
-    found: Value = node.emit.op("MaxUnpool", [node.value(0), node.value(1), numbers(*shape)])
+    found = node.emit.op("MaxUnpool", [node.value(0), node.value(1), numbers(*shape)])
     behind = [dim - least for dim, least in zip(whole, shape, strict=True)]
     return padded(node.emit, found, [0] * len(shape), behind) if any(behind) else found
 
@@ -97,7 +96,7 @@ def deformable_convolution(node: Node) -> Value:
     }
     depth = inner * kernel[0] * kernel[1]
     sources = [src, node.value(2), node.optional(4)]
-    found: Value = emit.op("DeformColumns", sources if sources[2] is not None else sources[:2], attrs)
+    found = emit.op("DeformColumns", sources if sources[2] is not None else sources[:2], attrs)
     if groups == 1:
         found = reshape(emit, found, numbers(batch, depth, rows * columns))
         made = matmul(emit, reshape(emit, weights, numbers(outputs, depth)), found)

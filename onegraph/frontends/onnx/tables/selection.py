@@ -29,8 +29,7 @@ def compress(node: Node) -> Value:
     src, axis = node.value(0), node.attr("axis")
     src = reshape(node.emit, src, numbers(-1)) if axis is None else src
     condition = reshape(node.emit, node.value(1), numbers(-1))
-    found: Value = node.emit.op("Compress", [src, condition], {"axis": axis or 0})
-    return found
+    return node.emit.op("Compress", [src, condition], {"axis": axis or 0})
 
 
 @computes("ReverseSequence")

@@ -32,8 +32,7 @@ def at(node: Node) -> Value:
     if isinstance(found, TensorList) and found and not isinstance(place, np.ndarray):
         found = StackedList(_stack(node, found))
     if isinstance(found, StackedList):
-        result: Value = node.emit.op("Gather", [found.stack, place], {"axis": 0})
-        return result
+        return node.emit.op("Gather", [found.stack, place], {"axis": 0})
     tensors = node.tensors(0)
     return tensors[_place(node, 1, len(tensors))]
 
@@ -67,8 +66,7 @@ def length(node: Node) -> Value:
     found = node.any(0)
     if isinstance(found, StackedList):
         dims = lowering.dims_of(node.emit, found.stack)
-        count: Value = node.emit.op("Gather", [dims, np.array(0)], {"axis": 0})
-        return count
+        return node.emit.op("Gather", [dims, np.array(0)], {"axis": 0})
     return np.array(len(node.tensors(0)), np.int64)
 
 

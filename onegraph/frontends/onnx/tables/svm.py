@@ -76,8 +76,8 @@ def classifier(node: Node) -> tuple[Value, Value]:
     scores = matmul(emit, _kernel(node, sum(sizes)), _pair_weights(node, sizes, pairs), rho[: len(pairs)])
     decides = cast(emit, binary(emit, "Greater", scores, filled(0, scores)), DataType.f32)
     votes = add(emit, matmul(emit, decides, _votes(pairs, len(classes))), _against(pairs, len(classes)))
-    best: Value = emit.op("ArgMax", [votes], {"axis": 1, "keep_dims": False})
-    label: Value = emit.op("Gather", [classes, best], {"axis": 0})
+    best = emit.op("ArgMax", [votes], {"axis": 1, "keep_dims": False})
+    label = emit.op("Gather", [classes, best], {"axis": 0})
     first, second = _floats(node, "prob_a"), _floats(node, "prob_b")
     if len(first) or len(second):
         if len(first) < len(pairs) or len(second) < len(pairs):
@@ -122,5 +122,4 @@ def _probabilities(node: Node, scores: Value, first: Array, second: Array, count
     inner = negative(emit, add(emit, multiply(emit, scores, first), second))
     pairs = unary(emit, "Sigmoid", inner)
     pairs = emit.op("Clamp", [pairs], {"min": LEAST, "max": 1 - LEAST})
-    found: Value = emit.op("CouplePairs", [pairs], {"classes": count})
-    return found
+    return emit.op("CouplePairs", [pairs], {"classes": count})

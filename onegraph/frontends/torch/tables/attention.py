@@ -50,5 +50,4 @@ def flash_attention_backward(node: Node) -> Sequence[Value]:
     mask = node["attn_mask"]
     given = {"causal": bool(node["is_causal"])}
     attrs = given if node["scale"] is None else {**given, "scale": node["scale"]}
-    found: Sequence[Value] = emit.op("AttentionBackward", [*operands, dst, total, diff, mask], attrs)
-    return found
+    return emit.ends("AttentionBackward", [*operands, dst, total, diff, mask], attrs)

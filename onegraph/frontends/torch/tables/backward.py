@@ -31,8 +31,7 @@ def threshold_backward(node: Node) -> Value:
     """The gradient where the source is above a threshold."""
     src, diff = native(node), native(node, "grad_output")
     if node["threshold"] == 0:
-        found: Value = node.emit.op("ReLUBackward", [src, diff], {"use_dst": True})
-        return found
+        return node.emit.op("ReLUBackward", [src, diff], {"use_dst": True})
     kept = binary(node.emit, "Greater", src, filled(node["threshold"], src))
     return select(node.emit, kept, diff, filled(0, diff))
 
@@ -52,16 +51,14 @@ def prelu_backward(node: Node) -> tuple[Value, Value]:
 def gelu_backward(node: Node) -> Value:
     """The gradient of GELU."""
     mode = {"none": "gelu_erf", "tanh": "gelu_tanh"}[node["approximate"]]
-    found: Value = node.emit.op("GELUBackward", [native(node), native(node, "grad_output")], {"mode": mode})
-    return found
+    return node.emit.op("GELUBackward", [native(node), native(node, "grad_output")], {"mode": mode})
 
 
 @lowers(*(f"{name}.default" for name in BY_RESULT))
 def by_result(node: Node) -> Value:
     """The gradient of an activation by its result."""
     inputs = [native(node, "output"), native(node, "grad_output")]
-    found: Value = node.emit.op(BY_RESULT[node.name.split(".")[1]], inputs, {"use_dst": True})
-    return found
+    return node.emit.op(BY_RESULT[node.name.split(".")[1]], inputs, {"use_dst": True})
 
 
 @lowers("silu_backward.default")
@@ -77,16 +74,14 @@ def silu_backward(node: Node) -> Value:
 @lowers("hardswish_backward.default")
 def hardswish_backward(node: Node) -> Value:
     """The gradient of HardSwish."""
-    found: Value = node.emit.op("HardSwishBackward", [native(node), native(node, "grad_output")])
-    return found
+    return node.emit.op("HardSwishBackward", [native(node), native(node, "grad_output")])
 
 
 @lowers("hardsigmoid_backward.default")
 def hardsigmoid_backward(node: Node) -> Value:
     """The gradient of HardSigmoid."""
     attrs = {"alpha": 1 / 6, "beta": 0.5}
-    found: Value = node.emit.op("HardSigmoidBackward", [native(node), native(node, "grad_output")], attrs)
-    return found
+    return node.emit.op("HardSigmoidBackward", [native(node), native(node, "grad_output")], attrs)
 
 
 @lowers("_softmax_backward_data.default", "_log_softmax_backward_data.default")
@@ -95,7 +90,7 @@ def softmax_backward(node: Node) -> Value:
     kind = "LogSoftmaxBackward" if "log" in node.name else "SoftMaxBackward"
     diff, result = native(node, "grad_output"), native(node, "output")
     axis = node.axis("dim", "output")
-    found: Value = node.emit.op(kind, [diff, result], {"axis": axis})
+    found = node.emit.op(kind, [diff, result], {"axis": axis})
     return cast(node.emit, found, node.result_dtype)
 
 
@@ -114,7 +109,7 @@ def layer_norm_backward(node: Node) -> list[Value | None]:
     gamma = reshape(node, cast(emit, gamma, wide), [size])
     attrs = {"begin_norm_axis": -1, "use_affine": True, "epsilon": NOTHING}
     inputs = [*flat, mean, variance, gamma, np.zeros(size, np.float32)]
-    found = emit.op("LayerNormBackward", inputs, attrs)
+    found = emit.ends("LayerNormBackward", inputs, attrs)
     results: list[Value | None] = [None, None, None]
     for place, one in enumerate(found):
         like = node.like[place]
@@ -207,8 +202,7 @@ def max_pool_backward(node: Node) -> Value:
         raise NotLowered("no axis of batches")
     settled = window.settled(node.shape("self")[2:], kernel, bool(node["ceil_mode"]))
     attrs = settled.attrs(kernel=kernel, dilations=[*settled.dilations])
-    found: Value = node.emit.op("MaxPoolBackward", [src, diff], attrs)
-    return found
+    return node.emit.op("MaxPoolBackward", [src, diff], attrs)
 
 
 @lowers("avg_pool2d_backward.default")
@@ -220,5 +214,4 @@ def average_pool_backward(node: Node) -> Value:
         raise NotLowered("a form of AvgPool without a gradient op")
     padded = any(window.begin) and bool(node["count_include_pad"])
     attrs = window.attrs(kernel=kernel, exclude_pad=not padded, src_shape=[*shape])
-    found: Value = node.emit.op("AvgPoolBackward", [diff], attrs)
-    return found
+    return node.emit.op("AvgPoolBackward", [diff], attrs)

@@ -185,8 +185,7 @@ def power(node: Node) -> Value:
     """A power of a known exponent; the cheaper op where there is one."""
     src, exponent = node.value_as("self", node.result_dtype), float(node["exponent"])
     if dtype_of(src) not in NATIVE:
-        found: Value = node.emit.op("Pow", [src, scalar(exponent, dtype_of(src))], edition="host")
-        return found
+        return node.emit.op("Pow", [src, scalar(exponent, dtype_of(src))], edition="host")
     cheaper = {2.0: "Square", 0.5: "Sqrt", -1.0: "Reciprocal"}.get(exponent)
     if cheaper is not None:
         return lowering.unary(node.emit, cheaper, src)
@@ -200,8 +199,7 @@ def power(node: Node) -> Value:
 @lowers("pow.Tensor_Tensor", "pow.Scalar")
 def power_of_tensor(node: Node) -> Value:
     """A power whose exponent is a tensor."""
-    found: Value = node.emit.op("Pow", common(node, "self", "exponent"), edition="host")
-    return found
+    return node.emit.op("Pow", common(node, "self", "exponent"), edition="host")
 
 
 def scaled(node: Node, value: Value) -> Value:

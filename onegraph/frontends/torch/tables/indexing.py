@@ -12,15 +12,13 @@ from .scattering import gathered
 @lowers("embedding.default")
 def embedding(node: Node) -> Value:
     """The rows of a matrix that the indices name."""
-    found: Value = node.emit.op("Gather", [node.value("weight"), node.value("indices")], {"axis": 0})
-    return found
+    return node.emit.op("Gather", [node.value("weight"), node.value("indices")], {"axis": 0})
 
 
 @lowers("index_select.default")
 def index_select(node: Node) -> Value:
     """The slices along an axis that the indices name."""
-    found: Value = node.emit.op("Gather", [node.value("self"), node.value("index")], {"axis": node.axis("dim")})
-    return found
+    return node.emit.op("Gather", [node.value("self"), node.value("index")], {"axis": node.axis("dim")})
 
 
 @lowers("gather.default")
@@ -30,8 +28,7 @@ def gather(node: Node) -> Value:
     axis = node.axis("dim")
     if any(a != b for place, (a, b) in enumerate(zip(shape, indices, strict=True)) if place != axis):
         raise NotLowered("fewer indices than elements along another axis")
-    found: Value = node.emit.op("GatherElements", [node.value("self"), node.value("index")], {"axis": axis})
-    return found
+    return node.emit.op("GatherElements", [node.value("self"), node.value("index")], {"axis": axis})
 
 
 @lowers("index.Tensor")
@@ -43,8 +40,7 @@ def index(node: Node) -> Value:
     axis, indices = given[0]
     if np.dtype(getattr(indices.dtype, "numpy", indices.dtype)).kind not in "iu":
         raise NotLowered("a mask in the place of indices")
-    found: Value = node.emit.op("Gather", [node.value("self"), indices], {"axis": axis})
-    return found
+    return node.emit.op("Gather", [node.value("self"), indices], {"axis": axis})
 
 
 @lowers("embedding_dense_backward.default", "onegraph.add_rows_.default", "onegraph.embedding_gradient.default")
@@ -58,12 +54,11 @@ def top_k(node: Node) -> list[Value]:
     """The largest or smallest elements along an axis, and their places."""
     count = np.array([node["k"]], np.int64)
     attrs = {"axis": node.axis("dim"), "largest": bool(node["largest"])}
-    return [*node.emit.op("TopK", [node.value("self"), count], attrs)]
+    return [*node.emit.ends("TopK", [node.value("self"), count], attrs)]
 
 
 @lowers("tril.default", "triu.default")
 def triangle(node: Node) -> Value:
     """A triangle of each matrix."""
     attrs = {"upper": "triu" in node.name, "offset": int(node["diagonal"])}
-    found: Value = node.emit.op("Triangle", [node.value("self")], attrs)
-    return found
+    return node.emit.op("Triangle", [node.value("self")], attrs)

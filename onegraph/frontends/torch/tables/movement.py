@@ -154,8 +154,7 @@ def pad_with_elements(node: Node) -> Value:
     if min(pads) < 0:
         raise NotLowered("padding that takes elements away")
     mode = next(mode for name, mode in PADS.items() if name in node.name)
-    found: Value = node.emit.op("Pad", [node.value("self"), np.array([*begin, *end])], {"mode": mode}, edition="host")
-    return found
+    return node.emit.op("Pad", [node.value("self"), np.array([*begin, *end])], {"mode": mode}, edition="host")
 
 
 @lowers("constant_pad_nd.default")

@@ -136,7 +136,7 @@ def softmax(node: Node) -> Value:
         src = unary(node.emit, "Clamp", src, {"min": LEAST[dtype_of(src)], "max": np.inf})
     if "log" in node.name:
         return unary(node.emit, "LogSoftmax", src, {"axis": axis})
-    found: Value = node.emit.op("SoftMax", [src], {"axis": axis}, dtype=wanted, outputs=[])
+    found = node.emit.op("SoftMax", [src], {"axis": axis}, dtype=wanted, outputs=[])
     return found if factor is None else multiply(node.emit, found, factor)
 
 

@@ -25,8 +25,7 @@ def _wide(node: Node, *names: str) -> list[Value]:
 
 def _exact(emit: Emitter, kind: str, src: Value) -> Value:
     """A function in numpy: the errors of the library's are larger than what is computed from their results."""
-    found: Value = emit.op(kind, [src], edition="host")
-    return found
+    return emit.op(kind, [src], edition="host")
 
 
 def _number(value: float, like: Value) -> Value:
@@ -34,8 +33,7 @@ def _number(value: float, like: Value) -> Value:
 
 
 def _remainder(emit: Emitter, first: Value, second: Value, *, truncate: bool) -> Value:
-    found: Value = emit.op("Mod", [first, second], {"truncate": truncate}, edition="host")
-    return found
+    return emit.op("Mod", [first, second], {"truncate": truncate}, edition="host")
 
 
 @lowers("remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar")

@@ -98,10 +98,9 @@ def place(node: Node) -> Value:
     src, keep = node.value("self"), bool(node["keepdim"])
     if node["dim"] is None:
         flat = reshape(node.emit, src, [-1])
-        every: Value = node.emit.op(kind, [flat], {"axis": 0, "keep_dims": False})
+        every = node.emit.op(kind, [flat], {"axis": 0, "keep_dims": False})
         return reshape(node.emit, every, node.result_shape)
-    found: Value = node.emit.op(kind, [src], {"axis": node.axis("dim"), "keep_dims": keep})
-    return found
+    return node.emit.op(kind, [src], {"axis": node.axis("dim"), "keep_dims": keep})
 
 
 @lowers("cumsum.default")
@@ -110,8 +109,7 @@ def cumulative_sum(node: Node) -> Value:
     src = cast(node.emit, node.value("self"), node.result_dtype)
     if not node.shape("self"):
         return src
-    found: Value = node.emit.op("CumSum", [src], {"axis": node.axis("dim")})
-    return found
+    return node.emit.op("CumSum", [src], {"axis": node.axis("dim")})
 
 
 @lowers("linalg_vector_norm.default")

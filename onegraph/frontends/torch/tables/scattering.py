@@ -47,8 +47,7 @@ def scatter(node: Node) -> Value:
 
 
 def _changed(node: Node, kind: str, src: Value, index: Value, updates: Value, attrs: dict[str, Any]) -> Value:
-    found: Value = node.emit.op(kind, [src, index, updates], attrs, edition="host")
-    return found
+    return node.emit.op(kind, [src, index, updates], attrs, edition="host")
 
 
 def _limit(dtype: DataType, is_least: bool) -> Any:
@@ -91,7 +90,7 @@ def gathered(node: Node) -> Value:
     count, named = len(indices), np.broadcast_shapes(*[_dims(one) for one in indices])
     axes = sorted(order[:count])
     src = transpose(node.emit, node.value("self"), order)
-    found: Value = node.emit.op("GatherND", [src, _tuples(node, indices, named)], edition="host")
+    found = node.emit.op("GatherND", [src, _tuples(node, indices, named)], edition="host")
     if axes != [*range(axes[0], axes[0] + count)] or not axes[0]:
         return found
     # The axes of the indices take the place of the indexed ones.
@@ -130,9 +129,9 @@ def sort(node: Node) -> list[Value]:
     axis = int(dim) % len(shape)
     attrs = {"axis": axis, "largest": bool(node["descending"])}
     if dtype_of(src) is DataType.boolean:
-        values, places = node.emit.op("TopK", [cast(node.emit, src, DataType.s32), numbers(shape[axis])], attrs)
+        values, places = node.emit.ends("TopK", [cast(node.emit, src, DataType.s32), numbers(shape[axis])], attrs)
         return [cast(node.emit, values, DataType.boolean), places]
-    return [*node.emit.op("TopK", [src, numbers(shape[axis])], attrs)]
+    return [*node.emit.ends("TopK", [src, numbers(shape[axis])], attrs)]
 
 
 @lowers("diagonal.default")
@@ -147,8 +146,7 @@ def diagonal(node: Node) -> Value:
     src = transpose(node.emit, node.value("self"), [*others, first, second])
     flat = reshape(node.emit, src, numbers(*[shape[axis] for axis in others], rows * columns))
     places = [row * columns + row + offset for row in range(rows) if 0 <= row + offset < columns]
-    found: Value = node.emit.op("Gather", [flat, np.array(places, np.int64)], {"axis": len(others)})
-    return found
+    return node.emit.op("Gather", [flat, np.array(places, np.int64)], {"axis": len(others)})
 
 
 @lowers("_embedding_bag.default", "_embedding_bag_forward_only.default")
@@ -161,12 +159,12 @@ def embedding_bag(node: Node) -> list[Value | None]:
     ends, bags = cast(emit, node.value("offsets"), DataType.s64), node.result_shape[0]
     ends = part(emit, ends, 0, 0, bags)  # the last offset may be the number of indices
     (count,) = _dims(indices)
-    rows: Value = emit.op("Gather", [weight, indices], {"axis": 0})
+    rows = emit.op("Gather", [weight, indices], {"axis": 0})
     if node["per_sample_weights"] is not None:
         rows = binary(emit, "Multiply", rows, unsqueeze(emit, node.value("per_sample_weights"), [1]))
     places = np.arange(count, dtype=np.int64).reshape(count, 1)
     begun = cast(emit, binary(emit, "GreaterEqual", places, unsqueeze(emit, ends, [0])), DataType.s64)
-    total: Value = emit.op("ReduceSum", [begun], {"axes": [1], "keep_dims": True}, edition="host")
+    total = emit.op("ReduceSum", [begun], {"axes": [1], "keep_dims": True}, edition="host")
     bag = binary(emit, "Subtract", total, np.array(1))
     zeros: Array = np.zeros(node.result_shape, node.result_dtype.numpy)
     found = _changed(node, "ScatterND", zeros, bag, rows, {"reduction": "add"})
