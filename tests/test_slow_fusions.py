@@ -26,7 +26,7 @@ RNG = np.random.default_rng(0)
 
 
 def constant(g, *shape):
-    return g.constant(RNG.standard_normal(shape).astype(np.float32))
+    return g.constant(np.asarray(RNG.standard_normal(shape), np.float32))
 
 
 def convolution(g, channels=8, **attrs):
@@ -148,6 +148,26 @@ CUT: dict[str, tuple[Build, list[tuple[str, ...]]]] = {
         lambda g: g.gelu(g.interpolate(g.input("x", "f32", (2, 3, 3, 4)), mode="nearest", sizes=[6, 6])),
         [("Interpolate",), ("GELU",)],
     ),
+    "gate of each channel": (
+        lambda g: g.multiply(g.sigmoid(g.input("x", "f32", (2, 1, 1, 8))), other(g, 2, 5, 5, 8)),
+        [("Sigmoid",), ("Multiply",)],
+    ),
+    "gate of fewer axes": (
+        lambda g: g.multiply(g.tanh(g.input("x", "f32", (8,))), other(g, 2, 5, 8)),
+        [("Tanh",), ("Multiply",)],
+    ),
+    "row behind a number that a tensor takes": (
+        lambda g: g.add(
+            g.multiply(g.multiply(g.input("s", "f32", ()), constant(g)), other(g, 2, 5, 8)), constant(g, 8)
+        ),
+        [("Multiply", "Multiply"), ("Add",)],
+    ),
+    "row behind a product that more matrices take": (
+        lambda g: g.add(
+            g.multiply(g.matmul(g.input("x", "f32", (4, 5)), constant(g, 5, 6)), other(g, 2, 4, 6)), constant(g, 6)
+        ),
+        [("MatMul", "Multiply"), ("Add",)],
+    ),
 }
 STAY: dict[str, Build] = {
     "bias and relu": lambda g: g.relu(g.bias_add(convolution(g), g.input("b", "f32", (8,)))),
@@ -177,6 +197,12 @@ STAY: dict[str, Build] = {
     "rows without sums": lambda g: int8_matmul(g, "u8", transpose_b=True),
     "rows and transposed constants of int8": lambda g: int8_matmul(g, is_constant=True, transpose_b=True),
     "pool of int8 with channels last": lambda g: pool(g, "NXC", 0.5),
+    "number that a tensor takes": lambda g: g.multiply(
+        g.multiply(g.input("s", "f32", ()), constant(g)), other(g, 2, 5, 8)
+    ),
+    "number of all behind a number": lambda g: g.add(
+        g.multiply(g.multiply(g.input("s", "f32", ()), constant(g)), other(g, 2, 5, 8)), constant(g)
+    ),
 }
 
 

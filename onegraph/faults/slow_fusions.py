@@ -255,12 +255,10 @@ def _widens(fused: Fused) -> str:
     """A binary op that spreads the result before it over the shape of its operand, for which it is slow."""
     for post in post_ops(fused):
         narrow, wide = post.main.result, post.use.result
-        if (
-            post.use.kind in BINARY
-            and len(narrow) == len(wide)
-            and narrow != wide
-            and not is_fast(varying(wide, narrow))
-        ):
+        if post.use.kind not in BINARY or narrow == wide:
+            continue
+        behind_elementwise = post.main.kind in ELEMENTWISE and post.use.inputs[0] in post.joined
+        if behind_elementwise or (len(narrow) == len(wide) and not is_fast(varying(wide, narrow))):
             return f"oneDNN has a reference kernel only for {post.use.kind} with a result of shape {list(narrow)}"
     return ""
 
@@ -270,9 +268,8 @@ SLOW_WIDENING = FAULTS.add(
     ops=BINARY,
     when=_widens,
     seen={(3, 2): "slow"},
-    reason="A binary op that spreads the result of the op before it along the last of more than three axes takes a "
-    "reference"
-    " kernel",
+    reason="A binary op that spreads the result of the op before it takes a reference kernel: along the last of more "
+    "than three axes, or behind an elementwise op along any",
     instead="the binary op alone, on fewer axes",
 )
 
@@ -281,6 +278,11 @@ SLOW_WIDENING = FAULTS.add(
 def product_of_rows_and_their_largest_numbers(g: DataGraph) -> LogicalTensor:
     largest = g.op("ReduceMax", [g.input("x", "f32", (2, 3, 4, 6))], {"axes": [-1], "keep_dims": True})
     return g.multiply(g.input("y", "f32", (2, 3, 4, 6)), largest)
+
+
+@SLOW_WIDENING.example({(3, 2): "right"})
+def gate_of_each_channel(g: DataGraph) -> LogicalTensor:
+    return g.multiply(g.sigmoid(g.input("x", "f32", (2, 1, 1, 8))), g.input("y", "f32", (2, 5, 5, 8)))
 
 
 KEPT = 2**28  # bytes of scratch that a thread keeps between runs: kept_bytes in native/csrc/allocator.cpp

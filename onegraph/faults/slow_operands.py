@@ -11,19 +11,24 @@ from .fault import SLOW, Fault, Faults
 from .operands import is_fast, varying
 from .ops.windows import IMAGE
 from .post_ops import IMAGES, PostOp, post_ops
-from .use import BINARY, ELEMENTWISE, NORMS, Fused
+from .use import BINARY, ELEMENTWISE, NORMS, Fused, Use
 
 FAULTS = Faults[Fused]()
 Slow = Callable[[PostOp, Sequence[bool]], bool]
 APART = "the ops before and behind in kernels of their own"
 
 
-def _slow_operand(name: str, seen: Mapping[Version, str], reason: str, is_slow: Slow) -> Fault[Fused]:
-    """A fault of binary ops for whose operands ``is_slow`` holds; it gets the axes along which the operand varies."""
+def _slow_operand(
+    name: str, seen: Mapping[Version, str], reason: str, is_slow: Slow, any_rank: bool = False
+) -> Fault[Fused]:
+    """A fault of binary ops for whose operands ``is_slow`` holds; it gets the axes along which the operand varies.
+
+    With ``any_rank`` an op between may have given the result more axes than the main op has.
+    """
 
     def when(fused: Fused) -> str:
         for post in post_ops(fused):
-            if post.operand is None or len(post.use.result) != len(post.main.result):
+            if post.operand is None or not (any_rank or _rank(post.use) == _rank(post.main)):
                 continue
             if not post.adds and is_slow(post, varying(post.use.result, post.shape)):
                 both, shape = f"{post.main.kind} + {post.use.kind}", list(post.use.shape(post.operand))
@@ -31,6 +36,10 @@ def _slow_operand(name: str, seen: Mapping[Version, str], reason: str, is_slow: 
         return ""
 
     return FAULTS.add(name, ops=BINARY, where="", severity=SLOW, when=when, seen=seen, reason=reason, instead=APART)
+
+
+def _rank(use: Use) -> int:
+    return len(use.result)
 
 
 def _is_swish(post: PostOp) -> bool:
@@ -150,10 +159,12 @@ BINARY_OPERAND = _slow_operand(
     "The kernel of a binary op or a reduction computes further binary ops of vectors along the second axis only",
     lambda post, varies: (
         post.is_joined
-        and post.main.kind not in IMAGES | ELEMENTWISE | {"MatMul", "SoftMax"}
+        and post.main.kind not in IMAGES | ELEMENTWISE | {"SoftMax"}
+        and (post.main.kind != "MatMul" or _rank(post.use) != _rank(post.main))
         and sum(varies) == 1
         and not varies[min(1, len(varies) - 1)]
     ),
+    any_rank=True,
 )
 
 
