@@ -156,6 +156,20 @@ CUT: dict[str, tuple[Build, list[tuple[str, ...]]]] = {
         lambda g: g.multiply(g.tanh(g.input("x", "f32", (8,))), other(g, 2, 5, 8)),
         [("Tanh",), ("Multiply",)],
     ),
+    "sum that a vector takes": (
+        lambda g: g.add(
+            g.op("ReduceSum", [g.input("x", "f32", (40,))], {"axes": [0], "keep_dims": True}), other(g, 50)
+        ),
+        [("ReduceSum",), ("Add",)],
+    ),
+    "first factor of fewer elements": (
+        lambda g: g.multiply(other(g, 1, 5, 8), g.sigmoid(g.input("x", "f32", (2, 5, 8)))),
+        [("Sigmoid",), ("Multiply",)],
+    ),
+    "difference from a number that a tensor takes": (
+        lambda g: g.multiply(g.subtract(constant(g), g.input("x", "f32", (1, 1, 8))), other(g, 2, 5, 8)),
+        [("Subtract",), ("Multiply",)],
+    ),
     "row behind a number that a tensor takes": (
         lambda g: g.add(
             g.multiply(g.multiply(g.input("s", "f32", ()), constant(g)), other(g, 2, 5, 8)), constant(g, 8)
@@ -199,6 +213,9 @@ STAY: dict[str, Build] = {
     "pool of int8 with channels last": lambda g: pool(g, "NXC", 0.5),
     "number that a tensor takes": lambda g: g.multiply(
         g.multiply(g.input("s", "f32", ()), constant(g)), other(g, 2, 5, 8)
+    ),
+    "difference from a number": lambda g: g.multiply(
+        g.subtract(constant(g), g.input("x", "f32", (2, 5, 8))), other(g, 2, 5, 8)
     ),
     "number of all behind a number": lambda g: g.add(
         g.multiply(g.multiply(g.input("s", "f32", ()), constant(g)), other(g, 2, 5, 8)), constant(g)
