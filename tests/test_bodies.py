@@ -15,25 +15,37 @@ from onegraph.lowering.bodies import add_body
 from onegraph.lowering.emitter import Emitter
 from onegraph.opset.bodies import BODIES
 from onegraph.opset.bodies.normalization import factor_and_shift
-from onegraph.opset.editions.registry import BASE
+from onegraph.opset.editions.registry import BASE, base_of, edition
 from onegraph.opset.schema import Call, TensorType
 from onegraph.reference import run_op
-from onegraph.testing.cases import CASES
+from onegraph.testing.cases import CASES, Case
 
 PACKAGE = Path(og.__file__).parent
-F32 = [case for case in CASES if case.kind in BODIES and all(array.dtype == np.float32 for array in case.inputs)]
+LEGACY = [base_of(edition("legacy-1").schemas[kind]) for kind in ("PowBackprop", "PowBackpropExponent")]
+SCHEMAS = {**BASE, **{schema.kind: schema for schema in LEGACY}}
+X, ROW = np.float32([[0.5, 0, 2], [1, 1.5, 0.25]]), np.float32([[0, 0.5, 2]])
+GRADIENTS_OF_POWERS = [
+    Case("PowBackprop-1", "", (X, X + 1, ROW), {}),
+    Case("PowBackpropExponent-1", "", (X, X + 1, X**ROW, ROW), {}),
+    Case("PowBackpropExponent-1", "vector", (X, X + 1, X ** ROW[0], ROW[0]), {}),
+]
+CASES_OF_BODIES = [*GRADIENTS_OF_POWERS, *(case for case in CASES if case.kind in BODIES)]
+F32 = [case for case in CASES_OF_BODIES if all(array.dtype == np.float32 for array in case.inputs)]
 
 
 def call_of(case):
     types = [TensorType(og.f32, array.shape) for array in case.inputs]
-    n_outputs = len(case.outputs) if case.outputs else len(BASE[case.kind].outputs)
-    return Call(BASE[case.kind], case.attrs, types, n_outputs, [og.f32] * n_outputs)
+    schema = SCHEMAS[case.kind]
+    n_outputs = len(case.outputs) if case.outputs else len(schema.outputs)
+    return Call(schema, case.attrs, types, n_outputs, [og.f32] * n_outputs)
 
 
 def op_of(case):
     g = DataGraph()
     inputs = [g.input(f"x{i}", array.dtype, array.shape) for i, array in enumerate(case.inputs)]
-    g.op(case.kind, inputs, case.attrs, dtype=case.dtype, outputs=case.outputs)
+    language = "legacy-1" if case.kind.endswith("-1") else None
+    kind = case.kind.removesuffix("-1")
+    g.op(kind, inputs, case.attrs, dtype=case.dtype, outputs=case.outputs, edition=language)
     return g.ops[-1]
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..opset.bodies import Expression, Operand, expand
 from ..opset.schema import Call
+from ..opset.shapes import known_dims
 from .elementwise import add, binary, filled, multiply, select, unary
-from .emitter import Emitter, Value, numbers
-from .movement import reshape, unsqueeze
+from .emitter import Emitter, Value, numbers, shape_of
+from .movement import dims_of, reshape, transpose, unsqueeze
 from .reduction import reduce
 
 PAIRS: Mapping[str, Callable[[Emitter, Value, Value], Value]] = {"Add": add, "Multiply": multiply}
@@ -28,6 +29,8 @@ class Emitted(Expression):
             found = binary(emit, "Subtract", filled(1, src), src)
         elif kind == "Square":
             found = multiply(emit, src, src)
+        elif kind == "Pow":
+            found = emit.op(kind, [src, *(one.value for one in others if isinstance(one, Emitted))], edition="legacy-1")
         elif not others:
             found = unary(emit, kind, src, ATTRS.get(kind))
         else:
@@ -52,6 +55,25 @@ class Emitted(Expression):
         if axis == rank - 1:
             return self
         return Emitted(self.emit, reshape(self.emit, self.value, numbers(-1, *(1,) * (rank - 1 - axis))))
+
+    def reshape(self, shape: Sequence[int] | Expression) -> Expression:
+        """See :class:`Expression`."""
+        if isinstance(shape, Emitted):
+            dims = shape_of(shape.value)
+            if dims is None or dims.count(None) > 1:
+                return Emitted(self.emit, reshape(self.emit, self.value, dims_of(self.emit, shape.value)))
+            shape = [-1 if dim is None else dim for dim in dims]
+        assert not isinstance(shape, Expression)
+        now = (*(shape_of(self.value) or ()), *[None] * len(shape))
+        kept = [dim or now[axis] for axis, dim in enumerate(shape)]
+        if None in kept:
+            attrs = {"shape": [*shape], "special_zero": True}
+            return Emitted(self.emit, self.emit.op("StaticReshape", [self.value], attrs))
+        return Emitted(self.emit, reshape(self.emit, self.value, numbers(*known_dims(tuple(kept)))))
+
+    def transpose(self, order: Sequence[int]) -> Expression:
+        """See :class:`Expression`."""
+        return Emitted(self.emit, transpose(self.emit, self.value, order))
 
 
 def add_body(emit: Emitter, call: Call, inputs: Sequence[Value | None]) -> list[Value]:

@@ -93,10 +93,13 @@ def _open(shape: Sequence[int | None]) -> list[int]:
     return [-1 if dim is None else dim for dim in shape]
 
 
-def group_norm(emit: Emitter, src: Value, gamma: Value, beta: Value, groups: int, epsilon: float) -> Value:
-    """src (N, C, X) normalized over each group of channels, times gamma, plus beta for each channel."""
+def group_norm(
+    emit: Emitter, src: Value, gamma: Value | None, beta: Value | None, groups: int, epsilon: float
+) -> Value:
+    """src (N, C, X) normalized over each group of channels, times gamma, plus beta for each channel, or neither."""
+    affine = [] if gamma is None else in_f32(emit, gamma, beta)
     attrs = {"groups": groups, "epsilon": epsilon, "keep_stats": False, "data_format": "NCX"}
-    return emit.op("GroupNorm", [src, *in_f32(emit, gamma, beta)], attrs)
+    return emit.op("GroupNorm", [src, *affine], attrs if affine else {**attrs, "use_affine": False})
 
 
 def rms_norm(emit: Emitter, src: Value, gamma: Value | None, axis: int, epsilon: float) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ...opset.bodies import Expression, Operand, expand
 from ...opset.schema import Call
@@ -40,6 +41,21 @@ class Composed(Expression):
     def along(self, axis: int, rank: int) -> Expression:
         """See :class:`Expression`."""
         return Composed(self.parts, self.parts.along(self.source, rank, axis))
+
+    def reshape(self, shape: Sequence[int] | Expression) -> Expression:
+        """See :class:`Expression`."""
+        if isinstance(shape, Composed):
+            return Composed(self.parts, self.parts.reshape(self.source, self.parts.shape(shape.source)))
+        assert not isinstance(shape, Expression)
+        now = self.parts.shape(self.source)
+        dims = [dim or now[axis] for axis, dim in enumerate(shape)]
+        rest = prod(now) // max(prod(dim for dim in dims if dim > 0), 1)
+        return Composed(self.parts, self.parts.reshape(self.source, [rest if dim < 0 else dim for dim in dims]))
+
+    def transpose(self, order: Sequence[int]) -> Expression:
+        """See :class:`Expression`."""
+        assert isinstance(self.source, int)
+        return Composed(self.parts, self.parts.transpose(self.source, order))
 
 
 def by_body(call: Call, note: str) -> Form:

@@ -10,7 +10,7 @@ from ...opset.ops.binary import slope_target
 from ...opset.shapes import known_dims
 from ..use import Use
 from .elementwise import scaled, where, with_sign_of
-from .table import composed, flat, gradient_of
+from .table import flat, gradient_of
 
 flat("GreaterEqual", "its result is a truth value")
 
@@ -117,13 +117,6 @@ def prelu(emit: Emitter, use: Use, diff: Value) -> tuple[Value | None, Value | N
         return d_src, None
     d_slope = where(emit, src, 0, filled(0, diff), multiply(emit, diff, src))
     return d_src, _summed(emit, d_slope, use)
-
-
-@composed("PReLUBackward")
-def prelu_backward(emit: Emitter, use: Use) -> tuple[Value, Value]:
-    src, diff, slope = use["src"], use["diff_dst"], _slope(emit, use)
-    d_src = where(emit, src, 0, diff, multiply(emit, diff, slope))
-    return d_src, _summed(emit, where(emit, src, 0, filled(0, diff), multiply(emit, diff, src)), use)
 
 
 def _slope_shape(use: Use) -> tuple[int, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...lowering.elementwise import binary, filled, multiply, negative, select, unary
+from ...lowering.elementwise import binary, multiply, negative
 from ...lowering.emitter import Emitter, Value, rank_of
 from ...lowering.movement import transpose
-from ..use import Scattered, Use, summed_to
+from ..use import Scattered, Use
 from .arithmetic import DERIVATIVES
-from .elementwise import moved, scaled
+from .elementwise import scaled
 from .indexing import rows_taken_back
-from .table import composed, flat, gradient_of
+from .table import flat, gradient_of
 
 LEGACY = "legacy-1"
 
@@ -47,21 +47,6 @@ def power(emit: Emitter, use: Use, diff: Value) -> Value:
 def exponent(emit: Emitter, use: Use, diff: Value) -> Value:
     inputs = [use["input"], diff, use.result("output"), use["exponent"]]
     return emit.op("PowBackpropExponent", inputs, edition=LEGACY)
-
-
-@composed("PowBackprop-1")
-def power_backprop(emit: Emitter, use: Use) -> Value:
-    source, power = use["input_forward"], use["exponent"]
-    slope = multiply(emit, power, emit.op("Pow", [source, moved(emit, power, -1)], edition=LEGACY))
-    is_flat = binary(emit, "Equal", power, filled(0, power))
-    found = multiply(emit, use["output_delta"], select(emit, is_flat, filled(0, slope), slope))
-    return summed_to(emit, found, source.shape)
-
-
-@composed("PowBackpropExponent-1")
-def exponent_backprop(emit: Emitter, use: Use) -> Value:
-    slope = multiply(emit, use["result_forward"], unary(emit, "Log", use["input_forward"]))
-    return summed_to(emit, multiply(emit, use["output_delta"], slope), use["exponent"].shape)
 
 
 @gradient_of("DynamicTranspose-1", "input")

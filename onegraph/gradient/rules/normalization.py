@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import UnsupportedError
-from ...lowering.elementwise import add, binary, multiply, unary
-from ...lowering.emitter import Emitter, Value, dtype_of, numbers, rank_of
-from ...lowering.movement import cast, dims_of, expand, reshape, unsqueeze
-from ...lowering.reduction import reduce
+from ...lowering.elementwise import add, binary, multiply
+from ...lowering.emitter import Emitter, Value, dtype_of, rank_of
+from ...lowering.movement import cast, dims_of, expand, unsqueeze
 from ...opset.dtypes import DataType
 from ...opset.ops.normalization import DEFAULT_MOMENTUM, begin_axis
 from ..use import Use
 from .binary import along_channels
-from .elementwise import moved, scaled, square
-from .movement import sizes_of
+from .elementwise import scaled
 from .reduction import averaged
-from .table import composed, gradient_of
+from .table import gradient_of
 
 
 def subtract(emit: Emitter, first: Value, second: Value) -> Value:
@@ -24,24 +22,9 @@ def subtract(emit: Emitter, first: Value, second: Value) -> Value:
     return binary(emit, "Subtract", first, second)
 
 
-def inverse_root(emit: Emitter, variance: Value, epsilon: float) -> Value:
-    """1 / sqrt(variance + epsilon)."""
-    return unary(emit, "Pow", moved(emit, variance, epsilon), {"beta": -0.5})
-
-
-def mean_of(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
-    """The mean, with the axes kept."""
-    return reduce(emit, "ReduceMean", src, axes, keep=True)
-
-
 def wide(emit: Emitter, value: Value) -> Value:
     """A value in f32, in which normalizations are computed."""
     return cast(emit, value, DataType.f32)
-
-
-def narrow(emit: Emitter, use: Use, values: Sequence[Value]) -> tuple[Value, ...]:
-    """The results of the op in its data types."""
-    return tuple(cast(emit, one, tensor.dtype) for one, tensor in zip(values, use.op.outputs, strict=False))
 
 
 def other_axes(use: Use, rank: int) -> list[int]:
@@ -162,27 +145,6 @@ def _spread(emit: Emitter, statistic: Value, rank: int) -> Value:
     """A statistic of the last axes, in a shape that broadcasts with src."""
     missing = rank - (rank_of(statistic) or 0)
     return unsqueeze(emit, statistic, [*range(rank - missing, rank)]) if missing else statistic
-
-
-@composed("GroupNorm")
-def group_norm(emit: Emitter, use: Use) -> tuple[Value, ...]:
-    dims, groups, last = sizes_of(use, "src"), use.call.s64("groups"), use.call.string("data_format") == "NXC"
-    batch, channels = dims[0], dims[-1] if last else dims[1]
-    inner = dims[1:-1] if last else dims[2:]
-    split = (batch, *inner, groups, channels // groups) if last else (batch, groups, channels // groups, *inner)
-    rank = len(split)
-    axes = [axis for axis in range(1, rank) if axis != (rank - 2 if last else 1)]
-    src = reshape(emit, wide(emit, use["src"]), numbers(*split))
-    mean = mean_of(emit, src, axes)
-    centred = subtract(emit, src, mean)
-    variance = mean_of(emit, square(emit, centred), axes)
-    normalized = multiply(emit, centred, inverse_root(emit, variance, use.call.f32("epsilon")))
-    dst = reshape(emit, normalized, numbers(*dims))
-    if use.call.flag("use_affine"):
-        gamma, beta = (along_channels(emit, use, wide(emit, use[port]), len(dims)) for port in ("gamma", "beta"))
-        dst = add(emit, multiply(emit, dst, gamma), beta)
-    stats = [reshape(emit, one, numbers(batch, groups)) for one in (mean, variance)]
-    return narrow(emit, use, [dst, *stats])
 
 
 # SoftMax --------------------------------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ WINDOWS = frozenset(kind for kind in IMAGES if len(BASE[kind].outputs) == 1)
 
 
 @rewrites(*WINDOWS, early=True, of_known_dims=True)
-@rewrites("GroupNorm", of_known_dims=True)
 def channels_last(emit: Emitter, op: Op) -> Value | None:
     """Run an op over (N, C, X) as the op over (N, X, C)."""
     count = sum(port.name in ("src", "diff_dst") for port in BASE[op.kind].inputs)

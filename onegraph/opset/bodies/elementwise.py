@@ -1,10 +1,13 @@
-"""Bodies of ops of the elementwise category: GELU by tanh, and gradients."""
+"""Bodies of ops on single elements: GELU by tanh, and gradients."""
 
 from __future__ import annotations
 
 from math import pi, sqrt
 
+from ...errors import UnsupportedError
+from ..ops.binary import slope_target
 from ..schema import Call
+from ..signature import Shape
 from .expression import Expression, body
 
 # 2 u of GELU by tanh is GELU_SLOPE * (x + GELU_CUBE * x ** 3), where u is the argument of the tanh.
@@ -103,3 +106,46 @@ def sqrt_backward(call: Call, src: Expression, diff: Expression) -> Expression:
 @body("TanhBackward")
 def tanh_backward(call: Call, src: Expression, diff: Expression) -> Expression:
     return diff * _of(call, "Tanh", src).square().one_minus()
+
+
+def _dims(call: Call, port: str, shape: Shape) -> tuple[int, ...]:
+    """The dims of an input, all of which are known."""
+    if shape is None or None in shape:
+        raise UnsupportedError(f"{call.schema.kind}: dims of {port} are unknown; specialise the graph first")
+    return tuple(dim for dim in shape if dim is not None)
+
+
+@body("PReLUBackward")
+def prelu_backward(call: Call, src: Expression, slope: Expression, diff: Expression) -> tuple[Expression, Expression]:
+    if call.rank("src") is None:
+        raise UnsupportedError(f"{call.schema.kind}: the rank of src is unknown; specialise the graph first")
+    own = _dims(call, "slope", call.shape("slope"))
+    shape = _dims(call, "slope", slope_target(call, own, call.shape("src")))
+    spread = slope if shape[len(shape) - len(own) :] == own else slope.reshape(shape)
+    positive = src > 0.0
+    shared = [axis for axis, dim in enumerate(shape) if dim == 1]
+    summed = positive.where(0.0, diff * src).reduce("ReduceSum", shared)
+    return positive.where(diff, spread * diff), summed.reshape(own)
+
+
+@body("PowBackprop-1")
+def pow_backprop(call: Call, source: Expression, delta: Expression, exponent: Expression) -> Expression:
+    slope = exponent.op("Equal", 0.0).where(0.0, exponent * source.op("Pow", exponent - 1.0))
+    return _summed(call, "input_forward", delta * slope)
+
+
+@body("PowBackpropExponent-1")
+def pow_backprop_exponent(
+    call: Call, source: Expression, delta: Expression, result: Expression, exponent: Expression
+) -> Expression:
+    slope = result * source.op("Log")
+    slope = source.op("Equal", 0.0).where((exponent >= 0.0).where(0.0, slope), slope)
+    return _summed(call, "exponent", delta * slope)
+
+
+def _summed(call: Call, port: str, value: Expression) -> Expression:
+    """The sum over the axes along which an input was broadcast, in the shape of that input."""
+    shape = _dims(call, port, call.shape(port))
+    added = len(_dims(call, "output_delta", call.shape("output_delta"))) - len(shape)
+    axes = [axis + added for axis, dim in enumerate(shape) if dim == 1]
+    return value.reduce("ReduceSum", [*range(added), *axes]).reshape(shape)

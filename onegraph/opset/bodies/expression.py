@@ -31,6 +31,14 @@ class Expression(ABC):
     def along(self, axis: int, rank: int) -> Expression:
         """A vector in a shape that broadcasts with a tensor of this rank along one of its axes."""
 
+    @abstractmethod
+    def reshape(self, shape: Sequence[int] | Expression) -> Expression:
+        """The tensor in another shape: dims, of which one may be -1 and 0 keeps a dim, or that of another tensor."""
+
+    @abstractmethod
+    def transpose(self, order: Sequence[int]) -> Expression:
+        """The tensor with its axes in another order."""
+
     def where(self, first: Operand, second: Operand) -> Expression:
         """The elements of one operand where this boolean tensor holds, else those of the other; one is a tensor."""
         return self.op("Select", first, second)
@@ -88,5 +96,5 @@ def body(*kinds: str) -> Callable[[Function], Function]:
 
 def expand(call: Call, inputs: Sequence[Expression | None]) -> tuple[Expression, ...]:
     """The results of an op by its body."""
-    found = BODIES[call.schema.kind](call, *inputs)
-    return found if isinstance(found, tuple) else (found,)
+    results = BODIES[call.schema.kind](call, *inputs)
+    return results if isinstance(results, tuple) else (results,)

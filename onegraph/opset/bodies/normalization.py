@@ -1,4 +1,4 @@
-"""Bodies of ops of the normalization category: gradients, and RMSNorm."""
+"""Bodies of ops of the normalization category."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UnsupportedError
-from ..ops.normalization import begin_axis
+from ..ops.normalization import DEFAULT_MOMENTUM, begin_axis
 from ..schema import Call
 from .expression import Expression, body
 
@@ -28,6 +28,17 @@ def _begin(call: Call) -> int:
     begin = begin_axis(call)
     assert begin is not None
     return begin
+
+
+def _moments(src: Expression, axes: Sequence[int]) -> tuple[Expression, Expression]:
+    """The mean and the variance, with the axes kept."""
+    mean = src.reduce("ReduceMean", axes)
+    return mean, (src - mean).square().reduce("ReduceMean", axes)
+
+
+def _affine(dst: Expression, gamma: Expression | None, beta: Expression | None) -> Expression:
+    dst = dst if gamma is None else dst * gamma
+    return dst if beta is None else dst + beta
 
 
 def _root(call: Call, variance: Expression) -> Expression:
@@ -77,6 +88,25 @@ def batch_norm_inference(
     return (src - mean.along(*place)) * (gamma.along(*place) / root) + beta.along(*place)
 
 
+@body("BatchNormForwardTraining")
+def batch_norm_training(
+    call: Call,
+    src: Expression,
+    mean: Expression,
+    variance: Expression,
+    gamma: Expression | None = None,
+    beta: Expression | None = None,
+) -> tuple[Expression, ...]:
+    channel, rank = _channel(call)
+    moments = _moments(src, [axis for axis in range(rank) if axis != channel])
+    normalized = (src - moments[0]) / _root(call, moments[1])
+    dst = _affine(normalized, *(None if one is None else one.along(channel, rank) for one in (gamma, beta)))
+    momentum = call.f32("momentum") if call.has("momentum") else DEFAULT_MOMENTUM
+    of_batch = [moment.reshape([-1]) for moment in moments]
+    running = (old * momentum + new * (1 - momentum) for old, new in zip((mean, variance), of_batch, strict=True))
+    return (dst, *running, *of_batch)
+
+
 @body("BatchNormTrainingBackward")
 def batch_norm_backward(
     call: Call,
@@ -93,6 +123,33 @@ def batch_norm_backward(
     given = diff if gamma is None or call.n_outputs == 1 else diff * gamma.along(channel, rank)
     d_src = _normalized_gradient(normalized, given, root, axes)
     return d_src, *_affine_gradients(normalized, diff, axes)
+
+
+@body("LayerNorm")
+def layer_norm(
+    call: Call, src: Expression, gamma: Expression | None = None, beta: Expression | None = None
+) -> tuple[Expression, ...]:
+    begin = _begin(call)
+    mean, variance = _moments(src, range(begin, _rank(call)))
+    dst = (src - mean) / _root(call, variance)
+    dst = _affine(dst, gamma, beta) if call.flag("use_affine") else dst
+    return dst, *(moment.reshape([0] * begin) for moment in (mean, variance))
+
+
+@body("GroupNorm")
+def group_norm(
+    call: Call, src: Expression, gamma: Expression | None = None, beta: Expression | None = None
+) -> tuple[Expression, ...]:
+    channel, rank = _channel(call)
+    order = (0, channel, *(axis for axis in range(1, rank) if axis != channel))
+    first, groups = src.transpose(order), call.s64("groups")
+    rows = first.reshape([0, groups, -1])
+    mean, variance = _moments(rows, [2])
+    normalized = ((rows - mean) / _root(call, variance)).reshape(first)
+    dst = normalized.transpose([order.index(axis) for axis in range(rank)])
+    if call.flag("use_affine"):
+        dst = _affine(dst, *(None if one is None else one.along(channel, rank) for one in (gamma, beta)))
+    return dst, *(moment.reshape([0, groups]) for moment in (mean, variance))
 
 
 @body("LayerNormBackward")

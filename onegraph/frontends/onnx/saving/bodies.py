@@ -13,6 +13,7 @@ from .table import composes
 # Names of nodes, where they are not those of the ops.
 NODES = {"Subtract": "Sub", "Multiply": "Mul", "Divide": "Div", "Minimum": "Min", "SoftPlus": "Softplus"}
 COMPARISONS = {
+    "Equal": "Equal",
     "Greater": "Greater",
     "Less": "Less",
     "GreaterEqual": "GreaterOrEqual",
@@ -49,6 +50,17 @@ class Written(Expression):
     def along(self, axis: int, rank: int) -> Expression:
         """See :class:`Expression`."""
         return self if axis == rank - 1 else Written(self.value.reshape(-1, *[1] * (rank - 1 - axis)))
+
+    def reshape(self, shape: Sequence[int] | Expression) -> Expression:
+        """See :class:`Expression`."""
+        if isinstance(shape, Written):
+            return Written(self.value.op("Reshape", shape.value.dims()))
+        assert not isinstance(shape, Expression)
+        return Written(self.value.reshape(*shape))
+
+    def transpose(self, order: Sequence[int]) -> Expression:
+        """See :class:`Expression`."""
+        return Written(self.value.transpose(order))
 
 
 NODES_ALONE = {"BatchNormInference", "GELU"}

@@ -6,7 +6,6 @@ from typing import Any
 
 from ....opset.ops.binary import slope_target
 from ....opset.schema import Call
-from ....opset.shapes import known_dims
 from .body import Value
 from .table import composes, known_dims_of, rank_of, writes
 
@@ -165,38 +164,6 @@ def _slope(call: Call, slope: Value) -> tuple[Value, tuple[int, ...]]:
 @writes("PReLU")
 def prelu(call: Call, src: Value, slope: Value) -> Value:
     return src.op("PRelu", _slope(call, slope)[0])
-
-
-@composes("PReLUBackward")
-def prelu_backward(call: Call, src: Value, slope: Value, diff_dst: Value) -> tuple[Value, Value]:
-    spread, shape = _slope(call, slope)
-    positive = src.compare("Greater", 0.0)
-    shared = [axis for axis, dim in enumerate(shape) if dim == 1]
-    summed = positive.where(0.0, diff_dst * src).reduce("ReduceSum", shared)
-    return positive.where(diff_dst, spread * diff_dst), summed.reshape(*known_dims(call.shape("slope")))
-
-
-# Gradients -----------------------------------------------------------------------------------------------------------
-
-
-@composes("PowBackprop-1")
-def pow_backprop(call: Call, source: Value, delta: Value, exponent: Value) -> Value:
-    slope = exponent.compare("Equal", 0.0).where(0.0, exponent * source.op("Pow", exponent - 1.0))
-    return _summed(call, "input_forward", delta * slope)
-
-
-@composes("PowBackpropExponent-1")
-def pow_backprop_exponent(call: Call, source: Value, delta: Value, result: Value, exponent: Value) -> Value:
-    at_zero = source.compare("Equal", 0.0).compare("And", exponent.compare("GreaterOrEqual", 0.0))
-    return _summed(call, "exponent", delta * at_zero.where(0.0, result * source.op("Log")))
-
-
-def _summed(call: Call, port: str, value: Value) -> Value:
-    """The sum over the axes along which an input was broadcast, in the shape of that input."""
-    shape = known_dims_of(call, call.shape(port), port)
-    added = rank_of(call, "output_delta") - len(shape)
-    axes = [axis + added for axis, dim in enumerate(shape) if dim == 1]
-    return value.reduce("ReduceSum", [*range(added), *axes]).reshape(*shape)
 
 
 # Softmax -------------------------------------------------------------------------------------------------------------
