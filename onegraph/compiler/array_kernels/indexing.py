@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.op import Array
-from ...opset.host.indexing import gather_nd_shape
+from ...opset.host.indexing_shapes import gather_nd_shape
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from .arrays import dense, is_narrow, is_number, place_for, run, wide

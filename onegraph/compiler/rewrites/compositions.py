@@ -25,7 +25,14 @@ from .bodies import by_body
 from .broadcasts import binary, divide, matmul_bias, two_sided
 from .convolutions import biased_conv_transpose, far_padded, gradient_of_strided_pixels
 from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, filled, result_types, scalar
-from .norms import batch_norm_inference, channels_first_group_norm, group_norm, layer_norm, layer_norm_backward, rms_norm
+from .norms import (
+    batch_norm_inference,
+    channels_first_group_norm,
+    group_norm,
+    layer_norm,
+    layer_norm_backward,
+    rms_norm,
+)
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is
 from .softmax import softmax, softmax_backward

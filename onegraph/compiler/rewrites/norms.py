@@ -108,8 +108,8 @@ def group_norm(call: Call) -> Form:
         channels = last if call.string("data_format") == "NXC" else 1
         gamma, beta = (parts.along(vector, last + 1, channels) for vector in inputs[1:3])
         dst = parts.add("Add", parts.add("Multiply", dst, gamma), beta)
-    slow = "the library has " + ("no GroupNorm" if call.schema.since > VERSION else "a slow GroupNorm of channels first")
-    return parts.form(dst, mean, variance, note=f"LayerNorm of the groups: {slow}")
+    missing = "no GroupNorm" if call.schema.since > VERSION else "a slow GroupNorm of channels first"
+    return parts.form(dst, mean, variance, note=f"LayerNorm of the groups: the library has {missing}")
 
 
 def channels_first_group_norm(call: Call) -> Form | None:

@@ -12,7 +12,7 @@ from ...lowering.emitter import Array, Emitter, Value, dtype_of, numbers, rank_o
 from ...lowering.layers import matmul
 from ...lowering.movement import concat, dims_of, expand, reshape, slice_, transpose, unsqueeze
 from ...lowering.reduction import reduce
-from ...opset.host.movement import slices
+from ...opset.host.movement_shapes import slices
 from ...opset.shapes import known, normalize_axis
 from ..use import Piece, Use
 from .indexing import taken_back

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import prod
-
 from ..ops.movement import concat_shape, dims_alike, order_permutes, ranks_alike, transpose_shape
-from ..schema import Call, Finding, Rule, Schema, ShapeFunction
-from ..shapes import Dim, axis_in_range, axis_of, broadcast, normalize_axis, of_rank, show
-from ..signature import Attribute, Shape, ports, rows
+from ..schema import Rule, Schema, ShapeFunction
+from ..shapes import axis_in_range
+from ..signature import Attribute, ports, rows
 from ..traits import Trait
+from .movement_shapes import (
+    cuts_fit,
+    expand_fits,
+    expand_shape,
+    is_matrix,
+    one_for_each_axis,
+    pad_shape,
+    reshape_fits,
+    reshape_shape,
+    slice_shape,
+    slices_fit,
+    squeeze_shape,
+    squeezed_are_one,
+    src_shape,
+    tile_shape,
+    unsqueeze_shape,
+    unsqueezed_in_range,
+)
 from .types import ALL_NAMES, not_negative, shapes_are_vectors
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
@@ -26,236 +41,6 @@ UPPER = Attribute("upper", "bool", "True keeps the upper triangle of each matrix
 ALL = rows("T", ALL_NAMES)
 
 
-def length(call: Call, port: str) -> Dim:
-    """Number of elements of a vector."""
-    shape = call.shape(port)
-    return None if shape is None or len(shape) != 1 else shape[0]
-
-
-# Reshape, Squeeze, Unsqueeze, Flatten --------------------------------------------------------------------------------
-
-
-def reshape_shape(call: Call) -> tuple[Shape, ...]:
-    """The shape in the input, with its -1 resolved."""
-    wanted, src = call.value("shape"), call.shape("src")
-    if wanted is None:
-        return (of_rank(length(call, "shape")),)
-    dims: list[Dim] = [None if dim == -1 else dim for dim in wanted]
-    if -1 in wanted and src is not None and None not in src:
-        others = prod(dim for dim in wanted if dim != -1)
-        dims[wanted.index(-1)] = prod(dim or 0 for dim in src) // others if others else 0
-    return (tuple(dims),)
-
-
-def reshape_fits(call: Call) -> Iterable[Finding]:
-    """The shape has at most one -1 and as many elements as src."""
-    wanted, src = call.value("shape"), call.shape("src")
-    if wanted is None:
-        return
-    if wanted.count(-1) > 1 or any(dim < -1 for dim in wanted):
-        yield Finding("shape", list(wanted), "dims of 0 or more, and at most one -1")
-    elif src is not None and None not in src:
-        have, want = prod(dim or 0 for dim in src), prod(dim for dim in wanted if dim != -1)
-        if have != want if -1 not in wanted else (have % want if want else have):
-            yield Finding("shape", list(wanted), f"a shape of {have} elements, as src has")
-
-
-def _axes(call: Call, rank: int) -> set[int]:
-    return {axis + rank if axis < 0 else axis for axis in call.s64s("axes")}
-
-
-def squeeze_shape(call: Call) -> tuple[Shape, ...]:
-    """The dims of src without those of axes."""
-    src = call.shape("src")
-    if src is None:
-        return (None,)
-    axes = _axes(call, len(src))
-    return (tuple(dim for axis, dim in enumerate(src) if axis not in axes),)
-
-
-def squeezed_are_one(call: Call) -> Iterable[Finding]:
-    """Every one of axes names an axis of size 1."""
-    src = call.shape("src")
-    for axis in call.s64s("axes") if src is not None else ():
-        found = normalize_axis(axis, len(src or ()))
-        if found is None:
-            yield Finding("axes", list(call.s64s("axes")), axis_of(len(src or ()), which="axes"))
-        elif src is not None and src[found] not in (1, None):
-            yield Finding("axes", list(call.s64s("axes")), f"axes of size 1 of {show(src)}")
-
-
-def unsqueeze_shape(call: Call) -> tuple[Shape, ...]:
-    """The dims of src with dims of 1 at the places axes of dst."""
-    src, count = call.shape("src"), len(call.s64s("axes"))
-    if src is None:
-        return (None,)
-    axes, dims = _axes(call, len(src) + count), iter(src)
-    return (tuple(1 if axis in axes else next(dims) for axis in range(len(src) + count)),)
-
-
-def unsqueezed_in_range(call: Call) -> Iterable[Finding]:
-    """Every one of axes names another axis of dst."""
-    rank, axes = call.rank("src"), call.s64s("axes")
-    if rank is None:
-        return
-    found = [normalize_axis(axis, rank + len(axes)) for axis in axes]
-    if None in found or len({*found}) < len(axes):
-        yield Finding("axes", list(axes), f"different axes of dst, {-rank - len(axes)} to {rank + len(axes) - 1}")
-
-
-# Expand, Tile, Pad ---------------------------------------------------------------------------------------------------
-
-
-def expand_shape(call: Call) -> tuple[Shape, ...]:
-    """The dims of src and of the shape, broadcast as in numpy."""
-    wanted, src = call.value("shape"), call.shape("src")
-    if wanted is None:
-        count = length(call, "shape")
-        return (None if count is None or src is None else of_rank(max(count, len(src))),)
-    return (broadcast(src, tuple(wanted)),)
-
-
-def expand_fits(call: Call) -> Iterable[Finding]:
-    """src can be broadcast with the shape."""
-    try:
-        expand_shape(call)
-    except ValueError:
-        src = show(call.shape("src"))
-        yield Finding("shape", list(call.value("shape") or ()), f"a shape that broadcasts with {src} of src")
-
-
-def one_for_each_axis(port: str, count: int = 1) -> Rule:
-    """A rule: the input ``port`` has ``count`` elements for each axis of src."""
-
-    def fits_rank(call: Call) -> Iterable[Finding]:
-        """There is a number, or a pair of numbers, for each axis of src."""
-        rank, given = call.rank("src"), length(call, port)
-        if rank is not None and given is not None and given != rank * count:
-            yield Finding(port, f"{given} elements", f"{rank * count} elements, for {rank} axes")
-
-    return fits_rank
-
-
-def tile_shape(call: Call) -> tuple[Shape, ...]:
-    """Each dim of src as often as repeats says."""
-    src, repeats = call.shape("src"), call.value("repeats")
-    if src is None:
-        return (None,)
-    if repeats is None:
-        return (of_rank(len(src)),)
-    return (tuple(None if dim is None else dim * count for dim, count in zip(src, repeats, strict=True)),)
-
-
-def pad_shape(call: Call) -> tuple[Shape, ...]:
-    """Each dim of src with the padding before and after it; negative padding cuts."""
-    src, pads = call.shape("src"), call.value("pads")
-    if src is None:
-        return (None,)
-    if pads is None:
-        return (of_rank(len(src)),)
-    ends = zip(src, pads[: len(src)], pads[len(src) :], strict=True)
-    return (tuple(None if dim is None else max(dim + before + after, 0) for dim, before, after in ends),)
-
-
-def cuts_fit(call: Call) -> Iterable[Finding]:
-    """No axis loses more elements than it has."""
-    src, pads = call.shape("src"), call.value("pads")
-    if src is None or pads is None or len(pads) != 2 * len(src):
-        return
-    for dim, before, after in zip(src, pads[: len(src)], pads[len(src) :], strict=True):
-        if dim is not None and max(-before, 0) + max(-after, 0) > dim:
-            yield Finding("pads", list(pads), f"no cut of more elements than src has, {show(src)}")
-            return
-
-
-# Slice ---------------------------------------------------------------------------------------------------------------
-
-
-def slices(call: Call) -> tuple[slice, ...] | None:
-    """One slice for each axis of src, as numpy takes them; None if anything about them is unknown."""
-    src = call.shape("src")
-    starts, ends = call.value("starts"), call.value("ends")
-    given = call.value("axes"), call.value("steps")
-    absent = call.input("axes") is None, call.input("steps") is None
-    if (
-        src is None
-        or starts is None
-        or ends is None
-        or any(value is None and not missing for value, missing in zip(given, absent, strict=True))
-    ):
-        return None
-    axes = given[0] if given[0] is not None else range(len(starts))
-    steps = given[1] if given[1] is not None else (1,) * len(starts)
-    found = [slice(None)] * len(src)
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        place, dim = axis % max(len(src), 1), src[axis]
-        if dim is None:
-            # Without the dim, numpy would still read the same numbers, but the length is unknown.
-            found[place] = slice(start, end, step)
-            continue
-        first, last, stride = _clamped(start, end, step, dim)
-        found[place] = slice(first, last if last >= 0 else None, stride)
-    return tuple(found)
-
-
-def _clamped(start: int, end: int, step: int, dim: int) -> tuple[int, int, int]:
-    """Start, end and step within an axis; an end of -1 lies before its first element.
-
-    A start before the axis counts as its first element, as ONNX says, also where the step is negative.
-    """
-    low, high = (0, dim) if step > 0 else (-1, dim - 1)
-    start, end = start + dim if start < 0 else start, end + dim if end < 0 else end
-    start = min(max(start, 0), high)
-    end = min(max(end, low), high if step < 0 else dim)
-    return start, end, step
-
-
-def slice_shape(call: Call) -> tuple[Shape, ...]:
-    """The number of elements that each slice takes."""
-    src = call.shape("src")
-    if src is None:
-        return (None,)
-    found = slices(call)
-    if found is None:
-        axes = call.value("axes")
-        if axes is None:
-            return (of_rank(len(src)),)
-        taken = {axis % max(len(src), 1) for axis in axes}
-        return (tuple(None if axis in taken else dim for axis, dim in enumerate(src)),)
-    return (
-        tuple(
-            dim if part == slice(None) else None if dim is None else len(range(*part.indices(dim)))
-            for dim, part in zip(src, found, strict=True)
-        ),
-    )
-
-
-def slices_fit(call: Call) -> Iterable[Finding]:
-    """starts, ends, axes and steps are equally long; axes are axes of src, and no step is 0."""
-    lengths = {port: length(call, port) for port in ("starts", "ends", "axes", "steps") if call.input(port) is not None}
-    for port, count in lengths.items():
-        if None not in (count, lengths["starts"]) and count != lengths["starts"]:
-            yield Finding(port, f"{count} elements", f"{lengths['starts']} elements, as starts has")
-            return
-    rank, axes, steps = call.rank("src"), call.value("axes"), call.value("steps")
-    if rank is not None and any(normalize_axis(axis, rank) is None for axis in axes or ()):
-        yield Finding("axes", list(axes or ()), axis_of(rank, which="axes"))
-    if rank is not None and call.input("axes") is None and (lengths["starts"] or 0) > rank:
-        yield Finding("starts", f"{lengths['starts']} elements", f"at most {rank}, one for each axis of src")
-    if 0 in (steps or ()):
-        yield Finding("steps", list(steps or ()), "steps other than 0")
-
-
-def is_matrix(call: Call) -> Iterable[Finding]:
-    """src has at least two axes."""
-    rank = call.rank("src")
-    if rank is not None and rank < 2:
-        yield Finding("src", f"rank {rank}", "at least two axes")
-
-
-def src_shape(call: Call) -> tuple[Shape, ...]:
-    """The shape of src."""
-    return (call.shape("src"),)
 
 
 def _movement(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...opset.host.indexing import count_of_steps, gather_nd_shape, plain
+from ...opset.host.indexing_shapes import count_of_steps, gather_nd_shape, plain
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...opset.host.movement import reshape_shape as shape_of
-from ...opset.host.movement import slices
+from ...opset.host.movement_shapes import reshape_shape as shape_of
+from ...opset.host.movement_shapes import slices
 from ...opset.ops.movement import transposition
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
