@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..opset.ops.normalization import DEFAULT_MOMENTUM, begin_axis
+from ..opset.ops.normalization import DEFAULT_MOMENTUM
+from ..opset.ops.normalization_shapes import begin_axis
 from ..opset.schema import Call
 from .binary import _along_channels
 from .convolution import _channels_back, _channels_first

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...faults.operands import rows_together
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
-from ...opset.ops.normalization import begin_axis
+from ...opset.ops.normalization_shapes import begin_axis
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
 from ...opset.signature import AttrValue

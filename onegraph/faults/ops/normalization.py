@@ -7,7 +7,7 @@ import numpy as np
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.dtypes import DataType
-from ...opset.ops.normalization import begin_axis
+from ...opset.ops.normalization_shapes import begin_axis
 from ...opset.schema import Call
 from ...opset.shapes import compatible
 from ..fault import LIBRARY, UNSAFE, Faults, never

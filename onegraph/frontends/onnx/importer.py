@@ -9,9 +9,9 @@ import numpy as np
 
 from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
-from ...lowering.control import Body
 from ...lowering.emitter import Array, Emitter
 from ...lowering.patterns import REWRITES
+from ...lowering.subgraph import Body
 from ...opset.dtypes import DataType
 from ...opset.shapes import compatible, show
 from ...opset.signature import Shape

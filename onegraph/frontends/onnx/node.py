@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ...errors import FormatError
-from ...lowering.control import Body
 from ...lowering.emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, shape_of
 from ...lowering.movement import cast, rounded
+from ...lowering.subgraph import Body
 from ...opset.dtypes import DataType
 from ...opset.signature import Shape
 from .protos import GraphProto, NodeProto, contents

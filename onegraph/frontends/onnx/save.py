@@ -41,9 +41,10 @@ from .saving import (
     reduction,
     windows,
 )
-from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
+from .saving.body import Array, Body, Functions, Value
 from .saving.files import write_model
 from .saving.kept import needed, oldest_format
+from .saving.nodes import HELPERS, Node, proto
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS
 

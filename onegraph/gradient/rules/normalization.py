@@ -9,7 +9,8 @@ from ...lowering.elementwise import add, binary, multiply
 from ...lowering.emitter import Emitter, Value, dtype_of, rank_of
 from ...lowering.movement import cast, dims_of, expand, unsqueeze
 from ...opset.dtypes import DataType
-from ...opset.ops.normalization import DEFAULT_MOMENTUM, begin_axis
+from ...opset.ops.normalization import DEFAULT_MOMENTUM
+from ...opset.ops.normalization_shapes import begin_axis
 from ..use import Use
 from .binary import along_channels
 from .elementwise import scaled

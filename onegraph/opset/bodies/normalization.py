@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UnsupportedError
-from ..ops.normalization import DEFAULT_MOMENTUM, begin_axis
+from ..ops.normalization import DEFAULT_MOMENTUM
+from ..ops.normalization_shapes import begin_axis
 from ..schema import Call
 from .expression import Expression, body
 

@@ -41,8 +41,6 @@ UPPER = Attribute("upper", "bool", "True keeps the upper triangle of each matrix
 ALL = rows("T", ALL_NAMES)
 
 
-
-
 def _movement(
     kind: str,
     name: str,

@@ -10,7 +10,8 @@ from ....opset.dtypes import DataType
 from ....opset.host.learned import AVERAGE, COMPLEMENT, LOGISTIC, MAXIMUM, MINIMUM, MIRROR, NONE, SOFTMAX, SUM
 from ....opset.schema import Call
 from ..proven import ML
-from .body import Array, Attr, Value
+from .body import Array, Value
+from .nodes import Attr
 from .table import writes
 
 MODES = ("LEAF", "BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")

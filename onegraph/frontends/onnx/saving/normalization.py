@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....opset.dtypes import DataType
-from ....opset.ops.normalization import begin_axis
+from ....opset.ops.normalization_shapes import begin_axis
 from ....opset.schema import Call
 from .body import Value
 from .table import channels_back, channels_first, composes, rank_of, writes

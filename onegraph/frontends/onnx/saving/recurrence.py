@@ -9,7 +9,8 @@ import numpy as np
 
 from ....opset.host.recurrence import GATES, LANES
 from ....opset.schema import Call
-from .body import Attr, Value
+from .body import Value
+from .nodes import Attr
 from .table import composes, known_dims_of
 
 NODES = {"lstm": "LSTM", "gru": "GRU", "tanh": "RNN", "relu": "RNN"}

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ....lowering import movement as lowering
-from ....lowering.control import Body, Looping, Scans, Turn
+from ....lowering.control import Looping, Scans, Turn
 from ....lowering.control import branch as lowered_branch
 from ....lowering.emitter import Value, dtype_of
+from ....lowering.subgraph import Body
 from ....opset.dtypes import DataType
 from ..node import SEQUENCES, GrowingList, Node, NotLowered, StackedList, TensorList, Unsettled, lowers
 from ..protos import GraphProto, ValueInfoProto

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ....lowering.control import Body, Looping, Scans, Turn, branch
+from ....lowering.control import Looping, Scans, Turn, branch
 from ....lowering.emitter import Emitter, Value
 from ....lowering.movement import reshape
+from ....lowering.subgraph import Body
 from ..node import HIGHER, NotLowered
 
 # Adds the ops of a module to a graph: from the values of its arguments to its results.
