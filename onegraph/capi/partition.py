@@ -12,27 +12,27 @@ from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
 from .._util.validation import expect, identifier
 from ..errors import ArgumentError, OutOfMemoryError, StatusError, UnsupportedError, shown
-from ..native.library import Handle, call, create, ffi, lib, newer_function, read
+from ..native.library import Handle, call, create, ffi, lib, newer_function
 from ..opset.signature import Shape
 from .caches import get_constant_tensor_cache
-from .compilation import Compilation, compile_all, empty_caches, refusal
-from .engine import ENGINE_KIND_NAMES, Engine, Stream, available_kind, engine_or_default
+from .compilation import Compilation, refusal
+from .engine import Engine, Stream, available_kind, engine_or_default
 from .execution import execute, given_tensors, refuse_other_threads
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
 from .partition_checks import check_tensors, matched, refuse_overlap, with_one_stride
+from .partition_ports import PartitionPorts
 from .tensor import Execution, Tensor
 from .thread_affinity import OwnerThread
 
 _destroy = lib.dnnl_graph_compiled_partition_destroy
-AT_ONCE = 32  # compilations in one call, during which interrupts wait
 _PARTITION = ffi.typeof("dnnl_graph_partition_t")
 
 
-class Partition(Handle):
+class Partition(PartitionPorts):
     """``dnnl_graph_partition_t``: ops that are compiled together. ``Graph.partitions`` and ``from_op`` make it."""
 
-    __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_input_ids", "_op_ids", "_output_ids", "_strict")
+    __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_strict")
 
     @once("_ptr")
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
@@ -94,53 +94,6 @@ class Partition(Handle):
             pointer = create(lib.dnnl_graph_partition_create_with_op, "dnnl_graph_partition_t", op._ptr, kind)
             op._frozen = True
         return cls(pointer, {op.id: op})
-
-    @property
-    def id(self) -> int:
-        """Number of the partition, unique in the process."""
-        return int(read(lib.dnnl_graph_partition_get_id, "size_t", self._ptr))
-
-    @property
-    def ops(self) -> tuple[int, ...]:
-        """Ids of the ops, in the library's order."""
-        return self._op_ids
-
-    @property
-    def input_ports(self) -> list[LogicalTensor]:
-        """The logical tensors of the inputs; a tensor that is read twice is listed twice."""
-        return self._ports(lib.dnnl_graph_partition_get_input_ports_num, lib.dnnl_graph_partition_get_input_ports)
-
-    @property
-    def output_ports(self) -> list[LogicalTensor]:
-        """The logical tensors of the outputs."""
-        return self._ports(lib.dnnl_graph_partition_get_output_ports_num, lib.dnnl_graph_partition_get_output_ports)
-
-    def _ports(self, count_of: Any, ports_of: Any) -> list[LogicalTensor]:
-        count = int(read(count_of, "size_t", self._ptr))
-        structs = ffi.new("dnnl_graph_logical_tensor_t[]", count)
-        if count:
-            call(ports_of, self._ptr, count, structs)
-        return [LogicalTensor._of(struct) for struct in structs]
-
-    @property
-    def input_ids(self) -> list[int]:
-        """Ids of ``input_ports``."""
-        return [*self._input_ids]
-
-    @property
-    def output_ids(self) -> list[int]:
-        """Ids of ``output_ports``."""
-        return [*self._output_ids]
-
-    @property
-    def engine_kind(self) -> str:
-        """Kind of engine that the partition can be compiled for."""
-        return ENGINE_KIND_NAMES[read(lib.dnnl_graph_partition_get_engine_kind, "dnnl_engine_kind_t", self._ptr)]
-
-    @property
-    def supported(self) -> bool:
-        """Whether the library can compile the partition."""
-        return bool(read(lib.dnnl_graph_partition_is_supported, "uint8_t", self._ptr))
 
     def compile(
         self,
@@ -388,31 +341,6 @@ class CompiledPartition(Handle):
             raise ArgumentError("scratchpad: read-only, or of another engine; expected writable memory of this engine")
         refuse_overlap(others, [given], {})
         return given
-
-
-def compile_postponed(groups: Sequence[Sequence[CompiledPartition]], most: int) -> list[int]:
-    """Compile the results of ``_postponed`` and ``_another`` without thread affinity, several at once.
-
-    Args:
-        groups: a result of ``_postponed``, and what ``_another`` made of it; either may be missing.
-        most: number of threads that compile.
-
-    Returns:
-        for each group the status; if it is not success, none of the group was compiled.
-    """
-    statuses: list[int] = []
-    for start in range(0, len(groups), AT_ONCE):
-        some = groups[start : start + AT_ONCE]
-        made = compile_all([(group[0]._compilation, len(group)) for group in some], most)
-        for group, (pointers, status) in zip(some, made, strict=True):
-            statuses.append(status)
-            for one, pointer in zip(group, pointers, strict=False):
-                one._own(pointer)
-            if pointers:
-                group[0]._compilation.query(pointers[0])
-    if any(statuses):
-        empty_caches()
-    return statuses
 
 
 def count_ids(ops: Iterable[Op]) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._util.open_sizes import OpenSize, present
 from ..capi import CompiledPartition, Partition
-from ..capi.partition import compile_postponed
+from ..capi.postponed import compile_postponed
 from ..capi.threads import ThreadCount
 from ..errors import OneGraphError, OutOfMemoryError
 from ..faults.operands import rows_together

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..capi import CompiledPartition
-from ..capi.partition import compile_postponed
+from ..capi.postponed import compile_postponed
 from ..capi.threads import ThreadCount
 from ..native.library import status_error
 from .compile import known_by, library_keeps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .._util.html_table import escaped
 from .._util.init_once import Made, once
@@ -13,10 +13,8 @@ from .._util.validation import flag, integer
 from .._version import __version__
 from ..builder.graph import DataGraph, expect_graph
 from ..compiler.runnable import refuse_wildcards
-from ..errors import ArgumentError, FormatError, StatusError
-from ..ir.op import Array, LogicalTensor
-from ..opset.dtypes import DataType
-from ..opset.signature import Shape
+from ..errors import ArgumentError, StatusError
+from ..ir.op import Array
 from .bind_arrays import bind_arrays
 from .bound_run import BoundRun, signature
 from .compile_options import Options, Threads, compile_options
@@ -26,6 +24,8 @@ from .program_cache import CacheInfo
 from .program_finder import ProgramFinder
 from .slow_call import slow_call
 from .state import State, Variables
+from .tensor_spec import TensorSpec, specs_of
+from .writer_version import WriterVersion
 
 if TYPE_CHECKING:
     from .._util.literals import FpmathMode, Policy
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from .call_types import Result
     from .explanation import Explanation
     from .profile import Profile
-
-
-class TensorSpec(NamedTuple):
-    """Name, data type and shape of a graph input or output; unknown dims are None."""
-
-    name: str
-    dtype: DataType
-    shape: Shape
 
 
 class Executable(Made):
@@ -96,12 +88,12 @@ class Executable(Made):
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The graph inputs, in the order of positional arguments."""
-        return _specs(self._interface.graph.inputs)
+        return specs_of(self._interface.graph.inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The graph outputs, in the order of the results."""
-        return _specs(self._interface.graph.outputs)
+        return specs_of(self._interface.graph.outputs)
 
     @property
     def variables(self) -> Variables:
@@ -349,28 +341,10 @@ def compile_graph(graph: DataGraph, *, shared: SharedConstants | None = None, **
     return RECORDERS[-1](graph, **options) if RECORDERS else Executable(graph, shared=shared, **options)
 
 
-class WriterVersion(str):
-    """The version of onegraph that wrote a pickle. Reading it raises FormatError in a process of another version."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _same_version, (str(self),)
-
-
-def _same_version(writer: str) -> str:
-    if writer != __version__:
-        what = f"written by onegraph {writer}, and read by onegraph {__version__}"
-        raise FormatError("pickle", what, "the same version; Executable.save writes a folder that newer versions load")
-    return writer
-
-
 def _unpickled(_version: str, graph: DataGraph, options: Options, capacity: int) -> Executable:
     executable = compile_graph(graph, **options._asdict())
     executable.cache_capacity = capacity
     return executable
-
-
-def _specs(tensors: Mapping[str, LogicalTensor]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items())
 
 
 __all__ = ["BoundRun", "Executable", "TensorSpec"]

@@ -16,7 +16,8 @@ from ..capi.engine import default_engine
 from ..capi.graph import Graph
 from ..capi.logical_tensor import LogicalTensor
 from ..capi.op_template import LazyOps, OpTemplate
-from ..capi.partition import CompiledPartition, Partition, compile_postponed
+from ..capi.partition import CompiledPartition, Partition
+from ..capi.postponed import compile_postponed
 from ..capi.threads import check_threads
 from ..compiler.kernels.native import CompiledKernel
 from ..faults.execution import unproduced_weights

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
+from ...errors import FormatError, OneGraphError, SpecError
 from ...graph import Graph
 from ...lowering.emitter import Array, Emitter
 from ...lowering.patterns import REWRITES
 from ...lowering.subgraph import Body
 from ...opset.dtypes import DataType
-from ...opset.shapes import compatible, show
-from ...opset.signature import Shape
 from ...transform.part import without_unread
 from . import tables as tables
 from .custom import custom
@@ -23,6 +21,7 @@ from .evaluator import Evaluator
 from .foreign import defaults_of, expanded, newest_op_set
 from .functions import MAX_NODES, domain_of, refuse_recursion, with_attributes
 from .meanings import MODERN, modern
+from .model_ends import ModelEnds
 from .node import LOWERINGS, SEQUENCES, GrowingList, Node, NotLowered, StackedList, TensorList, Unsettled
 from .order import captured, graphs_of, in_order, place_of
 from .own import own_op
@@ -33,8 +32,6 @@ from .protos import (
     ModelProto,
     NodeProto,
     TensorProto,
-    TypeProto,
-    ValueInfoProto,
 )
 from .registered import OWN
 from .storage import Storage
@@ -100,16 +97,17 @@ class Importer:
         values = self._initializers(graph, "")
         self.emit.name_arrays(values)
         refuse_unknown(graph.input, self.shapes, self.known)
+        ends = ModelEnds(self.made, self.emit, self.shapes, self.known)
         # An initializer that is an input too is the default of that input, which shapes and values replace.
         inputs = [one for one in graph.input if one.name not in values or one.name in {*self.shapes, *self.known}]
         for one in inputs:
-            values[one.name] = self._input(one)
+            values[one.name] = ends.input(one)
         self.run(self._ordered(graph, values, ""), values, "")
         self.fallbacks.tell()
         for one in graph.output:
             if one.name not in values:
                 raise FormatError(f"output {one.name!r}", "no node makes it", "the name of a value")
-            self._output(one.name, values[one.name])
+            ends.output(one.name, values[one.name])
         return without_unread(self.made)
 
     def array(self, tensor: TensorProto, where: str) -> Array:
@@ -128,62 +126,6 @@ class Importer:
                 raise FormatError(place, "two of this name", "a name for each")
             found[one.name] = self.storage.array(one, place)
         return found
-
-    def _input(self, info: ValueInfoProto) -> Any:
-        where, kind, given = f"input {info.name!r}", info.type, self.shapes.get(info.name)
-        if kind.HasField("optional_type"):
-            if info.name in self.shapes and given is None:
-                return None
-            kind = kind.optional_type.elem_type
-        if kind.HasField("sequence_type") and kind.sequence_type.elem_type.HasField("tensor_type"):
-            if given is None:
-                expected = f"shapes={{{info.name!r}: [a shape for each tensor]}}"
-                raise FormatError(where, "a sequence of unknown length", expected)
-            dtype = data_type(kind.sequence_type.elem_type.tensor_type.elem_type, where)
-            made = [self.made.input(f"{info.name}.{number}", dtype, one) for number, one in enumerate(given)]
-            return TensorList(made)
-        if not kind.HasField("tensor_type"):
-            raise FormatError(where, str(kind.WhichOneof("value")), "a tensor or a sequence of tensors")
-        tensor = kind.tensor_type
-        dtype, shape = data_type(tensor.elem_type, where), given or self._shape(tensor)
-        if info.name not in self.known:
-            try:
-                return self.made.input(info.name, dtype, given if info.name in self.shapes else shape)
-            except ArgumentError as error:
-                raise FormatError(where, str(error), "a name and a shape of a graph's input") from None
-        value = self.known[info.name]
-        if value.dtype != dtype.numpy or not compatible(value.shape, shape):
-            stated = f"{dtype.numpy} of shape {show(shape)}"
-            raise ArgumentError(f"values: {info.name!r}: {value.dtype} of shape {show(value.shape)}; expected {stated}")
-        return value
-
-    def _shape(self, kind: TypeProto.Tensor) -> Shape:
-        """The shape of a tensor type; a dim with a name is unknown unless ``shapes`` has it."""
-        if not kind.HasField("shape"):
-            return None
-        dims: list[int | None] = []
-        for dim in kind.shape.dim:
-            size = dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
-            named = self.shapes.get(dim.dim_param)
-            dims.append(named if isinstance(named, int) else size)
-        return tuple(dims)
-
-    def _output(self, name: str, value: Any) -> None:
-        if value is None:
-            raise FormatError(f"output {name!r}", "an absent optional", "a value")
-        if isinstance(value, (StackedList, GrowingList)):
-            text = "a sequence whose length a run alone knows"
-            raise FormatError(f"output {name!r}", text, "its tensors joined, as by ConcatFromSequence")
-        if isinstance(value, TensorList):
-            for number, one in enumerate(value):
-                self._output(f"{name}.{number}", one)
-            return
-        while name in self.made.inputs or name in self.made.outputs:
-            name += "_"
-        try:
-            self.made.output(name, self.emit.tensor(value))
-        except ArgumentError as error:
-            raise FormatError(f"output {name!r}", str(error), "the name of an output") from None
 
     def _ordered(self, graph: GraphProto | FunctionProto, given: Collection[str], where: str) -> Sequence[NodeProto]:
         """The nodes of a graph or function in an order in which they can run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from . import facts, formulas, names, spellings, statements, windows
+from . import facts, formulas, names, ports, spellings, statements, windows
 from .correction import Correction
 
 CORRECTIONS: tuple[Correction, ...] = (
@@ -12,6 +12,7 @@ CORRECTIONS: tuple[Correction, ...] = (
     *formulas.CORRECTIONS,
     *windows.CORRECTIONS,
     *names.CORRECTIONS,
+    *ports.CORRECTIONS,
     *spellings.CORRECTIONS,
     *statements.CORRECTIONS,
 )
