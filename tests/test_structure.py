@@ -231,3 +231,17 @@ def test_no_test_module_imports_another(path):
     """Shared code belongs to tests/helpers; a script in a string may import the module that it stands in."""
     imported = re.findall(r"^ *(?:from|import) +(?:tests\.)?(test_\w+)", path.read_text(), flags=re.MULTILINE)
     assert set(imported) <= {path.stem}
+
+
+LINES_OF_A_MODULE, LINES_OF_A_FUNCTION = 350, 60
+LONG = {"graph"}  # docstrings of the public Graph
+
+
+def test_modules_and_functions_are_short():
+    long = {name for name, path in MODULES.items() if path.read_text().count("\n") > LINES_OF_A_MODULE}
+    assert long == LONG
+    for name in MODULES:
+        for node in ast.walk(tree_of(name)):
+            if isinstance(node, ast.FunctionDef):
+                first = node.body[bool(ast.get_docstring(node)) if len(node.body) > 1 else 0]
+                assert node.end_lineno - first.lineno < LINES_OF_A_FUNCTION, f"{name}: {node.name}"

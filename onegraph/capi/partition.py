@@ -29,10 +29,10 @@ _destroy = lib.dnnl_graph_compiled_partition_destroy
 _PARTITION = ffi.typeof("dnnl_graph_partition_t")
 
 
-class Partition(PartitionPorts):
+class Partition(PartitionPorts, Handle):
     """``dnnl_graph_partition_t``: ops that are compiled together. ``Graph.partitions`` and ``from_op`` make it."""
 
-    __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_strict")
+    __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_input_ids", "_op_ids", "_output_ids", "_strict")
 
     @once("_ptr")
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:

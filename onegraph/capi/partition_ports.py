@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..native.library import Handle, call, ffi, lib, read
+from ..native.library import call, ffi, lib, read
 from .engine import ENGINE_KIND_NAMES
 from .logical_tensor import LogicalTensor
 
 
-class PartitionPorts(Handle):
-    """What the library tells of a partition."""
+class PartitionPorts:
+    """What the library tells of a partition, by its pointer."""
 
-    __slots__ = ("_input_ids", "_op_ids", "_output_ids")
+    __slots__ = ()
+    _ptr: Any
     _op_ids: tuple[int, ...]
     _input_ids: list[int]
     _output_ids: list[int]

@@ -24,6 +24,8 @@ from .schedule import Schedule
 from .single_ops import ARITHMETIC, slow_operand
 from .slow_layouts import WEIGHTED, channels_last, is_slow_pool, mixed, needs_dense
 
+Copy = tuple[Value, Value, str]  # of a result: the source, the target and the reason
+
 
 class EdgeLayouts:
     """The layouts of a graph's values.
@@ -37,9 +39,7 @@ class EdgeLayouts:
         self._lowered, self._schedule, self._values = lowered, schedule, schedule.values
         self._slow: dict[Part | None, bool] = {}  # whether a binary op has a slow operand
 
-    def choose(
-        self, pattern: Pattern, steps: Sequence[Step], values: list[Value]
-    ) -> tuple[Layout, list[tuple[Value, Value, str]]]:
+    def choose(self, pattern: Pattern, steps: Sequence[Step], values: list[Value]) -> tuple[Layout, list[Copy]]:
         """The layout of a pattern for the strides of ``values``, and the copies of results to make after the ops.
 
         In ``values``, dense values replace those whose strides the ops do not honour, and channels-last values those of
@@ -48,42 +48,63 @@ class EdgeLayouts:
         Raises:
             UnsupportedError: the ops cannot be run on values of these strides.
         """
-        schedule, count, copies = self._schedule, pattern.n_inputs, list[tuple[Value, Value, str]]()
         layout = pattern.layouts.get(tuple([value.strides for value in values]))
         if layout is not None:  # never with strides that are open
-            return layout, copies
-        returned = {value.id for value in values[count:] if value.id in schedule.returned and not value.dense}
-        strided = frozenset([value.id for value in values if not value.dense])
-        uses = [schedule.use(step) for step in steps] if strided and len(steps) > 1 else []
-        if not uses or not wrong_strides(Fused(uses, strided=strided), VERSION):
-            returned.clear()
-        elif reason := wrong_strides(Fused(uses, strided=strided - returned), VERSION):
-            raise UnsupportedError(f"{reason}, so that the ops run one by one")
-        copied = mixed(steps, values[:count]) if strided else ()
-        for index, value in enumerate(values):
-            needed = not value.dense and (needs_dense(value, steps) or self._is_shared(value, steps[0]))
-            if value.id in returned or value.id in copied or needed:
-                if index < count:
-                    values[index] = self._values[schedule.dense_copy(value)]
-                    continue
-                if value.id not in schedule.returned:
-                    raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-                values[index] = schedule.new_value(value, dense_of(value.shape))
-                copies.append((values[index], value, f"{steps[-1].kind} writes dense tensors only"))
-        if len(steps) == 1 and is_slow_pool(steps[0], schedule.use(steps[0]).call, values):
-            for index, value in enumerate(values):
-                strides = channels_last(value.shape)
-                if index < count:
-                    values[index] = self._values[schedule.copy(value, strides, SLOW_CHANNELS_FIRST.reason)]
-                elif not self.is_free(value):
-                    values[index] = schedule.new_value(value, strides)
-                    copies.append((values[index], value, SLOW_CHANNELS_FIRST.reason))
+            return layout, []
+        count = pattern.n_inputs
+        copies = self._honoured(steps, values, count)
+        if len(steps) == 1 and is_slow_pool(steps[0], self._schedule.use(steps[0]).call, values):
+            copies += self._channels_last(values, count)
         # Convolutions of channels-first data are fastest with channels-last strides, as are the ops between them.
         is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
         # Weights that lie in an order of their own say nothing about the data.
         weights = {step.inputs[1] for step in steps if step.kind in WEIGHTED}
         is_open = is_open or not all(value.dense for value in values[:count] if value.id not in weights)
         return pattern.layout([tuple(map(present, value.strides)) for value in values], is_open), copies
+
+    def _honoured(self, steps: Sequence[Step], values: list[Value], count: int) -> list[Copy]:
+        """Replace values whose strides the ops do not honour by dense ones; returns the copies of results."""
+        schedule, copies = self._schedule, list[Copy]()
+        returned = self._refused_results(steps, values, count)
+        copied = mixed(steps, values[:count]) if not all(value.dense for value in values) else ()
+        for index, value in enumerate(values):
+            needed = not value.dense and (needs_dense(value, steps) or self._is_shared(value, steps[0]))
+            if not (value.id in returned or value.id in copied or needed):
+                continue
+            if index < count:
+                values[index] = self._values[schedule.dense_copy(value)]
+                continue
+            reason = f"{steps[-1].kind} writes dense tensors only"
+            if value.id not in schedule.returned:
+                raise UnsupportedError(reason)
+            values[index] = schedule.new_value(value, dense_of(value.shape))
+            copies.append((values[index], value, reason))
+        return copies
+
+    def _refused_results(self, steps: Sequence[Step], values: Sequence[Value], count: int) -> set[int]:
+        """The returned values whose strides a fusion does not honour."""
+        schedule, strided = self._schedule, frozenset([value.id for value in values if not value.dense])
+        if not strided or len(steps) < 2:
+            return set()
+        uses = [schedule.use(step) for step in steps]
+        if not wrong_strides(Fused(uses, strided=strided), VERSION):
+            return set()
+        returned = {value.id for value in values[count:] if value.id in schedule.returned and not value.dense}
+        if reason := wrong_strides(Fused(uses, strided=strided - returned), VERSION):
+            raise UnsupportedError(f"{reason}, so that the ops run one by one")
+        return returned
+
+    def _channels_last(self, values: list[Value], count: int) -> list[Copy]:
+        """Replace the values of a pool by those of channels last, where it is fast; returns the copies of results."""
+        schedule, reason, copies = self._schedule, SLOW_CHANNELS_FIRST.reason, list[Copy]()
+        for index, value in enumerate(values):
+            strides = channels_last(value.shape)
+            if index < count:
+                values[index] = self._values[schedule.copy(value, strides, reason)]
+            elif not self.is_free(value):
+                values[index] = schedule.new_value(value, strides)
+                copies.append((values[index], value, reason))
+        return copies
 
     def has_slow_operand(self, step: Step) -> bool:
         """Whether the library has no fast kernel for the operand of a binary op."""

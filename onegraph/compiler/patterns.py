@@ -97,8 +97,7 @@ class Patterns:
             results = partition.output_ids
         if self.at is not None:
             steps = [step_at(step, self.at) for step in steps]
-        mode = self._mode(steps)
-        if mode != self._fpmath_mode:
+        if self._mode(steps) != self._fpmath_mode:
             partition = None
         wired, numbers = wiring(steps, results)
         constant = tuple([self._values[number].constant is not None for number in numbers]) if len(steps) > 1 else ()
@@ -112,38 +111,19 @@ class Patterns:
         if pattern is not None and not (self._keeps and reads_constants) and not pattern.is_elsewhere:
             self._used[id(pattern)] = pattern
             return pattern, numbers
-        reason, cut, lowered = "", 0, self._with_values(numbers)
         lifts, opened = lifted_rank(steps, self._values), None
         if lifts:
-            graph, refused = capi_graph(with_lifted(lowered, steps, lifts), mode, steps, results)
-            found = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
-            lifts = lifts if any(len(one.ops) == len(steps) for one in found) else 0
-            partition = next((one for one in found if len(one.ops) == len(steps)), partition)
+            lifted = self._lifted(steps, numbers, results, lifts)
+            lifts, partition = (lifts, lifted) if lifted is not None else (0, partition)
         if not (lifts or is_apart):
             opened = self._opened(steps, numbers, results)
-        if opened is not None:
-            partition = opened
-        if partition is None and len(steps) > 1:
-            partition = self._partition(lowered, steps, results)
-        if partition is None:
-            graph, refused = capi_graph(lowered, mode, steps)
-            if refused:
-                raise UnsupportedError(*refused.values())
-            (partition,) = graph.partitions("debug")
+        partition = opened or partition or self._alone(steps, numbers, results)
+        inputs, reason, cut = [*dict.fromkeys(steps[0].inputs)], "", 0
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
             inputs = inputs if opened is None else [numbers[place] for place in inputs]
-            constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
-            uses = [use_of(step, self._values) for step in steps]
-            cpu = has_vnni(), has_avx2(), has_avx512()
-            openmp, strict = RUNTIME == "OpenMP", mode == "strict"
-            fused = Fused(uses, *cpu, constants=constants, openmp=openmp, amx=has_amx(), strict=strict)
-            if reason := wrong_fusion(fused, VERSION):
-                reason = f"{reason}, so that the ops run one by one"
-            elif slow := slow_fusion(fused, VERSION):
-                reason, cut = f"{slow.reason}, so that the ops run apart", slow.place
-        else:
-            inputs = [*dict.fromkeys(steps[0].inputs)]
+            constants = [number for number, known in zip(numbers, constant, strict=True) if known]
+            reason, cut = self._verdict(steps, constants)
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
         keeps = self._keeps_constants(steps, inputs) and not self._reads_in_place(steps)
         ends = inputs, results, numbers
@@ -155,6 +135,47 @@ class Patterns:
         pattern.flops = f32_flops(steps, [self._values[number] for number in inputs])
         pattern.marks = tuple(self._marks(steps, lifts))
         return pattern, numbers
+
+    def _lifted(
+        self, steps: Sequence[Step], numbers: Sequence[int], results: Sequence[int], lifts: int
+    ) -> Partition | None:
+        """The library's partition of the steps on more axes; None if it divides them."""
+        lowered = with_lifted(self._with_values(numbers), steps, lifts)
+        graph, refused = capi_graph(lowered, self._mode(steps), steps, results)
+        partitions = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
+        return next((one for one in partitions if len(one.ops) == len(steps)), None)
+
+    def _alone(self, steps: Sequence[Step], numbers: Sequence[int], results: Sequence[int]) -> Partition:
+        """A partition of these steps and no others.
+
+        Raises:
+            OneGraphError: the library refuses the op, or divides the steps.
+        """
+        lowered = self._with_values(numbers)
+        if len(steps) > 1:
+            return self._partition(lowered, steps, results)
+        graph, refused = capi_graph(lowered, self._mode(steps), steps)
+        if refused:
+            raise UnsupportedError(*refused.values())
+        (partition,) = graph.partitions("debug")
+        return partition
+
+    def _verdict(self, steps: Sequence[Step], constants: Sequence[int]) -> tuple[str, int]:
+        """Why a fusion is not run as it is, empty if it is; and where to cut it, 0 to run the ops one by one."""
+        uses = [use_of(step, self._values) for step in steps]
+        fused = Fused(
+            uses,
+            *(has_vnni(), has_avx2(), has_avx512()),
+            constants=frozenset(constants),
+            openmp=RUNTIME == "OpenMP",
+            amx=has_amx(),
+            strict=self._mode(steps) == "strict",
+        )
+        if reason := wrong_fusion(fused, VERSION):
+            return f"{reason}, so that the ops run one by one", 0
+        if slow := slow_fusion(fused, VERSION):
+            return f"{slow.reason}, so that the ops run apart", slow.place
+        return "", 0
 
     def _mode(self, steps: Sequence[Step]) -> str:
         """The mode for steps: strict for a convolution that would crash in another type than f32."""

@@ -26,8 +26,9 @@ from ...reference import run_op
 from ..codings import CODES, PLAIN, Coding, coding, numbers_of
 from ..ir.edit import Edit
 from ..ir.step import Step
-from ..ir.value import Value
+from ..ir.value import Dims, Value
 from ..kernels.codes import EXECUTOR
+from ..kernels.kernel import Conditions, refusal
 from ..options import Options
 
 COUNT = 256  # codes
@@ -46,6 +47,40 @@ class Table(NamedTuple):
     root: int
     contents: Array
     steps: tuple[Step, ...]
+
+
+class Operand(NamedTuple):
+    """An operand of a sum, difference or product.
+
+    Attributes:
+        source: the value that a kernel reads: the codes, or the operand itself.
+        shape: of the operand.
+        maker: the Dequantize that makes it of 8-bit codes; None for other operands.
+        coding: how its elements stand for numbers; None if a kernel cannot read them.
+        is_fused: whether the library fuses what makes it with the op that reads it.
+    """
+
+    source: int
+    shape: Dims
+    maker: Step | None
+    coding: Coding | None
+    is_fused: bool = False
+
+
+class Combination(NamedTuple):
+    """A sum, difference or product of 8-bit codes, and the shape of its result."""
+
+    operands: Sequence[Operand]
+    shape: Dims
+
+
+# When a kernel computes a combination, and the sentence that a report prints where it does not.
+CONDITIONS: Conditions[Combination] = (
+    (lambda sums: 0 not in sums.shape, "the result is empty"),
+    (lambda sums: any(one.shape == sums.shape for one in sums.operands), "both operands are broadcast"),
+    (lambda sums: all(one.coding for one in sums.operands), "an operand is neither of 8-bit codes nor of f32"),
+    (lambda sums: not any(one.is_fused for one in sums.operands), "the library fuses it with the product before it"),
+)
 
 
 def compute_on_codes(edit: Edit, _: Options) -> None:
@@ -80,35 +115,37 @@ class _Codes:
 
     def _table(self, step: Step) -> Table | None:
         """The result of a step as a function of 8-bit codes; None if it is none."""
-        if len(step.outputs) != 1 or not (_is_elementwise(step) or step.kind in ("Quantize", "Dequantize")):
+        if len(step.outputs) != 1 or not _is_computed(step):
             return None
-        source, result = self._values[step.inputs[0]], self._values[step.outputs[0]]
-        if 0 in result.shape:
+        result = self._values[step.outputs[0]]
+        known = self._tables_of(step)
+        if 0 in result.shape or len({table.root for table in known.values()}) != 1:
             return None
-        if step.kind in ("Quantize", "Dequantize") and coding(step) is None:
+        arrays = [self._contents(number, known.get(number), result) for number in step.inputs]
+        given = [array for array in arrays if array is not None]
+        if len(given) < len(arrays) or result.dtype not in (*CODES, DataType.f32):
             return None
-        known = {number: self._tables[number] for number in step.inputs if number in self._tables}
-        if step.kind == "Dequantize" and not known and source.dtype in CODES and source.constant is None:
-            contents = np.arange(COUNT).astype(np.uint8).view(source.dtype.numpy)
-            known = {source.id: Table(source.id, contents, ())}
-        if not known or len({table.root for table in known.values()}) > 1:
-            return None
-        arrays = []
-        for number in step.inputs:
-            value, constant = self._values[number], self._values[number].constant
-            if number in known and value.shape == result.shape:
-                arrays.append(known[number].contents)
-            elif constant is not None and constant.size == 1:
-                arrays.append(constant.reshape(1))
-            else:
-                return None
-        if result.dtype not in (*CODES, DataType.f32):
-            return None
-        computed = _computed(step, arrays, result)
+        computed = _computed(step, given, result)
         if computed is None:
             return None
-        before = {one.id: one for table in known.values() for one in table.steps}
+        before = {link.id: link for table in known.values() for link in table.steps}
         return Table(next(iter(known.values())).root, computed, (*before.values(), step))
+
+    def _tables_of(self, step: Step) -> dict[int, Table]:
+        """The inputs of a step that are functions of codes, by their ids; those of a first Dequantize are the codes."""
+        known = {number: self._tables[number] for number in step.inputs if number in self._tables}
+        source = self._values[step.inputs[0]]
+        if step.kind == "Dequantize" and not known and source.dtype in CODES and source.constant is None:
+            contents = np.arange(COUNT).astype(np.uint8).view(source.dtype.numpy)
+            return {source.id: Table(source.id, contents, ())}
+        return known
+
+    def _contents(self, number: int, table: Table | None, result: Value) -> Array | None:
+        """What an input holds for each code, or its one number; None if it has neither."""
+        value = self._values[number]
+        if table is not None and value.shape == result.shape:
+            return table.contents
+        return value.constant.reshape(1) if value.constant is not None and value.constant.size == 1 else None
 
     # Two tensors -----------------------------------------------------------------------------------------------------
 
@@ -123,37 +160,33 @@ class _Codes:
             inner, positive = self._only_maker(inner.inputs[0]), True
         if inner is None or inner.kind not in COMBINED or inner.executor != "library" or len(inner.inputs) != 2:
             return None
-        chain.insert(0, inner)
-        ends = [self._operand(number) for number in inner.inputs]
-        whole = self._values[step.outputs[0]].shape
-        if not any(maker for maker, _ in ends) or 0 in whole:
+        operands = [self._operand(number) for number in inner.inputs]
+        makers = [one.maker for one in operands if one.maker is not None]
+        if not makers:
             return None
-        if not any(self._values[number].shape == whole for number in inner.inputs):
+        if reason := refusal(CONDITIONS, Combination(operands, self._values[step.outputs[0]].shape)):
+            self._edit.refuse(step, COMBINED[inner.kind], reason)
             return None
-        codings, sources = [], []
-        for (maker, found), number in zip(ends, inner.inputs, strict=True):
-            product = self._graph.maker(number)
-            if found is None or (maker is None and product is not None and product.kind in (*PRODUCTS, "BiasAdd")):
-                return None  # the library fuses the product with the sum
-            codings.append(found)
-            sources.append(number if maker is None else maker.inputs[0])
+        codings = [one.coding for one in operands if one.coding is not None]
         if inner.kind == "Subtract":
             codings[1] = codings[1]._replace(scale=-codings[1].scale)
-        makers = [maker for maker, _ in ends if maker is not None]
         numbers = numbers_of(codings, result, dtype, positive=positive)
-        return self._kernel(COMBINED[inner.kind], step, sources, numbers, (*makers, *chain))
+        sources = [one.source for one in operands]
+        return self._kernel(COMBINED[inner.kind], step, sources, numbers, (*makers, inner, *chain))
 
     def _only_maker(self, number: int) -> Step | None:
         """The step that makes a value, if one step alone reads it."""
         return None if self._graph.only_consumer(number) is None else self._graph.maker(number)
 
-    def _operand(self, number: int) -> tuple[Step | None, Coding | None]:
-        """The Dequantize that makes an operand and its coding; without one, the coding of plain numbers."""
+    def _operand(self, number: int) -> Operand:
+        """An operand of a binary op, with the coding of codes or that of plain numbers."""
         maker, value = self._graph.maker(number), self._values[number]
-        found = coding(maker) if maker is not None and maker.kind == "Dequantize" else None
-        if maker is not None and found is not None and self._values[maker.inputs[0]].dtype in CODES:
-            return maker, found
-        return None, PLAIN if value.dtype is DataType.f32 else None
+        if maker is not None and maker.kind == "Dequantize" and self._values[maker.inputs[0]].dtype in CODES:
+            codes = coding(maker)
+            if codes is not None:
+                return Operand(maker.inputs[0], value.shape, maker, codes)
+        is_fused = maker is not None and maker.kind in (*PRODUCTS, "BiasAdd")
+        return Operand(number, value.shape, None, PLAIN if value.dtype is DataType.f32 else None, is_fused)
 
     def _kernel(self, kernel: str, step: Step, sources: Sequence[int], contents: Array, inner: Sequence[Step]) -> Step:
         """A step for a kernel that stands for others, of which ``step`` is the last one."""
@@ -164,7 +197,10 @@ class _Codes:
         return made._replace(folded=tuple(dict.fromkeys(link.op for link in inner if link.op is not step.op)))
 
 
-def _is_elementwise(step: Step) -> bool:
+def _is_computed(step: Step) -> bool:
+    """Whether the elements of a result depend on those at their place alone, and numpy computes them as a run does."""
+    if step.kind in ("Quantize", "Dequantize"):
+        return coding(step) is not None
     if step.executor == "library":
         return step.kind in ELEMENTWISE or step.kind in ARITHMETIC
     return step.executor == "reference" and step.op.edition == HOST and step.kind in HOST_UNARY
