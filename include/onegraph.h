@@ -155,13 +155,14 @@ typedef struct {
     int rank;
     const int64_t *dims;
 } onegraph_array_t;
-// The number of a kernel; -1 if there is none of this name.
-int onegraph_array_kernel(const char *name);
+typedef struct onegraph_array_kernel onegraph_array_kernel;
+// NULL if there is none of this name.
+const onegraph_array_kernel *onegraph_array_kernel_named(const char *name);
 // Runs a kernel on at most `limit` threads; 0 takes the caller's OpenMP setting. `arrays`: inputs, then outputs. `answer`:
 // three numbers that the kernel writes. Returns a dnnl_status_t or onegraph_bad_index, with the array that has the index,
 // its place there and the index in `answer`; the outputs are then undefined.
-int onegraph_array_run(int kernel, size_t count, const onegraph_array_t *arrays, const double *numbers, int limit,
-        int64_t *answer);
+int onegraph_array_run(const onegraph_array_kernel *kernel, size_t count, const onegraph_array_t *arrays,
+        const double *numbers, int limit, int64_t *answer);
 
 // plan: steps that are executed one after another, on tensors in slots of memory; one run at a time.
 typedef struct onegraph_plan onegraph_plan;

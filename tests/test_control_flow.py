@@ -335,3 +335,14 @@ def test_weights_of_a_body_stay_outside():
     assert len(str(op.attrs["body"])) < weights.nbytes // 2
     assert [one.shape for one in op.inputs if one is not None and one.constant] == [(), (64, 64)]
     compared(proto, arrays, loaded.compile())
+
+
+def test_repr_shortens_the_body_of_a_loop():
+    proto, _ = looping(loop([node("Add", ["s", "s"], ["t"])], [("s", "t")]), s_first=numbers(3))
+    loaded = onegraph.onnx.load(proto)
+    (op,) = (op for op in loaded.ops if op.kind == "Loop")
+    body = op.attrs["body"]
+    for text in (repr(op), repr(loaded)):
+        assert body[:20] in text
+        assert body not in text
+        assert len(text) < 3 * len(body) + 1000

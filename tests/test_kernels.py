@@ -269,3 +269,13 @@ def test_scale_rounds_once(width, dtype, kind, threads):
     wanted = src.astype(np.float32) * factor + shift
     wanted = np.maximum(wanted, 0) if kind == "scale_relu" else wanted
     np.testing.assert_array_equal(result.astype(np.float32), wanted.astype(dtype).astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["log_softmax", "relu"])
+def test_reshaped_result_of_a_kernel_needs_no_copy(kind):
+    g = og.Graph()
+    result = getattr(g, kind)(g.input("x", og.f32, (4, 8)))
+    g.output("y", g.static_reshape(result, shape=[2, 2, 8], special_zero=False))
+    x, compiled = RNG.standard_normal((4, 8)).astype(np.float32), g.compile()
+    assert [one.executor for one in compiled.report().partitions][1:] == ["view"]
+    np.testing.assert_allclose(compiled(x), og.reference.run(g, {"x": x})["y"], rtol=1e-5, atol=1e-6)

@@ -9,6 +9,7 @@ from weakref import ref
 from .._util.exact_types import has_type
 from .._util.init_once import once
 from ..errors import ArgumentError, shown
+from ..ir.op import brief
 from ..opset.shapes import show
 from .compression import CompressedWeights, QuantizedOp
 from .rewriting import Rewriting
@@ -66,7 +67,7 @@ class DataGraph(Rewriting):
         for op in graph._ops:
             ins = ", ".join("-" if t is None else t.name for t in op.inputs)
             outs = ", ".join(f"{t.name}: {t.dtype} {show(t.shape)}" for t in op.outputs)
-            attrs = ", ".join(f"{key}={value!r}" for key, value in op.attrs.items())
+            attrs = ", ".join(f"{key}={brief(value)}" for key, value in op.attrs.items())
             lines.append(f"  {outs} = {op.kind}({ins}{'; ' + attrs if attrs else ''})")
         lines += [f"  {name}: {t.name} output" for name, t in graph.outputs.items()]
         lines += [f"  {name}: {t.name} assigned" for name, t in graph.assignments.items()]

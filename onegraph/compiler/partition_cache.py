@@ -167,12 +167,12 @@ class Pattern:
         weights = tuple([key(value) for value in values[: self.n_inputs] if value.constant is not None])
         if is_new:
             self._prepared[known.made, weights] = known
-        found = self._prepared.get((known.made, weights))
-        if found is None:
+        compiled = self._prepared.get((known.made, weights))
+        if compiled is None:
             another = known.made._another()
             self._others.setdefault(known.made, []).append(another)
-            found = self._prepared[known.made, weights] = Compiled(another, known.made, known.chosen, known.in_place)
-        return found
+            compiled = self._prepared[known.made, weights] = Compiled(another, known.made, known.chosen, known.in_place)
+        return compiled
 
     def postponed(self) -> list[list[CompiledPartition]]:
         """What ``compile`` has postponed since the last call, as ``compile_postponed`` takes it.

@@ -67,11 +67,11 @@ class Reordering(NamedTuple):
         """
         source, target = value_at(self.source, at), value_at(self.target, at)
         key = source.dtype, source.shape, source.strides, target.strides
-        found = known.get(key)
-        if found is None:
+        operands = known.get(key)
+        if operands is None:
             threads.use(None)
-            found = known[key] = compile_reorder(source, target)
-        return found
+            operands = known[key] = compile_reorder(source, target)
+        return operands
 
     def sizes(self) -> tuple[OpenSize, ...]:
         """The open sizes that it depends on."""
@@ -140,14 +140,14 @@ def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartiti
     Raises:
         OneGraphError: the library refuses the op.
     """
-    found, result = slow_operand(step, values), values[step.outputs[0]]
-    if found is None or not all(value.dense for value in (*found, result)):
+    operands, result = slow_operand(step, values), values[step.outputs[0]]
+    if operands is None or not all(value.dense for value in (*operands, result)):
         return None
-    shapes = collapsed(result.shape, found[1].shape)
-    if (count := rows_together(result.shape, found[1].shape)) > 1:
+    shapes = collapsed(result.shape, operands[1].shape)
+    if (count := rows_together(result.shape, operands[1].shape)) > 1:
         (rows, width), _ = shapes
         shapes = (rows // count, width * count), (1, width * count)
-    ends = [LibraryTensor(value.id, value.dtype, shape) for value, shape in zip(found, shapes, strict=True)]
+    ends = [LibraryTensor(value.id, value.dtype, shape) for value, shape in zip(operands, shapes, strict=True)]
     target = LibraryTensor(result.id, result.dtype, shapes[0])
     return _compiled("Add" if _is_add(step) else step.kind, ends, target)
 

@@ -155,18 +155,18 @@ def measured(steps: Sequence[CompiledStep], limit: int, measure: Measure, made: 
         made: gets what is compiled.
     """
     numbers, enough = (*powers_of_two(limit), limit), long_seconds(limit)
-    found: Counts = []
+    counts: Counts = []
     short: dict[int, float] = {}  # time on one thread, by index
     for index, alone in enumerate(measure(steps, [1] * len(steps))):
-        found.append(None if not alone else 1 if alone < QUICK_SECONDS else limit)
+        counts.append(None if not alone else 1 if alone < QUICK_SECONDS else limit)
         if alone and QUICK_SECONDS <= alone < enough:
             short[index] = alone
     tried = [_on(count, steps[index], limit, made) for index in short for count in numbers]
     times = measure(tried, [*numbers] * len(short))
     taken = iter(times)
     for index, alone in short.items():
-        found[index] = numbers[fastest([next(taken) for _ in numbers], alone)]
-    return found, None not in found and None not in times
+        counts[index] = numbers[fastest([next(taken) for _ in numbers], alone)]
+    return counts, None not in counts and None not in times
 
 
 def _on(count: int, step: CompiledStep, limit: int, made: Made) -> CompiledStep:

@@ -19,6 +19,7 @@ from ..reference.host import host_function
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Dims, Value, dense_of
+from .kernels.registry import of_executor
 from .slow_layouts import needs_dense
 
 # Executors of steps that write results of any strides.
@@ -76,25 +77,36 @@ def sources_in_outputs(lowered: Lowered, returned: AbstractSet[int]) -> dict[int
         lowered: the graph.
         returned: ids of the values that are outputs of the graph.
     """
-    steps = [step for step in lowered.steps if step.executor in STRIDED]
+    steps = [step for step in lowered.steps if step.executor in STRIDED or _writes_dense(step)]
     views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in returned]
     producers = {n: step for step in steps for n in step.outputs} if views else {}
-    found: dict[int, Value] = {}
+    placed_sources: dict[int, Value] = {}
     for step in views:
         source, target = lowered.values[step.inputs[0]], lowered.values[step.outputs[0]]
         producer = producers.get(source.id)
         if producer is None or producer.kind in VIEWS or source.id in returned or 0 in source.shape:
             continue
-        if source.id in found or source.storage != source.id or target.storage != target.id or not target.dense:
+        if (
+            source.id in placed_sources
+            or source.storage != source.id
+            or target.storage != target.id
+            or not target.dense
+        ):
             continue
         strides = source.strides
         if step.kind == "StaticTranspose":
             order = axis_order(step, source)
             strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
         placed = source.placed(target.id, strides)
-        if placed.dense or not needs_dense(placed, [producer]):
-            found[source.id] = placed
-    return found
+        if placed.dense or (producer.executor in STRIDED and not needs_dense(placed, [producer])):
+            placed_sources[source.id] = placed
+    return placed_sources
+
+
+def _writes_dense(step: Step) -> bool:
+    """Whether a kernel of the package, which writes dense tensors, computes a step by itself."""
+    kernel = of_executor(step.executor)
+    return kernel is not None and kernel.add is None
 
 
 def _place_on_host(op: Op, source: Value, target: Value) -> Place | None:
@@ -104,9 +116,9 @@ def _place_on_host(op: Op, source: Value, target: Value) -> Place | None:
     schema = edition(HOST).schemas[op.kind]
     arrays = [None if tensor is None else tensor.value for tensor in op.inputs[1:]]
     row, laid = _stand_in(source)
-    found = np.asarray(host_function(schema)(Call(base_of(schema), op.attrs, types, 1), laid, *arrays))
-    first = int(found.__array_interface__["data"][0]) - int(row.__array_interface__["data"][0])
-    return Place(found.strides, first)
+    view = np.asarray(host_function(schema)(Call(base_of(schema), op.attrs, types, 1), laid, *arrays))
+    first = int(view.__array_interface__["data"][0]) - int(row.__array_interface__["data"][0])
+    return Place(view.strides, first)
 
 
 def _reshaped(source: Value, shape: Dims) -> Place | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._util.init_once import Made, made_once
 from .._util.interpreter_tricks import read_slot_through, record_maker
 from .._util.validation import as_dict, expect
-from ..errors import StateError
+from ..errors import StateError, shown
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of, edition
 from ..opset.schema import Schema, TensorType, make_type
@@ -154,11 +154,21 @@ class Op(Made):
             attrs = as_dict("attrs", self.attrs, "a dictionary of attribute names and values")
             object.__setattr__(self, "attrs", MappingProxyType(attrs))
 
+    def __repr__(self) -> str:
+        attrs = ", ".join(f"{name!r}: {brief(value)}" for name, value in self.attrs.items())
+        named = f"id={self.id}, kind={self.kind!r}, inputs={self.inputs!r}, outputs={self.outputs!r}"
+        return f"Op({named}, attrs={{{attrs}}}, name={self.name!r}, edition={self.edition!r})"
+
     def __reduce__(self) -> tuple[type[Op], tuple[object, ...]]:
         return Op, (self.id, self.kind, self.inputs, self.outputs, dict(self.attrs), self.name, self.edition)
 
 
 make_op = record_maker(Op)
+
+
+def brief(value: object) -> str:
+    """An attribute as text; a long word, such as the body of a loop, by its ends."""
+    return shown(value) if type(value) is str else repr(value)
 
 
 def shape_inputs_of(op: Op) -> tuple[int, ...]:

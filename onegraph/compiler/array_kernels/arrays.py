@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +48,10 @@ LIMIT = Limit()
 
 
 @cache
-def _number(name: str) -> int:
-    found = int(lib.onegraph_array_kernel(name.encode()))
-    assert found >= 0, name
-    return found
+def _kernel(name: str) -> Any:
+    kernel = lib.onegraph_array_kernel_named(name.encode())
+    assert kernel, name
+    return kernel
 
 
 def is_number(array: Array) -> bool:
@@ -118,7 +119,7 @@ def run(
         ],
     )
     answer = ffi.new("int64_t[3]")
-    status = lib.onegraph_array_run(_number(name), len(arrays), structs, list(numbers), LIMIT.threads, answer)
+    status = lib.onegraph_array_run(_kernel(name), len(arrays), structs, list(numbers), LIMIT.threads, answer)
     if not status:
         return
     if status == lib.onegraph_bad_index:
@@ -133,5 +134,5 @@ def run(
 
 
 def _type(array: Array, moves: bool) -> int:
-    found = TYPES.get(array.dtype)
-    return MOVED[array.dtype.itemsize] if found is None or (moves and array.dtype.kind != "i") else found
+    number = TYPES.get(array.dtype)
+    return MOVED[array.dtype.itemsize] if number is None or (moves and array.dtype.kind != "i") else number

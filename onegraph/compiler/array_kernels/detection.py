@@ -42,9 +42,9 @@ def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) ->
     run("NonMaxSuppression", [dense(boxes, f32), dense(scores, f32)], [kept, counts], numbers)
     labels = np.repeat(np.arange(batches * classes), counts)
     within = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
-    found = np.empty((len(labels), 3), np.int64)
-    found[:, 0], found[:, 1], found[:, 2] = labels // classes, labels % classes, kept[labels, within]
-    return [found]
+    result = np.empty((len(labels), 3), np.int64)
+    result[:, 0], result[:, 1], result[:, 2] = labels // classes, labels % classes, kept[labels, within]
+    return [result]
 
 
 def roi_align(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
@@ -53,11 +53,11 @@ def roi_align(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     if not _floats(src) or not boxes.size:
         return None
     source = wide(src)
-    found = place_for(results, 0, (len(boxes), src.shape[1], call.s64("rows"), call.s64("columns")), source.dtype)
+    result = place_for(results, 0, (len(boxes), src.shape[1], call.s64("rows"), call.s64("columns")), source.dtype)
     numbers = [call.s64("samples"), call.f32("scale"), call.flag("half_pixel"), call.string("mode") == "max"]
     ends = [source, dense(boxes, source.dtype), dense(images)]
-    run("RoiAlign", ends, [found], numbers, ports=("src", "boxes", "images"))
-    return [found.astype(src.dtype, copy=False)]
+    run("RoiAlign", ends, [result], numbers, ports=("src", "boxes", "images"))
+    return [result.astype(src.dtype, copy=False)]
 
 
 def max_pool_places(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
@@ -85,9 +85,9 @@ def max_pool_places(call: Call, arrays: Arrays, results: Sequence[Array]) -> Fou
 def max_unpool(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The elements of a MaxPool at the places that they had."""
     src, indices, shape = arrays
-    found = place_for(results, 0, shape.tolist(), src.dtype)
-    run("MaxUnpool", [dense(src), dense(indices)], [found], ports=("src", "indices"), moves=True)
-    return [found]
+    result = place_for(results, 0, shape.tolist(), src.dtype)
+    run("MaxUnpool", [dense(src), dense(indices)], [result], ports=("src", "indices"), moves=True)
+    return [result]
 
 
 def deform_columns(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
@@ -98,9 +98,9 @@ def deform_columns(call: Call, arrays: Arrays, results: Sequence[Array]) -> Foun
     source = wide(src)
     ends = [None if one is None else dense(one, source.dtype) for one in (source, offsets, mask)]
     kernel, strides, dilations, begin, _ = (call.s64s(name) for name in LISTS)
-    found = place_for(results, 0, (*src.shape[:2], prod(kernel), prod(offsets.shape[2:])), source.dtype)
-    run("DeformColumns", ends, [found], [*kernel, *strides, *begin, *dilations, call.s64("offset_groups")])
-    return [found.astype(src.dtype, copy=False)]
+    result = place_for(results, 0, (*src.shape[:2], prod(kernel), prod(offsets.shape[2:])), source.dtype)
+    run("DeformColumns", ends, [result], [*kernel, *strides, *begin, *dilations, call.s64("offset_groups")])
+    return [result.astype(src.dtype, copy=False)]
 
 
 def grid_sample(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
@@ -109,11 +109,11 @@ def grid_sample(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     if not _floats(src) or not grid.size:
         return None
     source, (batch, channels) = wide(src), src.shape[:2]
-    found = place_for(results, 0, (*src.shape[:2], *grid.shape[1:-1]), source.dtype)
+    result = place_for(results, 0, (*src.shape[:2], *grid.shape[1:-1]), source.dtype)
     places = dense(grid, source.dtype).reshape(batch, -1, src.ndim - 2)
     numbers = [MODES[call.string("mode")], PADDINGS[call.string("padding")], call.flag("align_corners")]
-    run("GridSample", [source, places], [found.reshape(batch, channels, -1)], numbers)
-    return [found.astype(src.dtype, copy=False)]
+    run("GridSample", [source, places], [result.reshape(batch, channels, -1)], numbers)
+    return [result.astype(src.dtype, copy=False)]
 
 
 FUNCTIONS: Mapping[str, Callable[[Call, Arrays, Sequence[Array]], Found]] = {

@@ -50,9 +50,9 @@ def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> F
         )
     if kind == "Gather" and (prod(shape) < SMALL or not src.flags.c_contiguous):
         return None
-    found = place_for(results, 0, shape, src.dtype)
-    run(kind, [dense(src), dense(indices, S64)], [found], numbers, ports=("src", "indices"), moves=True)
-    return [found]
+    result = place_for(results, 0, shape, src.dtype)
+    run(kind, [dense(src), dense(indices, S64)], [result], numbers, ports=("src", "indices"), moves=True)
+    return [result]
 
 
 def _check_updates(kind: str, axis: int, src: Array, indices: Array, updates: Array) -> None:
@@ -89,10 +89,10 @@ def scatter(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> 
         return None
     axis = 0 if kind == "ScatterND" else _axis(call, src)
     _check_updates(kind, axis, src, indices, updates)
-    found = place_for(results, 0, src.shape, src.dtype)
+    result = place_for(results, 0, src.shape, src.dtype)
     ends = [dense(src), dense(indices, S64), dense(updates)]
-    run(kind, ends, [found], [axis, how], ports=IN_PLACE, moves=not how)
-    return [found]
+    run(kind, ends, [result], [axis, how], ports=IN_PLACE, moves=not how)
+    return [result]
 
 
 def top_k(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
@@ -114,9 +114,9 @@ def running(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> 
     if not src.ndim or not (is_number(src) or is_narrow(src)):
         return None
     source = wide(src)
-    found = place_for(results, 0, src.shape, source.dtype)
-    run(kind, [source], [found], [_axis(call, src), call.flag("exclusive"), call.flag("reverse")])
-    return [found.astype(src.dtype, copy=False)]
+    result = place_for(results, 0, src.shape, source.dtype)
+    run(kind, [source], [result], [_axis(call, src), call.flag("exclusive"), call.flag("reverse")])
+    return [result.astype(src.dtype, copy=False)]
 
 
 def non_zero(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
@@ -128,9 +128,9 @@ def non_zero(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     source, counts = dense(source), np.empty(-(-src.size // PART), np.int64)
     run("NonZero", [source, counts], [None])
     ends = np.cumsum(counts)
-    found = np.empty((src.ndim, int(ends[-1])), np.int64)
-    run("NonZero", [source, ends - counts], [found])
-    return [found]
+    result = np.empty((src.ndim, int(ends[-1])), np.int64)
+    run("NonZero", [source, ends - counts], [result])
+    return [result]
 
 
 def compress(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
@@ -140,10 +140,10 @@ def compress(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     if src.dtype.itemsize not in SIZES or not src.size or len(condition) > src.shape[axis]:
         return None
     places = np.flatnonzero(condition)
-    found = np.empty((*src.shape[:axis], len(places), *src.shape[axis + 1 :]), src.dtype)
+    result = np.empty((*src.shape[:axis], len(places), *src.shape[axis + 1 :]), src.dtype)
     if len(places):
-        run("Gather", [dense(src), places], [found], [axis], moves=True)
-    return [found]
+        run("Gather", [dense(src), places], [result], [axis], moves=True)
+    return [result]
 
 
 FUNCTIONS: Mapping[str, Callable[[Call, Arrays, Sequence[Array]], Found]] = {

@@ -47,7 +47,7 @@ class Adding:
         if refused := refusal(kernel.takes, self.at((*inputs, *step.outputs))):
             return refused
         if kernel.is_dense:
-            schedule.take_back(step.outputs)
+            schedule.take_back([value.id for value in self.at(step.outputs) if not value.dense])
         wanted = self.at(step.outputs)
         ins = [self._readable(kernel, value) for value in self.at(inputs)]
         outs = [

@@ -140,11 +140,11 @@ def _with_axis(dims: Dims, axis: int, size: int) -> Dims:
 
 def _attrs(call: Call, is_column: bool, weights_axis: int) -> dict[str, AttrValue]:
     """The attributes of a convolution over one axis, for images that are columns or rows."""
-    found = dict(call.given)
+    attrs = dict(call.given)
     for name, value in NEUTRAL.items():
-        if name in found:
+        if name in attrs:
             (given,) = call.s64s(name, 1)
-            found[name] = (given, value) if is_column else (value, given)
-    if "weights_shape" in found:
-        found["weights_shape"] = _with_axis(known_dims(call.shapes[0]), weights_axis, 1)
-    return found
+            attrs[name] = (given, value) if is_column else (value, given)
+    if "weights_shape" in attrs:
+        attrs["weights_shape"] = _with_axis(known_dims(call.shapes[0]), weights_axis, 1)
+    return attrs

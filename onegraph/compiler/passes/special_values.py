@@ -22,7 +22,6 @@ from ..rewrites import takes
 from .magnitudes import finite_values
 from .slope_gradients import slope_steps
 
-FINITE_MATH = "finite_math=True: NaN and infinities may be lost"
 SLOPES = "PReLUBackward"  # which is divided into steps of kernels
 
 

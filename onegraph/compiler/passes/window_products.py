@@ -50,25 +50,25 @@ def _suited(graph: Lowered, step: Step) -> ConvolutionGeometry | None:
     part = step.library_part
     if step.kind not in GRADIENTS | SINGLE or part is None:
         return None
-    found, values = convolution_geometry(part.call), graph.values
-    if found is None or found.groups > 1 or found.data_format != "NXC":
+    geometry, values = convolution_geometry(part.call), graph.values
+    if geometry is None or geometry.groups > 1 or geometry.data_format != "NXC":
         return None
-    if found.pads_begin is None or min(found.pads_begin, default=0) < 0:
+    if geometry.pads_begin is None or min(geometry.pads_begin, default=0) < 0:
         return None
     if step.kind in SINGLE:
         weights, rows = values[step.inputs[1]], prod(values[step.inputs[0]].shape[:-1])
         is_plain = len(step.inputs) == 2 and weights.constant is None and weights.dense
-        is_suited = is_plain and _has_single_elements(found) and rows <= MOST_ROWS
-        return found if is_suited and prod(weights.shape) >= LEAST and not _is_fused(graph, step) else None
+        is_suited = is_plain and _has_single_elements(geometry) and rows <= MOST_ROWS
+        return geometry if is_suited and prod(weights.shape) >= LEAST and not _is_fused(graph, step) else None
     gradient, (*places, channels) = values[step.outputs[0]], values[_sides(step)[1]].shape
     size = prod(gradient.shape)
-    return found if size >= LEAST and prod(places) <= MOST_WINDOWS * min(channels, size // channels) else None
+    return geometry if size >= LEAST and prod(places) <= MOST_WINDOWS * min(channels, size // channels) else None
 
 
-def _has_single_elements(found: ConvolutionGeometry) -> bool:
+def _has_single_elements(geometry: ConvolutionGeometry) -> bool:
     """Whether each element of the data is a window of its own."""
-    ends = [*(found.kernel or ()), *found.strides]
-    return all(size == 1 for size in ends) and not any((*(found.pads_begin or ()), *(found.pads_end or ())))
+    ends = [*(geometry.kernel or ()), *geometry.strides]
+    return all(size == 1 for size in ends) and not any((*(geometry.pads_begin or ()), *(geometry.pads_end or ())))
 
 
 def _is_fused(graph: Lowered, step: Step) -> bool:

@@ -91,9 +91,9 @@ def library_form(
     for candidate in filter(None, candidates):
         form, refusal = _correct_form(call, candidate(call))
         if form is not None:
-            found = [] if form.note or form.is_op(call) else faults_of(call, VERSION)
+            faults = [] if form.note or form.is_op(call) else faults_of(call, VERSION)
             return replace(
-                form, note=f"rewritten: {found[0].reason}" if found else form.note, slow=slow or form.slow
+                form, note=f"rewritten: {faults[0].reason}" if faults else form.note, slow=slow or form.slow
             ), ""
         if candidate is _single or not reason:
             reason = refusal
@@ -120,8 +120,8 @@ def _correct_form(call: Call, form: Form | None) -> tuple[Form | None, str]:
         use = part.call
         if reason := _too_new(use) or _missing_from_table(use):
             return None, reason
-        if found := faults_of(use, VERSION):
-            return None, found[0].reason
+        if faults := faults_of(use, VERSION):
+            return None, faults[0].reason
     return form, ""
 
 

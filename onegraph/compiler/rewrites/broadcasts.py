@@ -107,8 +107,8 @@ def _copied(parts: Parts, source: Source, axis: int, count: int) -> Source:
     if count <= MAX_CONCAT_INPUTS:
         return parts.add("Concat", *[source] * count, axis=axis)
     rounds, rest = divmod(count, MAX_CONCAT_INPUTS)
-    found = _copied(parts, _copied(parts, source, axis, MAX_CONCAT_INPUTS), axis, rounds)
-    return parts.add("Concat", found, _copied(parts, source, axis, rest), axis=axis) if rest else found
+    result = _copied(parts, _copied(parts, source, axis, MAX_CONCAT_INPUTS), axis, rounds)
+    return parts.add("Concat", result, _copied(parts, source, axis, rest), axis=axis) if rest else result
 
 
 def _widened(parts: Parts, operand: int, result: Dims) -> Source:

@@ -71,16 +71,16 @@ def power(call: Call) -> Form | None:
     (src,) = parts.wide() if len(steps) > 1 else [0]
     dtype = parts.type(src).dtype
     assert dtype is not None
-    found: Source = src
+    result: Source = src
     for step in steps:
         if step == "inverse":
-            found = divide(parts, scalar(1, len(parts.shape(src))).astype(dtype.numpy), found)
+            result = divide(parts, scalar(1, len(parts.shape(src))).astype(dtype.numpy), result)
         elif step == "times":
-            found = parts.add("Multiply", found, src)
+            result = parts.add("Multiply", result, src)
         else:
-            found = parts.add(step, found)
+            result = parts.add(step, result)
     names = ", ".join("Divide" if step == "inverse" else "Multiply" if step == "times" else step for step in steps)
-    return parts.form(found, note=f"{names}: Pow is unsupported")
+    return parts.form(result, note=f"{names}: Pow is unsupported")
 
 
 def reciprocal(call: Call) -> Form:
@@ -135,8 +135,8 @@ def _with_shapes(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[i
         source if isinstance(source, np.ndarray) or source not in inputs else parts.reshape(source, inputs[source])
         for source in rewrite.inputs
     ]
-    found = result_types(inner)
-    number = parts.add(rewrite.kind, *sources, outputs=(*found, *rewrite.dropped), **rewrite.attrs)
+    types = result_types(inner)
+    number = parts.add(rewrite.kind, *sources, outputs=(*types, *rewrite.dropped), **rewrite.attrs)
     wanted = result_types(call)
     results = [parts.reshape(number + index, known_dims(tensor.shape)) for index, tensor in enumerate(wanted)]
     notes = [f"src seen as {list(first)}", rewrite.note]
@@ -187,17 +187,17 @@ def concat(call: Call) -> Form | None:
     has_many_inputs, has_many_axes = len(call.inputs) > MAX_CONCAT_INPUTS, len(shape) > MAX_CONCAT_RANK
     if not has_many_inputs and not has_many_axes:
         return None
-    found: list[Source] = list(range(len(call.inputs)))
+    sources: list[Source] = list(range(len(call.inputs)))
     joined = axis
     if has_many_axes:
         outer, inner, joined = math.prod(shape[:axis]), math.prod(shape[axis + 1 :]), 1
-        found = [parts.reshape(source, (outer, parts.shape(source)[axis], inner)) for source in found]
-    while len(found) > 1:
-        blocks = [found[at : at + MAX_CONCAT_INPUTS] for at in range(0, len(found), MAX_CONCAT_INPUTS)]
-        found = [block[0] if len(block) == 1 else parts.add("Concat", *block, axis=joined) for block in blocks]
+        sources = [parts.reshape(source, (outer, parts.shape(source)[axis], inner)) for source in sources]
+    while len(sources) > 1:
+        blocks = [sources[at : at + MAX_CONCAT_INPUTS] for at in range(0, len(sources), MAX_CONCAT_INPUTS)]
+        sources = [block[0] if len(block) == 1 else parts.add("Concat", *block, axis=joined) for block in blocks]
     (result,) = result_types(call)
     note = f"at most {MAX_CONCAT_INPUTS} inputs of at most {MAX_CONCAT_RANK} axes at once"
-    return parts.form(parts.reshape(found[0], known_dims(result.shape)), note=note)
+    return parts.form(parts.reshape(sources[0], known_dims(result.shape)), note=note)
 
 
 # Quantization ---------------------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ LEAST = 1 << 14  # elements; fewer take no time
 
 def far_padded(call: Call) -> Form | None:
     """A Convolution of each channel whose rows get their padding from a Concat with zeros."""
-    found = Padding(call, MOST_PADS if has_avx512() else MOST_PADS_AVX2)
-    if not (FAR_PADS.affects(VERSION) and FAR_PADS.when(found)) or math.prod(known_dims(call.shape("src"))) < LEAST:
+    padding = Padding(call, MOST_PADS if has_avx512() else MOST_PADS_AVX2)
+    if not (FAR_PADS.affects(VERSION) and FAR_PADS.when(padding)) or math.prod(known_dims(call.shape("src"))) < LEAST:
         return None
     parts, rewrite = Parts(call), SINGLE["Convolution"](call)
     assert rewrite is not None
@@ -49,9 +49,9 @@ def biased_conv_transpose(call: Call) -> Form | None:
     if rewrite is None:
         return None
     parts = Parts(call)
-    found = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)
-    found = parts.add("BiasAdd", found, 2, data_format=call.string("data_format"))
-    return parts.form(found, note=SLOW_TRANSPOSED_BIAS.reason)
+    result = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)
+    result = parts.add("BiasAdd", result, 2, data_format=call.string("data_format"))
+    return parts.form(result, note=SLOW_TRANSPOSED_BIAS.reason)
 
 
 def gradient_of_strided_pixels(call: Call) -> Form | None:
@@ -67,5 +67,5 @@ def gradient_of_strided_pixels(call: Call) -> Form | None:
     window: dict[str, Any] = {"strides": strides, "kernel": ones, "pads_begin": none, "pads_end": none}
     met = parts.add("AvgPool", 0, exclude_pad=True, data_format=call.string("data_format"), **window)
     attrs = {**rewrite.attrs, "strides": ones, "pads_begin": none, "pads_end": none}
-    found = parts.add("ConvolutionBackwardWeights", met, 1, outputs=result_types(call), **attrs)
-    return parts.form(found, note=f"{GRADIENT_OF_STRIDED_PIXELS.instead}: {GRADIENT_OF_STRIDED_PIXELS.reason}")
+    result = parts.add("ConvolutionBackwardWeights", met, 1, outputs=result_types(call), **attrs)
+    return parts.form(result, note=f"{GRADIENT_OF_STRIDED_PIXELS.instead}: {GRADIENT_OF_STRIDED_PIXELS.reason}")

@@ -91,9 +91,9 @@ class Parts:
         """Data type and shape of a value."""
         if isinstance(source, np.ndarray):
             return TensorType(DataType.of(source.dtype), source.shape)
-        found = self._types[source]
-        assert found is not None
-        return found
+        tensor = self._types[source]
+        assert tensor is not None
+        return tensor
 
     def shape(self, source: Source) -> Dims:
         """Shape of a value."""
@@ -115,13 +115,13 @@ class Parts:
 
     def cast(self, source: Source, dtype: DataType) -> Source:
         """The value cast to another float type; the same value if it has that type."""
-        found = self.type(source)
-        if found.dtype is dtype:
+        tensor = self.type(source)
+        if tensor.dtype is dtype:
             return source
         if isinstance(source, np.ndarray):
             return source.astype(dtype.numpy)
         if (source, dtype) not in self._casts:
-            self._casts[source, dtype] = self.add("TypeCast", source, outputs=(TensorType(dtype, found.shape),))
+            self._casts[source, dtype] = self.add("TypeCast", source, outputs=(TensorType(dtype, tensor.shape),))
         return self._casts[source, dtype]
 
     def reshape(self, source: Source, shape: Sequence[int]) -> Source:
@@ -153,14 +153,14 @@ class Parts:
 
         Results beyond the number of outputs of the call are dropped.
         """
-        found = []
+        finished = []
         for result, dtype in zip(results, self.call.output_types, strict=False):
             assert dtype is not None
             typed = self.cast(result, dtype)
-            if not isinstance(typed, int) or typed < len(self.call.inputs) or typed in found:
+            if not isinstance(typed, int) or typed < len(self.call.inputs) or typed in finished:
                 typed = self.add("Reorder", typed)
-            found.append(typed)
-        return Form(tuple(self.parts), tuple(found), len(self.call.inputs), note)
+            finished.append(typed)
+        return Form(tuple(self.parts), tuple(finished), len(self.call.inputs), note)
 
 
 def scalar(value: float, rank: int) -> Array:

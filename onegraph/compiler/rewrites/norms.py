@@ -65,8 +65,8 @@ def layer_norm_backward(call: Call) -> Form | None:
     attrs: dict[str, AttrValue] = {"use_affine": False, "epsilon": call.f32("epsilon")}
     seen = [parts.reshape(tensor, rows) for tensor in (src, gradient)]
     seen += [parts.reshape(tensor, rows[:-1]) for tensor in (mean, variance)]
-    found = parts.add("LayerNormBackward", *seen, outputs=(TensorType(F32, rows),), **attrs)
-    results = [parts.reshape(found, shape)]
+    row_gradient = parts.add("LayerNormBackward", *seen, outputs=(TensorType(F32, rows),), **attrs)
+    results = [parts.reshape(row_gradient, shape)]
     if affine:
         stats = (*shape[:begin], *(1,) * (len(shape) - begin))
         root = parts.add("Sqrt", parts.add("Add", parts.reshape(variance, stats), scalar(call.f32("epsilon"), 1)))
@@ -119,9 +119,9 @@ def channels_first_group_norm(call: Call) -> Form | None:
 
 def rms_norm(call: Call) -> Form:
     """RMSNorm: src divided by the root of the mean of its squares; a kernel of the package takes a vector gamma."""
-    found = by_body(call, "from other ops: the library has no such RMSNorm")
+    form = by_body(call, "from other ops: the library has no such RMSNorm")
     slow = "in one pass by onegraph: the library has no RMSNorm"
-    return found if rms_norm_width(call) is None else replace(found, slow=slow)
+    return form if rms_norm_width(call) is None else replace(form, slow=slow)
 
 
 def rms_norm_width(call: Call) -> int | None:

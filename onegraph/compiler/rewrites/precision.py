@@ -77,8 +77,8 @@ def _wrong_types(part: Part) -> str:
     if not in_table(part.call):
         names = ", ".join(str(t.dtype) for t in (*part.types, *part.outputs))
         return f"in f32: oneDNN {VERSION[0]}.{VERSION[1]} has no {part.kind} of {names}"
-    found = faults_of(part.call, VERSION)
-    return f"in f32: {found[0].reason}" if found and not faults_of(_in_f32(part).call, VERSION) else ""
+    faults = faults_of(part.call, VERSION)
+    return f"in f32: {faults[0].reason}" if faults and not faults_of(_in_f32(part).call, VERSION) else ""
 
 
 def _bf16_vectors(part: Part) -> list[bool]:
@@ -116,10 +116,10 @@ def _ports(part: Part) -> list[Port]:
 def in_table(call: Call) -> bool:
     """Whether the type table of the library's version has a row for these data types."""
     schema = call.schema
-    found = {schema.input_port(index).type: tensor.dtype for index, tensor in enumerate(call.inputs) if tensor}
-    found.update(zip((port.type for port in schema.outputs), call.output_types, strict=False))
+    faults = {schema.input_port(index).type: tensor.dtype for index, tensor in enumerate(call.inputs) if tensor}
+    faults.update(zip((port.type for port in schema.outputs), call.output_types, strict=False))
     return any(
-        all(found.get(name) in (None, *types) for name, types in row.types.items())
+        all(faults.get(name) in (None, *types) for name, types in row.types.items())
         for row in schema.types
         if row.since <= VERSION
     )

@@ -76,14 +76,14 @@ def mean(call: Call) -> Form | None:
         return _sum(call, axes) or _as_two_axes(call, axes)
     dtype = call.output_type(0)
     assert dtype is not None
-    found: Source = 0 if len(kernels) == 1 else parts.cast(0, F32)
+    result: Source = 0 if len(kernels) == 1 else parts.cast(0, F32)
     rows = shape[0] * math.prod(inner)
     for kernel in kernels:
         ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
         rows //= math.prod(kernel)
-        found = parts.add(
+        result = parts.add(
             "AvgPool",
-            parts.reshape(found, (rows, *kernel, shape[-1])),
+            parts.reshape(result, (rows, *kernel, shape[-1])),
             kernel=kernel,
             strides=ones,
             pads_begin=zeros,
@@ -91,7 +91,7 @@ def mean(call: Call) -> Form | None:
             exclude_pad=True,  # no effect without padding; False is computed wrong in int8 fusions
         )
     return parts.form(
-        parts.reshape(parts.cast(found, dtype), _result_shape(call)),
+        parts.reshape(parts.cast(result, dtype), _result_shape(call)),
         note="AvgPool: the mean has a reference kernel only, unless the reduced axes come last",
     )
 
@@ -110,8 +110,8 @@ def mean_backward(call: Call) -> Form | None:
     assert dtype is not None
     # In f32, because most narrow types cannot represent the count.
     share = parts.cast(parts.add("Divide", parts.cast(0, F32), scalar(count, len(shape))), dtype)
-    found = parts.add("Multiply", np.ones(shape, dtype.numpy), share)
-    return parts.form(found, note="by other ops: the library has a reference kernel only, where there is one image")
+    result = parts.add("Multiply", np.ones(shape, dtype.numpy), share)
+    return parts.form(result, note="by other ops: the library has a reference kernel only, where there is one image")
 
 
 def extreme(call: Call) -> Form | None:
@@ -258,13 +258,15 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
         source = parts.add("Square", parts.cast(0, F32))
     dtype = F32 if kind in ("ReduceL2", "ReduceMean") else call.output_type(0)  # a root or a quotient follows
     assert dtype is not None
-    found = add_sum(parts, source, axes, dtype)
+    result = add_sum(parts, source, axes, dtype)
     if kind == "ReduceMean":
-        found = parts.add("Divide", found, scalar(math.prod([shape[axis] for axis in axes]), len(parts.shape(found))))
+        result = parts.add(
+            "Divide", result, scalar(math.prod([shape[axis] for axis in axes]), len(parts.shape(result)))
+        )
     elif kind == "ReduceL2":
-        found = parts.add("Sqrt", found)
+        result = parts.add("Sqrt", result)
     return parts.form(
-        parts.reshape(found, _result_shape(call)),
+        parts.reshape(result, _result_shape(call)),
         note=SLOW_ROWS.format("MatMul by ones") if is_slow else f"AvgPool or MatMul by ones: {OTHER_AXES}",
     )
 
@@ -287,9 +289,9 @@ def _as_two_axes(call: Call, axes: Dims | None) -> Form | None:
         return None
     count = math.prod([shape[axis] for axis in axes])
     flat = parts.reshape(0, (math.prod(shape) // count, count))
-    found = parts.add(call.schema.kind, flat, axes=(1,), keep_dims=True)
+    result = parts.add(call.schema.kind, flat, axes=(1,), keep_dims=True)
     return parts.form(
-        parts.reshape(found, _result_shape(call)),
+        parts.reshape(result, _result_shape(call)),
         note="over the last of two axes: the reduction has a reference kernel only, behind or with axes of size 1",
     )
 
@@ -317,11 +319,11 @@ def _without_reduction(call: Call, axes: Dims | None) -> Form | None:
     parts = Parts(call)
     if axes is None or any(parts.shape(0)[axis] != 1 for axis in axes):
         return None
-    found: Source = 0
+    result: Source = 0
     if call.schema.kind in ("ReduceL1", "ReduceL2"):
-        found = parts.add("Abs", found)
+        result = parts.add("Abs", result)
     return parts.form(
-        parts.reshape(found, _result_shape(call)),
+        parts.reshape(result, _result_shape(call)),
         note="no reduction: there are no axes, or they have size 1, which throws at compile",
     )
 

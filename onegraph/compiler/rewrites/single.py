@@ -44,23 +44,23 @@ def as_it_is(call: Call) -> Rewrite:
 
 def _explicit_pads(call: Call) -> tuple[ConvolutionGeometry, dict[str, AttrValue]]:
     """The attributes of a convolution with explicit padding, because auto_pad is wrong in some gradients."""
-    found = convolution_geometry(call)
-    assert found is not None
-    assert found.pads_begin is not None
-    assert found.pads_end is not None
-    ends = _covering(found, found.pads_end)
+    geometry = convolution_geometry(call)
+    assert geometry is not None
+    assert geometry.pads_begin is not None
+    assert geometry.pads_end is not None
+    ends = _covering(geometry, geometry.pads_end)
     attrs = _given(call, "auto_pad", "output_padding", *SHAPE_SOURCE.values())
-    return replace(found, pads_end=ends), {**attrs, "pads_begin": found.pads_begin, "pads_end": ends}
+    return replace(geometry, pads_end=ends), {**attrs, "pads_begin": geometry.pads_begin, "pads_end": ends}
 
 
-def _covering(found: ConvolutionGeometry, ends: Sequence[int]) -> tuple[int, ...]:
+def _covering(geometry: ConvolutionGeometry, ends: Sequence[int]) -> tuple[int, ...]:
     """The padding at the ends with which exactly the existing windows fit in the larger side.
 
     It is the given padding, unless that is negative, as in some files, or output_padding makes room for another window.
     """
     covering = list(ends)
-    for axis, (end, count) in enumerate(zip(ends, found.narrow or found.forward(), strict=True)):
-        window, wide = found.window(axis), None if found.wide is None else found.wide[axis]
+    for axis, (end, count) in enumerate(zip(ends, geometry.narrow or geometry.forward(), strict=True)):
+        window, wide = geometry.window(axis), None if geometry.wide is None else geometry.wide[axis]
         if window is None or wide is None or count is None:
             continue
         least = window.transposed(count) + window.end - wide
@@ -74,8 +74,8 @@ def _convolution(call: Call) -> Rewrite:
 
 
 def _conv_transpose(call: Call) -> Rewrite:
-    found, attrs = _explicit_pads(call)
-    return Rewrite("ConvTranspose", {**attrs, "output_padding": found.output_padding}, _all_inputs(call))
+    geometry, attrs = _explicit_pads(call)
+    return Rewrite("ConvTranspose", {**attrs, "output_padding": geometry.output_padding}, _all_inputs(call))
 
 
 _AS_TRANSPOSED = {"OIX": "IOX", "XIO": "XOI"}
@@ -83,18 +83,18 @@ _AS_CONVOLUTION = {"IOX": "OIX", "XOI": "XIO"}
 
 
 def _convolution_backward_data(call: Call) -> Rewrite | None:
-    found, attrs = _explicit_pads(call)
+    geometry, attrs = _explicit_pads(call)
     shape = given_shape(call)
     assert shape is not None
-    if found.groups == 1:
+    if geometry.groups == 1:
         return Rewrite(call.schema.kind, {**attrs, "dst_shape": known_dims(shape)}, (0, 1))
     # Groups never compile; the ConvTranspose with the same weights, in the other weights_format, computes the same.
-    wide = spatial(shape, found.data_format)
-    least = replace(found, output_padding=(0,) * len(wide)).backward()
+    wide = spatial(shape, geometry.data_format)
+    least = replace(geometry, output_padding=(0,) * len(wide)).backward()
     added = tuple((size or 0) - (base or 0) for size, base in zip(wide, least, strict=True))
     if any(extra < 0 for extra in added):
         return None
-    attrs["weights_format"] = _AS_TRANSPOSED[found.weights_format]
+    attrs["weights_format"] = _AS_TRANSPOSED[geometry.weights_format]
     attrs["output_padding"] = added
     return Rewrite("ConvTranspose", attrs, (0, 1), "ConvTranspose: groups do not compile otherwise")
 
@@ -107,10 +107,10 @@ def _weights_gradient(call: Call) -> Rewrite:
 
 
 def _conv_transpose_backward_data(call: Call) -> Rewrite:
-    found, attrs = _explicit_pads(call)
-    if all(dilation == 1 for dilation in found.dilations):
+    geometry, attrs = _explicit_pads(call)
+    if all(dilation == 1 for dilation in geometry.dilations):
         return Rewrite(call.schema.kind, attrs, (0, 1))
-    attrs["weights_format"] = _AS_CONVOLUTION[found.weights_format]
+    attrs["weights_format"] = _AS_CONVOLUTION[geometry.weights_format]
     return Rewrite("Convolution", attrs, (0, 1), "Convolution: dilations do not compile otherwise")
 
 
@@ -119,11 +119,11 @@ def _conv_transpose_backward_data(call: Call) -> Rewrite:
 
 def _pool(call: Call) -> Rewrite | None:
     """A pool with explicit padding and rounding down, because the library derives padding wrong in some cases."""
-    found = pooling.pool_geometry(call)
-    assert found is not None
+    geometry = pooling.pool_geometry(call)
+    assert geometry is not None
     begins, ends = [], []
-    for axis, window in enumerate(found.windows):
-        covering = found.covering(axis)
+    for axis, window in enumerate(geometry.windows):
+        covering = geometry.covering(axis)
         assert window is not None
         assert covering is not None
         # With rounding down, every end padding from here up to one stride more gives the same window positions.

@@ -35,12 +35,12 @@ def softmax(call: Call) -> Form | None:
     less = parts.add("Subtract", parts.reshape(wide, seen), parts.reshape(greatest, (before, 1, after)))
     exp = parts.add("Exp", less)
     total = _sum(parts, exp, seen)
-    found = (
+    result = (
         parts.add("Divide", exp, total)
         if call.schema.kind == "SoftMax"
         else parts.add("Subtract", less, parts.add("Log", total))
     )
-    return parts.form(parts.reshape(found, parts.shape(0)), note=NOTE)
+    return parts.form(parts.reshape(result, parts.shape(0)), note=NOTE)
 
 
 def softmax_backward(call: Call) -> Form | None:
@@ -55,11 +55,11 @@ def softmax_backward(call: Call) -> Form | None:
     diff_dst, dst = (parts.reshape(source, seen) for source in parts.wide())
     if call.schema.kind == "SoftMaxBackward":
         total = _sum(parts, parts.add("Multiply", diff_dst, dst), seen)
-        found = parts.add("Multiply", parts.add("Subtract", diff_dst, total), dst)
+        result = parts.add("Multiply", parts.add("Subtract", diff_dst, total), dst)
     else:
         scaled = parts.add("Multiply", parts.add("Exp", dst), _sum(parts, diff_dst, seen))
-        found = parts.add("Subtract", diff_dst, scaled)
-    return parts.form(parts.reshape(found, parts.shape(0)), note=note)
+        result = parts.add("Subtract", diff_dst, scaled)
+    return parts.form(parts.reshape(result, parts.shape(0)), note=note)
 
 
 def _three_axes(parts: Parts) -> Dims | None:

@@ -12,7 +12,7 @@ import torch
 
 aten = torch.ops.aten
 # What a mask is of: queries and keys; the keys of each batch; the whole scores.
-OF_PAIRS, OF_KEYS = 0, 1
+OF_KEYS = 1
 
 
 def _seen(mask: Any, kind: int | None) -> Any:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
+
 from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
+from ....opset.editions.registry import HOST, edition
+from ....opset.kinds import host_kinds
 from ....opset.schema import Call
+from ....opset.traits import Trait
 from ..own import DOMAIN
 from .body import Value
 from .kept import model_of
 from .table import writes
 
-_SAME = (
-    "Abs Sign Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Round Sigmoid Sin Sinh Sqrt Tan Tanh "
-    "BitwiseNot Not IsNaN Add BitwiseAnd BitwiseOr BitwiseXor And Or Xor Equal Greater Less Pow Expand Tile Shape Size "
-    "NonZero"
-)
+# Ops on single elements that ONNX has under the same name.
+_SCHEMAS = edition(HOST).schemas
+_SAME = sorted(kind for kind in host_kinds(Trait.POINTWISE) if onnx.defs.has(kind) and not _SCHEMAS[kind].attributes)
 # Kind of the op -> kind of the node; the inputs are the same.
 PLAIN = {
-    **{kind: kind for kind in _SAME.split()},
+    **{kind: kind for kind in (*_SAME, "Expand", "Tile", "Shape", "Size", "NonZero")},
     "Negative": "Neg",
     "Subtract": "Sub",
     "Multiply": "Mul",
@@ -118,11 +121,6 @@ def is_inf(call: Call, src: Value) -> Value:
 @writes("host ReplaceNaN")
 def replace_nan(call: Call, src: Value, value: Value) -> Value:
     return src.op("IsNaN", dtype=DataType.boolean).where(value, src)
-
-
-@writes("host Where")
-def where(call: Call, condition: Value, first: Value, second: Value) -> Value:
-    return condition.where(first, second)
 
 
 @writes("host Reshape")

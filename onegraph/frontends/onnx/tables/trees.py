@@ -26,7 +26,6 @@ MODES = {
     "BRANCH_NEQ": 6,
     "LEAF": LEAF,
 }
-NUMBERED = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")  # of op set 5
 MEMBER, EQUAL = 6, 5
 AGGREGATES = {"AVERAGE": learned.AVERAGE, "SUM": learned.SUM, "MIN": learned.MINIMUM, "MAX": learned.MAXIMUM}
 TRANSFORMS = {

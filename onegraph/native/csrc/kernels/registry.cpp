@@ -9,8 +9,6 @@
 
 namespace {
 
-const onegraph_kernel *first = nullptr; // of all; set before any constructor runs
-
 // The place of a name among the names of numbers; calls `visit(name, is_list)` for each until it returns true.
 template <typename Visit>
 bool find(std::string_view numbers, const Visit &visit) {
@@ -26,9 +24,7 @@ bool find(std::string_view numbers, const Visit &visit) {
 } // namespace
 
 onegraph_kernel::onegraph_kernel(const char *name, const char *numbers, Make make)
-    : name(name), numbers(numbers), make(make), next(first) {
-    first = this;
-}
+    : Named(name), numbers(numbers), make(make) {}
 
 namespace onegraph {
 
@@ -60,14 +56,11 @@ float KernelArguments::real(const char *name) const {
 extern "C" {
 
 const onegraph_kernel *onegraph_kernel_named(const char *name) {
-    const onegraph_kernel *kernel = first;
-    while (kernel && std::strcmp(kernel->name, name) != 0)
-        kernel = kernel->next;
-    return kernel;
+    return onegraph_kernel::named(name);
 }
 
 const onegraph_kernel *onegraph_kernel_after(const onegraph_kernel *kernel) {
-    return kernel ? kernel->next : first;
+    return kernel ? kernel->next : onegraph_kernel::first;
 }
 
 const char *onegraph_kernel_name(const onegraph_kernel *kernel) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 
 #include "guard.h"
@@ -49,10 +50,30 @@ private:
     std::size_t n_code_, n_single_;
 };
 
+// An entry of the list of all objects of a class, which finds them by their names. Objects at namespace scope enter
+// themselves while the extension is loaded.
+template <typename Class>
+struct Named {
+    explicit Named(const char *name) : name(name), next(first) { first = static_cast<const Class *>(this); }
+    Named(const Named &) = delete;
+
+    // NULL if there is none of this name.
+    static const Class *named(const char *name) {
+        const Class *found = first;
+        while (found && std::strcmp(found->name, name) != 0)
+            found = found->next;
+        return found;
+    }
+
+    inline static const Class *first = nullptr; // set before any constructor runs
+    const char *const name;
+    const Class *const next;
+};
+
 } // namespace onegraph
 
 // A kernel by its name.
-struct onegraph_kernel {
+struct onegraph_kernel : onegraph::Named<onegraph_kernel> {
     using Make = std::unique_ptr<const onegraph::Runnable> (*)(const onegraph::KernelArguments &);
 
     // `numbers`: the names of the numbers, after each comma one. A name is that of an s32; of an f32, if ": f32" stands
@@ -60,11 +81,9 @@ struct onegraph_kernel {
     // if "..." stands behind it; words there stand for their places in the list of words. "level" is the highest
     // instruction set: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products of bf16 and of bytes.
     onegraph_kernel(const char *name, const char *numbers, Make make);
-    onegraph_kernel(const onegraph_kernel &) = delete;
 
-    const char *const name, *const numbers;
+    const char *const numbers;
     const Make make;
-    const onegraph_kernel *const next; // of all
 };
 
 namespace onegraph {

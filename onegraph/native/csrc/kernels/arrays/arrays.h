@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../../guard.h"
+#include "../registry.h"
 #include "../shares.h"
 
 #include "../cpu.h"
@@ -71,12 +72,20 @@ private:
     const double *numbers_;
 };
 
-using ArrayKernel = void (*)(const ArrayCall &);
+} // namespace onegraph
 
-// Enters a kernel into the table under a name.
-struct NamedKernel {
-    NamedKernel(const char *name, ArrayKernel kernel);
+// A kernel by its name.
+struct onegraph_array_kernel : onegraph::Named<onegraph_array_kernel> {
+    using Run = void (*)(const onegraph::ArrayCall &);
+
+    onegraph_array_kernel(const char *name, Run run) : Named(name), run(run) {}
+
+    const Run run;
 };
+
+namespace onegraph {
+
+using NamedKernel = onegraph_array_kernel;
 
 // Calls `body(begin, end)` for `count` things, each as much work as `weight` elements, on some threads.
 template <typename Body>
