@@ -11,38 +11,13 @@ from ....lowering import elementwise as lowering
 from ....lowering.emitter import Array, Value
 from ....lowering.movement import NATIVE, cast, dims_of, expand, scalar
 from ....opset.dtypes import DataType
+from ....opset.kinds import HOST_UNARY
 from ..node import Node, NotLowered, in_f32, lowers
 from ..types import data_type
 from .random import dropped
 
-# Nodes on one tensor whose op has no attributes.
-UNARY = {
-    "Abs": "Abs",
-    "Acos": "Acos",
-    "Acosh": "Acosh",
-    "Asin": "Asin",
-    "Asinh": "Asinh",
-    "Atan": "Atan",
-    "Atanh": "Atanh",
-    "BitwiseNot": "BitwiseNot",
-    "Ceil": "Ceil",
-    "Cos": "Cos",
-    "Cosh": "Cosh",
-    "Erf": "Erf",
-    "Exp": "Exp",
-    "Floor": "Floor",
-    "IsNaN": "IsNaN",
-    "Log": "Log",
-    "Not": "Not",
-    "Round": "Round",
-    "Sigmoid": "Sigmoid",
-    "Sign": "Sign",
-    "Sin": "Sin",
-    "Sinh": "Sinh",
-    "Sqrt": "Sqrt",
-    "Tan": "Tan",
-    "Tanh": "Tanh",
-}
+# Nodes on one tensor that have the name of their op.
+UNARY = sorted((HOST_UNARY | {"IsNaN"}) - {"Negative"})
 # Nodes on two tensors.
 BINARY = {
     "And": "And",
@@ -82,7 +57,7 @@ COMPOSED: dict[str, tuple[Callable[..., Value], dict[str, float]]] = {
 @lowers(*UNARY)
 def unary(node: Node) -> Value:
     """One op with the same meaning."""
-    return lowering.unary(node.emit, UNARY[node.proto.op_type], node.value(0))
+    return lowering.unary(node.emit, node.proto.op_type, node.value(0))
 
 
 @lowers(*BINARY)

@@ -9,34 +9,12 @@ from ....lowering import elementwise as lowering
 from ....lowering.emitter import Value, dtype_of, shape_of
 from ....lowering.movement import NATIVE, rounded, scalar
 from ....opset.dtypes import DataType
+from ....opset.kinds import HOST_UNARY
 from ..node import Node, NotLowered, lowers
 from ..types import DTYPES
 
-# Ops on one tensor with the same meaning; those of integers return floats.
-UNARY = {
-    "abs": "Abs",
-    "acos": "Acos",
-    "acosh": "Acosh",
-    "asin": "Asin",
-    "asinh": "Asinh",
-    "atan": "Atan",
-    "atanh": "Atanh",
-    "ceil": "Ceil",
-    "cos": "Cos",
-    "cosh": "Cosh",
-    "erf": "Erf",
-    "exp": "Exp",
-    "floor": "Floor",
-    "log": "Log",
-    "round": "Round",
-    "sigmoid": "Sigmoid",
-    "sign": "Sign",
-    "sin": "Sin",
-    "sinh": "Sinh",
-    "sqrt": "Sqrt",
-    "tan": "Tan",
-    "tanh": "Tanh",
-}
+# Ops on one tensor with the name of an op; those of integers return floats.
+UNARY = {kind.lower(): kind for kind in sorted(HOST_UNARY - {"Negative"}) if hasattr(torch.ops.aten, kind.lower())}
 NARROW = frozenset([DataType.bf16, DataType.f16])
 # Activations of the specification: the op, and its attributes by name of the argument.
 ACTIVATIONS: dict[str, tuple[str, dict[str, object]]] = {
