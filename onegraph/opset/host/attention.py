@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Call, Finding, Schema, required_outputs
+from ..schema import Call, Finding, required_outputs
 from ..shapes import compatible, show
-from ..signature import NON_NEGATIVE, Attribute, Shape, ports, rows
+from ..signature import NON_NEGATIVE, Attribute, Shape, rows
 from ..traits import Trait
+from .types import host
 
 ATTRIBUTES = (
     Attribute("scale", "f32", "Factor of the products of query and key; 1 / sqrt(size) if it is not given."),
@@ -85,14 +86,12 @@ def results_fit(call: Call) -> Iterable[Finding]:
 
 
 OPS = (
-    Schema(
+    host(
         "Attention",
-        "host_attention",
-        "host",
         f"dst = shares @ value, where {SCORED}; logsumexp = ln of the sum of e ** score. Memory grows linearly with "
         "the numbers of queries and keys. A query that sees no key gets 0, and its logsumexp is minus infinity.",
-        ports("query:T key:T value:T mask:M?"),
-        ports("dst:T logsumexp:L?"),
+        "query:T key:T value:T mask:M?",
+        "dst:T logsumexp:L?",
         TYPES,
         attention_shape,
         ATTRIBUTES,
@@ -101,13 +100,11 @@ OPS = (
         implied_outputs=required_outputs,
         traits=Trait.NONE,
     ),
-    Schema(
+    host(
         "AttentionBackward",
-        "host_attention_backward",
-        "host",
         f"The gradients of Attention, by its inputs, results and the gradient of dst. With {SCORED}.",
-        ports("query:T key:T value:T dst:T logsumexp:L grad_dst:T mask:M?"),
-        ports("grad_query:T grad_key:T grad_value:T"),
+        "query:T key:T value:T dst:T logsumexp:L grad_dst:T mask:M?",
+        "grad_query:T grad_key:T grad_value:T",
         TYPES,
         backward_shape,
         ATTRIBUTES,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from math import prod
 
-from ..schema import Call, Schema, same_shape
-from ..signature import Attribute, Shape, ports, rows
+from ..schema import Call, same_shape
+from ..signature import Attribute, Shape, rows
 from ..traits import Trait
+from .types import host
 
 F32 = rows("T", "f32")
 AFTER = Attribute("after", "bool", "Whether the first source is an earlier result, which starts first.", default=False)
@@ -27,26 +28,22 @@ def total_size(call: Call) -> tuple[Shape, ...]:
 
 
 OPS = (
-    Schema(
+    host(
         "AllReduceStart",
-        "host_all_reduce_start",
-        "host",
         "Lays the elements of all sources behind one another, and starts to add them over all processes of the group. "
         "Only AllReduceDone may read the result, which changes until the group is done.",
-        ports("src:T*"),
-        ports("dst:T"),
+        "src:T*",
+        "dst:T",
         F32,
         total_size,
         (AFTER,),
         traits=Trait.PER_RUN,
     ),
-    Schema(
+    host(
         "AllReduceDone",
-        "host_all_reduce_done",
-        "host",
         "Waits until the group has added a result of AllReduceStart, and divides the sum by the number of processes.",
-        ports("src:T after:T?"),
-        ports("dst:T"),
+        "src:T after:T?",
+        "dst:T",
         F32,
         same_shape,
         traits=Trait.PER_RUN,

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
-from ..schema import Call, Finding, Schema
+from ..schema import Call, Finding
 from ..shapes import compatible, show
 from ..signature import Attribute, ports, rows
 from ..traits import Trait
 from .foreign import MAX_OUTPUTS, VARIABLES, stated_shapes
-from .types import ALL_NAMES
+from .types import ALL_NAMES, host
 
 BODIES = {"If": ("then_body", "else_body"), "Loop": ("body",)}  # by kind, the attributes that are bodies
 FIXED = 2  # inputs of a Loop before its values
@@ -62,13 +62,11 @@ def _axes(name: str, doc: str) -> Attribute:
 
 
 OPS = (
-    Schema(
+    host(
         "If",
-        "host_if",
-        "host",
         "Runs one of two graphs: then_body if the condition holds, else else_body. The inputs c0, c1 ... of the graphs "
         "are the values, and their outputs y0, y1 ... those of the op.",
-        ports("condition:boolean values:any*?"),
+        "condition:boolean values:any*?",
         DST,
         TYPES,
         stated_shapes,
@@ -81,15 +79,13 @@ OPS = (
         implied_outputs=count_shapes,
         traits=Trait.OPAQUE | Trait.PER_RUN,
     ),
-    Schema(
+    host(
         "Loop",
-        "host_loop",
-        "host",
         "Runs a graph once in each iteration, at most `trips` times and while the condition holds; with scanned "
         "tensors, once for each of their slices. The graph reads the number of the iteration as its input i, the "
         "states s0, s1 ..., the slices x0, x1 ..., and the other values c0, c1 ... Its outputs are the condition, "
         "going, the next states t0, t1 ..., and slices y0, y1 ... of results, which the op joins along an axis.",
-        ports("trips:s64 condition:boolean values:any*?"),
+        "trips:s64 condition:boolean values:any*?",
         DST,
         TYPES,
         stated_shapes,

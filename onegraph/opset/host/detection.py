@@ -7,10 +7,10 @@ from math import prod
 
 from ..schema import Call, Finding, Rule, Schema, ShapeFunction
 from ..shapes import compatible, known, show
-from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Row, Shape, ports, rows
+from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Row, Shape, rows
 from ..traits import Trait
 from ..window import extent
-from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES, not_negative, shapes_are_vectors
+from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES, host, not_negative, shapes_are_vectors
 
 FLOATS = rows("T", FLOAT_NAMES)
 NUMBERS = rows("T", f"{FLOAT_NAMES}|{INTEGER_NAMES}")
@@ -170,7 +170,6 @@ def condition_fits(call: Call) -> Iterable[Finding]:
 
 def _detection(
     kind: str,
-    name: str,
     doc: str,
     ends: tuple[str, str],
     types: tuple[Row, ...],
@@ -179,14 +178,12 @@ def _detection(
     *rules: Rule,
     traits: Trait = Trait.NONE,
 ) -> Schema:
-    inputs, outputs = map(ports, ends)
-    return Schema(kind, f"host_{name}", "host", doc, inputs, outputs, types, shape, attributes, rules, traits=traits)
+    return host(kind, doc, *ends, types, shape, attributes, rules, traits=traits)
 
 
 OPS = (
     _detection(
         "NonMaxSuppression",
-        "non_max_suppression",
         "dst = batch, class and box of the boxes that stay: the best of each class, without those that overlap a "
         "better one by more than overlap; limit is their largest number for each class",
         ("boxes:T scores:T limit:s64 overlap:f32 threshold:f32", "dst:s64"),
@@ -197,7 +194,6 @@ OPS = (
     ),
     _detection(
         "RoiAlign",
-        "roi_align",
         "dst = the means, or maxima, of samples between the pixels of an image of src, in the cells of each box; a box "
         "is x, y of two corners",
         ("src:T boxes:T images:s64", "dst:T"),
@@ -223,7 +219,6 @@ OPS = (
     ),
     _detection(
         "MaxPoolPlaces",
-        "max_pool_places",
         "dst = the largest element of each window, the first of equal ones; places = its place among all of src",
         ("src:T", "dst:T places:s64"),
         NUMBERS,
@@ -236,7 +231,6 @@ OPS = (
     ),
     _detection(
         "MaxUnpool",
-        "max_unpool",
         "dst = the elements of src at the places that the indices name among all elements, and 0 elsewhere",
         ("src:T indices:s64 shape:s64!", "dst:T"),
         NUMBERS,
@@ -249,7 +243,6 @@ OPS = (
     ),
     _detection(
         "DeformColumns",
-        "deform_columns",
         "dst = what each window of a convolution reads from src: between the pixels, each element at its own offset "
         "(down, right), times its mask",
         ("src:T offsets:T mask:T?", "dst:T"),
@@ -265,7 +258,6 @@ OPS = (
     ),
     _detection(
         "GridSample",
-        "grid_sample",
         "dst = src at the places of a grid: numbers from -1 to 1 along each spatial axis, the last axis first",
         ("src:T grid:T", "dst:T"),
         FLOATS,
@@ -293,7 +285,6 @@ OPS = (
     ),
     _detection(
         "Compress",
-        "compress",
         "dst = the slices of src along axis where the condition holds; slices behind the condition are left out",
         ("src:T condition:boolean", "dst:T"),
         rows("T", ALL_NAMES),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ..schema import Call, Schema
-from ..signature import Attribute, Shape, ports, rows
+from ..schema import Call
+from ..signature import Attribute, Shape, rows
 from ..traits import Trait
-from .types import ALL_NAMES
+from .types import ALL_NAMES, host
 
 MAX_OUTPUTS = 16
 VARIABLES = [f"T{number}" for number in range(MAX_OUTPUTS)]
@@ -23,13 +23,11 @@ def stated_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 OPS = (
-    Schema(
+    host(
         "OnnxNode",
-        "host_onnx_node",
-        "host",
         "Runs ONNX nodes whose ops depend on what a run alone knows: the reader of models lowers and computes them.",
-        ports("src:any*?"),
-        ports("dst:T0 " + " ".join(f"dst_{number}:T{number}?" for number in range(1, MAX_OUTPUTS))),
+        "src:any*?",
+        "dst:T0 " + " ".join(f"dst_{number}:T{number}?" for number in range(1, MAX_OUTPUTS)),
         rows(" ".join(VARIABLES), " ".join([ALL_NAMES] * MAX_OUTPUTS)),
         stated_shapes,
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..schema import Rule, Schema, ShapeFunction
 from ..shapes import axis_in_range
-from ..signature import NON_NEGATIVE, Attribute, Row, ports, rows
+from ..signature import NON_NEGATIVE, Attribute, Row, rows
 from ..traits import Trait
 from .indexing_shapes import (
     arg_shape,
@@ -27,7 +27,7 @@ from .indexing_shapes import (
     tuples_fit,
     updates_fit,
 )
-from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES, not_negative, shapes_are_numbers
+from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES, host, not_negative, shapes_are_numbers
 
 ALL_INDICES = rows("T I", f"{ALL_NAMES} s32|s64")
 ALL = rows("T", ALL_NAMES)
@@ -55,7 +55,6 @@ REDUCTION = Attribute(
 
 def _indexing(
     kind: str,
-    name: str,
     doc: str,
     inputs: str,
     shape: ShapeFunction,
@@ -65,24 +64,20 @@ def _indexing(
     rules: tuple[Rule, ...] = (),
     traits: Trait = Trait.NONE,
 ) -> Schema:
-    ins, outs = ports(inputs), ports(outputs)
-    return Schema(kind, f"host_{name}", "host", doc, ins, outs, types, shape, tuple(attributes), rules, traits=traits)
+    return host(kind, doc, inputs, outputs, types, shape, tuple(attributes), rules, traits=traits)
 
 
-def _place_of(kind: str, name: str, which: str) -> Schema:
+def _place_of(kind: str, which: str) -> Schema:
     """Record of an op that finds the place of an extreme element."""
     doc = f"dst = the index of the {which} element along axis"
     fields = AXIS, KEEP_DIMS, LAST_INDEX
     types = rows("T", NUMBERS)
-    return _indexing(
-        kind, name, doc, "src:T", arg_shape, *fields, outputs="dst:s64", types=types, rules=(axis_in_range,)
-    )
+    return _indexing(kind, doc, "src:T", arg_shape, *fields, outputs="dst:s64", types=types, rules=(axis_in_range,))
 
 
 OPS = (
     _indexing(
         "Gather",
-        "gather",
         "dst = the slices of src along axis that the indices name; negative indices count from the end",
         "src:T indices:I",
         gather_shape,
@@ -92,7 +87,6 @@ OPS = (
     ),
     _indexing(
         "GatherElements",
-        "gather_elements",
         "dst[i, j, k] = src[indices[i, j, k], j, k] for axis 0, and likewise for other axes",
         "src:T indices:I",
         indices_shape,
@@ -102,7 +96,6 @@ OPS = (
     ),
     _indexing(
         "GatherND",
-        "gather_nd",
         "dst = the elements or slices of src that each tuple in the last axis of the indices names",
         "src:T indices:I",
         gather_nd_shape,
@@ -112,7 +105,6 @@ OPS = (
     ),
     _indexing(
         "ScatterElements",
-        "scatter_elements",
         "dst = src, but dst[indices[i, j, k], j, k] = updates[i, j, k] for axis 0, and likewise for other axes",
         "src:T indices:I updates:T",
         src_shape,
@@ -123,7 +115,6 @@ OPS = (
     ),
     _indexing(
         "ScatterND",
-        "scatter_nd",
         "dst = src with the updates at the places that each tuple in the last axis of the indices names",
         "src:T indices:I updates:T",
         src_shape,
@@ -133,7 +124,6 @@ OPS = (
     ),
     _indexing(
         "OneHot",
-        "one_hot",
         "dst = values[1] at the indices along a new axis, else values[0]; an index out of range has no place",
         "indices:I depth:s64! values:T",
         one_hot_shape,
@@ -141,11 +131,10 @@ OPS = (
         rules=(place_in_range, shapes_are_numbers, not_negative("depth")),
         traits=Trait.NONE,
     ),
-    _place_of("ArgMax", "arg_max", "largest"),
-    _place_of("ArgMin", "arg_min", "smallest"),
+    _place_of("ArgMax", "largest"),
+    _place_of("ArgMin", "smallest"),
     _indexing(
         "TopK",
-        "top_k",
         "values = the k largest or smallest elements along axis, sorted; indices = their places",
         "src:T k:s64!",
         top_shape,
@@ -158,7 +147,6 @@ OPS = (
     ),
     _indexing(
         "NonZero",
-        "non_zero",
         "dst = the indices of the elements other than 0, one column for each",
         "src:T",
         nonzero_shape,
@@ -169,7 +157,6 @@ OPS = (
     *(
         _indexing(
             kind,
-            name,
             f"dst = the {what} of the elements so far along axis",
             "src:T",
             src_shape,
@@ -181,7 +168,6 @@ OPS = (
     ),
     _indexing(
         "Shape",
-        "shape",
         "dst = the dims of src",
         "src:T",
         dims_shape,
@@ -191,7 +177,6 @@ OPS = (
     ),
     _indexing(
         "Size",
-        "size",
         "dst = the number of elements of src",
         "src:T",
         scalar_shape,
@@ -201,7 +186,6 @@ OPS = (
     ),
     _indexing(
         "Range",
-        "range",
         "dst = start, start + step, ... up to, but not including, limit",
         "start:T! limit:T! step:T!",
         range_shape,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..dtypes import DataType
-from ..schema import Call, Finding, Schema, same_shape
+from ..schema import Call, Finding, same_shape
 from ..shapes import compatible, show
-from ..signature import POSITIVE, Attribute, Shape, ports, rows
+from ..signature import POSITIVE, Attribute, Shape, rows
 from ..traits import Trait
+from .types import host
 
 SUM, AVERAGE, MINIMUM, MAXIMUM = AGGREGATES = ("sum", "average", "minimum", "maximum")
 NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO = TRANSFORMS = ("none", "logistic", "softmax", "softmax_zero")
@@ -81,10 +82,8 @@ def pairs_fit(call: Call) -> Iterable[Finding]:
 
 
 OPS = (
-    Schema(
+    host(
         "TreeEnsemble",
-        "host_tree_ensemble",
-        "host",
         "Walks each row of src through decision trees, and combines the weights of the leaves that it reaches. A node "
         "is words of 32 bits: 16 * feature + comparison (1 to 6: <=, <, >=, >, ==, !=; 8 more if NaN goes where it "
         "holds; 0 for a leaf), the node where it holds, the node where it fails, and the threshold, for float64 "
@@ -92,8 +91,8 @@ OPS = (
         "place of the threshold. Leaf n has the weights n, or those from starts[n] to starts[n + 1], which count for "
         "their targets. "
         "A target without a weight is 0, or NaN if absent is set. base is added last.",
-        ports("src:T nodes:s32 roots:s32 weights:T base:T? targets:s32? starts:s32?"),
-        ports("dst:T"),
+        "src:T nodes:s32 roots:s32 weights:T base:T? targets:s32? starts:s32?",
+        "dst:T",
         rows("T", "f32", "float64"),
         scores_shape,
         (
@@ -104,16 +103,14 @@ OPS = (
         shape_rules=(table_fits,),
         traits=Trait.BY_ROW | Trait.JUMPS,
     ),
-    Schema(
+    host(
         "Classify",
-        "host_classify",
-        "host",
         "label = the class of the largest score of a row, the first one of equal ones; scores = transform(row). A "
         "column x for two classes makes the row (1 - x, x), (-x, x) or (0, x) as opposite says, and label = "
         "classes[x > threshold]. softmax_zero is softmax of the scores beyond 1e-7, and the others are divided by "
         "the same sum.",
-        ports("src:T classes:s64"),
-        ports("label:s64 scores:f32"),
+        "src:T classes:s64",
+        "label:s64 scores:f32",
         rows("T", "f32|float64"),
         labels_shape,
         (
@@ -125,28 +122,24 @@ OPS = (
         shape_rules=(classes_fit,),
         traits=Trait.BY_ROW | Trait.JUMPS,
     ),
-    Schema(
+    host(
         "LookUp",
-        "host_look_up",
-        "host",
         "The value of the key that equals each element of src, and other for an element without a key. keys are in "
         "ascending order; NaN may be the last one, and is equal to NaN.",
-        ports("src:K keys:K values:V other:V"),
-        ports("dst:V"),
+        "src:K keys:K values:V other:V",
+        "dst:V",
         rows("K V", "f32|float64|s32|s64 f32|float64|s32|s64"),
         same_shape,
         shape_rules=(table_of_keys_fits,),
         traits=Trait.BY_ROW | Trait.JUMPS,
     ),
-    Schema(
+    host(
         "CouplePairs",
-        "host_couple_pairs",
-        "host",
         "Probabilities of classes from those of the first class of each pair (0, 1), (0, 2) .. (1, 2) ..: method 2 of "
         "Wu, Lin, Weng: Probability Estimates for Multi-class Classification by Pairwise Coupling, as in libsvm: at "
         "most 100 rounds, until the largest error is below 0.005 / classes.",
-        ports("src:T"),
-        ports("dst:T"),
+        "src:T",
+        "dst:T",
         rows("T", "f32|float64"),
         lambda call: ((_rows(call), call.s64("classes")),),
         (Attribute("classes", "s64", "The number of classes.", required=True, range=POSITIVE),),

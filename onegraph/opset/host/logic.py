@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Call, Finding, Schema, same_shape
+from ..schema import Call, Finding, same_shape
 from ..shapes import broadcast, compatible, show
-from ..signature import Attribute, Shape, ports, rows
+from ..signature import Attribute, Shape, rows
 from ..traits import Trait
-from .types import ALL_NAMES, BOOLEANS, FLOATS, NUMBERS, binary, unary
+from .types import ALL_NAMES, BOOLEANS, FLOATS, NUMBERS, binary, host, unary
 
 NEGATIVE = Attribute("detect_negative", "bool", "Whether negative infinity counts.", default=True)
 POSITIVE = Attribute("detect_positive", "bool", "Whether positive infinity counts.", default=True)
@@ -40,36 +40,32 @@ def value_fits(call: Call) -> Iterable[Finding]:
 
 
 OPS = (
-    binary("Equal", "equal", "dst = src_0 == src_1", rows("T", ALL_NAMES), dst="boolean", traits=Trait.COMMUTATIVE),
-    binary("Greater", "greater", "dst = src_0 > src_1", NUMBERS, dst="boolean"),
-    binary("GreaterEqual", "greater_equal", "dst = src_0 >= src_1", NUMBERS, dst="boolean"),
-    binary("Less", "less", "dst = src_0 < src_1", NUMBERS, dst="boolean"),
-    binary("LessEqual", "less_equal", "dst = src_0 <= src_1", NUMBERS, dst="boolean"),
-    binary("And", "and", "dst = src_0 and src_1", BOOLEANS, traits=Trait.COMMUTATIVE),
-    binary("Or", "or", "dst = src_0 or src_1", BOOLEANS, traits=Trait.COMMUTATIVE),
-    binary("Xor", "xor", "dst = src_0 != src_1", BOOLEANS, traits=Trait.COMMUTATIVE),
-    unary("Not", "not", "dst = not src", BOOLEANS),
-    unary("IsNaN", "is_nan", "dst = whether src is not a number", FLOATS, dst="boolean"),
-    unary("IsInf", "is_inf", "dst = whether src is infinite", FLOATS, NEGATIVE, POSITIVE, dst="boolean"),
-    Schema(
+    binary("Equal", "dst = src_0 == src_1", rows("T", ALL_NAMES), dst="boolean", traits=Trait.COMMUTATIVE),
+    binary("Greater", "dst = src_0 > src_1", NUMBERS, dst="boolean"),
+    binary("GreaterEqual", "dst = src_0 >= src_1", NUMBERS, dst="boolean"),
+    binary("Less", "dst = src_0 < src_1", NUMBERS, dst="boolean"),
+    binary("LessEqual", "dst = src_0 <= src_1", NUMBERS, dst="boolean"),
+    binary("And", "dst = src_0 and src_1", BOOLEANS, traits=Trait.COMMUTATIVE),
+    binary("Or", "dst = src_0 or src_1", BOOLEANS, traits=Trait.COMMUTATIVE),
+    binary("Xor", "dst = src_0 != src_1", BOOLEANS, traits=Trait.COMMUTATIVE),
+    unary("Not", "dst = not src", BOOLEANS),
+    unary("IsNaN", "dst = whether src is not a number", FLOATS, dst="boolean"),
+    unary("IsInf", "dst = whether src is infinite", FLOATS, NEGATIVE, POSITIVE, dst="boolean"),
+    host(
         "ReplaceNaN",
-        "host_replace_nan",
-        "host",
         "dst = value where src is not a number, else src",
-        ports("src:T value:T"),
-        ports("dst:T"),
+        "src:T value:T",
+        "dst:T",
         FLOATS,
         same_shape,
         shape_rules=(value_fits,),
         traits=Trait.POINTWISE,
     ),
-    Schema(
+    host(
         "Where",
-        "host_where",
-        "host",
         "dst = src_0 where cond is True, else src_1",
-        ports("cond:boolean src_0:T src_1:T"),
-        ports("dst:T"),
+        "cond:boolean src_0:T src_1:T",
+        "dst:T",
         rows("T", ALL_NAMES),
         where_shape,
         shape_rules=(three_broadcast,),

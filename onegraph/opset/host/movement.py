@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ops.movement import concat_shape, dims_alike, order_permutes, ranks_alike, transpose_shape
 from ..schema import Rule, Schema, ShapeFunction
 from ..shapes import axis_in_range
-from ..signature import Attribute, ports, rows
+from ..signature import Attribute, rows
 from ..traits import Trait
 from .movement_shapes import (
     cuts_fit,
@@ -25,7 +25,7 @@ from .movement_shapes import (
     unsqueeze_shape,
     unsqueezed_in_range,
 )
-from .types import ALL_NAMES, not_negative, shapes_are_vectors
+from .types import ALL_NAMES, host, not_negative, shapes_are_vectors
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
 ORDER = Attribute("order", "s64[]", "For each axis of dst the axis of src it comes from; [] reverses.", required=True)
@@ -43,7 +43,6 @@ ALL = rows("T", ALL_NAMES)
 
 def _movement(
     kind: str,
-    name: str,
     doc: str,
     inputs: str,
     shape: ShapeFunction,
@@ -52,17 +51,13 @@ def _movement(
     shape_rules: tuple[Rule, ...] = (),
     traits: Trait = Trait.NONE,
 ) -> Schema:
-    ins, outs = ports(inputs), ports("dst:T")
     checked = (shapes_are_vectors, *rules)
-    return Schema(
-        kind, f"host_{name}", "host", doc, ins, outs, ALL, shape, tuple(attributes), checked, shape_rules, traits=traits
-    )
+    return host(kind, doc, inputs, "dst:T", ALL, shape, tuple(attributes), checked, shape_rules, traits=traits)
 
 
 OPS = (
     _movement(
         "Reshape",
-        "reshape",
         "dst = the elements of src, in row-major order, in another shape; one dim may be -1",
         "src:T shape:s64!",
         reshape_shape,
@@ -71,7 +66,6 @@ OPS = (
     ),
     _movement(
         "Squeeze",
-        "squeeze",
         "dst = src without some axes of size 1",
         "src:T",
         squeeze_shape,
@@ -81,7 +75,6 @@ OPS = (
     ),
     _movement(
         "Unsqueeze",
-        "unsqueeze",
         "dst = src with further axes of size 1, which are counted in dst",
         "src:T",
         unsqueeze_shape,
@@ -91,7 +84,6 @@ OPS = (
     ),
     _movement(
         "Transpose",
-        "transpose",
         "dst = src with its axes in another order: axis i of dst is axis order[i] of src",
         "src:T",
         transpose_shape,
@@ -101,7 +93,6 @@ OPS = (
     ),
     _movement(
         "Slice",
-        "slice",
         "dst = src[start:end:step] along each of axes, all axes by default; a start before an axis is its first one",
         "src:T starts:s64! ends:s64! axes:s64!? steps:s64!?",
         slice_shape,
@@ -110,7 +101,6 @@ OPS = (
     ),
     _movement(
         "Expand",
-        "expand",
         "dst = src broadcast with a shape",
         "src:T shape:s64!",
         expand_shape,
@@ -120,7 +110,6 @@ OPS = (
     ),
     _movement(
         "Concat",
-        "concat",
         "dst = the inputs concatenated along axis",
         "src_i:T*",
         concat_shape,
@@ -131,7 +120,6 @@ OPS = (
     ),
     _movement(
         "Tile",
-        "tile",
         "dst = src repeated along each axis",
         "src:T repeats:s64!",
         tile_shape,
@@ -140,7 +128,6 @@ OPS = (
     ),
     _movement(
         "Pad",
-        "pad",
         "dst = src with elements before and after each axis; pads has the numbers before all axes, then those after",
         "src:T pads:s64! value:T?",
         pad_shape,
@@ -150,7 +137,6 @@ OPS = (
     ),
     _movement(
         "Triangle",
-        "triangle",
         "dst = src with zeros below (upper) or above (lower) a diagonal, which offset moves to the right",
         "src:T",
         src_shape,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Call, Finding, Schema
+from ..schema import Call, Finding
 from ..shapes import compatible, show
-from ..signature import NON_NEGATIVE, Attribute, Shape, ports, rows
+from ..signature import NON_NEGATIVE, Attribute, Shape, rows
 from ..traits import Trait
+from .types import host
 
 BITS = {"s4": 4, "u4": 4, "s8": 8, "u8": 8}
 CODING = (
@@ -71,13 +72,11 @@ def rows_fit(call: Call) -> Iterable[Finding]:
 
 
 OPS = (
-    Schema(
+    host(
         "PackedMatMul",
-        "host_packed_mat_mul",
-        "host",
         "dst = src @ weights.T, where a row of weights has the codes of one column of a matrix. " + NUMBERS,
-        ports("src:T weights:u8 scales:S zps:Z?"),
-        ports("dst:T"),
+        "src:T weights:u8 scales:S zps:Z?",
+        "dst:T",
         rows("T S Z", "f32|f16|bf16 f32|f16|bf16 u8|s8|f32|f16|bf16"),
         product_shape,
         (
@@ -93,13 +92,11 @@ OPS = (
         shape_rules=(operands_fit,),
         traits=Trait.NONE,
     ),
-    Schema(
+    host(
         "PackedGather",
-        "host_packed_gather",
-        "host",
         "The rows of a packed table that indices name, as numbers; a negative index counts from the end. " + NUMBERS,
-        ports("table:u8 indices:s32|s64 scales:S zps:Z?"),
-        ports("dst:S"),
+        "table:u8 indices:s32|s64 scales:S zps:Z?",
+        "dst:S",
         rows("S Z", "f32|f16|bf16 u8|s8|f32|f16|bf16"),
         gathered_shape,
         (*CODING, Attribute("depth", "s64", "The numbers of a row.", required=True, range=NON_NEGATIVE)),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Call, Finding, Schema
+from ..schema import Call, Finding
 from ..shapes import compatible, show
-from ..signature import Attribute, Shape, ports, rows
+from ..signature import Attribute, Shape, rows
 from ..traits import Trait
+from .types import host
 
 LANES = 16  # units of a block of weights
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
@@ -64,18 +65,16 @@ def has_cell(call: Call) -> Iterable[Finding]:
 
 
 OPS = (
-    Schema(
+    host(
         "Recurrence",
-        "host_recurrence",
-        "host",
         "A layer of a recurrent network over all steps. A step adds its inputs to seen = hidden @ weights + bias for "
         "each gate. lstm has the gates i, o, f, c: cell = sigmoid(f) * cell + sigmoid(i) * tanh(c), "
         "hidden = sigmoid(o) * tanh(cell). gru has z, r, n, where n = tanh(inputs + sigmoid(r) * seen): "
         "hidden = (1 - sigmoid(z)) * n + sigmoid(z) * hidden. tanh and relu have one gate. Weights lie in blocks of "
         f"{LANES} units: (directions, blocks, units of the state + 1, gates, {LANES}), with the bias behind the last "
         "unit of the state, and with zeros behind the last unit of the last block. The first states default to 0.",
-        ports("inputs:T weights:T hidden:T? cell:T?"),
-        ports("states:T last_hidden:T last_cell:T?"),
+        "inputs:T weights:T hidden:T? cell:T?",
+        "states:T last_hidden:T last_cell:T?",
         rows("T", "f32", "float64"),
         recurrence_shape,
         (

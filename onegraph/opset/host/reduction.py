@@ -10,19 +10,17 @@ from ..schema import Call, Finding, Schema
 from ..shapes import broadcast, compatible, show
 from ..signature import Attribute, Row, Shape, ports, rows
 from ..traits import Trait
-from .types import FLOAT_NAMES, INTEGER_NAMES, NUMBERS
+from .types import FLOAT_NAMES, INTEGER_NAMES, NUMBERS, host
 
 ORDERED = rows("T", f"{FLOAT_NAMES}|{INTEGER_NAMES}|boolean")
 MATRICES = next(schema for schema in MATMUL if schema.kind == "MatMul")
 
 
-def _reduction(kind: str, name: str, doc: str, types: tuple[Row, ...] = NUMBERS, traits: Trait = Trait.NONE) -> Schema:
+def _reduction(kind: str, doc: str, types: tuple[Row, ...] = NUMBERS, traits: Trait = Trait.NONE) -> Schema:
     inputs, outputs = ports("src:T axes:s64!?"), ports("dst:T")
     fields = AXES, KEEP_DIMS
-    return Schema(
+    return host(
         kind,
-        f"host_{name}",
-        "host",
         doc,
         inputs,
         outputs,
@@ -63,31 +61,27 @@ def shape_broadcasts(call: Call) -> Iterable[Finding]:
 
 
 OPS = (
-    _reduction("ReduceSum", "reduce_sum", "dst = the sum of src over axes", traits=Trait.SUMS),
-    _reduction("ReduceMean", "reduce_mean", "dst = the mean of src over axes"),
-    _reduction("ReduceProd", "reduce_prod", "dst = the product of src over axes"),
-    _reduction("ReduceMax", "reduce_max", "dst = the maximum of src over axes", ORDERED),
-    _reduction("ReduceMin", "reduce_min", "dst = the minimum of src over axes", ORDERED),
-    Schema(
+    _reduction("ReduceSum", "dst = the sum of src over axes", traits=Trait.SUMS),
+    _reduction("ReduceMean", "dst = the mean of src over axes"),
+    _reduction("ReduceProd", "dst = the product of src over axes"),
+    _reduction("ReduceMax", "dst = the maximum of src over axes", ORDERED),
+    _reduction("ReduceMin", "dst = the minimum of src over axes", ORDERED),
+    host(
         "SumTo",
-        "host_sum_to",
-        "host",
         "dst = src summed over the axes along which a tensor of the given shape was broadcast to the shape of src",
-        ports("src:T shape:s64!"),
-        ports("dst:T"),
+        "src:T shape:s64!",
+        "dst:T",
         NUMBERS,
         sum_to_shape,
         (DIMS,),
         shape_rules=(shape_broadcasts,),
         traits=Trait.SUMS,
     ),
-    Schema(
+    host(
         "MatMul",
-        "host_mat_mul",
-        "host",
         "dst = src @ weights + bias, as in numpy",
-        ports("src:T weights:T bias:T?"),
-        ports("dst:T"),
+        "src:T weights:T bias:T?",
+        "dst:T",
         NUMBERS,
         MATRICES.shape,
         tuple(one for one in MATRICES.attributes if one.name.startswith("transpose")),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from math import prod
+from typing import Any
 
 from ..dtypes import DataType
 from ..ops.binary import binary_shape
-from ..schema import Call, Finding, Rule, Schema, same_shape
+from ..schema import Call, Finding, Rule, Schema, ShapeFunction, same_shape
 from ..shapes import broadcast, show
-from ..signature import Attribute, Row, ports, rows
+from ..signature import Attribute, Port, Row, ports, rows
 from ..traits import Trait
 
 FLOAT_NAMES = "f32|f16|bf16|float64"
@@ -23,9 +25,24 @@ BOOLEANS = rows("T", "boolean")
 ALL = rows("T", ALL_NAMES)
 
 
+def host(
+    kind: str,
+    doc: str,
+    inputs: str | tuple[Port, ...],
+    outputs: str | tuple[Port, ...],
+    types: tuple[Row, ...],
+    shape: ShapeFunction,
+    *more: Any,
+    **fields: Any,
+) -> Schema:
+    """Record of a host op, whose Python name follows from its kind: ``host_is_nan`` of IsNaN."""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind.replace("NaN", "Nan")).lower()
+    ins, outs = (ports(end) if isinstance(end, str) else end for end in (inputs, outputs))
+    return Schema(kind, f"host_{name}", "host", doc, ins, outs, types, shape, *more, **fields)
+
+
 def unary(
     kind: str,
-    name: str,
     doc: str,
     types: tuple[Row, ...],
     *attributes: Attribute,
@@ -33,13 +50,11 @@ def unary(
     traits: Trait = Trait.NONE,
 ) -> Schema:
     """Record of an op on one tensor, element by element."""
-    return Schema(
+    return host(
         kind,
-        f"host_{name}",
-        "host",
         doc,
-        ports("src:T"),
-        ports(f"dst:{dst}"),
+        "src:T",
+        f"dst:{dst}",
         types,
         same_shape,
         attributes,
@@ -49,7 +64,6 @@ def unary(
 
 def binary(
     kind: str,
-    name: str,
     doc: str,
     types: tuple[Row, ...],
     *attributes: Attribute,
@@ -57,13 +71,11 @@ def binary(
     traits: Trait = Trait.NONE,
 ) -> Schema:
     """Record of an op on two tensors of one data type, whose shapes are broadcast as in numpy."""
-    return Schema(
+    return host(
         kind,
-        f"host_{name}",
-        "host",
         doc,
-        ports("src_0:T src_1:T"),
-        ports(f"dst:{dst}"),
+        "src_0:T src_1:T",
+        f"dst:{dst}",
         types,
         binary_shape,
         attributes,
