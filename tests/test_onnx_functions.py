@@ -84,7 +84,7 @@ def test_group_norm_of_every_op_set(op_set, dtype):
         [onnx.numpy_helper.from_array(vector, name) for vector, name in zip(vectors, "gb", strict=True)],
     )
     loaded = front.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", op_set)]))
-    assert {op.kind for op in loaded.ops} == {"StaticTranspose", "GroupNorm"}
+    assert [op.kind for op in loaded.ops] == ["GroupNorm"]
     rows = x.astype(dtype).astype(np.float64).reshape(2, 2, -1)
     rows -= rows.mean(-1, keepdims=True)
     normal = (rows / np.sqrt((rows**2).mean(-1, keepdims=True) + 1e-5)).reshape(x.shape)
