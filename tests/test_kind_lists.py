@@ -23,7 +23,6 @@ FOLDERS = {
     "reference": "the oracle of the traits, written apart from them",
     "testing": "cases, inputs and tolerances, written for one op after the other",
     "frontends/onnx/meanings": "the names are those of ONNX nodes",
-    "frontends/onnx/tables": "the names are those of ONNX nodes",
     "frontends/onnx/saving": "the names are those of ONNX nodes",
 }
 # Functions whose arguments name kinds, and why.

@@ -9,7 +9,7 @@ from ...ir.op import LogicalTensor
 from ...opset import kinds
 from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call
-from ..fault import LIBRARY, Faults
+from ..fault import LIBRARY, Build, Faults
 
 FAULTS = Faults[Call](where="axes", severity=LIBRARY)
 REDUCTIONS = " ".join(sorted(kinds.REDUCTIONS))
@@ -50,43 +50,16 @@ SIZE_ONE_REDUCTION = FAULTS.add(
 )
 
 
-def _over_an_axis_of_size_1(g: DataGraph, kind: str) -> LogicalTensor:
-    return g.op(kind, [g.input("x", "f32", (3, 1, 4))], {"axes": [1]})
+def _over_an_axis_of_size_1(kind: str) -> Build:
+    def build(g: DataGraph) -> LogicalTensor:
+        return g.op(kind, [g.input("x", "f32", (3, 1, 4))], {"axes": [1]})
+
+    build.__name__ = f"{kind.removeprefix('Reduce').lower()}_over_an_axis_of_size_1"
+    return build
 
 
-@SIZE_ONE_REDUCTION.example()
-def l1_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
-    return _over_an_axis_of_size_1(g, "ReduceL1")
-
-
-@SIZE_ONE_REDUCTION.example()
-def l2_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
-    return _over_an_axis_of_size_1(g, "ReduceL2")
-
-
-@SIZE_ONE_REDUCTION.example()
-def max_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
-    return _over_an_axis_of_size_1(g, "ReduceMax")
-
-
-@SIZE_ONE_REDUCTION.example()
-def mean_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
-    return _over_an_axis_of_size_1(g, "ReduceMean")
-
-
-@SIZE_ONE_REDUCTION.example()
-def min_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
-    return _over_an_axis_of_size_1(g, "ReduceMin")
-
-
-@SIZE_ONE_REDUCTION.example()
-def prod_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
-    return _over_an_axis_of_size_1(g, "ReduceProd")
-
-
-@SIZE_ONE_REDUCTION.example()
-def sum_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
-    return _over_an_axis_of_size_1(g, "ReduceSum")
+for _kind in sorted(kinds.REDUCTIONS):
+    SIZE_ONE_REDUCTION.example()(_over_an_axis_of_size_1(_kind))
 
 
 EMPTY_REDUCTION = FAULTS.add(

@@ -12,9 +12,8 @@ from ....opset.kinds import REDUCTIONS
 from ....opset.shapes import known_dims
 from ..node import Node, NotLowered, Unsettled, lowers
 
-# The reductions of no numbers.
+# The reductions of no numbers; 0 of the others, which are sums.
 OF_NOTHING = {
-    **dict.fromkeys(["ReduceSum", "ReduceL1", "ReduceL2"], 0.0),
     **dict.fromkeys(["ReduceMax", "ReduceLogSumExp"], -np.inf),
     "ReduceMin": np.inf,
     "ReduceProd": 1.0,
@@ -50,7 +49,7 @@ def reduce(node: Node) -> Value:
 
 def _of_nothing(node: Node, kind: str, axes: list[int] | None, keep: bool) -> Value:
     """What a reduction of a tensor without elements gives."""
-    number, dims, plain = OF_NOTHING[kind], node.dims(), node.dtype().numpy
+    number, dims, plain = OF_NOTHING.get(kind, 0.0), node.dims(), node.dtype().numpy
     if plain.kind in "bui" and np.isfinite(number):
         number = int(number)
     elif plain.kind == "b":
