@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays.mapped_files import file_of, give_back
+from ..arrays.mapped_files import file_of
 from ..arrays.ndarrays import aligned_empty
 from ..builder.graph import DataGraph
-from ..errors import ArgumentError, SpecError
+from ..errors import SpecError
 from ..inference.type_table import typing_of
 from ..ir.op import LogicalTensor, Op, make_op
 from ..opset.dtypes import OF_NUMPY, DataType
 from ..opset.editions.registry import DEFAULT, HOST, edition
 from ..opset.kinds import DEQUANTIZATIONS, PER_RUN
-from ..opset.shapes import show
 from ..opset.signature import Shape
 from ..reference import run_op
+from .computed import computed, refuse_large
 
 Array = NDArray[Any]
 Value = LogicalTensor | Array
 Parts = Sequence[int | None]  # the elements of a vector or a number, None for unknown ones
-MAX_COMPUTED = 2**31  # bytes
 # Ops of constants that stay in the graph: the library fuses them, they draw random numbers, or wait for processes.
 KEPT = PER_RUN | DEQUANTIZATIONS
 
@@ -158,7 +156,7 @@ class Emitter:
         """Add an op, or compute it if every input is known; returns its result, or a tuple of results."""
         chosen = edition or edition_of(kind, [None if value is None else dtype_of(value) for value in inputs])
         if kind not in KEPT and all(value is None or isinstance(value, np.ndarray) for value in inputs):
-            return self._computed(kind, inputs, attrs, dtype, outputs, chosen)
+            return computed(kind, inputs, attrs, dtype, outputs, chosen)
         tensors = [None if value is None else self.tensor(value) for value in inputs]
         if outputs is None and dtype is None and (other := self._replaced(kind, tensors, attrs, chosen)) is not None:
             return other
@@ -251,29 +249,6 @@ class Emitter:
             refuse_large(result.shape, result.dtype)
         return run_op(graph.ops[0], inputs)  # type: ignore[arg-type]
 
-    def _computed(
-        self,
-        kind: str,
-        inputs: Sequence[Value | None],
-        attrs: Mapping[str, object] | None,
-        dtype: DataType | None,
-        outputs: Sequence[str] | None,
-        chosen: str,
-    ) -> Any:
-        scratch = DataGraph()
-        arrays = [value if isinstance(value, np.ndarray) else None for value in inputs]
-        tensors = [
-            None if array is None else scratch._tensor(OF_NUMPY[array.dtype], array.shape, "", None, array)
-            for array in arrays
-        ]
-        scratch.op(kind, tensors, attrs, dtype=dtype, outputs=outputs, edition=chosen)
-        (op,) = scratch.ops
-        for result in op.outputs:
-            refuse_large(result.shape, result.dtype)
-        found = run_op(op, arrays[: len(op.inputs)])
-        give_back(one for one in arrays if one is not None)
-        return found[0] if len(found) == 1 else found
-
     def _name(self) -> str | None:
         """A free name for the next op, which begins with the name of the node."""
         if not self._prefix:
@@ -283,13 +258,6 @@ class Emitter:
             count += 1
         self._taken[self._prefix] = count + 1
         return name
-
-
-def refuse_large(shape: Shape, dtype: DataType) -> None:
-    """Raise ArgumentError if a constant that a model computes would be larger than any that a file can hold."""
-    size = 0 if shape is None else math.prod(dim or 0 for dim in shape) * dtype.numpy.itemsize
-    if size > MAX_COMPUTED:
-        raise ArgumentError(f"a constant of shape {show(shape)} and {size} bytes; expected at most {MAX_COMPUTED}")
 
 
 def _kept(value: Array) -> Array:

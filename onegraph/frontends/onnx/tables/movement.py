@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ....lowering import movement as lowering
+from ....lowering.computed import refuse_large
 from ....lowering.elementwise import select
-from ....lowering.emitter import Array, Value, numbers, refuse_large
+from ....lowering.emitter import Array, Value, numbers
 from ....opset.dtypes import OF_NUMPY
 from ..node import Node, NotLowered, Unsettled, lowers
 
