@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -657,12 +658,15 @@ def test_many_short_rows(shape: tuple[int, ...], axes: list[int], is_short: tupl
         assert found == (rewritten if is_short[kind in ("ReduceMax", "ReduceMin")] else plain)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f32", 1e-5), ("f16", 1e-3), ("bf16", 8e-3)])
 @pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin"])
 @pytest.mark.parametrize("shape", [(300, 3), (4, 8, 9, 96), (257, 700)])
-def test_reductions_of_many_short_rows_agree_with_numpy(kind: str, shape: tuple[int, ...]) -> None:
-    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+def test_reductions_of_many_short_rows_agree_with_numpy(
+    kind: str, shape: tuple[int, ...], dtype: str, tolerance: float
+) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(og.DataType[dtype].numpy)
     g = og.Graph()
-    g.output("y", g.op(kind, [g.input("x", "f32", shape)], {"axes": (-1,), "keep_dims": True}))
+    g.output("y", g.op(kind, [g.input("x", dtype, shape)], {"axes": (-1,), "keep_dims": True}))
     wide = x.astype(np.float64)
     expected = {
         "ReduceSum": lambda: wide.sum(-1, keepdims=True),
@@ -672,7 +676,34 @@ def test_reductions_of_many_short_rows_agree_with_numpy(kind: str, shape: tuple[
         "ReduceMax": lambda: wide.max(-1, keepdims=True),
         "ReduceMin": lambda: wide.min(-1, keepdims=True),
     }[kind]()
-    np.testing.assert_allclose(g.compile()(x), expected, rtol=1e-5, atol=2e-5)
+    result = g.compile()(x).astype(np.float64)
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=2 * tolerance)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "attrs"),
+    [
+        ("ConvTranspose", [(2, 5, 5, 4), (3, 3, 6, 4)], {"strides": [2, 2]}),
+        ("ConvolutionBackwardData", [(2, 4, 4, 6), (3, 3, 4, 6)], {"strides": [2, 2], "dst_shape": [2, 9, 9, 4]}),
+        ("ConvolutionBackwardWeights", [(2, 6, 6, 4), (2, 4, 4, 6)], {"weights_shape": [3, 3, 4, 6]}),
+        ("ConvTransposeBackwardWeights", [(2, 4, 4, 6), (2, 6, 6, 4)], {"weights_shape": [3, 3, 4, 6]}),
+        ("InterpolateBackward", [(1, 3, 3, 4), (1, 6, 6, 4)], {"mode": "linear", "sizes": [6, 6]}),
+    ],
+)
+def test_f16_is_computed_in_f32_where_its_kernel_is_slow(kind: str, shapes: list[Any], attrs: dict[str, Any]) -> None:
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    if kind == "InterpolateBackward":
+        window = {}
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
+    g = og.Graph()
+    tensors = [g.input(f"x{place}", "f16", shape) for place, shape in enumerate(shapes)]
+    g.output("y", g.op(kind, tensors, {**window, **attrs}))
+    model = g.compile()
+    assert "in f32: " in str(model.report())
+    feeds = {f"x{place}": array for place, array in enumerate(arrays)}
+    expected = og.reference.run(g, feeds)["y"].astype(np.float64)
+    np.testing.assert_allclose(model(**feeds).astype(np.float64), expected, rtol=2e-3, atol=2e-3)
 
 
 LONG = 2**20  # elements; adding 0.1 one by one in f32 is off by 1 %
@@ -875,7 +906,7 @@ def view_graph(*views: Callable[..., og.LogicalTensor], source: str = "ReLU", ke
         (view_graph(transposed, reshaped), ["oneDNN", "view", "oneDNN"]),
         (view_graph(reshaped, keep=True), ["oneDNN", "oneDNN"]),
         (view_graph(transposed, source="LogSoftmax"), ["oneDNN", "oneDNN"]),  # this op does not honour strides
-        (view_graph(reshaped, source="LogSoftmax"), ["oneDNN", "oneDNN"]),  # a kernel of onegraph, behind the copy
+        (view_graph(reshaped, source="LogSoftmax"), ["oneDNN", "view"]),
         (view_graph(transposed, source="Round"), ["oneDNN", "view"]),
     ],
 )

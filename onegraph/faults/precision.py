@@ -198,6 +198,54 @@ def windows_of_9_pixels_in_f16(g: DataGraph) -> LogicalTensor:
     return g.op("Convolution", ends, IMAGE)
 
 
+SLOW_F16_SPREAD = PRECISION.add(
+    "slow_f16_spread",
+    ops="ConvTranspose ConvolutionBackwardData",
+    where="strides",
+    when=lambda call: _dtype(call) is DataType.f16 and max(call.s64s("strides"), default=1) > 1,
+    seen={(3, 2): "slow"},
+    reason="in f16, most strided ConvTransposes have a reference kernel only, 100 to 2,900 times slower",
+)
+
+
+@SLOW_F16_SPREAD.example({(3, 2): "right"}, on={"no FP16": "throws could not create a primitive"})
+def every_other_pixel_in_f16(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f16", (1, 4, 4, 16)), g.input("w", "f16", (3, 3, 8, 16))
+    return g.op("ConvTranspose", ends, {**IMAGE, "strides": [2, 2]})
+
+
+SLOW_F16_WEIGHTS = PRECISION.add(
+    "slow_f16_weights",
+    ops="ConvolutionBackwardWeights ConvTransposeBackwardWeights",
+    where="diff_dst",
+    when=lambda call: _dtype(call) is DataType.f16,
+    seen={(3, 2): "slow"},
+    reason="in f16, gradients by the weights of windows have a reference kernel only, 10 to 2,300 times slower",
+)
+
+
+@SLOW_F16_WEIGHTS.example({(3, 2): "right"}, on={"no FP16": "throws could not create a primitive"})
+def gradient_by_weights_in_f16(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f16", (1, 8, 8, 16)), g.input("d", "f16", (1, 6, 6, 8))
+    return g.op("ConvolutionBackwardWeights", ends, {**IMAGE, "weights_shape": [3, 3, 16, 8]})
+
+
+SLOW_F16_RESIZE = PRECISION.add(
+    "slow_f16_resize",
+    ops="InterpolateBackward",
+    where="diff_dst",
+    when=lambda call: _dtype(call) is DataType.f16,
+    seen={(3, 2): "slow"},
+    reason="in f16, the gradient of an Interpolate has a reference kernel only, 10 to 100 times slower",
+)
+
+
+@SLOW_F16_RESIZE.example({(3, 2): "right"}, on={"no FP16": "throws could not create a primitive"})
+def gradient_of_twice_the_size_in_f16(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f16", (1, 3, 3, 16)), g.input("dy", "f16", (1, 6, 6, 16))
+    return g.op("InterpolateBackward", ends, {"mode": "linear", "sizes": [6, 6]})
+
+
 def better_in_f32(call: Call, version: Release) -> str:
     """Why an op of a low-precision type is better computed in f32; empty where it is not."""
     return PRECISION.reason(frozenset([call.schema.kind]), call, version)

@@ -24,6 +24,7 @@ from ..ir.value import Dims
 from .form import Form, Parts, result_types, scalar
 
 F32 = DataType.f32
+FLOATS = (F32, DataType.bf16, DataType.f16)
 # Pools are unrolled along the last axis of their kernel: for thousands of elements, compiling is slower than running.
 MAX_UNROLLED = 1024
 # For fewer elements, a mean fused with the next op is faster than a separate pool. For more, the library may refuse the
@@ -37,6 +38,7 @@ MIN_ELEMENTS = 256
 MAX_AXES = 5  # rank that the reduction kernel takes
 # Elements of a row that a MatMul sums faster than the reduction, and of which a MaxPool finds the largest one faster.
 SHORT_SUM, SHORT_EXTREME, MANY_ROWS = range(2, 769), range(2, 129), 256
+SHORT_HALF = 256  # of elements of 16 bits, which the reduction reads twice as fast
 # Kernels sum sequentially in f32, which loses precision with each element; beyond 2**24 elements, it loses them all.
 MAX_POOLED = 2**12
 
@@ -176,10 +178,11 @@ def _reduced_axes_last(runs: Sequence[tuple[bool, int]]) -> bool:
 
 def _has_short_rows(runs: Sequence[tuple[bool, int]], dtype: DataType | None, short: range) -> bool:
     """Whether the reduction takes longer than other ops, because there are many rows of few elements."""
-    if dtype is not F32 or len(runs) != 2 or not runs[1][0]:
+    if dtype not in FLOATS or len(runs) != 2 or not runs[1][0]:
         return False
     (_, rows), (_, count) = runs
-    return rows >= MANY_ROWS and count in short and rows * count < MAX_ELEMENTS
+    is_short = count in short and (dtype is F32 or count <= SHORT_HALF)
+    return rows >= MANY_ROWS and is_short and rows * count < MAX_ELEMENTS
 
 
 def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Source:

@@ -1,5 +1,6 @@
 // MaxPool of tensors with any strides. Channels that lie side by side are compared in registers, tap by tap. Otherwise, and
-// for large windows, the largest elements of columns are taken first, and then the largest of these.
+// for large windows, the largest elements of columns are taken first, and then the largest of these. A window over a
+// whole row of elements side by side, as of ReduceMax, is one loop.
 
 #include <algorithm>
 #include <array>
@@ -57,6 +58,29 @@ struct Rows {
         else
             for (std::size_t i = 0; i < count; i++)
                 most[i] = most[i] > source[step * i] ? most[i] : source[step * i];
+    }
+
+    // most[0] = the larger of it and the elements
+    ONEGRAPH_INLINE static void largest(const T *__restrict source, T *__restrict most, std::size_t count) {
+        typedef T Vector __attribute__((vector_size(64)));
+        constexpr std::size_t LANES = 64 / sizeof(T);
+        std::size_t i = 0;
+        T found = most[0];
+        if (count >= LANES) {
+            Vector wide = {};
+            for (; i + LANES <= count; i += LANES) {
+                Vector x;
+                std::memcpy(&x, source + i, sizeof x);
+                const Vector order = (x ^ (-(x >> (Order<T, EXPONENT>::BITS - 1)) & Order<T, EXPONENT>::SIZE))
+                        - Order<T, EXPONENT>::LEAST;
+                wide = wide > order ? wide : order;
+            }
+            for (std::size_t j = 0; j < LANES; j++)
+                found = std::max(found, static_cast<T>(wide[j]));
+        }
+        for (; i < count; i++)
+            found = std::max(found, Order<T, EXPONENT>::of(source[i]));
+        most[0] = found;
     }
 
     ONEGRAPH_INLINE static void write(const T *__restrict most, T *__restrict result, std::size_t count) {
@@ -141,9 +165,11 @@ private:
     template <typename T, T EXPONENT>
     void compute_by_columns(const T *source, T *target, std::size_t begin, std::size_t end) const;
     template <typename T, T EXPONENT>
+    void compute_by_lines(const T *source, T *target, std::size_t begin, std::size_t end) const;
+    template <typename T, T EXPONENT>
     void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
 
-    bool is_by_taps_;
+    bool is_by_taps_, is_by_lines_;
     dnnl_data_type_t type_;
     Axis images_, channels_;
     std::array<Spatial, 3> spatial_;
@@ -177,6 +203,9 @@ MaxPool::MaxPool(const KernelArguments &arguments) {
     rows_ = rows * parts_;
     const auto taps = static_cast<std::size_t>(spatial_[0].kernel * spatial_[1].kernel * spatial_[2].kernel);
     is_by_taps_ = channels_.from == 1 && channels_.to == 1 && taps <= FEW_TAPS;
+    const Spatial &width = spatial_[2];
+    is_by_lines_ = inner_ == 1 && width.axis.from == 1 && width.axis.results == 1 && width.kernel == width.axis.size
+            && width.dilation == 1 && width.begin == 0;
 }
 
 MaxPool::Row MaxPool::row(std::size_t index) const {
@@ -281,11 +310,26 @@ void MaxPool::compute_by_columns(const T *source, T *target, std::size_t begin, 
     }
 }
 
+// For a window over a whole line of src, whose elements lie one behind another.
+template <typename T, T EXPONENT>
+void MaxPool::compute_by_lines(const T *source, T *target, std::size_t begin, std::size_t end) const {
+    static const auto largest = ForCpu<Rows<T, EXPONENT>::largest>::of();
+    const auto columns = static_cast<std::size_t>(spatial_[2].axis.size);
+    for (std::size_t index = begin; index < end; index++) {
+        const Row at = row(index);
+        T most = 0;
+        for_each_line(at, [&](std::ptrdiff_t offset) { largest(source + offset, &most, columns); });
+        target[at.to] = Order<T, EXPONENT>::element(most);
+    }
+}
+
 template <typename T, T EXPONENT>
 void MaxPool::compute(void *const *addresses, std::size_t begin, std::size_t end) const {
     const auto source = static_cast<const T *>(addresses[0]);
     const auto target = static_cast<T *>(addresses[1]);
-    if (is_by_taps_)
+    if (is_by_lines_)
+        compute_by_lines<T, EXPONENT>(source, target, begin, end);
+    else if (is_by_taps_)
         compute_by_taps<T, EXPONENT>(source, target, begin, end);
     else
         compute_by_columns<T, EXPONENT>(source, target, begin, end);
