@@ -199,6 +199,7 @@ enum {
     onegraph_misaligned = -2, // an address is not a multiple of its slot's alignment; nothing was run
     onegraph_moved = -4, // the memory of an array has moved since the binding; nothing was run
     onegraph_bad_index = -5, // an index is out of range
+    onegraph_wrong_contents = -6, // a kernel refuses the contents of a tensor
 };
 
 // `slots`, `offsets`: for each tensor of each step, in order, its slot and its offset in bytes. `limit`: the maximum

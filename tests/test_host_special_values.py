@@ -98,6 +98,13 @@ def _composed():
     yield HostCase("Attention", [query, key, value], [np.full((1, 1, 2, 1), np.float32(nan))])
     yield HostCase("Attention", [query, key, numbers, mask], [np.float32([1, 0]).reshape(1, 1, 2, 1)])
     yield HostCase("Attention", [query, key, value, mask], [np.full((1, 1, 2, 1), np.float32(nan))])
+    last = np.int64([1])  # the keys behind are no keys
+    yield HostCase("CachedAttention", [query[:, :, :1], key, value, last], [np.ones((1, 1, 1, 1), np.float32)])
+    yield HostCase("CachedAttention", [query[:, :, :1], key, value, last + 2], [np.float32(nan).reshape(1, 1, 1, 1)])
+    pairs = np.float32([1, nan, 2, inf]).reshape(1, 1, 1, 4)
+    angle = np.float32([0.5, 1]).reshape(1, 1, 1, 2)
+    yield HostCase("Rotary", [pairs, angle, angle], [np.float32([-0.5, nan, 1.5, nan]).reshape(1, 1, 1, 4)])
+    yield HostCase("ExtendCache", [pairs, pairs * 2, last + 1], [np.concatenate([pairs, pairs * 2], 2)], {"room": 2})
     scores = np.float32([[inf, 0, 0], [nan, 0, 0]])
     yield HostCase("Attention", [query, key, numbers, scores], [np.full((1, 1, 2, 1), np.float32(nan))])
 

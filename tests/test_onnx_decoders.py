@@ -182,13 +182,69 @@ def test_grouped_attention_with_a_cache(tokens, past, attrs):
         compare("GroupQueryAttention", inputs, (7, 8), outputs=3, **given)
 
 
-def test_caches_that_are_not_full_are_refused():
-    inputs = grouped(1, 1, 7, lengths=[5])
-    attrs = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}
-    model = onegraph.onnx.load(model_of("GroupQueryAttention", inputs, (7, 8), 3, attrs)).compile()
-    feeds = {f"x{at}": array for at, array in enumerate(inputs) if at not in (7, 8)}
-    with pytest.raises(og.ArgumentError):
+def with_room(array, room):
+    """A cache with zeros behind its tokens."""
+    return np.pad(array, [(0, 0), (0, 0), (0, room), (0, 0)])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_caches_of_any_fill_agree(seed):
+    """Numbers of keys of their own, caches with room, prompts with padding, windows, limits of scores."""
+    rng = np.random.default_rng(seed)
+    heads, kv_heads, size = [(4, 2, 16), (6, 2, 32), (3, 3, 16), (4, 1, 24)][seed % 4]
+    batch, is_prompt = int(rng.integers(1, 4)), bool(rng.integers(2))
+    rotary = bool(rng.integers(2)) and size % 16 == 0
+    past = 0 if is_prompt and rng.integers(2) else int(rng.integers(3, 12))
+    tokens = int(rng.integers(2, 9)) if is_prompt else int(rng.integers(2, 5)) if batch == 1 and rng.integers(2) else 1
+    most = tokens if is_prompt else past + tokens - int(rng.integers(min(past, 3)))
+    lengths = rng.integers(tokens if not is_prompt else 1, most + 1, batch)
+    lengths[rng.integers(batch)] = most
+    form = {"heads": heads, "kv_heads": kv_heads, "size": size, "rotary": rotary, "packs": bool(rng.integers(2))}
+    inputs = grouped(batch, tokens, past, lengths=lengths - 1, **form)
+    if past and (rng.integers(2) or most != past + tokens):  # a cache that is not full has room for the new tokens
+        room = max(int(rng.integers(6)), most - past)
+        inputs[3:5] = [with_room(array, room) for array in inputs[3:5]]
+    inputs[6] = np.array(most, np.int32)
+    attrs = {"num_heads": heads, "kv_num_heads": kv_heads, "do_rotary": int(rotary)}
+    attrs |= [{}, {"local_window_size": 3}, {"softcap": 2.0}, {"scale": 0.4}][int(rng.integers(4))]
+    if rotary:
+        attrs["rotary_interleaved"] = int(rng.integers(2))
+    model = model_of("GroupQueryAttention", inputs, (6, 7, 8), 3, attrs)
+    feeds = {f"x{at}": array for at, array in enumerate(inputs) if array is not None and at not in (6, 7, 8)}
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = onegraph.onnx.load(model).compile()(**feeds)
+    for place, (got, wanted) in enumerate(zip(found, session.run(None, feeds), strict=True)):
+        assert got.shape == wanted.shape
+        for row, length in enumerate(lengths):  # what lies behind the tokens of a row has no meaning
+            whole = (slice(length),) if not place and is_prompt else () if not place else (slice(None), slice(length))
+            np.testing.assert_allclose(got[row][whole], wanted[row][whole], rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [({5: np.int32([9])}, "9 of row 0"), ({5: np.int32([-3])}, "-2 of row 0"), ({5: np.int32([40])}, "41 of row 0")],
+    ids=str,
+)
+def test_more_keys_than_there_is_room_for_are_refused(change, text):
+    for rotary in (True, False):
+        inputs = grouped(1, 1, 7, rotary=rotary)
+        attrs = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": int(rotary)}
+        model = onegraph.onnx.load(model_of("GroupQueryAttention", inputs, (6, 7, 8), 3, attrs)).compile()
+        feeds = {f"x{at}": array for at, array in enumerate(inputs) if array is not None and at not in (6, 7, 8)}
         model(**feeds)
+        with pytest.raises(og.ArgumentError, match=text.replace("9 of", "10 of")):
+            model(**feeds | {f"x{at}": array for at, array in change.items()})
+        model(**feeds)
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"smooth_softmax": 1}, {"qk_output": 1}, {"k_quant_type": "PER_TENSOR"}, {"causal": 0}], ids=str
+)
+def test_other_attention_is_refused(attrs):
+    inputs = grouped(1, 1, 7)
+    model = model_of("GroupQueryAttention", inputs, (6, 7, 8), 3, {"num_heads": 4, "kv_num_heads": 2, **attrs})
+    with pytest.raises(og.FormatError, match=next(iter(attrs))):
+        onegraph.onnx.load(model, strict=True)
 
 
 @pytest.mark.parametrize("padding", [False, True])

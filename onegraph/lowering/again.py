@@ -11,6 +11,7 @@ from ..opset.host.control import BODIES
 from ..opset.kinds import RESHAPES
 from ..opset.shapes import known, known_dims
 from ..transform.part import without_unread
+from .computed_shapes import known_parts
 from .emitter import Emitter, Value
 from .movement import NATIVE, reshape
 from .patterns import OF_KNOWN_DIMS
@@ -60,6 +61,11 @@ def _again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Seq
     if node is not None and (found := node(emit, op, inputs)) is not None:
         return found
     src = inputs[0] if op.kind in RESHAPES and inputs else None
+    if src is not None and not known(shape) and len(inputs) > 1 and src.dtype in NATIVE:
+        parts = known_parts(emit, inputs[1])
+        dims = [dim for dim in parts or () if dim]
+        if parts is not None and len(dims) == len(parts):  # the op copies a dim of 0
+            return (reshape(emit, src, dims),)
     if src is not None and src.dtype in NATIVE and known(shape) and 0 not in known_dims(shape):
         return (reshape(emit, src, known_dims(shape)),)
     return emit.repeat(op, inputs)

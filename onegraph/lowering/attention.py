@@ -6,6 +6,7 @@ Attention, which a kernel of the package computes without all scores in memory.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,7 @@ import numpy as np
 
 from .._util.records import record
 from ..opset.dtypes import DataType
+from .computed_shapes import known_parts
 from .elementwise import add, binary, filled, multiply, select, unary
 from .emitter import Array, Emitter, Unsettled, Value, dtype_of, known_rank, numbers, shape_of
 from .layers import matmul
@@ -114,6 +116,33 @@ def attention(
     found = in_fusions(emit, *wide, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage)
     scores = None if found.scores is None else rounded(emit, found.scores, dtype_of(query))
     return Attention(rounded(emit, found.output, dtype_of(query)), key, value, scores)
+
+
+def attention_of_cache(
+    emit: Emitter, query: Value, key: Value, value: Value, *, scale: float | None, softcap: float, masking: Masking
+) -> Value:
+    """:func:`attention` of a cache of which each batch has ``masking.lengths`` keys, by one op if there is no limit.
+
+    The last query is at the last key, or the first one at the first key if there are fewer keys than queries.
+    """
+    tokens, keys = _known(query, 4)[2], _known(key, 4)[2]
+    if not softcap:
+        attrs = {"window": masking.left + 1, **({} if scale is None else {"scale": scale})}
+        mask = None if masking.mask is None else _widened(emit, masking.mask, keys)
+        found: Value = emit.op("CachedAttention", [query, key, value, masking.lengths, mask], attrs)
+        return found
+    at_end = emit.op("Maximum", [masking.lengths, numbers(tokens)])
+    masking = replace(masking, lengths=at_end)
+    return attention(emit, query, key, value, scale=scale, softcap=softcap, masking=masking).output
+
+
+def extended(emit: Emitter, past: Value, rows: Value, lengths: Value, total: Value) -> Value:
+    """past (batch, heads, tokens, size) with rows as the last ones of ``lengths`` tokens, and room for ``total``."""
+    room = known_parts(emit, total)
+    is_known = room is not None and None not in room
+    ends = [past, rows, lengths] if is_known else [past, rows, lengths, total]
+    found: Value = emit.op("ExtendCache", ends, {"room": room[0]} if room is not None and is_known else {})
+    return found
 
 
 def in_fusions(

@@ -82,7 +82,7 @@ def _elementwise(function: Callable[..., int | None]) -> Rule:
 
 
 def _both(function: Callable[[int, int], int]) -> Rule:
-    return _elementwise(lambda a, b: None if a is None or b is None else int(function(a, b)))
+    return _elementwise(lambda a, b: None if a is None or b is None else function(a, b) + 0)  # an int of a bool
 
 
 def _chosen(condition: int | None, first: int | None, second: int | None) -> int | None:

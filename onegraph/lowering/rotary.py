@@ -4,34 +4,67 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..opset.dtypes import DataType
 from .elementwise import add, binary, multiply
-from .emitter import Emitter, Unsettled, Value, numbers, shape_of
-from .movement import concat, part, reshape, unsqueeze
+from .emitter import Emitter, Unsettled, Value, dtype_of, numbers, shape_of
+from .movement import cast, concat, part, reshape, rounded, unsqueeze
 
 
-def rotated(emit: Emitter, src: Value, cos: Value, sin: Value, *, interleaved: bool = False) -> Value:
-    """src (batch, heads, tokens, size) with its first numbers turned.
+def rotated(
+    emit: Emitter,
+    src: Value,
+    cos: Value,
+    sin: Value,
+    lengths: Value | None = None,
+    *,
+    interleaved: bool = False,
+    whole: bool = False,
+) -> Value:
+    """src (batch, heads, tokens, size) with its first numbers turned, by one op.
 
     Args:
         emit: adds the ops.
         src: the heads.
-        cos, sin: (batch or 1, 1, tokens, pairs).
+        cos, sin: (batch or 1, 1, tokens, angles), or tables (rows, angles) beside ``lengths``.
+        lengths: for each batch, the number of tokens up to the last one of src.
         interleaved: whether a pair are neighbours; else the two halves of the turned numbers.
+        whole: whether there is an angle for each turned number rather than for each pair.
     """
-    shape, pairs = shape_of(src), (shape_of(cos) or (None,))[-1]
-    if shape is None or pairs is None or None in shape[1:]:
+    angles = [cast(emit, table, dtype_of(src)) for table in (cos, sin)]
+    flags = {"interleaved": interleaved, "whole": whole}
+    found: Value = emit.op("Rotary", [src, *angles, lengths], flags)
+    return found
+
+
+def composed_rotation(
+    emit: Emitter, src: Value, cos: Value, sin: Value, *, interleaved: bool = False, whole: bool = False
+) -> Value:
+    """:func:`rotated` as products and sums, whose gradients are known; ``cos`` and ``sin`` are no tables."""
+    shape, angles = shape_of(src), (shape_of(cos) or (None,))[-1]
+    if shape is None or angles is None or None in shape[1:]:
         raise Unsettled("unknown dims of a rotary embedding")
-    size, turned = shape[-1] or 0, 2 * pairs
+    dtype = dtype_of(src)
+    src, cos, sin = (
+        cast(emit, one, DataType.f32) if one.dtype is not DataType.float64 else one for one in (src, cos, sin)
+    )
+    size, turned = shape[-1] or 0, angles if whole else 2 * angles
+    pairs = turned // 2
     ends = (slice(0, turned, 2), slice(1, turned, 2)) if interleaved else (slice(0, pairs), slice(pairs, turned))
-    first, second = (part(emit, src, 3, end.start, end.stop, end.step or 1) for end in ends)
-    real = binary(emit, "Subtract", multiply(emit, first, cos), multiply(emit, second, sin))
-    imaginary = add(emit, multiply(emit, first, sin), multiply(emit, second, cos))
+    first, second = _halves(emit, src, ends)
+    cosines, sines = (_halves(emit, one, ends) if whole else [one, one] for one in (cos, sin))
+    real = binary(emit, "Subtract", multiply(emit, first, cosines[0]), multiply(emit, second, sines[0]))
+    imaginary = add(emit, multiply(emit, first, sines[1]), multiply(emit, second, cosines[1]))
     if interleaved:
         dims = numbers(*[-1 if dim is None else dim for dim in shape[:3]], turned)
         found = reshape(emit, concat(emit, [unsqueeze(emit, each, [4]) for each in (real, imaginary)], 4), dims)
     else:
         found = concat(emit, [real, imaginary], 3)
-    return found if turned == size else concat(emit, [found, part(emit, src, 3, turned, size)], 3)
+    found = found if turned == size else concat(emit, [found, part(emit, src, 3, turned, size)], 3)
+    return rounded(emit, found, dtype)
+
+
+def _halves(emit: Emitter, src: Value, ends: tuple[slice, slice]) -> list[Value]:
+    return [part(emit, src, 3, end.start, end.stop, end.step or 1) for end in ends]
 
 
 def angles(emit: Emitter, cache: Value, places: Value) -> Value:
@@ -40,3 +73,9 @@ def angles(emit: Emitter, cache: Value, places: Value) -> Value:
         return np.ascontiguousarray(cache[places])[:, None]
     found = emit.op("Gather", [cache, places], {"axis": 0})
     return unsqueeze(emit, found, [1])
+
+
+def rows_of(emit: Emitter, table: Value, lengths: Value, tokens: int) -> Value:
+    """The rows (batch, 1, tokens, angles) of a table for the last tokens of each batch."""
+    starts = emit.op("Maximum", [emit.op("Subtract", [lengths, np.array(tokens)]), np.array(0)])
+    return angles(emit, table, emit.op("Add", [unsqueeze(emit, starts, [1]), np.arange(tokens, dtype=np.int64)]))

@@ -114,8 +114,12 @@ def status_error(function: str, status: int) -> StatusError | StateError:
             f"({RUNTIME}); start processes with the method spawn, or fork before anything is compiled"
         )
     name = _STATUS.get(status, str(status))
-    what = ffi.string(lib.onegraph_what()).decode(errors="replace")
-    return STATUS_ERRORS.get(name, StatusError)(function, name, what)
+    return STATUS_ERRORS.get(name, StatusError)(function, name, what())
+
+
+def what() -> str:
+    """The text of the C++ exception that caused the last failure in this thread."""
+    return str(ffi.string(lib.onegraph_what()).decode(errors="replace"))
 
 
 def read(function: Function, ctype: str, *arguments: object) -> Any:

@@ -71,7 +71,7 @@ def convert(attribute: Attribute, value: object) -> AttrValue:
     converted = _scalar(scalar, value, attribute)
     if type(converted) is str:
         return _choice(attribute, converted)
-    _check_range(attribute, [float(converted)])
+    _check_range(attribute, [converted])  # type: ignore[list-item]
     return converted
 
 

@@ -10,8 +10,8 @@ from ..capi.engine import default_engine
 from ..capi.settings import least_alignment
 from ..compiler.kernels.native import CompiledKernel
 from ..compiler.steps import CompiledStep
-from ..errors import StateError
-from ..native.library import Handle, address, create, ffi, lib, status_error
+from ..errors import ArgumentError, StateError
+from ..native.library import Handle, address, create, ffi, lib, status_error, what
 
 EXECUTE = "dnnl_graph_compiled_partition_execute"
 CHUNK, PART = 1000, 50_000_000  # runs and nanoseconds of one C call, during which interrupts wait
@@ -198,6 +198,8 @@ def plan_error(status: int) -> Exception:
         return StateError("this run is in use by another thread; bind one for each thread")
     if status == lib.onegraph_moved:
         return StateError("a bound array has other memory than when it was bound; bind the arrays again")
+    if status == lib.onegraph_wrong_contents:
+        return ArgumentError(what())
     return status_error(EXECUTE, status)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.open_sizes import is_open
 from .._util.validation import as_dict
 from ..arrays.ndarrays import array_of
 from ..builder.graph import AnyGraph, DataGraph
@@ -154,8 +155,8 @@ class _Settled:
         """The results of an op, as read-only arrays; None for an op that depends on more."""
         if op.edition == HOST and op.kind in ("Shape", "Size"):
             shape = None if sources[0] is None else sources[0].shape
-            if shape is None or None in shape:
-                return None
+            if shape is None or None in shape or is_open(shape):
+                return None  # open sizes stay ones: the numbers of an array are fixed
             number = shape if op.kind == "Shape" else prod(dim or 0 for dim in shape)
             return (_read_only(np.array(number, np.int64)),)
         most = MAX_ELEMENTS if op.edition == HOST else MAX_NUMBERS if self._is_model else 0

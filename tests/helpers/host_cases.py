@@ -103,6 +103,7 @@ def cases() -> Iterator[HostCase]:
     yield from _indexing(x)
     yield from _reductions(x)
     yield from _attention()
+    yield from _caches()
     yield from _recurrence()
     yield from _control()
     yield from _packed()
@@ -277,12 +278,42 @@ def _attention() -> Iterator[HostCase]:
     wide = [array.astype(np.float64) for array in (query, key, value)]
     bias = np.where(mask, 0, -np.inf)
     yield HostCase("Attention", [*wide, bias], [mixed(*wide, 5**-0.5, shown | ~mask)[0]])
+    ends = np.array([5, 2])
+    starts = np.maximum(ends - 3, 0)[:, None, None, None]
+    late = (np.arange(6) - np.arange(3)[:, None] > starts) | (np.arange(6) >= ends[:, None, None, None])
+    cached = mixed(query, key, value, 5**-0.5, shown | late)[0]
+    yield HostCase("CachedAttention", [query, key, value, ends], [cached])
     # One key: its share is 1 whatever query and key are, so grad_value is grad_dst, and the other gradients are 0.
     one = [query[:, :2, :1], key[:, :, :1], value[:, :, :1]]
     total = mixed(*one, 5**-0.5, np.zeros((2, 2, 1, 1), bool))[1]
     diff = value[:, :, 1:2]
     results = [np.zeros_like(one[0]), np.zeros_like(one[1]), diff]
     yield HostCase("AttentionBackward", [*one, one[2], total, diff], results)
+
+
+def _caches() -> Iterator[HostCase]:
+    src, angles = _f(2, 2, 3, 6), np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], np.float32).reshape(4, 2)
+    ends = np.array([4, 1])  # the tokens are 1 to 3, and 0 to 2
+    turned, near = src.astype(np.float64), src.astype(np.float64)
+    for place in np.ndindex(2, 2, 3):
+        for pair, angle in enumerate(angles[place[2] + max(ends[place[0]] - 3, 0)]):
+            cos, sin = np.float32(angle), np.float32(angle) * 2
+            for rows, first, second in ((turned, pair, pair + 2), (near, 2 * pair, 2 * pair + 1)):
+                a, b = float(src[(*place, first)]), float(src[(*place, second)])
+                rows[(*place, first)], rows[(*place, second)] = a * cos - b * sin, b * cos + a * sin
+    tables = [angles, angles * 2, ends]
+    yield HostCase("Rotary", [src, *tables], [turned.astype(np.float32)])
+    yield HostCase("Rotary", [src, *tables], [near.astype(np.float32)], {"interleaved": True})
+    whole = [np.tile(table[None, None, :3], 2) for table in (angles, angles * 2)]
+    yield HostCase("Rotary", [src[1:], *whole], [turned[1:].astype(np.float32)], {"whole": True})
+    wide = [array.astype(np.float64) for array in (src[1:], angles[None, None, :3], angles[None, None, :3] * 2)]
+    yield HostCase("Rotary", wide, [turned[1:]])
+    past, rows = _f(2, 1, 2, 2), -_f(2, 1, 2, 2)
+    longer = np.zeros((2, 1, 4, 2), np.float32)
+    longer[:, :, :2] = past
+    longer[0, :, 1:3], longer[1, :, :2] = rows[0], rows[1]
+    yield HostCase("ExtendCache", [past, rows, np.array([3, 1]), np.array(4)], [longer], known=frozenset([3]))
+    yield HostCase("ExtendCache", [past, rows, np.array([2, 1])], [rows], {"room": 1})
 
 
 def stepped(

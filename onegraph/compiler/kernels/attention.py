@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import OutOfMemoryError
+from ...errors import ArgumentError, OutOfMemoryError
 from ...opset.host.attention import scale_of
 from ..ir.step import Step
 from .kernel import NOT_EMPTY, OF_FLOATS, Kernel, call_of
@@ -16,6 +16,7 @@ def _numbers(step: Step) -> Numbers:
     return {
         "backward": call.schema.kind.endswith("Backward"),
         "mask": call.input("mask") is not None,
+        "lengths": False,
         "causal": call.flag("causal"),
         "past": min(call.s64("past"), MOST_TOKENS),
         "window": min(call.s64("window"), MOST_TOKENS),
@@ -24,9 +25,19 @@ def _numbers(step: Step) -> Numbers:
     }
 
 
+def _numbers_of_cache(step: Step) -> Numbers:
+    call = call_of(step)
+    given = {
+        "mask": call.input("mask") is not None,
+        "scale": scale_of(call),
+        "window": min(call.s64("window"), MOST_TOKENS),
+    }
+    return {"backward": False, "lengths": True, "causal": True, "past": 0, "plain": False, **given}
+
+
 def _numbers_of_scores(step: Step) -> Numbers:
     given = {"mask": step.attrs["masked"], "scale": step.attrs["scale"], "plain": True}
-    return {"backward": False, "causal": False, "past": 0, "window": 0, **given}
+    return {"backward": False, "lengths": False, "causal": False, "past": 0, "window": 0, **given}
 
 
 KERNELS = (
@@ -38,6 +49,15 @@ KERNELS = (
         is_dense=False,
         numbers=_numbers,
         fails=OutOfMemoryError,
+    ),
+    Kernel(
+        "attention",
+        "by onegraph: the keys of each row end where its contents say",
+        kinds=("CachedAttention",),
+        takes=(NOT_EMPTY, OF_FLOATS),
+        is_dense=False,
+        numbers=_numbers_of_cache,
+        fails=ArgumentError,  # or OutOfMemoryError
     ),
     Kernel(
         "attention",

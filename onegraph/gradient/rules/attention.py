@@ -10,14 +10,30 @@ from ...lowering.emitter import Emitter, Value, dtype_of, numbers
 from ...lowering.layers import matmul
 from ...lowering.movement import cast, reshape, unsqueeze
 from ...lowering.reduction import reduce
+from ...lowering.rotary import composed_rotation, rows_of
 from ...opset.dtypes import DataType
 from ...opset.host.attention import scale_of
 from ...opset.shapes import known_dims
 from ..use import Use
-from .table import composed, gradient_of
+from .table import composed, gradient_of, refused
 
 Gradients = tuple[Value, Value, Value, Value]
 LEAST = -1e30  # stands for a logsumexp of minus infinity: the exponential of a score minus this one is 0
+
+
+refused(
+    "host ExtendCache, host CachedAttention",
+    "a cache is filled while a model generates tokens, and no training step has one",
+)
+
+
+@composed("host Rotary")
+def rotary(emit: Emitter, use: Use) -> Value:
+    cos, sin = use["cos"], use["sin"]
+    if use.has("lengths"):
+        cos, sin = (rows_of(emit, table, use["lengths"], use.dims("src")[2]) for table in (cos, sin))
+    flags = {name: use.call.flag(name) for name in ("interleaved", "whole")}
+    return composed_rotation(emit, use["src"], cos, sin, **flags)
 
 
 @gradient_of("host Attention", "query key value")

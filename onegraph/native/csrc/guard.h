@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "oneapi/dnnl/dnnl.h"
@@ -20,6 +21,13 @@ namespace onegraph {
 // Replaces the text of the exception that onegraph_what() returns. Never throws.
 void keep_what(const char *text) noexcept;
 
+// Contents of a tensor that a kernel refuses, such as a place beyond a table.
+class WrongContents : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+constexpr auto wrong_contents = static_cast<dnnl_status_t>(-6); // onegraph_wrong_contents
+
 // Returns the result of `body`, or the status for the exception that `body` threw.
 template <typename Body>
 auto guarded(Body body) noexcept -> decltype(body()) {
@@ -28,6 +36,9 @@ auto guarded(Body body) noexcept -> decltype(body()) {
     } catch (const std::bad_alloc &error) {
         keep_what(error.what());
         return dnnl_out_of_memory;
+    } catch (const WrongContents &error) {
+        keep_what(error.what());
+        return wrong_contents;
     } catch (const std::exception &error) {
         keep_what(error.what());
         return dnnl_runtime_error;

@@ -1,4 +1,7 @@
-"""Defines scaled dot product attention, which the specification spells out as several ops, and its gradient."""
+"""Defines scaled dot product attention, its gradient, rotary embeddings and caches of keys and values.
+
+The specification spells out attention as several ops, and lacks the others.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,11 @@ def attention_shape(call: Call) -> tuple[Shape, ...]:
     return (*query[:3], value[3]), query[:3]
 
 
+def cached_shape(call: Call) -> tuple[Shape, ...]:
+    """(batch, heads, tokens, size of a value)."""
+    return attention_shape(call)[:1]
+
+
 def backward_shape(call: Call) -> tuple[Shape, ...]:
     """The shapes of query, key and value."""
     return call.shape("query"), call.shape("key"), call.shape("value")
@@ -77,6 +85,64 @@ def mask_fits(call: Call) -> Iterable[Finding]:
         yield Finding("mask", f"shape {show(mask)}", f"a shape that broadcasts to {show(scores)}")
 
 
+def lengths_fit(call: Call) -> Iterable[Finding]:
+    """There is a number for each batch."""
+    src, lengths = call.shape(call.schema.inputs[0].name), call.shape("lengths")
+    if src is not None and not compatible(lengths, src[:1]):
+        yield Finding("lengths", f"shape {show(lengths)}", f"shape {show(src[:1])}, one for each batch")
+
+
+def rotary_shape(call: Call) -> tuple[Shape, ...]:
+    """The shape of src."""
+    return (call.shape("src"),)
+
+
+def angles_fit(call: Call) -> Iterable[Finding]:
+    """cos and sin have one shape, which belongs to src."""
+    src, cos, sin = map(call.shape, ("src", "cos", "sin"))
+    if src is not None and len(src) != 4:
+        yield Finding("src", f"shape {show(src)}", "(batch, heads, tokens, size)")
+        return
+    if not compatible(cos, sin):
+        yield Finding("sin", f"shape {show(sin)}", f"shape {show(cos)}, as cos has")
+    if cos is None or src is None:
+        return
+    is_table, has_lengths = len(cos) == 2, call.input("lengths") is not None
+    if is_table is not has_lengths or (not is_table and len(cos) != 4):
+        yield Finding("cos", f"shape {show(cos)}", "(rows, angles) beside lengths, else (batch, heads, tokens, angles)")
+        return
+    if not is_table and any(
+        None not in (dim, size) and dim not in (1, size) for dim, size in zip(cos[:3], src[:3], strict=True)
+    ):
+        yield Finding("cos", f"shape {show(cos)}", f"a shape that broadcasts to {show(src[:3])} and angles")
+    width = cos[-1] if cos[-1] is None or call.flag("whole") else 2 * cos[-1]
+    if width is not None and (width % 2 or (src[3] is not None and width > src[3])):
+        yield Finding("cos", f"{cos[-1]} angles", f"angles of pairs of the {src[3]} numbers of a head")
+
+
+def extended_shape(call: Call) -> tuple[Shape, ...]:
+    """past with as many tokens as it has, or as there is room for."""
+    past, room = call.shape("past"), call.value("total")
+    if past is None:
+        return (None,)
+    most = call.s64("room") if call.input("total") is None else room[0] if room else None
+    tokens = None if most is None or past[2] is None else max(most, past[2])
+    return ((*past[:2], tokens, past[3]),)
+
+
+def rows_are_alike(call: Call) -> Iterable[Finding]:
+    """past and rows differ in tokens alone."""
+    past, rows = call.shape("past"), call.shape("rows")
+    for port, shape in (("past", past), ("rows", rows)):
+        if shape is not None and len(shape) != 4:
+            yield Finding(port, f"shape {show(shape)}", "(batch, heads, tokens, size)")
+            return
+    if past is not None and rows is not None and not compatible((*past[:2], None, past[3]), rows):
+        yield Finding(
+            "rows", f"shape {show(rows)}", f"shape {show((*past[:2], None, past[3]))}, where None is any number"
+        )
+
+
 def results_fit(call: Call) -> Iterable[Finding]:
     """dst and its gradient, and logsumexp, have the shapes that Attention gives."""
     dst, logsumexp = attention_shape(call)
@@ -111,5 +177,47 @@ OPS = (
         rules=(ranks_are_four,),
         shape_rules=(operands_fit, mask_fits, results_fit),
         traits=Trait.NONE,
+    ),
+    host(
+        "CachedAttention",
+        "Causal Attention of a cache, of which lengths[batch] keys are valid: query t sees the keys up to "
+        f"max(lengths[batch] - queries, 0) + t. dst = shares @ value, where {SCORED}.",
+        "query:T key:T value:T lengths:s64 mask:M?",
+        "dst:T",
+        rows("T M", "f32|f16|bf16 f32|f16|bf16|boolean", "float64 float64|boolean"),
+        cached_shape,
+        (ATTRIBUTES[0], ATTRIBUTES[-1]),
+        rules=(ranks_are_four,),
+        shape_rules=(operands_fit, mask_fits, lengths_fit),
+        traits=Trait.NONE,
+    ),
+    host(
+        "Rotary",
+        "src with its first numbers turned: of a pair, a becomes a * cos - b * sin, and b becomes b * cos + a * sin. "
+        "With lengths, cos and sin are tables, and token t of a batch has row max(lengths[batch] - tokens, 0) + t.",
+        "src:T cos:T sin:T lengths:s64?",
+        "dst:T",
+        rows("T", "f32|f16|bf16|float64"),
+        rotary_shape,
+        (
+            Attribute(
+                "interleaved", "bool", "Whether the numbers of a pair are neighbours, or of two halves.", default=False
+            ),
+            Attribute("whole", "bool", "Whether each number of a pair has its own cos and sin.", default=False),
+        ),
+        shape_rules=(angles_fit, lengths_fit),
+        traits=Trait.NONE,
+    ),
+    host(
+        "ExtendCache",
+        "past, with rows in the place of its tokens from max(lengths[batch] - tokens of rows, 0) on. It has room for "
+        "total or `room` tokens if past has fewer; the new ones are 0.",
+        "past:T rows:T lengths:s64 total:s64?!",
+        "dst:T",
+        rows("T", "f32|f16|bf16|float64|s8|u8"),
+        extended_shape,
+        (Attribute("room", "s64", "Least number of tokens, if total is absent.", default=0, range=NON_NEGATIVE),),
+        shape_rules=(rows_are_alike, lengths_fit),
+        traits=Trait.MOVES | Trait.BOUNDED,
     ),
 )

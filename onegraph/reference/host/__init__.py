@@ -30,7 +30,10 @@ VIEWS = host_kinds(Trait.VIEW)
 
 # Ops that kernels of the package compute.
 KERNELS = frozenset(
-    ["Attention", "AttentionBackward", "Classify", "LookUp", "PackedMatMul", "Recurrence", "TreeEnsemble"]
+    [
+        *("Attention", "AttentionBackward", "CachedAttention", "Classify", "ExtendCache", "LookUp", "PackedMatMul"),
+        *("Recurrence", "Rotary", "TreeEnsemble"),
+    ]
 )
 
 # Ops that change a few elements of a copy of their first input.

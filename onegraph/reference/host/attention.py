@@ -1,4 +1,4 @@
-"""Computes attention and its gradient in numpy, in float64."""
+"""Computes attention and its gradient, rotary embeddings and caches in numpy, in float64."""
 
 from __future__ import annotations
 
@@ -18,23 +18,37 @@ def _grouped(array: Array, heads: int) -> Array:
     return array.astype(np.float64).reshape(array.shape[0], heads, -1, *array.shape[2:])
 
 
-def _scores(call: Call, query: Array, key: Array, mask: Array | None) -> Array:
+def _scores(call: Call, query: Array, key: Array, mask: Array | None, lengths: Array | None = None) -> Array:
     """(batch, heads of the keys, heads that each serves, queries, keys)."""
     heads, queries, keys = key.shape[1], query.shape[2], key.shape[2]
     scores = scale_of(call) * (_grouped(query, heads) @ _grouped(key, heads).swapaxes(-1, -2))
     if mask is not None:
         wide = np.where(mask, 0.0, -np.inf) if mask.dtype == bool else mask.astype(np.float64)
         scores = scores + np.broadcast_to(wide, (*query.shape[:3], keys)).reshape(scores.shape)
-    if call.flag("causal"):
-        behind = np.arange(keys) - np.arange(queries)[:, None] - call.s64("past")
+    if lengths is not None or call.flag("causal"):
+        past = call.s64("past") if lengths is None else np.maximum(lengths - queries, 0).reshape(-1, 1, 1, 1, 1)
+        behind = np.arange(keys) - np.arange(queries)[:, None] - past
         window = call.s64("window")
         scores = np.where((behind > 0) | ((window > 0) & (behind <= -window)), -np.inf, scores)
+    if lengths is not None:
+        scores = np.where(np.arange(keys) < lengths.reshape(-1, 1, 1, 1, 1), scores, -np.inf)
     return scores
 
 
 def attention(call: Call, query: Array, key: Array, value: Array, mask: Array | None = None) -> tuple[Array, ...]:
     """The mixed values, and the logarithm of the sum of the exponentials of the scores."""
-    scores = _scores(call, query, key, mask)
+    return _mixed(query, key, value, _scores(call, query, key, mask))
+
+
+def cached_attention(
+    call: Call, query: Array, key: Array, value: Array, lengths: Array, mask: Array | None = None
+) -> Array:
+    """The mixed values of the keys that each batch has."""
+    _check_lengths(lengths, 0, key.shape[2], "the keys")
+    return _mixed(query, key, value, _scores(call, query, key, mask, lengths))[0]
+
+
+def _mixed(query: Array, key: Array, value: Array, scores: Array) -> tuple[Array, ...]:
     largest = scores.max(-1, keepdims=True, initial=-np.inf)
     shares = np.exp(scores - np.where(np.isneginf(largest), 0, largest))
     total = shares.sum(-1, keepdims=True)
@@ -68,3 +82,44 @@ def attention_backward(
     grad_value = (shares.swapaxes(-1, -2) @ grad).sum(2)
     found = grad_query.reshape(query.shape), grad_key.reshape(key.shape), grad_value.reshape(value.shape)
     return tuple(one.astype(query.dtype) for one in found)
+
+
+def _check_lengths(lengths: Array, tokens: int, most: int, what: str) -> None:
+    """Raise ValueError for lengths that leave a table or a cache."""
+    for place, length in enumerate(lengths.tolist()):
+        if not 0 <= length <= most or tokens > most:
+            raise ValueError(f"lengths: {length} of row {place}; expected numbers from 0 to {most}, {what}")
+
+
+def rotary(call: Call, src: Array, cos: Array, sin: Array, lengths: Array | None = None) -> Array:
+    """src with its first numbers turned."""
+    if lengths is not None:
+        tokens = src.shape[2]
+        _check_lengths(lengths, tokens, len(cos), "the rows of cos")
+        places = np.maximum(lengths - tokens, 0)[:, None] + np.arange(tokens)
+        cos, sin = (table[places][:, None] for table in (cos, sin))
+    width = cos.shape[-1] * (1 if call.flag("whole") else 2)
+    wide = np.float64 if src.dtype == np.float64 else np.float32
+    is_near, found = call.flag("interleaved"), src.astype(wide)
+    halves = (slice(0, width, 2), slice(1, width, 2)) if is_near else (slice(0, width // 2), slice(width // 2, width))
+    first: Array = found[..., halves[0]].copy()
+    second: Array = found[..., halves[1]].copy()
+
+    def angle(table: Array, place: int) -> Array:
+        return (table[..., halves[place]] if call.flag("whole") else table).astype(wide)
+
+    found[..., halves[0]] = first * angle(cos, 0) - second * angle(sin, 0)
+    found[..., halves[1]] = second * angle(cos, 1) + first * angle(sin, 1)
+    return found.astype(src.dtype)
+
+
+def extend_cache(call: Call, past: Array, rows: Array, lengths: Array, total: Array | None = None) -> Array:
+    """The cache with the rows of the new tokens."""
+    room = max(call.s64("room") if total is None else int(total.reshape(-1)[0]), past.shape[2])
+    _check_lengths(lengths, rows.shape[2], room, "the tokens that the cache has room for")
+    found = np.zeros((*past.shape[:2], room, past.shape[3]), past.dtype)
+    found[:, :, : past.shape[2]] = past
+    for batch, length in enumerate(lengths.tolist()):
+        start = max(length - rows.shape[2], 0)
+        found[batch, :, start : start + rows.shape[2]] = rows[batch]
+    return found

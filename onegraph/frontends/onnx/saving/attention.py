@@ -1,11 +1,14 @@
-"""Writes attention and its gradient as functions of plain nodes: files have an older opset than the node Attention."""
+"""Writes attention, its gradient, rotary embeddings and caches as functions of plain nodes.
+
+Files have an older opset than the nodes Attention and RotaryEmbedding.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ....opset.dtypes import DataType
-from ....opset.host.attention import scale_of
+from ....opset.host.attention import extended_shape, scale_of
 from ....opset.schema import Call
 from .body import Value
 from .table import composes, known_dims_of
@@ -26,19 +29,48 @@ class _Heads:
         """The way back."""
         return value.reshape(self.batch, self.heads, self.queries, size)
 
-    def scores(self, call: Call, query: Value, key: Value, mask: Value | None) -> Value:
+    def scores(self, call: Call, query: Value, key: Value, mask: Value | None, lengths: Value | None = None) -> Value:
         """(batch, heads, queries, keys)."""
         product = self.together(query, self.size).op("MatMul", key.transpose((0, 1, 3, 2)))
         found = self.apart(product, self.keys) * scale_of(call)
         if mask is not None:
             is_kept = mask.dtype is DataType.boolean
             found = found + (_zero_or(mask, found) if is_kept else mask.cast(found.dtype))
+        if lengths is not None:
+            return self._within(call, found, lengths)
         if call.flag("causal"):
             behind = np.arange(self.keys) - np.arange(self.queries)[:, None] - call.s64("past")
             window = call.s64("window")
             seen = (behind <= 0) & ((window == 0) | (behind > -window))
             found = query.body.constant(seen).where(found, -np.inf)
         return found
+
+    def mixed(self, scores: Value, value: Value) -> tuple[Value, ...]:
+        """The values mixed by the shares, and the logarithm of the sum of the exponentials of the scores."""
+        largest = scores.reduce("ReduceMax", [3])
+        known = largest.compare("Equal", -np.inf).where(0, largest)
+        shares = (scores - known).op("Exp")
+        total = shares.reduce("ReduceSum", [3])
+        parts = shares / total.compare("Equal", 0).where(1, total)
+        mixed = self.together(parts, self.keys).op("MatMul", value)
+        logsumexp = (largest + total.op("Log")).reshape(self.batch, self.heads, self.queries)
+        return self.apart(mixed, self.value_size), logsumexp
+
+    def _within(self, call: Call, scores: Value, lengths: Value) -> Value:
+        """The scores of keys that each batch has, and that a query sees."""
+        keys = scores.body.constant(np.arange(self.keys, dtype=np.int64))
+        seen = keys.compare("Less", lengths.reshape(self.batch, 1, 1, 1))
+        places = scores.body.constant(np.arange(self.queries, dtype=np.int64)[:, None])
+        last = starts_of(lengths, self.queries).reshape(self.batch, 1, 1, 1) + places
+        seen = seen.compare("And", keys.compare("LessOrEqual", last))
+        if window := call.s64("window"):
+            seen = seen.compare("And", keys.compare("Greater", last - window))
+        return seen.where(scores, -np.inf)
+
+
+def starts_of(lengths: Value, tokens: int) -> Value:
+    """The places of the first of the last tokens."""
+    return (lengths - tokens).op("Max", lengths.body.scalar(0, DataType.s64))
 
 
 def _zero_or(mask: Value, like: Value) -> Value:
@@ -49,15 +81,15 @@ def _zero_or(mask: Value, like: Value) -> Value:
 @composes("host Attention")
 def attention(call: Call, query: Value, key: Value, value: Value, mask: Value | None = None) -> tuple[Value, ...]:
     heads = _Heads(call)
-    scores = heads.scores(call, query, key, mask)
-    largest = scores.reduce("ReduceMax", [3])
-    known = largest.compare("Equal", -np.inf).where(0, largest)
-    shares = (scores - known).op("Exp")
-    total = shares.reduce("ReduceSum", [3])
-    parts = shares / total.compare("Equal", 0).where(1, total)
-    mixed = heads.together(parts, heads.keys).op("MatMul", value)
-    logsumexp = (largest + total.op("Log")).reshape(heads.batch, heads.heads, heads.queries)
-    return heads.apart(mixed, heads.value_size), logsumexp
+    return heads.mixed(heads.scores(call, query, key, mask), value)
+
+
+@composes("host CachedAttention")
+def cached_attention(
+    call: Call, query: Value, key: Value, value: Value, lengths: Value, mask: Value | None = None
+) -> Value:
+    heads = _Heads(call)
+    return heads.mixed(heads.scores(call, query, key, mask, lengths), value)[0]
 
 
 @composes("host AttentionBackward")
@@ -82,3 +114,49 @@ def attention_backward(
     turned = by_score.transpose((0, 1, 3, 2)).op("MatMul", heads.together(query, heads.size))
     by_value = heads.together(shares, heads.keys).transpose((0, 1, 3, 2)).op("MatMul", diff)
     return heads.apart(by_score.op("MatMul", key), heads.size), turned, by_value
+
+
+@composes("host Rotary")
+def rotary(call: Call, src: Value, cos: Value, sin: Value, lengths: Value | None = None) -> Value:
+    batch, heads, tokens, size = known_dims_of(call, call.shape("src"), "src")
+    angles = known_dims_of(call, call.shape("cos"), "cos")[-1]
+    pairs = angles // 2 if call.flag("whole") else angles
+    if lengths is not None:
+        places = starts_of(lengths, tokens).reshape(batch, 1) + src.body.constant(np.arange(tokens, dtype=np.int64))
+        cos, sin = (table.op("Gather", places, axis=0).reshape(batch, 1, tokens, angles) for table in (cos, sin))
+    is_near = call.flag("interleaved")
+
+    def half(value: Value, place: int) -> Value:
+        ends = (place, 2 * pairs, 2) if is_near else (place * pairs, (place + 1) * pairs, 1)
+        first, last, step = (value.body.numbers(end) for end in ends)
+        return value.op("Slice", first, last, value.body.numbers(-1), step)
+
+    angle = half if call.flag("whole") else lambda value, _: value
+    first, second = half(src, 0), half(src, 1)
+    turned = [
+        first * angle(cos, 0) - second * angle(sin, 0),
+        second * angle(cos, 1) + first * angle(sin, 1),
+    ]
+    if is_near:
+        turned = [value.reshape(batch, heads, tokens, pairs, 1) for value in turned]
+    whole = src.body.node("Concat", turned, axis=-1).reshape(batch, heads, tokens, 2 * pairs)
+    if 2 * pairs == size:
+        return whole
+    rest = src.op("Slice", *(src.body.numbers(number) for number in (2 * pairs, size, -1)))
+    return whole.op("Concat", rest, axis=-1)
+
+
+@composes("host ExtendCache")
+def extend_cache(call: Call, past: Value, rows: Value, lengths: Value, total: Value | None = None) -> Value:
+    del total
+    batch, heads, room, size = known_dims_of(call, extended_shape(call)[0], "dst")
+    before, tokens = (known_dims_of(call, call.shape(port), port)[2] for port in ("past", "rows"))
+    body = past.body
+    whole = past
+    if room > before:
+        whole = past.op("Pad", body.numbers(0, 0, 0, 0, 0, 0, room - before, 0))
+    places = body.constant(np.arange(room, dtype=np.int64)) - starts_of(lengths, tokens).reshape(batch, 1)
+    is_new = places.compare("GreaterOrEqual", 0).compare("And", places.compare("Less", tokens))
+    near = places.op("Max", body.scalar(0, DataType.s64)).op("Min", body.scalar(tokens - 1, DataType.s64))
+    near = near.reshape(batch, 1, room, 1).op("Expand", body.numbers(batch, heads, room, size))
+    return is_new.reshape(batch, 1, room, 1).where(rows.op("GatherElements", near, axis=2), whole)

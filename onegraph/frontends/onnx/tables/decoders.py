@@ -8,8 +8,8 @@ import numpy as np
 
 from ....lowering import attention as lowering
 from ....lowering.attention import Masking
-from ....lowering.elementwise import add, binary, multiply, unary
-from ....lowering.emitter import Array, Emitter, Value, numbers, shape_of
+from ....lowering.elementwise import add, binary, multiply
+from ....lowering.emitter import Value, numbers, shape_of
 from ....lowering.movement import cast, part, reshape
 from ....lowering.rotary import angles, rotated
 from ....opset.dtypes import DataType
@@ -69,7 +69,8 @@ def rotary_embedding(node: Node) -> Value:
 def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     """Causal attention of heads that share keys and values, behind a rotary embedding and a cache.
 
-    Each row of the batch has a full cache: a run with another one fails.
+    Each row of the batch has as many keys as ``seqlens_k`` says: its new ones are written behind those of its cache,
+    which may have room for more. A prompt that is shorter than the others ends with keys that no later step sees.
     """
     native(node)
     neutral: dict[str, object] = {
@@ -81,27 +82,32 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     neutral |= {"k_quant_type": "NONE", "v_quant_type": "NONE", "causal": 1}
     _only(node, neutral, (9, 11, 12, 13, 14, 15, 16))
     emit, heads, kv_heads = node.emit, node.attr("num_heads"), node.attr("kv_num_heads")
-    _, tokens, _ = _tokens(node.value(0), 3)
     query, key, value = _heads(node, heads, kv_heads)
-    before = node.optional(3), node.optional(4)
-    past = None if before[0] is None or before[1] is None else (before[0], before[1])
-    start = 0 if past is None else _tokens(past[0], 4)[2]
-    if start:
-        query = add(emit, query, _checked(emit, node.value(5), start + tokens - 1, query))
+    lengths = _lengths(node)
     if node.attr("do_rotary", 0):
-        caches = node.optional(7), node.optional(8)
-        if caches[0] is None or caches[1] is None:
+        cos, sin = node.optional(7), node.optional(8)
+        if cos is None or sin is None:
             raise node.invalid("do_rotary without cos_cache and sin_cache", "both")
-        places = np.arange(start, start + tokens, dtype=np.int64)[None]
-        rows = [angles(emit, cache, places) for cache in caches if cache is not None]
-        turned = bool(node.attr("rotary_interleaved", 0))
-        query, key = (rotated(emit, each, *rows, interleaved=turned) for each in (query, key))
+        near = bool(node.attr("rotary_interleaved", 0))
+        query, key = (rotated(emit, each, cos, sin, lengths, interleaved=near) for each in (query, key))
+    past, total = [node.optional(index) for index in (3, 4)], cast(emit, node.value(6), DataType.s64)
+    present = [
+        rows if before is None else lowering.extended(emit, before, rows, lengths, total)
+        for before, rows in zip(past, (key, value), strict=True)
+    ]
     window, scale = node.attr("local_window_size", -1), node.attr("scale", 0.0) or None
-    masking = Masking(node.optional(10), causal=True, left=window - 1 if window > 0 else -1, past=start)
+    masking = Masking(node.optional(10), causal=True, left=window - 1 if window > 0 else -1, lengths=lengths)
     softcap = node.attr("softcap", 0.0)
-    found = lowering.attention(emit, query, key, value, scale=scale, softcap=softcap, masking=masking, past=past)
-    output = lowering.heads_together(emit, found.output)
-    return (output, found.key, found.value)[: len(node.proto.output)]
+    found = lowering.attention_of_cache(emit, query, *present, scale=scale, softcap=softcap, masking=masking)
+    output = lowering.heads_together(emit, found)
+    return (output, *present)[: len(node.proto.output)]
+
+
+def _lengths(node: Node) -> Value:
+    """The number of keys of each row of the batch, of which seqlens_k names the last one."""
+    emit = node.emit
+    last = cast(emit, reshape(emit, node.value(5), numbers(-1)), DataType.s64)
+    return add(emit, last, np.ones(1, np.int64))
 
 
 def _heads(node: Node, heads: int, kv_heads: int) -> list[Value]:
@@ -115,19 +121,6 @@ def _heads(node: Node, heads: int, kv_heads: int) -> list[Value]:
         values = [part(emit, whole, 2, *ends[place : place + 2]) for place in range(3)]
     counts = (heads, kv_heads, kv_heads)
     return [lowering.heads_apart(emit, value, count) for value, count in zip(values, counts, strict=True)]
-
-
-def _checked(emit: Emitter, lengths: Value, last: int, like: Value) -> Value:
-    """0, by a Gather that fails in a run whose caches are not full: there is only the index 0."""
-    wide = cast(emit, reshape(emit, lengths, numbers(-1)), DataType.s64)
-    behind = unary(emit, "Abs", binary(emit, "Subtract", wide, np.full(1, last, np.int64)))
-    none: Array = np.zeros(1, np.float32)
-    zeros = emit.op("Gather", [none, behind], {"axis": 0})
-    return cast(emit, reshape(emit, zeros, numbers(-1, 1, 1, 1)), _dtype(like))
-
-
-def _dtype(value: Value) -> DataType:
-    return DataType.of(value.dtype) if isinstance(value, np.ndarray) else value.dtype
 
 
 @lowers("MultiHeadAttention", domain=DOMAIN)

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "problem.h"
@@ -64,6 +66,7 @@ void for_each_port(bool is_backward, const AttentionProblem &p, const Function &
     using P = AttentionProblem;
     using M = AttentionMemory;
     function(&P::query, &M::query, 4), function(&P::key, &M::key, 4), function(&P::value, &M::value, 4);
+    if (p.has_lengths) function(&P::lengths, &M::lengths, 1);
     if (!is_backward && p.has_mask) function(&P::mask, &M::mask, 4);
     function(&P::dst, &M::dst, 4);
     if (p.has_logsumexp) function(&P::logsumexp, &M::logsumexp, 3);
@@ -81,7 +84,8 @@ void for_each_port(bool is_backward, const AttentionProblem &p, const Function &
 // the mask, and gives the gradients of query, key and value. A row that sees no key is 0, and its logsumexp minus infinity.
 //
 // plain: a row without a finite score is NaN, as of a SoftMax, and all keys are seen.
-// causal: query t sees no key behind t + past. window: the number of last keys that a query sees; 0 for all.
+// lengths: the numbers of keys of each batch. causal: query t sees no key behind t + past, where past follows from lengths
+// if there are some. window: the number of last keys that a query sees; 0 for all.
 class Attention : public Runnable {
 public:
     explicit Attention(const KernelArguments &arguments);
@@ -90,6 +94,8 @@ public:
     void run(void *const *addresses, int threads) const override;
 
 private:
+    AttentionBlock block(const AttentionMemory &memory, long head, long begin) const;
+    void check(const AttentionMemory &memory) const;
     void forward(const AttentionMemory &memory, int threads) const;
     void backward(const AttentionMemory &memory, int threads) const;
 
@@ -100,16 +106,17 @@ private:
 
 Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.flag("backward")), tiles_(nullptr) {
     AttentionProblem &p = problem_;
-    p.has_mask = arguments.flag("mask");
+    p.has_mask = arguments.flag("mask"), p.has_lengths = arguments.flag("lengths");
+    p.is_causal = arguments.flag("causal");
     auto tensors = arguments.tensors;
-    const std::size_t inputs = (is_backward_ ? 6u : 3u) + p.has_mask, outputs = arguments.count - arguments.n_inputs;
+    const std::size_t inputs = (is_backward_ ? 6u : 3u) + p.has_mask + p.has_lengths, outputs = arguments.count - arguments.n_inputs;
     if (arguments.n_inputs != inputs || (is_backward_ ? outputs != 3 : outputs != 1 && outputs != 2))
         throw std::invalid_argument("wrong number of tensors");
     const auto &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
     p.batches = query.dims[0], p.heads = key.dims[1], p.group = query.dims[1] / key.dims[1];
     p.queries = query.dims[2], p.keys = key.dims[2], p.size = query.dims[3], p.value_size = value.dims[3];
     p.scale = arguments.real("scale"), p.is_plain = arguments.flag("plain");
-    p.past = arguments.flag("causal") ? arguments.number("past") : p.keys;
+    p.past = p.is_causal ? arguments.number("past") : p.keys;
     p.window = arguments.flag("window") ? arguments.number("window") : p.queries + p.past + p.keys;
     p.has_logsumexp = is_backward_ || outputs == 2;
     for_each_port(is_backward_, p, [&](AttentionTensor AttentionProblem::*tensor, char *AttentionMemory::*, std::size_t rank) {
@@ -129,8 +136,28 @@ void Attention::run(void *const *addresses, int threads) const {
         forward(memory, std::max(threads, 1));
 }
 
+// The rows of a head from `begin` on.
+AttentionBlock Attention::block(const AttentionMemory &memory, long head, long begin) const {
+    const AttentionProblem &p = problem_;
+    AttentionBlock made {head / p.heads, head % p.heads, begin, std::min(begin + tiles_->block, p.rows()), p.past, p.keys};
+    if (!p.has_lengths) return made;
+    made.keys = reinterpret_cast<const std::int64_t *>(memory.lengths)[made.batch];
+    if (p.is_causal) made.past = std::max(made.keys - p.queries, 0l);
+    return made;
+}
+
+void Attention::check(const AttentionMemory &memory) const {
+    for (long i = 0; i < problem_.batches; i++) {
+        const std::int64_t length = reinterpret_cast<const std::int64_t *>(memory.lengths)[i];
+        if (length >= 0 && length <= problem_.keys) continue;
+        throw WrongContents("Attention: lengths: " + std::to_string(length) + " of row " + std::to_string(i)
+                + "; expected numbers from 0 to " + std::to_string(problem_.keys) + ", the keys");
+    }
+}
+
 void Attention::forward(const AttentionMemory &memory, int threads) const {
     const AttentionProblem &p = problem_;
+    if (p.has_lengths) check(memory);
     const long heads = p.batches * p.heads, blocks = (p.rows() + tiles_->block - 1) / tiles_->block;
     const std::size_t size = tiles_->forward_memory(p);
     const int used = static_cast<int>(std::min<long>(threads, heads * blocks));
@@ -139,8 +166,7 @@ void Attention::forward(const AttentionMemory &memory, int threads) const {
     together(used, [&](std::size_t thread) {
         for (long i; (i = taken++) < heads * blocks;) {
             const long head = i / blocks, begin = (blocks - 1 - i % blocks) * tiles_->block; // causal: the longest first
-            const AttentionBlock block {head / p.heads, head % p.heads, begin, std::min(begin + tiles_->block, p.rows())};
-            tiles_->forward(p, memory, block, scratch.at(size * thread));
+            tiles_->forward(p, memory, block(memory, head, begin), scratch.at(size * thread));
         }
     });
 }
@@ -174,8 +200,7 @@ void Attention::backward(const AttentionMemory &memory, int threads) const {
             float *const found = sums_of(parts == 1 ? thread : static_cast<std::size_t>(i));
             std::fill_n(found, sums, 0.0f);
             for (long begin = i % parts * tiles_->block; begin < p.rows(); begin += parts * tiles_->block) {
-                const AttentionBlock block {head / p.heads, head % p.heads, begin, std::min(begin + tiles_->block, p.rows())};
-                tiles_->backward(p, memory, block, found, scratch.at(size * thread));
+                tiles_->backward(p, memory, block(memory, head, begin), found, scratch.at(size * thread));
             }
             if (parts == 1) tiles_->finish(p, memory, head / p.heads, head % p.heads, found, 1);
         }
@@ -188,7 +213,7 @@ void Attention::backward(const AttentionMemory &memory, int threads) const {
 }
 
 const Registered<Attention> ATTENTION {
-        "attention", "backward, mask, causal, past, window, scale: f32, plain, level"};
+        "attention", "backward, mask, lengths, causal, past, window, scale: f32, plain, level"};
 
 } // namespace
 } // namespace onegraph

@@ -17,20 +17,21 @@ struct AttentionTensor {
 // softmax(scale * query @ key.T + mask) @ value. Each head of key and value serves `group` heads of the query.
 //
 // The rows of a group, its heads one after another, are computed together in blocks. Query t sees the keys from
-// t + past - window + 1 to t + past; `window` and `past` are so large that they hide nothing where nothing is hidden.
+// t + past - window + 1 to t + past; `window` and `past` are so large that they hide nothing where nothing is hidden. With
+// lengths, each batch has its own number of keys, and if `is_causal`, its last query is at its last key.
 struct AttentionProblem {
     long batches, heads, group, queries, keys, size, value_size; // `heads`: of key and value
     float scale;
     long past, window;
-    bool has_mask, has_logsumexp, is_plain; // `is_plain`: whether a row that sees no key is NaN
-    AttentionTensor query, key, value, mask, dst, logsumexp, grad_dst, grad_query, grad_key, grad_value;
+    bool has_mask, has_lengths, is_causal, has_logsumexp, is_plain; // `is_plain`: whether a row that sees no key is NaN
+    AttentionTensor query, key, value, mask, lengths, dst, logsumexp, grad_dst, grad_query, grad_key, grad_value;
 
     long rows() const { return group * queries; }
 };
 
 // The addresses of the tensors.
 struct AttentionMemory {
-    char *query, *key, *value, *mask;
+    char *query, *key, *value, *mask, *lengths;
     char *dst, *logsumexp; // results of the forward, inputs of the backward
     char *grad_dst, *grad_query, *grad_key, *grad_value;
 };
@@ -38,6 +39,7 @@ struct AttentionMemory {
 // A block of rows of one group.
 struct AttentionBlock {
     long batch, head, begin, end; // of key and value; from row `begin` to row `end`
+    long past, keys; // of the batch
 };
 
 // The functions for one instruction set.

@@ -1,0 +1,129 @@
+"""Rotary embeddings, caches of keys and values, and attention over them: the kernels on every instruction set."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+from onegraph.compiler.kernels import native
+from onegraph.opset.dtypes import OF_NUMPY
+
+TESTED_KERNELS = ("extend_cache", "rotary")
+pytestmark = pytest.mark.library
+SETS = [("f32", 0), ("f32", 1), ("f32", 2), ("bf16", 3), ("f16", 1)]  # data types and instruction sets
+TOLERANCE = {"f32": 4e-6, "bf16": 1.2e-2, "f16": 2e-3}
+
+
+def graph_of(kind, arrays, attrs, laid=(0, 1, 2, 3)):
+    """A graph of one op and its inputs; tensors of four axes have them in the order ``laid`` in memory."""
+    g, given = og.Graph(), {}
+    ends = []
+    for place, array in enumerate(arrays):
+        is_turned = array.ndim == 4 and min(array.shape) > 0
+        given[f"x{place}"] = np.ascontiguousarray(array.transpose(laid)) if is_turned else array
+        end = g.input(f"x{place}", OF_NUMPY[array.dtype], given[f"x{place}"].shape)
+        order = np.argsort(laid).tolist()
+        if is_turned and array.dtype.name in ("float32", "bfloat16", "float16"):
+            end = g.static_transpose(end, order=order)
+        elif is_turned:
+            end = g.op("Transpose", [end], {"order": order}, edition="host")
+        ends.append(end)
+    g.output("y", g.op(kind, ends, attrs, edition="host"))
+    return g, given
+
+
+def check(kind, arrays, attrs, dtype, laid=(0, 1, 2, 3)):
+    g, given = graph_of(kind, arrays, attrs, laid)
+    model = g.compile()
+    assert {part.executor for part in model.report().partitions} <= {"kernel", "view", "copy"}
+    found, (wanted,) = model(**given), reference.run(g, given).values()
+    limit = TOLERANCE.get(dtype, 0) * np.abs(wanted.astype(np.float64)).max(initial=1)
+    np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=0, atol=limit)
+
+
+def numbers(rng, dtype, *shape):
+    return rng.standard_normal(shape).astype(og.DataType[dtype].numpy)
+
+
+@pytest.mark.parametrize(("dtype", "level"), SETS)
+def test_rotary_embeddings_agree(dtype, level, monkeypatch):
+    monkeypatch.setattr(native, "LEVEL", level)
+    rng = np.random.default_rng(level)
+    for place, (size, pairs) in enumerate([(6, 3), (40, 20), (64, 16)]):
+        for flags in ({}, {"interleaved": True}, {"whole": True}, {"interleaved": True, "whole": True}):
+            width = pairs * (2 if "whole" in flags else 1)
+            src = numbers(rng, dtype, 2, 3, 5, size)
+            tables = [numbers(rng, dtype, 12, width) for _ in range(2)]
+            laid = [(0, 1, 2, 3), (0, 2, 1, 3), (3, 1, 0, 2)][place]
+            check("Rotary", [src, *tables, np.array([12, 2])], flags, dtype, laid)
+            check("Rotary", [src, *(table[None, None, :5] for table in tables)], flags, dtype, laid)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "u8"])
+@pytest.mark.parametrize("laid", [(0, 1, 2, 3), (0, 2, 1, 3)])
+def test_caches_are_extended(dtype, laid):
+    for past, tokens, room in ((0, 4, 4), (7, 1, 8), (7, 3, 5), (4, 2, 9)):
+        kept, rows = (np.arange(2 * 3 * count * 5).reshape(2, 3, count, 5) % 100 for count in (past, tokens))
+        kept, rows = (array.astype(og.DataType[dtype].numpy) for array in (kept, rows))
+        for lengths in ([max(past, room), 1], [tokens, 0]):
+            check("ExtendCache", [kept, rows, np.array(lengths)], {"room": room}, dtype, laid)
+
+
+@pytest.mark.parametrize(("dtype", "level"), SETS)
+def test_attention_sees_the_keys_of_each_row(dtype, level, monkeypatch):
+    monkeypatch.setattr(native, "LEVEL", level)
+    rng = np.random.default_rng(level)
+    for heads, kv_heads, tokens, keys in ((4, 2, 1, 150), (6, 1, 30, 40), (3, 3, 5, 5)):
+        arrays = [numbers(rng, dtype, 3, *dims, 20) for dims in ((heads, tokens), (kv_heads, keys), (kv_heads, keys))]
+        mask = numbers(rng, dtype, 3, 1, tokens, keys)
+        for attrs in ({}, {"window": 3}, {"scale": 0.1}):
+            lengths = np.array([keys, tokens // 2, (keys + tokens) // 2])
+            check("CachedAttention", [*arrays, lengths], attrs, dtype)
+            check("CachedAttention", [*arrays, lengths, mask], attrs, dtype)
+
+
+def test_keys_behind_the_last_are_not_read():
+    rng = np.random.default_rng(0)
+    query, key, value = (numbers(rng, "f32", 2, 2, count, 16) for count in (1, 9, 9))
+    lengths = np.array([4, 9])
+    g, given = graph_of("CachedAttention", [query, key, value, lengths], {})
+    model = g.compile()
+    exact = model(**given)
+    given["x1"][0, :, 4:], given["x2"][0, :, 4:] = np.nan, np.inf
+    np.testing.assert_array_equal(model(**given), exact)
+
+
+@pytest.mark.parametrize("lengths", [[9], [-1]], ids=str)
+@pytest.mark.parametrize("kind", ["Rotary", "ExtendCache", "CachedAttention"])
+def test_lengths_beyond_a_cache_are_refused(kind, lengths):
+    x, table = np.ones((1, 1, 8, 4), np.float32), np.ones((8, 2), np.float32)
+    arrays = {"Rotary": [x, table, table], "ExtendCache": [x, x[:, :, :2]], "CachedAttention": [x, x, x]}[kind]
+    g, given = graph_of(kind, [*arrays, np.array(lengths)], {})
+    model = g.compile()
+    place = f"x{len(arrays)}"
+    for run in (lambda **given: model(**given), lambda **given: reference.run(g, given)):
+        run(**{**given, place: np.array([8])})
+        with pytest.raises(og.ArgumentError, match=f"lengths: {lengths[0]} of row 0"):
+            run(**given)
+        run(**{**given, place: np.array([8])})
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "attrs", "rule"),
+    [
+        ("Rotary", [(1, 2, 3, 4), (3, 2), (3, 2)], {}, "beside lengths"),
+        ("Rotary", [(1, 2, 3, 4), (1, 1, 3, 3), (1, 1, 3, 3)], {}, "3 angles"),
+        ("Rotary", [(1, 2, 3, 4), (1, 1, 3, 2), (1, 1, 3, 1)], {}, "as cos has"),
+        ("Rotary", [(1, 2, 3, 4), (1, 1, 2, 2), (1, 1, 2, 2)], {}, "broadcasts"),
+        ("Rotary", [(2, 3, 4), (1, 1, 3, 2), (1, 1, 3, 2)], {}, "batch, heads, tokens, size"),
+        ("ExtendCache", [(1, 2, 3, 4), (1, 2, 1, 5), (1,)], {}, "where None is any number"),
+        ("ExtendCache", [(1, 2, 3, 4), (1, 2, 1, 4), (2,)], {}, "one for each batch"),
+        ("ExtendCache", [(2, 3, 4), (1, 2, 1, 4), (2,)], {}, "batch, heads, tokens, size"),
+        ("CachedAttention", [(2, 2, 3, 4), (2, 1, 3, 4), (2, 1, 3, 4), (1,)], {}, "one for each batch"),
+    ],
+)
+def test_operands_that_do_not_fit_are_refused(kind, shapes, attrs, rule):
+    g = og.Graph()
+    ends = [g.input(f"x{at}", og.s64 if len(shape) == 1 else og.f32, shape) for at, shape in enumerate(shapes)]
+    with pytest.raises(og.SpecError, match=rule):
+        g.op(kind, ends, attrs, edition="host")
