@@ -274,6 +274,8 @@ class Schedule:
         note: int,
         numbers: Numbers = NO_NUMBERS,
         in_place: Sequence[tuple[int, int]] = (),
+        *,
+        varies: bool = False,
     ) -> None:
         """Add a kernel of the package.
 
@@ -283,6 +285,7 @@ class Schedule:
             note: the index of the note about it.
             numbers: as of :class:`Kernel`.
             in_place: as in ``CompiledStep``.
+            varies: as of :class:`Kernel`.
         """
         values, code = [*inputs, *outputs], packed(name, numbers)
         key = name, len(inputs), code, *[(value.dtype, value.shape, value.strides) for value in values]
@@ -290,8 +293,9 @@ class Schedule:
             self._kernels[key] = compiled(name, inputs, outputs, code)
         kernel, pieces, size = self._kernels[key], [value.storage for value in values], sum(map(nbytes, values))
         is_small, shifts = size <= SMALL_BYTES, shifts_of(values)
+        is_quick = is_small or varies
         self.steps.append(
-            CompiledStep(kernel, kernel, pieces, len(inputs), in_place, note, size, 0, is_small, is_small, shifts)
+            CompiledStep(kernel, kernel, pieces, len(inputs), in_place, note, size, 0, is_small, is_quick, shifts)
         )
 
     def add_compiled(

@@ -44,7 +44,7 @@ class CompiledStep(NamedTuple):
     nbytes: int  # size of inputs and outputs
     flops: int = 0  # of products, as many of f32 as take the same time; 0 for other ops
     is_small: bool = False  # compiled for one thread
-    is_quick: bool = False  # small, and known to take little time
+    is_quick: bool = False  # its time is not measured
     shifts: Sequence[int] = ()  # for each piece, bytes to its first element; empty if all are 0
     again: Callable[[], Partition] | None = None  # None if the library finds no constants of the step by a hash
     ends: Sequence[int] = ()  # the values that its ops read and write; the pieces may have copies of the former

@@ -57,7 +57,8 @@ class Adding:
         executor, texts = "copy" if kernel.is_movement else "kernel", (kernel.reason,) if kernel.reason else (*reasons,)
         schedule.notes.append(Note(executor, step.members or (step,), texts, ins, outs))
         pairs = in_place_pairs(ins, outs) if kernel.overwrites else []
-        schedule.add_kernel(kernel.name, ins, outs, len(schedule.notes) - 1, kernel.numbers(step), pairs)
+        note, numbers = len(schedule.notes) - 1, kernel.numbers(step)
+        schedule.add_kernel(kernel.name, ins, outs, note, numbers, pairs, varies=kernel.varies)
         for source, target in zip(outs, wanted, strict=True):
             if source is not target:
                 schedule.add_copy(source, target, step, STRIDED_OUTPUT)

@@ -57,6 +57,7 @@ KERNELS = (
         takes=(NOT_EMPTY, OF_FLOATS),
         is_dense=False,
         numbers=_numbers_of_cache,
+        varies=True,
         fails=ArgumentError,  # or OutOfMemoryError
     ),
     Kernel(

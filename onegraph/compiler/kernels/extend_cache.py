@@ -35,6 +35,7 @@ KERNELS = (
         is_dense=False,
         n_read=3,
         is_movement=True,
+        varies=True,
         fails=ArgumentError,
     ),
 )

@@ -22,6 +22,7 @@ KERNELS = (
         takes=(NOT_EMPTY, OF_FLOATS),
         is_dense=False,
         numbers=_numbers,
+        varies=True,
         fails=ArgumentError,
     ),
 )
