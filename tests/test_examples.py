@@ -19,7 +19,8 @@ EXAMPLES = [path if path.stem == "checking_attributes" else library(path) for pa
 # modules that an example needs beyond the extra `examples`, and the extra that installs them
 NEEDS = {
     **dict.fromkeys(
-        ["autoencoder", "digits_resnet", "quantize_digits", "text_transformer"], ("examples", ["matplotlib"])
+        ["autoencoder", "digits_resnet", "language_model", "quantize_digits", "text_transformer"],
+        ("examples", ["matplotlib"]),
     ),
     "batch_inference_dask": ("distributed", ["distributed"]),
     "batch_inference_ray": ("ray,onnx", ["ray", "onnx"]),
@@ -34,6 +35,7 @@ TRAINING = {
     for name, *others in [
         ("autoencoder", "autoencoder.png"),
         ("digits_resnet",),
+        ("language_model",),
         ("quantize_digits",),
         ("text_transformer",),
     ]
@@ -52,6 +54,7 @@ SHOWS = {
     "faster_resnet_torch": ["difference", "graphs captured: 1, graph breaks: 0", "100.0% of multiply-adds"],
     "digits_resnet": ["in the last of 2", "of 297 digits that the network has not seen"],
     "getting_started": ["loses NaN or an infinity", "oneDNN, fused", "doubled output: True"],
+    "language_model": ["int8: ", "int4: ", "letters a second", "\nThe "],
     "partitions": ["StaticReshape", "the library does not run all of the graph"],
     "quantize_digits": ["layer2: u8, scale", "Dequantize 'layer1/1' + Dequantize", "% with codes of 8 bits"],
     "text_transformer": ["on text that the network has not seen", "\nThe "],
@@ -72,9 +75,17 @@ def knows_more_than_frequencies(printed):
     return float(unseen) < 2.9 < 4 < float(guess)
 
 
+def loses_little_by_codes(printed):
+    """Whether weights of 8 and 4 bits take less memory, and predict unseen text nearly as well."""
+    sizes, losses = zip(*re.findall(r"([\d,]+) bytes, loss ([\d.]+) on unseen", printed), strict=True)
+    sizes, losses = [int(size.replace(",", "")) for size in sizes], [*map(float, losses)]
+    return sizes == sorted(sizes, reverse=True) and max(losses) - min(losses) < 0.05 and losses[0] < 3
+
+
 LEARNS = {
     "autoencoder": loss_falls,
     "digits_resnet": loss_falls,
+    "language_model": loses_little_by_codes,
     "quantize_digits": loss_falls,
     "text_transformer": knows_more_than_frequencies,
 }

@@ -95,7 +95,7 @@ public:
 
 private:
     AttentionBlock block(const AttentionMemory &memory, long head, long begin) const;
-    void check(const AttentionMemory &memory) const;
+    int threads_for(const AttentionMemory &memory, int threads) const;
     void forward(const AttentionMemory &memory, int threads) const;
     void backward(const AttentionMemory &memory, int threads) const;
 
@@ -146,18 +146,24 @@ AttentionBlock Attention::block(const AttentionMemory &memory, long head, long b
     return made;
 }
 
-void Attention::check(const AttentionMemory &memory) const {
-    for (long i = 0; i < problem_.batches; i++) {
+// As many threads as the keys of all batches are worth. Throws if a batch has more keys than there are.
+int Attention::threads_for(const AttentionMemory &memory, int threads) const {
+    const AttentionProblem &p = problem_;
+    std::int64_t keys = 0;
+    for (long i = 0; i < p.batches; i++) {
         const std::int64_t length = reinterpret_cast<const std::int64_t *>(memory.lengths)[i];
-        if (length >= 0 && length <= problem_.keys) continue;
-        throw WrongContents("Attention: lengths: " + std::to_string(length) + " of row " + std::to_string(i)
-                + "; expected numbers from 0 to " + std::to_string(problem_.keys) + ", the keys");
+        if (length < 0 || length > p.keys)
+            throw WrongContents("Attention: lengths: " + std::to_string(length) + " of row " + std::to_string(i)
+                    + "; expected numbers from 0 to " + std::to_string(p.keys) + ", the keys");
+        keys += std::min<std::int64_t>(length, p.window + p.queries);
     }
+    const std::int64_t products = keys * p.heads * p.rows() * (p.size + p.value_size);
+    return static_cast<int>(std::clamp<std::int64_t>(products / static_cast<std::int64_t>(4 * SHARE), 1, threads));
 }
 
 void Attention::forward(const AttentionMemory &memory, int threads) const {
     const AttentionProblem &p = problem_;
-    if (p.has_lengths) check(memory);
+    if (p.has_lengths) threads = threads_for(memory, threads);
     const long heads = p.batches * p.heads, blocks = (p.rows() + tiles_->block - 1) / tiles_->block;
     const std::size_t size = tiles_->forward_memory(p);
     const int used = static_cast<int>(std::min<long>(threads, heads * blocks));
