@@ -17,7 +17,20 @@ load = pytest.importorskip("onegraph.onnx").load
 HEAD = '<ir_version: 9, opset_import: ["" : {opset}]> g ({inputs}) => (float[{shape}] y) {{ {body} }}'
 # Bodies whose result is y: the kinds of ops expected, the inputs, the shape of y, and the nodes.
 X = "float[2,3,8] x"
+HALVES = (
+    "z=Constant<value_ints=[0]>() h=Constant<value_ints=[4]>() e=Constant<value_ints=[9223372036854775807]>() "
+    "i=Constant<value_ints=[3]>() a=Slice(x,z,h,i) b=Slice(x,h,e,i) n=Neg(b) t=Concat<axis=-1>(n,a) "
+)
+ROTARY = "float[2,3,5,8] x, float[2,1,5,8] c, float[2,1,5,8] s"
 PATTERNS = {
+    "rotary embedding": (["Rotary"], ROTARY, "2,3,5,8", f"{HALVES}p=Mul(x,c) q=Mul(t,s) y=Add(p,q)"),
+    "rotary embedding, sines first": (["Rotary"], ROTARY, "2,3,5,8", f"{HALVES}p=Mul(c,x) q=Mul(s,t) y=Add(q,p)"),
+    "rotary embedding by a Split": (
+        ["Rotary"],
+        ROTARY,
+        "2,3,5,8",
+        "a,b=Split<axis=3>(x) n=Neg(b) t=Concat<axis=3>(n,a) p=Mul(x,c) q=Mul(t,s) y=Add(p,q)",
+    ),
     "GELU by Erf": (
         ["GELU"],
         X,
@@ -175,7 +188,11 @@ def test_pattern_keeps_the_numbers(name, is_open):
     (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
     np.testing.assert_allclose(graph.compile()(*feeds.values()), wanted, rtol=1e-4, atol=2e-5)
     special = graph.specialise({name: array.shape for name, array in feeds.items()})
-    assert all(one in [op.kind for op in special.ops] for one in PATTERNS[name][0] if one in ("Attention", "GroupNorm"))
+    assert all(
+        one in [op.kind for op in special.ops]
+        for one in PATTERNS[name][0]
+        if one in ("Attention", "GroupNorm", "Rotary")
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,6 +210,25 @@ def test_similar_forms_stay_apart(body):
     (wanted,) = ReferenceEvaluator(model(([], X, "2,3,8", body))).run(None, {"x": array})
     np.testing.assert_allclose(graph.compile()(array), wanted, rtol=1e-5, atol=1e-5)
     assert graph.ops[-1].kind == "Multiply"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a,b=Split<axis=3>(x) n=Neg(a) t=Concat<axis=3>(n,b) p=Mul(x,c) q=Mul(t,s) y=Add(p,q)",
+        "a,b=Split<axis=3>(x) n=Neg(b) t=Concat<axis=3>(a,n) p=Mul(x,c) q=Mul(t,s) y=Add(p,q)",
+        "a,b=Split<axis=3>(x,w) n=Neg(b) t=Concat<axis=3>(n,a) p=Mul(x,c) q=Mul(t,s) y=Add(p,q)",
+        "a,b=Split<axis=3>(x) n=Neg(b) t=Concat<axis=3>(n,a) p=Mul(t,c) q=Mul(t,s) y=Add(p,q)",
+    ],
+    ids=["the other half negative", "the other order", "unequal halves", "no plain factor"],
+)
+def test_other_rotations_stay_apart(body):
+    proto = model(([], ROTARY, "2,3,5,8", f"w=Constant<value_ints=[3,5]>() {body}"))
+    graph, rng = load(proto), np.random.default_rng(0)
+    feeds = {key: rng.standard_normal(tensor.shape).astype(np.float32) for key, tensor in graph.inputs.items()}
+    (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
+    np.testing.assert_allclose(graph.compile()(**feeds), wanted, rtol=1e-5, atol=1e-5)
+    assert "Rotary" not in [op.kind for op in graph.ops]
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,8 @@ class Kernel:
         overwrites: whether a result may lie in the memory of an input, as each element is written once it is read.
         fails: the error that a run may raise; None if every run succeeds. The updates of variables that run over their
             old values are those of kernels that overwrite and do not fail.
-        varies: whether its time depends on contents, or some contents are refused, so that it cannot be measured on memory
-            without contents, and gets all threads if it reads or writes enough.
+        varies: whether its time depends on contents, or it refuses some, so that memory without contents cannot measure
+            it. It gets all threads if its tensors are large enough.
         follows: whether the library computes a step first, and the kernel changes the result.
         add: adds a step in another way than ``Adding.plainly``: a function of an ``Adding``, the step and reasons. It
             returns why the kernel does not take the step; empty if it was added.

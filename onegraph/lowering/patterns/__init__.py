@@ -4,7 +4,7 @@ Each pattern looks at an op that was just added and at the makers of its inputs.
 at the end by ``without_unread``. Of the patterns for one kind of op, those of the first module come first.
 """
 
-from . import activations, attention, branches, norms, padding, products, quantized, smaller, transposes, views
+from . import activations, attention, branches, norms, padding, products, quantized, rotary, smaller, transposes, views
 from .table import OF_KNOWN_DIMS, REWRITES
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "padding",
     "products",
     "quantized",
+    "rotary",
     "smaller",
     "transposes",
     "views",
