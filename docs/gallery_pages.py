@@ -22,7 +22,7 @@ FIRST = "getting_started"
 # examples of packages that the extra `docs` does not install
 ELSEWHERE = {"batch_inference_ray", "data_parallel", "faster_resnet_torch", "service_ray"}
 # Arguments of examples that run for more than a few seconds without them.
-ARGUMENTS = dict.fromkeys(["digits_resnet", "language_model", "quantize_digits", "text_transformer"], ["--quick"])
+ARGUMENTS = {name: ["--quick"] for name in ("digits_resnet", "language_model", "quantize_digits", "text_transformer")}
 INTRO = """# Gallery
 
 Every example is one short program that runs as it is, with `python examples/getting_started.py` in a checkout. The

@@ -7,6 +7,7 @@ for readers that no test runs. The first line of a page names the packages that 
 ``python -m tests.helpers.pages PAGE ...`` runs pages, and replaces output that has changed.
 """
 
+import importlib
 import io
 import os
 import re
@@ -33,9 +34,12 @@ PACKAGES = {
     "onegraph[torch]": ("torch",),
     "onegraph[view]": ("quickjs",),
     "torch": ("torch",),
+    "transformers": ("transformers",),
     "jax": ("jax",),
 }
 NEEDS = re.compile(r"\A# .*\n\nNeeds: `pip install (.*)`\.$", flags=re.MULTILINE)
+
+PARTS = {"transformers": "transformers.models.llama.modeling_llama"}
 
 FACTS = (
     "hash|path|threads|version|dtypes|threading runtime|cpu isa|max cpu isa|cpu dtypes|constant tensor cache|"
@@ -100,6 +104,17 @@ def needed(text: str) -> set[str]:
     return set(named[1].replace("'", "").split()) if named else set()
 
 
+def is_usable(name: str) -> bool:
+    """Whether a package is installed; of one that imports its parts late, whether the part imports what it needs."""
+    if name not in PARTS:
+        return find_spec(name) is not None
+    try:
+        importlib.import_module(PARTS[name])
+    except Exception:  # a package that it needs may fail in any way
+        return False
+    return True
+
+
 class Runner:
     """Runs the blocks of one page, one after another, in one namespace and one directory.
 
@@ -132,8 +147,8 @@ class Runner:
 
     def execute(self, example: Example) -> None:
         for name in self.needed:
-            if re.search(rf"^(import|from) {name}\b", example.parsed, flags=re.MULTILINE) and not find_spec(name):
-                pytest.skip(f"{name} is not installed")
+            if re.search(rf"^(import|from) {name}\b", example.parsed, flags=re.MULTILINE) and not is_usable(name):
+                pytest.skip(f"{name}, or what it needs, is not installed")
         if "num_threads(" in example.parsed and og.get_num_threads() is None:
             runtime = og.version_info()["threading_runtime"]
             pytest.skip(f"the library runs its threads with {runtime}, which cannot be set")
