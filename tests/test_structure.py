@@ -42,6 +42,7 @@ STAGES = {
     "judging": "what decides whether a model is right, for every front end",
     "frontends": "models of other packages become graphs, and graphs models",
     "onnx": "the public names of the ONNX front end",
+    "gguf": "the public names of the reader of GGUF files",
     "torch": "the public names of the PyTorch front end",
     "distributed": "batches for cluster engines, and data-parallel training",
     "testing": "cases, random graphs, random inputs, tolerances",

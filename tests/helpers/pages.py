@@ -30,6 +30,7 @@ import onegraph as og
 PACKAGES = {
     "onegraph[distributed]": ("dask", "distributed"),
     "onegraph[examples]": ("sklearn", "PIL", "matplotlib"),
+    "onegraph[gguf]": ("gguf",),
     "onegraph[onnx]": ("onnx",),
     "onegraph[torch]": ("torch",),
     "onegraph[view]": ("quickjs",),

@@ -1,0 +1,121 @@
+"""Packed weights of GGUF files against the package gguf, whose numbers are the oracle."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+
+gguf = pytest.importorskip("gguf")
+import onegraph.gguf  # noqa: E402
+
+TYPES = gguf.GGMLQuantizationType
+PACKED = ["Q4_0", "Q8_0", "Q4_K", "Q6_K"]
+
+
+def blocks_of(kind, columns, depth, seed=0):
+    """Random bytes of a format (columns, bytes of a column), whose scales are small numbers."""
+    numbers, nbytes = gguf.GGML_QUANT_SIZES[TYPES[kind]]
+    rng = np.random.default_rng(seed)
+    data = rng.integers(0, 256, (columns * (depth // numbers), nbytes)).astype(np.uint8)
+    places = {"Q4_0": [0], "Q8_0": [0], "Q4_K": [0, 2], "Q6_K": [208]}[kind]
+    for place in places:
+        scales = rng.uniform(-0.02, 0.02, len(data)).astype(np.float16)
+        data[:, place : place + 2] = scales[:, None].view(np.uint8)
+    return data.reshape(columns, -1)
+
+
+def written(path, tensors):
+    """A file of tensors: arrays, or bytes with the name of their format."""
+    writer = gguf.GGUFWriter(path, "llama")
+    for name, (data, kind) in tensors.items():
+        writer.add_tensor(name, data, raw_dtype=None if kind is None else TYPES[kind])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return onegraph.gguf.load_weights(path)
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_numbers_are_those_of_the_file(kind, tmp_path):
+    data = blocks_of(kind, 24, 512)
+    weights = written(tmp_path / "x.gguf", {"w": (data, kind)})
+    wanted = gguf.dequantize(data, TYPES[kind])
+    assert weights.formats() == {"w": kind}
+    found = weights["w"]
+    assert (found.name, found.format, found.shape) == ("w", kind, (24, 512))
+    assert found.nbytes < 1.6 * data.nbytes
+    limit = 1e-6 * np.abs(wanted).max() if kind == "Q4_K" else 0  # whose zero points are rounded
+    np.testing.assert_allclose(found.numbers(), wanted, rtol=0, atol=limit)
+
+
+def test_groups_without_a_scale_keep_their_number(tmp_path):
+    data = blocks_of("Q4_K", 2, 256)
+    data[:, 4:12] &= 0xC0  # the first four groups have no scale, and the minima of the others stay
+    data[:, 8:12] |= 5
+    wanted = gguf.dequantize(data, TYPES.Q4_K)
+    assert np.unique(wanted[0, :32]).size == 1
+    found = written(tmp_path / "x.gguf", {"w": (data, "Q4_K")})["w"].numbers()
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("kind", PACKED)
+def test_graphs_read_packed_weights(kind, tmp_path):
+    data = blocks_of(kind, 40, 256)
+    weights, numbers = written(tmp_path / "x.gguf", {"w": (data, kind)})["w"], gguf.dequantize(data, TYPES[kind])
+    g = og.Graph()
+    x, places = g.input("x", og.f32, (3, 256)), g.input("places", og.s32, (2,))
+    g.output("y", weights.matmul(g, x))
+    g.output("rows", weights.gather(g, places))
+    model = g.compile()
+    given = {"x": np.random.default_rng(1).standard_normal((3, 256), np.float32), "places": np.int32([7, 39])}
+    exact = given["x"].astype(np.float64) @ numbers.T.astype(np.float64)
+    for found in (model(**given), reference.run(g, given).values()):
+        product, rows = found
+        np.testing.assert_allclose(product, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+        np.testing.assert_allclose(rows, numbers[[7, 39]], rtol=0, atol=1e-6 * np.abs(numbers).max())
+    assert "PackedMatMul" in [kind for part in model.report().partitions for kind in part.kinds]
+
+
+def test_plain_tensors_are_arrays(tmp_path):
+    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.float16([[1.5, -2]])}
+    halves = gguf.quantize(np.float32([[1, 2.5]]), TYPES.BF16)
+    tensors = {name: (array, None) for name, array in arrays.items()} | {"c": (halves, "BF16")}
+    weights = written(tmp_path / "x.gguf", tensors)
+    assert [*weights] == ["a", "b", "c"]
+    for name, wanted in arrays.items():
+        np.testing.assert_array_equal(weights[name], wanted)
+        assert weights[name].dtype == wanted.dtype
+    assert weights["c"].astype(np.float32).tolist() == [[1, 2.5]]
+
+
+@pytest.mark.parametrize("kind", ["Q5_0", "Q5_K", "Q2_K", "Q4_1"])
+def test_other_formats_are_named(kind, tmp_path):
+    numbers, nbytes = gguf.GGML_QUANT_SIZES[TYPES[kind]]
+    data = np.zeros((2, 256 // numbers * nbytes), np.uint8)
+    weights = written(tmp_path / "x.gguf", {"w": (data, kind), "v": (np.ones(3, np.float32), None)})
+    with pytest.raises(og.UnsupportedError, match=f"tensor 'w': format {kind}; expected one of F32"):
+        weights["w"]
+    assert weights["v"].tolist() == [1, 1, 1]
+    with pytest.raises(KeyError):
+        weights["x"]
+
+
+def test_malformed_files_are_refused(tmp_path):
+    data = blocks_of("Q8_0", 2, 64)
+    data[1, 34:36] = np.array([np.nan], np.float16).view(np.uint8)
+    whole = tmp_path / "x.gguf"
+    weights = written(whole, {"w": (data, "Q8_0")})
+    with pytest.raises(og.FormatError, match="tensor 'w': a scale that is NaN"):
+        weights["w"]
+    for name, text in (("other", b"GGUF"), ("short", whole.read_bytes()[:90])):
+        path = tmp_path / name
+        path.write_bytes(text)
+        with pytest.raises(og.FormatError, match="expected a GGUF file"):
+            onegraph.gguf.load_weights(path)
+    with pytest.raises(og.FormatError, match="expected a file that can be read"):
+        onegraph.gguf.load_weights(tmp_path / "none")
+    with pytest.raises(og.ArgumentError, match="path"):
+        onegraph.gguf.load_weights(3)
