@@ -331,3 +331,26 @@ def test_indices_beyond_the_source_are_refused_where_sizes_change(kind, shapes, 
     g.output("y", g.op(kind, [*g.inputs.values()], attrs, edition="host"))
     with pytest.raises(og.OneGraphError, match=message):
         g.compile()(*arrays)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u1"])
+def test_all_elements_are_sorted_with_ties_in_order(dtype, largest):
+    rng = np.random.default_rng(0)
+    src = np.round(rng.standard_normal((3, 5000)) * 30).astype(dtype)  # many are equal
+    if dtype.startswith("f"):
+        src[0, ::7], src[1, ::9], src[1, 1::9] = np.nan, np.inf, -np.inf
+        src[2] *= rng.choice([1e-30, 1e30], 5000).astype(dtype)
+    g = og.Graph()
+    x = g.op("Cast", [g.input("x", og.f32, src.shape)], dtype=OF_NUMPY[src.dtype], edition="host")
+    count = g.constant(np.int64([5000]), dtype=og.s64)
+    values, places = g.op("TopK", [x, count], {"axis": -1, "largest": largest}, edition="host")
+    g.output("values", values)
+    g.output("places", places)
+    found = g.compile()(src.astype(np.float32))
+    exact = src.astype(np.float32).astype(dtype)
+    for row, taken in zip(exact, zip(*found, strict=True), strict=True):
+        keys = np.unique(row, return_inverse=True)[1]  # NaN is the last
+        order = np.argsort(-keys if largest else keys, kind="stable")
+        np.testing.assert_array_equal(taken[1], order)
+        np.testing.assert_array_equal(taken[0], row[order])

@@ -54,6 +54,26 @@ struct Best {
     }
 };
 
+// Sorts keys that are in the order of their places, digit by digit from the last one on. `spare` has as much room.
+template <typename Word>
+void sort_by_digits(Key<Word> *keys, std::int64_t count, Key<Word> *spare) {
+    constexpr int BITS = 11, DIGITS = 1 << BITS, WIDTH = 8 * sizeof(Word);
+    Key<Word> *from = keys, *to = spare;
+    for (int shift = 0; shift < WIDTH; shift += BITS) {
+        std::int64_t ends[DIGITS + 1] = {};
+        const auto digit = [=](const Key<Word> &key) { return (key.word >> shift) & (DIGITS - 1); };
+        for (std::int64_t i = 0; i < count; i++)
+            ends[digit(from[i]) + 1]++;
+        for (int i = 0; i < DIGITS; i++)
+            ends[i + 1] += ends[i];
+        for (std::int64_t i = 0; i < count; i++)
+            to[ends[digit(from[i])]++] = from[i];
+        std::swap(from, to);
+    }
+    if (from != keys) std::copy(from, from + count, keys);
+}
+
+constexpr std::int64_t MANY = 2048; // keys, from which on digits are faster than comparisons
 constexpr std::int64_t BLOCK = 32, PIECE = 1 << 15; // elements that are looked at together; that are worth a thread
 
 // Takes the elements from `begin` to `end` of a row.
@@ -95,10 +115,15 @@ void top(const ArrayCall &call) {
     const int threads = rows * size > static_cast<std::int64_t>(SHARE) ? static_cast<int>(std::min(lanes, tasks)) : 1;
     std::vector<Key<Word>> keys(static_cast<std::size_t>((parts > 1 ? tasks : threads) * room));
     std::vector<std::int64_t> filled(static_cast<std::size_t>(tasks));
-    const auto give = [&](std::int64_t row, Key<Word> *first, std::int64_t some) {
+    const bool by_digits = count == size && size >= MANY; // no key is left out, so that they stay in order
+    std::vector<Key<Word>> spare(static_cast<std::size_t>(by_digits ? (parts > 1 ? 1 : threads) * size : 0));
+    const auto give = [&](std::int64_t row, Key<Word> *first, std::int64_t some, std::int64_t thread = 0) {
         Best<Word> best {first, count, room, some};
         best.shrink();
-        std::sort(first, first + best.filled);
+        if (by_digits)
+            sort_by_digits(first, size, spare.data() + thread * size);
+        else
+            std::sort(first, first + best.filled);
         const std::int64_t begin = row / inner * count * inner + row % inner;
         const T *source = call.data<const T>(0) + row / inner * size * inner + row % inner;
         for (std::int64_t i = 0; i < count; i++) {
@@ -117,7 +142,7 @@ void top(const ArrayCall &call) {
                 take<T>(source, inner, size * part / parts, size * (part + 1) / parts, flip, best);
             });
             if (parts == 1)
-                give(row, first, best.filled);
+                give(row, first, best.filled, static_cast<std::int64_t>(thread));
             else
                 best.shrink(), filled[static_cast<std::size_t>(task)] = best.filled;
         }
