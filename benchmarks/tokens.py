@@ -67,10 +67,20 @@ def openvino_run(file: Path, given: dict[str, Array], kind: str) -> Run | None:
     return run
 
 
+def torch_run(file: Path, given: dict[str, Array], kind: str) -> Run | None:
+    """The model by PyTorch; None for codes, of which it has no products on CPUs in the form of the model."""
+    if kind in ("int8", "int4") or not find_spec("torch"):
+        return None
+    from .torch_nodes import runner
+
+    return runner(onnx.load(file), given)
+
+
 RUNS: dict[str, Callable[[Path, dict[str, Array], str], Run | None]] = {
     "onegraph": onegraph_run,
     "ONNX Runtime": runtime_run,
     "OpenVINO": openvino_run,
+    "PyTorch": torch_run,
 }
 
 
