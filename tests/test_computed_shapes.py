@@ -137,3 +137,22 @@ def test_layer_norm_of_several_unknown_dims_is_one_op():
     np.testing.assert_allclose(found.mean, center, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(found.variance, spread, rtol=1e-4, atol=1e-6)
     assert [op.kind for op in g.ops].count("LayerNorm") == 1
+
+
+@pytest.mark.library
+def test_reshapes_to_computed_shapes_compile_once():
+    onnx = pytest.importorskip("onnx")
+    import onegraph.onnx
+
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 21]> m (float[B,T,32] x) => (float[B,4,T,8] y) {
+        i = Constant<value_ints=[1]>() n = Constant<value_ints=[-1]>() h = Constant<value_ints=[4,8]>()
+        s = Shape(x) t = Gather(s, i) d = Concat<axis=0>(n, t, h) r = Reshape(x, d)
+        p = Transpose<perm=[0,2,1,3]>(r) y = Relu(p) }"""
+    )
+    executable = onegraph.onnx.load(model).compile()
+    for tokens in range(8, 16):
+        x = np.random.default_rng(tokens).standard_normal((2, tokens, 32), np.float32)
+        wanted = np.maximum(x.reshape(2, tokens, 4, 8).transpose(0, 2, 1, 3), 0)
+        np.testing.assert_array_equal(executable(x), wanted)
+    assert (executable.cache_info().reused, executable.cache_info().reason) == (6, "")

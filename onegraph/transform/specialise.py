@@ -155,8 +155,10 @@ class _Settled:
         """The results of an op, as read-only arrays; None for an op that depends on more."""
         if op.edition == HOST and op.kind in ("Shape", "Size"):
             shape = None if sources[0] is None else sources[0].shape
-            if shape is None or None in shape or is_open(shape):
-                return None  # open sizes stay ones: the numbers of an array are fixed
+            if shape is None or None in shape:
+                return None
+            if self._is_model and is_open(shape):
+                return None  # an array has fixed numbers; what reads them is lowered again with open ones
             number = shape if op.kind == "Shape" else prod(dim or 0 for dim in shape)
             return (_read_only(np.array(number, np.int64)),)
         most = MAX_ELEMENTS if op.edition == HOST else MAX_NUMBERS if self._is_model else 0
