@@ -129,8 +129,7 @@ def attention_of_cache(
     if not softcap:
         attrs = {"window": masking.left + 1, **({} if scale is None else {"scale": scale})}
         mask = None if masking.mask is None else _widened(emit, masking.mask, keys)
-        found: Value = emit.op("CachedAttention", [query, key, value, masking.lengths, mask], attrs)
-        return found
+        return emit.op("CachedAttention", [query, key, value, masking.lengths, mask], attrs)
     at_end = emit.op("Maximum", [masking.lengths, numbers(tokens)])
     masking = replace(masking, lengths=at_end)
     return attention(emit, query, key, value, scale=scale, softcap=softcap, masking=masking).output
@@ -141,8 +140,7 @@ def extended(emit: Emitter, past: Value, rows: Value, lengths: Value, total: Val
     room = known_parts(emit, total)
     is_known = room is not None and None not in room
     ends = [past, rows, lengths] if is_known else [past, rows, lengths, total]
-    found: Value = emit.op("ExtendCache", ends, {"room": room[0]} if room is not None and is_known else {})
-    return found
+    return emit.op("ExtendCache", ends, {"room": room[0]} if room is not None and is_known else {})
 
 
 def in_fusions(

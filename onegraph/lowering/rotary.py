@@ -32,8 +32,7 @@ def rotated(
     """
     angles = [cast(emit, table, dtype_of(src)) for table in (cos, sin)]
     flags = {"interleaved": interleaved, "whole": whole}
-    found: Value = emit.op("Rotary", [src, *angles, lengths], flags)
-    return found
+    return emit.op("Rotary", [src, *angles, lengths], flags)
 
 
 def composed_rotation(
