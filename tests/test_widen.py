@@ -6,6 +6,7 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
+from onegraph.capi import settings
 from onegraph.opset.dtypes import DataType
 from onegraph.transform.widen import FOLLOWERS, ROUNDED, widened
 
@@ -128,3 +129,21 @@ def test_graphs_of_a_builder_round_each_op():
 
 def test_ops_are_sorted_once():
     assert not FOLLOWERS & ROUNDED
+
+
+@pytest.mark.parametrize(
+    ("isa", "is_made_for_amx", "slow"),
+    [
+        ("avx2", False, {"f16", "bf16"}),
+        ("avx512_core_bf16", False, {"f16"}),  # of AMD, which multiplies twice as many bf16 as f32
+        ("avx512_core_bf16", True, {"f16", "bf16"}),
+        ("avx512_core_fp16", True, {"f16", "bf16"}),
+        ("avx512_core_amx", True, {"f16"}),
+        ("avx512_core_amx_fp16", True, set()),
+    ],
+)
+def test_types_that_are_slower_than_f32(monkeypatch, isa, is_made_for_amx, slow):
+    monkeypatch.setattr(settings, "get_cpu_isa", lambda: isa)
+    monkeypatch.setattr(settings, "is_native", settings.is_native.__wrapped__)
+    monkeypatch.setattr(settings, "_is_made_for_amx", lambda: is_made_for_amx)
+    assert {dtype.value for dtype in settings.slow_types.__wrapped__()} == slow

@@ -107,11 +107,23 @@ def slow_types() -> frozenset[DataType]:
     """The 16-bit types in which the library is no faster than in f32.
 
     avx512_core_fp16 multiplies f16 as f32, in as many instructions; AMX has instructions of its own for f16 and bf16.
+    Cores that are made for AMX multiply bf16 in vectors at the speed of f32, to which the library adds copies.
     """
     isa = get_cpu_isa()
     is_fast = isa in EVERY_ISA and EVERY_ISA.index(isa) >= EVERY_ISA.index("avx512_core_amx_fp16")
     slow = [] if is_fast else [DataType.f16]
-    return frozenset(slow if is_native(DataType.bf16) else [*slow, DataType.bf16])
+    is_native_and_fast = is_native(DataType.bf16) and (has_amx() or not _is_made_for_amx())
+    return frozenset(slow if is_native_and_fast else [*slow, DataType.bf16])
+
+
+def _is_made_for_amx() -> bool:
+    """Whether the CPU is one of Intel's that have AMX, even if the library, the system or the machine hides it."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            text = file.read(4096)  # of the first processors
+    except OSError:
+        return False
+    return b"GenuineIntel" in text and b"avx512_fp16" in text
 
 
 def set_max_cpu_isa(isa: str) -> None:
