@@ -1,7 +1,7 @@
-"""Adds the steps that compute a product again where its kernel would let NaN and infinities into other rows.
+"""Adds the steps that compute a product again where its kernel would let NaN and infinities into other elements.
 
-The library's kernel runs first. If an element of the source is NaN or infinite, which one look at the source tells, the
-same ops run again in f32, one by one, and write their results over those of the kernel.
+The library's kernel runs first. If an element that it multiplies by zeros is NaN or infinite, the same ops run again,
+one by one, and write their results over those of the kernel: convolutions by their definition, other ops in f32.
 """
 
 from __future__ import annotations
@@ -12,16 +12,21 @@ from ..errors import UnsupportedError
 from ..faults.leaks import SOURCES
 from ..faults.ops import faults_of
 from ..native.library import VERSION
+from ..opset.convolution_geometry import SIDES
 from ..opset.dtypes import DataType
 from ..opset.kinds import PLACING
 from ..opset.schema import TensorType
+from ..opset.shapes import known_dims
 from .ir.part import Part
 from .ir.step import Step
-from .kernels.kernel import FLOATS, Kernel
+from .ir.value import Value, dense_of
+from .kernels import exact_convolution
+from .kernels.kernel import FLOATS
 from .kernels.when_special import BEGIN, END
-from .passes.row_leaks import LEAKS
+from .passes.row_leaks import LEAKS, SPREADS, convolution_of
 from .schedule import Schedule
 from .steps import CompiledStep, NumpyStep
+from .witnesses import TRANSPARENT, witnesses
 
 AGAIN = "computed again in f32 if an element of the source is NaN or infinite, which reaches other rows in oneDNN"
 ORDERS = PLACING - {"Concat"}  # ops whose result has the elements of the source
@@ -39,12 +44,13 @@ class RowLeaks:
 
     def refusal(self, steps: Sequence[Step]) -> str:
         """Why some steps must not be one partition; empty if they may."""
-        if not any(LEAKS in step.attrs for step in steps):
-            return ""
+        return self._refusal(steps) if any(LEAKS in step.attrs for step in steps) else ""
+
+    def _refusal(self, steps: Sequence[Step]) -> str:
         ends = {number for step in steps for number in (*step.inputs, *step.outputs)}
         if any(self._values[number].dtype not in FLOATS for number in ends) or self._sources(steps) is None:
             return "NaN would reach other rows inside of the partition, so that the ops run one by one"
-        wide = [_in_f32(step) for step in steps if step.kind != "TypeCast"]
+        wide = [_in_f32(step) for step in steps if step.kind not in ("TypeCast", *SIDES)]
         found = next((fault for part in wide for fault in faults_of(part.call, VERSION)), None)
         return "" if found is None else f"NaN would reach other rows, and in f32 {found.reason}"
 
@@ -54,7 +60,7 @@ class RowLeaks:
             raise UnsupportedError(reason)
 
     def add(self, steps: Sequence[Step], results: Sequence[int], first: int, add_step: Callable[[Step], None]) -> None:
-        """Add what computes steps again that the library has computed, if one of them lets NaN into other rows.
+        """Add what computes steps again that the library has computed, if one of them lets NaN into other elements.
 
         Args:
             steps: the steps of a partition.
@@ -62,47 +68,94 @@ class RowLeaks:
             first: the number of notes before the partition was added.
             add_step: adds one step to the schedule.
         """
-        if not any(LEAKS in step.attrs for step in steps):
+        leaks = any(LEAKS in step.attrs for step in steps)
+        if len(steps) == 1 and SPREADS in steps[0].attrs and convolution_of(steps[0]) is not steps[0]:
+            steps = (self._seen_as_weights(steps[0]),)
+            results = steps[0].outputs
+        if not leaks and (not _spreading(steps) or self._refusal(steps)):
             return
         schedule, sources = self._schedule, self._sources(steps)
         assert sources is not None
         note = next(index for index in range(first, len(schedule.notes)) if schedule.notes[index].steps)
-        schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, AGAIN))
-        numbers = [schedule.forwards(number) for number in dict.fromkeys(sources)]
         begin, count = len(schedule.steps), len(schedule.notes)
-        self._add_mark(BEGIN, numbers, note)
+        self._add_mark(steps, results, sources, note)
         self._add_again(steps, results, add_step)
         del schedule.notes[count:]
         added = schedule.steps[begin + 1 :]
-        self._add_mark(END, numbers, note)
+        schedule.add_kernel(END.name, (), (), note)
         if any(isinstance(step, NumpyStep) for step in added):  # a run cannot pass over these
+            if not leaks:
+                del schedule.steps[begin:]
+                return
             schedule.steps[begin] = schedule.steps[-1]
+        if leaks:
+            schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, AGAIN))
         schedule.steps[begin + 1 : begin + 1 + len(added)] = [
             step._replace(note=note, is_quick=True) if isinstance(step, CompiledStep) else step._replace(note=note)
             for step in added
         ]
 
-    def _add_mark(self, kernel: Kernel, numbers: Sequence[int], note: int) -> None:
-        self._schedule.add_kernel(kernel.name, [self._values[number] for number in numbers], (), note)
+    def _seen_as_weights(self, step: Step) -> Step:
+        """The convolution that a product of matrices stands for, with the matrix as its result."""
+        again = convolution_of(step)
+        assert again.part is not None
+        shape = known_dims(again.part.outputs[0].shape)
+        matrix = self._values[step.outputs[0]]
+        number = self._values.part(matrix, "weights", shape, dense_of(shape), matrix.offset)
+        return again._replace(outputs=(number,), attrs={**again.attrs, SPREADS: True})
+
+    def _add_mark(self, steps: Sequence[Step], results: Sequence[int], sources: Sequence[int], note: int) -> None:
+        """Add the condition: what the sources have, and what weights and gradients have, as the results show it."""
+        schedule, values = self._schedule, self._values
+        made = {number for step in steps for number in step.outputs}
+        hidden = [number for step in _spreading(steps) for number in _multiplied(step) if number not in made]
+        shown = self._witnesses(steps, results)
+        ends = [[schedule.forwards(number) for number in dict.fromkeys(numbers)] for numbers in (hidden, sources)]
+        inputs = [*shown, *[values[number] for numbers in ends for number in numbers]]
+        numbers = {"shown": len(shown), "hidden": len(ends[0])}
+        schedule.add_kernel(BEGIN.name, inputs, (), note, numbers)
+
+    def _witnesses(self, steps: Sequence[Step], results: Sequence[int]) -> Sequence[Value]:
+        """The parts of a result that show what a convolution was given; empty if ops behind it may hide that."""
+        spreading = _spreading(steps)
+        if len(spreading) != 1 or any(step.kind not in (*TRANSPARENT, *SIDES) for step in steps):
+            return ()
+        shape = self._values[spreading[0].outputs[0]].shape
+        ends = [self._values[number] for number in results if self._values[number].shape == shape]
+        return witnesses(spreading[0], ends[0]) if ends and not ends[0].irregular else ()
 
     def _add_again(self, steps: Sequence[Step], results: Sequence[int], add_step: Callable[[Step], None]) -> None:
         """Add the steps in f32, without constants: the library must keep nothing of steps that may never run."""
         at: dict[int, int] = {}
         for step in steps:
-            for number in step.inputs:
-                if number not in at:
-                    at[number] = self._in_f32(number)
-                    if at[number] != number:
-                        add_step(_cast(steps[0], number, at[number]))
             if step.kind == "TypeCast":
-                at[step.outputs[0]] = at[step.inputs[0]]
+                at[step.outputs[0]] = self._wide(steps[0], step.inputs[0], at, add_step)
                 continue
-            at.update((number, self._in_f32(number)) for number in step.outputs)
             part = _in_f32(step)
-            inputs, outputs = (tuple([at[number] for number in ends]) for ends in (step.inputs, step.outputs))
-            add_step(step._replace(inputs=inputs, outputs=outputs, attrs=part.attrs, part=part, whole=False))
+            if step.kind in SIDES:
+                inputs = tuple([at.get(number, number) for number in step.inputs])
+                is_whole = len(steps) == 1 and self._takes(step)
+                outputs = step.outputs if is_whole else tuple([self._in_f32(number) for number in step.outputs])
+                add_step(step._replace(executor=exact_convolution.AGAIN, inputs=inputs, outputs=outputs, whole=False))
+            else:
+                inputs = tuple([self._wide(steps[0], number, at, add_step) for number in step.inputs])
+                outputs = tuple([self._in_f32(number) for number in step.outputs])
+                add_step(step._replace(inputs=inputs, outputs=outputs, attrs=part.attrs, part=part, whole=False))
+            at.update(zip(step.outputs, outputs, strict=True))
         for number in results:
-            add_step(_cast(steps[-1], at[number], number))
+            if at[number] != number:
+                add_step(_cast(steps[-1], at[number], number))
+
+    def _takes(self, step: Step) -> bool:
+        """Whether the kernel writes the result of a convolution as it lies in memory."""
+        return not self._values[step.outputs[0]].irregular
+
+    def _wide(self, step: Step, number: int, at: dict[int, int], add_step: Callable[[Step], None]) -> int:
+        """The value for the numbers of another one in f32, cast once."""
+        if number not in at:
+            at[number] = self._in_f32(number)
+            add_step(_cast(step, number, at[number]))
+        return at[number]
 
     def _in_f32(self, number: int) -> int:
         """A new value for the numbers of another one in f32."""
@@ -122,6 +175,16 @@ class RowLeaks:
                     return None
                 found.append(number)
         return found
+
+
+def _spreading(steps: Sequence[Step]) -> list[Step]:
+    """The convolutions whose kernels multiply inputs by zeros."""
+    return [step for step in steps if SPREADS in step.attrs and step.kind in SIDES]
+
+
+def _multiplied(step: Step) -> tuple[int, ...]:
+    """The inputs of a convolution that kernels multiply by zeros: its weights, or those of a gradient by weights."""
+    return step.inputs[:2] if SIDES[step.kind][2] is None else step.inputs[1:2]
 
 
 def _in_f32(step: Step) -> Part:

@@ -57,6 +57,15 @@ def _columns(call: Call) -> int | None:
     return None if is_single else src[columns]
 
 
+def leaks_pairs(call: Call) -> bool:
+    """Whether a product of bf16 without AMX sums over an odd number of elements: kernels read them by twos."""
+    first = call.inputs[0]
+    if first is None or first.dtype is not DataType.bf16:
+        return False
+    count = _columns(call) if call.schema.kind == "MatMul" else _channels(call)
+    return count is not None and count % 2 == 1
+
+
 MATMUL_LEAKS = LEAKY.add(
     "matmul_row_leaks",
     ops="MatMul",

@@ -1,35 +1,76 @@
-"""Marks the products whose kernels let NaN and infinities into other rows of the result.
+"""Marks the products and convolutions whose kernels let NaN and infinities into other elements of the result.
 
-Where an element of the source is NaN or infinite, further steps compute the product again: see ``RowLeaks``.
+Where an element is NaN or infinite, further steps compute the op again: see ``RowLeaks``.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...capi.settings import get_cpu_isa, has_amx
-from ...faults.leaks import LEAKY, SOURCES
+from ...faults.leaks import LEAKY, SOURCES, leaks_pairs
 from ...native.library import VERSION
+from ...opset.convolution_geometry import SIDES
 from ...opset.dtypes import DataType
 from ..ir.edit import Edit
 from ..ir.step import Step
+from ..ir.value import Value
+from ..kernels.kernel import FLOATS
 from ..options import Options
 from .magnitudes import finite_values
 
 LEAKS = "lets NaN into other rows"  # the mark of a product
+SPREADS = "meets NaN with zeros"  # the mark of a convolution
 
 
 def mark_leaks(edit: Edit, options: Options) -> None:
-    """Mark each product whose kernel lets NaN into other rows, unless its source is finite for all inputs."""
-    if options.finite_math or not has_amx():
+    """Mark each product whose kernel lets NaN into other rows, unless its source is finite for all inputs.
+
+    Mark each convolution, too, whose weights or gradients may be NaN: kernels multiply them by zeros for padding, other
+    groups, and channels that fill a vector.
+    """
+    if options.finite_math:
         return
     chosen = [step for step in edit.graph.steps if _leaks(step)]
     finite = finite_values(edit.graph) if chosen else frozenset[int]()
-    for step in chosen:
-        if not finite.issuperset([step.inputs[port] for port in SOURCES[step.kind]]):
-            edit.replace(step, step._replace(attrs={**step.attrs, LEAKS: True}))
+    leaking = {step.id for step in chosen if not finite.issuperset([step.inputs[port] for port in SOURCES[step.kind]])}
+    for step in edit.graph.steps:
+        marks = {LEAKS: step.id in leaking, SPREADS: _spreads(edit, step)}
+        if any(marks.values()):
+            edit.replace(step, step._replace(attrs={**step.attrs, **{name: True for name in marks if marks[name]}}))
 
 
 def _leaks(step: Step) -> bool:
     part = step.library_part
-    if part is None or (part.types[0].dtype is DataType.f16 and "amx_fp16" not in get_cpu_isa()):
+    if part is None:
+        return False
+    if not has_amx():
+        return step.kind in SOURCES and leaks_pairs(part.call)
+    if part.types[0].dtype is DataType.f16 and "amx_fp16" not in get_cpu_isa():
         return False
     return bool(LEAKY.of(frozenset([part.kind]), part.call, VERSION))
+
+
+def convolution_of(step: Step) -> Step:
+    """The convolution that a product of matrices stands for; other steps are returned as they are."""
+    return step.members[0] if step.kind == "MatMul" and step.members else step
+
+
+def _spreads(edit: Edit, step: Step) -> bool:
+    part, step = step.library_part, convolution_of(step)
+    if (
+        step.kind not in SIDES
+        or part is None
+        or any(tensor.dtype not in FLOATS for tensor in (*part.types[:2], *part.outputs))
+    ):
+        return False
+    return SIDES[step.kind][2] is None or not _is_finite(edit.values[step.inputs[1]])
+
+
+def _is_finite(value: Value) -> bool:
+    """Whether a value is a constant without NaN and infinities."""
+    if value.constant is None:
+        return False
+    with np.errstate(all="ignore"):
+        total = np.add.reduce(value.constant, axis=None, dtype=np.float32)
+        return bool(np.isfinite(total) or np.isfinite(value.constant.astype(np.float32)).all())

@@ -140,6 +140,10 @@ class _Product:
         product = values.like(gradient, "matrix", (channels, size) if self._is_first else (size, channels))
         operands = (matrix, windows) if self._is_first else (windows, matrix)
         self._add("MatMul", operands, product, {"transpose_a": True})
+        # Zeros around the images meet all of narrow: what computes the gradient again reads the images.
+        sides = (narrow, wide) if self._step.kind.startswith("ConvTranspose") else (wide, narrow)
+        again = self._step._replace(inputs=sides, outputs=(product,))
+        self._steps[-1] = self._steps[-1]._replace(members=(again,))
         self._reshape(product, gradient)
 
     def _in_own_type(self) -> tuple[tuple[int, int], int]:

@@ -6,24 +6,32 @@
 namespace onegraph {
 namespace {
 
-// The beginning of these steps, which are those up to the next WhenSpecialEnd. It has no result.
+// The beginning of these steps, which are those up to the next WhenSpecialEnd. It has no result. `shown`: the first inputs
+// show whether the next ones, `hidden` many, have such elements, so that those are read only if an element of the first is
+// NaN or infinite; 0 if nothing shows it.
 class WhenSpecial : public Runnable {
 public:
-    explicit WhenSpecial(const KernelArguments &arguments) {
+    explicit WhenSpecial(const KernelArguments &arguments)
+        : shown_(arguments.size("shown")), hidden_(arguments.size("hidden")) {
         for (std::size_t i = 0; i < arguments.count; i++)
             inputs_.emplace_back(*arguments.tensors[i]);
     }
 
     void run(void *const *addresses, int threads) const override {
-        holds_ = false;
-        for (std::size_t i = 0; i < inputs_.size() && !holds_; i++)
-            holds_ = inputs_[i].are_in(static_cast<const char *>(addresses[i]), threads);
+        const auto any = [&](std::size_t begin, std::size_t end) {
+            for (std::size_t i = begin; i < end; i++)
+                if (inputs_[i].are_in(static_cast<const char *>(addresses[i]), threads)) return true;
+            return false;
+        };
+        const std::size_t first = shown_ + hidden_;
+        holds_ = any(first, inputs_.size()) || ((!shown_ || any(0, shown_)) && any(shown_, first));
     }
 
     bool is_condition() const override { return true; }
     bool holds() const override { return holds_; }
 
 private:
+    std::size_t shown_, hidden_;
     std::vector<SpecialNumbers> inputs_;
     mutable bool holds_ = true; // one run uses a plan at a time
 };
@@ -36,7 +44,7 @@ public:
     bool is_end() const override { return true; }
 };
 
-const Registered<WhenSpecial> WHEN_SPECIAL {"when_special"};
+const Registered<WhenSpecial> WHEN_SPECIAL {"when_special", "shown, hidden"};
 const Registered<WhenSpecialEnd> WHEN_SPECIAL_END {"when_special_end"};
 
 } // namespace

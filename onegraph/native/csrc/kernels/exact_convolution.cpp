@@ -1,0 +1,346 @@
+// Convolutions and their gradients, by their definition: no element meets padding, another group or a place between strides.
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "registry.h"
+#include "shares.h"
+
+#include "floats.h"
+#pragma GCC optimize("fp-contract=fast")
+
+namespace onegraph {
+namespace {
+
+enum { NARROW, WIDE, WEIGHTS };
+
+constexpr std::size_t PIXELS = 6, LANES = 16; // of a block of the result
+
+// Adds products of `n` elements behind each of `P` pointers with rows of LANES weights to the sums.
+template <typename Vector, std::size_t P>
+ONEGRAPH_INLINE void add_products(const double *const *x, std::ptrdiff_t x_step, const double *w, std::ptrdiff_t w_step,
+        std::size_t n, double *sums) {
+    constexpr std::size_t WIDTH = sizeof(Vector) / sizeof(double), COUNT = LANES / WIDTH;
+    Vector kept[P][COUNT];
+    std::memcpy(kept, sums, sizeof kept);
+    for (std::size_t i = 0; i < n; i++, w += w_step) {
+        Vector row[COUNT];
+        std::memcpy(row, w, sizeof row);
+        for (std::size_t p = 0; p < P; p++) {
+            const double factor = x[p][static_cast<std::ptrdiff_t>(i) * x_step];
+            for (std::size_t part = 0; part < COUNT; part++)
+                kept[p][part] += factor * row[part];
+        }
+    }
+    std::memcpy(sums, kept, sizeof kept);
+}
+
+template <std::size_t BYTES>
+struct Lanes {
+    typedef double Type __attribute__((vector_size(BYTES)));
+};
+
+// The same for `count` pointers, of which some may be null: those take no part.
+template <std::size_t BYTES>
+ONEGRAPH_INLINE void add_block(const double *const *x, std::size_t count, std::ptrdiff_t x_step, const double *w,
+        std::ptrdiff_t w_step, std::size_t n, double *sums) {
+    using Vector = typename Lanes<BYTES>::Type;
+    constexpr std::size_t AT_ONCE = BYTES == 64 ? PIXELS : 3;
+    for (std::size_t p = 0; p < count;) {
+        std::size_t whole = 0;
+        while (whole < AT_ONCE && p + whole < count && x[p + whole])
+            whole++;
+        if (whole == AT_ONCE)
+            add_products<Vector, AT_ONCE>(x + p, x_step, w, w_step, n, sums + p * LANES);
+        else if (x[p])
+            add_products<Vector, 1>(x + p, x_step, w, w_step, n, sums + p * LANES);
+        p += whole == AT_ONCE ? AT_ONCE : 1;
+    }
+}
+
+using Block = ForCpu<add_block<16>, add_block<32>, add_block<64>>;
+
+// A convolution takes the tensor `wide` to `narrow`, with weights; this is the one of the three that is computed from the
+// others, and the sums are in float64. If `wide`, so are the tensors.
+//
+// wide or narrow, the weights or narrow, which is first if `swapped`, and a bias of narrow if there is one; the result. `channels`: the axis of the
+// channels of images. `outer` and `inner`: the axes of the weights that count the channels of narrow, and of wide in a
+// group. Of each spatial axis: its place in the weights, its stride, dilation and padding before.
+class ExactConvolution : public Runnable {
+public:
+    explicit ExactConvolution(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    using Step = std::ptrdiff_t;
+
+    struct Axis {
+        std::size_t size;
+        Step stride; // in elements
+    };
+
+    struct Tensor {
+        dnnl_data_type_t type;
+        std::vector<Axis> axes; // images: batch, spatial axes, channels; weights: narrow, wide, spatial axes
+    };
+
+    struct Spatial {
+        Step stride, dilation, padding;
+    };
+
+    // The elements in the order of the axes, in float64; the last axis has `groups` parts, each with room for `room`.
+    std::vector<double> widened(const Tensor &tensor, const void *elements, std::size_t groups, std::size_t room,
+            int threads) const;
+    std::vector<double> rows_of_weights(const void *elements) const;
+    void images(void *const *addresses, int threads) const;
+    void weights(void *const *addresses, int threads) const;
+    // The place in the image that the sums read, at a place of the result and of the window; -1 for none.
+    Step read(std::size_t axis, Step at, Step tap) const;
+    void save(const Tensor &tensor, void *elements, Step at, Step step, const double *sums, std::size_t count) const;
+
+    int of_;
+    std::size_t groups_, n_inputs_, first_, outer_ = 0, inner_ = 0, taps_ = 1; // channels of narrow and of wide in a group
+    std::vector<Spatial> window_;
+    std::vector<std::size_t> kernel_;
+    Tensor wide_ {}, narrow_ {}, weights_ {}, bias_ {};
+    Block::Function add_;
+};
+
+double number_at(dnnl_data_type_t type, const void *elements, std::ptrdiff_t at) {
+    if (!is_float(type)) return static_cast<const double *>(elements)[at];
+    if (type == dnnl_f32) return static_cast<const float *>(elements)[at];
+    float found;
+    cast(type, static_cast<const char *>(elements) + 2 * at, dnnl_f32, reinterpret_cast<char *>(&found), 1, has_avx2());
+    return found;
+}
+
+std::size_t rounded(std::size_t count) {
+    return (count + LANES - 1) / LANES * LANES;
+}
+
+ExactConvolution::ExactConvolution(const KernelArguments &arguments)
+    : of_(arguments.number("of")), groups_(arguments.size("groups")), n_inputs_(arguments.n_inputs),
+      first_(arguments.size("swapped")), add_(Block::of(arguments.number("level"))) {
+    const std::size_t rank = static_cast<std::size_t>(arguments.tensors[0]->ndims), spatial = rank - 2;
+    if (arguments.n_list() != 4 * spatial || rank < 3 || arguments.count != arguments.n_inputs + 1)
+        throw std::invalid_argument("no such convolution");
+    const auto tensor = [&](std::size_t port, std::size_t first, std::size_t last, bool is_weights) {
+        const dnnl_graph_logical_tensor_t &given = *arguments.tensors[port];
+        if (is_float(given.data_type) == arguments.flag("wide"))
+            throw std::invalid_argument("no kernel for this data type");
+        const auto axis = [&](std::size_t at) {
+            return Axis {static_cast<std::size_t>(given.dims[at]), given.layout.strides[at]};
+        };
+        Tensor made {given.data_type, {axis(first)}};
+        if (is_weights) made.axes.push_back(axis(last));
+        for (std::size_t i = 0; i < spatial; i++)
+            made.axes.push_back(axis(is_weights ? static_cast<std::size_t>(arguments.list()[4 * i])
+                                                : i + 1 + (arguments.size("channels") == 1)));
+        if (!is_weights) made.axes.push_back(axis(last));
+        return made;
+    };
+    const std::size_t channels = arguments.size("channels");
+    const std::size_t ports[3][3] = {{0, arguments.n_inputs, 1}, {arguments.n_inputs, 0, 1}, {first_, 1 - first_, arguments.n_inputs}};
+    wide_ = tensor(ports[of_][0], 0, channels, false);
+    narrow_ = tensor(ports[of_][1], 0, channels, false);
+    weights_ = tensor(ports[of_][2], arguments.size("outer"), arguments.size("inner"), true);
+    if (n_inputs_ == 3)
+        bias_ = {arguments.tensors[2]->data_type, {{elements_of(*arguments.tensors[2]), arguments.tensors[2]->layout.strides[0]}}};
+    outer_ = narrow_.axes.back().size / groups_, inner_ = weights_.axes[1].size;
+    for (std::size_t i = 0; i < spatial; i++) {
+        const int *at = arguments.list() + 4 * i;
+        window_.push_back({at[1], at[2], at[3]});
+        kernel_.push_back(weights_.axes[2 + i].size);
+        taps_ *= kernel_.back();
+    }
+    if (inner_ * groups_ != wide_.axes.back().size || outer_ * groups_ != weights_.axes[0].size)
+        throw std::invalid_argument("other channels than those of a convolution");
+}
+
+void ExactConvolution::run(void *const *addresses, int threads) const {
+    of_ == WEIGHTS ? weights(addresses, threads) : images(addresses, threads);
+}
+
+std::vector<double> ExactConvolution::widened(const Tensor &tensor, const void *elements, std::size_t groups,
+        std::size_t room, int threads) const {
+    const Axis last = tensor.axes.back();
+    std::size_t places = 1;
+    for (std::size_t axis = 0; axis + 1 < tensor.axes.size(); axis++)
+        places *= tensor.axes[axis].size;
+    std::vector<double> found(places * groups * room);
+    const std::size_t part = last.size / groups;
+    share(places * last.size, threads, last.size, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t place = begin / last.size; place < end / last.size; place++) {
+            Step at = 0;
+            for (std::size_t axis = tensor.axes.size() - 1, rest = place; axis-- > 0; rest /= tensor.axes[axis].size)
+                at += static_cast<Step>(rest % tensor.axes[axis].size) * tensor.axes[axis].stride;
+            double *row = found.data() + place * groups * room;
+            for (std::size_t i = 0; i < last.size; i++, at += last.stride)
+                row[i / part * room + i % part] = number_at(tensor.type, elements, at);
+        }
+    });
+    return found;
+}
+
+ExactConvolution::Step ExactConvolution::read(std::size_t axis, Step at, Step tap) const {
+    const Spatial &of = window_[axis];
+    if (of_ == NARROW) {
+        const Step found = at * of.stride - of.padding + tap * of.dilation;
+        return found < static_cast<Step>(wide_.axes[axis + 1].size) && found >= 0 ? found : -1;
+    }
+    const Step scaled = at + of.padding - tap * of.dilation, found = scaled / of.stride;
+    return scaled >= 0 && scaled % of.stride == 0 && found < static_cast<Step>(narrow_.axes[axis + 1].size) ? found : -1;
+}
+
+// By group, block of channels of the result, place of the window, channel of the image that is read: LANES weights.
+std::vector<double> ExactConvolution::rows_of_weights(const void *elements) const {
+    const std::size_t results = of_ == NARROW ? outer_ : inner_, sums = of_ == NARROW ? inner_ : outer_;
+    const std::size_t blocks = rounded(results) / LANES;
+    std::vector<double> found(groups_ * blocks * taps_ * sums * LANES);
+    for (std::size_t o = 0; o < outer_ * groups_; o++)
+        for (std::size_t i = 0; i < inner_; i++)
+            for (std::size_t tap = 0; tap < taps_; tap++) {
+                Step at = static_cast<Step>(o) * weights_.axes[0].stride + static_cast<Step>(i) * weights_.axes[1].stride;
+                for (std::size_t axis = kernel_.size(), rest = tap; axis-- > 0; rest /= kernel_[axis])
+                    at += static_cast<Step>(rest % kernel_[axis]) * weights_.axes[2 + axis].stride;
+                const std::size_t result = of_ == NARROW ? o % outer_ : i, sum = of_ == NARROW ? i : o % outer_;
+                const std::size_t block = o / outer_ * blocks + result / LANES;
+                found[((block * taps_ + tap) * sums + sum) * LANES + result % LANES] = number_at(weights_.type, elements, at);
+            }
+    return found;
+}
+
+void ExactConvolution::save(const Tensor &tensor, void *elements, Step at, Step step, const double *sums, std::size_t count) const {
+    for (std::size_t i = 0; i < count; i++, at += step) {
+        const auto single = static_cast<float>(sums[i]);
+        if (!is_float(tensor.type))
+            static_cast<double *>(elements)[at] = sums[i];
+        else if (tensor.type == dnnl_f32)
+            static_cast<float *>(elements)[at] = single;
+        else
+            cast(dnnl_f32, reinterpret_cast<const char *>(&single), tensor.type, static_cast<char *>(elements) + 2 * at, 1, has_avx2());
+    }
+}
+
+// Each row of the result along its last spatial axis, in blocks of pixels and of channels.
+void ExactConvolution::images(void *const *addresses, int threads) const {
+    const Tensor &result = of_ == NARROW ? narrow_ : wide_, &source = of_ == NARROW ? wide_ : narrow_;
+    const std::size_t results = of_ == NARROW ? outer_ : inner_, sums = of_ == NARROW ? inner_ : outer_;
+    const std::size_t spatial = window_.size(), blocks = rounded(results) / LANES, channels = sums * groups_;
+    const std::vector<double> x = widened(source, addresses[0], 1, channels, threads), w = rows_of_weights(addresses[1]);
+    const std::size_t across = result.axes[spatial].size, pieces = (across + PIXELS - 1) / PIXELS;
+    std::size_t rows = result.axes[0].size;
+    for (std::size_t axis = 1; axis < spatial; axis++)
+        rows *= result.axes[axis].size;
+    const std::size_t worth = PIXELS * results * groups_ * (1 + taps_ * sums / 16);
+    share(rows * pieces * worth, threads, worth, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t block = 0; block < blocks * groups_; block++) {
+            const std::size_t group = block / blocks, first = block % blocks * LANES, count = std::min(LANES, results - first);
+            for (std::size_t piece = begin / worth; piece < end / worth; piece++) {
+                std::array<Step, 12> places {};
+                std::size_t rest = piece / pieces;
+                for (std::size_t axis = spatial - 1; axis-- > 0; rest /= result.axes[axis + 1].size)
+                    places[axis] = static_cast<Step>(rest % result.axes[axis + 1].size);
+                const std::size_t from = piece % pieces * PIXELS, n = std::min(PIXELS, across - from);
+                double kept[PIXELS * LANES] = {};
+                for (std::size_t i = 0; n_inputs_ == 3 && i < n * count; i++)
+                    kept[i / count * LANES + i % count] = number_at(bias_.type, addresses[2],
+                            static_cast<Step>(group * results + first + i % count) * bias_.axes[0].stride);
+                for (std::size_t tap = 0; tap < taps_; tap++) {
+                    Step line = static_cast<Step>(rest), unit = 1;
+                    std::array<Step, 12> taps {};
+                    for (std::size_t axis = spatial, left = tap; axis-- > 0; left /= kernel_[axis])
+                        taps[axis] = static_cast<Step>(left % kernel_[axis]);
+                    for (std::size_t axis = 0; axis + 1 < spatial && line >= 0; axis++) {
+                        unit = read(axis, places[axis], taps[axis]);
+                        line = unit < 0 ? -1 : line * static_cast<Step>(source.axes[axis + 1].size) + unit;
+                    }
+                    if (line < 0) continue;
+                    const double *pixels[PIXELS];
+                    for (std::size_t p = 0; p < n; p++) {
+                        const Step at = read(spatial - 1, static_cast<Step>(from + p), taps[spatial - 1]);
+                        const Step place = line * static_cast<Step>(source.axes[spatial].size) + at;
+                        pixels[p] = at < 0 ? nullptr : x.data() + place * static_cast<Step>(channels) + group * sums;
+                    }
+                    add_(pixels, n, 1, w.data() + (block * taps_ + tap) * sums * LANES, LANES, sums, kept);
+                }
+                Step at = static_cast<Step>(rest) * result.axes[0].stride;
+                for (std::size_t axis = 0; axis + 1 < spatial; axis++)
+                    at += places[axis] * result.axes[axis + 1].stride;
+                const Axis last = result.axes.back();
+                at += static_cast<Step>(group * results + first) * last.stride;
+                for (std::size_t p = 0; p < n; p++)
+                    save(result, addresses[n_inputs_], at + static_cast<Step>(from + p) * result.axes[spatial].stride,
+                            last.stride, kept + p * LANES, count);
+            }
+        }
+    });
+}
+
+// Each place of the window by itself, in blocks of channels.
+void ExactConvolution::weights(void *const *addresses, int threads) const {
+    const std::size_t spatial = window_.size(), room = rounded(outer_), blocks = room / LANES;
+    const std::size_t wide = inner_ * groups_, narrow = room * groups_, pieces = (inner_ + PIXELS - 1) / PIXELS;
+    const std::vector<double> x = widened(wide_, addresses[first_], 1, wide, threads);
+    const std::vector<double> w = widened(narrow_, addresses[1 - first_], groups_, room, threads);
+    std::size_t rows = narrow_.axes[0].size;
+    for (std::size_t axis = 1; axis < spatial; axis++)
+        rows *= narrow_.axes[axis].size;
+    const auto across = static_cast<Step>(narrow_.axes[spatial].size);
+    const std::size_t worth = PIXELS * LANES * (1 + rows);
+    share(groups_ * taps_ * pieces * blocks * worth, threads, worth, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t unit = begin / worth; unit < end / worth; unit++) {
+            const std::size_t block = unit % blocks, piece = unit / blocks % pieces, group = unit / blocks / pieces / taps_;
+            const std::size_t first = piece * PIXELS, n = std::min(PIXELS, inner_ - first);
+            std::array<Step, 12> taps {};
+            for (std::size_t axis = spatial, left = unit / blocks / pieces % taps_; axis-- > 0; left /= kernel_[axis])
+                taps[axis] = static_cast<Step>(left % kernel_[axis]);
+            const Spatial &last = window_[spatial - 1];
+            const auto at = [&](std::size_t axis, Step y) {
+                return y * window_[axis].stride - window_[axis].padding + taps[axis] * window_[axis].dilation;
+            };
+            Step y0 = 0, y1 = across;
+            while (y0 < y1 && at(spatial - 1, y0) < 0)
+                y0++;
+            while (y0 < y1 && at(spatial - 1, y1 - 1) >= static_cast<Step>(wide_.axes[spatial].size))
+                y1--;
+            double kept[PIXELS * LANES] = {};
+            for (std::size_t row = 0; row < rows && y0 < y1; row++) {
+                std::array<Step, 12> places {};
+                std::size_t rest = row;
+                for (std::size_t axis = spatial - 1; axis-- > 0; rest /= narrow_.axes[axis + 1].size)
+                    places[axis] = at(axis, static_cast<Step>(rest % narrow_.axes[axis + 1].size));
+                Step line = static_cast<Step>(rest);
+                for (std::size_t axis = 0; axis + 1 < spatial && line >= 0; axis++) {
+                    const auto size = static_cast<Step>(wide_.axes[axis + 1].size);
+                    line = places[axis] < 0 || places[axis] >= size ? -1 : line * size + places[axis];
+                }
+                if (line < 0) continue;
+                const double *channels[PIXELS];
+                const Step place = line * static_cast<Step>(wide_.axes[spatial].size) + at(spatial - 1, y0);
+                for (std::size_t p = 0; p < n; p++)
+                    channels[p] = x.data() + place * static_cast<Step>(wide) + group * inner_ + first + p;
+                const double *others = w.data() + (static_cast<Step>(row) * across + y0) * static_cast<Step>(narrow)
+                        + group * room + block * LANES;
+                add_(channels, n, last.stride * static_cast<Step>(wide), others, static_cast<Step>(narrow),
+                        static_cast<std::size_t>(y1 - y0), kept);
+            }
+            Step to = static_cast<Step>(group * outer_ + block * LANES) * weights_.axes[0].stride;
+            for (std::size_t axis = 0; axis < spatial; axis++)
+                to += taps[axis] * weights_.axes[2 + axis].stride;
+            for (std::size_t p = 0; p < n; p++)
+                save(weights_, addresses[n_inputs_], to + static_cast<Step>(first + p) * weights_.axes[1].stride,
+                        weights_.axes[0].stride, kept + p * LANES, std::min(LANES, outer_ - block * LANES));
+        }
+    });
+}
+
+const Registered<ExactConvolution> EXACT_CONVOLUTION {
+        "exact_convolution", "of: narrow|wide|weights, groups, wide, swapped, channels, outer, inner, level, windows..."};
+
+} // namespace
+} // namespace onegraph
