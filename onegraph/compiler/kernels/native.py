@@ -150,9 +150,9 @@ class CompiledKernel:
         structs = ffi.new(_TENSORS, [tensor._struct for tensor in tensors])
         self.ports = n_inputs, len(tensors) - n_inputs, structs
 
-    def run_once(self, *arrays: Array) -> None:
-        """Run the kernel once, in this thread, on arrays of its tensors."""
-        fields = (ffi.NULL, *self.ports, 1, 0, self.pointer, self.code, len(self.code), 0, 0, 0, ffi.NULL)
+    def run_once(self, *arrays: Array, threads: int = 1) -> None:
+        """Run the kernel once, in this thread and as many others as make ``threads``, on arrays of its tensors."""
+        fields = (ffi.NULL, *self.ports, threads, 0, self.pointer, self.code, len(self.code), 0, 0, 0, ffi.NULL)
         addresses = ffi.new("void *[]", [ffi.cast("void *", address_of(array)) for array in arrays])
         if status := lib.onegraph_kernel_run(ffi.new("onegraph_step_t *", fields), addresses):
             raise status_error("onegraph_kernel_run", status)

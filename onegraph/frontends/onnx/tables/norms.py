@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....lowering import norms as lowering
-from ....lowering.elementwise import add, filled, unary
+from ....lowering.elementwise import add, filled, multiply, unary
 from ....lowering.emitter import Value, dtype_of
 from ....lowering.movement import cast
 from ....opset.dtypes import DataType
@@ -20,6 +22,8 @@ def results_wanted(node: Node) -> int:
 @lowers("BatchNormalization")
 def batch_norm(node: Node) -> Value | tuple[Value, ...]:
     """A normalization with known statistics, or with those of the batch."""
+    if dtype_of(node.value(0)) is DataType.float64 and not node.attr("training_mode", 0):
+        return _batch_norm_in_double(node)
     native(node)
     if node.attr("training_mode", 0):
         return batch_norm_of_batch(node)
@@ -27,6 +31,17 @@ def batch_norm(node: Node) -> Value | tuple[Value, ...]:
         raise NotLowered("a tensor without channels")
     src, gamma, beta, mean, variance = (node.value(index) for index in range(5))
     return lowering.batch_norm(node.emit, src, gamma, beta, mean, variance, epsilon=node.attr("epsilon", 1e-5))
+
+
+def _batch_norm_in_double(node: Node) -> Value:
+    """A normalization of float64 by known statistics, as a product and a sum."""
+    src, statistics = node.value(0), [node.value(index) for index in range(1, 5)]
+    known = [one.astype(np.float64) for one in statistics if isinstance(one, np.ndarray)]
+    if len(known) < 4 or node.rank() < 2 or isinstance(src, np.ndarray):
+        raise NotLowered("statistics that are no constants")
+    gamma, beta, mean, variance = (one.reshape(-1, *[1] * (node.rank() - 2)) for one in known)
+    factor = gamma / np.sqrt(variance + node.attr("epsilon", 1e-5))
+    return add(node.emit, multiply(node.emit, src, factor), beta - mean * factor)
 
 
 @lowers("InstanceNormalization")

@@ -21,48 +21,63 @@ enum { NARROW, WIDE, WEIGHTS };
 constexpr std::size_t PIXELS = 6, LANES = 16; // of a block of the result
 
 // Adds products of `n` elements behind each of `P` pointers with rows of LANES weights to the sums.
-template <typename Vector, std::size_t P>
+template <std::size_t BYTES, std::size_t P>
 ONEGRAPH_INLINE void add_products(const double *const *x, std::ptrdiff_t x_step, const double *w, std::ptrdiff_t w_step,
         std::size_t n, double *sums) {
-    constexpr std::size_t WIDTH = sizeof(Vector) / sizeof(double), COUNT = LANES / WIDTH;
+    typedef double Vector __attribute__((vector_size(BYTES), aligned(8), may_alias));
+    constexpr std::size_t WIDTH = BYTES / sizeof(double), COUNT = LANES / WIDTH;
     Vector kept[P][COUNT];
-    std::memcpy(kept, sums, sizeof kept);
-    for (std::size_t i = 0; i < n; i++, w += w_step) {
-        Vector row[COUNT];
-        std::memcpy(row, w, sizeof row);
+    for (std::size_t at = 0; at < P * COUNT; at++)
+        kept[at / COUNT][at % COUNT] = *reinterpret_cast<const Vector *>(sums + at * WIDTH);
+    for (std::size_t i = 0; i < n; i++, w += w_step)
         for (std::size_t p = 0; p < P; p++) {
             const double factor = x[p][static_cast<std::ptrdiff_t>(i) * x_step];
             for (std::size_t part = 0; part < COUNT; part++)
-                kept[p][part] += factor * row[part];
+                kept[p][part] += factor * *reinterpret_cast<const Vector *>(w + part * WIDTH);
         }
-    }
-    std::memcpy(sums, kept, sizeof kept);
+    for (std::size_t at = 0; at < P * COUNT; at++)
+        *reinterpret_cast<Vector *>(sums + at * WIDTH) = kept[at / COUNT][at % COUNT];
 }
-
-template <std::size_t BYTES>
-struct Lanes {
-    typedef double Type __attribute__((vector_size(BYTES)));
-};
 
 // The same for `count` pointers, of which some may be null: those take no part.
 template <std::size_t BYTES>
 ONEGRAPH_INLINE void add_block(const double *const *x, std::size_t count, std::ptrdiff_t x_step, const double *w,
         std::ptrdiff_t w_step, std::size_t n, double *sums) {
-    using Vector = typename Lanes<BYTES>::Type;
     constexpr std::size_t AT_ONCE = BYTES == 64 ? PIXELS : 3;
     for (std::size_t p = 0; p < count;) {
         std::size_t whole = 0;
         while (whole < AT_ONCE && p + whole < count && x[p + whole])
             whole++;
         if (whole == AT_ONCE)
-            add_products<Vector, AT_ONCE>(x + p, x_step, w, w_step, n, sums + p * LANES);
+            add_products<BYTES, AT_ONCE>(x + p, x_step, w, w_step, n, sums + p * LANES);
         else if (x[p])
-            add_products<Vector, 1>(x + p, x_step, w, w_step, n, sums + p * LANES);
+            add_products<BYTES, 1>(x + p, x_step, w, w_step, n, sums + p * LANES);
         p += whole == AT_ONCE ? AT_ONCE : 1;
     }
 }
 
-using Block = ForCpu<add_block<16>, add_block<32>, add_block<64>>;
+// As of ForCpu, whose functions round a product before the sum.
+using Add = void (*)(const double *const *, std::size_t, std::ptrdiff_t, const double *, std::ptrdiff_t, std::size_t, double *);
+
+void add_on_any(const double *const *x, std::size_t count, std::ptrdiff_t x_step, const double *w, std::ptrdiff_t w_step,
+        std::size_t n, double *sums) {
+    add_block<16>(x, count, x_step, w, w_step, n, sums);
+}
+
+ONEGRAPH_AVX2 void add_with_avx2(const double *const *x, std::size_t count, std::ptrdiff_t x_step, const double *w,
+        std::ptrdiff_t w_step, std::size_t n, double *sums) {
+    add_block<32>(x, count, x_step, w, w_step, n, sums);
+}
+
+ONEGRAPH_AVX512 void add_with_avx512(const double *const *x, std::size_t count, std::ptrdiff_t x_step, const double *w,
+        std::ptrdiff_t w_step, std::size_t n, double *sums) {
+    add_block<64>(x, count, x_step, w, w_step, n, sums);
+}
+
+Add add_for(int level) {
+    if (level > 1 && has_avx512()) return add_with_avx512;
+    return level > 0 && has_avx2() ? add_with_avx2 : add_on_any;
+}
 
 // A convolution takes the tensor `wide` to `narrow`, with weights; this is the one of the three that is computed from the
 // others, and the sums are in float64. If `wide`, so are the tensors.
@@ -100,22 +115,29 @@ private:
     void weights(void *const *addresses, int threads) const;
     // The place in the image that the sums read, at a place of the result and of the window; -1 for none.
     Step read(std::size_t axis, Step at, Step tap) const;
-    void save(const Tensor &tensor, void *elements, Step at, Step step, const double *sums, std::size_t count) const;
+    // Writes the sums of `n` pixels or channels of wide, `across` apart, and of `count` channels, `step` apart.
+    void save(const Tensor &tensor, void *elements, Step at, Step across, std::size_t n, Step step, const double *sums,
+            std::size_t count) const;
 
     int of_;
     std::size_t groups_, n_inputs_, first_, outer_ = 0, inner_ = 0, taps_ = 1; // channels of narrow and of wide in a group
     std::vector<Spatial> window_;
     std::vector<std::size_t> kernel_;
     Tensor wide_ {}, narrow_ {}, weights_ {}, bias_ {};
-    Block::Function add_;
+    Add add_;
 };
 
-double number_at(dnnl_data_type_t type, const void *elements, std::ptrdiff_t at) {
-    if (!is_float(type)) return static_cast<const double *>(elements)[at];
-    if (type == dnnl_f32) return static_cast<const float *>(elements)[at];
-    float found;
-    cast(type, static_cast<const char *>(elements) + 2 * at, dnnl_f32, reinterpret_cast<char *>(&found), 1, has_avx2());
-    return found;
+// Calls `body` with a function that reads an element of a tensor of this type.
+template <typename Body>
+void with_reader(dnnl_data_type_t type, const void *elements, const Body &body) {
+    if (!is_float(type)) return body([=](std::ptrdiff_t at) { return static_cast<const double *>(elements)[at]; });
+    if (type == dnnl_f32)
+        return body([=](std::ptrdiff_t at) -> double { return static_cast<const float *>(elements)[at]; });
+    body([=](std::ptrdiff_t at) -> double {
+        float found;
+        cast(type, static_cast<const char *>(elements) + 2 * at, dnnl_f32, reinterpret_cast<char *>(&found), 1, has_avx2());
+        return found;
+    });
 }
 
 std::size_t rounded(std::size_t count) {
@@ -124,7 +146,7 @@ std::size_t rounded(std::size_t count) {
 
 ExactConvolution::ExactConvolution(const KernelArguments &arguments)
     : of_(arguments.number("of")), groups_(arguments.size("groups")), n_inputs_(arguments.n_inputs),
-      first_(arguments.size("swapped")), add_(Block::of(arguments.number("level"))) {
+      first_(arguments.size("swapped")), add_(add_for(arguments.number("level"))) {
     const std::size_t rank = static_cast<std::size_t>(arguments.tensors[0]->ndims), spatial = rank - 2;
     if (arguments.n_list() != 4 * spatial || rank < 3 || arguments.count != arguments.n_inputs + 1)
         throw std::invalid_argument("no such convolution");
@@ -172,15 +194,22 @@ std::vector<double> ExactConvolution::widened(const Tensor &tensor, const void *
     for (std::size_t axis = 0; axis + 1 < tensor.axes.size(); axis++)
         places *= tensor.axes[axis].size;
     std::vector<double> found(places * groups * room);
-    const std::size_t part = last.size / groups;
-    share(places * last.size, threads, last.size, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t place = begin / last.size; place < end / last.size; place++) {
-            Step at = 0;
-            for (std::size_t axis = tensor.axes.size() - 1, rest = place; axis-- > 0; rest /= tensor.axes[axis].size)
-                at += static_cast<Step>(rest % tensor.axes[axis].size) * tensor.axes[axis].stride;
-            double *row = found.data() + place * groups * room;
-            for (std::size_t i = 0; i < last.size; i++, at += last.stride)
-                row[i / part * room + i % part] = number_at(tensor.type, elements, at);
+    const std::size_t part = last.size / groups, rank = tensor.axes.size();
+    const Axis line = tensor.axes[rank - 2]; // whose elements are read one after another, for one channel after another
+    const std::size_t lines = line.size ? places / line.size : 0, worth = line.size * last.size;
+    share(lines * worth, threads, worth, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t place = worth ? begin / worth : 0; worth && place < end / worth; place++) {
+            Step from = 0;
+            for (std::size_t axis = rank - 2, rest = place; axis-- > 0; rest /= tensor.axes[axis].size)
+                from += static_cast<Step>(rest % tensor.axes[axis].size) * tensor.axes[axis].stride;
+            double *const to = found.data() + place * line.size * groups * room;
+            with_reader(tensor.type, elements, [&](const auto &reader) {
+                for (std::size_t first = 0; first < last.size; first += 8) // channels, which fill a line of the cache
+                    for (std::size_t p = 0; p < line.size; p++)
+                        for (std::size_t i = first; i < std::min(first + 8, last.size); i++)
+                            to[p * groups * room + (room == part ? i : i / part * room + i % part)]
+                                    = reader(from + static_cast<Step>(p) * line.stride + static_cast<Step>(i) * last.stride);
+            });
         }
     });
     return found;
@@ -201,29 +230,39 @@ std::vector<double> ExactConvolution::rows_of_weights(const void *elements) cons
     const std::size_t results = of_ == NARROW ? outer_ : inner_, sums = of_ == NARROW ? inner_ : outer_;
     const std::size_t blocks = rounded(results) / LANES;
     std::vector<double> found(groups_ * blocks * taps_ * sums * LANES);
-    for (std::size_t o = 0; o < outer_ * groups_; o++)
-        for (std::size_t i = 0; i < inner_; i++)
-            for (std::size_t tap = 0; tap < taps_; tap++) {
-                Step at = static_cast<Step>(o) * weights_.axes[0].stride + static_cast<Step>(i) * weights_.axes[1].stride;
-                for (std::size_t axis = kernel_.size(), rest = tap; axis-- > 0; rest /= kernel_[axis])
-                    at += static_cast<Step>(rest % kernel_[axis]) * weights_.axes[2 + axis].stride;
+    std::vector<Step> offsets(taps_);
+    for (std::size_t tap = 0; tap < taps_; tap++)
+        for (std::size_t axis = kernel_.size(), rest = tap; axis-- > 0; rest /= kernel_[axis])
+            offsets[tap] += static_cast<Step>(rest % kernel_[axis]) * weights_.axes[2 + axis].stride;
+    with_reader(weights_.type, elements, [&](const auto &reader) {
+        for (std::size_t o = 0; o < outer_ * groups_; o++)
+            for (std::size_t i = 0; i < inner_; i++) {
+                const Step from = static_cast<Step>(o) * weights_.axes[0].stride + static_cast<Step>(i) * weights_.axes[1].stride;
                 const std::size_t result = of_ == NARROW ? o % outer_ : i, sum = of_ == NARROW ? i : o % outer_;
                 const std::size_t block = o / outer_ * blocks + result / LANES;
-                found[((block * taps_ + tap) * sums + sum) * LANES + result % LANES] = number_at(weights_.type, elements, at);
+                double *to = found.data() + (block * taps_ * sums + sum) * LANES + result % LANES;
+                for (std::size_t tap = 0; tap < taps_; tap++, to += sums * LANES)
+                    *to = reader(from + offsets[tap]);
             }
+    });
     return found;
 }
 
-void ExactConvolution::save(const Tensor &tensor, void *elements, Step at, Step step, const double *sums, std::size_t count) const {
-    for (std::size_t i = 0; i < count; i++, at += step) {
-        const auto single = static_cast<float>(sums[i]);
-        if (!is_float(tensor.type))
-            static_cast<double *>(elements)[at] = sums[i];
-        else if (tensor.type == dnnl_f32)
-            static_cast<float *>(elements)[at] = single;
-        else
-            cast(dnnl_f32, reinterpret_cast<const char *>(&single), tensor.type, static_cast<char *>(elements) + 2 * at, 1, has_avx2());
-    }
+void ExactConvolution::save(const Tensor &tensor, void *elements, Step at, Step across, std::size_t n, Step step,
+        const double *sums, std::size_t count) const {
+    const auto each = [&](const auto &write) {
+        for (std::size_t i = 0; i < count; i++)
+            for (std::size_t p = 0; p < n; p++)
+                write(at + static_cast<Step>(p) * across + static_cast<Step>(i) * step, sums[p * LANES + i]);
+    };
+    if (!is_float(tensor.type)) return each([&](Step to, double sum) { static_cast<double *>(elements)[to] = sum; });
+    if (tensor.type == dnnl_f32)
+        return each([&](Step to, double sum) { static_cast<float *>(elements)[to] = static_cast<float>(sum); });
+    each([&](Step to, double sum) {
+        const auto single = static_cast<float>(sum);
+        char *const target = static_cast<char *>(elements) + 2 * to;
+        cast(dnnl_f32, reinterpret_cast<const char *>(&single), tensor.type, target, 1, has_avx2());
+    });
 }
 
 // Each row of the result along its last spatial axis, in blocks of pixels and of channels.
@@ -247,9 +286,12 @@ void ExactConvolution::images(void *const *addresses, int threads) const {
                     places[axis] = static_cast<Step>(rest % result.axes[axis + 1].size);
                 const std::size_t from = piece % pieces * PIXELS, n = std::min(PIXELS, across - from);
                 double kept[PIXELS * LANES] = {};
-                for (std::size_t i = 0; n_inputs_ == 3 && i < n * count; i++)
-                    kept[i / count * LANES + i % count] = number_at(bias_.type, addresses[2],
-                            static_cast<Step>(group * results + first + i % count) * bias_.axes[0].stride);
+                if (n_inputs_ == 3)
+                    with_reader(bias_.type, addresses[2], [&](const auto &reader) {
+                        for (std::size_t i = 0; i < n * count; i++)
+                            kept[i / count * LANES + i % count]
+                                    = reader(static_cast<Step>(group * results + first + i % count) * bias_.axes[0].stride);
+                    });
                 for (std::size_t tap = 0; tap < taps_; tap++) {
                     Step line = static_cast<Step>(rest), unit = 1;
                     std::array<Step, 12> taps {};
@@ -273,9 +315,8 @@ void ExactConvolution::images(void *const *addresses, int threads) const {
                     at += places[axis] * result.axes[axis + 1].stride;
                 const Axis last = result.axes.back();
                 at += static_cast<Step>(group * results + first) * last.stride;
-                for (std::size_t p = 0; p < n; p++)
-                    save(result, addresses[n_inputs_], at + static_cast<Step>(from + p) * result.axes[spatial].stride,
-                            last.stride, kept + p * LANES, count);
+                const Step pixel = result.axes[spatial].stride;
+                save(result, addresses[n_inputs_], at + static_cast<Step>(from) * pixel, pixel, n, last.stride, kept, count);
             }
         }
     });
@@ -332,9 +373,9 @@ void ExactConvolution::weights(void *const *addresses, int threads) const {
             Step to = static_cast<Step>(group * outer_ + block * LANES) * weights_.axes[0].stride;
             for (std::size_t axis = 0; axis < spatial; axis++)
                 to += taps[axis] * weights_.axes[2 + axis].stride;
-            for (std::size_t p = 0; p < n; p++)
-                save(weights_, addresses[n_inputs_], to + static_cast<Step>(first + p) * weights_.axes[1].stride,
-                        weights_.axes[0].stride, kept + p * LANES, std::min(LANES, outer_ - block * LANES));
+            const Axis &inner = weights_.axes[1];
+            save(weights_, addresses[n_inputs_], to + static_cast<Step>(first) * inner.stride, inner.stride, n,
+                    weights_.axes[0].stride, kept, std::min(LANES, outer_ - block * LANES));
         }
     });
 }
