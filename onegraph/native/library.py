@@ -10,7 +10,7 @@ import ctypes
 import os
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NoReturn
 
 from .._util.fork_safety import new_rlock, refuse_inner
@@ -68,9 +68,12 @@ def enum_names(prefix: str, names: tuple[str, ...]) -> dict[int, str]:
     return {enum_value(prefix, name): name for name in names}
 
 
+_isa_names = cache(enum_names)
+
+
 def newest_isa(names: tuple[str, ...]) -> str:
     """The newest instruction set that the library may use, or ``unknown``. The first call fixes it."""
-    return enum_names("cpu_isa_", names).get(int(lib.dnnl_get_effective_cpu_isa()), "unknown")
+    return _isa_names("cpu_isa_", names).get(int(lib.dnnl_get_effective_cpu_isa()), "unknown")
 
 
 _STATUS = {enum_value("", name): name for name in ("success", *STATUS_ERRORS, "last_impl_reached", "not_required")}

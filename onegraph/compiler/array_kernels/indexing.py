@@ -18,6 +18,7 @@ from .arrays import dense, is_narrow, is_number, place_for, run, wide
 Found = Sequence[Array] | None
 Arrays = Sequence[Any]  # of an absent input, None
 
+LONG = 64  # bytes of a slice, from which on numpy copies slices as fast
 REDUCED = frozenset(["float32", "float64", "int32", "int64"])
 REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3, "min": 4}
 S64 = np.dtype(np.int64)
@@ -138,6 +139,8 @@ def compress(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     src, condition = arrays
     axis = _axis(call, src)
     if src.dtype.itemsize not in SIZES or not src.size or len(condition) > src.shape[axis]:
+        return None
+    if src[0].nbytes >= LONG and not axis:
         return None
     places = np.flatnonzero(condition)
     result = np.empty((*src.shape[:axis], len(places), *src.shape[axis + 1 :]), src.dtype)

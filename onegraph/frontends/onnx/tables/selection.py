@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....lowering.elementwise import binary
-from ....lowering.emitter import Array, Value, numbers
+from ....lowering.emitter import Array, Value, numbers, rank_of
 from ....lowering.movement import cast, reshape
 from ..node import Node, NotLowered, computes, lowers
 from .indexing import running
@@ -28,7 +28,8 @@ def compress(node: Node) -> Value:
     """The elements or slices where a condition holds."""
     src, axis = node.value(0), node.attr("axis")
     src = reshape(node.emit, src, numbers(-1)) if axis is None else src
-    condition = reshape(node.emit, node.value(1), numbers(-1))
+    condition = node.value(1)
+    condition = condition if rank_of(condition) == 1 else reshape(node.emit, condition, numbers(-1))
     return node.emit.op("Compress", [src, condition], {"axis": axis or 0})
 
 
