@@ -11,6 +11,7 @@ from ...ir.op import Array
 from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
+from ...opset.signature import Shape
 from ..ir.value import Value, dense_of
 from ..kernels.exact_convolution import KINDS, numbers_of
 from ..kernels.native import compiled, packed
@@ -19,7 +20,7 @@ from .arrays import LIMIT, dense
 NAME = "exact_convolution"
 
 
-def convolved(call: Call, arrays: Sequence[Array | None], shape: Sequence[int | None]) -> Array | None:
+def convolved(call: Call, arrays: Sequence[Array | None], shape: Shape) -> Array | None:
     """The result of a convolution of float64; None for other ops and data types.
 
     Args:
