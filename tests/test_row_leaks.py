@@ -5,11 +5,11 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import onegraph as og
-from onegraph.compiler.row_leaks import AGAIN
+from onegraph.compiler.row_leaks import AGAIN, BOUNDS
 from onegraph.faults.leaks import SOURCES
 from onegraph.faults.ops.spanned_source import SPANNED_SOURCE, spans_source
 
-TESTED_KERNELS = ("when_special", "when_special_end")
+TESTED_KERNELS = ("unbounded", "when_special", "when_special_end")
 
 
 pytestmark = pytest.mark.library
@@ -209,3 +209,48 @@ def test_spanning_windows_are_recognised(rows, dilation, pads, spans):
     call = Call(BASE["Convolution"], op.attrs, [TensorType(one.dtype, one.shape) for one in op.inputs], 1)
     assert spans_source(call) == spans
     assert bool(SPANNED_SOURCE.when(call)) == spans
+
+
+# Clamps of products whose inputs are bounded ------------------------------------------------------------------------
+
+
+def clamped(dtype, weights, limits=(0.0, 6.0)):
+    """Two convolutions with a Clamp behind each, of which the second is behind a sum, too."""
+    g = og.Graph()
+    y = g.input("x", dtype, (2, 7, 7, 8))
+    for each in weights:
+        y = g.clamp(g.op("Convolution", [y, g.constant(each)], IMAGE), min=limits[0], max=limits[1])
+    g.output("y", y)
+    return g
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_clamps_of_convolutions_are_fused_and_keep_nan(dtype):
+    numpy_dtype = og.DataType[dtype].numpy
+    weights = [numbers(2, 2, 8, 8).astype(numpy_dtype) / 4 for _ in range(2)]
+    model = clamped(dtype, weights).compile()
+    parts = model.report().partitions
+    assert [part.kinds for part in parts] == [("Convolution", "Clamp")] * 2
+    assert all(BOUNDS in part.reasons for part in parts)
+    for number in (0.5, np.nan, np.inf, -np.inf, 3e38, 2e6, np.nan, 0.5):
+        x = numbers(2, 7, 7, 8).astype(numpy_dtype)
+        x[1, 2, 3, 4] = number
+        want = x.astype(np.float64)
+        for each in weights:
+            want = np.clip(convolved(want, each), 0, 6).astype(numpy_dtype).astype(np.float64)
+        found = model(x=x)
+        np.testing.assert_array_equal(classes(found), classes(want), err_msg=str(number))
+        finite = np.isfinite(want)
+        np.testing.assert_allclose(found.astype(np.float64)[finite], want[finite], rtol=0.02, atol=0.02)
+
+
+def test_clamps_that_bound_nothing_are_steps_of_their_own():
+    """By weights that are not finite or no constants, or with a limit that is infinite, products may be NaN."""
+    weights = numbers(2, 2, 8, 8).astype(np.float32)
+    spoilt_weights = weights.copy()
+    spoilt_weights[0, 0, 0, 0] = np.nan
+    variable = og.Graph()
+    inputs = [variable.input("x", "f32", (2, 7, 7, 8)), variable.input("w", "f32", weights.shape)]
+    variable.output("y", variable.clamp(variable.op("Convolution", inputs, IMAGE), min=0.0, max=6.0))
+    for g in (clamped("f32", [spoilt_weights]), clamped("f32", [weights], (0.0, np.inf)), variable):
+        assert [part.kinds for part in g.compile().report().partitions] == [("Convolution",), ("Clamp",)]

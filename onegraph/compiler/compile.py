@@ -36,6 +36,7 @@ from .pads import add_pad
 from .partition_cache import wiring
 from .partition_store import Group, SharedPartitions
 from .partitioner import find_partitions, search
+from .passes.special_values import BOUNDED
 from .patterns import Patterns
 from .rounded_rows import RoundedRows
 from .row_leaks import RowLeaks
@@ -275,7 +276,8 @@ class _StepCompiler:
 
     def _add_kernel(self, step: Step, note: str) -> bool:
         """Add a step that a pass has given to a kernel of the package; returns False for other steps."""
-        kernel = of_executor(EXACT if NORMALIZED in step.attrs else step.executor)
+        is_alone = NORMALIZED in step.attrs or BOUNDED in step.attrs  # of what the library would have to fuse
+        kernel = of_executor(EXACT if is_alone else step.executor)
         if kernel is None:
             return False
         if kernel.follows:

@@ -22,13 +22,16 @@ from .ir.step import Step
 from .ir.value import Value, dense_of
 from .kernels import exact_convolution
 from .kernels.kernel import FLOATS
-from .kernels.when_special import BEGIN, END
+from .kernels.registry import EXACT
+from .kernels.when_special import BEGIN, END, UNBOUNDED
 from .passes.row_leaks import LEAKS, SPREADS, convolution_of
+from .passes.special_values import BOUNDED
 from .schedule import Schedule
 from .steps import CompiledStep, NumpyStep
 from .witnesses import TRANSPARENT, witnesses
 
 AGAIN = "computed again in f32 if an element of the source is NaN or infinite, which reaches other rows in oneDNN"
+BOUNDS = "computed again if an element of an input is NaN, infinite or larger than a million, as the library loses NaN"
 ORDERS = PLACING - {"Concat"}  # ops whose result has the elements of the source
 
 
@@ -41,10 +44,12 @@ class RowLeaks:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule, self._values = schedule, schedule.values
+        self._flag: int | None = None
 
     def refusal(self, steps: Sequence[Step]) -> str:
         """Why some steps must not be one partition; empty if they may."""
-        return self._refusal(steps) if any(LEAKS in step.attrs for step in steps) else ""
+        is_marked = any(LEAKS in step.attrs or BOUNDED in step.attrs for step in steps)
+        return self._refusal(steps) if is_marked else ""
 
     def _refusal(self, steps: Sequence[Step]) -> str:
         ends = {number for step in steps for number in (*step.inputs, *step.outputs)}
@@ -68,7 +73,8 @@ class RowLeaks:
             first: the number of notes before the partition was added.
             add_step: adds one step to the schedule.
         """
-        leaks = any(LEAKS in step.attrs for step in steps)
+        is_bounded = any(BOUNDED in step.attrs for step in steps)
+        leaks = is_bounded or any(LEAKS in step.attrs for step in steps)
         if len(steps) == 1 and SPREADS in steps[0].attrs and convolution_of(steps[0]) is not steps[0]:
             steps = (self._seen_as_weights(steps[0]),)
             results = steps[0].outputs
@@ -77,6 +83,8 @@ class RowLeaks:
         schedule, sources = self._schedule, self._sources(steps)
         assert sources is not None
         note = next(index for index in range(first, len(schedule.notes)) if schedule.notes[index].steps)
+        if is_bounded:
+            sources = [*sources, self._unbounded(note)]
         begin, count = len(schedule.steps), len(schedule.notes)
         self._add_mark(steps, results, sources, note)
         self._add_again(steps, results, add_step)
@@ -89,7 +97,8 @@ class RowLeaks:
                 return
             schedule.steps[begin] = schedule.steps[-1]
         if leaks:
-            schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, AGAIN))
+            reason = BOUNDS if is_bounded else AGAIN
+            schedule.notes[note] = schedule.notes[note]._replace(reasons=(*schedule.notes[note].reasons, reason))
         schedule.steps[begin + 1 : begin + 1 + len(added)] = [
             step._replace(note=note, is_quick=True) if isinstance(step, CompiledStep) else step._replace(note=note)
             for step in added
@@ -115,6 +124,14 @@ class RowLeaks:
         numbers = {"shown": len(shown), "hidden": len(ends[0])}
         schedule.add_kernel(BEGIN.name, inputs, (), note, numbers)
 
+    def _unbounded(self, note: int) -> int:
+        """The value that is NaN if an element of an input of the graph is NaN, infinite or large; computed once."""
+        if self._flag is None:
+            self._flag = self._values.new(DataType.f32, (1,), "unbounded")
+            given = [self._values[tensor.id] for tensor in self._schedule.inputs if tensor.dtype in FLOATS]
+            self._schedule.add_kernel(UNBOUNDED.name, given, [self._values[self._flag]], note)
+        return self._flag
+
     def _witnesses(self, steps: Sequence[Step], results: Sequence[int]) -> Sequence[Value]:
         """The parts of a result that show what a convolution was given; empty if ops behind it may hide that."""
         spreading = _spreading(steps)
@@ -126,29 +143,32 @@ class RowLeaks:
 
     def _add_again(self, steps: Sequence[Step], results: Sequence[int], add_step: Callable[[Step], None]) -> None:
         """Add the steps in f32, without constants: the library must keep nothing of steps that may never run."""
-        at: dict[int, int] = {}
+        at, is_direct = dict[int, int](), self._is_direct(steps, results)
         for step in steps:
             if step.kind == "TypeCast":
                 at[step.outputs[0]] = self._wide(steps[0], step.inputs[0], at, add_step)
                 continue
-            part = _in_f32(step)
+            outputs = (results[0],) if is_direct else tuple([self._in_f32(number) for number in step.outputs])
             if step.kind in SIDES:
                 inputs = tuple([at.get(number, number) for number in step.inputs])
-                is_whole = len(steps) == 1 and self._takes(step)
-                outputs = step.outputs if is_whole else tuple([self._in_f32(number) for number in step.outputs])
-                add_step(step._replace(executor=exact_convolution.AGAIN, inputs=inputs, outputs=outputs, whole=False))
+                again = step._replace(executor=exact_convolution.AGAIN)
             else:
                 inputs = tuple([self._wide(steps[0], number, at, add_step) for number in step.inputs])
-                outputs = tuple([self._in_f32(number) for number in step.outputs])
-                add_step(step._replace(inputs=inputs, outputs=outputs, attrs=part.attrs, part=part, whole=False))
+                part = _in_f32(step)
+                executor = EXACT if BOUNDED in step.attrs else step.executor
+                again = step._replace(executor=executor, attrs=part.attrs, part=part)
+            add_step(again._replace(inputs=inputs, outputs=outputs, whole=False))
             at.update(zip(step.outputs, outputs, strict=True))
         for number in results:
             if at[number] != number:
                 add_step(_cast(steps[-1], at[number], number))
 
-    def _takes(self, step: Step) -> bool:
-        """Whether the kernel writes the result of a convolution as it lies in memory."""
-        return not self._values[step.outputs[0]].irregular
+    def _is_direct(self, steps: Sequence[Step], results: Sequence[int]) -> bool:
+        """Whether kernels of the package write the result as it lies in memory, the later ones over the earlier."""
+        are_kernels = steps[0].kind in SIDES and all(BOUNDED in step.attrs for step in steps[1:])
+        value = self._values[results[0]]
+        is_taken = len(steps) == 1 or value.dtype is DataType.f32
+        return are_kernels and len(results) == 1 and is_taken and not value.irregular
 
     def _wide(self, step: Step, number: int, at: dict[int, int], add_step: Callable[[Step], None]) -> int:
         """The value for the numbers of another one in f32, cast once."""

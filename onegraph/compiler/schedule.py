@@ -69,6 +69,7 @@ class Schedule:
         threads: number of threads that the next partition is compiled for.
         returned: ids of the values that are outputs of the graph.
         viewed: ids of the values that share memory with another value.
+        inputs: those of the graph.
         keys: the keys of constants that the schedule has added.
         changes: whether sizes change.
         grown: by id of a Concat, the earlier one whose result is the first part of its own.
@@ -97,6 +98,7 @@ class Schedule:
         self._copies: dict[tuple[int, Dims], int] = {}
         self._numbers: dict[tuple[float, int], int] = {}
         self._lowered = lowered
+        self.inputs = [*lowered.graph.inputs.values()]
         self.keys: dict[int, Key] = {}
         self._kernels: dict[object, CompiledKernel] = {}
         self._reorders, self.changes = known.reorders, lowered.shared.partitions.rounds

@@ -6,4 +6,6 @@ from .kernel import Kernel
 
 BEGIN = Kernel("when_special", is_dense=False)
 END = Kernel("when_special_end", is_dense=False)
-KERNELS = BEGIN, END
+# Whether inputs of a graph have an element that is NaN, infinite or large.
+UNBOUNDED, LARGE = Kernel("unbounded", is_dense=False), 2.0**20
+KERNELS = BEGIN, END, UNBOUNDED

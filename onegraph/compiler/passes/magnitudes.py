@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, prod
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,6 +25,7 @@ Bounds = Sequence[float]
 Rule = Callable[[Step, Bounds, Sequence[Value]], float]
 # A result of f16 overflows long before.
 WIDE = frozenset([DataType.f32, DataType.bf16])
+NOTHING: Mapping[int, float] = MappingProxyType({})
 
 
 def _dequantize(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
@@ -45,7 +47,7 @@ def _same(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
 
 
 def _clamped(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
-    return max(bounds) + _largest((step.attrs.get("min"), step.attrs.get("max")))
+    return _largest((step.attrs.get("min"), step.attrs.get("max")))
 
 
 def _sum(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
@@ -69,14 +71,19 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def finite_values(lowered: Lowered) -> frozenset[int]:
-    """The values that a graph computes from 8-bit codes, and that are finite for all contents of its inputs."""
-    if not any(step.kind == "Dequantize" for step in lowered.steps):
+def finite_values(lowered: Lowered, given: Mapping[int, float] = NOTHING) -> frozenset[int]:
+    """The values that a graph computes from 8-bit codes, and that are finite for all contents of its inputs.
+
+    Args:
+        lowered: the graph.
+        given: bounds of the magnitude of some inputs, for contents that keep to them.
+    """
+    if not given and not any(step.kind == "Dequantize" for step in lowered.steps):
         return frozenset()
-    values, bounds = lowered.values, dict[int, float]()
+    values, bounds = lowered.values, dict(given)
     for step in lowered.steps:
         rule = RULES.get(step.kind)
-        if rule is None or step.executor not in ("library", "copy") or len(step.outputs) != 1:
+        if rule is None or step.executor not in ("library", "copy", "view") or len(step.outputs) != 1:
             continue
         ends = [values[number] for number in step.inputs]
         given = [_bound(value, bounds) for value in ends]

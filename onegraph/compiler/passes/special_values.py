@@ -10,18 +10,23 @@ too old for one of them or computes it wrong.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...opset.dtypes import DataType
+from ...opset.kinds import PRODUCTS
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
 from ..kernels.kernel import FLOATS
 from ..kernels.norm_relu import NORMALIZED
 from ..kernels.registry import IN_PLACE, special_kernel
+from ..kernels.when_special import LARGE
 from ..options import Options
 from ..rewrites import takes
 from .magnitudes import finite_values
 from .slope_gradients import slope_steps
 
+BOUNDED = "of bounded inputs"  # the mark of a step that the library may fuse if the inputs of the graph are bounded
 SLOPES = "PReLUBackward"  # which is divided into steps of kernels
 
 
@@ -32,16 +37,42 @@ def keep_special_values(edit: Edit, options: Options) -> None:
     """
     chosen = [(step, executor) for step in edit.graph.steps if (executor := _executor(step))]
     finite = finite_values(edit.graph) if chosen and not options.finite_math else frozenset[int]()
+    bounded = _bounded(edit.graph, chosen) if options.fuses and not options.finite_math else frozenset[int]()
     for step, executor in chosen:
         is_finite = options.finite_math or finite.issuperset(step.inputs)
         if is_finite and _is_taken(step, executor):
             continue
-        if step.kind == "ReLU" and _is_normalized(step, edit.graph):
+        if step.id in bounded and _is_taken(step, executor):
+            edit.replace(step, step._replace(attrs={**step.attrs, BOUNDED: True}))
+        elif step.kind == "ReLU" and _is_normalized(step, edit.graph):
             edit.replace(step, step._replace(attrs={**step.attrs, NORMALIZED: True}))
         elif executor == "slopes":
             edit.replace(step, *slope_steps(edit, step))
         else:
             edit.replace(step, step._replace(executor=executor))
+
+
+def _bounded(lowered: Lowered, chosen: Sequence[tuple[Step, str]]) -> frozenset[int]:
+    """The ids of the Clamps of a product, which are finite where the inputs of the graph are bounded.
+
+    A Clamp bounds what follows. The library fuses it with the product, and one look at the inputs of the graph tells
+    whether to compute both again.
+    """
+    clamps = [step for step, _ in chosen if step.kind == "Clamp" and _is_behind_product(lowered, step)]
+    if not clamps:
+        return frozenset()
+    inputs = [tensor.id for tensor in lowered.graph.inputs.values() if tensor.dtype in FLOATS]
+    finite = finite_values(lowered, dict.fromkeys(inputs, LARGE))
+    return frozenset([step.id for step in clamps if finite.issuperset((*step.inputs, *step.outputs))])
+
+
+def _is_behind_product(lowered: Lowered, step: Step) -> bool:
+    """Whether a step alone reads the result of a product of the library, which has constant weights."""
+    maker = lowered.maker(step.inputs[0])
+    if maker is None or maker.kind not in PRODUCTS or maker.library_part is None or len(maker.inputs) < 2:
+        return False
+    is_constant = all(lowered.values[number].constant is not None for number in maker.inputs[1:])
+    return is_constant and lowered.only_consumer(step.inputs[0]) is not None
 
 
 def _is_normalized(step: Step, lowered: Lowered) -> bool:

@@ -21,8 +21,8 @@ public:
     // Which of NaN, infinity and negative infinity some elements are, by Special.
     unsigned find(const char *elements, int threads) const;
 
-    // Whether some elements are NaN or infinite; faster.
-    bool are_in(const char *elements, int threads) const;
+    // Whether some elements are NaN or infinite, or if `large` at least 2 ** 20 in magnitude; faster.
+    bool are_in(const char *elements, int threads, bool large = false) const;
 
 private:
     template <typename Look>

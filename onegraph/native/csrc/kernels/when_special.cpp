@@ -1,5 +1,8 @@
 // Steps that a run executes only where an element of an input is NaN or infinite.
 
+#include <cmath>
+#include <stdexcept>
+
 #include "registry.h"
 #include "special_numbers.h"
 
@@ -44,6 +47,28 @@ public:
     bool is_end() const override { return true; }
 };
 
+// NaN if an element of an input is NaN, infinite or at least 2 ** 20 in magnitude; otherwise 0.
+class Unbounded : public Runnable {
+public:
+    explicit Unbounded(const KernelArguments &arguments) {
+        for (std::size_t i = 0; i < arguments.n_inputs; i++)
+            inputs_.emplace_back(*arguments.tensors[i]);
+        if (arguments.count != arguments.n_inputs + 1 || arguments.tensors[arguments.n_inputs]->data_type != dnnl_f32)
+            throw std::invalid_argument("no place for the answer");
+    }
+
+    void run(void *const *addresses, int threads) const override {
+        float answer = 0;
+        for (std::size_t i = 0; i < inputs_.size(); i++)
+            if (inputs_[i].are_in(static_cast<const char *>(addresses[i]), threads, true)) answer = NAN;
+        *static_cast<float *>(addresses[inputs_.size()]) = answer;
+    }
+
+private:
+    std::vector<SpecialNumbers> inputs_;
+};
+
+const Registered<Unbounded> UNBOUNDED {"unbounded"};
 const Registered<WhenSpecial> WHEN_SPECIAL {"when_special", "shown, hidden"};
 const Registered<WhenSpecialEnd> WHEN_SPECIAL_END {"when_special_end"};
 
