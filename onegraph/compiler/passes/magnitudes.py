@@ -86,10 +86,10 @@ def finite_values(lowered: Lowered, given: Mapping[int, float] = NOTHING) -> fro
         if rule is None or step.executor not in ("library", "copy", "view") or len(step.outputs) != 1:
             continue
         ends = [values[number] for number in step.inputs]
-        given = [_bound(value, bounds) for value in ends]
-        if values[step.outputs[0]].dtype not in WIDE or not all(map(isfinite, given)):
+        known = [_bound(value, bounds) for value in ends]
+        if values[step.outputs[0]].dtype not in WIDE or not all(map(isfinite, known)):
             continue
-        bound = rule(step, given, ends)
+        bound = rule(step, known, ends)
         if bound < LARGEST:
             bounds[step.outputs[0]] = bound
     return frozenset([*bounds, *[number for number, value in values.items() if _is_small(value)]])
