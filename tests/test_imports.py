@@ -1,5 +1,6 @@
 """What an import of the package, and a model that is loaded and compiled, do not import."""
 
+import gc
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 import onegraph as og
+from onegraph._util.collector_pause import CollectorPause
 from onegraph.builder.op_methods import OpMethods
 
 onnx = pytest.importorskip("onnx")
@@ -113,6 +115,16 @@ for switch in (gc.disable, gc.enable):
     assert gc.isenabled() == was and not gc.get_freeze_count()
 """
     loaded(code)
+
+
+@pytest.mark.parametrize(("made", "counts"), [(100, 0), (30_000, 1)])
+def test_short_pauses_count_no_frozen_objects(made, counts, monkeypatch):
+    calls = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: calls.append(0) or 1)
+    gc.collect(0)
+    with CollectorPause():
+        kept = [[] for _ in range(made)]
+    assert (len(kept), len(calls), gc.isenabled()) == (made, counts, True)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -8,13 +8,14 @@ import threading
 from types import TracebackType
 
 _pausing: set[int] = set()  # ids of the threads that pause the collector
+MANY = 20_000  # objects; the next run of the collector examines fewer in a few milliseconds
 
 
 class CollectorPause:
     """A block in which the collector would take a third of the time and free nothing.
 
-    A collector that was enabled is enabled again afterwards. Its next runs pass over the objects of the block, which
-    move to the oldest generation, unless the program has frozen objects.
+    A collector that was enabled is enabled again afterwards. Its next runs pass over the objects of a block that made
+    many, which move to the oldest generation, unless the program has frozen objects.
     """
 
     def __enter__(self) -> None:
@@ -25,9 +26,11 @@ class CollectorPause:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._was_enabled:
+            made, *_ = gc.get_count()  # since the last run of the collector
             gc.enable()
             _pausing.discard(threading.get_ident())
-            if not gc.get_freeze_count():
+            # Python counts frozen objects one by one: a program with a million of them would wait 20 ms for each model.
+            if made > MANY and not gc.get_freeze_count():
                 try:
                     gc.freeze()
                 finally:
