@@ -7,6 +7,9 @@ CLUSTER := .venv-cluster
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/kernels/* onegraph/native/csrc/kernels/*/*) build_ffi.py pyproject.toml
 
+# The objects of the C++ sources, for later builds.
+export ONEGRAPH_OBJECTS ?= $(CURDIR)/build/objects
+
 .PHONY: demo test test-long coverage coverage-native guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan tsan \
 	lint bench fuzz docs wheel test-wheel clean
 

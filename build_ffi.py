@@ -3,7 +3,10 @@
 ``ONEGRAPH_SANITIZE=address,undefined`` or ``thread`` in the environment builds the extension with gcc's sanitizers, for
 ``make asan`` and ``make tsan``. The runtime of the sanitizer must then be preloaded. ``ONEGRAPH_GCOV=FOLDER`` counts
 what runs of the C++ code, for ``make coverage-native``, and keeps the objects in the folder. ``ONEGRAPH_PURE=1`` builds
-no extension, as on systems without a libdnnl wheel.
+no extension, as on systems without a libdnnl wheel. ``ONEGRAPH_OBJECTS=FOLDER`` keeps each object under a digest of all
+that it is compiled from, so that a later build compiles only what has changed. ``ONEGRAPH_BUILD_JOBS`` is how many
+compilers run at once; else there is one for each processor. ``CXX``, ``CXXFLAGS`` and ``LDFLAGS`` mean what they
+usually mean.
 
 The extension uses cffi in API mode. ``include/`` has the declarations that cffi reads, one file per upstream header.
 The real headers (from the ``onednn-devel-cpu-gomp`` wheel) give every value, size and signature, so nothing of the C
@@ -13,13 +16,19 @@ API is written twice. The glue is compiled as C++, and every call goes through a
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -57,10 +66,16 @@ SOURCES = (
 )
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
 LIBRARY_WHEEL = "onednn-cpu-gomp"
-FLAGS = ("-std=c++17", "-O2", "-g0", "-Wall", "-Wno-unused-function", "-fvisibility=hidden")
+FLAGS = (
+    "-std=c++17", "-O2", "-g0", "-DNDEBUG", "-Wall", "-Wsign-compare", "-Wno-unused-function",
+    "-fPIC", "-fno-strict-overflow", "-fvisibility=hidden",
+)  # fmt: skip
 OLDEST_HEADERS = (3, 2)
 SANITIZE = "ONEGRAPH_SANITIZE"
 GCOV = "ONEGRAPH_GCOV"
+OBJECTS = "ONEGRAPH_OBJECTS"
+KEPT = 4  # objects of a source, for builds with other options
+JOBS = "ONEGRAPH_BUILD_JOBS"
 PURE = "ONEGRAPH_PURE"
 
 
@@ -125,6 +140,72 @@ def sanitizers() -> list[str]:
     return [f"-fsanitize={wanted}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"] if wanted else []
 
 
+def words(variable: str) -> list[str]:
+    """The words of an environment variable."""
+    return shlex.split(os.environ.get(variable, ""))
+
+
+def run_compiler(*arguments: object) -> str:
+    """What the C++ compiler prints; raises BuildError with it if the compiler is missing or fails."""
+    compiler = words("CXX") or shlex.split(sysconfig.get_config_var("CXX") or "g++")
+    command = [*compiler, *map(str, arguments)]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        failure = f"{shlex.join(command)}\n{done.stdout}" if done.returncode else ""
+    except OSError as error:
+        failure = f"{compiler[0]}: {error.strerror}"
+    if failure:
+        raise BuildError(
+            f"the C++ compiler failed: {failure}; a C++17 compiler and the Python headers are needed "
+            "(Debian: apt-get install g++ python3-dev)"
+        )
+    return done.stdout
+
+
+@cache
+def digest_of(path: Path) -> str:
+    """A digest of a file, or of the headers in a folder and their names."""
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file() and (file == path or file.suffix != ".cpp"):
+            digest.update(f"{file.relative_to(path)} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def kept_object(source: Path, options: Sequence[str], folders: Sequence[Path]) -> Path | None:
+    """Where the object of a source is kept; None if none is.
+
+    The name tells apart all that changes the object: the compiler, the options, and the contents of the source and of
+    the headers, wherever these lie. Most sources include no header of numpy, whose version may differ between the
+    environment that pip makes for a build and the one of the tests.
+    """
+    if not os.environ.get(OBJECTS) or os.environ.get(GCOV):
+        return None
+    read = [folder for folder in folders if "numpy" not in folder.parts or b"<numpy/" in source.read_bytes()]
+    parts = [run_compiler("--version"), *options, *map(digest_of, (source, *read))]
+    name = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return Path(os.environ[OBJECTS]) / f"{source.stem}-{name[:32]}.o"
+
+
+def compile_source(source: Path, target: Path, options: Sequence[str], folders: Sequence[Path]) -> Path:
+    """Compile a source, or copy the object that an earlier build has kept; returns ``target``."""
+    kept = kept_object(source, options, folders)
+    if kept is not None and kept.exists():
+        kept.touch()
+        return Path(shutil.copyfile(kept, target))
+    forced = [] if sanitizers() else ["-include", str(CSRC / "old_symbols.h")]
+    printed = run_compiler(*options, *forced, *(f"-I{folder}" for folder in folders), "-c", source, "-o", target)
+    if printed:
+        print(printed, file=sys.stderr)
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        # Another build may write the same object.
+        Path(shutil.copyfile(target, kept.with_suffix(f".{os.getpid()}"))).replace(kept)
+        for old in sorted(kept.parent.glob(f"{source.stem}-{'?' * 32}.o"), key=os.path.getmtime)[:-KEPT]:
+            old.unlink(missing_ok=True)
+    return target
+
+
 def compile_ffi(target: Path) -> Path:
     """Build the extension in a scratch directory and copy it into ``target``; returns its path.
 
@@ -133,38 +214,31 @@ def compile_ffi(target: Path) -> Path:
     """
     import numpy as np
     from cffi import FFI
-    from cffi.error import VerificationError
 
     headers, library = find_headers(), find_library()
     declarations = "\n".join((ROOT / "include" / name).read_text() for name in HEADERS)
     ffi = FFI()
     ffi.cdef(declarations)
     ffi.set_source(
-        MODULE,
-        f'#include "guard.h"\n{guarded_calls(declarations)}\n',
-        source_extension=".cpp",
-        sources=[str(CSRC / name) for name in SOURCES],
-        include_dirs=[
-            str(headers),
-            np.get_include(),
-            str(ROOT / "include"),
-            str(CSRC),
-        ],
-        library_dirs=[str(library.parent)],
-        extra_link_args=["-l:libdnnl.so.3", *(sanitizers() or ["-s"])],
-        # The sanitizers replace the symbols that old_symbols.h gives other versions.
-        extra_compile_args=[*FLAGS, *(sanitizers() or ["-include", str(CSRC / "old_symbols.h")])],
-        language="c++",
-        py_limited_api=True,
+        MODULE, f'#include "guard.h"\n{guarded_calls(declarations)}\n', source_extension=".cpp", py_limited_api=True
     )
+    python = {Path(sysconfig.get_path(name)) for name in ("include", "platinclude")}
+    folders = [headers, Path(np.get_include()), *sorted(python), ROOT / "include", CSRC]
+    options = [*FLAGS, *sanitizers(), *words("CPPFLAGS"), *words("CXXFLAGS")]
     with tempfile.TemporaryDirectory() as scratch:
+        place = Path(os.environ.get(GCOV) or scratch)
+        place.mkdir(parents=True, exist_ok=True)
+        glue, built = place / "_ffi.cpp", place / "_ffi.abi3.so"
+        ffi.emit_c_code(str(glue))
+        # The glue takes longest.
+        tasks = {place / "_ffi.o": glue} | {place / f"{name.replace('/', '-')}.o": CSRC / name for name in SOURCES}
+        pool = ThreadPoolExecutor(int(os.environ.get(JOBS) or len(os.sched_getaffinity(0))))
         try:
-            built = Path(ffi.compile(tmpdir=os.environ.get(GCOV) or scratch))
-        except VerificationError as error:
-            raise BuildError(
-                f"the C++ compiler failed: {error}; a C++17 compiler and the Python headers are needed "
-                "(Debian: apt-get install g++ python3-dev)"
-            ) from None
+            objects = [*pool.map(lambda task: compile_source(task[1], task[0], options, folders), tasks.items())]
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error, what has not begun
+        links = [f"-L{library.parent}", "-l:libdnnl.so.3", *(sanitizers() or ["-s"]), *words("LDFLAGS")]
+        run_compiler("-shared", "-fPIC", *objects, *links, "-o", built)
         # Replace the old file atomically: a running process may have it mapped, and must keep its contents.
         arrived = Path(shutil.copy2(built, target / f"{built.name}.new"))
         return arrived.replace(target / built.name)

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from conftest import LONG
 
 import build_ffi
 
@@ -41,7 +42,10 @@ def test_complete_sdist_builds_a_wheel(sdist, tmp_path):
     assert {f"tests/{path.name}" for path in Path(__file__).parent.glob("*.py")} <= names
     assert {f"include/{header}" for header in build_ffi.HEADERS} <= names
     assert not [name for name in names if name.endswith((".so", ".pyc"))]
-    done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist)
+    # The sources of the distribution are those that the checkout was built from: each object that its sources and
+    # headers give is there.
+    kept = {} if LONG else {build_ffi.OBJECTS: str(ROOT / "build" / "objects")}
+    done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist, **kept)
     assert done.returncode == 0, done.stderr
     wheel = next(tmp_path.glob("*.whl"))
     assert "-cp310-abi3-linux_x86_64" in wheel.name
@@ -66,6 +70,25 @@ def test_missing_compiler_gives_a_clear_error(sdist, tmp_path):
     assert done.returncode != 0
     assert "onegraph: the C++ compiler failed" in done.stdout + done.stderr
     assert "apt-get install g++" in done.stdout + done.stderr
+
+
+@pytest.mark.library
+def test_an_object_is_kept_until_what_it_reads_changes(monkeypatch, tmp_path):
+    monkeypatch.setenv(build_ffi.OBJECTS, str(tmp_path / "objects"))
+    source, header, target = tmp_path / "a.cpp", tmp_path / "headers" / "a.h", tmp_path / "a.o"
+    header.parent.mkdir()
+    source.write_text('#include "a.h"\nint f() { return N; }\n')
+    for number, options, kept in [(1, (), 1), (1, (), 1), (2, (), 2), (2, ("-O1",), 3)]:
+        header.write_text(f"#define N {number}\n")
+        build_ffi.digest_of.cache_clear()
+        assert build_ffi.compile_source(source, target, options, [header.parent]) == target
+        assert target.read_bytes() in {path.read_bytes() for path in (tmp_path / "objects").iterdir()}
+        assert len([*(tmp_path / "objects").iterdir()]) == kept
+        target.unlink()
+    header.write_text("#error message of the compiler\n")
+    build_ffi.digest_of.cache_clear()
+    with pytest.raises(build_ffi.BuildError, match=r"(?s)a\.cpp -o .*error message of the compiler"):
+        build_ffi.compile_source(source, target, (), [header.parent])
 
 
 def test_missing_headers_give_a_clear_error(monkeypatch):
