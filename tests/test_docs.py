@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import library
+from helpers import site as site_builder
 from helpers.pages import NEEDS, PACKAGES, Runner, needed, normalised
 
 import onegraph as og
@@ -28,6 +29,7 @@ CORE = {"onegraph", "numpy", "ml_dtypes"}  # pip installs them with onegraph
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name not in ("ops", "gallery"))]
 # An example that draws by itself, one whose graph is drawn, one that compiles nothing, and one that a page names.
 IN_GALLERY = ("digits_resnet", "getting_started", "checking_attributes", "read_picture_onnx")
+OP_PAGES = ("ops/methods", "ops/onednn-3.14", "ops/host", "ops/convolution", "ops/gelu")
 # Pages whose Python and commands need no oneDNN library.
 PURE = [DOCS / "howto" / "check.md"]
 
@@ -144,7 +146,7 @@ def test_navigation_lists_every_edition(name):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site as ``make docs`` builds it, but without pages of source code, and with few examples.
+    """The site as ``make docs`` builds it, with few examples, and with few pages of ops, which are generated alike.
 
     tests/test_examples.py runs all examples.
     """
@@ -156,9 +158,8 @@ def site(tmp_path_factory):
             (root / path.name).symlink_to(path)
     shutil.copytree(DOCS, root / "docs")
     target = root / "site"
-    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", str(root / "docs"), str(target)]
-    command += ["-D", "extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon,sphinx_click,sphinx_design"]
-    command += ["-D", f"examples_run={','.join(IN_GALLERY)}"]
+    pages = [*(str(path.relative_to(DOCS).with_suffix("")) for path in PAGES[1:]), "gallery/index", *OP_PAGES]
+    command = [sys.executable, site_builder.__file__, str(root / "docs"), str(target), ",".join(IN_GALLERY), *pages]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return target
