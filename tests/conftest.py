@@ -11,6 +11,7 @@ import platform
 import sys
 from functools import partialmethod
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -26,6 +27,7 @@ os.environ["ONEGRAPH_CACHE"] = ""  # no test depends on what another process has
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 sys.dont_write_bytecode = False
 # make test-long draws more random programs than the suite has time for.
+Draws = TypeVar("Draws")
 LONG = bool(os.environ.get("ONEGRAPH_LONG"))
 # The files that take longest, longest first. The processes of the suite take file after file in this order, so that
 # none of them is left alone with a long one at the end.
@@ -89,8 +91,8 @@ def pytest_make_collect_report(collector):
     return report
 
 
-def draws(few: int, many: int) -> int:
-    """How many random programs a test draws: ``few``, or ``many`` in ``make test-long``."""
+def draws(few: Draws, many: Draws) -> Draws:
+    """How many random programs a test draws, or which: ``few``, or ``many`` in ``make test-long``."""
     return many if LONG else few
 
 
