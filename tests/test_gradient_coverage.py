@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import LONG
 from helpers.gradient_cases import BASE_CASES, HOST_CASES, NOT_FINITE, Subject, subject_of
 from helpers.grouped import grouped
 from helpers.wide_reference import run_wide
@@ -82,6 +83,12 @@ def of_the_base(place: int) -> tuple[Subject, dict[str, Any], list[Any]]:
     return here, dict(here.arrays), found_gradients(here) if here.wrt and here.results else []
 
 
+@cache
+def in_words() -> dict[tuple[Any, ...], str]:
+    """The edition that is compared, by the place of a case and its words, which other editions may share."""
+    return {}
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_edition_has_the_gradients_of_the_base_words(name):
     compared = set()
@@ -92,6 +99,11 @@ def test_edition_has_the_gradients_of_the_base_words(name):
         if there.kind is None or there.lost or not here.wrt or not here.results:
             continue
         schema = edition(name).schemas[there.kind]
+        compared.add(case.kind)
+        signature = repr([schema.attributes, schema.inputs, schema.outputs, there.attrs, there.permutations])
+        first = in_words().setdefault((place, schema.kind, repr(schema.dialect), signature), name)
+        if first != name and not LONG:
+            continue
         orders = [there.permutations.get(schema.input_port(place).name) for place in range(len(inputs))]
         arrays = [
             array if order is None else (array.transpose(order) if array.ndim > 1 else array[[*order]])
@@ -117,7 +129,6 @@ def test_edition_has_the_gradients_of_the_base_words(name):
             expected = wanted[tensor.name]
             expected = expected if order is None else expected.transpose(order)
             np.testing.assert_allclose(part, expected, rtol=1e-7, atol=1e-7, err_msg=str(case))
-        compared.add(case.kind)
     assert {"Convolution", "ConvTranspose", "MaxPool", "LayerNorm", "MatMul"} <= compared
 
 
