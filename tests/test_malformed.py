@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import draws
 from helpers.hostile_objects import Nameless, Verbose
 from helpers.malformed_cases import (
     ACROSS,
@@ -520,7 +521,7 @@ def lies():
 
 # The child and the test ----------------------------------------------------------------------------------------------
 
-BATCHES = {"mutations": lambda: mutations(40), "junk": lambda: junk_calls(12000), "lies": lies}
+BATCHES = {"mutations": lambda: mutations(draws(12, 40)), "junk": lambda: junk_calls(draws(4000, 12000)), "lies": lies}
 
 
 def run_cases(batch):
