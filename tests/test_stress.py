@@ -104,7 +104,7 @@ def eight_threads():
     def work(seed):
         rng = random.Random(seed)
         own = quick.bind(x=x8)
-        for _ in range(times(1000, 25)):
+        for _ in range(times(1000, 12)):
             x = numbers(rng.randrange(1, 40), 16)
             assert right(model(x), x, w)
             assert np.array_equal(quick(x8), quick_y)
@@ -137,7 +137,7 @@ def one_to_one_objects():
     def work(seed):
         rng = random.Random(seed)
         target, stream = capi.Tensor(compiled.outputs[0], np.empty((64, 64), np.float32)), capi.Stream()
-        for _ in range(times(2000, 100)):
+        for _ in range(times(2000, 40)):
             if rng.random() < 0.3:
                 try:  # the former array is freed at once
                     source.set_data_handle(np.zeros((64, 64), np.float32))
@@ -159,7 +159,7 @@ def executables_are_collected_while_they_run():
     gc.freeze()  # the garbage collector examines mostly objects from here
 
     def work():
-        for _ in range(times(500, 15)):
+        for _ in range(times(500, 8)):
             graph, w = network(64)
             assert right(graph.compile()(x), x, w)
             run = graph.compile().bind(x=x)
@@ -193,7 +193,7 @@ def arrays_are_resized_by_another_thread():
 
     def call():
         try:
-            for _ in range(times(20000, 1500)):
+            for _ in range(times(20000, 600)):
                 try:
                     assert np.array_equal(model(x[0]), wanted)
                 except og.ArgumentError as error:  # resized before the call
@@ -255,7 +255,7 @@ time.sleep(float(sys.argv[3]))
 def interpreter_exits_at_any_moment():
     """A daemon thread ends where it next wants the interpreter, by unwinding its stack."""
     rng = random.Random(0)
-    for number in range(times(200, 6)):
+    for number in range(times(200, 4)):
         arguments = [
             os.path.dirname(os.path.dirname(og.__file__)),
             ("fusion", "debug")[number % 2],
@@ -292,7 +292,7 @@ time.sleep(0.1)
 def interpreter_exits_while_daemons_raise():
     """Python code creates errors and tuples of outputs; a thread may end there too."""
     root = os.path.dirname(os.path.dirname(og.__file__))
-    for _ in range(times(200, 5)):
+    for _ in range(times(200, 3)):
         done = subprocess.run([sys.executable, "-c", RUNNING, root], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
@@ -344,7 +344,7 @@ def partition_cache_switches_while_a_thread_compiles():
 
     sys.setswitchinterval(1e-5)
     threading.Thread(target=switch, daemon=True).start()
-    for _ in range(times(1000, 40)):
+    for _ in range(times(1000, 20)):
         found = g.compile(threads=1)(x)
         for result, w in zip(found, weights, strict=True):
             np.testing.assert_allclose(result, np.maximum(x @ w, 0), atol=1e-4)
@@ -354,7 +354,7 @@ def partition_cache_switches_while_a_thread_compiles():
 @story
 def primitive_cache_capacity_changes_while_threads_compile():
     """The library 3.2 alone crashes here."""
-    lt, deadline = capi.LogicalTensor, time.monotonic() + times(60, 4)
+    lt, deadline = capi.LogicalTensor, time.monotonic() + times(60, 1.5)
 
     def work(seed):
         rng, partitions = random.Random(seed), []
@@ -450,7 +450,7 @@ def forks_while_threads_run():
         assert right(model(np.asfortranarray(x)), x, w)
         assert right(network(9)[0].compile()(numbers(9, 16)), numbers(9, 16), w)
 
-    fork_beside(times(500, 25), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
+    fork_beside(times(500, 12), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
 
 
 @story
@@ -466,7 +466,7 @@ def forks_beside_the_thread_of_a_fork():
     def child():
         beside = threading.Thread(target=fork)
         beside.start()
-        for _ in range(times(100_000, 5000)):
+        for _ in range(times(100_000, 2000)):
             np.testing.assert_array_equal(model(x), wanted)
         done.set()
         beside.join()
@@ -591,7 +591,7 @@ def forks_while_a_bound_run_is_used():
         while not done.is_set():
             run()
 
-    fork_beside(times(500, 25), lambda: np.testing.assert_array_equal(run(), wanted), done, work)
+    fork_beside(times(500, 12), lambda: np.testing.assert_array_equal(run(), wanted), done, work)
 
 
 @story
@@ -612,7 +612,7 @@ def forks_while_a_tensor_is_used():
         compiled.execute(stream, [source], [target])
         assert (target.data == 3).all()
 
-    fork_beside(times(500, 25), child, done, work)
+    fork_beside(times(500, 12), child, done, work)
 
 
 @story
@@ -635,7 +635,7 @@ def forks_while_threads_compile():
             graph, w = network(rows)
             assert right(graph.compile()(numbers(rows, 16)), numbers(rows, 16), w)
 
-    fork_beside(times(500, 25), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
+    fork_beside(times(500, 12), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
 
 
 @story
@@ -657,7 +657,7 @@ def forks_while_threads_build_one_to_one_objects():
         while not done.is_set():
             add()
 
-    fork_beside(times(500, 40), add, done, work)
+    fork_beside(times(500, 20), add, done, work)
 
 
 @story
@@ -678,7 +678,7 @@ def graph_is_partitioned_while_threads_compile():
 
     def make():
         try:
-            for _ in range(times(5000, 40)):
+            for _ in range(times(5000, 20)):
                 for partition in partitions:
                     partition.compile()
         finally:
@@ -728,7 +728,7 @@ def forks_while_tensors_are_imported():
     def child():
         assert np.array_equal(model(x), wanted)
 
-    fork_beside(times(1000, 40), child, done, work, work)
+    fork_beside(times(1000, 20), child, done, work, work)
 
 
 def forks_during(works, longest):
@@ -743,7 +743,7 @@ def forks_during(works, longest):
 
     signal.signal(signal.SIGPROF, handler)
     rng = random.Random(2)
-    for number in range(times(1000, 40)):
+    for number in range(times(1000, 20)):
         work = works[number % len(works)]
         children.clear()
         signal.setitimer(signal.ITIMER_PROF, rng.uniform(1e-4, longest))
@@ -835,7 +835,7 @@ def everything_works_after_interrupts():
     run, parts = quick.bind(x=x8), model.bind(x=x)
     rng = random.Random(1)
     works = [lambda: model(x), lambda: quick(x8), run.run, parts.run, lambda: network(3)[0].compile(), in_one_to_one()]
-    for number in range(times(3000, 150)):
+    for number in range(times(3000, 75)):
         work = works[number % len(works)]
         try:
             # The timer repeats, because Python prints and drops an interrupt inside a destructor.
@@ -931,7 +931,7 @@ def flat(work, warm, count):
 def programs_are_freed_while_threads_end():
     """The library frees the data of an ending thread, and crashes if a destructor just freed it."""
     x = numbers(4, 4)
-    for _ in range(times(3000, 60)):
+    for _ in range(times(3000, 30)):
         graphs = [og.Graph() for _ in range(20)]
         for graph in graphs:
             graph.output("y", graph.relu(graph.input("x", "f32", (4, 4))))
@@ -965,7 +965,7 @@ def compilations_take_no_memory():
     def work():
         network(64, rng.randrange(5))[0].compile()(x)
 
-    flat(work, times(1000, 500), times(10_000, 150))
+    flat(work, times(1000, 250), times(10_000, 100))
 
 
 @story
