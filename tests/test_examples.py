@@ -91,12 +91,17 @@ LEARNS = {
 }
 
 
-def run(path, folder, *arguments):
-    """The finished process of an example that runs in a folder."""
+def require(path):
+    """Skip the test where a package that the example needs is missing."""
     extra, modules = NEEDS.get(path.stem, ("examples", []))
     for module in modules:
         if find_spec(module) is None:
             pytest.skip(f"{module} is not installed: pip install onegraph[{extra}]")
+
+
+def run(path, folder, *arguments):
+    """The finished process of an example that runs in a folder."""
+    require(path)
     return subprocess.run([sys.executable, path, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
 
 
@@ -161,7 +166,7 @@ assert history == [[1.5, 5], [1.5, 4], [1.5, 3], [1.5, 2], [1.5, 3], [1.5, 4], [
 @pytest.mark.library
 def test_interrupted_training_leaves_a_checkpoint(tmp_path):
     path = FOLDER / "digits_resnet.py"  # whose epochs are long: it cannot end by itself before the signal
-    run(path, tmp_path, "--help")  # skips where a package is missing
+    require(path)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore interrupts
     process = subprocess.Popen(
         [sys.executable, path, "--epochs", "100000"],
