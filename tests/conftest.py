@@ -32,11 +32,11 @@ LONG = bool(os.environ.get("ONEGRAPH_LONG"))
 # The files that take longest, longest first. The processes of the suite take file after file in this order, so that
 # none of them is left alone with a long one at the end.
 LONGEST = (
-    "test_docs", "test_examples", "test_benchmarks", "test_conformance", "test_faults",
-    "test_checker_against_library", "test_onnx_backend", "test_stress", "test_ops", "test_gradient_coverage",
-    "test_gradient_rules", "test_rewrites", "test_crashes", "test_cli_graphs", "test_onnx_functions",
-    "test_onnx_save", "test_recurrence", "test_onnx_half", "test_fuzz", "test_verify_model", "test_whole_files",
-    "test_onnx_meanings", "test_onnx_table", "test_warm_start",
+    "test_docs", "test_examples", "test_stress", "test_conformance", "test_benchmarks", "test_cli_graphs",
+    "test_faults", "test_crashes", "test_rewrites", "test_attention", "test_onnx_backend", "test_gradient_coverage",
+    "test_checker_against_library", "test_random_conformance", "test_malformed", "test_onnx_save", "test_verify_model",
+    "test_gradient_rules", "test_onnx_functions", "test_warm_start", "test_fuzz", "test_arguments", "test_verify_proof",
+    "test_whole_files", "test_structure", "test_process_faults", "test_onnx_half", "test_ops", "test_special_values",
 )  # fmt: skip
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
