@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -105,10 +106,22 @@ def run(path, folder, *arguments):
     return subprocess.run([sys.executable, path, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
 
 
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """Runs an example once for the tests of this file; returns its folder and the finished process."""
+
+    @cache
+    def runs(path):
+        folder = tmp_path_factory.mktemp(path.stem)
+        return folder, run(path, folder, *(["--quick"] if path.stem in TRAINING else []))
+
+    return runs
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs_and_prints(path, tmp_path):
+def test_example_runs_and_prints(path, shown):
     assert len(path.read_text().splitlines()) < 110
-    done = run(path, tmp_path, *(["--quick"] if path.stem in TRAINING else []))
+    folder, done = shown(path)
     assert done.returncode == 0, done.stderr
     for text in SHOWS[path.stem]:
         assert text in done.stdout
@@ -116,27 +129,23 @@ def test_example_runs_and_prints(path, tmp_path):
         if "by hand by" in line:
             assert float(line.split()[-1]) < 1e-5
     for name in TRAINING.get(path.stem, ()):
-        assert (tmp_path / name).stat().st_size > 1000
+        assert (folder / name).stat().st_size > 1000
     assert LEARNS.keys() == TRAINING.keys()
     if path.stem in LEARNS:
         assert LEARNS[path.stem](done.stdout)
 
 
 @pytest.mark.library
-def test_resumed_training_equals_whole_training(tmp_path):
-    path, whole, parts = FOLDER / "autoencoder.py", tmp_path / "whole", tmp_path / "parts"
-    for folder, calls in {
-        whole: [["--epochs", "2"]],
-        parts: [["--epochs", "1"], ["--epochs", "2", "--resume"]],
-    }.items():
-        folder.mkdir()
-        for arguments in calls:
-            done = run(path, folder, *arguments)
-            assert done.returncode == 0, done.stderr
-    with np.load(whole / "autoencoder.npz") as first, np.load(parts / "autoencoder.npz") as second:
+def test_resumed_training_equals_whole_training(shown, tmp_path):
+    path = FOLDER / "autoencoder.py"
+    whole, _ = shown(path)  # 4 epochs
+    for arguments in (["--epochs", "3"], ["--epochs", "4", "--resume"]):
+        done = run(path, tmp_path, *arguments)
+        assert done.returncode == 0, done.stderr
+    with np.load(whole / "autoencoder.npz") as first, np.load(tmp_path / "autoencoder.npz") as second:
         assert len(first.files) == len(second.files) >= 25
         assert all(np.array_equal(first[name], second[name]) for name in first.files)
-    assert (whole / "autoencoder.txt").read_text() == (parts / "autoencoder.txt").read_text()
+    assert (whole / "autoencoder.txt").read_text() == (tmp_path / "autoencoder.txt").read_text()
 
 
 def test_training_stops_without_better_scores(tmp_path):
