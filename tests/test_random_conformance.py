@@ -162,6 +162,7 @@ OPEN: dict[str, str] = {}
 NOT_MET = {
     name: reason
     for reason, names in {
+        "of versions beside these": "one_column_of_halves untold_softmax_shape",
         "on other CPUs, and of ops that are not drawn": "no_arithmetic_of_the_type no_kernel_of_markers",
         "by what lies in memory, by threads or by numbers": "bias_behind_source gradient_of_deep_windows "
         "gradient_of_dilated_groups gradient_of_few_windows gradient_of_long_strides gradient_of_a_small_source "
