@@ -120,7 +120,7 @@ UNTOLD_SHAPE = SUPPORT.add(
     ops="SoftMax",
     where="stats",
     severity=LIBRARY,
-    when=lambda call: call.n_outputs > 1 and call.output_types[:1] == (DataType.f32,),
+    when=lambda call: (call.n_outputs or 0) > 1 and call.output_types[:1] == (DataType.f32,),
     seen={(3, 2): "absent", (3, 9): "refuses", (3, 11): "refuses", (3, 13): "right"},
     reason="with stats, a compiled partition never tells the shape of a dst of f32, which the caller cannot allocate",
     instead="numpy",
