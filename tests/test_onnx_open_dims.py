@@ -248,3 +248,13 @@ def test_picture_of_the_model_shows_where_each_size_runs():
     picture = og.view.svg(opened, report)
     for part in report.partitions:
         assert f"partition {part.index}" in picture
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 0), 1), ((2, 0, 3), 1), ((0, 3), 1), ((0,), 0)])
+def test_hardmax_along_an_empty_axis_is_empty(shape, axis):
+    from onnx import TensorProto, helper
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Hardmax", ["x"], ["y"], axis=axis)], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    assert og.onnx.load(model).compile()(np.zeros(shape, np.float32)).shape == shape

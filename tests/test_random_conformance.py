@@ -162,12 +162,13 @@ OPEN: dict[str, str] = {}
 NOT_MET = {
     name: reason
     for reason, names in {
+        "of versions beside these": "one_column_of_halves untold_softmax_shape",
         "on other CPUs, and of ops that are not drawn": "no_arithmetic_of_the_type no_kernel_of_markers",
         "by what lies in memory, by threads or by numbers": "bias_behind_source gradient_of_deep_windows "
         "gradient_of_dilated_groups gradient_of_few_windows gradient_of_long_strides gradient_of_a_small_source "
         "gradient_of_strided_pixels matmul_batches matmul_over_one one_channel_strided one_column "
         "biased_gaps gradient_of_shared_slopes matmul_single_rows rounded_average_gradients rounded_maximum_gradients "
-        "select_products single_dilated softmax_of_nothing "
+        "select_products softmax_of_nothing windows_beside_source floats_beside_source "
         "spanned_source unread_as_padded unread_planes wide_integers",
         "of ranks, sizes and numbers that are not drawn": "matmul_row_leaks pixel_leaks "
         "window_leaks batch_norm_many_axes concat_limits dynamic_parameter_rank "
@@ -181,14 +182,19 @@ NOT_MET = {
 # A seeded fault ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def seeded():
-    """A run whose library computes along the last axis where axis 0 is asked for."""
+def seeded_run(value, kinds, cases=60):
+    """A run whose library computes with another value where one value of an attribute is asked for."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "tests"))
         patch.setattr(trials, "ENTRY", "helpers.seeded_fault")
-        patch.setenv("SEEDED_FAULT", "wrong_axis")
-        return run(60, 3, edition="onednn-3.2", kinds=["SoftMax", "ReLU"])
+        patch.setenv("SEEDED_FAULT", value)
+        return run(cases, 3, edition="onednn-3.2", kinds=kinds)
+
+
+@pytest.fixture(scope="module")
+def seeded():
+    """A run whose library computes along the last axis where axis 0 is asked for."""
+    return seeded_run("axis=0", ["SoftMax", "ReLU"])
 
 
 def test_finds_a_wrong_attribute_value_and_its_cause(seeded):
@@ -200,6 +206,16 @@ def test_finds_a_wrong_attribute_value_and_its_cause(seeded):
     elements = sum(np.prod(tensor[1]) for tensor in worst.smallest.use.tensors)
     assert elements <= 4, "it is shrunk"
     assert seeded.ids()[worst.id] == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds"),
+    [("exclude_pad=True", ["AvgPool"]), ("alpha=0.5", ["Elu"]), ("mode=nearest", ["Interpolate", "ReLU"])],
+)
+def test_finds_wrong_values_of_every_setter(value, kinds):
+    found = seeded_run(value, kinds, 45).findings
+    assert {finding.kind for finding in found} == {kinds[0]}
+    assert value in found[0].shared, [finding.id for finding in found]
 
 
 def test_cause_names_what_failing_uses_share():

@@ -631,11 +631,36 @@ def test_statistics_of_more_numbers_than_f32_counts(fmt: str) -> None:
         np.testing.assert_allclose(array, np.full(2, wanted), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("size", "kernel", "end", "claimed"), [(1, 2, 2, False), (3, 2, 2, True), (1, 2, 3, True)])
+def test_dilations_count_where_they_decide(size: int, kernel: int, end: int, claimed: bool) -> None:
+    window = {"strides": (2,), "pads_begin": (0,), "pads_end": (end,), "dilations": (2,), "weights_format": "XOI"}
+    call = use("ConvTransposeBackwardData", window, (1, size, 7), (kernel, 7, 3))
+    assert ("dilated_gradient" in [fault.name for fault in faults_of(call, (3, 13, 2))]) == claimed
+
+
+@pytest.mark.parametrize("version", [(3, 2, 0), (3, 6, 2), (3, 9, 1)])
+@pytest.mark.parametrize(
+    ("dtype", "channels", "width"), [("f16", 33, 1), ("f16", 32, 1), ("bf16", 33, 1), ("f16", 33, 2)]
+)
+def test_columns_of_many_channels_are_wrong_in_f16(
+    version: tuple[int, int, int], dtype: str, channels: int, width: int
+) -> None:
+    call = use(
+        "Convolution",
+        {name: value * 2 for name, value in ROW.items() if name != "data_format"},
+        (1, 2, width, channels),
+        (2, 1, channels, 1),
+        dtype=dtype,
+    )
+    wrong = version == (3, 6, 2) and (dtype, channels, width) == ("f16", 33, 1)
+    assert ("one_column_of_halves" in [fault.name for fault in faults_of(call, version)]) == wrong
+
+
 @pytest.mark.parametrize(("version", "wrong"), [((3, 2, 0), False), ((3, 6, 2), True), ((3, 13, 2), False)])
 def test_dilated_single_windows_are_wrong_by_version(version: tuple[int, int, int], wrong: bool) -> None:
     window = {"strides": (2,), "pads_begin": (1,), "pads_end": (1,), "dilations": (2,)}
     call = use("Convolution", window, (1, 1, 1), (1, 1, 33), dtype="bf16")
-    assert ("single_dilated" in [fault.name for fault in faults_of(call, version)]) == wrong
+    assert ("windows_beside_source" in [fault.name for fault in faults_of(call, version)]) == wrong
 
 
 @pytest.mark.parametrize(

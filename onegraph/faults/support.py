@@ -6,7 +6,7 @@ from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.schema import Call
-from .fault import LACKS, Faults, always
+from .fault import LACKS, LIBRARY, Faults, always
 
 SUPPORT = Faults[Call](severity=LACKS)
 
@@ -113,3 +113,21 @@ def norm_gradient_with_bf16_statistics(g: DataGraph) -> LogicalTensor:
 
 
 __all__ = ["SUPPORT"]
+
+
+UNTOLD_SHAPE = SUPPORT.add(
+    "untold_softmax_shape",
+    ops="SoftMax",
+    where="stats",
+    severity=LIBRARY,
+    when=lambda call: (call.n_outputs or 0) > 1 and call.output_types[:1] == (DataType.f32,),
+    seen={(3, 2): "absent", (3, 9): "refuses", (3, 11): "refuses", (3, 13): "right"},
+    reason="with stats, a compiled partition never tells the shape of a dst of f32, which the caller cannot allocate",
+    instead="numpy",
+    since=(3, 9),
+)
+
+
+@UNTOLD_SHAPE.example({(3, 2): "absent", (3, 13): "right"})
+def softmax_and_its_stats(g: DataGraph) -> tuple[LogicalTensor, ...]:
+    return tuple(g.op("SoftMax", [g.input("x", "f32", (2, 3))], {"axis": 1}, dtype="f32", outputs=["dst", "stats"]))

@@ -22,16 +22,22 @@ def intercept(name, make):
     worker.lib = Intercepted(worker.lib, name, make(getattr(worker.lib, name)))
 
 
-def other_axis(function):
-    """Sets axis -1 where axis 0 is asked for."""
+def another(setter, attribute, of, to):
+    """Sets another value of an attribute where ``of`` is asked for; for :func:`intercept`."""
+    ctype = {"s64": "int64_t[]", "f32": "float[]", "bool": "uint8_t[]"}.get(setter)
 
-    def replaced(op, attribute, values, count):
-        is_axis = attribute == worker.enum_value("graph_op_attr_", "axis")
-        if is_axis and count == 1 and values[0] == 0:
-            values = worker.ffi.new("int64_t[]", [-1])
-        return function(op, attribute, values, count)
+    def made(function):
+        def replaced(op, number, values, count):
+            is_asked = number == worker.enum_value("graph_op_attr_", attribute)
+            if is_asked and ctype is None and values == of:
+                values, count = to, len(to) + 1
+            elif is_asked and ctype is not None and count == 1 and values[0] == of:
+                values = worker.ffi.new(ctype, [to])
+            return function(op, number, values, count)
 
-    return replaced
+        return replaced
+
+    return f"dnnl_graph_op_set_attr_{setter}", made
 
 
 def endless(function):
@@ -41,7 +47,10 @@ def endless(function):
 
 # The replaced function of the library, by the name in SEEDED_FAULT.
 FAULTS = {
-    "wrong_axis": ("dnnl_graph_op_set_attr_s64", other_axis),
+    "axis=0": another("s64", "axis", 0, -1),
+    "exclude_pad=True": another("bool", "exclude_pad", True, False),
+    "alpha=0.5": another("f32", "alpha", 0.5, 0.25),
+    "mode=nearest": another("str", "mode", b"nearest", b"linear"),
     "endless": ("dnnl_graph_graph_finalize", endless),
 }
 

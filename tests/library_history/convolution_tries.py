@@ -262,6 +262,27 @@ tries(
         for size, k, s, p in ((16, 7, 2, 3), (12, 5, 1, 2), (20, 11, 4, 2), (9, 3, 1, 1))
     ],
 )
+tries(
+    "columns of many channels in half precision",
+    *[
+        convolved("Convolution", "f16", [(2, height, 1, channels), (k, 1, channels, 8)])
+        for height, k in ((2, 2), (5, 3))
+        for channels in (33, 65, 129)
+    ],
+)
+tries(
+    "windows beside the source",
+    *[
+        convolved(kind, dtype, [(1, 2, channels), (1, channels, 8)], strides=[1], pads_begin=[0], pads_end=[2])
+        for kind in ("Convolution", "ConvTransposeBackwardData")
+        for dtype in ("f32", "bf16", "f16")
+        for channels in (1, 17)
+    ],
+    *[
+        quantized("Convolution", [(1, 4, 2, channels), (1, 1, channels, 8)], **{**IMAGE, "pads_end": [0, 2]})
+        for channels in (1, 16, 17)
+    ],
+)
 
 
 def _pair(dtype: str, size: int, s: int, channels: int, then: str) -> Any:

@@ -12,7 +12,7 @@ from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ...opset.window import SHAPE_SOURCE, extent, split_padding
 from ..fault import LIBRARY, NEVER, UNSAFE, Faults, never
-from .windows import IMAGE, NCX, POOL, ROW
+from .windows import IMAGE, NCX, POOL, ROW, differs_undilated
 from .windows import POOLS as POOLS
 
 FAULTS = Faults[Call](severity=UNSAFE)
@@ -82,12 +82,12 @@ def gradient_in_two_groups(g: DataGraph) -> LogicalTensor:
     return g.op("ConvolutionBackwardData", [d, w], {**IMAGE, **formats, "groups": 2, "dst_shape": [1, 2, 7, 7]})
 
 
-def spreads_elements(call: Call) -> bool:
-    """Whether dilations move elements of a window apart, which one element along an axis has not."""
+def reads_undilated(call: Call) -> bool:
+    """Whether dilations decide which elements the windows of a ConvTranspose read, and how many there are."""
     found = convolution_geometry(call)
-    if found is None or found.kernel is None:
+    if found is None:
         return any(dilation != 1 for dilation in call.s64s("dilations"))
-    return any(size != 1 and dilation != 1 for size, dilation in zip(found.kernel, found.dilations, strict=True))
+    return any(differs_undilated(found, axis) for axis in found.axes)
 
 
 DILATED_GRADIENT = FAULTS.add(
@@ -95,14 +95,13 @@ DILATED_GRADIENT = FAULTS.add(
     ops="ConvTransposeBackwardData",
     where="dilations",
     severity=LIBRARY,
-    when=spreads_elements,
+    when=reads_undilated,
     seen={
         (3, 2): "throws could not create a primitive descriptor for a deconvolution",
         (3, 13): "throws could not create a primitive descriptor",
     },
-    reason="windows of several elements with dilations other than 1 throw at compile, or are taken for others; "
-    "Convolution "
-    "with the same weights is the same op",
+    reason="dilations are taken for 1: the op throws at compile, or windows read other elements; Convolution with the "
+    "same weights is the same op",
     instead="a Convolution with the same weights",
 )
 

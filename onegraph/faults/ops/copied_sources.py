@@ -5,12 +5,14 @@ from __future__ import annotations
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.convolution_geometry import convolution_geometry
+from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ..fault import NEVER, UNSAFE, Faults, never
 from .convolution import ends_behind_source, in_low_precision
 from .windows import IMAGE, NCX, VOLUME, copies_wrong
 
 FAULTS = Faults[Call](severity=UNSAFE)
+SPREADING = frozenset(["ConvTranspose", "ConvolutionBackwardData"])  # which sum over the narrow tensor
 
 BIAS_BEHIND_SOURCE = FAULTS.add(
     "bias_behind_source",
@@ -84,30 +86,102 @@ def one_channel_of_a_source_one_deep(g: DataGraph) -> LogicalTensor:
     return g.op("Convolution", [x, w], {**VOLUME, **NCX, **pads, "weights_format": "OIX"})
 
 
-def single_dilated(call: Call) -> bool:
-    """Whether a convolution in bf16 or f16 has padding before the last axis, and dilations along it of one element."""
+def beside_source(call: Call) -> bool:
+    """Whether a window of a convolution has no element in the source along the last axis."""
     found = convolution_geometry(call)
-    if found is None or found.kernel is None or not in_low_precision(call):
+    window = found.window(-1) if found is not None else None
+    size = found.wide[-1] if found is not None and found.wide is not None else None
+    if window is None or size is None:
         return False
-    padded = found.pads_begin is not None and found.pads_begin[-1] > 0
-    return padded and found.kernel[-1] == 1 and found.dilations[-1] > 1
+    starts = range(-window.begin, window.forward(size) * window.stride - window.begin, window.stride)
+    reach = window.extent - 1
+    # Windows between the first and the last are beside the source only where they span it.
+    return any(
+        all(not 0 <= place < size for place in range(start, start + reach + 1, window.dilation)) for start in starts
+    )
 
 
-SINGLE_DILATED = FAULTS.add(
-    "single_dilated",
+_BESIDE = (
+    "for windows without an element in the source along the last axis, the kernel calls code that it has not made, or "
+    "reads beside the source, by the number of windows in its blocks"
+)
+BESIDE_SOURCE = FAULTS.add(
+    "windows_beside_source",
     ops="Convolution ConvTransposeBackwardData",
-    where="dilations",
-    when=single_dilated,
-    seen={(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"},
-    reason="in bf16, where windows of one element are dilated along the last axis and lie in the padding before and "
-    "behind "
-    "it, the kernel reads behind the source: a signal where no memory is there",
+    where="pads_begin",
+    when=lambda call: in_low_precision(call) and beside_source(call),
+    seen={(3, 2): "right", (3, 3): "SIGSEGV", (3, 6): "SIGSEGV", (3, 11): "SIGSEGV", (3, 13): "right"},
+    reason=_BESIDE,
     instead="the same op in f32",
+    certain=never,  # by the number of windows in a block, which follows from the CPU and the threads
+)
+
+
+@BESIDE_SOURCE.example(on={"no AVX-512": "throws could not create a primitive"})
+def windows_of_one_element_beside_the_source(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "bf16", (1, 1, 1)), g.input("w", "bf16", (1, 1, 33))
+    return g.op("Convolution", [x, w], {"strides": [2], "pads_begin": [1], "pads_end": [1], "dilations": [2]})
+
+
+@BESIDE_SOURCE.example(on={"no AVX-512": "throws could not create a primitive"})
+def separate_channels_beside_the_source(g: DataGraph) -> LogicalTensor:
+    d, w = g.input("d", "f16", (2, 1, 6)), g.input("w", "f16", (1, 1, 6))
+    attrs = {"strides": [2], "pads_begin": [1], "pads_end": [1], "dilations": [1], "groups": 6}
+    return g.op("ConvTransposeBackwardData", [d, w], {**attrs, "weights_format": "XOI"})
+
+
+FLOATS_BESIDE_SOURCE = FAULTS.add(
+    "floats_beside_source",
+    ops="Convolution",
+    where="pads_begin",
+    when=lambda call: not in_low_precision(call) and beside_source(call),
+    seen={(3, 2): "right", (3, 3): "SIGSEGV", (3, 5): "SIGSEGV", (3, 6): "right"},
+    reason=_BESIDE,
+    instead="numpy",
     certain=never,
 )
 
 
-@SINGLE_DILATED.example(on={"no AVX-512": "throws could not create a primitive"})
-def dilated_windows_of_one_element(g: DataGraph) -> LogicalTensor:
-    x, w = g.input("x", "bf16", (1, 1, 1)), g.input("w", "bf16", (1, 1, 33))
-    return g.op("Convolution", [x, w], {"strides": [2], "pads_begin": [1], "pads_end": [1], "dilations": [2]})
+@FLOATS_BESIDE_SOURCE.example()
+def long_padding_behind_the_source(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "f32", (1, 1, 1)), g.input("w", "f32", (1, 1, 1))
+    return g.op("Convolution", [x, w], {"strides": [2], "pads_begin": [1], "pads_end": [3], "dilations": [1]})
+
+
+def one_column_of_halves(call: Call) -> bool:
+    """Whether a convolution in f16 sums over many channels, whose number is no multiple of 16, and gives one column."""
+    found = convolution_geometry(call)
+    if found is None or found.kernel is None or len(found.kernel) < 2 or found.kernel[-1] != 1:
+        return False
+    if call.inputs[0] is None or call.inputs[0].dtype is not DataType.f16:
+        return False
+    spread = call.schema.kind in SPREADING
+    made = found.backward() if spread else found.forward()
+    summed = found.narrow_channels if spread else found.wide_channels
+    return made[-1] == 1 and summed is not None and summed > 32 * found.groups and summed // found.groups % 16 != 0
+
+
+ONE_COLUMN_OF_HALVES = FAULTS.add(
+    "one_column_of_halves",
+    ops="Convolution ConvTransposeBackwardData ConvTranspose ConvolutionBackwardData",
+    where="src",
+    when=one_column_of_halves,
+    seen={(3, 2): "right", (3, 3): "wrong", (3, 8): "wrong", (3, 9): "right"},
+    reason="in f16, where the result has one column and windows have several rows of one, more than 32 channels, in no "
+    "multiple of 16, are summed with some of the next row: wrong values, or NaN",
+    instead="the same op in f32",
+    certain=lambda call: call.schema.kind not in SPREADING and _sums_rows(call),
+)
+
+
+def _sums_rows(call: Call) -> bool:
+    """Whether every window of an image has several rows; of volumes, it depends on the blocks."""
+    found = convolution_geometry(call)
+    return found is not None and found.kernel is not None and len(found.kernel) == 2 and found.dilations[0] == 1 != (
+        found.kernel[0])  # fmt: skip
+
+
+@ONE_COLUMN_OF_HALVES.example(on={"no FP16": "throws could not create a primitive"})
+def two_rows_of_33_channels(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "f16", (1, 2, 1, 33)), g.input("w", "f16", (2, 1, 33, 1))
+    return g.op("Convolution", [x, w], IMAGE)

@@ -222,16 +222,34 @@ NARROW_SCALE = FAULTS.add(
     ops="DynamicDequantize",
     where="scales",
     when=one_narrow_scale,
-    seen={(3, 2): "absent", (3, 13): "wrong"},
+    seen={(3, 2): "absent", (3, 7): "right", (3, 9): "right", (3, 11): "wrong", (3, 13): "wrong"},
     reason="one scale of bf16 or f16 is read as f32",
     instead="the same op with a scale of f32, and a cast",
-    since=(3, 7),
 )
 
 
-@NARROW_SCALE.example({(3, 2): "absent", (3, 13): "SIGSEGV"})
+@NARROW_SCALE.example({(3, 2): "absent", (3, 7): "right", (3, 11): "SIGSEGV", (3, 13): "SIGSEGV"})
 def one_scale_of_bf16(g: DataGraph) -> LogicalTensor:
     return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "bf16", (1,))])
+
+
+_UNMADE = "throws could not create a primitive"
+HALF_OF_U8 = FAULTS.add(
+    "half_of_u8",
+    ops="DynamicDequantize",
+    where="src",
+    severity=LIBRARY,
+    when=lambda call: [tensor.dtype for tensor in call.inputs[:2] if tensor] == [DataType.u8, DataType.f16],
+    seen={(3, 2): "absent", (3, 7): _UNMADE, (3, 13): _UNMADE},
+    reason="u8 and scales of f16 throw at compile",
+    instead="the same op with scales of f32, and a cast",
+)
+
+
+@HALF_OF_U8.example()
+def codes_of_u8_and_scales_of_f16(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u8", (3, 4)), g.input("s", "f16", (4,))
+    return g.op("DynamicDequantize", ends, {"qtype": "per_channel", "axis": 1})
 
 
 def _has_other_ranks(call: Call) -> bool:

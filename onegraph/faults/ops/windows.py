@@ -32,3 +32,19 @@ def copies_wrong(found: ConvolutionGeometry) -> bool:
     if found.strides[-1] != 1 and found.forward()[-1] == 1:
         return True
     return len(kernel) == 3 and found.wide is not None and found.wide[0] == 1 and kernel[0] != 1 and pads[0] > 0
+
+
+def differs_undilated(found: ConvolutionGeometry, axis: int) -> bool:
+    """Whether the windows along an axis would read other elements with dilation 1."""
+    window = found.window(axis)
+    size = None if found.wide is None else found.wide[axis]
+    if window is None or size is None:
+        return found.dilations[axis] != 1
+    if 1 in (window.kernel, window.dilation):
+        return False
+    count = window.forward(size)
+    if int((size + window.begin + window.end - window.kernel) / window.stride) + 1 != count:
+        return True
+    starts = range(-window.begin, count * window.stride - window.begin, window.stride)
+    moved = [(start + place, start + place * window.dilation) for start in starts for place in range(1, window.kernel)]
+    return any(0 <= place < size for pair in moved for place in pair)

@@ -17,6 +17,8 @@ def hardmax(node: Node) -> Value:
     axis, shape = node.attr("axis", -1), node.shape()
     if shape is None or shape[axis] is None:
         raise NotLowered("the size of the axis is unknown")
+    if shape[axis] == 0:
+        return node.value(0)
     axis %= len(shape)
     places = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
     largest = node.emit.op("ArgMax", [node.value(0)], {"axis": axis, "keep_dims": True, "last": False})

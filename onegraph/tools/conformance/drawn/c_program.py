@@ -31,7 +31,7 @@ _HEAD = """\
 #define DO(f) do { dnnl_status_t ended = f; if (ended) return printf("%s: status %d\\n", #f, ended), 1; } while (0)
 #define ATTR(kind, name, n, ...) DO(dnnl_graph_op_set_attr_##kind(op, dnnl_graph_op_attr_##name, __VA_ARGS__, n))"""
 _COMPARISON = """\
-#define CHECK(k, n, most) for (int i = 0; i < n; i++) { double a = out##k[i]; double b = want##k[i]; \\
+#define CHECK(k, n, most) for (int i = 0; i < n + GUARD; i++) { double a = out##k[i], b = i < n ? want##k[i] : 0; \\
   if (a != b && !(a - b <= most && b - a <= most)) bad = printf("output " #k "[%d]: %g, expected %g\\n", i, a, b); }"""
 _BODY = """\
 int main(void) {{
@@ -107,7 +107,7 @@ def c_program(
     checks.append("return bad != 0;")
     attributes = _packed(_attributes(use.arguments() if call is None else call), "  ")
     body = _BODY.format(name=BASE[use.kind].name, attributes=attributes, checks=_packed(checks, "  "))
-    head = [_HEAD, _COMPARISON] if is_allowed else [_HEAD]
+    head = [_HEAD, _COMPARISON.replace("GUARD", str(GUARD))] if is_allowed else [_HEAD]
     lines = [f"// {title}: {compile_line}", *head, _packed([*definitions, *tables]), body]
     return "\n".join(line for line in "\n".join(lines).split("\n") if line.strip()) + "\n"
 

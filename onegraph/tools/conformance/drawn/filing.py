@@ -128,9 +128,8 @@ class Case:
 
     @property
     def detail(self) -> str:
-        """Where that happens, and the message of the library."""
-        text = self.outcome.detail.partition(" Run workload with")[0]
-        return f" at {self.outcome.stage}" + (f": {text}" if text else "")
+        """Where that happens, and the message of the library; empty for a use that runs."""
+        return "" if self.outcome.outcome in GOOD else where(self.outcome)
 
     @property
     def is_writable(self) -> bool:
@@ -228,14 +227,19 @@ def file_findings(cases: Sequence[Case], folder: Path, others: Sequence[str] = (
     return made
 
 
+def where(outcome: Outcome) -> str:
+    """Where the library goes wrong, and its message; of a use that never ends, the time says nothing."""
+    text = "" if outcome.outcome == "hang" else outcome.detail.partition(" Run workload with")[0]
+    return f" at {outcome.stage}" + (f": {text}" if text else "")
+
+
 def _again(case: Case, library: Library) -> str:
     """What a library does with the use of a finding, in words."""
     condition = Condition(HARSH.name, HARSH.edges, {**HARSH.settings, "ONEGRAPH_LIBRARY": library.path})
     outcome = run_alone(case.use, condition, call=case.call)
     if not is_bad(outcome):
         return "right" if case.is_allowed else "executes it"
-    detail = outcome.detail.partition(" Run workload with")[0]
-    return f"{DOES[outcome.outcome]} at {outcome.stage}" + (f": {detail}" if detail else "")
+    return f"{DOES[outcome.outcome]}{where(outcome)}"
 
 
 def _files(case: Case, library: Library, outcomes: Sequence[tuple[Library, str]]) -> Iterable[tuple[str, str]]:
