@@ -10,7 +10,7 @@ from .._util.fork_safety import cached_property
 from .._util.processor_share import Share
 from ..builder.graph import DataGraph
 from ..capi.thread_affinity import OwnerThread
-from ..compiler.steps import Ending, NumpyStep
+from ..compiler.steps import CompiledStep, Ending, NumpyStep
 from ..ir.op import Array
 from ..native.library import lib
 from .frame import Frame
@@ -33,6 +33,7 @@ class Program(ABC):
 
     Attributes:
         placement: where the values lie.
+        steps: those that C runs, if an earlier process has not made them.
         parts: the steps before the ending, divided between C and numpy.
         ending: the steps at the end.
         source: the source of the plans.
@@ -44,6 +45,7 @@ class Program(ABC):
     """
 
     placement: Placement
+    steps: Sequence[CompiledStep] = ()
     parts: Sequence[range | NumpyStep]
     ending: Ending
     source: PlanSource

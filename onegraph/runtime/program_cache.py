@@ -12,6 +12,7 @@ import numpy as np
 from .._util.fork_safety import new_rlock
 from .._util.interpreter_tricks import Counter, is_held, written_function
 from ..errors import StateError
+from .growing import Growing, Grown
 from .program import Program
 from .quick_call import QuickCall
 from .staged import Staged
@@ -66,6 +67,7 @@ class Entry:
         implementations: names by index of partition; None until they are requested.
         times: seconds of each partition in the last profile, by index; empty if there is none.
         pieces: bytes of the pieces of memory that the program keeps, by what tells them apart.
+        grown: what it writes for each cache that grows.
     """
 
     program: Program | Staged
@@ -74,6 +76,7 @@ class Entry:
     implementations: dict[int, str] | None = None
     times: Mapping[int, float] = field(default_factory=dict)
     pieces: Mapping[Hashable, int] = field(default_factory=dict)
+    grown: Sequence[Grown] = ()
 
 
 class Cache:
@@ -165,13 +168,15 @@ def _bytes(entries: Mapping[Hashable, Entry]) -> int:
     return sum(pieces.values())
 
 
-def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickCall:
+def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequence[int]) -> QuickCall:
     """A quick call for a graph with unknown dims: it finds the program for the shapes of its arrays and runs it.
 
     It returns None if there is no such program, or if the program's own quick call returns None.
 
     Args:
-        cache: the programs; a key has the shapes of all inputs, then the bytes of ``value_inputs``.
+        cache: the programs; a key has the shapes of all inputs, then the bytes of ``value_inputs``, and the capacity of
+            caches that are not dense.
+        growing: the caches.
         n_inputs: number of graph inputs.
         value_inputs: positions of the inputs whose contents are part of the key.
     """
@@ -194,4 +199,24 @@ def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickC
             entry.used = tick()
         return result
 
-    return call
+    def growing_call(arrays: tuple[Any, ...], out: object = None) -> Any:
+        room = growing.room(arrays) if len(arrays) == n_inputs else None
+        if room is None:
+            result = call(arrays, out)
+            if result is not None:
+                growing.note(result)
+            return result
+        if not all(type(array) is np.ndarray for array in arrays):
+            return None
+        entry = entries.get((*key_of(*arrays), *((room,) if room else ())))
+        if entry is None:
+            return None
+        step = growing.step(entry.grown, arrays) if out is None else None
+        result = entry.quick(arrays, out if step is None else growing.out(step))
+        if result is not None:
+            if step is not None:
+                step.finish()
+            entry.used = tick()
+        return result
+
+    return growing_call if growing.growths else call
