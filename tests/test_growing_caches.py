@@ -8,6 +8,7 @@ import pytest
 
 import onegraph as og
 from onegraph.errors import ArgumentError
+from onegraph.native.library import HASHES_CONSTANTS
 from onegraph.runtime import growing
 from onegraph.runtime.growing import capacity_of
 
@@ -75,6 +76,16 @@ def test_steps_write_behind_the_tokens_before(layout, dtype, batch):
     assert not shared[0]  # the cache of the first call has no room
     assert shared.count(False) <= 2
     assert steps.cache.flags.writeable
+
+
+def test_a_generation_needs_one_program_for_many_sizes():
+    steps = Steps()
+    for _ in range(60):
+        steps.run()
+    info = steps.model.cache_info()
+    # Compiled as a whole: the first calls, and where the window of the sum over tokens has another power of 2.
+    assert info.misses == 60
+    assert info.misses - info.reused <= 12 or HASHES_CONSTANTS
 
 
 def test_caches_of_other_types_are_right():

@@ -23,7 +23,8 @@ def bind_arrays(
             raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
     ins = {name: array for name, array in arrays.items() if name in graph.inputs}
     given = arguments.arrays(inputs, ins, copy=False, grows=True)
-    room = growing.room([*given.values()])
+    found = growing.prepared([*given.values()], moves=False)
+    room = 0 if found is None else found[1]
     if not room:
         given = arguments.arrays(inputs, ins, copy=False)
     whole = {**given, **interface.present}

@@ -27,6 +27,7 @@ from ..opset.shapes import dense_strides
 
 SMALL = 1 << 15  # bytes of a cache, up to which its copy takes less time than what is done here
 SPARE = 16  # tokens beyond a power of 2, so that rows of a cache do not lie a power of 2 apart
+AHEAD = 8  # tokens that there is room for before a step
 
 
 class Growth(NamedTuple):
@@ -60,7 +61,7 @@ class Grown(NamedTuple):
     strides: tuple[int, ...]
     span: int
     size: int
-    is_over: bool
+    is_over: bool = False
 
 
 class Room(NamedTuple):
@@ -169,22 +170,46 @@ class Growing:
             if source is not None and np.may_share_memory(array, given[source]):
                 raise ArgumentError(f"output {name!r} shares memory with {source!r}")
 
-    def room(self, arrays: Sequence[object]) -> int | None:
-        """The capacity of the caches among the arrays of a call: 0 if they are dense; None if they do not grow."""
-        found, grows = 0, False
+    def prepared(self, arrays: Sequence[Any], *, moves: bool = True) -> tuple[Sequence[Any], int] | None:
+        """The arrays of a call, and the capacity of the caches among them; None if the caches do not grow.
+
+        Where there is little room left, they are copied to memory with more. So all steps run programs that differ in
+        sizes alone. The capacity is 0 if dense arrays have room behind them.
+
+        Args:
+            arrays: of the inputs.
+            moves: whether caches may be copied.
+        """
+        capacity, tokens, has_gaps, is_own = 0, 0, False, False
         for growth in self.growths:
             array = arrays[growth.source]
             if type(array) is not np.ndarray or array.ndim <= growth.axis:
                 return None
-            capacity = _capacity(array, growth.axis)
-            if capacity is None or (capacity and found not in (0, capacity)):
+            found, length = _capacity(array, growth.axis), array.shape[growth.axis]
+            if found is None or (found and capacity not in (0, found)):
                 return None
-            has_gaps = capacity > max(array.shape[growth.axis], 1)
-            if not has_gaps and array.nbytes < SMALL:
+            if found <= max(length, 1) and array.nbytes < SMALL:
                 return None
-            found = capacity or found
-            grows = grows or has_gaps or array is self._returned() or id(array.base) in self._rooms
-        return found if grows else None
+            if found:
+                capacity, tokens = found, max(tokens, length)
+                has_gaps = has_gaps or found > max(length, 1)
+            is_own = is_own or array is self._returned() or id(array.base) in self._rooms
+        if not is_own or not capacity or capacity >= tokens + AHEAD or not moves:
+            return (arrays, capacity) if is_own or has_gaps else None
+        longer, moved = room_for(tokens + AHEAD), [*arrays]
+        for growth in self.growths:
+            moved[growth.source] = self._moved(moved[growth.source], growth.axis, longer)
+        return tuple(moved), longer
+
+    def _moved(self, array: Array, axis: int, capacity: int) -> Array:
+        """A copy of a cache with room behind it."""
+        shape, size = array.shape, array.itemsize
+        strides = dense_strides((*shape[:axis], capacity, *shape[axis + 1 :]))
+        in_bytes = tuple([step * size for step in strides])
+        nbytes = prod(shape[:axis]) * strides[axis] * capacity * size
+        made = with_room(Grown(array.dtype, shape, in_bytes, 0, nbytes), self._rooms)
+        made[...] = array
+        return made
 
     def laid_out(self, graph: DataGraph, room: int) -> DataGraph:
         """The graph of a call with the layout of caches whose capacity this is."""
@@ -251,15 +276,7 @@ class CacheStep:
                 self.presents[growth.present] = present
                 self._shared.append((past, present))
                 return
-        self.presents[growth.present] = self._with_room(grown)
-
-    def _with_room(self, grown: Grown) -> Array:
-        row, rooms = aligned_empty((grown.size,), np.dtype(np.uint8)), self._rooms
-        memory: Any = row.base
-        number, offset = id(memory), address_of(row) - address_of(memory)
-        present: Array = np.ndarray(grown.shape, grown.dtype, memory, offset, grown.strides)
-        rooms[number] = Room(ref(memory, lambda _: rooms.pop(number, None)), offset, grown.size)
-        return present
+        self.presents[growth.present] = with_room(grown, self._rooms)
 
     def finish(self) -> None:
         """Let nobody write to memory that arrays of two steps share, before the earlier one is gone."""
@@ -269,6 +286,16 @@ class CacheStep:
             room, released = self._rooms.get(number), ref(present)
             if room is not None:
                 self._rooms[number] = room._replace(watch=ref(past, partial(_release, released)))
+
+
+def with_room(grown: Grown, rooms: dict[int, Room]) -> Array:
+    """New memory with room for more, which is added to ``rooms``."""
+    row = aligned_empty((grown.size,), np.dtype(np.uint8))
+    memory: Any = row.base
+    number, offset = id(memory), address_of(row) - address_of(memory)
+    made: Array = np.ndarray(grown.shape, grown.dtype, memory, offset, grown.strides)
+    rooms[number] = Room(ref(memory, lambda _: rooms.pop(number, None)), offset, grown.size)
+    return made
 
 
 def _release(present: Callable[[], Array | None], _past: object) -> None:

@@ -14,29 +14,44 @@ from .program import Program
 
 def grown_outputs(program: Program, growths: Sequence[Growth]) -> tuple[Grown, ...]:
     """What a program writes for each growth."""
-    return tuple([_grown(program, growth) for growth in growths])
+    if not growths:
+        return ()
+    kept = program.known.get("kept")
+    if kept is None:
+        kept = program.known["kept"] = _kept(program, growths)
+    return tuple([_grown(program, growth, growth in kept) for growth in growths])
 
 
-def _grown(program: Program, growth: Growth) -> Grown:
+def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
+    """The growths whose output the steps write only behind the input, and a copy of the input at the beginning."""
+    writers: dict[int, list[CompiledStep]] = {}
+    for step in program.steps if program.in_c else ():
+        for piece in {*step.pieces[step.n_inputs :]}:
+            writers.setdefault(piece, []).append(step)
+    graph, direct, found = program.graph, dict(program.placement.direct), list[Growth]()
+    for growth in growths:
+        past, present = graph.inputs[growth.past].id, direct.get(growth.present, -1)
+        copies = [step for step in writers.get(present, ()) if _keeps(step, past, present)]
+        others = [step for step in writers.get(present, ()) if not _keeps(step, past, present)]
+        if copies and all(_is_behind(step, present) for step in others):
+            found.append(growth)
+    return found
+
+
+def _grown(program: Program, growth: Growth, is_kept: bool) -> Grown:
     """The output of a program for a growth."""
     values, graph, axis = program.placement.values, program.graph, growth.axis
     past, present = values[graph.inputs[growth.past].id], values[graph.outputs[growth.present].id]
-    size, shape = present.dtype.numpy.itemsize, present.shape
-    inner = prod(shape[axis + 1 :]) * size
-    rows = capacity_of(shape, present.strides, axis) or room_for(shape[axis])
-    reach = sum((max(dim, 1) - 1) * step for dim, step in zip(shape, present.strides, strict=True))
-    writers = [step for step in program.steps if present.id in step.pieces[step.n_inputs :]]
-    is_direct = program.in_c and (growth.present, present.id) in program.placement.direct
-    alike = all(dim == 1 or a == b for dim, a, b in zip(past.shape, past.strides, present.strides, strict=True))
-    is_over = is_direct and alike and any(_keeps(step, past.id, present.id) for step in writers)
-    return Grown(
-        present.dtype.numpy,
-        shape,
-        tuple([step * size for step in present.strides]),
-        (reach + 1) * size,
-        prod(shape[:axis]) * rows * inner,
-        is_over and all(_keeps(step, past.id, present.id) or _is_behind(step, present.id) for step in writers),
+    dtype, shape, strides = present.dtype.numpy, present.shape, present.strides
+    size, reach = dtype.itemsize, 1
+    for dim, step in zip(shape, strides, strict=True):
+        reach += (dim - 1) * step if dim else 0
+    rows = capacity_of(shape, strides, axis) or room_for(shape[axis])
+    is_over = is_kept and all(
+        dim == 1 or one == other for dim, one, other in zip(past.shape, past.strides, strides, strict=True)
     )
+    size_with_room = prod(shape[:axis]) * rows * prod(shape[axis + 1 :]) * size
+    return Grown(dtype, shape, tuple([step * size for step in strides]), reach * size, size_with_room, is_over)
 
 
 def _keeps(step: CompiledStep, past: int, present: int) -> bool:

@@ -87,7 +87,7 @@ class OpenPrograms:
             dims, stated = self._dims(shapes, room), self._graph.inputs.items()
             is_open = [dim is None for name, one in stated for dim in one.shape or (None,) * len(shapes[name])]
             is_open += [True] * bool(room)
-            parameters = Parameters.of(dims, is_open)
+            parameters = Parameters.of(dims, is_open, int(room > 0))
             form = OpenProgram(parameters, dims, partial(self._opened, shapes), options, self._shared, program)
         except OutOfMemoryError:
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._util.fork_safety import cached_property
 from .._util.processor_share import Share
@@ -42,6 +42,7 @@ class Program(ABC):
             left behind.
         step_notes: for each step the index of its report.
         free_frames: frames of finished runs, for reuse.
+        known: what was found about the steps, also those of programs for other sizes, by what it is.
     """
 
     placement: Placement
@@ -55,6 +56,7 @@ class Program(ABC):
 
     def __init__(self, graph: DataGraph, share: Share) -> None:
         self.graph, self.share = graph, share
+        self.known: dict[Hashable, Any] = {}
         self.free_frames: list[Frame] = []
         self._spare_arenas: list[Array] = []  # of trials; the next frame takes over the memory
 

@@ -18,7 +18,7 @@ from .quick_call import QuickCall
 from .staged import Staged
 
 CAPACITY = 128
-# Beyond so many programs, the least recently used ones go while all take more bytes than this.
+# Beyond so many programs, the least recently used ones go while they take more bytes than this beside the newest one.
 FEW, MOST_BYTES = 16, 1 << 30
 _making = threading.local()  # depth: number of nested entries that the thread is making
 
@@ -94,6 +94,8 @@ class Cache:
         self._turns: dict[Hashable, threading.RLock] = {}  # held while an entry is being made
         self._lookups, self._misses, self._evictions = Counter(), Counter(), Counter()
         self.tick = self._lookups.tick
+        self._newest: Mapping[Hashable, int] = {}  # pieces of the program that was added last
+        self._left = 0  # bytes that programs may take before they are counted again
 
     def find(self, key: Hashable, make: Callable[[], Entry]) -> Entry:
         """The entry of a key. The first thread makes it while others wait; if that fails, the next thread tries.
@@ -149,23 +151,39 @@ class Cache:
         self.entries[key] = entry
         self._misses.tick()
         self._evict(self.capacity)
+        self._evict_large(entry.pieces)
         return entry
 
     def _evict(self, count: int) -> None:
-        while len(entries := self.entries.copy()) > count or (len(entries) > FEW and _bytes(entries) > MOST_BYTES):
-            self._drop(min(entries, key=lambda key: entries[key].used))
+        while len(entries := self.entries.copy()) > count:
+            self._drop(_oldest(entries))
+
+    def _evict_large(self, newest: Mapping[Hashable, int]) -> None:
+        """Evict entries while all take too much memory. What the newest one shares would not be freed."""
+        before, self._newest = self._newest, newest
+        self._left -= sum([size for piece, size in newest.items() if piece not in before])
+        while self._left < 0 and len(entries := self.entries.copy()) > FEW:
+            self._left = MOST_BYTES - _bytes(entries, newest)
+            if self._left < 0:
+                self._drop(_oldest(entries))
 
     def _drop(self, key: Hashable) -> None:
         if self.entries.pop(key, None) is not None:
             self._evictions.tick()
 
 
-def _bytes(entries: Mapping[Hashable, Entry]) -> int:
-    """The bytes that programs keep, where programs may share memory."""
+def _oldest(entries: Mapping[Hashable, Entry]) -> Hashable:
+    """The key of the entry that was used least recently."""
+    used = [entry.used for entry in entries.values()]  # half the time of a key function
+    return [*entries][used.index(min(used))]
+
+
+def _bytes(entries: Mapping[Hashable, Entry], newest: Mapping[Hashable, int]) -> int:
+    """The bytes that programs, which may share memory, keep beside the newest one."""
     pieces: dict[Hashable, int] = {}
     for entry in entries.values():
         pieces.update(entry.pieces)
-    return sum(pieces.values())
+    return sum([size for piece, size in pieces.items() if piece not in newest])
 
 
 def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequence[int]) -> QuickCall:
@@ -200,14 +218,15 @@ def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequen
         return result
 
     def growing_call(arrays: tuple[Any, ...], out: object = None) -> Any:
-        room = growing.room(arrays) if len(arrays) == n_inputs else None
-        if room is None:
+        caches = growing.prepared(arrays) if len(arrays) == n_inputs else None
+        if caches is None:
             result = call(arrays, out)
             if result is not None:
                 growing.note(result)
             return result
         if not all(type(array) is np.ndarray for array in arrays):
             return None
+        arrays, room = tuple(caches[0]), caches[1]
         entry = entries.get((*key_of(*arrays), *((room,) if room else ())))
         if entry is None:
             return None

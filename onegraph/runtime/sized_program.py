@@ -81,6 +81,7 @@ class SizedProgram(Program):
     def __init__(self, form: OpenProgram, sizes: Sequence[int], whole: Callable[[], DataGraph]) -> None:
         super().__init__(form.graph, thread_share())
         self._form, self._whole, at = form, whole, form.at(sizes)
+        self.known = form.known
         self._at, schedule = at, form.schedule
         values = ValuesOf(schedule.values, at)
         steps: list[CompiledStep | NumpyStep] = [*schedule.steps]
@@ -97,7 +98,7 @@ class SizedProgram(Program):
         for index, (recipe, kind) in form.recipes.items():
             steps[index] = ready[kind].step(steps[index], recipe, at)
         pieces = {number: at(size) for number, size in form.pieces.items()}
-        self.placement, steps = form.slots.placed(values, pieces, steps)
+        self.placement, steps = form.slots.placed(values, pieces, steps, form.rooms)
         self.steps = in_c = [step for step in steps if isinstance(step, CompiledStep)]
         self.parts, self.ending = divided(steps), Ending(0, frozenset())
         self.in_c, self.owner_thread, self.step_notes = form.is_in_c, None, [step.note for step in steps]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,14 @@ import numpy as np
 from ..arrays.ndarrays import Held
 from ..capi.thread_affinity import calling_thread
 from ..errors import StateError
+from ..ir.op import Array
 from ..native.library import address_of
 from .arguments import OutputSpec, refuse_shared
 from .bound_run import refuse_elsewhere
 from .interface import Interface
 from .program import Program
 from .program_finder import ProgramFinder
+from .quick_call import decline
 from .staged import Staged
 
 
@@ -31,10 +33,14 @@ def slow_call(
 
 def _run(interface: Interface, programs: ProgramFinder, given: Held, out: object) -> Any:
     growing, arguments = interface.growing, interface.arguments
-    caches = [given.given[name] if is_same(given, name) else array for name, array in given.items()]
-    room = growing.room(caches)
-    if room is None:
+    found = growing.prepared([given.given[name] if _is_same(given, name) else given[name] for name in given])
+    if found is None:
         arguments.dense(given)
+        caches: Sequence[Array] = ()
+        room = None
+    else:
+        caches, room = found
+        given.update({name: array.view() for name, array in zip(given, caches, strict=True)})
     entry = programs.find({**given, **interface.present}, room)
     program, written = entry.program, arguments.written(out, given)
     if isinstance(program, Staged):
@@ -44,6 +50,8 @@ def _run(interface: Interface, programs: ProgramFinder, given: Held, out: object
     step = None if room is None else growing.step(entry.grown, caches, written, more=1)
     # Inputs that were copied or came from another library now fit the quick call.
     whole = arguments.ordered(out) if out is not None or step is None else growing.out(step)
+    if not program.free_frames and entry.quick is not decline:
+        program.give_back(program.check_out())
     result = entry.quick(tuple(given.values()), whole)
     if result is None:
         placed = written if step is None else Held({**step.presents, **written.given})
@@ -60,7 +68,7 @@ def _run(interface: Interface, programs: ProgramFinder, given: Held, out: object
     return result
 
 
-def is_same(given: Held, name: str) -> bool:
+def _is_same(given: Held, name: str) -> bool:
     """Whether an array is the one that the caller gave."""
     original = given.given[name]
     return type(original) is np.ndarray and address_of(original) == address_of(given[name])
