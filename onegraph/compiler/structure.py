@@ -12,6 +12,7 @@ from .ir.value import Value
 # Attributes that follow from the shapes of tensors, such as the window of a reduction that is computed as a pool.
 OF_SIZES = frozenset(["shape", "kernel", "pads_begin", "pads_end"])
 
+
 def structure_of(lowered: Lowered) -> Hashable:
     """What the search for fusions depends on, but for sizes above 1: equal for graphs that differ in sizes alone."""
     steps = [
@@ -44,7 +45,7 @@ def _attrs(step: Step, of_sizes: Set[str]) -> Hashable:
 
 def _few(sizes: AttrValue) -> Hashable:
     """Sizes above 1 as 2, as the search for fusions takes them."""
-    return tuple([size if size < 2 else 2 for size in sizes]) if isinstance(sizes, tuple) else sizes  # type: ignore[operator]
+    return tuple([size if size < 2 else 2 for size in sizes]) if isinstance(sizes, tuple) else sizes
 
 
 def _type(value: Value) -> tuple[Hashable, ...]:
