@@ -26,7 +26,7 @@ from .schedule import Schedule
 
 EXACT = 4  # rows, up to which they are not rounded
 PARTS = 8  # a power of two is divided into so many numbers of rows
-SMALL_COPY = 1 << 17  # bytes, which are copied in less time than a partition is compiled
+SMALL_COPY = 1 << 19  # bytes, which are copied in a hundredth of the time in which a partition is compiled
 MOST_PARTS = 4096  # of which is known whether the library computes them right
 NOTE = "rows rounded up to {}, so that other sizes share the partition"
 CALLERS = "the caller's memory has no more rows"
