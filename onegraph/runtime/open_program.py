@@ -35,6 +35,7 @@ from ..transform.widen import widened
 from .compile_options import Options
 from .compiled_program import CompiledProgram
 from .placing import Rooms, piece_sizes, slots_of
+from .plan import Arenas
 
 LARGEST = 1 << 31  # of a size
 
@@ -112,6 +113,7 @@ class OpenProgram:
         options: of the compilation.
         shared: what the programs of the executable share.
         like: the program for these shapes, which has the same steps.
+        arenas: memory for the intermediates of runs, which programs share.
 
     Attributes:
         graph: the graph, with open sizes.
@@ -126,6 +128,7 @@ class OpenProgram:
         is_in_c: whether one call into C executes the whole program.
         fits: whether the steps are right for these sizes.
         known: what was found about the steps, by what it is.
+        arenas: memory for the intermediates of runs.
         partitions: by number of a kind and its sizes, what programs that exist have compiled.
 
     Raises:
@@ -140,6 +143,7 @@ class OpenProgram:
         options: Options,
         shared: SharedConstants,
         like: CompiledProgram,
+        arenas: Arenas | None = None,
     ) -> None:
         self.options, self.shared, self.threads = options, shared, thread_state()
         self.parameters, now = parameters, parameters.sizes(dims)
@@ -160,7 +164,7 @@ class OpenProgram:
             raise NoParametersError(f"the compilation needs the number {min(sizes.pinned)}")
         self.fits: Callable[[Sequence[int]], bool] = written_function(["s"], " and ".join(sizes.conditions()))
         self.counts, self.is_in_c, self.runs_limit = like.source.threads, like.in_c, like.source.limit
-        self.known: dict[Hashable, Any] = {}
+        self.known, self.arenas = dict[Hashable, Any](), arenas or Arenas()
         self.partitions: WeakValueDictionary[tuple[int, ...], Any] = WeakValueDictionary()
 
     def _trace(self, graph: DataGraph) -> None:

@@ -12,6 +12,7 @@ from ..errors import OneGraphError, OutOfMemoryError
 from .compile_options import Options
 from .compiled_program import CompiledProgram
 from .open_program import OpenProgram, Parameters, thread_state
+from .plan import Arenas
 from .sized_program import SizedProgram
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -44,6 +45,7 @@ class OpenPrograms:
         shared: SharedConstants,
     ) -> None:
         self._graph, self._make, self._options, self._shared = graph, make, options, shared
+        self._arenas = Arenas()
         self._forms: list[OpenProgram] = []  # the one that was used last at the end
         self._is_second, self._failures = False, 0
         self.reused = self.partitions = 0
@@ -88,7 +90,8 @@ class OpenPrograms:
             is_open = [dim is None for name, one in stated for dim in one.shape or (None,) * len(shapes[name])]
             is_open += [True] * bool(room)
             parameters = Parameters.of(dims, is_open, int(room > 0))
-            form = OpenProgram(parameters, dims, partial(self._opened, shapes), options, self._shared, program)
+            opened = partial(self._opened, shapes)
+            form = OpenProgram(parameters, dims, opened, options, self._shared, program, self._arenas)
         except OutOfMemoryError:
             raise
         except (OneGraphError, NoParametersError) as error:

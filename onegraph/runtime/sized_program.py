@@ -103,7 +103,9 @@ class SizedProgram(Program):
         self.parts, self.ending = divided(steps), Ending(0, frozenset())
         self.in_c, self.owner_thread, self.step_notes = form.is_in_c, None, [step.note for step in steps]
         placed = self.placement
-        self.source = PlanSource(in_c, placed.places(), placed.n_slots, form.runs_limit, placed.file_pages())
+        arenas = form.arenas if self.in_c and placed.residents.keys() <= placed.slots.keys() else None
+        pages = placed.file_pages()
+        self.source = PlanSource(in_c, placed.places(), placed.n_slots, form.runs_limit, pages, arenas=arenas)
         self.source.threads = form.counts
 
     def _partitions(self, at: At) -> list[Ready]:
@@ -158,8 +160,8 @@ class SizedProgram(Program):
         return found
 
     def pieces(self) -> dict[Hashable, int]:
-        """The arena, and the constants that the library has prepared for each partition."""
-        return {**super().pieces(), **prepared(self.steps)}
+        """The arena, if it has its own, and the constants that the library has prepared for each partition."""
+        return {**({} if self.source.arenas else super().pieces()), **prepared(self.steps)}
 
     @property
     def notes(self) -> list[Note]:
