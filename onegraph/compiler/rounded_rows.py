@@ -132,8 +132,9 @@ class RoundedRows:
         spare = {n for step, other in zip(steps, lean, strict=True) for n in step.outputs[len(other.outputs) :]}
         steps, results = lean, [number for number in results if number not in spare]
         rows = self._rows(steps)
-        if rows is None or (count := rounded_count(rows)) == rows:
+        if rows is None or rows <= EXACT:
             return None
+        count = rounded_count(rows)  # maybe no more: these rows share the partition with fewer ones
         ends = {number for step in steps for number in (*step.inputs, *step.outputs)}
         constants = [value for number in ends if (value := self._values[number]).constant is not None]
         rank = max([2, *[len(value.shape) for value in constants]])

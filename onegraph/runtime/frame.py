@@ -160,7 +160,9 @@ class Frame:
             return self._view(number, constant)
         dtype = value.dtype.numpy
         offset = self.placement.offsets[value.storage] + value.shift
-        return np.ndarray(value.shape, dtype, self._own_arena(), offset, [step * dtype.itemsize for step in value.strides])
+        return np.ndarray(
+            value.shape, dtype, self._own_arena(), offset, [step * dtype.itemsize for step in value.strides]
+        )
 
     def _resident_views(self, external: Mapping[int, Array]) -> dict[int, Array]:
         """The values that numpy reads or writes in these arrays."""

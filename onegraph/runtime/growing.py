@@ -138,10 +138,12 @@ class Growing:
 
     Attributes:
         growths: those that the graph has.
+        grown, moved: as in ``CacheInfo``.
     """
 
     def __init__(self, graph: DataGraph) -> None:
         self.growths = growths_of(graph) if not graph.variables else ()
+        self.grown = self.moved = 0
         self._names = tuple(graph.outputs)
         self._axes = {growth.past: growth.axis for growth in self.growths}
         self._rooms: dict[int, Room] = {}  # by id of the memory
@@ -198,6 +200,7 @@ class Growing:
             return (arrays, capacity) if is_own or has_gaps else None
         longer, moved = room_for(tokens + AHEAD), [*arrays]
         for growth in self.growths:
+            self.moved += 1
             moved[growth.source] = self._moved(moved[growth.source], growth.axis, longer)
         return tuple(moved), longer
 
@@ -234,7 +237,7 @@ class Growing:
             given: names of outputs for which the caller gives memory.
             more: number of views of each input that the call has made.
         """
-        made = CacheStep(self._rooms)
+        made = CacheStep(self)
         for growth, one in zip(self.growths, grown, strict=False):
             if growth.present not in given:
                 made.add(growth, one, arrays[growth.source], more)
@@ -255,14 +258,14 @@ class CacheStep:
     """The memory of the caches of one call.
 
     Args:
-        rooms: memory with room, by its id.
+        growing: the caches.
 
     Attributes:
         presents: the arrays for outputs.
     """
 
-    def __init__(self, rooms: dict[int, Room]) -> None:
-        self._rooms, self.presents = rooms, dict[str, Array]()
+    def __init__(self, growing: Growing) -> None:
+        self._growing, self._rooms, self.presents = growing, growing._rooms, dict[str, Array]()
         self._shared: list[tuple[Array, Array]] = []
 
     def add(self, growth: Growth, grown: Grown, past: Array, more: int) -> None:
@@ -280,6 +283,7 @@ class CacheStep:
 
     def finish(self) -> None:
         """Let nobody write to memory that arrays of two steps share, before the earlier one is gone."""
+        self._growing.grown += len(self._shared)
         for past, present in self._shared:
             past.flags.writeable = present.flags.writeable = False
             number = id(past.base)

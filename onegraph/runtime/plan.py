@@ -143,7 +143,9 @@ class Plan(Handle):
                 source.n_last,
             )
         )
-        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled, source.alone, source.arenas)
+        super().__init__(
+            pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled, source.alone, source.arenas
+        )
         self.n_steps = len(source.steps)
         self.number = address(pointer[0])  # for onegraph_plan_run and onegraph_plan_call
 

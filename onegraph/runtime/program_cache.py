@@ -44,15 +44,19 @@ class CacheInfo(Counters):
         reused: the misses whose steps were those of another size, so that only what the size reaches was computed.
         partitions: number of partitions that the library compiled for these.
         reason: why the last program that was compiled as a whole cannot serve other sizes; empty if it can.
+        grown: number of results that calls wrote behind an input where it lies, such as the caches of a decoder.
+        moved: number of such inputs that were copied to memory with more room.
     """
 
     reused = 0
     partitions = 0
     reason = ""
+    grown = 0
+    moved = 0
 
     def whole(self) -> dict[str, Any]:
         """The counters by name, for reports, with what says how programs were made."""
-        more = {"reused": self.reused, "partitions": self.partitions, "reason": self.reason}
+        more = {name: getattr(self, name) for name in ("reused", "partitions", "reason", "grown", "moved")}
         return {**self._asdict(), **{name: value for name, value in more.items() if value}}
 
 

@@ -141,6 +141,7 @@ class ProgramFinder:
         if not self._is_static and "_open" in vars(self):
             found.reused, found.partitions = self._open.reused, self._open.partitions
             found.reason = self._open.reason
+        found.grown, found.moved = self._interface.growing.grown, self._interface.growing.moved
         return found
 
     def _for_shapes(self, shapes: Mapping[str, tuple[int, ...]], values: Arrays, room: int = 0) -> Entry:

@@ -114,7 +114,7 @@ class SizedProgram(Program):
         keys = [(number, *map(at, kind.sizes)) for number, kind in enumerate(form.kinds)]
         found = [form.partitions.get(key) for key in keys]
         missing = [number for number, ready in enumerate(found) if ready is None]
-        self.compiled = len(missing)
+        self.compiled = 0
         if missing:
             for number, ready in zip(missing, self._compile(missing, at), strict=True):
                 found[number] = form.partitions[keys[number]] = ready
@@ -141,6 +141,7 @@ class SizedProgram(Program):
             kind = form.kinds[number]
             is_small = isinstance(kind.recipe, Partitioning) and kind.recipe.is_small
             groups.setdefault(limit if is_small else kind.threads or limit, []).append(number)
+        self.compiled += len(numbers)
         found: dict[int, Ready] = {}
         try:
             for count, some in groups.items():
