@@ -23,7 +23,7 @@ def bind_arrays(
             raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
     ins = {name: array for name, array in arrays.items() if name in graph.inputs}
     given = arguments.arrays(inputs, ins, copy=False, grows=True)
-    found = growing.prepared([*given.values()], moves=False)
+    found = growing.prepared([*given.values()], grows=False)
     room = 0 if found is None else found[1]
     if not room:
         given = arguments.arrays(inputs, ins, copy=False)

@@ -51,7 +51,7 @@ class Frame:
         if arena is None and source.arenas is not None:
             self.plan.share(source.arenas, placement.arena_size)
         else:
-            self._own_arena()
+            self.own_arena()
         for number, constant in placement.constants.items():
             self.plan.bind(placement.slots[number], address_of(constant))
         # Arrays that numpy reads or writes; ``bind`` adds and ``release`` removes those in the caller's memory.
@@ -136,7 +136,7 @@ class Frame:
     @contextmanager
     def blank(self) -> Iterator[Plan]:
         """The plan, in a block in which all memory but the constants is zeroed."""
-        self._own_arena().fill(0)
+        self.own_arena().fill(0)
         values, slots = self.placement.values, self.placement.slots
         starts = [*accumulate([aligned(span(values[number])) for number in self.placement.external], initial=0)]
         # Fresh pages take no memory until they are written to; the heap would fill memory that was in use before.
@@ -145,7 +145,7 @@ class Frame:
             self.plan.bind(slots[number], address_of(blank) + start)
         yield self.plan
 
-    def _own_arena(self) -> Array:
+    def own_arena(self) -> Array:
         """The arena of this frame alone."""
         if self.arena is None:
             self.arena = aligned_empty((self.placement.arena_size,), np.dtype(np.uint8))
@@ -161,7 +161,7 @@ class Frame:
         dtype = value.dtype.numpy
         offset = self.placement.offsets[value.storage] + value.shift
         return np.ndarray(
-            value.shape, dtype, self._own_arena(), offset, [step * dtype.itemsize for step in value.strides]
+            value.shape, dtype, self.own_arena(), offset, [step * dtype.itemsize for step in value.strides]
         )
 
     def _resident_views(self, external: Mapping[int, Array]) -> dict[int, Array]:

@@ -172,7 +172,9 @@ class Growing:
             if source is not None and np.may_share_memory(array, given[source]):
                 raise ArgumentError(f"output {name!r} shares memory with {source!r}")
 
-    def prepared(self, arrays: Sequence[Any], *, moves: bool = True) -> tuple[Sequence[Any], int] | None:
+    def prepared(
+        self, arrays: Sequence[Any], *, grows: bool = True, moves: bool = True
+    ) -> tuple[Sequence[Any], int] | None:
         """The arrays of a call, and the capacity of the caches among them; None if the caches do not grow.
 
         Where there is little room left, they are copied to memory with more. So all steps run programs that differ in
@@ -180,6 +182,7 @@ class Growing:
 
         Args:
             arrays: of the inputs.
+            grows: whether results of earlier calls grow; False leaves that to those that have gaps behind them.
             moves: whether caches may be copied.
         """
         capacity, tokens, has_gaps, is_own = 0, 0, False, False
@@ -195,7 +198,7 @@ class Growing:
             if found:
                 capacity, tokens = found, max(tokens, length)
                 has_gaps = has_gaps or found > max(length, 1)
-            is_own = is_own or array is self._returned() or id(array.base) in self._rooms
+            is_own = is_own or (grows and (array is self._returned() or id(array.base) in self._rooms))
         if not is_own or not capacity or capacity >= tokens + AHEAD or not moves:
             return (arrays, capacity) if is_own or has_gaps else None
         longer, moved = room_for(tokens + AHEAD), [*arrays]
