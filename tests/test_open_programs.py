@@ -74,6 +74,19 @@ def test_a_size_that_sets_a_constant_is_compiled_as_a_whole():
         np.testing.assert_allclose(model(a), np.tanh(a).mean(0, keepdims=True), rtol=1e-5, atol=1e-6)
 
 
+def test_places_behind_an_open_size_follow_it():
+    """What is behind the rows of a Pad has a known shape, and its place depends on the number of rows."""
+    g = og.Graph()
+    x, pads = g.input("x", og.f32, (None, 3)), g.constant(np.array([1, 0, 2, 0]), dtype=og.s64)
+    g.output("y", g.relu(g.op("Pad", [x, pads, g.constant(np.float32(7))], {"mode": "constant"}, edition="host")))
+    model = g.compile()
+    for rows in (17, 18, 19, 21, 25, 30):
+        a = drawn(rows, 3)
+        wanted = np.maximum(np.pad(a, ((1, 2), (0, 0)), constant_values=7), 0)
+        np.testing.assert_array_equal(model(a), wanted)
+    assert model.cache_info().reused >= (3 if LEAST else 0)
+
+
 def test_results_are_new_arrays_and_programs_are_kept():
     model = opened(MATRICES[0], (None, 16)).compile()
     xs = [drawn(size, 16) for size in SIZES]

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .._util.interpreter_tricks import written_function
-from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, present
+from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, is_open, present
 from ..builder.graph import DataGraph
 from ..capi.settings import slow_types
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
@@ -121,6 +121,7 @@ class OpenProgram:
         texts: the open sizes by the texts that stand for them in reasons.
         slots, pieces, rooms: of its values, as ``placing`` has them.
         kernels: by index of a step, what a kernel that depends on sizes is made from.
+        moved: indices of the steps with a kernel for all sizes, and values whose places depend on sizes.
         recipes: by index of a step, the recipe of a partition that depends on sizes, and the number of its kind.
         kinds: the kinds of partitions that depend on sizes.
         on_host: indices of the steps that numpy runs on values of these sizes.
@@ -220,7 +221,7 @@ class OpenProgram:
         for size in self.pieces.values():
             look(size)
         self.kernels: dict[int, KernelSource] = {}
-        self.on_host: list[int] = []
+        self.on_host, self.moved = list[int](), list[int]()
         self.recipes: dict[int, tuple[PartitionRecipe, int]] = {}
         self.kinds: list[Kind] = []
         kinds: dict[Hashable, int] = {}
@@ -237,6 +238,8 @@ class OpenProgram:
                 if step.compiled.source is not None:
                     self.kernels[index] = step.compiled.source
                     step.compiled.source.at(look)
+                elif is_open(step.shifts):
+                    self.moved.append(index)
             elif step.recipe is None:
                 raise NoParametersError("a partition is compiled for these sizes alone")
             elif not isinstance(step.recipe, PartitionRecipe):

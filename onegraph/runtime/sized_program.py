@@ -91,6 +91,10 @@ class SizedProgram(Program):
             if kernel is None:
                 kernel = made[id(source)] = source.at(at).made()
             steps[index] = _with(steps[index], kernel, at)
+        for index in form.moved:
+            step = steps[index]
+            assert isinstance(step, CompiledStep)
+            steps[index] = step._replace(shifts=[*map(at, step.shifts)])
         for index in form.on_host:
             steps[index] = numpy_step_at(steps[index], values, at)  # type: ignore[arg-type]
         self._ready = ready = self._partitions(at)
