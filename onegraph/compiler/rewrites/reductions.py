@@ -34,8 +34,7 @@ MAX_ELEMENTS = 2**29
 POOLED = Sizes(64, MAX_ELEMENTS)
 # A sum of so few columns is slow, so that several rows are summed side by side first.
 FEW_COLUMNS, MANY_COLUMNS = 32, 512
-# For fewer elements, the reference kernel is as fast as a MatMul.
-MIN_ELEMENTS = 256
+MIN_ELEMENTS = 256  # for fewer ones, the reference kernel is as fast as a MatMul
 MAX_AXES = 5  # rank that the reduction kernel takes
 # Elements of a row that a MatMul sums faster than the reduction, and of which a MaxPool finds the largest one faster.
 SHORT_SUM, SHORT_EXTREME, MANY_ROWS = Sizes(2, 769), Sizes(2, 129), 256
