@@ -25,6 +25,7 @@ NAMES = (
     "attention",
     "blocks",
     "tokens",
+    "sizes",
     "inference",
     "kinds",
     "reproducible",

@@ -211,6 +211,12 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
         size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots,
         size_t n_pages, const onegraph_pages_t *pages, size_t n_last);
 int onegraph_plan_destroy(onegraph_plan *plan);
+// Memory for the intermediates of runs, which plans share: each run takes a block, and gives it back at its end.
+typedef struct onegraph_arenas onegraph_arenas;
+int onegraph_arenas_create(onegraph_arenas **arenas);
+int onegraph_arenas_destroy(onegraph_arenas *arenas);
+// Lets each run of a plan take `size` bytes for slot 0, until this slot is bound.
+int onegraph_plan_share(onegraph_plan *plan, onegraph_arenas *arenas, size_t size);
 int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address);
 // Lets each finish of a run change the number at `turn` from 0 to 1 or back; NULL ends that.
 int onegraph_plan_exchange(onegraph_plan *plan, int *turn);

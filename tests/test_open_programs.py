@@ -1,5 +1,9 @@
 """Programs that hold sizes as parameters: a further size computes what known dims compute, without a compilation."""
 
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 from helpers.open_graphs import IMAGES, MATRICES, OF_MATRICES, assert_same, drawn, opened
@@ -70,6 +74,19 @@ def test_a_size_that_sets_a_constant_is_compiled_as_a_whole():
         np.testing.assert_allclose(model(a), np.tanh(a).mean(0, keepdims=True), rtol=1e-5, atol=1e-6)
 
 
+def test_places_behind_an_open_size_follow_it():
+    """What is behind the rows of a Pad has a known shape, and its place depends on the number of rows."""
+    g = og.Graph()
+    x, pads = g.input("x", og.f32, (None, 3)), g.constant(np.array([1, 0, 2, 0]), dtype=og.s64)
+    g.output("y", g.relu(g.op("Pad", [x, pads, g.constant(np.float32(7))], {"mode": "constant"}, edition="host")))
+    model = g.compile()
+    for rows in (17, 18, 19, 21, 25, 30):
+        a = drawn(rows, 3)
+        wanted = np.maximum(np.pad(a, ((1, 2), (0, 0)), constant_values=7), 0)
+        np.testing.assert_array_equal(model(a), wanted)
+    assert model.cache_info().reused >= (3 if LEAST else 0)
+
+
 def test_results_are_new_arrays_and_programs_are_kept():
     model = opened(MATRICES[0], (None, 16)).compile()
     xs = [drawn(size, 16) for size in SIZES]
@@ -129,6 +146,58 @@ def test_attention_keeps_special_values():
         kept, array[0, 1, 0, 3] = array[0, 1, 0, 3], value
         np.testing.assert_allclose(model(q, k, v), attention(q, k, v), rtol=1e-5, atol=1e-5)
         array[0, 1, 0, 3] = kept
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+MANY_SIZES = """
+import numpy as np
+import onegraph as og
+
+def peak():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) << 10
+
+g, rng = og.Graph(), np.random.default_rng(0)
+x = g.input("x", og.f32, (1, None, 1024))
+for _ in range(4):
+    weights = g.constant(rng.standard_normal((1024, 1024), np.float32) / 32)
+    x = g.gelu(g.add(g.matmul(x, weights), g.constant(np.zeros(1024, np.float32))))
+g.output("y", x)
+model = g.compile()
+rows = np.zeros((1, 200, 1024), np.float32)
+model(rows)
+before = peak()
+for size in (199, *range(130, 199, 3), *range(60, 128, 5)):
+    model(rows[:, :size])
+print(peak() / before)
+"""
+
+
+@pytest.mark.skipif(HASHES_CONSTANTS, reason="each size is compiled as a whole")
+def test_memory_does_not_grow_with_sizes():
+    """38 sizes of a model with 17 MB of weights, of which each number of rows would have a copy."""
+    found = subprocess.run([sys.executable, "-c", MANY_SIZES], check=True, capture_output=True, text=True)
+    assert float(found.stdout) < 1.5
+
+
+def test_threads_share_the_memory_of_intermediates():
+    model = opened(MATRICES[0], (None, 16)).compile(threads=1)
+    xs = [drawn(size, 16) for size in SIZES]
+    wanted, found = [opened(MATRICES[0], x.shape).compile()(x) for x in xs], {}
+
+    def work(number):
+        found[number] = [model(x) for x in xs[number:] + xs[:number] for _ in range(20)]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, results in found.items():
+        order = [*range(number, len(xs)), *range(number)]
+        for place, result in zip(np.repeat(order, 20), results, strict=True):
+            np.testing.assert_array_equal(result, wanted[place])
 
 
 # Sizes that will come -------------------------------------------------------------------------------------------------

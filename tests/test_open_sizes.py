@@ -78,6 +78,15 @@ def test_a_number_that_is_needed_is_noted(need):
     assert sizes.conditions() == ["(s[0])==5"]
 
 
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "floordiv", "mod", "truediv"])
+def test_real_numbers_need_the_number(name):
+    function = getattr(operator, name)
+    for ordered in (lambda one, other: (one, other), lambda one, other: (other, one)):
+        sizes, n = opened(5)
+        assert function(*ordered(n, 2.5)) == function(*ordered(5, 2.5))
+        assert sizes.are_pinned
+
+
 def test_one_open_symbol_is_enough():
     sizes, n, m = opened(5, 7)
     np.empty(n)

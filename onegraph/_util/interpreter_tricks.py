@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import fields, make_dataclass
@@ -14,7 +15,7 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-__all__ = ["Counter", "blake2b", "is_held", "read_slot_through", "record_maker", "written_function"]
+__all__ = ["Counter", "blake2b", "is_held", "is_only_view", "read_slot_through", "record_maker", "written_function"]
 
 Record = TypeVar("Record")
 
@@ -84,3 +85,21 @@ def written_function(parameters: Sequence[str], result: str) -> Callable[..., An
     """
     function: Callable[..., Any] = eval(f"lambda {', '.join(parameters)}: {result}")  # only called with our own text
     return function
+
+
+def is_only_view(view: Any, more: int = 0) -> bool:
+    """Whether the ``base`` of an object has no other reference than this one, and so many more that the caller knows.
+
+    Why: memory that other arrays refer to must not change. How: CPython counts references. What the question itself
+    adds is counted once, for an object that is known to have no other reference.
+    """
+    return sys.getrefcount(view.base) == _ALONE + more
+
+
+class _View:
+    def __init__(self) -> None:
+        self.base = object()
+
+
+_ALONE = 0
+_ALONE = next(count for count in range(1, 9) if is_only_view(_View(), count))

@@ -146,16 +146,12 @@ class OpenSize:
         return self._memo[key]
 
     def __add__(self, other: Any) -> Any:
-        if not _is_size(other):
-            return NotImplemented
-        return self._combined(other, 1)
+        return self._combined(other, 1) if _is_size(other) else self._pinned() + other
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        if not _is_size(other):
-            return NotImplemented
-        return self._combined(other, -1)
+        return self._combined(other, -1) if _is_size(other) else self._pinned() - other
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
@@ -171,7 +167,7 @@ class OpenSize:
 
     def __mul__(self, other: Any) -> Any:
         if not _is_size(other):
-            return NotImplemented
+            return self._pinned() * other
         key = "*", id(other) if type(other) is OpenSize else other
         if key not in self._memo:
             found: dict[Monomial, int] = {}
@@ -185,23 +181,19 @@ class OpenSize:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
-        if not _is_size(other):
-            return NotImplemented
-        return _quotient(self.sizes, self, other)[0]
+        return _quotient(self.sizes, self, other)[0] if _is_size(other) else self._pinned() // other
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _quotient(self.sizes, other, self)[0]
+        return _quotient(self.sizes, other, self)[0] if _is_size(other) else other // self._pinned()
 
     def __mod__(self, other: Any) -> Any:
-        if not _is_size(other):
-            return NotImplemented
-        return _quotient(self.sizes, self, other)[1]
+        return _quotient(self.sizes, self, other)[1] if _is_size(other) else self._pinned() % other
 
     def __rmod__(self, other: Any) -> Any:
-        return _quotient(self.sizes, other, self)[1]
+        return _quotient(self.sizes, other, self)[1] if _is_size(other) else other % self._pinned()
 
     def __divmod__(self, other: Any) -> Any:
-        return _quotient(self.sizes, self, other)
+        return _quotient(self.sizes, self, other) if _is_size(other) else divmod(self._pinned(), other)
 
     def __rdivmod__(self, other: Any) -> Any:
         return _quotient(self.sizes, other, self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._util.open_sizes import OpenSize, is_open, present
 from ..opset.schema import TensorType
@@ -16,12 +16,23 @@ from .ir.value import Value
 At = Callable[[Any], int]  # what a size is, which may be open
 
 
+class Sizes(NamedTuple):
+    """The sizes from ``start`` up to ``stop``, which it lacks; a range would ask an open size whether it is each."""
+
+    start: int
+    stop: int
+
+    def __contains__(self, size: object) -> bool:
+        return bool(self.start <= size < self.stop)  # type: ignore[operator]
+
+
 def value_at(value: Value, at: At) -> Value:
     """A value of known sizes; the same one if none was open."""
     if not (is_open(value.shape) or is_open(value.strides) or is_open((value.offset,))):
         return value
     shape, strides = tuple(map(at, value.shape)), tuple(map(at, value.strides))
-    return value._replace(shape=shape, strides=strides, offset=at(value.offset))
+    number, dtype, _, _, storage, name, constant, offset = value
+    return Value(number, dtype, shape, strides, storage, name, constant, at(offset))
 
 
 def layout_of(value: Value) -> tuple[Hashable, ...]:

@@ -27,6 +27,7 @@ from .to_capi import capi_tensor
 Wiring = Part | None | tuple[tuple[Part | None, ...], tuple[int, ...], tuple[int, ...]]
 # Categories of ops for which the library, if they run alone, prepares no constants.
 PLAIN_CATEGORIES = frozenset(["binary", "elementwise"])
+PLAIN_NORMS = frozenset(["LayerNorm", "GroupNorm"])  # other ops for which it prepares none: two vectors
 # Categories of ops with fast kernels on every CPU, so that few bytes mean little time.
 QUICK_CATEGORIES = PLAIN_CATEGORIES | {"matmul"}
 
@@ -129,7 +130,7 @@ class Pattern:
         categories = {BASE[step.kind].category for step in steps}
         self.is_quick, self._is_plain = (
             categories <= QUICK_CATEGORIES,
-            len(steps) == 1 and categories <= PLAIN_CATEGORIES,
+            len(steps) == 1 and (categories <= PLAIN_CATEGORIES or steps[0].kind in PLAIN_NORMS),
         )
 
     @property

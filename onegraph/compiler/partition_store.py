@@ -24,21 +24,24 @@ MOST_STRUCTURES = 16  # of the graphs of one executable; sizes of 1 and lowering
 class SharedPartitions:
     """What one compilation takes from those before it, and leaves to the next one.
 
+    Args:
+        prepared: by what products compute, but for rows, the rows for which the library prepares their weights, with
+            any number of threads.
+
     Attributes:
         patterns: each ``Pattern`` by its wiring; it lives as long as a program that uses it.
         reorders: copies between layouts, by layouts.
         opened: by what steps compute, whatever the sizes, a partition for all sizes; None if there is none.
         seen: the keys of ``opened`` that one size has had so far.
         sound: whether the library computes an op right that a rewrite has not asked for.
-        prepared: by what products compute, but for rows, the rows for which the library prepares their weights.
         groups: by the structure of a graph, how the library divided it into partitions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prepared: dict[Hashable, int] | None = None) -> None:
         self.opened: dict[Hashable, Partition | None] = {}
         self.seen: set[Hashable] = set()
         self.sound: dict[Part, bool] = {}
-        self.prepared: dict[Hashable, int] = {}
+        self.prepared = {} if prepared is None else prepared
         self.patterns: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
         self.reorders: WeakValueDictionary[Hashable, CompiledPartition] = WeakValueDictionary()
         self.groups: dict[Hashable, Sequence[Group]] = {}
@@ -65,10 +68,12 @@ class PartitionStore:
         self.variants: WeakKeyDictionary[CompiledPartition, dict[int, CompiledPartition | None]] = WeakKeyDictionary()
         self.counts: dict[Hashable, int | None] = {}
         self._known: dict[Hashable, SharedPartitions] = {}
+        self._prepared: dict[Hashable, int] = {}
 
     def forget(self) -> None:
         """Forget all partitions, as after a failed run, whose constants a kept partition might wait for."""
         self._known.clear()
+        self._prepared = {}
         self.variants.clear()
 
     @contextmanager
@@ -77,7 +82,7 @@ class PartitionStore:
 
         ``key``: what compiled partitions depend on besides their ops, such as the number of threads.
         """
-        known = self._known.pop(key, None) or SharedPartitions()
+        known = self._known.pop(key, None) or SharedPartitions(self._prepared)
         yield known
         other = self._known.get(key)  # of a compilation at the same time
         if other is None or len(other.patterns) <= len(known.patterns):

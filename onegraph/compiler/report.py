@@ -237,6 +237,9 @@ class Report:
             lines.append(reused.format_map({"partitions": 0, **self.cache}))
         elif self.cache.get("reason"):
             lines.append(f"each size is compiled as a whole: {self.cache['reason']}")
+        if self.cache.get("grown"):
+            grown = "caches grew {grown} times where they lie, and were moved {moved} times to memory with more room"
+            lines.append(grown.format_map({"moved": 0, **self.cache}))
         return lines
 
 

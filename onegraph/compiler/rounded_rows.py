@@ -26,7 +26,7 @@ from .schedule import Schedule
 
 EXACT = 4  # rows, up to which they are not rounded
 PARTS = 8  # a power of two is divided into so many numbers of rows
-SMALL_COPY = 1 << 17  # bytes, which are copied in less time than a partition is compiled
+SMALL_COPY = 1 << 19  # bytes, which are copied in a hundredth of the time in which a partition is compiled
 MOST_PARTS = 4096  # of which is known whether the library computes them right
 NOTE = "rows rounded up to {}, so that other sizes share the partition"
 CALLERS = "the caller's memory has no more rows"
@@ -132,8 +132,9 @@ class RoundedRows:
         spare = {n for step, other in zip(steps, lean, strict=True) for n in step.outputs[len(other.outputs) :]}
         steps, results = lean, [number for number in results if number not in spare]
         rows = self._rows(steps)
-        if rows is None or (count := rounded_count(rows)) == rows:
+        if rows is None or rows <= EXACT:
             return None
+        count = rounded_count(rows)  # maybe no more: these rows share the partition with fewer ones
         ends = {number for step in steps for number in (*step.inputs, *step.outputs)}
         constants = [value for number in ends if (value := self._values[number]).constant is not None]
         rank = max([2, *[len(value.shape) for value in constants]])

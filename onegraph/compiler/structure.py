@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 
+from ..opset.signature import AttrValue
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Value
+
+# Attributes that follow from the shapes of tensors, such as the window of a reduction that is computed as a pool.
+OF_SIZES = frozenset(["shape", "kernel", "pads_begin", "pads_end"])
 
 
 def structure_of(lowered: Lowered) -> Hashable:
     """What the search for fusions depends on, but for sizes above 1: equal for graphs that differ in sizes alone."""
     steps = [
-        (step.executor, step.kind, step.inputs, step.outputs, _attrs(step, "shape"), step.part is None)
+        (step.executor, step.kind, step.inputs, step.outputs, _attrs(step, OF_SIZES), step.part is None)
         for step in lowered.steps
     ]
     used = sorted({number for step in lowered.steps for number in (*step.inputs, *step.outputs)})
@@ -29,14 +33,19 @@ def open_key(steps: Sequence[Step], values: Sequence[Value], results: Sequence[i
     """
     places = {value.id: place for place, value in enumerate(values)}
     ops = [
-        (step.kind, tuple([places[number] for number in (*step.inputs, *step.outputs)]), _attrs(step, ""))
+        (step.kind, tuple([places[number] for number in (*step.inputs, *step.outputs)]), _attrs(step, frozenset()))
         for step in steps
     ]
     return tuple(ops), tuple(map(_type, values)), tuple([places[number] for number in results])
 
 
-def _attrs(step: Step, without: str) -> Hashable:
-    return tuple([(name, value) for name, value in step.attrs.items() if name != without])
+def _attrs(step: Step, of_sizes: Set[str]) -> Hashable:
+    return tuple([(name, _few(value) if name in of_sizes else value) for name, value in step.attrs.items()])
+
+
+def _few(sizes: AttrValue) -> Hashable:
+    """Sizes above 1 as 2, as the search for fusions takes them."""
+    return tuple([size if size < 2 else 2 for size in sizes]) if isinstance(sizes, tuple) else sizes
 
 
 def _type(value: Value) -> tuple[Hashable, ...]:

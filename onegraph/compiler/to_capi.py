@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from operator import mul
 
 from ..capi import Graph as LibraryGraph
 from ..capi import Partition
@@ -21,6 +22,7 @@ from .ir.part import Part
 from .ir.step import NO_ATTRS, Step
 from .ir.value import Value
 
+LARGE = 1 << 48  # elements
 END_TYPES = (DataType.f32, DataType.bf16, DataType.f16)  # data types that an End op takes
 
 
@@ -29,6 +31,8 @@ def capi_tensor(number: int, value: Value, kind: str) -> LibraryTensor:
     if value.dense:
         return LibraryTensor._checked(number, value.dtype, value.shape, None, "strided", kind)
     strides = beyond_single_axes(value.shape, value.strides)
+    if min(strides) >= 0 and sum(map(mul, value.shape, strides)) < LARGE:  # what the checks below would find
+        return LibraryTensor._checked(number, value.dtype, value.shape, strides, "strided", kind)
     return LibraryTensor(number, value.dtype, value.shape, strides=strides, property=kind)
 
 

@@ -19,6 +19,7 @@ from ..ir.op import Array, LogicalTensor
 from ..ir.tensor_type import as_shape
 from ..opset.dtypes import DataType
 from ..opset.shapes import compatible, counted, dense_strides, known, known_dims, show
+from .growing import Growing
 
 
 class OutputSpec(NamedTuple):
@@ -42,19 +43,23 @@ class Arguments:
     ``copies`` counts the inputs that were copied because their layout differs from the graph's.
     """
 
-    def __init__(self, graph: DataGraph) -> None:
+    def __init__(self, graph: DataGraph, growing: Growing | None = None) -> None:
+        self._growing = growing or Growing(graph)
         self.inputs = dict(graph.inputs)
         self.outputs = tuple(graph.outputs)
         self.copies = 0
         self._counting = new_rlock()
         self._expected = tuple((name, tensor, tensor.dtype.numpy) for name, tensor in graph.inputs.items())
 
-    def arrays(self, arrays: Sequence[object], named: Mapping[str, object], *, copy: bool = True) -> Held:
+    def arrays(
+        self, arrays: Sequence[object], named: Mapping[str, object], *, copy: bool = True, grows: bool = False
+    ) -> Held:
         """An array for every input, in the declared layout and in the graph's order.
 
         Args:
             arrays, named: the positional and named arguments of a call. A Python number stands for an input of rank 0.
             copy: True copies arrays with another layout; False refuses them.
+            grows: whether the first parts of longer caches stay where they are.
 
         Raises:
             ArgumentError: an array is missing, unknown, given twice, or does not fit.
@@ -69,11 +74,18 @@ class Arguments:
                 raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}; {fix}")
             if array.shape != tensor.shape and not compatible(array.shape, tensor.shape):
                 raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
-            if not _laid_out(tensor, array):
+            if not _laid_out(tensor, array) and not (grows and self._growing.fits(name, array)):
                 if not copy:
                     raise _layout_error(name, tensor, array)
                 held[name] = self._copy(tensor, array)
         return held
+
+    def dense(self, given: Held) -> None:
+        """Copy the first parts of longer caches, for a program that takes dense ones."""
+        for growth in self._growing.growths:
+            tensor, array = self.inputs[growth.past], given[growth.past]
+            if not _laid_out(tensor, array):
+                given[growth.past] = self._copy(tensor, array)
 
     def shapes(self, given: object) -> dict[str, tuple[int, ...]]:
         """The shapes of all inputs, of which ``given`` has at least those with unknown dims, by name.
@@ -162,7 +174,9 @@ class Arguments:
             arrays[name] = cast("Array", value) if has_type(value, np.ndarray) else plain
         held = Held(arrays)
         for name, array in held.items():
-            refuse_shared({name: array}, {name: np.asarray(given_array) for name, given_array in given.given.items()})
+            source = self._growing.source_of(name, array, given)
+            others = {other: np.asarray(one) for other, one in given.given.items() if other != source}
+            refuse_shared({name: array}, others)
         return held
 
     def results(self, outputs: Iterable[OutputSpec], written: Held) -> Held:

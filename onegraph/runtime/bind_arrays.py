@@ -16,20 +16,27 @@ def bind_arrays(
     interface: Interface, programs: ProgramFinder, inputs: Sequence[object], arrays: Mapping[str, object]
 ) -> BoundRun:
     """A run on these arrays; see :meth:`onegraph.runtime.executable.Executable.bind`."""
-    graph, arguments = interface.graph, interface.arguments
+    graph, arguments, growing = interface.graph, interface.arguments, interface.growing
     names = [*graph.inputs, *graph.outputs]
     for name in arrays:
         if name not in names:
             raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
     ins = {name: array for name, array in arrays.items() if name in graph.inputs}
-    given = arguments.arrays(inputs, ins, copy=False)
+    given = arguments.arrays(inputs, ins, copy=False, grows=True)
+    found = growing.prepared([*given.values()], grows=False)
+    room = 0 if found is None else found[1]
+    if not room:
+        given = arguments.arrays(inputs, ins, copy=False)
     whole = {**given, **interface.present}
-    program = programs.find(whole).program
+    entry = programs.find(whole, room)
+    program = entry.program
     if isinstance(program, Staged):
         raise ArgumentError("bind: a shape or an axis in this graph depends on data; call the executable instead")
     outs = {name: array for name, array in arrays.items() if name in graph.outputs}
     outputs = interface.outputs_of(program)
-    results = arguments.results(outputs, arguments.written(outs, given))
+    written = arguments.written(outs, given)
+    growing.refuse_over(entry.grown, written, given)
+    results = arguments.results(outputs, written)
     for one in outputs:
         array = results[one.name]
         if not is_aligned(array):

@@ -210,7 +210,8 @@ class CompiledProgram(Program):
         try:
             yield frame
         finally:
-            self._spare_arenas.append(frame.arena)
+            if frame.arena is not None:
+                self._spare_arenas.append(frame.arena)
 
     def pieces(self) -> dict[Hashable, int]:
         """The arena, and the constants that the library has prepared for each partition."""

@@ -163,7 +163,7 @@ class Executable(Made):
             arrays, named: the inputs, by position or name. Data in another layout than the declared one is copied;
                 ``copies`` counts the copies.
             out: arrays to write into: writable, C-contiguous or with the declared strides of the output, sharing no
-                memory with an input.
+                memory with an input. An output that is an input with more behind it may begin where that does.
 
         Raises:
             ArgumentError: an array is missing, unknown, or does not fit; nothing was run.
@@ -187,7 +187,7 @@ class Executable(Made):
         """Bind arrays to inputs and outputs for runs without any work per tensor.
 
         Args:
-            inputs: arrays for the first inputs, in the order of the ``input`` calls.
+            inputs: arrays for the first inputs, in the order of the ``input`` calls; caches may grow as in a call.
             arrays: by name, every other input and any of the outputs; the other outputs are allocated. Each array has
                 exactly the declared layout. Change the contents of the arrays between runs, not the arrays themselves,
                 and not the contents of an input that sets a shape.
@@ -237,7 +237,7 @@ class Executable(Made):
         """Counters of the program cache: hits, misses, evictions, size and capacity.
 
         A graph without unknown dims has one program, which calls use without a lookup. ``reused`` counts the programs
-        that were made of the steps for another size, and ``partitions`` what the library compiled for them.
+        that were made of the steps for another size, ``partitions`` what the library compiled for them.
         """
         return self._programs.info()
 

@@ -32,7 +32,7 @@ class Frame:
         parts: the steps before the end in order: ranges of steps of the plan, and numpy steps.
         ending: the steps at the end.
         source: the source of the plan.
-        arena: the arena of a frame that will not run again; None allocates one.
+        arena: the arena of a frame that will not run again; None shares one, or allocates it.
     """
 
     def __init__(
@@ -47,8 +47,11 @@ class Frame:
         self.plan, self._limit = Plan(source), source.limit
         self._state: State | None = None
         self.number = self.plan.number  # read by native/csrc/call.cpp
-        self.arena = aligned_empty((placement.arena_size,), np.dtype(np.uint8)) if arena is None else arena
-        self.plan.bind(ARENA, address_of(self.arena))
+        self.arena = arena
+        if arena is None and source.arenas is not None:
+            self.plan.share(source.arenas, placement.arena_size)
+        else:
+            self.own_arena()
         for number, constant in placement.constants.items():
             self.plan.bind(placement.slots[number], address_of(constant))
         # Arrays that numpy reads or writes; ``bind`` adds and ``release`` removes those in the caller's memory.
@@ -133,7 +136,7 @@ class Frame:
     @contextmanager
     def blank(self) -> Iterator[Plan]:
         """The plan, in a block in which all memory but the constants is zeroed."""
-        self.arena.fill(0)
+        self.own_arena().fill(0)
         values, slots = self.placement.values, self.placement.slots
         starts = [*accumulate([aligned(span(values[number])) for number in self.placement.external], initial=0)]
         # Fresh pages take no memory until they are written to; the heap would fill memory that was in use before.
@@ -141,6 +144,13 @@ class Frame:
         for number, start in zip(self.placement.external, starts, strict=False):
             self.plan.bind(slots[number], address_of(blank) + start)
         yield self.plan
+
+    def own_arena(self) -> Array:
+        """The arena of this frame alone."""
+        if self.arena is None:
+            self.arena = aligned_empty((self.placement.arena_size,), np.dtype(np.uint8))
+        self.plan.bind(ARENA, address_of(self.arena))
+        return self.arena
 
     def _inside(self, number: int) -> Array:
         """The array of a value whose memory is in the arena or in a constant."""
@@ -150,7 +160,9 @@ class Frame:
             return self._view(number, constant)
         dtype = value.dtype.numpy
         offset = self.placement.offsets[value.storage] + value.shift
-        return np.ndarray(value.shape, dtype, self.arena, offset, [step * dtype.itemsize for step in value.strides])
+        return np.ndarray(
+            value.shape, dtype, self.own_arena(), offset, [step * dtype.itemsize for step in value.strides]
+        )
 
     def _resident_views(self, external: Mapping[int, Array]) -> dict[int, Array]:
         """The values that numpy reads or writes in these arrays."""

@@ -10,6 +10,7 @@ from ..builder.graph import DataGraph
 from ..builder.op_outputs import picklable
 from ..ir.op import Array
 from .arguments import Arguments, OutputSpec
+from .growing import Growing
 from .program import Program
 from .state import State
 
@@ -23,6 +24,7 @@ class Interface:
     Attributes:
         graph: the graph with its variables, whose first contents are not kept.
         state: the values of the variables; None if there are none.
+        growing: the caches that grow.
         arguments: checks the arrays of a call.
         result: makes the value of a call from several outputs; None if there is one output.
     """
@@ -30,7 +32,8 @@ class Interface:
     def __init__(self, graph: DataGraph) -> None:
         self.state = State(graph) if graph.variables else None
         self.graph = graph if self.state is None else self.state.without_contents(graph)
-        self.arguments = Arguments(self.graph)
+        self.growing = Growing(graph)
+        self.arguments = Arguments(self.graph, self.growing)
         self.names = tuple(graph.outputs)
         one = len(self.names) == 1
         self.result: Callable[..., Any] | None = (

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .._util.interpreter_tricks import written_function
-from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, present
+from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, is_open, present
 from ..builder.graph import DataGraph
 from ..capi.settings import slow_types
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
@@ -34,7 +34,8 @@ from ..compiler.steps import CompiledStep, NumpyStep
 from ..transform.widen import widened
 from .compile_options import Options
 from .compiled_program import CompiledProgram
-from .placing import piece_sizes, slots_of
+from .placing import Rooms, piece_sizes, slots_of
+from .plan import Arenas
 
 LARGEST = 1 << 31  # of a size
 
@@ -45,13 +46,15 @@ class Parameters(NamedTuple):
     Attributes:
         fixed: the dims of all inputs one after another; None for each one that is a size.
         places: for each size, the places of the dims that are that size.
+        layouts: number of dims at the end that decide strides alone.
     """
 
     fixed: tuple[int | None, ...]
     places: tuple[tuple[int, ...], ...]
+    layouts: int = 0
 
     @classmethod
-    def of(cls, dims: Sequence[int], is_open: Sequence[bool]) -> Parameters:
+    def of(cls, dims: Sequence[int], is_open: Sequence[bool], layouts: int = 0) -> Parameters:
         """Dims that may change and that are equal now are one size; 0 and 1 are special, and stay fixed."""
         places: dict[int, list[int]] = {}
         for place, (dim, changes) in enumerate(zip(dims, is_open, strict=True)):
@@ -59,7 +62,7 @@ class Parameters(NamedTuple):
                 places.setdefault(dim, []).append(place)
         taken = {place for some in places.values() for place in some}
         fixed = tuple([None if place in taken else dim for place, dim in enumerate(dims)])
-        return cls(fixed, tuple(map(tuple, places.values())))
+        return cls(fixed, tuple(map(tuple, places.values())), layouts)
 
     def sizes(self, dims: Sequence[int]) -> list[int] | None:
         """The sizes in the dims of all inputs; None if the dims differ where they are fixed, or equal."""
@@ -110,19 +113,23 @@ class OpenProgram:
         options: of the compilation.
         shared: what the programs of the executable share.
         like: the program for these shapes, which has the same steps.
+        arenas: memory for the intermediates of runs, which programs share.
 
     Attributes:
         graph: the graph, with open sizes.
         schedule: its steps.
         texts: the open sizes by the texts that stand for them in reasons.
-        slots, pieces: of its values, as ``placing`` has them.
+        slots, pieces, rooms: of its values, as ``placing`` has them.
         kernels: by index of a step, what a kernel that depends on sizes is made from.
+        moved: indices of the steps with a kernel for all sizes, and values whose places depend on sizes.
         recipes: by index of a step, the recipe of a partition that depends on sizes, and the number of its kind.
         kinds: the kinds of partitions that depend on sizes.
         on_host: indices of the steps that numpy runs on values of these sizes.
         counts: for each compiled step, its number of threads.
         is_in_c: whether one call into C executes the whole program.
         fits: whether the steps are right for these sizes.
+        known: what was found about the steps, by what it is.
+        arenas: memory for the intermediates of runs.
         partitions: by number of a kind and its sizes, what programs that exist have compiled.
 
     Raises:
@@ -137,14 +144,16 @@ class OpenProgram:
         options: Options,
         shared: SharedConstants,
         like: CompiledProgram,
+        arenas: Arenas | None = None,
     ) -> None:
         self.options, self.shared, self.threads = options, shared, thread_state()
         self.parameters, now = parameters, parameters.sizes(dims)
         if not now:
             raise NoParametersError("no dim is open")
         sizes = OpenSizes(now)
-        for symbol in sizes.symbols:
-            symbol.bit_length()  # for sizes of another order of magnitude, other numbers of threads are fast
+        for symbol, places in zip(sizes.symbols, parameters.places, strict=True):
+            if places[0] < len(dims) - parameters.layouts:
+                symbol.bit_length()  # for sizes of another order of magnitude, other numbers of threads are fast
             sizes.guard(f"{sizes.code(symbol)}<{LARGEST}", symbol.value < LARGEST)
         try:
             self._trace(make(parameters.opened(dims, sizes.symbols)))
@@ -156,6 +165,7 @@ class OpenProgram:
             raise NoParametersError(f"the compilation needs the number {min(sizes.pinned)}")
         self.fits: Callable[[Sequence[int]], bool] = written_function(["s"], " and ".join(sizes.conditions()))
         self.counts, self.is_in_c, self.runs_limit = like.source.threads, like.in_c, like.source.limit
+        self.known, self.arenas = dict[Hashable, Any](), arenas or Arenas()
         self.partitions: WeakValueDictionary[tuple[int, ...], Any] = WeakValueDictionary()
 
     def _trace(self, graph: DataGraph) -> None:
@@ -172,7 +182,7 @@ class OpenProgram:
         finally:
             restore_threads(threads.before)
         self.schedule, self.slots = schedule, slots_of(graph, schedule)
-        self.pieces = piece_sizes(self.slots, schedule)
+        self.pieces, self.rooms = piece_sizes(self.slots, schedule), Rooms()
 
     def threads_of_steps(self) -> int:
         """The number of threads that partitions are compiled for."""
@@ -211,7 +221,7 @@ class OpenProgram:
         for size in self.pieces.values():
             look(size)
         self.kernels: dict[int, KernelSource] = {}
-        self.on_host: list[int] = []
+        self.on_host, self.moved = list[int](), list[int]()
         self.recipes: dict[int, tuple[PartitionRecipe, int]] = {}
         self.kinds: list[Kind] = []
         kinds: dict[Hashable, int] = {}
@@ -228,6 +238,8 @@ class OpenProgram:
                 if step.compiled.source is not None:
                     self.kernels[index] = step.compiled.source
                     step.compiled.source.at(look)
+                elif is_open(step.shifts):
+                    self.moved.append(index)
             elif step.recipe is None:
                 raise NoParametersError("a partition is compiled for these sizes alone")
             elif not isinstance(step.recipe, PartitionRecipe):

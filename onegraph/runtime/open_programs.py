@@ -9,10 +9,10 @@ from ..builder.graph import DataGraph
 from ..compiler.library_steps import NoParametersError
 from ..compiler.shared_constants import SharedConstants
 from ..errors import OneGraphError, OutOfMemoryError
-from ..opset.signature import Shape
 from .compile_options import Options
 from .compiled_program import CompiledProgram
 from .open_program import OpenProgram, Parameters, thread_state
+from .plan import Arenas
 from .sized_program import SizedProgram
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -26,7 +26,7 @@ class OpenPrograms:
 
     Args:
         graph: a graph with unknown dims.
-        make: the graph for shapes of its inputs.
+        make: the graph for shapes of its inputs, and a capacity ``room`` of caches that grow.
         options: of the compilation.
         shared: what the programs of the executable share.
 
@@ -40,26 +40,27 @@ class OpenPrograms:
     def __init__(
         self,
         graph: DataGraph,
-        make: Callable[[Mapping[str, Shape]], DataGraph],
+        make: Callable[..., DataGraph],
         options: Options,
         shared: SharedConstants,
     ) -> None:
         self._graph, self._make, self._options, self._shared = graph, make, options, shared
+        self._arenas = Arenas()
         self._forms: list[OpenProgram] = []  # the one that was used last at the end
         self._is_second, self._failures = False, 0
         self.reused = self.partitions = 0
         self.reason = ""
         self.error: Exception | None = None
 
-    def program(self, shapes: Shapes) -> SizedProgram | None:
-        """The program for these shapes; None if no program with open sizes fits."""
-        dims = self._dims(shapes)
+    def program(self, shapes: Shapes, room: int = 0) -> SizedProgram | None:
+        """The program for these shapes, and a capacity of caches; None if no program with open sizes fits."""
+        dims = self._dims(shapes, room)
         for form in reversed(self._forms.copy()):
             sizes = form.parameters.sizes(dims)
             if sizes is None or form.threads != thread_state() or not form.fits(sizes):
                 continue
             try:
-                found = SizedProgram(form, sizes, lambda: self._make(shapes))
+                found = SizedProgram(form, sizes, lambda: self._make(shapes, room=room))
             except OutOfMemoryError:
                 raise
             except (OneGraphError, NoParametersError) as error:
@@ -75,7 +76,7 @@ class OpenPrograms:
             return found
         return None
 
-    def learn(self, shapes: Shapes, program: object) -> None:
+    def learn(self, shapes: Shapes, room: int, program: object) -> None:
         """Make a program with open sizes of one that was compiled for these shapes, from the second one on."""
         options = self._options
         is_usual = options.policy == "fusion" and not options.reproducible and not isinstance(options.threads, Mapping)
@@ -85,10 +86,12 @@ class OpenPrograms:
         if not isinstance(program, CompiledProgram):
             return
         try:
-            dims, stated = self._dims(shapes), self._graph.inputs.items()
+            dims, stated = self._dims(shapes, room), self._graph.inputs.items()
             is_open = [dim is None for name, one in stated for dim in one.shape or (None,) * len(shapes[name])]
-            parameters = Parameters.of(dims, is_open)
-            form = OpenProgram(parameters, dims, partial(self._opened, shapes), options, self._shared, program)
+            is_open += [True] * bool(room)
+            parameters = Parameters.of(dims, is_open, int(room > 0))
+            opened = partial(self._opened, shapes)
+            form = OpenProgram(parameters, dims, opened, options, self._shared, program, self._arenas)
         except OutOfMemoryError:
             raise
         except (OneGraphError, NoParametersError) as error:
@@ -102,12 +105,13 @@ class OpenPrograms:
         while len(self._forms) > 1 and sum(len(one.schedule.steps) for one in self._forms) > MOST_STEPS:
             self._forms = self._forms[1:]
 
-    def _dims(self, shapes: Shapes) -> list[int]:
-        return [dim for name in self._graph.inputs for dim in shapes[name]]
+    def _dims(self, shapes: Shapes, room: int) -> list[int]:
+        return [dim for name in self._graph.inputs for dim in shapes[name]] + [room] * bool(room)
 
     def _opened(self, shapes: Shapes, dims: Sequence[int]) -> DataGraph:
         remaining = iter(dims)
-        return self._make({name: tuple([next(remaining) for _ in shapes[name]]) for name in self._graph.inputs})
+        opened = {name: tuple([next(remaining) for _ in shapes[name]]) for name in self._graph.inputs}
+        return self._make(opened, room=next(remaining, 0))
 
     def forget(self) -> None:
         """Forget all programs, as after a failed run."""

@@ -20,6 +20,43 @@ from .placement import ARENA, Placement, copy_of, span
 Steps = Sequence[CompiledStep | NumpyStep]
 
 
+class Rooms:
+    """Places of values in the arena, and the steps with them: those of the last program where sizes are equal."""
+
+    def __init__(self) -> None:
+        self._known: tuple[object, Plan, Steps, list[CompiledStep | NumpyStep]] | None = None
+
+    def find(self, slots: Slots, sizes: Mapping[int, int], steps: Steps) -> tuple[Plan, list[CompiledStep | NumpyStep]]:
+        """The plan for sizes of pieces in bytes, and the steps with room for what kernels need meanwhile."""
+        in_place, known = _in_place(steps), self._known
+        key = tuple(sizes.values()), in_place
+        plan = known[1] if known is not None and known[0] == key else _planned(slots, sizes, in_place, len(steps))
+        is_new = known is None or plan is not known[1]
+        before, made = ((), []) if known is None or is_new else known[2:]
+        roomy = [
+            made[index] if index < len(made) and step is before[index] else _with_room(step, plan.rooms[index])
+            for index, step in enumerate(steps)
+        ]
+        self._known = key, plan, [*steps], roomy
+        return plan, [*roomy]
+
+
+class Plan(NamedTuple):
+    """Where pieces of memory lie in the arena.
+
+    Attributes:
+        in_place: outputs of steps, each with the input whose memory it may reuse.
+        offsets: of the pieces.
+        size: of the arena, in bytes.
+        rooms: for each step, where nobody uses the arena meanwhile: start and size.
+    """
+
+    in_place: Mapping[int, int]
+    offsets: Mapping[int, int]
+    size: int
+    rooms: Sequence[tuple[int, int]]
+
+
 class Slots(NamedTuple):
     """What the places of the values of a program depend on besides sizes.
 
@@ -44,7 +81,7 @@ class Slots(NamedTuple):
         return [number for number in self.written if number not in self.slots]
 
     def placed(
-        self, values: Mapping[int, Value], sizes: Mapping[int, int], steps: Steps
+        self, values: Mapping[int, Value], sizes: Mapping[int, int], steps: Steps, rooms: Rooms
     ) -> tuple[Placement, list[CompiledStep | NumpyStep]]:
         """The places of values, and the steps with room for what kernels need meanwhile.
 
@@ -52,29 +89,24 @@ class Slots(NamedTuple):
             values: by number.
             sizes: of the pieces of memory in the arena, in bytes.
             steps: whose memory they are.
+            rooms: finds the places in the arena.
         """
-        written, last, in_place = self.written, self.last, _in_place(steps)
-        lifetimes = [Lifetime(number, aligned(size), written[number], last[number]) for number, size in sizes.items()]
-        offsets, arena_size = plan_memory(lifetimes, in_place)
-        rooms = free_rooms(lifetimes, offsets, arena_size, len(steps))
-        roomy = [
-            step._replace(room=room) if isinstance(step, CompiledStep) else step
-            for step, room in zip(steps, rooms, strict=True)
-        ]
+        written, last = self.written, self.last
+        plan, roomy = rooms.find(self, sizes, steps)
         inputs, names = {tensor.id for tensor in self.graph.inputs.values()}, {number for _, number in self.direct}
         over_inputs = {
             target: source
-            for target, source in in_place.items()
+            for target, source in plan.in_place.items()
             if target in names and source in inputs and last[source] == written[target]
         }
         ends = self.direct, self.copied, self.external, self.constants, self.slots
-        return Placement(self.graph, values, *ends, offsets, arena_size, self.residents, over_inputs), roomy
+        return Placement(self.graph, values, *ends, plan.offsets, plan.size, self.residents, over_inputs), roomy
 
 
 def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
     """Assign a slot to every piece of memory, an offset in the arena to every intermediate, and room to every step."""
     slots = slots_of(graph, schedule)
-    placement, schedule.steps[:] = slots.placed(schedule.values, piece_sizes(slots, schedule), schedule.steps)
+    placement, schedule.steps[:] = slots.placed(schedule.values, piece_sizes(slots, schedule), schedule.steps, Rooms())
     return placement
 
 
@@ -115,6 +147,17 @@ def slots_of(graph: DataGraph, schedule: Schedule) -> Slots:
         residents.setdefault(values[number].storage, []).append(number)
     direct = tuple((name, number) for number, name in names.items())
     return Slots(graph, written, last, direct, copied, external, constants, slots, residents)
+
+
+def _planned(slots: Slots, sizes: Mapping[int, int], in_place: Mapping[int, int], n_steps: int) -> Plan:
+    written, last = slots.written, slots.last
+    lifetimes = [Lifetime(number, aligned(size), written[number], last[number]) for number, size in sizes.items()]
+    offsets, arena_size = plan_memory(lifetimes, in_place)
+    return Plan(in_place, offsets, arena_size, free_rooms(lifetimes, offsets, arena_size, n_steps))
+
+
+def _with_room(step: CompiledStep | NumpyStep, room: tuple[int, int]) -> CompiledStep | NumpyStep:
+    return step._replace(room=room) if isinstance(step, CompiledStep) else step
 
 
 def _liveness(values: Mapping[int, Value], steps: Steps) -> tuple[dict[int, int], dict[int, int]]:

@@ -26,6 +26,7 @@ class PlanSource:
     ``limit``: the largest number of threads of a run; 0 leaves it to the caller's OpenMP setting.
     ``pages``: the pages of files that pieces of memory lie in. The first run of a plan gives them back after the last
     step that reads the piece, because the library has copies of most constants by then.
+    ``arenas``: where runs take the memory of intermediates from; None if each plan has its own.
     ``n_last``: the number of steps at the end that :meth:`Plan.finish` executes; they are kernels of the package.
     """
 
@@ -39,9 +40,11 @@ class PlanSource:
         *,
         n_last: int = 0,
         bound: bool = False,
+        arenas: Arenas | None = None,
     ) -> None:
         self.compiled = tuple([step.compiled for step in steps])
         self.alone = tuple([step.alone for step in steps if step.alone is not None])
+        self.arenas = arenas
         self.n_slots, self.limit, self.bound, self.n_last = n_slots, limit, bound, n_last
         self.keeps = [step.again is not None for step in steps]
         self.steps = ffi.new(
@@ -89,6 +92,21 @@ def as_pointer(memory: int) -> object:
     return ffi.cast("void *", memory)
 
 
+class Arenas(Handle):
+    """Memory for the intermediates of runs, which the plans of many programs share.
+
+    Raises:
+        OutOfMemoryError: there is not enough memory.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pointer = ffi.new("onegraph_arenas **")
+        _check(lib.onegraph_arenas_create(pointer))
+        super().__init__(pointer[0], lib.onegraph_arenas_destroy)
+
+
 class Plan(Handle):
     """Steps with tensors of their own, for one run at a time.
 
@@ -125,13 +143,19 @@ class Plan(Handle):
                 source.n_last,
             )
         )
-        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled, source.alone)
+        super().__init__(
+            pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled, source.alone, source.arenas
+        )
         self.n_steps = len(source.steps)
         self.number = address(pointer[0])  # for onegraph_plan_run and onegraph_plan_call
 
     def bind(self, slot: int, memory: int) -> None:
         """Set the address of a slot; the caller keeps the memory valid during every run."""
         _check(lib.onegraph_plan_bind(self._ptr, slot, ffi.cast("void *", memory)))
+
+    def share(self, arenas: Arenas, size: int) -> None:
+        """Let each run take so many bytes for slot 0, until this slot is bound; the caller keeps ``arenas``."""
+        _check(lib.onegraph_plan_share(self._ptr, arenas._ptr, size))
 
     def bind_all(self, slots: Sequence[tuple[int, object]]) -> None:
         """Set the addresses of slots, which are given as pointers."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._util.fork_safety import cached_property
 from .._util.processor_share import Share
 from ..builder.graph import DataGraph
 from ..capi.thread_affinity import OwnerThread
-from ..compiler.steps import Ending, NumpyStep
+from ..compiler.steps import CompiledStep, Ending, NumpyStep
 from ..ir.op import Array
 from ..native.library import lib
 from .frame import Frame
@@ -33,6 +33,7 @@ class Program(ABC):
 
     Attributes:
         placement: where the values lie.
+        steps: those that C runs, if an earlier process has not made them.
         parts: the steps before the ending, divided between C and numpy.
         ending: the steps at the end.
         source: the source of the plans.
@@ -41,9 +42,11 @@ class Program(ABC):
             left behind.
         step_notes: for each step the index of its report.
         free_frames: frames of finished runs, for reuse.
+        known: what was found about the steps, also those of programs for other sizes, by what it is.
     """
 
     placement: Placement
+    steps: Sequence[CompiledStep] = ()
     parts: Sequence[range | NumpyStep]
     ending: Ending
     source: PlanSource
@@ -53,6 +56,7 @@ class Program(ABC):
 
     def __init__(self, graph: DataGraph, share: Share) -> None:
         self.graph, self.share = graph, share
+        self.known: dict[Hashable, Any] = {}
         self.free_frames: list[Frame] = []
         self._spare_arenas: list[Array] = []  # of trials; the next frame takes over the memory
 

@@ -12,12 +12,13 @@ import numpy as np
 from .._util.fork_safety import new_rlock
 from .._util.interpreter_tricks import Counter, is_held, written_function
 from ..errors import StateError
+from .growing import Growing, Grown
 from .program import Program
 from .quick_call import QuickCall
 from .staged import Staged
 
 CAPACITY = 128
-# Beyond so many programs, the least recently used ones go while all take more bytes than this.
+# Beyond so many programs, the least recently used ones go while they take more bytes than this beside the newest one.
 FEW, MOST_BYTES = 16, 1 << 30
 _making = threading.local()  # depth: number of nested entries that the thread is making
 
@@ -43,15 +44,19 @@ class CacheInfo(Counters):
         reused: the misses whose steps were those of another size, so that only what the size reaches was computed.
         partitions: number of partitions that the library compiled for these.
         reason: why the last program that was compiled as a whole cannot serve other sizes; empty if it can.
+        grown: number of results that calls wrote behind an input where it lies, such as the caches of a decoder.
+        moved: number of such inputs that were copied to memory with more room.
     """
 
     reused = 0
     partitions = 0
     reason = ""
+    grown = 0
+    moved = 0
 
     def whole(self) -> dict[str, Any]:
         """The counters by name, for reports, with what says how programs were made."""
-        more = {"reused": self.reused, "partitions": self.partitions, "reason": self.reason}
+        more = {name: getattr(self, name) for name in ("reused", "partitions", "reason", "grown", "moved")}
         return {**self._asdict(), **{name: value for name, value in more.items() if value}}
 
 
@@ -66,6 +71,7 @@ class Entry:
         implementations: names by index of partition; None until they are requested.
         times: seconds of each partition in the last profile, by index; empty if there is none.
         pieces: bytes of the pieces of memory that the program keeps, by what tells them apart.
+        grown: what it writes for each cache that grows.
     """
 
     program: Program | Staged
@@ -74,6 +80,7 @@ class Entry:
     implementations: dict[int, str] | None = None
     times: Mapping[int, float] = field(default_factory=dict)
     pieces: Mapping[Hashable, int] = field(default_factory=dict)
+    grown: Sequence[Grown] = ()
 
 
 class Cache:
@@ -91,6 +98,8 @@ class Cache:
         self._turns: dict[Hashable, threading.RLock] = {}  # held while an entry is being made
         self._lookups, self._misses, self._evictions = Counter(), Counter(), Counter()
         self.tick = self._lookups.tick
+        self._newest: Mapping[Hashable, int] = {}  # pieces of the program that was added last
+        self._left = 0  # bytes that programs may take before they are counted again
 
     def find(self, key: Hashable, make: Callable[[], Entry]) -> Entry:
         """The entry of a key. The first thread makes it while others wait; if that fails, the next thread tries.
@@ -146,32 +155,50 @@ class Cache:
         self.entries[key] = entry
         self._misses.tick()
         self._evict(self.capacity)
+        self._evict_large(entry.pieces)
         return entry
 
     def _evict(self, count: int) -> None:
-        while len(entries := self.entries.copy()) > count or (len(entries) > FEW and _bytes(entries) > MOST_BYTES):
-            self._drop(min(entries, key=lambda key: entries[key].used))
+        while len(entries := self.entries.copy()) > count:
+            self._drop(_oldest(entries))
+
+    def _evict_large(self, newest: Mapping[Hashable, int]) -> None:
+        """Evict entries while all take too much memory. What the newest one shares would not be freed."""
+        before, self._newest = self._newest, newest
+        self._left -= sum([size for piece, size in newest.items() if piece not in before])
+        while self._left < 0 and len(entries := self.entries.copy()) > FEW:
+            self._left = MOST_BYTES - _bytes(entries, newest)
+            if self._left < 0:
+                self._drop(_oldest(entries))
 
     def _drop(self, key: Hashable) -> None:
         if self.entries.pop(key, None) is not None:
             self._evictions.tick()
 
 
-def _bytes(entries: Mapping[Hashable, Entry]) -> int:
-    """The bytes that programs keep, where programs may share memory."""
+def _oldest(entries: Mapping[Hashable, Entry]) -> Hashable:
+    """The key of the entry that was used least recently."""
+    used = [entry.used for entry in entries.values()]  # half the time of a key function
+    return [*entries][used.index(min(used))]
+
+
+def _bytes(entries: Mapping[Hashable, Entry], newest: Mapping[Hashable, int]) -> int:
+    """The bytes that programs, which may share memory, keep beside the newest one."""
     pieces: dict[Hashable, int] = {}
     for entry in entries.values():
         pieces.update(entry.pieces)
-    return sum(pieces.values())
+    return sum([size for piece, size in pieces.items() if piece not in newest])
 
 
-def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickCall:
+def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequence[int]) -> QuickCall:
     """A quick call for a graph with unknown dims: it finds the program for the shapes of its arrays and runs it.
 
     It returns None if there is no such program, or if the program's own quick call returns None.
 
     Args:
-        cache: the programs; a key has the shapes of all inputs, then the bytes of ``value_inputs``.
+        cache: the programs; a key has the shapes of all inputs, then the bytes of ``value_inputs``, and the capacity of
+            caches that are not dense.
+        growing: the caches.
         n_inputs: number of graph inputs.
         value_inputs: positions of the inputs whose contents are part of the key.
     """
@@ -194,4 +221,25 @@ def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickC
             entry.used = tick()
         return result
 
-    return call
+    def growing_call(arrays: tuple[Any, ...], out: object = None) -> Any:
+        caches = growing.prepared(arrays, moves=False) if len(arrays) == n_inputs else None
+        if caches is None:
+            result = call(arrays, out)
+            if result is not None:
+                growing.note(result)
+            return result
+        if not all(type(array) is np.ndarray for array in arrays):
+            return None
+        arrays, room = tuple(caches[0]), caches[1]
+        entry = entries.get((*key_of(*arrays), *((room,) if room else ())))
+        if entry is None:
+            return None
+        step = growing.step(entry.grown, arrays) if out is None else None
+        result = entry.quick(arrays, out if step is None else growing.out(step))
+        if result is not None:
+            if step is not None:
+                step.finish()
+            entry.used = tick()
+        return result
+
+    return growing_call if growing.growths else call

@@ -20,6 +20,7 @@ from ..opset.shapes import known
 from ..opset.signature import Shape
 from .arguments import value_inputs
 from .compile_options import Options, refuse_unknown_partitions
+from .grown_outputs import grown_outputs
 from .interface import Arrays, Interface
 from .plan import EXECUTE
 from .program import Program
@@ -81,7 +82,7 @@ class ProgramFinder:
             self.find({})
         elif interface.state is None:
             names = [*inputs]
-            self.quick = dispatch(self.cache, len(names), [*map(names.index, self.value_inputs)])
+            self.quick = dispatch(self.cache, interface.growing, len(names), [*map(names.index, self.value_inputs)])
 
     @cached_property
     def graph(self) -> DataGraph:
@@ -101,8 +102,13 @@ class ProgramFinder:
         program = self.find({}).program if self._is_static else None
         return program if isinstance(program, Program) else None
 
-    def find(self, given: Arrays) -> Entry:
-        """The entry for the shapes of these arrays."""
+    def find(self, given: Arrays, room: int | None = None) -> Entry:
+        """The entry for the shapes of these arrays.
+
+        Args:
+            given: the arrays by name of input.
+            room: the capacity of caches that grow; 0 or None if they are dense.
+        """
         if self._is_static:
             entry = self._static or self._entry((), lambda: self._compile(self.graph))
             if isinstance(entry.program, Staged) or entry.program.owner_thread is None:
@@ -111,8 +117,8 @@ class ProgramFinder:
         # One copy gives both the key and the contents, because other threads may write to the caller's arrays.
         values = {name: given[name].copy() for name in self.value_inputs}
         shapes = {name: array.shape for name, array in given.items()}
-        key = (*shapes.values(), *(value.tobytes() for value in values.values()))
-        return self._entry(key, lambda: self._for_shapes(shapes, values))
+        key = (*shapes.values(), *(value.tobytes() for value in values.values()), *((room,) if room else ()))
+        return self._entry(key, lambda: self._for_shapes(shapes, values, room or 0))
 
     def warm_up(self, sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> None:
         """Make the programs for these shapes of inputs.
@@ -135,17 +141,18 @@ class ProgramFinder:
         if not self._is_static and "_open" in vars(self):
             found.reused, found.partitions = self._open.reused, self._open.partitions
             found.reason = self._open.reason
+        found.grown, found.moved = self._interface.growing.grown, self._interface.growing.moved
         return found
 
-    def _for_shapes(self, shapes: Mapping[str, tuple[int, ...]], values: Arrays) -> Entry:
+    def _for_shapes(self, shapes: Mapping[str, tuple[int, ...]], values: Arrays, room: int = 0) -> Entry:
         """A new entry: of a program whose steps are known from other sizes, or one that is compiled from its graph."""
         if self.value_inputs or self._interface.state is not None:
-            return self._compile(self._specialised(shapes, values))
-        program = self._open.program(shapes)
+            return self._compile(self._specialised(shapes, values, room))
+        program = self._open.program(shapes, room)
         if program is not None:
             return self._entry_of(program)
-        entry = self._compile(self._specialised(shapes, values))
-        without_collector(lambda: self._open.learn(shapes, entry.program))
+        entry = self._compile(self._specialised(shapes, values, room))
+        without_collector(lambda: self._open.learn(shapes, room, entry.program))
         return entry
 
     @cached_property
@@ -153,13 +160,15 @@ class ProgramFinder:
         import_late(*COMPILER)
         from .open_programs import OpenPrograms
 
-        return OpenPrograms(self.graph, lambda shapes: self._specialised(shapes, {}), self.options, self._shared)
+        make = partial(self._specialised, values={})
+        return OpenPrograms(self.graph, make, self.options, self._shared)
 
-    def _specialised(self, shapes: Mapping[str, Shape], values: Arrays) -> DataGraph:
+    def _specialised(self, shapes: Mapping[str, Shape], values: Arrays, room: int = 0) -> DataGraph:
         import_late(SHAPES)
         from ..lowering.for_shapes import for_shapes
 
-        return for_shapes(self.graph, shapes, values, sparing=True)
+        graph = for_shapes(self.graph, shapes, values, sparing=True)
+        return self._interface.growing.laid_out(graph, room) if room else graph
 
     def _entry(self, key: tuple[object, ...], make: Callable[[], Entry]) -> Entry:
         """The entry of a key; if another thread owns its program, an entry for this thread alone."""
@@ -225,5 +234,7 @@ class ProgramFinder:
         return self._executable(graph, shared=shared, **options._replace(threads=threads)._asdict())
 
     def _entry_of(self, program: Program) -> Entry:
-        quick = None if self._interface.state is not None else quick_call(program, self._interface.result)
-        return Entry(program, quick or decline, pieces=program.pieces())
+        interface, growing = self._interface, self._interface.growing
+        grown = grown_outputs(program, growing.growths)
+        quick = None if interface.state is not None else quick_call(program, interface.result, growing.overs(grown))
+        return Entry(program, quick or decline, pieces=program.pieces(), grown=grown)

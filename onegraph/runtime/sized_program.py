@@ -81,6 +81,7 @@ class SizedProgram(Program):
     def __init__(self, form: OpenProgram, sizes: Sequence[int], whole: Callable[[], DataGraph]) -> None:
         super().__init__(form.graph, thread_share())
         self._form, self._whole, at = form, whole, form.at(sizes)
+        self.known = form.known
         self._at, schedule = at, form.schedule
         values = ValuesOf(schedule.values, at)
         steps: list[CompiledStep | NumpyStep] = [*schedule.steps]
@@ -90,6 +91,10 @@ class SizedProgram(Program):
             if kernel is None:
                 kernel = made[id(source)] = source.at(at).made()
             steps[index] = _with(steps[index], kernel, at)
+        for index in form.moved:
+            step = steps[index]
+            assert isinstance(step, CompiledStep)
+            steps[index] = step._replace(shifts=[*map(at, step.shifts)])
         for index in form.on_host:
             steps[index] = numpy_step_at(steps[index], values, at)  # type: ignore[arg-type]
         self._ready = ready = self._partitions(at)
@@ -97,12 +102,14 @@ class SizedProgram(Program):
         for index, (recipe, kind) in form.recipes.items():
             steps[index] = ready[kind].step(steps[index], recipe, at)
         pieces = {number: at(size) for number, size in form.pieces.items()}
-        self.placement, steps = form.slots.placed(values, pieces, steps)
+        self.placement, steps = form.slots.placed(values, pieces, steps, form.rooms)
         self.steps = in_c = [step for step in steps if isinstance(step, CompiledStep)]
         self.parts, self.ending = divided(steps), Ending(0, frozenset())
         self.in_c, self.owner_thread, self.step_notes = form.is_in_c, None, [step.note for step in steps]
         placed = self.placement
-        self.source = PlanSource(in_c, placed.places(), placed.n_slots, form.runs_limit, placed.file_pages())
+        arenas = form.arenas if self.in_c and placed.residents.keys() <= placed.slots.keys() else None
+        pages = placed.file_pages()
+        self.source = PlanSource(in_c, placed.places(), placed.n_slots, form.runs_limit, pages, arenas=arenas)
         self.source.threads = form.counts
 
     def _partitions(self, at: At) -> list[Ready]:
@@ -111,7 +118,7 @@ class SizedProgram(Program):
         keys = [(number, *map(at, kind.sizes)) for number, kind in enumerate(form.kinds)]
         found = [form.partitions.get(key) for key in keys]
         missing = [number for number, ready in enumerate(found) if ready is None]
-        self.compiled = len(missing)
+        self.compiled = 0
         if missing:
             for number, ready in zip(missing, self._compile(missing, at), strict=True):
                 found[number] = form.partitions[keys[number]] = ready
@@ -138,6 +145,7 @@ class SizedProgram(Program):
             kind = form.kinds[number]
             is_small = isinstance(kind.recipe, Partitioning) and kind.recipe.is_small
             groups.setdefault(limit if is_small else kind.threads or limit, []).append(number)
+        self.compiled += len(numbers)
         found: dict[int, Ready] = {}
         try:
             for count, some in groups.items():
@@ -157,8 +165,8 @@ class SizedProgram(Program):
         return found
 
     def pieces(self) -> dict[Hashable, int]:
-        """The arena, and the constants that the library has prepared for each partition."""
-        return {**super().pieces(), **prepared(self.steps)}
+        """The arena, if it has its own, and the constants that the library has prepared for each partition."""
+        return {**({} if self.source.arenas else super().pieces()), **prepared(self.steps)}
 
     @property
     def notes(self) -> list[Note]:

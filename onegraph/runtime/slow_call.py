@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..arrays.ndarrays import Held
 from ..capi.thread_affinity import calling_thread
 from ..errors import StateError
+from ..ir.op import Array
+from ..native.library import address_of
 from .arguments import OutputSpec, refuse_shared
 from .bound_run import refuse_elsewhere
 from .interface import Interface
 from .program import Program
 from .program_finder import ProgramFinder
+from .quick_call import decline
 from .staged import Staged
 
 
@@ -20,27 +25,53 @@ def slow_call(
     interface: Interface, programs: ProgramFinder, arrays: tuple[object, ...], named: Mapping[str, object], out: object
 ) -> Any:
     """Run on the arrays of a call; the present values of the variables are read, and the next ones written."""
-    given = interface.arguments.arrays(arrays, named)
+    given = interface.arguments.arrays(arrays, named, grows=True)
     if interface.state is None:
         return _run(interface, programs, given, out)
     return interface.state.step(lambda: _run(interface, programs, given, out))
 
 
 def _run(interface: Interface, programs: ProgramFinder, given: Held, out: object) -> Any:
-    entry = programs.find({**given, **interface.present})
-    program, written = entry.program, interface.arguments.written(out, given)
+    growing, arguments = interface.growing, interface.arguments
+    found = growing.prepared([given.given[name] if _is_same(given, name) else given[name] for name in given])
+    if found is None:
+        arguments.dense(given)
+        caches: Sequence[Array] = ()
+        room = None
+    else:
+        caches, room = found
+        given.update({name: array.view() for name, array in zip(given, caches, strict=True)})
+    entry = programs.find({**given, **interface.present}, room)
+    program, written = entry.program, arguments.written(out, given)
     if isinstance(program, Staged):
+        arguments.dense(given)
         return _run_in_stages(interface, program, given, written)
+    growing.refuse_over(entry.grown, written, given)
+    step = None if room is None else growing.step(entry.grown, caches, written, more=1)
     # Inputs that were copied or came from another library now fit the quick call.
-    result = entry.quick(tuple(given.values()), interface.arguments.ordered(out))
-    if result is not None:
-        return result
-    try:
-        return _run_program(interface, program, given, written)
-    except StateError:
-        if program.owner_thread in (None, calling_thread()):
-            raise
-        return _run(interface, programs, given, out)  # a signal handler forked after the program was found
+    whole = arguments.ordered(out) if out is not None or step is None else growing.out(step)
+    if not program.free_frames and entry.quick is not decline:
+        program.give_back(program.check_out())
+    result = entry.quick(tuple(given.values()), whole)
+    if result is None:
+        placed = written if step is None else Held({**step.presents, **written.given})
+        try:
+            result = _run_program(interface, program, given, placed)
+        except StateError:
+            if program.owner_thread in (None, calling_thread()):
+                raise
+            return _run(interface, programs, given, out)  # a signal handler forked after the program was found
+    if step is None:
+        growing.note(result)
+    else:
+        step.finish()
+    return result
+
+
+def _is_same(given: Held, name: str) -> bool:
+    """Whether an array is the one that the caller gave."""
+    original = given.given[name]
+    return type(original) is np.ndarray and address_of(original) == address_of(given[name])
 
 
 def _run_program(interface: Interface, program: Program, given: Held, written: Held) -> Any:

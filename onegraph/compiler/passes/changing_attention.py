@@ -32,6 +32,7 @@ def attend(edit: Edit, options: Options) -> None:
             for other in others:
                 edit.replace(other)
             edit.replace(last, *_with_keys(edit, found))
+            _place_for_reader(edit, found.outputs[0])
 
 
 def _is_plain(graph: Lowered, step: Step, n_inputs: int) -> bool:
@@ -112,6 +113,17 @@ def _with_keys(edit: Edit, step: Step) -> list[Step]:
         number = edit.values.like(key, "keys", tuple([source.shape[axis] for axis in order]))
         made = [edit.library_step(maker, "StaticTranspose", (source.id,), (number,), {"order": tuple(order)})]
     return [*made, step._replace(inputs=(query, number, *others))]
+
+
+def _place_for_reader(edit: Edit, result: int) -> None:
+    """Let the kernel write the heads of each token side by side, if only a view of that order reads the result."""
+    graph, value, reader = edit.graph, edit.values[result], edit.graph.only_consumer(result)
+    if reader is None or not _is_view(reader) or result in graph.returned or value.storage != result:
+        return
+    order = [int(axis) % 4 for axis in reader.attrs["order"]]  # type: ignore[union-attr]
+    target = edit.values[reader.outputs[0]]
+    if target.dense and target.id not in graph.returned:
+        edit.change(result, strides=tuple([target.strides[order.index(axis)] for axis in range(4)]))
 
 
 def _fit(graph: Lowered, query: int, key: int, value: int, scores: int, mask: tuple[int, ...], turned: bool) -> bool:

@@ -21,6 +21,7 @@ from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
 from ..ir.part import Source
 from ..ir.value import Dims
+from ..open_values import Sizes
 from .form import Form, Parts, result_types, scalar
 
 F32 = DataType.f32
@@ -30,14 +31,13 @@ MAX_UNROLLED = 1024
 # For fewer elements, a mean fused with the next op is faster than a separate pool. For more, the library may refuse the
 # pool, or end in a signal at compile: it counts elements, and some bytes, in 32 bits.
 MAX_ELEMENTS = 2**29
-POOLED = range(64, MAX_ELEMENTS)
+POOLED = Sizes(64, MAX_ELEMENTS)
 # A sum of so few columns is slow, so that several rows are summed side by side first.
 FEW_COLUMNS, MANY_COLUMNS = 32, 512
-# For fewer elements, the reference kernel is as fast as a MatMul.
-MIN_ELEMENTS = 256
+MIN_ELEMENTS = 256  # for fewer ones, the reference kernel is as fast as a MatMul
 MAX_AXES = 5  # rank that the reduction kernel takes
 # Elements of a row that a MatMul sums faster than the reduction, and of which a MaxPool finds the largest one faster.
-SHORT_SUM, SHORT_EXTREME, MANY_ROWS = range(2, 769), range(2, 129), 256
+SHORT_SUM, SHORT_EXTREME, MANY_ROWS = Sizes(2, 769), Sizes(2, 129), 256
 SHORT_HALF = 256  # of elements of 16 bits, which the reduction reads twice as fast
 # Kernels sum sequentially in f32, which loses precision with each element; beyond 2**24 elements, it loses them all.
 MAX_POOLED = 2**12
@@ -176,7 +176,7 @@ def _reduced_axes_last(runs: Sequence[tuple[bool, int]]) -> bool:
     return len(runs) < 2 or (len(runs) == 2 and runs[1][0])
 
 
-def _has_short_rows(runs: Sequence[tuple[bool, int]], dtype: DataType | None, short: range) -> bool:
+def _has_short_rows(runs: Sequence[tuple[bool, int]], dtype: DataType | None, short: Sizes) -> bool:
     """Whether the reduction takes longer than other ops, because there are many rows of few elements."""
     if dtype not in FLOATS or len(runs) != 2 or not runs[1][0]:
         return False

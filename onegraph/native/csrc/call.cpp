@@ -97,6 +97,7 @@ struct Port {
     std::vector<npy_intp> shape;
     std::vector<npy_intp> strides; // in bytes; empty if C-contiguous
     npy_intp size; // bytes from the first element to the end of the last element
+    npy_intp over = -1; // the input whose first element may be that of this output
 
     bool fits(PyArrayObject *array) const {
         return reinterpret_cast<PyObject *>(PyArray_DESCR(array)) == dtype.get()
@@ -173,14 +174,17 @@ struct Call {
         }
         if (out != Py_None && !take(out, run.arrays)) return Outcome::declined;
         for (const Owned &array : run.arrays) {
+            if (!array) continue;
             run.watches.emplace_back(PyWeakref_NewRef(owner_of(array.get()), nullptr));
             if (!run.watches.back()) return Outcome::raised;
         }
         // Check the arrays last: creating objects can run the garbage collector, and with it Python code.
         if (!fit(run.arrays)) return Outcome::declined;
-        for (std::size_t i = run.arrays.size() - n; i < m; i++) {
-            run.arrays.push_back(outputs[i].empty());
-            if (run.arrays.back()) continue;
+        for (std::size_t i = 0; i < m; i++) {
+            if (n + i == run.arrays.size()) run.arrays.emplace_back();
+            if (run.arrays[n + i]) continue;
+            run.arrays[n + i] = outputs[i].empty();
+            if (run.arrays[n + i]) continue;
             PyErr_Clear(); // the slow path raises an error that names the output
             return Outcome::declined;
         }
@@ -213,7 +217,7 @@ struct Call {
     }
 
 private:
-    // Whether `out` holds an array for each output; adds them to `arrays`.
+    // Whether `out` holds an array for each output, or None for some of several; adds them to `arrays`.
     bool take(PyObject *out, std::vector<Owned> &arrays) const {
         const std::size_t m = outputs.size();
         if (m > 1) {
@@ -224,23 +228,28 @@ private:
         for (std::size_t i = 0; i < m; i++) {
             const auto place = static_cast<Py_ssize_t>(i);
             PyObject *object = m == 1 ? out : PyTuple_Check(out) ? PyTuple_GetItem(out, place) : PyList_GetItem(out, place);
-            if (!is_plain(object)) return false;
-            arrays.push_back(Owned::share(object));
+            const bool is_free = m > 1 && object == Py_None;
+            if (!is_free && !is_plain(object)) return false;
+            arrays.push_back(is_free ? Owned() : Owned::share(object));
         }
         return true;
     }
 
     // Whether the arrays have the compiled data types, shapes and layouts. Arrays for outputs, if given, must be
-    // writable and share memory with no other array.
+    // writable and share memory with no other array but the one that they grow from.
     bool fit(const std::vector<Owned> &arrays) const {
         const std::size_t n = inputs.size();
         for (std::size_t i = 0; i < arrays.size(); i++) {
             PyArrayObject *array = arrays[i].array();
+            if (!array) continue;
             if (!port(i).fits(array)) return false;
             if (i < n) continue;
             if (!PyArray_ISWRITEABLE(array)) return false;
-            for (std::size_t k = 0; k < i; k++)
-                if (share_memory(array, port(i).size, arrays[k].array(), port(k).size)) return false;
+            for (std::size_t k = 0; k < i; k++) {
+                PyArrayObject *other = arrays[k].array();
+                if (!other || !share_memory(array, port(i).size, other, port(k).size)) continue;
+                if (port(i).over != static_cast<npy_intp>(k) || PyArray_DATA(array) != PyArray_DATA(other)) return false;
+            }
         }
         return true;
     }
@@ -386,16 +395,21 @@ const char *HIDDEN = "onegraph.hidden";
 // Makes a function call(arrays, out) that runs a program on a tuple of arrays. It handles the common case: numpy arrays
 // with exactly the compiled shapes, strides and data types. For everything else it does nothing and returns None.
 //
-// inputs, outputs: tuples of (dtype, shape, strides), with empty strides for C-contiguous arrays. frames: the list of
-// unused frames; `number` of a frame is the address of its plan. failure(status): makes the exception for a result of
+// inputs, outputs: tuples of (dtype, shape, strides), with empty strides for C-contiguous arrays. over: for each output
+// the input that it may grow from in its memory, or -1. frames: the list of unused frames; `number` of a frame is the address of its plan. failure(status): makes the exception for a result of
 // onegraph_plan_call. result(*outputs): makes one value from several outputs; None if there is one output.
 PyObject *quick_call(PyObject *, PyObject *arguments) noexcept {
-    PyObject *inputs, *outputs, *frames, *failure, *result;
-    if (!PyArg_UnpackTuple(arguments, "quick_call", 5, 5, &inputs, &outputs, &frames, &failure, &result)) return nullptr;
+    PyObject *inputs, *outputs, *over, *frames, *failure, *result;
+    if (!PyArg_UnpackTuple(arguments, "quick_call", 6, 6, &inputs, &outputs, &over, &frames, &failure, &result))
+        return nullptr;
     if (!PyArray_API && _import_array() < 0) return nullptr;
     try {
         auto made = std::make_unique<Call>();
+        std::vector<npy_intp> sources;
         if (!read_ports(inputs, made->inputs) || !read_ports(outputs, made->outputs)) return nullptr;
+        if (!read_integers(over, sources)) return nullptr;
+        for (std::size_t i = 0; i < sources.size() && i < made->outputs.size(); i++)
+            made->outputs[i].over = sources[i];
         made->frames = frames, made->failure = failure, made->result = result;
         made->number = Owned(PyUnicode_InternFromString("number"));
         if (!made->number) return nullptr;

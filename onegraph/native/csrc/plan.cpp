@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "allocator.h"
+#include "arenas.h"
 #include "guard.h"
 #include "kernels/registry.h"
 #include "openmp.h"
@@ -109,6 +110,8 @@ struct onegraph_plan {
     bool adapts = false; // whether a step has a partition for one thread
     std::size_t ending = 0; // the first of the last steps, which finish() executes
     char *arena = nullptr; // the memory of slot 0
+    onegraph_arenas *arenas = nullptr; // where each run takes this memory from; NULL if it is bound
+    std::size_t arena_size = 0; // bytes that a run takes
     int *turn = nullptr; // which memory of the variables is the present one
     std::vector<onegraph_pages_t> pages; // ordered by step
     mutable std::size_t given_back = 0; // how many of them
@@ -158,6 +161,16 @@ struct onegraph_plan {
             else
                 *places[i].address = place;
         }
+    }
+
+    // Executes `body` with memory for the intermediates.
+    template <typename Body>
+    dnnl_status_t with_arena(Body body) {
+        if (!arenas) return body();
+        const onegraph::Arena taken(*arenas, arena_size);
+        if (!taken.memory()) return dnnl_out_of_memory;
+        if (taken.memory() != arena) bind(0, taken.memory());
+        return body();
     }
 
     // Many kernels keep the number of threads that they were compiled with. In the thread that continues in the child
@@ -369,9 +382,35 @@ int alone(onegraph_plan *plan, Body body) noexcept {
     return onegraph::guarded(body);
 }
 
+// The same, with memory for the intermediates.
+template <typename Body>
+int executed(onegraph_plan *plan, Body body) noexcept {
+    return alone(plan, [&] { return plan->with_arena(body); });
+}
+
 } // namespace
 
 extern "C" {
+
+int onegraph_arenas_create(onegraph_arenas **arenas) {
+    return onegraph::guarded([&] {
+        *arenas = new onegraph_arenas;
+        return dnnl_success;
+    });
+}
+
+int onegraph_arenas_destroy(onegraph_arenas *arenas) {
+    delete arenas;
+    return dnnl_success;
+}
+
+int onegraph_plan_share(onegraph_plan *plan, onegraph_arenas *arenas, size_t size) {
+    return alone(plan, [&] {
+        plan->arenas = arenas;
+        plan->arena_size = size;
+        return dnnl_success;
+    });
+}
 
 int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t alignment,
         size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots,
@@ -434,6 +473,7 @@ int onegraph_plan_destroy(onegraph_plan *plan) {
 
 int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address) {
     return alone(plan, [&] {
+        if (slot == 0) plan->arenas = nullptr;
         plan->bind(slot, address);
         return dnnl_success;
     });
@@ -441,7 +481,7 @@ int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address) {
 
 int onegraph_plan_run(uintptr_t address) {
     auto *plan = reinterpret_cast<onegraph_plan *>(address);
-    return alone(plan, [&] { return plan->run(); });
+    return executed(plan, [&] { return plan->run(); });
 }
 
 int onegraph_plan_exchange(onegraph_plan *plan, int *turn) {
@@ -462,7 +502,7 @@ int onegraph_plan_call(uintptr_t address, size_t n_slots, void *const *addresses
             if (reinterpret_cast<std::uintptr_t>(addresses[i]) % plan->alignments[i + 1]) return onegraph_misaligned;
         for (std::size_t i = 0; i < n_slots; i++)
             plan->bind(i + 1, addresses[i]);
-        return plan->run();
+        return plan->with_arena([&] { return plan->run(); });
     });
 }
 
@@ -478,7 +518,7 @@ int onegraph_plan_repeat(uintptr_t address, size_t begin, size_t end, size_t n, 
         const std::int64_t start = now();
         const unsigned char *last = nullptr;
         *done = begin;
-        return plan->repeat([&] {
+        const auto next = [&] {
             if (last) ++*done;
             if (*done >= end || (last && ((goes && !*last) || now() - start > enough))) return false;
             for (std::size_t i = 0; i < n; i++) {
@@ -490,16 +530,17 @@ int onegraph_plan_repeat(uintptr_t address, size_t begin, size_t end, size_t n, 
                 last = static_cast<const unsigned char *>(address);
             }
             return true;
-        });
+        };
+        return plan->with_arena([&] { return plan->repeat(next); });
     });
 }
 
 int onegraph_plan_run_steps(onegraph_plan *plan, size_t first, size_t last, int64_t *nanoseconds) {
-    return alone(plan, [&] { return plan->run(first, last, nanoseconds); });
+    return executed(plan, [&] { return plan->run(first, last, nanoseconds); });
 }
 
 int onegraph_plan_sample(onegraph_plan *plan, int64_t enough, size_t most, int64_t *nanoseconds, size_t *count) {
-    return alone(plan, [&] {
+    return executed(plan, [&]() -> dnnl_status_t {
         const std::int64_t begin = now();
         for (std::int64_t end = begin; *count < most && end - begin <= enough; ++*count) {
             const std::int64_t start = now();
@@ -512,11 +553,11 @@ int onegraph_plan_sample(onegraph_plan *plan, int64_t enough, size_t most, int64
 }
 
 int onegraph_plan_measure(onegraph_plan *plan, int64_t enough, int64_t *nanoseconds) {
-    return alone(plan, [&] { return plan->measure(enough, nanoseconds); });
+    return executed(plan, [&] { return plan->measure(enough, nanoseconds); });
 }
 
 int onegraph_plan_prepare(onegraph_plan *plan, int64_t *bytes) {
-    return alone(plan, [&] { return plan->prepare(bytes); });
+    return executed(plan, [&] { return plan->prepare(bytes); });
 }
 
 int onegraph_restore_threads(int count) {

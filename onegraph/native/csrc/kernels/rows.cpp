@@ -161,7 +161,14 @@ void Rows::compute(char *const *addresses, std::size_t begin, std::size_t end) c
     }
 }
 
+// Whether each element is already at its place.
+bool Rows::is_done(void *const *addresses) const {
+    if (!copies_ || types_[0] != types_[1] || addresses[0] != addresses[1]) return false;
+    return std::all_of(axes_.begin(), axes_.end(), [](const Axis &axis) { return axis.strides[0] == axis.strides[1]; });
+}
+
 void Rows::run(void *const *addresses, int threads) const {
+    if (is_done(addresses)) return; // a cache that grows where it lies
     char *pointers[MOST];
     for (std::size_t i = 0; i < count_; i++)
         pointers[i] = static_cast<char *>(addresses[i]);

@@ -37,6 +37,7 @@ private:
 
     void merge_axes();
     bool copies_rows() const;
+    bool is_done(void *const *addresses) const;
     void divide_last_axis();
     void compute(char *const *addresses, std::size_t begin, std::size_t end) const;
 

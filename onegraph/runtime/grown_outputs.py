@@ -1,0 +1,67 @@
+"""Finds what a program writes for caches that grow, and whether it may write where the caches lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..compiler.kernels.cast import CAST
+from ..compiler.kernels.native import CompiledKernel
+from ..compiler.steps import CompiledStep
+from .growing import Grown, Growth, capacity_of, room_for
+from .program import Program
+
+
+def grown_outputs(program: Program, growths: Sequence[Growth]) -> tuple[Grown, ...]:
+    """What a program writes for each growth."""
+    if not growths:
+        return ()
+    kept = program.known.get("kept")
+    if kept is None:
+        kept = program.known["kept"] = _kept(program, growths)
+    return tuple([_grown(program, growth, growth in kept) for growth in growths])
+
+
+def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
+    """The growths whose output the steps write only behind the input, and a copy of the input at the beginning."""
+    writers: dict[int, list[CompiledStep]] = {}
+    for step in program.steps if program.in_c else ():
+        for piece in {*step.pieces[step.n_inputs :]}:
+            writers.setdefault(piece, []).append(step)
+    graph, direct, found = program.graph, dict(program.placement.direct), list[Growth]()
+    for growth in growths:
+        past, present = graph.inputs[growth.past].id, direct.get(growth.present, -1)
+        copies = [step for step in writers.get(present, ()) if _keeps(step, past, present)]
+        others = [step for step in writers.get(present, ()) if not _keeps(step, past, present)]
+        if copies and all(_is_behind(step, present) for step in others):
+            found.append(growth)
+    return found
+
+
+def _grown(program: Program, growth: Growth, is_kept: bool) -> Grown:
+    """The output of a program for a growth."""
+    values, graph, axis = program.placement.values, program.graph, growth.axis
+    past, present = values[graph.inputs[growth.past].id], values[graph.outputs[growth.present].id]
+    dtype, shape, strides = present.dtype.numpy, present.shape, present.strides
+    size, reach = dtype.itemsize, 1
+    for dim, step in zip(shape, strides, strict=True):
+        reach += (dim - 1) * step if dim else 0
+    rows = capacity_of(shape, strides, axis) or room_for(shape[axis])
+    is_over = is_kept and all(
+        dim == 1 or one == other for dim, one, other in zip(past.shape, past.strides, strides, strict=True)
+    )
+    size_with_room = prod(shape[:axis]) * rows * prod(shape[axis + 1 :]) * size
+    return Grown(dtype, shape, tuple([step * size for step in strides]), reach * size, size_with_room, is_over)
+
+
+def _keeps(step: CompiledStep, past: int, present: int) -> bool:
+    """Whether a step copies an input to the beginning of an output, which is nothing where both are one place."""
+    is_copy = isinstance(step.compiled, CompiledKernel) and step.compiled.name == CAST.name
+    return is_copy and [*step.pieces] == [past, present] and not any(step.shifts)
+
+
+def _is_behind(step: CompiledStep, present: int) -> bool:
+    """Whether all that a step writes into an output lies behind its beginning."""
+    shifts = step.shifts or [0] * len(step.pieces)
+    ends = zip(step.pieces[step.n_inputs :], shifts[step.n_inputs :], strict=True)
+    return all(shift > 0 for piece, shift in ends if piece == present)

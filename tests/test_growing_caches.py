@@ -1,0 +1,292 @@
+"""Caches that grow: results of a step lie behind those of the step before, and belong to the caller all the same."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.errors import ArgumentError
+from onegraph.native.library import HASHES_CONSTANTS
+from onegraph.runtime import growing
+from onegraph.runtime.growing import capacity_of
+
+HEADS, SIZE = 3, 5
+# Where tokens, heads and numbers of a head lie in a cache of one batch.
+LAYOUTS = {"heads first": (0, 2, 1, 3), "tokens first": (0, 1, 2, 3), "keys as columns": (0, 2, 3, 1)}
+
+
+@pytest.fixture(autouse=True)
+def _all_sizes(monkeypatch):
+    monkeypatch.setattr(growing, "SMALL", 0)
+
+
+def shape_of(layout, batch, tokens):
+    dims = batch, tokens, HEADS, SIZE
+    return tuple(dims[axis] for axis in LAYOUTS[layout])
+
+
+def decoder(layout="heads first", dtype=og.f32, batch=1, **options):
+    """(past, new tokens) to (sums of all tokens, cache with the new tokens)."""
+    g, order = og.Graph(), LAYOUTS[layout]
+    past = g.input("past", dtype, shape_of(layout, batch, None))
+    new = g.input("new", dtype, (batch, None, HEADS, SIZE))
+    axis = order.index(1)
+    turned = g.static_transpose(new, order=order) if order != (0, 1, 2, 3) else new
+    present = g.concat(past, turned, axis=axis)
+    wide = present if dtype is og.f32 else g.type_cast(present, dtype=og.f32)
+    g.output("sums", g.reduce_sum(g.relu(wide), axes=(axis,), keep_dims=False))
+    g.output("present", present)
+    return g.compile(**options)
+
+
+class Steps:
+    """A generation, with numpy beside it."""
+
+    def __init__(self, layout="heads first", dtype=og.f32, batch=1, **options):
+        self.model = decoder(layout, dtype, batch, **options)
+        self.layout, self.dtype, self.batch = layout, dtype.numpy, batch
+        self.axis = LAYOUTS[layout].index(1)
+        self.cache = np.zeros(shape_of(layout, batch, 0), self.dtype)
+        self.known = self.cache.copy()
+        self._rng = np.random.default_rng(0)
+
+    def new(self, tokens=1):
+        return self._rng.standard_normal((self.batch, tokens, HEADS, SIZE)).astype(self.dtype)
+
+    def run(self, tokens=1):
+        """One step; returns whether its cache lies in the memory of the one before."""
+        before, new = self.cache, self.new(tokens)
+        sums, self.cache = self.model(before, new)
+        self.known = np.concatenate([self.known, new.transpose(LAYOUTS[self.layout])], self.axis)
+        np.testing.assert_array_equal(self.cache, self.known)
+        wanted = np.maximum(self.known.astype(np.float64), 0).sum(self.axis)
+        np.testing.assert_allclose(sums, wanted, rtol=1e-5, atol=1e-5)
+        return np.may_share_memory(before, self.cache)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("dtype", [og.f32, og.bf16], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_steps_write_behind_the_tokens_before(layout, dtype, batch):
+    steps = Steps(layout, dtype, batch)
+    steps.run(9)
+    shared = [steps.run(tokens) for tokens in (1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1)]
+    assert not shared[0]  # the cache of the first call has no room
+    assert shared.count(False) <= 2
+    assert steps.cache.flags.writeable
+
+
+def test_a_generation_needs_one_program_for_many_sizes():
+    steps = Steps()
+    for _ in range(60):
+        steps.run()
+    info = steps.model.cache_info()
+    # Compiled as a whole: the first calls, and where the window of the sum over tokens has another power of 2.
+    assert info.misses == 60
+    assert info.misses - info.reused <= 12 or HASHES_CONSTANTS
+
+
+def test_caches_of_other_types_are_right():
+    """A host op concatenates them, which copies the past."""
+    g = og.Graph()
+    past, new = (g.input(name, og.s8, (2, None, 4)) for name in ("past", "new"))
+    g.output("present", g.op("Concat", [past, new], {"axis": 1}, edition="host"))
+    model, known = g.compile(), np.arange(16, dtype=np.int8).reshape(2, 2, 4)
+    cache = known
+    for token in range(5):
+        new = np.full((2, 1, 4), token, np.int8)
+        cache, known = model(cache, new), np.concatenate([known, new], 1)
+        np.testing.assert_array_equal(cache, known)
+
+
+def test_earlier_caches_keep_their_values():
+    steps, kept = Steps(), []
+    for _ in range(12):
+        steps.run()
+        kept.append((steps.cache, steps.known))
+    for cache, known in kept:
+        np.testing.assert_array_equal(cache, known)
+
+
+def test_shared_memory_is_read_only_until_one_array_has_it():
+    steps = Steps()
+    for _ in range(3):
+        steps.run()
+    earlier = steps.cache
+    assert steps.run()
+    for array in (earlier, steps.cache):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    del array, earlier
+    gc.collect()
+    steps.cache += 1
+    steps.known += 1
+    assert steps.run()
+
+
+@pytest.mark.parametrize("part", [np.s_[...], np.s_[:, :, :1], np.s_[0, 0, 0, :]], ids=["whole", "token", "row"])
+def test_views_of_earlier_caches_are_left_alone(part):
+    steps = Steps()
+    for _ in range(3):
+        steps.run()
+    view, values = steps.cache[part], steps.known[part].copy()
+    assert not steps.run()
+    view[...] += 1  # as any result, it is the caller's own
+    np.testing.assert_array_equal(view, values + 1)
+    np.testing.assert_array_equal(steps.cache, steps.known)
+
+
+def test_two_continuations_of_one_cache_differ():
+    steps = Steps()
+    for _ in range(4):
+        steps.run()
+    past, known = steps.cache, steps.known
+    branches = []
+    for _ in range(3):
+        steps.cache, steps.known = past, known
+        steps.run(2)
+        branches.append((steps.cache, steps.known))
+    for cache, values in branches:
+        np.testing.assert_array_equal(cache, values)
+
+
+def test_threads_may_continue_one_cache():
+    steps = Steps()
+    for _ in range(4):
+        steps.run()
+    past, known, found = steps.cache, steps.known, {}
+
+    def branch(number):
+        cache, values = past, known
+        for token in range(20):
+            new = np.full((1, 1, HEADS, SIZE), number * 100 + token, np.float32)
+            cache = steps.model(cache, new).present
+            values = np.concatenate([values, new.transpose(LAYOUTS["heads first"])], 2)
+        found[number] = cache, values
+
+    threads = [threading.Thread(target=branch, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for cache, values in found.values():
+        np.testing.assert_array_equal(cache, values)
+
+
+def test_shorter_and_changed_caches_are_continued():
+    steps = Steps()
+    for _ in range(9):
+        steps.run()
+    steps.cache, steps.known = steps.cache[:, :, :4], steps.known[:, :, :4]
+    assert steps.run()
+    steps.cache[:, 1] = steps.known[:, 1] = 3
+    assert steps.run()
+    steps.cache, steps.known = steps.cache[:, :, 2:], steps.known[:, :, 2:]
+    assert not steps.run()
+    steps.cache = steps.cache.copy()
+    assert not steps.run()
+
+
+def test_one_array_for_two_caches_grows_apart():
+    g = og.Graph()
+    pasts = [g.input(name, og.f32, (2, None, 4)) for name in ("k", "v")]
+    new = g.input("new", og.f32, (2, None, 4))
+    for name, past, factor in zip(("keys", "values"), pasts, (1.0, 2.0), strict=True):
+        g.output(name, g.concat(past, g.multiply(new, g.constant(np.float32(factor))), axis=1))
+    model, ones = g.compile(), np.ones((2, 1, 4), np.float32)
+    k = np.zeros((2, 8, 4), np.float32)
+    for _ in range(3):
+        k = model(k, k, ones).keys
+    keys, values = model(k, k, ones)
+    np.testing.assert_array_equal(values[:, -1], np.full((2, 4), 2))
+    np.testing.assert_array_equal(keys[:, -1], np.ones((2, 4)))
+    np.testing.assert_array_equal(keys[:, :-1], values[:, :-1])
+
+
+# Memory of the caller -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["call", "bind"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_steps_write_into_a_buffer_of_the_caller(layout, way):
+    steps = Steps(layout, batch=2 if layout != "tokens first" else 1)
+    buffer = np.full(shape_of(layout, steps.batch, 64), np.nan, np.float32)
+    rows, known = np.moveaxis(buffer, steps.axis, 0), steps.known
+    for start in range(6):
+        past, present = (np.moveaxis(rows[:stop], 0, steps.axis) for stop in (start, start + 1))
+        new = steps.new()
+        if way == "call":
+            sums = steps.model(past, new, out={"present": present}).sums
+        else:
+            sums = steps.model.bind(past, new, present=present).run().sums
+        known = np.concatenate([known, new.transpose(LAYOUTS[layout])], steps.axis)
+        np.testing.assert_array_equal(present, known)
+        np.testing.assert_allclose(sums, np.maximum(known, 0).sum(steps.axis), rtol=1e-5, atol=1e-5)
+        assert np.isnan(rows[start + 1 :]).all()
+    assert not steps.model.copies
+
+
+@pytest.mark.parametrize("way", ["call", "bind"])
+def test_other_shared_memory_is_refused(way):
+    model, buffer = decoder(), np.zeros((1, HEADS, 64, SIZE), np.float32)
+    new = np.ones((1, 1, HEADS, SIZE), np.float32)
+
+    def run(past, present):
+        if way == "call":
+            return model(past, new, out={"present": present})
+        return model.bind(past, new, present=present).run()
+
+    with pytest.raises(ArgumentError, match="shares memory with 'past'"):
+        run(buffer[:, :, 1:5], buffer[:, :, :5])
+    with pytest.raises(ArgumentError, match="shares memory with 'past'"):
+        run(buffer[:, :, :4], buffer[:, :, 1:6])
+    other = np.zeros((1, HEADS, 32, SIZE), np.float32)
+    with pytest.raises(ArgumentError, match="not C-contiguous, and not of the strides"):
+        run(buffer[:, :, :4], other[:, :, :5])
+
+
+def test_only_what_begins_with_an_input_may_lie_over_it():
+    g = og.Graph()
+    past, new = (g.input(name, og.f32, (1, None, 4)) for name in ("past", "new"))
+    g.output("present", g.concat(new, past, axis=1))
+    model, buffer = g.compile(), np.zeros((1, 8, 4), np.float32)
+    with pytest.raises(ArgumentError, match="shares memory with 'past'"):
+        model(buffer[:, :3], np.ones((1, 1, 4), np.float32), out=buffer[:, :4])
+
+
+# Bits and strides -----------------------------------------------------------------------------------------------------
+
+
+def test_repeatable_programs_have_the_bits_of_dense_caches():
+    grown, dense = Steps(reproducible=True), Steps(reproducible=True)
+    for _ in range(8):
+        grown.run()
+        new = grown.new()
+        given = np.ascontiguousarray(grown.cache)
+        for one, other in zip(grown.model(grown.cache, new), dense.model(given, new), strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "axis", "capacity"),
+    [
+        ((2, 3, 4), (12, 4, 1), 1, 3),
+        ((2, 3, 4), (40, 4, 1), 1, 10),
+        ((2, 3, 4), (40, 4, 1), 2, None),
+        ((2, 3, 4), (41, 4, 1), 1, None),
+        ((2, 3, 4), (8, 4, 1), 1, None),
+        ((1, 3, 4), (99, 4, 1), 1, 0),
+        ((5, 3, 4), (12, 4, 1), 0, 0),
+        ((2, 3, 4), (60, 20, 1), 2, 20),
+        ((2, 1, 3, 4), (40, 7, 4, 1), 2, 10),
+        ((2, 2, 3, 4), (80, 40, 4, 1), 2, 10),
+        ((2, 2, 3, 4), (90, 40, 4, 1), 2, None),
+        ((2, 0, 4), (40, 4, 1), 1, 10),
+        ((2, 3, 0), (0, 0, 1), 1, None),
+        ((2, 3, 4), (12, 4, 2), 1, None),
+    ],
+)
+def test_capacity_is_that_of_the_whole_array(shape, strides, axis, capacity):
+    assert capacity_of(shape, strides, axis) == capacity
