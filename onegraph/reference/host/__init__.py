@@ -22,6 +22,7 @@ from . import (
     learned,
     movement,
     packed,
+    quantization,
     recurrence,
 )
 
@@ -55,6 +56,7 @@ def host_function(schema: Schema) -> Callable[..., object]:
         attention,
         recurrence,
         packed,
+        quantization,
         learned,
         collective,
         foreign,

@@ -1,0 +1,46 @@
+"""Defines the quantization of a tensor by the range of its own elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..dtypes import DataType
+from ..schema import Call, Finding, Schema
+from ..signature import NON_NEGATIVE, Attribute, Shape, ports, rows
+from ..traits import Trait
+
+LIMITS = {DataType.u8: (0, 255), DataType.s8: (-128, 127)}
+
+
+def codes_and_numbers(call: Call) -> tuple[Shape, ...]:
+    """The shape of src, and none for the scale and the zero point."""
+    return call.shape("src"), (), ()
+
+
+def codes_fit(call: Call) -> Iterable[Finding]:
+    """The codes from low to high are numbers of their data type."""
+    dtype, low, high = call.output_type(0), call.s64("low"), call.s64("high")
+    if dtype in LIMITS and not LIMITS[dtype][0] <= low < high <= LIMITS[dtype][1]:
+        yield Finding("low", [low, high], f"low < high, numbers of {dtype}")
+
+
+OPS = (
+    Schema(
+        "DynamicQuantizeLinear",
+        "host_dynamic_quantize_linear",
+        "host",
+        "The codes low to high cover the range of src and 0: scale = (max - min) / (high - low), zero is the code of "
+        "0, and codes = src / scale + zero, rounded to the nearest. NaN in src makes scale NaN.",
+        ports("src:f32"),
+        ports("codes:T scale:f32 zero:T"),
+        rows("T", "u8|s8"),
+        codes_and_numbers,
+        (
+            Attribute("low", "s64", "The least code.", default=0),
+            Attribute("high", "s64", "The largest code.", default=255),
+            Attribute("least", "f32", "The least scale; a scale of 0 is 1.", default=0.0, range=NON_NEGATIVE),
+        ),
+        rules=(codes_fit,),
+        traits=Trait.QUANTIZES | Trait.JUMPS,
+    ),
+)
