@@ -225,14 +225,14 @@ def integer_matmul(emit: Emitter, src: Value, weights: Value, src_zero: Value | 
 
 def _of_vectors(emit: Emitter, src: Value, weights: Value, src_zero: Value | None, zero: Value | None) -> Value:
     """The product where one of the tensors has no rows or no columns, as in numpy.matmul."""
-    shapes = shape_of(src), shape_of(weights)
-    if shapes[0] is None or shapes[1] is None or None in (*shapes[0], *shapes[1]):
+    left, right = shape_of(src), shape_of(weights)
+    if left is None or right is None or None in (*left, *right):
         raise Unsettled("the dims of a product with a vector are unknown")
-    rows = src if len(shapes[0]) > 1 else reshape(emit, src, numbers(1, -1))
-    columns = weights if len(shapes[1]) > 1 else reshape(emit, weights, numbers(-1, 1))
+    rows = src if len(left) > 1 else reshape(emit, src, numbers(1, -1))
+    columns = weights if len(right) > 1 else reshape(emit, weights, numbers(-1, 1))
     found = integer_matmul(emit, rows, columns, src_zero, zero)
-    batch = shapes[0][:-2] if len(shapes[0]) > len(shapes[1]) else shapes[1][:-2]
-    ends = [shape[at] for shape, at in zip(shapes, (-2, -1), strict=True) if len(shape) > 1]
+    batch, ends = max(left[:-2], right[:-2], key=len), [*(left[-2:-1] if len(left) > 1 else ()), *right[-1:]]
+    ends = ends if len(right) > 1 else ends[:-1]
     return reshape(emit, found, numbers(*[dim or 0 for dim in (*batch, *ends)]))
 
 
@@ -259,7 +259,7 @@ def integer_convolution(
     def sums_of_weights(numbers: Array) -> Array:
         taps = numbers.sum(1)
         if not (any(window.begin) or any(window.end) or window.auto_pad.startswith("SAME")):
-            return taps.reshape(len(taps), -1).sum(1).reshape(-1, *[1] * len(kernel))
+            return np.asarray(taps.reshape(len(taps), -1).sum(1).reshape(-1, *[1] * len(kernel)))
         dims = spatial(src)
         if dims is None:
             raise Unsettled("the windows beyond the ends depend on unknown dims")
@@ -300,5 +300,5 @@ def _inside(taps: Array, dims: Sequence[int], window: Window) -> Array:
         count = (size + begin + window.end[axis] - (length - 1) * apart - 1) // step + 1
         places = np.arange(count)[:, None] * step - begin + np.arange(length) * apart
         is_inside = (places >= 0) & (places < size)
-        taps = np.tensordot(taps, is_inside.astype(np.int64), ([1], [1]))
+        taps = np.asarray(np.tensordot(taps, is_inside.astype(np.int64), ([1], [1])))
     return taps

@@ -41,6 +41,6 @@ OPS = (
             Attribute("least", "f32", "The least scale; a scale of 0 is 1.", default=0.0, range=NON_NEGATIVE),
         ),
         rules=(codes_fit,),
-        traits=Trait.QUANTIZES | Trait.JUMPS,
+        traits=Trait.JUMPS,
     ),
 )

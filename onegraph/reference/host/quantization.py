@@ -18,7 +18,7 @@ def dynamic_quantize_linear(call: Call, src: Array) -> tuple[Array, Array, Array
     low, high = np.float32(call.s64("low")), np.float32(call.s64("high"))
     dtype = (call.output_type(0) or DataType.u8).numpy
 
-    def within(numbers: Array | np.float32, least: np.float32, most: np.float32) -> Array:
+    def within(numbers: Any, least: Any, most: Any) -> Array:
         return np.where(np.isnan(numbers), least, np.clip(numbers, least, most))
 
     with np.errstate(all="ignore"):
@@ -27,4 +27,4 @@ def dynamic_quantize_linear(call: Call, src: Array) -> tuple[Array, Array, Array
         scale = np.float32(1) if scale == 0 else scale
         zero = np.rint(within(low - first / scale, low, high)).astype(np.float32)
         codes = np.rint(within(src / scale, low - zero, high - zero)) + zero
-    return codes.astype(dtype), np.float32(scale), zero.astype(dtype)
+    return codes.astype(dtype), np.asarray(scale, np.float32), zero.astype(dtype)
