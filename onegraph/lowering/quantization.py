@@ -23,7 +23,7 @@ from .emitter import (
     numbers,
     shape_of,
 )
-from .layout import moved
+from .layout import Order, moved
 from .movement import cast, expand, reshape, slice_, transpose
 
 EIGHT_BITS = frozenset([DataType.s8, DataType.u8])
@@ -101,6 +101,9 @@ def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -
         attrs = scale.attrs(known_rank(src))
         if attrs is not None:
             return emit.op("Dequantize", [src], attrs)
+        if shape_of(scale.scale) in ((), (1,)) and not is_known(src) and not is_known(scale.scale):
+            one = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
+            return emit.op("DynamicDequantize", [src, *one], {"qtype": "per_tensor"})
     if isinstance(src, np.ndarray) and dtype_of(scale.scale) is dtype and (groups := scale.groups(src)) is not None:
         # The codes of weights stay what they are: a product reads them packed.
         return emit.op("DynamicDequantize", [src, scale.scale, scale.zero], groups)
@@ -117,6 +120,9 @@ def quantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType, saturate:
         attrs = scale.attrs(known_rank(src))
         if attrs is not None:
             return emit.op("Quantize", [src], attrs, dtype=dtype)
+        if shape_of(scale.scale) in ((), (1,)) and not is_known(scale.scale):
+            one = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
+            return emit.op("DynamicQuantize", [src, *one], {"qtype": "per_tensor"}, dtype=dtype)
     wide = binary(emit, "Divide", cast(emit, src, F32), cast(emit, scale.along(emit, scale.scale, src), F32))
     kind = dtype.numpy
     is_integer = kind.kind in "iu" or dtype.value.startswith(("s4", "u4", "int", "uint"))
@@ -136,10 +142,19 @@ def dynamic_quantize(
 ) -> tuple[Value, ...]:
     """Codes for the range of src, their scale and the code of 0."""
     attrs = {"low": low, "high": high, "least": least}
-    wide = cast(emit, src, F32)
-    found = moved(emit, wide)
-    codes, *others = emit.op("DynamicQuantizeLinear", [wide if found is None else found[0]], attrs, dtype=dtype)
-    return (codes if found is None else transpose(emit, codes, found[1]), *others)
+    inner, order = untransposed(emit, cast(emit, src, F32))
+    codes, *others = emit.ends("DynamicQuantizeLinear", [inner], attrs, dtype=dtype)
+    return (transposed(emit, codes, order), *others)
+
+
+def untransposed(emit: Emitter, src: Value) -> tuple[Value, Order | None]:
+    """What is transposed to ``src``, and the order of its axes; ``src`` itself and None without a transpose."""
+    return moved(emit, src) or (src, None)
+
+
+def transposed(emit: Emitter, src: Value, order: Order | None) -> Value:
+    """src with its axes in another order, if there is one."""
+    return src if order is None else transpose(emit, src, order)
 
 
 def symmetric(weights: Value, scale: Scale) -> tuple[Value, Scale]:

@@ -6,8 +6,11 @@ import numpy as np
 
 from ...ir.op import Op
 from ...opset.dtypes import DataType
+from ..elementwise import add, multiply
 from ..emitter import Emitter, Value, numbers
-from ..movement import reshape, transpose
+from ..integer_products import integer_matmul
+from ..movement import cast, reshape, transpose
+from ..quantization import EIGHT_BITS
 from .table import contents, listed, made, operand_of, rewrites
 
 
@@ -43,6 +46,33 @@ def moved_bytes(emit: Emitter, op: Op) -> Value | None:
     if shape is None or sum(dim is None for dim in shape) > 1:
         return None
     return reshape(emit, sources[0], numbers(*[-1 if dim is None else dim for dim in shape]))
+
+
+@rewrites("MatMul")
+def by_changing_scale(emit: Emitter, op: Op) -> Value | None:
+    """A product of codes with a scale that a run computes, by known codes: integers are multiplied, and then scaled."""
+    left, right = made(emit, op.inputs[0], "DynamicDequantize"), made(emit, op.inputs[1], "Dequantize")
+    weights = None if right is None else contents(right.inputs[0])
+    if left is None or right is None or weights is None or op.attrs.get("transpose_a"):
+        return None
+    src, scale, zero = (*left.inputs, None)[:3]
+    if left.attrs.get("qtype", "per_tensor") != "per_tensor" or src is None or scale is None or weights.ndim < 2:
+        return None
+    if src.dtype not in EIGHT_BITS or len(src.shape or ()) < 2 or scale.dtype is not DataType.f32:
+        return None
+    columns = weights.ndim - 1
+    if op.attrs.get("transpose_b"):
+        weights, columns = np.swapaxes(weights, -1, -2), weights.ndim - 2
+    is_whole = right.attrs.get("qtype", "per_tensor") == "per_tensor"
+    if not is_whole and int(str(right.attrs.get("axis", 1))) % weights.ndim != columns:
+        return None
+    factors = np.array(right.attrs["scales"], np.float32)
+    points = np.array(right.attrs.get("zps") or [0] * factors.size, np.int64)
+    found = integer_matmul(emit, src, np.ascontiguousarray(weights), zero, points if points.any() else None)
+    # An infinite scale makes every number NaN, as 0 * inf does.
+    finite = add(emit, scale, multiply(emit, scale, np.zeros((), np.float32)))
+    found = multiply(emit, cast(emit, found, DataType.f32), multiply(emit, finite, factors))
+    return found if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, found, op.inputs[2])
 
 
 @rewrites("StaticTranspose")
