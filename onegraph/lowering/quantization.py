@@ -28,6 +28,7 @@ from .movement import cast, expand, reshape, slice_, transpose
 
 EIGHT_BITS = frozenset([DataType.s8, DataType.u8])
 FOUR_BITS = frozenset([DataType.s4, DataType.u4])
+SIXTEEN_BITS = frozenset([DataType.int16, DataType.uint16])
 F32 = DataType.f32
 
 
@@ -98,6 +99,7 @@ class Scale:
 def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -> Value:
     """(src - zero) * scale; a Dequantize of 8 bits stays in the graph even if src is known."""
     if dtype_of(src) in EIGHT_BITS and dtype_of(scale.scale) is F32 and dtype is F32:
+        src, scale = symmetric(src, scale)
         attrs = scale.attrs(known_rank(src))
         if attrs is not None:
             return emit.op("Dequantize", [src], attrs)
@@ -107,6 +109,8 @@ def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -
     if isinstance(src, np.ndarray) and dtype_of(scale.scale) is dtype and (groups := scale.groups(src)) is not None:
         # The codes of weights stay what they are: a product reads them packed.
         return emit.op("DynamicDequantize", [src, scale.scale, scale.zero], groups)
+    if (multiples := _multiples(emit, src, scale)) is not None:
+        return cast(emit, multiples, dtype)
     wide = cast(emit, src, F32)
     if scale.zero is not None and not (isinstance(scale.zero, np.ndarray) and not scale.zero.astype(np.float32).any()):
         wide = binary(emit, "Subtract", wide, scale.along(emit, cast(emit, scale.zero, F32), src))
@@ -134,7 +138,30 @@ def quantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType, saturate:
         limits: Any = ml_dtypes.iinfo(kind)  # type: ignore[no-untyped-call]
         wide = binary(emit, "Maximum", wide, np.array(int(limits.min), np.float32))
         wide = binary(emit, "Minimum", wide, np.array(int(limits.max), np.float32))
-    return cast(emit, wide, dtype, saturate)
+    found = cast(emit, wide, dtype, saturate)
+    if dtype in SIXTEEN_BITS and not is_known(found):
+        emit.codes[id(found)] = found, src, scale
+    return found
+
+
+def _multiples(emit: Emitter, codes: Value, scale: Scale) -> Value | None:
+    """The numbers that 16-bit codes stand for, of the f32 from which they were made; None for other codes.
+
+    So one step rounds to multiples of the scale, and nobody reads the codes.
+    """
+    known = emit.codes.get(id(codes))
+    if known is None or dtype_of(known[1]) is not F32:
+        return None
+    attrs, others = scale.attrs(known_rank(codes)), known[2].attrs(known_rank(codes))
+    if attrs is None or attrs != others or attrs["qtype"] != "per_tensor":
+        return None
+    (step,), (zero,) = (np.array(attrs[name]).tolist() for name in ("scales", "zps"))
+    limits = np.iinfo(str(dtype_of(codes).numpy))
+    if not 0 < step < np.inf:
+        return None
+    ends = {"low": float(int(limits.min) - zero), "high": float(int(limits.max) - zero)}
+    found: Value = emit.op("FakeQuantize", [known[1]], {"step": step, **ends})
+    return found
 
 
 def dynamic_quantize(
@@ -160,9 +187,12 @@ def transposed(emit: Emitter, src: Value, order: Order | None) -> Value:
 def symmetric(weights: Value, scale: Scale) -> tuple[Value, Scale]:
     """Known weights without a zero point as s8, which the library's int8 kernels take; others as they are."""
     zero = scale.zero
-    if not isinstance(weights, np.ndarray) or not isinstance(zero, np.ndarray) or zero.size > 1:
+    if not isinstance(weights, np.ndarray) or not isinstance(zero, np.ndarray) or scale.block or zero.ndim > 1:
         return weights, scale
-    moved = weights.astype(np.int32) - zero.astype(np.int32).reshape(())
+    points = zero.astype(np.int32).reshape(-1)[:1].reshape(())
+    if zero.size > 1:
+        points = zero.astype(np.int32).reshape(-1, *[1] * (weights.ndim - 1 - scale.axis % weights.ndim))
+    moved = weights.astype(np.int32) - points
     if moved.size and (moved.min() < -128 or moved.max() > 127):
         return weights, scale
     return moved.astype(np.int8), Scale(scale.scale, None, scale.axis)

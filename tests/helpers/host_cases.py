@@ -429,6 +429,8 @@ def _quantization() -> Iterator[HostCase]:
     yield HostCase("DynamicQuantizeLinear", [src], results, {"low": -8, "high": 7}, dtype=DataType.s8)
     results = [np.uint8([[0, 1]]), np.float32(1), np.uint8(0)]
     yield HostCase("DynamicQuantizeLinear", [np.float32([[0, 1]])], results, {"least": 1.0}, dtype=DataType.u8)
+    src, attrs = np.float32([-9, -0.7, 0.25, 0.75, 9, np.nan]), {"step": 0.5, "low": -2.0, "high": 3.0}
+    yield HostCase("FakeQuantize", [src], [np.float32([-1, -0.5, 0, 1, 1.5, np.nan])], attrs)
 
 
 def body(add: Callable[[og.Graph], Mapping[str, Any]]) -> str:

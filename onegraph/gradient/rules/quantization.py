@@ -16,7 +16,7 @@ from ..use import Use
 from .table import gradient_of, refused
 
 refused(
-    "Quantize, DynamicQuantize, host DynamicQuantizeLinear",
+    "Quantize, DynamicQuantize, host DynamicQuantizeLinear, host FakeQuantize",
     "it rounds, so its gradient is zero; leave it out of a training graph",
 )
 

@@ -6,12 +6,16 @@ import numpy as np
 
 from ...ir.op import Op
 from ...opset.dtypes import DataType
-from ..elementwise import add, multiply
+from ...opset.kinds import RESHAPES
+from ..elementwise import add, binary, multiply
 from ..emitter import Emitter, Value, numbers
 from ..integer_products import integer_matmul
 from ..movement import cast, reshape, transpose
 from ..quantization import EIGHT_BITS
-from .table import contents, listed, made, operand_of, rewrites
+from .table import again, contents, listed, made, operand_of, rewrites
+
+SHIFT = 128  # from u8 to s8
+MOVES = RESHAPES | {"StaticTranspose", "Transpose", "Slice"}  # which make no new numbers
 
 
 def _same_numbers(first: Op, second: Op) -> bool:
@@ -48,6 +52,15 @@ def moved_bytes(emit: Emitter, op: Op) -> Value | None:
     return reshape(emit, sources[0], numbers(*[-1 if dim is None else dim for dim in shape]))
 
 
+@rewrites("FakeQuantize")
+def rounded_twice(emit: Emitter, op: Op) -> Value | None:
+    """Numbers that are multiples of the step already, and were only moved since."""
+    source = made(emit, op.inputs[0], "FakeQuantize", *MOVES)
+    while source is not None and source.kind in MOVES:
+        source = made(emit, source.inputs[0], "FakeQuantize", *MOVES)
+    return operand_of(op) if source is not None and source.attrs == op.attrs else None
+
+
 @rewrites("MatMul")
 def by_changing_scale(emit: Emitter, op: Op) -> Value | None:
     """A product of codes with a scale that a run computes, by known codes: integers are multiplied, and then scaled."""
@@ -73,6 +86,35 @@ def by_changing_scale(emit: Emitter, op: Op) -> Value | None:
     finite = add(emit, scale, multiply(emit, scale, np.zeros((), np.float32)))
     found = multiply(emit, cast(emit, found, DataType.f32), multiply(emit, finite, factors))
     return found if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, found, op.inputs[2])
+
+
+@rewrites("Convolution")
+def signed_weights(emit: Emitter, op: Op) -> Value | None:
+    """A convolution of codes by known u8 codes as one by s8, which the int8 kernels take, less sums of the windows.
+
+    The codes less 128 have the zero point less 128. What that zero point takes from each product is a sum of src.
+    """
+    src, weights = made(emit, op.inputs[0], "Dequantize"), made(emit, op.inputs[1], "Dequantize")
+    codes = None if weights is None else contents(weights.inputs[0])
+    if src is None or weights is None or codes is None or codes.dtype != np.uint8 or len(op.inputs) > 3:
+        return None
+    attrs, rank = dict(weights.attrs), codes.ndim
+    is_whole = attrs.get("qtype", "per_tensor") == "per_tensor"
+    if op.attrs.get("weights_format", "XIO") != "OIX" or not (is_whole or int(str(attrs.get("axis", 1))) % rank == 0):
+        return None
+    zeros = np.array(attrs.get("zps") or [0], np.int64) - SHIFT
+    signed = (codes.astype(np.int16) - SHIFT).astype(np.int8)
+    attrs["zps"] = [0] * len(np.array(attrs["scales"]))
+    main = again(emit, op, [op.inputs[0], emit.op("Dequantize", [signed], attrs), *op.inputs[2:]])
+    if not zeros.any():
+        return main
+    ones = np.ones((1 if op.attrs.get("groups", 1) == 1 else len(codes), *codes.shape[1:]), np.int8)
+    unit = {"scales": [1.0], "zps": [0], "qtype": "per_tensor"}
+    sums = again(emit, op, [op.inputs[0], emit.op("Dequantize", [ones], unit)])
+    factors = np.array(attrs["scales"], np.float32) * zeros.astype(np.float32)
+    if factors.size > 1 and op.attrs.get("data_format", "NXC") == "NCX":
+        factors = factors.reshape(-1, *[1] * (rank - 2))
+    return binary(emit, "Subtract", main, multiply(emit, sums, factors if factors.size > 1 else factors.reshape(())))
 
 
 @rewrites("StaticTranspose")

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from ..dtypes import DataType
 from ..schema import Call, Finding, Schema
-from ..signature import NON_NEGATIVE, Attribute, Shape, ports, rows
+from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Shape, ports, rows
 from ..traits import Trait
+from .types import unary
 
 LIMITS = {DataType.u8: (0, 255), DataType.s8: (-128, 127)}
 
@@ -41,6 +42,16 @@ OPS = (
             Attribute("least", "f32", "The least scale; a scale of 0 is 1.", default=0.0, range=NON_NEGATIVE),
         ),
         rules=(codes_fit,),
+        traits=Trait.JUMPS,
+    ),
+    unary(
+        "FakeQuantize",
+        "fake_quantize",
+        "dst = step * the integer nearest to src / step, halves to even, within low to high; NaN stays NaN.",
+        rows("T", "f32"),
+        Attribute("step", "f32", "The distance of two results.", required=True, range=POSITIVE),
+        Attribute("low", "f32", "The least integer, of at most 2**22 in size.", required=True),
+        Attribute("high", "f32", "The largest integer, of at most 2**22 in size.", required=True),
         traits=Trait.JUMPS,
     ),
 )

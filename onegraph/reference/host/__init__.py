@@ -33,7 +33,7 @@ VIEWS = host_kinds(Trait.VIEW)
 KERNELS = frozenset(
     [
         *("Attention", "AttentionBackward", "CachedAttention", "Classify", "ExtendCache", "LookUp", "PackedMatMul"),
-        *("Recurrence", "Rotary", "TreeEnsemble", "DynamicQuantizeLinear"),
+        *("Recurrence", "Rotary", "TreeEnsemble", "DynamicQuantizeLinear", "Erf", "FakeQuantize"),
     ]
 )
 

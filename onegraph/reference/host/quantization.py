@@ -28,3 +28,11 @@ def dynamic_quantize_linear(call: Call, src: Array) -> tuple[Array, Array, Array
         zero = np.rint(within(low - first / scale, low, high)).astype(np.float32)
         codes = np.rint(within(src / scale, low - zero, high - zero)) + zero
     return codes.astype(dtype), np.asarray(scale, np.float32), zero.astype(dtype)
+
+
+def fake_quantize(call: Call, src: Array) -> Array:
+    """The nearest multiples of the step."""
+    step = np.float32(call.f32("step"))
+    with np.errstate(all="ignore"):
+        steps = np.rint(np.clip(src / step, np.float32(call.f32("low")), np.float32(call.f32("high"))))
+        return np.asarray(steps * step)

@@ -125,6 +125,12 @@ def dynamic_quantize_linear(call: Call, src: Value) -> tuple[Value, ...]:
     return codes.cast(dtype), scale, zero.cast(dtype)
 
 
+@writes("host FakeQuantize")
+def fake_quantize(call: Call, src: Value) -> Value:
+    step = call.f32("step")
+    return (src / step).op("Clip", call.f32("low"), call.f32("high")).op("Round") * step
+
+
 @writes("DynamicDequantize")
 def dynamic_dequantize(call: Call, src: Value, scales: Value, zps: Value | None = None) -> Value:
     axis = _axis(call)

@@ -59,7 +59,7 @@ def _quantized(node: Node, scale: Scale) -> Value:
     """The codes of the input; those beyond the limits become the limits, before they are rounded."""
     emit, dtype = node.emit, DTYPES[node["dtype"]]
     src, (low, high) = cast(emit, node.value("input"), F32), _limits(node)
-    whole = np.iinfo(dtype.numpy)
+    whole: Any = np.iinfo(str(dtype.numpy))
     if (low, high) == (whole.min, whole.max):
         return quantization.quantize(emit, src, scale, dtype)
     factor, zero = scale.scale, scale.zero

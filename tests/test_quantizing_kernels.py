@@ -1,4 +1,4 @@
-"""DynamicQuantizeLinear in two passes by a kernel of the package, against its definition element by element."""
+"""Kernels of quantized models: codes by a range, fake quantization and the error function, against definitions."""
 
 import math
 
@@ -9,7 +9,7 @@ import onegraph as og
 from onegraph.compiler.kernels.native import compiled, packed
 from tests.helpers.kernels import run_compiled, values_of
 
-TESTED_KERNELS = ("dynamic_quantize",)
+TESTED_KERNELS = ("dynamic_quantize", "erf", "fake_quantize")
 RNG = np.random.default_rng(0)
 NAN, INF = np.nan, np.inf
 LIMITS = {np.uint8: (0, 255), np.int8: (-128, 127)}
@@ -108,3 +108,38 @@ def test_codes_beyond_their_data_type_are_refused(low, high, dtype):
             dtype=dtype,
             edition="host",
         )
+
+
+# One op on each element ----------------------------------------------------------------------------------------------
+
+
+def compiled_op(kind, src, **attrs):
+    g = og.Graph()
+    g.output("y", g.op(kind, [g.input("x", src.dtype.name, src.shape)], attrs, edition="host"))
+    model = g.compile()
+    assert [part.executor for part in model.report().partitions] == ["kernel"]
+    return model(x=src)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 17), (4, 5, 300)], ids=str)
+def test_fake_quantization_gives_the_nearest_multiples(shape):
+    src = (RNG.standard_normal(shape) * 30).astype(np.float32)
+    src.flat[0] = 0.375  # halfway between two multiples
+    found = compiled_op("FakeQuantize", src, step=0.25, low=-100.0, high=27.0)
+    np.testing.assert_array_equal(found, np.clip(np.rint(src.astype(np.float64) / 0.25), -100, 27) * 0.25)
+    assert found.flat[0] == 0.5
+
+
+def test_fake_quantization_keeps_nan_and_limits_infinity():
+    src = np.float32([NAN, INF, -INF, 1e-45, -0.0])
+    found = compiled_op("FakeQuantize", src, step=0.1, low=-5.0, high=7.0)
+    step = np.float32(0.1)
+    np.testing.assert_array_equal(found, [NAN, 7 * step, -5 * step, 0, 0])
+
+
+def test_the_error_function_has_all_digits_of_f32():
+    src = np.concatenate([np.linspace(-5, 5, 3001), np.logspace(-38, 0, 50)]).astype(np.float32)
+    wanted = np.array([math.erf(number) for number in src.tolist()])
+    assert (np.abs(compiled_op("Erf", src) - wanted) <= 4e-7 * np.abs(wanted)).all()
+    ends = np.float32([NAN, INF, -INF, 0.0, -0.0])
+    np.testing.assert_array_equal(compiled_op("Erf", ends), [NAN, 1, -1, 0, 0])
