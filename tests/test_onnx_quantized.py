@@ -34,8 +34,9 @@ def products(model):
 def rounded(src, scale, zero, dtype):
     """The numbers that the codes of src stand for."""
     limits = np.iinfo(dtype)
-    codes = np.clip(np.rint(src / scale) + float(zero), limits.min, limits.max)
-    return ((codes - float(zero)) * scale).astype(np.float32)
+    middle = np.asarray(zero, np.float64)
+    codes = np.clip(np.rint(src / scale) + middle, limits.min, limits.max)
+    return ((codes - middle) * scale).astype(np.float32)
 
 
 CHAIN = "a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z) c = Erf(b) d = QuantizeLinear(c, s, z) "
@@ -103,3 +104,66 @@ def test_convolutions_with_u8_weights_run_in_int8(zero, geometry):
     if has_vnni():
         assert all(found[:2] == ("Dequantize", "Dequantize") for found in products(model))
         assert len(products(model)) == (1 if zero == 128 else 2)
+
+
+# Scales of the channels of activations --------------------------------------------------------------------------------
+
+DEEP = (
+    "a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z) w = DequantizeLinear <axis = 0> (q, t, p) "
+    "h = Conv(b, w, c) r = {limit} d = QuantizeLinear <axis = 1> (r, cs, cz) "
+    "e = DequantizeLinear <axis = 1> (d, cs, cz) v = DequantizeLinear <axis = 0> (q2, t2, p2) "
+    "y = Conv <pads = [1, 1, 1, 1], group = 16> (e, v, c)"
+)
+
+
+def deep(limit, zeros, most):
+    """A convolution, then a depthwise one on codes with a scale for each channel; and what it computes."""
+    scales = RNG.uniform(0.5, 1, 16).astype(np.float32) * np.float32(most / 255)
+    own = RNG.uniform(0.001, 0.002, 16).astype(np.float32)
+    codes = [RNG.integers(-127, 128, shape).astype(np.int8) for shape in ((16, 16, 1, 1), (16, 1, 3, 3))]
+    constants = {
+        "s": np.float32(0.02),
+        "z": np.uint8(0),
+        "cs": scales,
+        "cz": zeros,
+        "c": np.linspace(-1, 1, 16, dtype="f"),
+        "q": codes[0],
+        "t": own,
+        "p": np.zeros(16, np.int8),
+        "lo": np.float32(0),
+        "hi": np.float32(6),
+        "q2": codes[1],
+        "t2": own * 4,
+        "p2": np.zeros(16, np.int8),
+    }
+    model = model_of(DEEP.format(limit=limit), (1, 16, 9, 8), constants).compile()
+    x = (RNG.integers(0, 250, (1, 16, 9, 8)) * 0.02).astype(np.float32)
+    weights = [one * factor.reshape(-1, 1, 1, 1) for one, factor in zip(codes, (own, own * 4), strict=True)]
+    first = model_of(f"h = Conv(x, w, c) y = {limit}", x.shape, {**constants, "w": weights[0]})
+    middle = first.compile()(x=x)
+    shape = (-1, 1, 1)
+    middle = rounded(middle, scales.reshape(shape), zeros.astype(np.float32).reshape(shape), zeros.dtype)
+    body = "y = Conv <pads = [1, 1, 1, 1], group = 16> (x, w, c)"
+    wanted = model_of(body, x.shape, {"w": weights[1], "c": constants["c"]}).compile()(x=middle)
+    step = 127 * 0.008 * most / 255  # of one code that is rounded to the other side
+    np.testing.assert_allclose(model(x=x), wanted, atol=1.01 * step)
+    assert (np.abs(model(x=x) - wanted) < 1e-4).mean() > 0.99
+    return model
+
+
+@pytest.mark.skipif(not has_vnni(), reason="the library has no int8 kernels")
+@pytest.mark.parametrize("limit", ["Clip(h, lo, hi)", "Relu(h)", "Identity(h)"])
+def test_weights_take_over_scales_of_channels(limit):
+    model = deep(limit, np.zeros(16, np.uint8), 6)
+    found = products(model)
+    assert [kinds[:2] for kinds in found] == [("Dequantize", "Dequantize")] * 2
+    assert "Quantize" in found[0]
+
+
+@pytest.mark.parametrize("limit", ["Clip(h, lo, hi)", "Relu(h)"])
+def test_limits_within_the_codes_stay(limit):
+    deep(limit, np.full(16, 40, np.uint8), 9)
+
+
+def test_zero_points_of_channels_that_differ_stay():
+    deep("Identity(h)", np.arange(16).astype(np.uint8), 9)

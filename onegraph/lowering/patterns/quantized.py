@@ -104,7 +104,7 @@ def signed_weights(emit: Emitter, op: Op) -> Value | None:
         return None
     zeros = np.array(attrs.get("zps") or [0], np.int64) - SHIFT
     signed = (codes.astype(np.int16) - SHIFT).astype(np.int8)
-    attrs["zps"] = [0] * len(np.array(attrs["scales"]))
+    attrs["zps"] = (0,) * np.array(attrs["scales"]).size
     main = again(emit, op, [op.inputs[0], emit.op("Dequantize", [signed], attrs), *op.inputs[2:]])
     if not zeros.any():
         return main
@@ -115,6 +115,30 @@ def signed_weights(emit: Emitter, op: Op) -> Value | None:
     if factors.size > 1 and op.attrs.get("data_format", "NXC") == "NCX":
         factors = factors.reshape(-1, *[1] * (rank - 2))
     return binary(emit, "Subtract", main, multiply(emit, sums, factors if factors.size > 1 else factors.reshape(())))
+
+
+@rewrites("Convolution")
+def scaled_channels(emit: Emitter, op: Op) -> Value | None:
+    """A depthwise convolution of codes with a scale for each channel, whose scales the weights take over."""
+    src, weights = made(emit, op.inputs[0], "Dequantize"), made(emit, op.inputs[1], "Dequantize")
+    codes = None if weights is None else contents(weights.inputs[0])
+    if src is None or weights is None or codes is None or op.attrs.get("weights_format", "XIO") != "OIX":
+        return None
+    rank, groups = codes.ndim, int(str(op.attrs.get("groups", 1)))
+    scales, axis = np.array(src.attrs["scales"], np.float64), int(str(src.attrs.get("axis", 1))) % rank
+    zeros = {*listed(src.attrs.get("zps") or (0,))}
+    is_deep = src.attrs.get("qtype") == "per_channel" and groups == scales.size > 1 == codes.shape[1]
+    if not is_deep or axis != (1 if op.attrs.get("data_format", "NXC") == "NCX" else rank - 1) or len(zeros) > 1:
+        return None
+    own = np.array(weights.attrs["scales"], np.float64)
+    points = np.array(weights.attrs.get("zps") or [0], np.int64)
+    if own.size > 1 and int(str(weights.attrs.get("axis", 1))) % rank != 0:
+        return None
+    whole = {"scales": [1.0], "zps": [*zeros], "qtype": "per_tensor"}
+    factors = (np.repeat(scales, len(codes) // groups) * own).astype(np.float32).tolist()
+    each = {"scales": factors, "zps": np.broadcast_to(points, len(codes)).tolist(), "qtype": "per_channel", "axis": 0}
+    ends = emit.op("Dequantize", [src.inputs[0]], whole), emit.op("Dequantize", [codes], each)
+    return again(emit, op, [*ends, *op.inputs[2:]])
 
 
 @rewrites("StaticTranspose")
