@@ -138,3 +138,18 @@ def test_limits_with_scales_of_a_run_are_refused():
 
     with pytest.raises(UnsupportedError, match=r"codes from 0 to 90"):
         onegraph.torch.export(Codes(), (torch.ones(4), torch.ones(1, dtype=torch.float64)))
+
+
+def test_integer_products_of_pytorch_are_exact():
+    class Product(nn.Module):
+        def forward(self, x, weights):
+            return torch._int_mm(x, weights)
+
+    x, weights = (torch.from_numpy(RNG.integers(-128, 128, shape).astype(np.int8)) for shape in ((24, 32), (32, 16)))
+    wanted = Product()(x, weights)
+    found = onegraph.torch.export(Product(), (x, weights)).compile()(x.numpy(), weights.numpy())
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, wanted.numpy())
+    with torch.no_grad():
+        compiled = torch.compile(Product(), backend="onegraph", options={"fallback": "error"})
+        np.testing.assert_array_equal(compiled(x, weights).numpy(), wanted.numpy())

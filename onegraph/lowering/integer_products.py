@@ -19,7 +19,7 @@ import numpy as np
 from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import binary, multiply
-from .emitter import Array, Emitter, NotLowered, Unsettled, Value, is_known, numbers, rank_of, shape_of
+from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, is_known, numbers, rank_of, shape_of
 from .layers import matmul
 from .movement import cast, concat, reshape, slice_, split
 from .quantization import F32, Scale, dequantize
@@ -169,7 +169,7 @@ def _of_unknown(
     if rank > len(("depth", "columns")) and None in inner and product.depth[0] > 0:
         raise Unsettled("the number of products of a sum is unknown")
     each = int(np.prod([dim or 1 for dim in inner])) if product.depth[0] > 0 else 1
-    most = (EXACT - 1) // (MOST * MOST * each)
+    most = (EXACT - 1) // (_most(src, src_zero) * _most(weights, zero) * each)
     if not most or not shape[axis]:
         raise NotLowered("sums that f32 does not hold exactly" if shape[axis] else "no products")
     total: Value | None = None
@@ -184,6 +184,11 @@ def _of_unknown(
         total = part if total is None else binary(emit, "Add", total, part)
     assert total is not None
     return total
+
+
+def _most(codes: Value, zero: Value | None) -> int:
+    """The largest absolute value of codes without their zero point."""
+    return MOST // 2 if zero is None and dtype_of(codes) is DataType.s8 else MOST - 1
 
 
 def _without_zero(emit: Emitter, src: Value, zero: tuple[Value, int] | None) -> Value:
@@ -290,7 +295,7 @@ def _is_one_part(weights: Value, zero: Value | None, product: Product) -> bool:
     """Whether all terms of a product are exact without cutting its depth."""
     if isinstance(weights, np.ndarray) and (zero is None or isinstance(zero, np.ndarray)):
         return len(_exact_parts(_signed(weights, zero, product.columns), product)) == 1
-    return int(np.prod([dim or 0 for dim in (shape_of(weights) or ())[1:]])) * MOST * MOST < EXACT
+    return int(np.prod([dim or 0 for dim in (shape_of(weights) or ())[1:]])) * (MOST - 1) ** 2 < EXACT
 
 
 def _inside(taps: Array, dims: Sequence[int], window: Window) -> Array:

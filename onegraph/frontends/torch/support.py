@@ -12,6 +12,7 @@ from torch.fx import Node as FxNode
 
 from ..._util.records import record
 from ...builder.graph import DataGraph
+from ...compiler.kernels.cast_integers import TYPES
 from ...errors import OneGraphError
 from ...graph import Graph
 from ...ir.op import LogicalTensor, Op
@@ -24,7 +25,8 @@ from .node import HIGHER, NotLowered, is_higher_order, is_op
 from .types import DTYPES
 
 HIGHER_ORDER_REASON = "PyTorch runs an op whose arguments are graphs, op by op"
-DEQUANTIZES = "quantized_decomposed.dequantize"  # such ops have attributes in the place of known scales
+# Ops that are lowered in another way for known scales, or known weights of integers.
+READS_KNOWN = ("quantized_decomposed.dequantize", "aten._int_mm")
 HOST_REASON = "PyTorch runs it faster than numpy"
 
 
@@ -157,7 +159,7 @@ def _tried(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
     values: dict[FxNode, Any] = {}
     for source in _sources(node):
         metas[source] = source.meta["val"]
-        is_parameter = source in known and source is not node.args[0] and str(node.target).startswith(DEQUANTIZES)
+        is_parameter = source in known and source is not node.args[0] and str(node.target).startswith(READS_KNOWN)
         values[source] = array_of(known[source]) if is_parameter else _stand_in(graph, source.name, metas[source])
     metas[node] = node.meta["val"]
     found = lower_call(node, values, metas, emit)
@@ -181,6 +183,8 @@ def _tried(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
 def _is_free(op: Op) -> bool:
     """Whether a host op takes no time in numpy, or has a kernel."""
     ends = [end for end in (*op.inputs, *op.outputs) if end is not None]
+    if op.kind == "Cast" and {end.dtype for end in ends} <= TYPES:
+        return True
     return op.kind in VIEWS | KERNELS | BODIES.keys() or all(end.shape in ((), (1,)) for end in ends)
 
 

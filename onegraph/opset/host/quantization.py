@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..dtypes import DataType
-from ..schema import Call, Finding, Schema
-from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Shape, ports, rows
+from ..schema import Call, Finding
+from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Shape, rows
 from ..traits import Trait
-from .types import unary
+from .types import host, unary
 
 LIMITS = {DataType.u8: (0, 255), DataType.s8: (-128, 127)}
 
@@ -26,14 +26,12 @@ def codes_fit(call: Call) -> Iterable[Finding]:
 
 
 OPS = (
-    Schema(
+    host(
         "DynamicQuantizeLinear",
-        "host_dynamic_quantize_linear",
-        "host",
         "The codes low to high cover the range of src and 0: scale = (max - min) / (high - low), zero is the code of "
         "0, and codes = src / scale + zero, rounded to the nearest. NaN in src makes scale NaN.",
-        ports("src:f32"),
-        ports("codes:T scale:f32 zero:T"),
+        "src:f32",
+        "codes:T scale:f32 zero:T",
         rows("T", "u8|s8"),
         codes_and_numbers,
         (
@@ -46,7 +44,6 @@ OPS = (
     ),
     unary(
         "FakeQuantize",
-        "fake_quantize",
         "dst = step * the integer nearest to src / step, halves to even, within low to high; NaN stays NaN.",
         rows("T", "f32"),
         Attribute("step", "f32", "The distance of two results.", required=True, range=POSITIVE),

@@ -1,4 +1,4 @@
-"""Lowers the ops ``quantized_decomposed``, of which models consist that PyTorch 2 Export quantization makes."""
+"""Lowers products of integers, and the ops ``quantized_decomposed`` of PyTorch 2 Export quantization."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....lowering import quantization
+from ....lowering import integer_products, quantization
 from ....lowering.elementwise import clamp
 from ....lowering.emitter import Emitter, NotLowered, Value, dtype_of, is_known, numbers, shape_of
 from ....lowering.movement import cast, reshape
@@ -133,3 +133,9 @@ def _origin(emit: Emitter, value: Any) -> Any:
     while op is not None and op.kind in ("Cast", "StaticReshape", "Reshape") and shape_of(op.outputs[0]) in ((), (1,)):
         op = emit.maker(op.inputs[0])
     return op
+
+
+@lowers("_int_mm.default")
+def integer_product(node: Node) -> Value:
+    """The exact product of two matrices of s8, as s32."""
+    return integer_products.integer_matmul(node.emit, node.value("self"), node.value("mat2"), None, None)
