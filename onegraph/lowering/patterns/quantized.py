@@ -6,7 +6,8 @@ import numpy as np
 
 from ...ir.op import Op
 from ...opset.dtypes import DataType
-from ...opset.kinds import RESHAPES
+from ...opset.kinds import base_kinds, host_kinds
+from ...opset.traits import Trait
 from ..elementwise import add, binary, multiply
 from ..emitter import Emitter, Value, numbers
 from ..integer_products import integer_matmul
@@ -15,7 +16,7 @@ from ..quantization import EIGHT_BITS
 from .table import again, contents, listed, made, operand_of, rewrites
 
 SHIFT = 128  # from u8 to s8
-MOVES = RESHAPES | {"StaticTranspose", "Transpose", "Slice"}  # which make no new numbers
+MOVES = base_kinds(Trait.VIEW) | host_kinds(Trait.VIEW)  # which make no new numbers
 
 
 def _same_numbers(first: Op, second: Op) -> bool:

@@ -49,6 +49,6 @@ OPS = (
         Attribute("step", "f32", "The distance of two results.", required=True, range=POSITIVE),
         Attribute("low", "f32", "The least integer, of at most 2**22 in size.", required=True),
         Attribute("high", "f32", "The largest integer, of at most 2**22 in size.", required=True),
-        traits=Trait.JUMPS,
+        traits=Trait.POLYNOMIAL | Trait.JUMPS,
     ),
 )

@@ -12,6 +12,7 @@ from ....lowering.emitter import Emitter, NotLowered, Value, dtype_of, is_known,
 from ....lowering.movement import cast, reshape
 from ....lowering.quantization import Scale
 from ....opset.dtypes import DataType
+from ....opset.kinds import CASTS, RESHAPES
 from ..node import Node, lowers
 from ..types import DTYPES
 
@@ -130,7 +131,7 @@ def _chosen(node: Node) -> Value | None:
 def _origin(emit: Emitter, value: Any) -> Any:
     """The op that computes one number, which casts and reshapes may have moved."""
     op = emit.maker(value) if hasattr(value, "shape") else None
-    while op is not None and op.kind in ("Cast", "StaticReshape", "Reshape") and shape_of(op.outputs[0]) in ((), (1,)):
+    while op is not None and op.kind in CASTS | RESHAPES and shape_of(op.outputs[0]) in ((), (1,)):
         op = emit.maker(op.inputs[0])
     return op
 
