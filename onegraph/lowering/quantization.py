@@ -189,6 +189,8 @@ def symmetric(weights: Value, scale: Scale) -> tuple[Value, Scale]:
     zero = scale.zero
     if not isinstance(weights, np.ndarray) or not isinstance(zero, np.ndarray) or scale.block or zero.ndim > 1:
         return weights, scale
+    if weights.dtype == np.int8 and not zero.any():
+        return weights, scale
     points = zero.astype(np.int32).reshape(-1)[:1].reshape(())
     if zero.size > 1:
         points = zero.astype(np.int32).reshape(-1, *[1] * (weights.ndim - 1 - scale.axis % weights.ndim))
