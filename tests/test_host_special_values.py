@@ -150,6 +150,7 @@ WITHOUT = {
     **dict.fromkeys(["OnnxNode", "AllReduceStart", "AllReduceDone"], "foreign code"),
     **dict.fromkeys(["If", "Loop"], "graphs as attributes"),
     **dict.fromkeys(["PackedMatMul", "PackedGather"], "tests/test_packed_products.py"),
+    **dict.fromkeys(["DynamicQuantizeLinear", "FakeQuantize"], "tests/test_quantizing_kernels.py"),
     "AttentionBackward": "the gradient of NaN: tests/test_torch_special_values.py",
     **dict.fromkeys(["TreeEnsemble", "Classify", "LookUp", "CouplePairs"], "tests/test_onnx_learned.py"),
     "Recurrence": "tests/test_torch_special_values.py",

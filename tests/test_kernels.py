@@ -10,7 +10,7 @@ from onegraph.arrays.ndarrays import strided
 from onegraph.native.library import DTYPES, RUNTIME, address_of, ffi, lib
 from onegraph.opset.dtypes import DataType
 
-TESTED_KERNELS = ("cast", "replace_nan", "select")
+TESTED_KERNELS = ("cast", "cast_integers", "replace_nan", "select")
 BF16 = ml_dtypes.bfloat16
 RNG = np.random.default_rng(0)
 EVERY_HALF = np.arange(1 << 16, dtype=np.uint16)
@@ -279,3 +279,24 @@ def test_reshaped_result_of_a_kernel_needs_no_copy(kind):
     x, compiled = RNG.standard_normal((4, 8)).astype(np.float32), g.compile()
     assert [one.executor for one in compiled.report().partitions][1:] == ["view"]
     np.testing.assert_allclose(compiled(x), og.reference.run(g, {"x": x})["y"], rtol=1e-5, atol=1e-6)
+
+
+# Integers -------------------------------------------------------------------------------------------------------------
+
+NUMBERS = [0, -0.0, 0.5, -0.9, 1.5, 126.9, 127, 128, -128, -129, 255, 256, 300, 2**24 + 1, 2**31, -(2**31), -3e9, 1e30]
+
+
+@pytest.mark.parametrize("source", [np.float32, np.int32, np.int8, np.uint8])
+@pytest.mark.parametrize("target", [np.float32, np.int32, np.int8, np.uint8])
+def test_casts_of_integers_are_those_of_numpy(source, target):
+    with np.errstate(invalid="ignore"):
+        given = np.array([*NUMBERS, np.nan, np.inf, -np.inf] if source is np.float32 else NUMBERS, np.float64)
+        given = np.resize(given.astype(np.int64).astype(source) if source is not np.float32 else given, 103)
+        given = given.astype(source)
+        is_wide = source is np.float32 and target is not np.float32
+        middle = np.where(np.abs(given) < 2.0**31, given, -(2.0**31)).astype(np.int64) if is_wide else given
+        wanted = middle.astype(np.int32).astype(target) if is_wide else middle.astype(target)
+    for array in (given, given[::3]):
+        found = np.empty(array.shape, target)
+        run("cast_integers", array, found)
+        np.testing.assert_array_equal(found, wanted if array is given else wanted[::3])

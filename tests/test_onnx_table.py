@@ -330,6 +330,10 @@ def integer_matmul(draw):
     return Case([*inputs, *points], known=draw.one((), (1, 3), (1, 2, 3)))
 
 
+def dynamic_quantize(draw):
+    return Case([draw.floats(*draw.shape(1, 4), low=-2, high=5)], outputs=3, tolerance=1.01)
+
+
 def einsum(draw):
     equation = draw.one(
         "ij,jk->ik", "bij,bjk->bik", "ij->ji", "ij->i", "i,j->ij", "bhqd,bhkd->bhqk", "...ij,...jk", "ij,ij"
@@ -500,6 +504,7 @@ CASES = {
     "DequantizeLinear": dequantize,
     "QLinearConv": qlinear_conv,
     "QLinearMatMul": qlinear_matmul,
+    "DynamicQuantizeLinear": dynamic_quantize,
     "MatMulInteger": integer_matmul,
     "Reshape": reshape,
     "Transpose": lambda draw: Case([draw.floats(2, 3, 4)], {"perm": draw.permutation(3)}),

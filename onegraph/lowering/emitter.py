@@ -66,12 +66,14 @@ class Emitter:
         graph: the graph.
         rewrites: functions that replace ops.
         same_as: values that have the same numbers in another data type, by the id of a value, which is kept too.
+        codes: what codes were made from and how, by the id of their value, which is kept too.
         parts: what is known of the results of ops that compute shapes, by the id of the op.
     """
 
     def __init__(self, graph: DataGraph, rewrites: Rewrites | None = None) -> None:
         self.graph, self.rewrites = graph, rewrites or Rewrites({}, {})
         self.same_as: dict[int, tuple[Value, Value]] = {}
+        self.codes: dict[int, tuple[Value, Value, Any]] = {}
         self.parts: dict[int, Parts | None] = {}
         self._makers: dict[int, Op] = {}
         self._constants: dict[int, tuple[Array, LogicalTensor]] = {}

@@ -21,19 +21,15 @@ from .emitter import (
     is_known,
     known_rank,
     numbers,
-    rank_of,
     shape_of,
 )
-from .layers import matmul
-from .movement import cast, expand, reshape, slice_
-from .reduction import reduce
-from .windows import Window, convolution
+from .layout import Order, moved
+from .movement import cast, expand, reshape, slice_, transpose
 
 EIGHT_BITS = frozenset([DataType.s8, DataType.u8])
 FOUR_BITS = frozenset([DataType.s4, DataType.u4])
+SIXTEEN_BITS = frozenset([DataType.int16, DataType.uint16])
 F32 = DataType.f32
-# Sums of products below this magnitude are exact in f32.
-EXACT = 2**24
 
 
 @record(frozen=True)
@@ -103,12 +99,18 @@ class Scale:
 def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -> Value:
     """(src - zero) * scale; a Dequantize of 8 bits stays in the graph even if src is known."""
     if dtype_of(src) in EIGHT_BITS and dtype_of(scale.scale) is F32 and dtype is F32:
+        src, scale = symmetric(src, scale)
         attrs = scale.attrs(known_rank(src))
         if attrs is not None:
             return emit.op("Dequantize", [src], attrs)
+        if shape_of(scale.scale) in ((), (1,)) and not is_known(src) and not is_known(scale.scale):
+            one = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
+            return emit.op("DynamicDequantize", [src, *one], {"qtype": "per_tensor"})
     if isinstance(src, np.ndarray) and dtype_of(scale.scale) is dtype and (groups := scale.groups(src)) is not None:
         # The codes of weights stay what they are: a product reads them packed.
         return emit.op("DynamicDequantize", [src, scale.scale, scale.zero], groups)
+    if (multiples := _multiples(emit, src, scale)) is not None:
+        return cast(emit, multiples, dtype)
     wide = cast(emit, src, F32)
     if scale.zero is not None and not (isinstance(scale.zero, np.ndarray) and not scale.zero.astype(np.float32).any()):
         wide = binary(emit, "Subtract", wide, scale.along(emit, cast(emit, scale.zero, F32), src))
@@ -122,6 +124,9 @@ def quantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType, saturate:
         attrs = scale.attrs(known_rank(src))
         if attrs is not None:
             return emit.op("Quantize", [src], attrs, dtype=dtype)
+        if shape_of(scale.scale) in ((), (1,)) and not is_known(scale.scale):
+            one = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
+            return emit.op("DynamicQuantize", [src, *one], {"qtype": "per_tensor"}, dtype=dtype)
     wide = binary(emit, "Divide", cast(emit, src, F32), cast(emit, scale.along(emit, scale.scale, src), F32))
     kind = dtype.numpy
     is_integer = kind.kind in "iu" or dtype.value.startswith(("s4", "u4", "int", "uint"))
@@ -133,117 +138,66 @@ def quantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType, saturate:
         limits: Any = ml_dtypes.iinfo(kind)  # type: ignore[no-untyped-call]
         wide = binary(emit, "Maximum", wide, np.array(int(limits.min), np.float32))
         wide = binary(emit, "Minimum", wide, np.array(int(limits.max), np.float32))
-    return cast(emit, wide, dtype, saturate)
+    found = cast(emit, wide, dtype, saturate)
+    if dtype in SIXTEEN_BITS and not is_known(found):
+        emit.codes[id(found)] = found, src, scale
+    return found
+
+
+def _multiples(emit: Emitter, codes: Value, scale: Scale) -> Value | None:
+    """The numbers that 16-bit codes stand for, of the f32 from which they were made; None for other codes.
+
+    So one step rounds to multiples of the scale, and nobody reads the codes.
+    """
+    known = emit.codes.get(id(codes))
+    if known is None or dtype_of(known[1]) is not F32:
+        return None
+    attrs, others = scale.attrs(known_rank(codes)), known[2].attrs(known_rank(codes))
+    if attrs is None or attrs != others or attrs["qtype"] != "per_tensor":
+        return None
+    (step,), (zero,) = (np.array(attrs[name]).tolist() for name in ("scales", "zps"))
+    limits = np.iinfo(str(dtype_of(codes).numpy))
+    if not 0 < step < np.inf:
+        return None
+    ends = {"low": float(int(limits.min) - zero), "high": float(int(limits.max) - zero)}
+    found: Value = emit.op("FakeQuantize", [known[1]], {"step": step, **ends})
+    return found
+
+
+def dynamic_quantize(
+    emit: Emitter, src: Value, dtype: DataType, *, low: int = 0, high: int = 255, least: float = 0.0
+) -> tuple[Value, ...]:
+    """Codes for the range of src, their scale and the code of 0."""
+    attrs = {"low": low, "high": high, "least": least}
+    inner, order = untransposed(emit, cast(emit, src, F32))
+    codes, *others = emit.ends("DynamicQuantizeLinear", [inner], attrs, dtype=dtype)
+    return (transposed(emit, codes, order), *others)
+
+
+def untransposed(emit: Emitter, src: Value) -> tuple[Value, Order | None]:
+    """What is transposed to ``src``, and the order of its axes; ``src`` itself and None without a transpose."""
+    return moved(emit, src) or (src, None)
+
+
+def transposed(emit: Emitter, src: Value, order: Order | None) -> Value:
+    """src with its axes in another order, if there is one."""
+    return src if order is None else transpose(emit, src, order)
 
 
 def symmetric(weights: Value, scale: Scale) -> tuple[Value, Scale]:
     """Known weights without a zero point as s8, which the library's int8 kernels take; others as they are."""
     zero = scale.zero
-    if not isinstance(weights, np.ndarray) or not isinstance(zero, np.ndarray) or zero.size > 1:
+    if not isinstance(weights, np.ndarray) or not isinstance(zero, np.ndarray) or scale.block or zero.ndim > 1:
         return weights, scale
-    moved = weights.astype(np.int32) - zero.astype(np.int32).reshape(())
+    if weights.dtype == np.int8 and not zero.any():
+        return weights, scale
+    points = zero.astype(np.int32).reshape(-1)[:1].reshape(())
+    if zero.size > 1:
+        points = zero.astype(np.int32).reshape(-1, *[1] * (weights.ndim - 1 - scale.axis % weights.ndim))
+    moved = weights.astype(np.int32) - points
     if moved.size and (moved.min() < -128 or moved.max() > 127):
         return weights, scale
     return moved.astype(np.int8), Scale(scale.scale, None, scale.axis)
-
-
-def integer_matmul(emit: Emitter, src: Value, weights: Value, src_zero: Value | None, zero: Value | None) -> Value:
-    """The exact product of 8-bit integers without their zero points, as s32.
-
-    The library multiplies with scales of 1 and returns f32, which is exact below 2**24. Longer sums are split.
-    """
-    shape, inner = shape_of(src), (shape_of(src) or (None,))[-1]
-    if shape is None or inner is None or rank_of(weights) is None:
-        raise Unsettled("the number of products of a sum is unknown")
-    weights, right = symmetric(weights, Scale(np.ones((), np.float32), zero))
-    known = isinstance(weights, np.ndarray) and right.zero is None
-    if src_zero is not None and not is_known(src_zero) and known and shape_of(src_zero) in ((), (1,)):
-        # The product with the zero point is that with the sums of the columns, so that the kernel gets 8 bits.
-        product = integer_matmul(emit, src, weights, None, None)
-        sums = np.asarray(weights).astype(np.int64).sum(-2, keepdims=True).astype(np.float32)
-        moved = multiply(emit, cast(emit, reshape(emit, src_zero, numbers()), F32), sums)
-        return as_integers(emit, binary(emit, "Subtract", cast(emit, product, F32), moved))
-    whole = _without_zero(emit, src, src_zero, -1)
-    axis = max((rank_of(weights) or 2) - 2, 0)
-    total: Value | None = None
-    for begin, end in _exact_parts(inner, weights, axis):
-        first, second = whole, weights
-        if end - begin < inner:  # the codes are cut, so that a product reads them packed
-            first = slice_(emit, first, [begin], [end], [len(shape) - 1])
-            second = slice_(emit, second, [begin], [end], [axis])
-        part = as_integers(emit, matmul(emit, first, _without_zero(emit, second, right.zero, None)))
-        total = part if total is None else binary(emit, "Add", total, part)
-    if total is None:
-        raise NotLowered("no products")
-    return total
-
-
-def _without_zero(emit: Emitter, src: Value, zero: Value | None, axis: int | None) -> Value:
-    """8-bit integers minus their zero point, as f32; a vector has one for each row (axis -1) or column."""
-    if zero is not None and rank_of(zero) == 1 and shape_of(zero) != (1,):
-        rows = reshape(emit, zero, numbers(-1, 1)) if axis == -1 else zero
-        return binary(emit, "Subtract", cast(emit, src, F32), cast(emit, rows, F32))
-    if zero is not None:
-        zero = reshape(emit, zero, numbers())
-    return dequantize(emit, src, Scale(np.ones((), np.float32), zero))
-
-
-def _exact_parts(count: int, weights: Value, axis: int) -> list[tuple[int, int]]:
-    """Ranges of an axis of this size, over each of which sums of products with 8-bit integers are exact in f32."""
-    if isinstance(weights, np.ndarray) and dtype_of(weights) is DataType.s8:
-        sizes = np.abs(weights.astype(np.int64)).max(tuple(at for at in range(weights.ndim) if at != axis))
-    else:
-        sizes = np.full(count, 255)
-    found, begin, total = [], 0, 0
-    for place, size in enumerate((np.atleast_1d(sizes) * 255).tolist()):
-        if total + size >= EXACT:
-            found.append((begin, place))
-            begin, total = place, 0
-        total += size
-    return [*found, (begin, count)]
-
-
-def integer_convolution(
-    emit: Emitter,
-    src: Value,
-    weights: Value,
-    src_zero: Value | None,
-    zero: Value | None,
-    window: Window,
-    *,
-    groups: int,
-) -> Value:
-    """The exact convolution of 8-bit integers without their zero points, as s32.
-
-    Raises:
-        NotLowered: a sum may leave the range in which f32 is exact.
-    """
-    weights, right = symmetric(weights, Scale(np.ones((), np.float32), zero))
-    shape = shape_of(weights)
-    if shape is None or None in shape:
-        raise Unsettled("the number of products of a sum is unknown")
-    if isinstance(weights, np.ndarray) and right.zero is None:
-        largest = int(np.abs(weights.astype(np.int64)).reshape(shape[0] or 1, -1).sum(1).max(initial=0)) * 255
-    else:
-        largest = int(np.prod([dim or 0 for dim in shape[1:]])) * 255 * 255
-    if largest >= EXACT:
-        raise NotLowered(f"sums of up to {largest}, which f32 does not hold exactly")
-    second = right.zero
-    if second is not None and rank_of(second) == 1 and shape_of(second) != (1,):
-        second = reshape(emit, second, numbers(-1, *[1] * (len(shape) - 1)))
-        kernel = binary(emit, "Subtract", cast(emit, weights, F32), cast(emit, second, F32))
-    else:
-        kernel = _without_zero(emit, weights, second, None)
-    image = _without_zero(emit, src, src_zero, None)
-    return as_integers(emit, convolution(emit, image, kernel, None, window, groups=groups))
-
-
-def as_integers(emit: Emitter, src: Value) -> Value:
-    """Integers in f32 as s32; a cast back to f32 takes them without another step."""
-    found = cast(emit, src, DataType.s32)
-    if not is_known(found):
-        emit.same_as[id(found)] = found, src
-    return found
 
 
 def known_bias(bias: Array | None, src: Scale, weights: Scale) -> Array | None:
@@ -254,17 +208,3 @@ def known_bias(bias: Array | None, src: Scale, weights: Scale) -> Array | None:
         raise NotLowered("unknown scales of a bias")
     found: Array = (bias.astype(np.float32) * src.scale.reshape(()) * weights.scale.reshape(-1)).astype(np.float32)
     return found
-
-
-def rounded_to_codes(emit: Emitter, src: Value) -> Value:
-    """src in f32, rounded to the 256 numbers from its least to its largest element and 0, as DynamicQuantizeLinear."""
-    wide = cast(emit, src, F32)
-    axes, zero, steps = [*range(known_rank(src))], np.zeros((), np.float32), np.array(255, np.float32)
-    low = binary(emit, "Minimum", reduce(emit, "ReduceMin", wide, axes, keep=False), zero)
-    high = binary(emit, "Maximum", reduce(emit, "ReduceMax", wide, axes, keep=False), zero)
-    scale = binary(emit, "Divide", binary(emit, "Subtract", high, low), steps)
-    scale = binary(emit, "Maximum", scale, np.array(np.finfo(np.float32).tiny))
-    point = unary(emit, "Round", binary(emit, "Divide", binary(emit, "Subtract", zero, low), scale))
-    codes = add(emit, unary(emit, "Round", binary(emit, "Divide", wide, scale)), point)
-    codes = binary(emit, "Minimum", binary(emit, "Maximum", codes, zero), steps)
-    return multiply(emit, binary(emit, "Subtract", codes, point), scale)

@@ -107,6 +107,7 @@ def cases() -> Iterator[HostCase]:
     yield from _recurrence()
     yield from _control()
     yield from _packed()
+    yield from _quantization()
     yield from _learned()
 
 
@@ -416,6 +417,20 @@ def _packed() -> Iterator[HostCase]:
     yield HostCase(
         "PackedGather", [rows, _i(0), whole], [numbers[[0]].astype(np.float32)], {"coding": "u8", "zero": 2, "depth": 2}
     )
+
+
+def _quantization() -> Iterator[HostCase]:
+    """By hand: from -1 to 4 in 255 steps, and in 15 steps of s8."""
+    src = np.float32([[-1, 0, 1.0], [4, 0.5, 2]])
+    scale = np.float32(5 / 255)
+    results = [np.uint8([[0, 51, 102], [255, 51 + 26, 51 + 102]]), scale, np.uint8(51)]
+    yield HostCase("DynamicQuantizeLinear", [src], results, dtype=DataType.u8)
+    results = [np.int8([[-8, -5, -2], [7, -3, 1]]), np.float32(5) / np.float32(15), np.int8(-5)]
+    yield HostCase("DynamicQuantizeLinear", [src], results, {"low": -8, "high": 7}, dtype=DataType.s8)
+    results = [np.uint8([[0, 1]]), np.float32(1), np.uint8(0)]
+    yield HostCase("DynamicQuantizeLinear", [np.float32([[0, 1]])], results, {"least": 1.0}, dtype=DataType.u8)
+    src, attrs = np.float32([-9, -0.7, 0.25, 0.75, 9, np.nan]), {"step": 0.5, "low": -2.0, "high": 3.0}
+    yield HostCase("FakeQuantize", [src], [np.float32([-1, -0.5, 0, 1, 1.5, np.nan])], attrs)
 
 
 def body(add: Callable[[og.Graph], Mapping[str, Any]]) -> str:

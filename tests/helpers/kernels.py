@@ -39,10 +39,10 @@ def run(kind: str, *arrays: np.ndarray, threads: int = 1, **numbers: int | float
     run_compiled(kernel_for(kind, arrays, numbers), *arrays, threads=threads)
 
 
-def run_compiled(kernel: CompiledKernel, *arrays: np.ndarray, threads: int = 1) -> None:
-    """Run a compiled kernel on inputs and a result, in a plan of one step."""
+def run_compiled(kernel: CompiledKernel, *arrays: np.ndarray, threads: int = 1, results: int = 1) -> None:
+    """Run a compiled kernel on inputs and results, in a plan of one step."""
     places = range(len(arrays))
-    step = CompiledStep(kernel, kernel, places, len(arrays) - 1, (), 0, 0)
+    step = CompiledStep(kernel, kernel, places, len(arrays) - results, (), 0, 0)
     plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads, {}))
     for place, array in enumerate(arrays):
         plan.bind(place, address_of(array))

@@ -17,11 +17,12 @@ from ...opset.shapes import known_dims
 from ..ir.step import Step
 from ..ir.value import Value, dense_of
 from .adding import Adding
-from .kernel import AGAIN, DIGITS, KEEPS, Kernel
+from .kernel import AGAIN, DIGITS, KEEPS, NOT_EMPTY, OF_FLOATS, REGULAR, Kernel, call_of
 from .registry import EXACT, exact_kernel
 
 SLOPES = "prelu", "prelu_backward_src"  # kernels whose second input is the slope of a PReLU
 PATCHED = {"LogSoftmaxBackward": 1}  # ops whose result is NaN where an input is: that input
+HOST = NOT_EMPTY, REGULAR, OF_FLOATS  # what kernels of host ops take
 OWN = "own"  # the attribute of a step that names its kernel, if the op is computed by several
 
 
@@ -80,6 +81,13 @@ def _by_dst(call: Call) -> bool:
     return call.flag("use_dst")
 
 
+def _add_with_attrs(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
+    """Add a host op whose attributes are numbers that the kernel reads as tensors."""
+    kernel, rank = BY_NAME["fake_quantize"], len(adding.values[step.outputs[0]].shape)
+    numbers = [adding.schedule.new_number(call_of(step).f32(name), rank) for name in kernel.attrs]
+    return adding.plainly(kernel, step._replace(inputs=(*step.inputs, *numbers)), reasons)
+
+
 def _exact(
     name: str,
     kinds: tuple[str, ...],
@@ -117,6 +125,17 @@ KERNELS = (
     _exact("relu", ("ReLU",)),
     _exact("relu_backward", ("ReLUBackward",)),
     _exact("softplus", ("SoftPlus",), ("beta",), None, DIGITS),
+    Kernel("erf", "by onegraph", kinds=("Erf",), takes=HOST, is_dense=False, overwrites=True),
+    Kernel(
+        "fake_quantize",
+        "by onegraph",
+        kinds=("FakeQuantize",),
+        attrs=("step", "low", "high"),
+        takes=HOST,
+        is_dense=False,
+        overwrites=True,
+        add=_add_with_attrs,
+    ),
     Kernel("keep_nan", AGAIN, "patched", (*PATCHED,), is_dense=False, follows=True, add=_add_patch),
 )
 BY_NAME = {kernel.name: kernel for kernel in KERNELS}

@@ -9,9 +9,11 @@ from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..options import Options
 from .changing_attention import attend
+from .channel_scales import fold_scales
 from .codes import compute_on_codes
 from .constants import fold_constants
 from .label_gradients import add_at_labels
+from .moved_codes import move_codes
 from .narrow_groups import join_groups
 from .packed_products import multiply_packed
 from .pointwise import join_elementwise
@@ -61,6 +63,8 @@ PASSES = (
     Pass("constants", fold_constants, "ops on constants alone are computed once", _always),
     Pass("changing_attention", attend, "the library compiles attention for each number of tokens", _is_strict),
     Pass("label_gradients", add_at_labels, "the gradient of a LogSoftmax is zero but for the labels"),
+    Pass("channel_scales", fold_scales, "the library has no convolution that writes codes with scales of channels"),
+    Pass("moved_codes", move_codes, "the library fuses a Dequantize beside a product only"),
     Pass("unsigned_codes", use_unsigned_codes, "VNNI multiplies u8 by s8"),
     Pass("codes", compute_on_codes, "the library fuses Dequantize and Quantize with products and pools only"),
     Pass("repetition", repeat_for_consumers, "the library fuses a step with a single consumer only"),

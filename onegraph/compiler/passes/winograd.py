@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ...arrays.mapped_files import give_back
+from ...faults.use import MOVES
 from ...opset.dtypes import DataType
 from ...opset.signature import AttrValue
 from ..ir.edit import Edit
@@ -95,6 +96,8 @@ class _Transforms:
 
     def _is_dequantized(self, number: int) -> bool:
         maker = self._graph.maker(number)
+        while maker is not None and maker.kind in MOVES:
+            maker = self._graph.maker(maker.inputs[0])
         return maker is not None and maker.kind == "Dequantize"
 
     def _chain(self, step: Step) -> list[Step]:

@@ -89,7 +89,9 @@ def _stand_in(node: FxNode) -> Any:
 
 
 def _unpacks(node: FxNode) -> bool:
-    """Whether a call makes numbers of a matrix of codes, which a product reads as they are."""
+    """Whether a call makes numbers of codes, which a product reads as they are."""
+    if str(node.target).startswith("quantized_decomposed.dequantize"):
+        return True
     if str(node.target) != "aten._to_copy.default":
         return False
     codes, numbers = node.all_input_nodes[0].meta.get("val"), node.meta.get("val")

@@ -31,7 +31,7 @@ ALONE_REASON = "PyTorch runs so few ops as fast"
 # Ops that are worth a graph of their own.
 HEAVY = frozenset(
     [
-        *("convolution", "convolution_backward", "mm", "bmm", "addmm", "baddbmm", "linear"),
+        *("convolution", "convolution_backward", "mm", "bmm", "addmm", "baddbmm", "linear", "_int_mm"),
         *("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward"),
         *("native_layer_norm", "native_group_norm", "_softmax", "mkldnn_rnn_layer"),
         *("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "native_batch_norm_backward"),

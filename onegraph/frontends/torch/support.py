@@ -12,18 +12,21 @@ from torch.fx import Node as FxNode
 
 from ..._util.records import record
 from ...builder.graph import DataGraph
+from ...compiler.kernels.cast_integers import TYPES
 from ...errors import OneGraphError
 from ...graph import Graph
-from ...ir.op import LogicalTensor
+from ...ir.op import LogicalTensor, Op
 from ...lowering.emitter import Emitter
 from ...opset.editions.registry import HOST
 from ...opset.host.control import BODIES
 from ...reference.host import KERNELS, VIEWS
-from .lowering import concrete, is_call, lower_call, modules_of, result_fits
+from .lowering import array_of, concrete, is_call, lower_call, modules_of, result_fits
 from .node import HIGHER, NotLowered, is_higher_order, is_op
 from .types import DTYPES
 
 HIGHER_ORDER_REASON = "PyTorch runs an op whose arguments are graphs, op by op"
+# Ops that are lowered in another way for known scales, or known weights of integers.
+READS_KNOWN = ("quantized_decomposed.dequantize", "aten._int_mm")
 HOST_REASON = "PyTorch runs it faster than numpy"
 
 
@@ -48,12 +51,12 @@ def verdicts(graph: FxGraph, known: Mapping[FxNode, Any]) -> dict[FxNode, Verdic
     seen: dict[object, Verdict] = {}
     for node in graph.nodes:
         if node.op == "call_function" and is_higher_order(node.target) and not _is_check(node):
-            found[node] = _verdict(node) if str(node.target) in HIGHER else Verdict(HIGHER_ORDER_REASON)
+            found[node] = _verdict(node, known) if str(node.target) in HIGHER else Verdict(HIGHER_ORDER_REASON)
         if node in known or not is_call(node):
             continue
         key = _key(node)
         if key not in seen:
-            seen[key] = _verdict(node)
+            seen[key] = _verdict(node, known)
         found[node] = seen[key]
     for node in graph.nodes:  # a result of a call is taken with the call
         if node.target is operator.getitem and node.args[0] in found:
@@ -115,7 +118,7 @@ def _refusal(value: Any) -> str:
     return ""
 
 
-def _verdict(node: FxNode) -> Verdict:
+def _verdict(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
     if node.meta.get("val") is None:
         return Verdict("it returns no tensor")
     sources = _sources(node)
@@ -128,7 +131,7 @@ def _verdict(node: FxNode) -> Verdict:
             text = _refusal(one)
             if text:
                 return Verdict(text)
-        return _tried(node)
+        return _tried(node, known)
     except NotLowered as error:
         return Verdict(str(error))
     except OneGraphError as error:  # the specification refuses this form
@@ -149,14 +152,15 @@ def _sources(node: FxNode) -> list[FxNode]:
     return [source for source in node.all_input_nodes if not is_higher_order(node.target) or source.op != "get_attr"]
 
 
-def _tried(node: FxNode) -> Verdict:
+def _tried(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
     graph = Graph()
     emit = Emitter(graph)
     metas: dict[FxNode, Any] = {}
     values: dict[FxNode, Any] = {}
     for source in _sources(node):
         metas[source] = source.meta["val"]
-        values[source] = _stand_in(graph, source.name, metas[source])
+        is_parameter = source in known and source is not node.args[0] and str(node.target).startswith(READS_KNOWN)
+        values[source] = array_of(known[source]) if is_parameter else _stand_in(graph, source.name, metas[source])
     metas[node] = node.meta["val"]
     found = lower_call(node, values, metas, emit)
     like = metas[node]
@@ -169,11 +173,19 @@ def _tried(node: FxNode) -> Verdict:
         pairs = [(found, like)]
     if not all(result_fits(result, fake) for result, fake in pairs):
         return Verdict("the lowered ops have another shape or data type")
-    kinds = [op.kind for op in graph.ops if op.edition == HOST and op.kind not in VIEWS | KERNELS | BODIES.keys()]
+    kinds = [op.kind for op in graph.ops if op.edition == HOST and not _is_free(op)]
     moves = all(op.kind in ("StaticReshape", "StaticTranspose", *VIEWS) for op in graph.ops)
     if kinds:
         return Verdict(f"{HOST_REASON}: {', '.join(dict.fromkeys(kinds))}", host=True)
     return Verdict(moves=moves)
+
+
+def _is_free(op: Op) -> bool:
+    """Whether a host op takes no time in numpy, or has a kernel."""
+    ends = [end for end in (*op.inputs, *op.outputs) if end is not None]
+    if op.kind == "Cast" and {end.dtype for end in ends} <= TYPES:
+        return True
+    return op.kind in VIEWS | KERNELS | BODIES.keys() or all(end.shape in ((), (1,)) for end in ends)
 
 
 def _stand_in(graph: DataGraph, name: str, fake: Any) -> Any:

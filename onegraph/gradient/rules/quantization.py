@@ -15,7 +15,10 @@ from ...opset.shapes import known_dims
 from ..use import Use
 from .table import gradient_of, refused
 
-refused("Quantize, DynamicQuantize", "it rounds, so its gradient is zero; leave it out of a training graph")
+refused(
+    "Quantize, DynamicQuantize, host DynamicQuantizeLinear, host FakeQuantize",
+    "it rounds, so its gradient is zero; leave it out of a training graph",
+)
 
 
 @gradient_of("Dequantize, DynamicDequantize", "src")

@@ -6,9 +6,17 @@ import numpy as np
 
 from ...ir.op import Op
 from ...opset.dtypes import DataType
+from ...opset.kinds import base_kinds, host_kinds
+from ...opset.traits import Trait
+from ..elementwise import add, binary, multiply
 from ..emitter import Emitter, Value, numbers
-from ..movement import reshape, transpose
-from .table import contents, listed, made, operand_of, rewrites
+from ..integer_products import integer_matmul
+from ..movement import cast, reshape, transpose
+from ..quantization import EIGHT_BITS
+from .table import again, contents, listed, made, operand_of, rewrites
+
+SHIFT = 128  # from u8 to s8
+MOVES = base_kinds(Trait.VIEW) | host_kinds(Trait.VIEW)  # which make no new numbers
 
 
 def _same_numbers(first: Op, second: Op) -> bool:
@@ -43,6 +51,95 @@ def moved_bytes(emit: Emitter, op: Op) -> Value | None:
     if shape is None or sum(dim is None for dim in shape) > 1:
         return None
     return reshape(emit, sources[0], numbers(*[-1 if dim is None else dim for dim in shape]))
+
+
+@rewrites("FakeQuantize")
+def rounded_twice(emit: Emitter, op: Op) -> Value | None:
+    """Numbers that are multiples of the step already, and were only moved since."""
+    source = made(emit, op.inputs[0], "FakeQuantize", *MOVES)
+    while source is not None and source.kind in MOVES:
+        source = made(emit, source.inputs[0], "FakeQuantize", *MOVES)
+    return operand_of(op) if source is not None and source.attrs == op.attrs else None
+
+
+@rewrites("MatMul")
+def by_changing_scale(emit: Emitter, op: Op) -> Value | None:
+    """A product of codes with a scale that a run computes, by known codes: integers are multiplied, and then scaled."""
+    left, right = made(emit, op.inputs[0], "DynamicDequantize"), made(emit, op.inputs[1], "Dequantize")
+    weights = None if right is None else contents(right.inputs[0])
+    if left is None or right is None or weights is None or op.attrs.get("transpose_a"):
+        return None
+    src, scale, zero = (*left.inputs, None)[:3]
+    if left.attrs.get("qtype", "per_tensor") != "per_tensor" or src is None or scale is None or weights.ndim < 2:
+        return None
+    if src.dtype not in EIGHT_BITS or len(src.shape or ()) < 2 or scale.dtype is not DataType.f32:
+        return None
+    columns = weights.ndim - 1
+    if op.attrs.get("transpose_b"):
+        weights, columns = np.swapaxes(weights, -1, -2), weights.ndim - 2
+    is_whole = right.attrs.get("qtype", "per_tensor") == "per_tensor"
+    if not is_whole and int(str(right.attrs.get("axis", 1))) % weights.ndim != columns:
+        return None
+    factors = np.array(right.attrs["scales"], np.float32)
+    points = np.array(right.attrs.get("zps") or [0] * factors.size, np.int64)
+    found = integer_matmul(emit, src, np.ascontiguousarray(weights), zero, points if points.any() else None)
+    # An infinite scale makes every number NaN, as 0 * inf does.
+    finite = add(emit, scale, multiply(emit, scale, np.zeros((), np.float32)))
+    found = multiply(emit, cast(emit, found, DataType.f32), multiply(emit, finite, factors))
+    return found if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, found, op.inputs[2])
+
+
+@rewrites("Convolution")
+def signed_weights(emit: Emitter, op: Op) -> Value | None:
+    """A convolution of codes by known u8 codes as one by s8, which the int8 kernels take, less sums of the windows.
+
+    The codes less 128 have the zero point less 128. What that zero point takes from each product is a sum of src.
+    """
+    src, weights = made(emit, op.inputs[0], "Dequantize"), made(emit, op.inputs[1], "Dequantize")
+    codes = None if weights is None else contents(weights.inputs[0])
+    if src is None or weights is None or codes is None or codes.dtype != np.uint8 or len(op.inputs) > 3:
+        return None
+    attrs, rank = dict(weights.attrs), codes.ndim
+    is_whole = attrs.get("qtype", "per_tensor") == "per_tensor"
+    if op.attrs.get("weights_format", "XIO") != "OIX" or not (is_whole or int(str(attrs.get("axis", 1))) % rank == 0):
+        return None
+    zeros = np.array(attrs.get("zps") or [0], np.int64) - SHIFT
+    signed = (codes.astype(np.int16) - SHIFT).astype(np.int8)
+    attrs["zps"] = (0,) * np.array(attrs["scales"]).size
+    main = again(emit, op, [op.inputs[0], emit.op("Dequantize", [signed], attrs), *op.inputs[2:]])
+    if not zeros.any():
+        return main
+    ones = np.ones((1 if op.attrs.get("groups", 1) == 1 else len(codes), *codes.shape[1:]), np.int8)
+    unit = {"scales": [1.0], "zps": [0], "qtype": "per_tensor"}
+    sums = again(emit, op, [op.inputs[0], emit.op("Dequantize", [ones], unit)])
+    factors = np.array(attrs["scales"], np.float32) * zeros.astype(np.float32)
+    if factors.size > 1 and op.attrs.get("data_format", "NXC") == "NCX":
+        factors = factors.reshape(-1, *[1] * (rank - 2))
+    return binary(emit, "Subtract", main, multiply(emit, sums, factors if factors.size > 1 else factors.reshape(())))
+
+
+@rewrites("Convolution")
+def scaled_channels(emit: Emitter, op: Op) -> Value | None:
+    """A depthwise convolution of codes with a scale for each channel, whose scales the weights take over."""
+    src, weights = made(emit, op.inputs[0], "Dequantize"), made(emit, op.inputs[1], "Dequantize")
+    codes = None if weights is None else contents(weights.inputs[0])
+    if src is None or weights is None or codes is None or op.attrs.get("weights_format", "XIO") != "OIX":
+        return None
+    rank, groups = codes.ndim, int(str(op.attrs.get("groups", 1)))
+    scales, axis = np.array(src.attrs["scales"], np.float64), int(str(src.attrs.get("axis", 1))) % rank
+    zeros = {*listed(src.attrs.get("zps") or (0,))}
+    is_deep = src.attrs.get("qtype") == "per_channel" and groups == scales.size > 1 == codes.shape[1]
+    if not is_deep or axis != (1 if op.attrs.get("data_format", "NXC") == "NCX" else rank - 1) or len(zeros) > 1:
+        return None
+    own = np.array(weights.attrs["scales"], np.float64)
+    points = np.array(weights.attrs.get("zps") or [0], np.int64)
+    if own.size > 1 and int(str(weights.attrs.get("axis", 1))) % rank != 0:
+        return None
+    whole = {"scales": [1.0], "zps": [*zeros], "qtype": "per_tensor"}
+    factors = (np.repeat(scales, len(codes) // groups) * own).astype(np.float32).tolist()
+    each = {"scales": factors, "zps": np.broadcast_to(points, len(codes)).tolist(), "qtype": "per_channel", "axis": 0}
+    ends = emit.op("Dequantize", [src.inputs[0]], whole), emit.op("Dequantize", [codes], each)
+    return again(emit, op, [*ends, *op.inputs[2:]])
 
 
 @rewrites("StaticTranspose")

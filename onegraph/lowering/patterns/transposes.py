@@ -49,13 +49,17 @@ def channels_last(emit: Emitter, op: Op) -> Value | None:
 
 
 def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
-    """The transpose of a tensor; before its Quantize and Dequantize, which a product takes in, if that is an input."""
+    """The transpose of a tensor: of the codes that a Dequantize reads, which a product takes in.
+
+    In front of a Quantize too, if that reads an input.
+    """
     chain, src = list[Op](), value
     while (op := made(emit, src, "Dequantize", "Quantize")) is not None and op.attrs["qtype"] == "per_tensor":
         chain.append(op)
         src = operand_of(op)
     if emit.maker(src) is not None:
-        return transpose(emit, value, order)
+        chain = [op for op in chain[:1] if op.kind == "Dequantize"]
+        src = operand_of(chain[0]) if chain else value
     found = transpose(emit, src, order)
     for op in reversed(chain):
         found = again(emit, op, [found])
@@ -117,12 +121,20 @@ def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> V
         return None
     if not value.shape:
         return value
+    op = emit.maker(value)
+    if op is not None and op.kind in ARITHMETIC and all(map(_is_constant_or_one, op.inputs)):
+        return again(emit, op, [_untransposed(emit, one, order) for one in op.inputs])
     full = (1,) * (len(order) - len(value.shape)) + tuple(dim or 0 for dim in value.shape)
     if value.value is not None:
         return np.ascontiguousarray(value.value.reshape(full).transpose(inverse(order)))
     back = inverse(order)
     wide = [axis for axis in back if full[axis] != 1]
     return reshape(emit, value, [full[axis] for axis in back]) if wide == sorted(wide) else None
+
+
+def _is_constant_or_one(value: LogicalTensor | None) -> bool:
+    """Whether a tensor is known or has one element without axes, so that transposing what it makes moves nothing."""
+    return value is not None and (value.value is not None or value.shape == ())
 
 
 @rewrites("Concat", early=True, of_known_dims=True)

@@ -16,6 +16,7 @@ from . import (
     logic,
     movement,
     packed,
+    quantization,
     recurrence,
     reduction,
 )
@@ -29,6 +30,7 @@ CATEGORIES = (
     attention.OPS,
     recurrence.OPS,
     packed.OPS,
+    quantization.OPS,
     learned.OPS,
     reduction.OPS,
     collective.OPS,

@@ -22,6 +22,7 @@ from . import (
     learned,
     movement,
     packed,
+    quantization,
     recurrence,
 )
 
@@ -32,7 +33,7 @@ VIEWS = host_kinds(Trait.VIEW)
 KERNELS = frozenset(
     [
         *("Attention", "AttentionBackward", "CachedAttention", "Classify", "ExtendCache", "LookUp", "PackedMatMul"),
-        *("Recurrence", "Rotary", "TreeEnsemble"),
+        *("Recurrence", "Rotary", "TreeEnsemble", "DynamicQuantizeLinear", "Erf", "FakeQuantize"),
     ]
 )
 
@@ -55,6 +56,7 @@ def host_function(schema: Schema) -> Callable[..., object]:
         attention,
         recurrence,
         packed,
+        quantization,
         learned,
         collective,
         foreign,

@@ -110,6 +110,27 @@ def dynamic_quantize(call: Call, src: Value, scales: Value, zps: Value | None = 
     return _rounded(whole, call.output_type(0) or DataType.u8)
 
 
+@writes("host DynamicQuantizeLinear")
+def dynamic_quantize_linear(call: Call, src: Value) -> tuple[Value, ...]:
+    dtype = call.output_type(0) or DataType.u8
+    low, high, least = call.s64("low"), call.s64("high"), call.f32("least")
+    if dtype is DataType.u8 and (low, high, least) == (*LIMITS[dtype], 0):
+        return src.body.nodes_results("DynamicQuantizeLinear", [src], [dtype, DataType.f32, dtype])
+    ends = [src.op(kind, keepdims=0) for kind in ("ReduceMin", "ReduceMax")]
+    first, last = ends[0].op("Min", 0.0), ends[1].op("Max", 0.0)
+    scale = ((last - first) / float(high - low)).op("Max", least)
+    scale = scale.compare("Equal", 0.0).where(1.0, scale)
+    zero = (low - first / scale).op("Clip", float(low), float(high)).op("Round")
+    codes = ((src / scale).op("Round") + zero).op("Clip", float(low), float(high))
+    return codes.cast(dtype), scale, zero.cast(dtype)
+
+
+@writes("host FakeQuantize")
+def fake_quantize(call: Call, src: Value) -> Value:
+    step = call.f32("step")
+    return (src / step).op("Clip", call.f32("low"), call.f32("high")).op("Round") * step
+
+
 @writes("DynamicDequantize")
 def dynamic_dequantize(call: Call, src: Value, scales: Value, zps: Value | None = None) -> Value:
     axis = _axis(call)

@@ -17,7 +17,7 @@ from ..types import data_type
 from .random import dropped
 
 # Nodes on one tensor that have the name of their op.
-UNARY = sorted((HOST_UNARY | {"IsNaN"}) - {"Negative"})
+UNARY = sorted((HOST_UNARY | {"IsNaN"}) - {"Negative", "FakeQuantize"})  # which have other names or no node
 # Nodes on two tensors.
 BINARY = {
     "And": "And",

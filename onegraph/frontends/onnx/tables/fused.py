@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ....lowering import attention as lowering
-from ....lowering import layers, norms, quantization
+from ....lowering import integer_products, layers, norms, quantization
 from ....lowering.attention import Masking
 from ....lowering.elementwise import add, binary, clamp, filled, multiply, unary
 from ....lowering.emitter import Array, Emitter, Value, dtype_of, numbers, rank_of, shape_of
@@ -88,7 +88,7 @@ def fused_matmul(node: Node) -> Value:
 def integers_to_floats(node: Node) -> Value:
     """An exact product of codes, times their scales, plus a bias."""
     emit = node.emit
-    found = quantization.integer_matmul(emit, node.value(0), node.value(1), node.optional(4), node.optional(5))
+    found = integer_products.integer_matmul(emit, node.value(0), node.value(1), node.optional(4), node.optional(5))
     found = cast(emit, found, dtype_of(node.value(2)))
     found = multiply(emit, found, multiply(emit, node.value(2), node.value(3)))
     return found if node.optional(6) is None else add(emit, found, node.value(6))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ....arrays.packed_codes import packed
-from ....lowering import layers, quantization
+from ....lowering import integer_products, quantization
 from ....lowering import packed as lowering
-from ....lowering.elementwise import add
+from ....lowering.elementwise import add, multiply
 from ....lowering.emitter import Array, Value
-from ....lowering.quantization import Scale
+from ....lowering.movement import cast
+from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from .contrib import DOMAIN
 from .layers import native
@@ -115,9 +116,7 @@ def gather_block_quantized(node: Node) -> Value:
 def dynamic_quantize_matmul(node: Node) -> Value:
     """A product of src, rounded to codes of 8 bits with one scale, by weights of 8 bits."""
     emit = node.emit
-    rounded = quantization.rounded_to_codes(emit, node.value(0))
-    zero = node.optional(3)
-    scale = Scale(node.value(2), zero, -1)
-    weights, scale = quantization.symmetric(node.value(1), scale)
-    found = layers.matmul(emit, rounded, quantization.dequantize(emit, weights, scale))
+    codes, scale, point = quantization.dynamic_quantize(emit, node.value(0), DataType.u8)
+    found = integer_products.integer_matmul(emit, codes, node.value(1), point, node.optional(3))
+    found = multiply(emit, cast(emit, found, DataType.f32), multiply(emit, scale, node.value(2)))
     return found if node.optional(4) is None else add(emit, found, node.value(4))

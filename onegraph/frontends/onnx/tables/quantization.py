@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ....lowering import layers, quantization, windows
+from ....lowering import integer_products, layers, quantization, windows
 from ....lowering.elementwise import add, multiply
-from ....lowering.elementwise import binary as binary_op
-from ....lowering.emitter import Emitter, Value, numbers, shape_of
-from ....lowering.movement import cast, concat, reshape, split
+from ....lowering.emitter import Value
 from ....lowering.quantization import Scale
-from ....lowering.windows import Window
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import Node, lowers
 from ..types import data_type
 from .layers import window_of
 
@@ -38,6 +33,12 @@ def dequantize(node: Node) -> Value:
     stated = node.attr("output_dtype", 0)
     wanted = data_type(stated, node.where) if stated else node.dtype(1)
     return quantization.dequantize(node.emit, node.value(0), _scale(node, 1, 2), wanted)
+
+
+@lowers("DynamicQuantizeLinear")
+def dynamic_quantize(node: Node) -> tuple[Value, ...]:
+    """A DynamicQuantizeLinear of the host ops."""
+    return quantization.dynamic_quantize(node.emit, node.value(0), DataType.u8)
 
 
 @lowers("QLinearConv")
@@ -74,46 +75,11 @@ def binary(node: Node) -> Value:
 @lowers("MatMulInteger")
 def integer_matmul(node: Node) -> Value:
     """An exact product."""
-    return quantization.integer_matmul(node.emit, node.value(0), node.value(1), node.optional(2), node.optional(3))
+    return integer_products.integer_matmul(node.emit, node.value(0), node.value(1), node.optional(2), node.optional(3))
 
 
 @lowers("ConvInteger")
 def integer_convolution(node: Node) -> Value:
     """An exact convolution."""
-    emit, window, groups = node.emit, window_of(node), node.attr("group", 1)
-    src, weights, points = node.value(0), node.value(1), (node.optional(2), node.optional(3))
-    if points[1] is None or node.shape(3) in ((), (1,)):
-        return _exact(emit, src, weights, points, window, groups)
-    # Each channel subtracts its zero point from all weights: from the result that many sums of the windows.
-    shape = node.shape(1)
-    if shape is None or None in shape:
-        raise NotLowered("zero points for each channel of weights of unknown shape")
-    ones = np.ones(shape, np.int8)
-    found, sums = (_exact(emit, src, one, (points[0], None), window, groups) for one in (weights, ones))
-    zeros = reshape(emit, cast(emit, points[1], DataType.s32), numbers(-1, *[1] * (len(shape) - 2)))
-    return binary_op(emit, "Subtract", found, multiply(emit, sums, zeros))
-
-
-def _exact(
-    emit: Emitter,
-    src: Value,
-    weights: Value,
-    points: tuple[Value | None, Value | None],
-    window: Window,
-    groups: int,
-) -> Value:
-    """An exact convolution: the sum over parts of the channels whose sums f32 holds."""
-    try:
-        return quantization.integer_convolution(emit, src, weights, *points, window, groups=groups)
-    except NotLowered:
-        shape = shape_of(weights)
-        if shape is None or shape[0] is None or shape[1] is None or (groups == 1 and shape[1] < 2):
-            raise
-    if groups > 1:
-        images = split(emit, src, [shape[1]] * groups, 1)
-        kernels = split(emit, weights, [shape[0] // groups] * groups, 0)
-        pairs = zip(images, kernels, strict=True)
-        return concat(emit, [_exact(emit, *pair, points, window, 1) for pair in pairs], 1)
-    sizes = [shape[1] // 2, shape[1] - shape[1] // 2]
-    pairs = zip(split(emit, src, sizes, 1), split(emit, weights, sizes, 1), strict=True)
-    return add(emit, *[_exact(emit, *pair, points, window, 1) for pair in pairs])
+    ends = node.value(0), node.value(1), node.optional(2), node.optional(3)
+    return integer_products.integer_convolution(node.emit, *ends, window_of(node), groups=node.attr("group", 1))

@@ -161,6 +161,33 @@ struct GeluErf {
     ONEGRAPH_INLINE static float of(float x, float, float, float) { return x * phi(within(x, -15, 15)); }
 };
 
+// Near 0, the series; elsewhere 1 less both tails of the normal distribution.
+struct Erf {
+    ONEGRAPH_INLINE static float of(float x, float, float, float) {
+        const float near = within(x, -4, 4), square = near * near; // erf of more is 1
+        float sum = fused(-1.63658447e-07f, square, 1.64621144e-06f);
+        sum = fused(sum, square, -1.49256504e-05f);
+        sum = fused(sum, square, 1.20553330e-04f);
+        sum = fused(sum, square, -8.54832702e-04f);
+        sum = fused(sum, square, 5.22397763e-03f);
+        sum = fused(sum, square, -2.68661706e-02f);
+        sum = fused(sum, square, 1.12837917e-01f);
+        sum = fused(sum, square, -3.76126389e-01f);
+        sum = fused(sum, square, 1.12837917e+00f) * near;
+        const float size = near < 0 ? -near : near;
+        const float far = fused(-2.0f, tail_of(1.41421356f * size, exp_of(-square)), 1.0f);
+        return size < 1.0f ? sum : near < 0 ? -far : near > 0 ? far : x;
+    }
+};
+
+// The nearest multiple of a step, of low to high steps.
+struct FakeQuantize {
+    ONEGRAPH_INLINE static float of(float x, float step, float low, float high) {
+        constexpr float rounding = 12582912.0f; // adding and subtracting it rounds to the nearest integer, halves to even
+        return (within(x / step, low, high) + rounding - rounding) * step;
+    }
+};
+
 struct GeluTanh {
     ONEGRAPH_INLINE static float of(float x, float, float, float) { return x / (1.0f + exponential(-tanh_argument(x))); }
 };
@@ -346,6 +373,8 @@ const Elementwise<SoftPlus, 2> SOFTPLUS {"softplus"};
 const Elementwise<Mish, 1> MISH {"mish"};
 const Elementwise<Elu, 2> ELU {"elu"};
 const Elementwise<GeluErf, 1> GELU_ERF {"gelu_erf"};
+const Elementwise<Erf, 1> ERF {"erf"};
+const Elementwise<FakeQuantize, 4> FAKE_QUANTIZE {"fake_quantize"};
 const Elementwise<GeluTanh, 1> GELU_TANH {"gelu_tanh"};
 const Elementwise<PRelu, 2> PRELU {"prelu"};
 const Elementwise<ReluBackward, 2> RELU_BACKWARD {"relu_backward"};
