@@ -269,6 +269,8 @@ class OpenSize:
         return float(self._pinned())
 
     def __getattr__(self, name: str) -> Any:  # operators that no size needs as a polynomial
+        if not hasattr(int, name):
+            raise AttributeError(name)
         return getattr(self._pinned(), name)
 
     def __pow__(self, other: Any) -> Any:
@@ -326,6 +328,8 @@ def _quotient(sizes: OpenSizes, first: Any, second: Any) -> tuple[Any, Any]:
     value, rest = divmod(present(first), present(second))
     if type(second) is OpenSize:
         sizes.guard(f"{sizes.code(second)}==0", False)
+        if type(first) is int and first == 0:
+            return 0, 0
     divided = _terms(second)
     if len(divided) == 1:
         ((monomial, factor),) = divided.items()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # A partition of an earlier size: places of its steps in the graph, and the values that others read.
 Group = tuple[tuple[int, ...], tuple[int, ...]]
+Pieces = list[tuple[list[int], list[int]]]  # the places of steps, and the results among their values
 MOST_STRUCTURES = 16  # of the graphs of one executable; sizes of 1 and lowerings of models make several
 
 
@@ -32,6 +33,7 @@ class SharedPartitions:
         sound: whether the library computes an op right that a rewrite has not asked for.
         prepared: by what products compute, but for rows, the rows for which the library prepares their weights.
         groups: by the structure of a graph, how the library divided it into partitions.
+        pieces: by the structure of a graph and the steps of a piece that was cut off a partition, how it was divided.
     """
 
     def __init__(self) -> None:
@@ -42,12 +44,14 @@ class SharedPartitions:
         self.patterns: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
         self.reorders: WeakValueDictionary[Hashable, CompiledPartition] = WeakValueDictionary()
         self.groups: dict[Hashable, Sequence[Group]] = {}
+        self.pieces: dict[Hashable, dict[Hashable, Pieces]] = {}
 
     def keep_groups(self, structure: Hashable, groups: Sequence[Group]) -> None:
         """Keep how the library divided a graph."""
         while len(self.groups) >= MOST_STRUCTURES:
             del self.groups[next(iter(self.groups))]
         self.groups[structure] = groups
+        self.pieces = {key: pieces for key, pieces in self.pieces.items() if key in self.groups}
 
 
 class PartitionStore:

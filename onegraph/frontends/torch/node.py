@@ -19,6 +19,7 @@ Lowering = Callable[["Node"], Any]
 LOWERINGS: dict[str, Lowering] = {}
 HIGHER: dict[str, Callable[..., Any]] = {}  # of ops whose arguments are graphs; see tables/control.py
 Kept = TypeVar("Kept", bound=Lowering)
+LIBRARIES = ("onegraph.", "prims.")  # beside ATen
 
 
 class Node:
@@ -103,10 +104,10 @@ def axes_of(axes: int | Sequence[int] | None, rank: int) -> list[int]:
 
 
 def lowers(*names: str) -> Callable[[Kept], Kept]:
-    """Enter a function into the table for these overloads of ATen, such as ``add.Tensor``, or of this package."""
+    """Enter a function into the table for these overloads of ATen, such as ``add.Tensor``, or of named libraries."""
 
     def enter(function: Kept) -> Kept:
-        LOWERINGS.update({name if name.startswith("onegraph.") else f"aten.{name}": function for name in names})
+        LOWERINGS.update({name if name.startswith(LIBRARIES) else f"aten.{name}": function for name in names})
         return function
 
     return enter

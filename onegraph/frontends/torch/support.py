@@ -155,9 +155,9 @@ def _tried(node: FxNode) -> Verdict:
     metas: dict[FxNode, Any] = {}
     values: dict[FxNode, Any] = {}
     for source in _sources(node):
-        metas[source] = source.meta["val"]
+        metas[source] = concrete(source.meta["val"])
         values[source] = _stand_in(graph, source.name, metas[source])
-    metas[node] = node.meta["val"]
+    metas[node] = concrete(node.meta["val"])
     found = lower_call(node, values, metas, emit)
     like = metas[node]
     if type(like) in (tuple, list):

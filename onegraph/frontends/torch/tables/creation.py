@@ -11,17 +11,17 @@ from ....lowering.movement import cast, expand
 from ..node import Node, NotLowered, lowers
 
 
-@lowers("_to_copy.default")
+@lowers("_to_copy.default", "prims.convert_element_type.default")
 def to_copy(node: Node) -> Value:
-    """A cast."""
-    return cast(node.emit, node.value("self"), node.result_dtype)
+    """A cast; decompositions leave the one of prims."""
+    return cast(node.emit, node.value("self" if "aten" in node.name else "a"), node.result_dtype)
 
 
 @lowers("copy.default")
 def copy(node: Node) -> Value:
     """src in the data type and shape of self."""
     made = cast(node.emit, node.value("src"), node.result_dtype)
-    return expand(node.emit, made, np.array(node.result_shape, np.int64))
+    return expand(node.emit, made, node.result_shape)
 
 
 @lowers(

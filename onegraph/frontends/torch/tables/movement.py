@@ -8,7 +8,7 @@ import numpy as np
 
 from ....lowering import movement as lowering
 from ....lowering.blocks import MOST_PLACES
-from ....lowering.emitter import Value, numbers
+from ....lowering.emitter import Value
 from ....lowering.layout import inverse
 from ....lowering.movement import part
 from ..layouts import Layout
@@ -28,7 +28,7 @@ def reshape(node: Node, src: Value, shape: Sequence[int]) -> Value:
     """src in another shape."""
     if isinstance(src, np.ndarray):
         return src.reshape([*shape])
-    return lowering.reshape(node.emit, src, numbers(*shape))
+    return lowering.reshape(node.emit, src, [*shape])
 
 
 @lowers(*(f"{name}.default" for name in COPIES))
@@ -78,7 +78,7 @@ def swap(node: Node) -> Value:
 @lowers("expand.default")
 def expand(node: Node) -> Value:
     """src broadcast to a shape."""
-    return lowering.expand(node.emit, node.value("self"), numbers(*node.result_shape))
+    return lowering.expand(node.emit, node.value("self"), node.result_shape)
 
 
 @lowers("repeat.default")
@@ -92,7 +92,7 @@ def repeat(node: Node) -> Value:
             continue
         widened = lowering.concat(node.emit, [widened] * count, axis)
         shape[axis] *= count
-    return lowering.expand(node.emit, widened, numbers(*node.result_shape))
+    return lowering.expand(node.emit, widened, node.result_shape)
 
 
 @lowers("slice.Tensor")
