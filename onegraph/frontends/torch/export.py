@@ -92,7 +92,7 @@ def _program(module: object, args: object, kwargs: object) -> tuple[Any, Mapping
     if given is None or named is None:
         raise ArgumentError("export: the example inputs are a tuple, and those by name a dictionary")
     own: Any = module
-    with torch.no_grad(), whole_ops(), warnings.catch_warnings():
+    with torch.no_grad(), whole_ops(divides=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`isinstance.treespec", FutureWarning)
         return torch.export.export(own, tuple(given), dict(named), strict=False), dict(own.named_buffers())
 

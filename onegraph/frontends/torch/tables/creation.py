@@ -49,7 +49,13 @@ def arange(node: Node) -> Value:
     return (np.arange(count).astype(exact) * step + start).astype(node.result_dtype.numpy)
 
 
-@lowers("empty.memory_format", "empty_strided.default", "new_empty.default", "empty_like.default")
+@lowers(
+    "empty.memory_format",
+    "empty_strided.default",
+    "new_empty.default",
+    "empty_like.default",
+    "new_empty_strided.default",
+)
 def empty(node: Node) -> Value:
     """A tensor of any contents, which are 0 here: a program that reads them would differ from run to run."""
     return np.zeros(node.result_shape, node.result_dtype.numpy)
