@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ def lower_module(module: Any, given: Sequence[Any], emit: Emitter) -> Sequence[A
 
 
 def lower_graph(
-    nodes: Sequence[FxNode],
+    nodes: Iterable[FxNode],
     inputs: Sequence[FxNode],
     outputs: Sequence[FxNode],
     known: Mapping[FxNode, Any],

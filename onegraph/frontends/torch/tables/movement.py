@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...._util.open_sizes import is_open
 from ....lowering import movement as lowering
 from ....lowering.blocks import MOST_PLACES
 from ....lowering.emitter import Value
@@ -15,6 +16,7 @@ from ..layouts import Layout
 from ..node import Node, NotLowered, lowers
 
 COPIES = ("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "lift_fresh")
+WHOLE = 2**63 - 1  # the end of an axis of any size
 
 
 def transpose(node: Node, src: Value, order: Sequence[int]) -> Value:
@@ -101,6 +103,9 @@ def slice_(node: Node) -> Value:
     shape = node.shape("self")
     axis = node.axis("dim")
     size, step = shape[axis], node["step"] or 1
+    if is_open((size,)):  # the op reads places as Python does
+        first, last = (end if one is None else one for one, end in ((node["start"], 0), (node["end"], WHOLE)))
+        return lowering.slice_(node.emit, node.value("self"), [first], [last], [axis], [step])
     start, end, _ = slice(node["start"], node["end"], step).indices(size)
     return part(node.emit, node.value("self"), axis, start, end, step)
 
