@@ -113,27 +113,27 @@ def _row_statistics(node: Node, given: Sequence[Value]) -> list[Value | None]:
 @lowers("native_group_norm.default")
 def group_norm(node: Node) -> list[Value | None]:
     """A normalization over groups of channels."""
-<<<<<<< HEAD
     src, shape = native(node, "input"), [*node.shape("input")]
+    if {1, 2} & node.read:
+        return _group_norm_with_statistics(node, src, shape)
     images = src if len(shape) > 2 else reshape(node, src, [*shape, 1])
     is_plain = node["weight"] is None and node["bias"] is None
     gamma, beta = (None, None) if is_plain else _channel_defaults(node, shape[1])
     result = lowering.group_norm(node.emit, images, gamma, beta, node["group"], float(node["eps"]))
     return [reshape(node, result, shape), None, None]
-=======
-    src, shape, emit = native(node, "input"), node.shape("input"), node.emit
-    groups, eps = node["group"], float(node["eps"])
-    # GroupNorm is younger than the oldest library: each group is a row that a layer normalization takes.
-    rows = reshape(node, src, [shape[0] * groups, -1])
+
+
+def _group_norm_with_statistics(node: Node, src: Value, shape: list[int]) -> list[Value | None]:
+    """A normalization of groups whose statistics are read: each group is a row that a layer normalization takes."""
+    emit, eps = node.emit, float(node["eps"])
+    rows = reshape(node, src, [shape[0] * node["group"], -1])
     normal, *moments = lowering.layer_norm(emit, rows, None, None, 1, eps)
     found = reshape(node, normal, shape)
-    rank = len(shape)
     for name, kind in (("weight", "Multiply"), ("bias", "Add")):
         if node[name] is not None:
-            vector = reshape(node, cast(emit, node.value(name), dtype_of(src)), [1, shape[1], *[1] * (rank - 2)])
+            vector = reshape(node, cast(emit, node.value(name), dtype_of(src)), [1, shape[1], *[1] * (len(shape) - 2)])
             found = binary(emit, kind, found, vector)
-    return [found, *(_row_statistics(node, moments) if {1, 2} & node.read else (None, None))]
->>>>>>> 29e97462 (Run group normalizations in training here)
+    return [found, *_row_statistics(node, moments)]
 
 
 @lowers("_softmax.default", "_log_softmax.default", "_safe_softmax.default", "softmax.int", "log_softmax.int")

@@ -27,9 +27,7 @@ def lstm(node: Node) -> list[Value | None]:
     def in_order(name: str) -> Value:
         return ordered(emit, node.value(name), "lstm", units)
 
-    weights, recurrence = (
-        reshape(emit, in_order(name), (1, *node.shape(name))) for name in ("weight0", "weight1")
-    )
+    weights, recurrence = (reshape(emit, in_order(name), (1, *node.shape(name))) for name in ("weight0", "weight1"))
     bias = None
     if node["has_biases"]:
         bias = concat(emit, [in_order("weight2"), in_order("weight3")], 0)
