@@ -269,9 +269,7 @@ class OpenSize:
         return float(self._pinned())
 
     def __getattr__(self, name: str) -> Any:  # operators that no size needs as a polynomial
-        if not hasattr(int, name):
-            raise AttributeError(name)
-        return getattr(self._pinned(), name)
+        return getattr(self._pinned() if hasattr(int, name) else 0, name)
 
     def __pow__(self, other: Any) -> Any:
         return self._pinned() ** (other if type(other) is float else index(other))
@@ -328,12 +326,11 @@ def _quotient(sizes: OpenSizes, first: Any, second: Any) -> tuple[Any, Any]:
     value, rest = divmod(present(first), present(second))
     if type(second) is OpenSize:
         sizes.guard(f"{sizes.code(second)}==0", False)
-        if type(first) is int and first == 0:
-            return 0, 0
     divided = _terms(second)
     if len(divided) == 1:
         ((monomial, factor),) = divided.items()
-        shares = [(_without(term, monomial), *divmod(count, factor)) for term, count in _terms(first).items()]
+        terms = [(term, count) for term, count in _terms(first).items() if count]
+        shares = [(_without(term, monomial), *divmod(count, factor)) for term, count in terms]
         if not any(left is None or over for left, _, over in shares):
             return sizes.size({left: share for left, share, _ in shares if left is not None}, value), 0
     quotient = sizes.call("({}//{})", value, first, second)
