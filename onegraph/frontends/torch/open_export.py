@@ -183,11 +183,9 @@ class _Unknown:
         self._emit.named(op.name)
         if len(unknown) < 2:
             dims = [-1 if at in unknown else dim for at, dim in enumerate(kept)]
-            found: LogicalTensor = self._emit.op("StaticReshape", [src], {"shape": dims, "special_zero": True})
-            return found
+            return self._emit.tensor(self._emit.op("StaticReshape", [src], {"shape": dims, "special_zero": True}))
         pieces = [self._size(dim) if type(dim) is OpenSize else numbers(dim) for dim in stated]
-        made: LogicalTensor = self._emit.tensor(reshape(self._emit, src, concat(self._emit, pieces, 0)))
-        return made
+        return self._emit.tensor(reshape(self._emit, src, concat(self._emit, pieces, 0)))
 
     def _size(self, size: OpenSize) -> Value:
         """The number that an open size is, as a vector of one."""
