@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-def export(module: object, args: object = None, kwargs: object = None) -> Graph:
+def export(module: object, args: object = None, kwargs: object = None, *, dynamic_shapes: object = None) -> Graph:
     """Turn a module, or a program of torch.export, into a graph, whose constants are copies of its parameters.
 
     The inputs of the graph are the tensors in ``args`` and ``kwargs``, under the names of the module's arguments. One
@@ -32,16 +32,19 @@ def export(module: object, args: object = None, kwargs: object = None) -> Graph:
 
     Args:
         module: the module, in the mode that is wanted: usually after ``module.eval()``; or a
-            ``torch.export.ExportedProgram`` of known shapes, or the path of one that ``torch.export.save`` has written.
+            ``torch.export.ExportedProgram``, or the path of one that ``torch.export.save`` has written.
         args: example inputs of a module, as a tuple; they set data types and shapes.
         kwargs: further example inputs, by name.
+        dynamic_shapes: the dims that are open in the graph, as ``torch.export.export`` takes them. They are sizes of 2
+            and more, unless PyTorch is told otherwise.
 
     Raises:
-        UnsupportedError: no op of a graph computes what the module does; the message names the ops.
+        UnsupportedError: no op of a graph computes what the module does, or none does for all sizes of an open dim; the
+            message names the ops.
         FormatError: the file has no program.
         ArgumentError: an argument is of the wrong kind.
     """
-    return _export(module, args, kwargs)
+    return _export(module, args, kwargs, dynamic_shapes)
 
 
 def stats() -> Statistics:

@@ -205,9 +205,6 @@ def test_programs_and_their_files_are_exported(tmp_path):
 
 def test_programs_that_do_not_fit_are_refused(tmp_path):
     module, x = nn.Linear(3, 3), torch.randn(4, 3)
-    program = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("rows")},))
-    with pytest.raises(UnsupportedError, match=r"dynamic shapes \(\w+\); expected one of known shapes"):
-        onegraph.torch.export(program)
     with pytest.raises(ArgumentError, match="has its own example inputs"):
         onegraph.torch.export(torch.export.export(module, (x,)), (x,))
     (tmp_path / "junk.pt2").write_bytes(b"junk")

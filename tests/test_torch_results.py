@@ -197,6 +197,10 @@ LAID_OUT = {
     "batch normalization": (lambda x: F.batch_norm(x, None, None, training=True), turned(5, 2, 1, 1, 4)),
     "logarithm of a sigmoid": (lambda x: torch.full_like(F.logsigmoid(x), 1), turned(4, 3)),
     "sign": (lambda x: torch.copysign(x, -1.0), turned(4, 3)),
+    "filled places": (lambda x, y: x.masked_fill(y, 0.5), rows(3, 1), turned(3, 3) > 0),
+    "filled with a tensor": (lambda x, y: x.masked_fill(y, torch.tensor(0.5)), rows(3, 1), turned(3, 3) > 0),
+    "scaled rows": (lambda x: torch.renorm(x, 2, 0, 1.0), turned(3, 4)),
+    "types of empty tensors": (lambda x, y: torch.cat([x, y[:, 3:]], 1) * 1.5, rows(2, 3).half(), rows(2, 3)),
     "floor of a quotient": (lambda x, y: x // y - 1.5, rows(3, 3) > 0, turned(3, 3)),
 }
 

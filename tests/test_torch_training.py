@@ -181,6 +181,18 @@ def test_norms_of_16_bits_beside_parameters_of_32(norm):
         assert (one - right).norm() <= 0.03 * right.norm() + rounding
 
 
+@pytest.mark.parametrize("affine", [True, False])
+def test_group_norms_are_trained_here(affine):
+    onegraph.torch.reset()
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8, affine=affine), nn.SiLU())
+    other, x = copy.deepcopy(module), torch.randn(4, 3, 8, 8) + 1
+    for function in (compiled(module), other):
+        function(x).square().sum().backward()
+    assert not onegraph.torch.stats().left
+    for one, right in zip(gradients(module), gradients(other), strict=True):
+        torch.testing.assert_close(one, right, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("count", [1, 8])
 def test_slopes_of_a_prelu(count):
     module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.PReLU(count))

@@ -261,7 +261,7 @@ class OpenSize:
         return float(self._pinned())
 
     def __getattr__(self, name: str) -> Any:  # operators that no size needs as a polynomial
-        return getattr(self._pinned(), name)
+        return getattr(self._pinned() if hasattr(int, name) else 0, name)
 
     def __pow__(self, other: Any) -> Any:
         return self._pinned() ** (other if type(other) is float else index(other))
@@ -321,7 +321,8 @@ def _quotient(sizes: OpenSizes, first: Any, second: Any) -> tuple[Any, Any]:
     divided = _terms(second)
     if len(divided) == 1:
         ((monomial, factor),) = divided.items()
-        shares = [(_without(term, monomial), *divmod(count, factor)) for term, count in _terms(first).items()]
+        terms = [(term, count) for term, count in _terms(first).items() if count]
+        shares = [(_without(term, monomial), *divmod(count, factor)) for term, count in terms]
         if not any(left is None or over for left, _, over in shares):
             return sizes.size({left: share for left, share, _ in shares if left is not None}, value), 0
     quotient = sizes.call("({}//{})", value, first, second)

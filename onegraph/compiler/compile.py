@@ -34,7 +34,7 @@ from .library_steps import LibrarySteps, NoParametersError, refusal_of
 from .open_values import At
 from .pads import add_pad
 from .partition_cache import wiring
-from .partition_store import Group, SharedPartitions
+from .partition_store import Group, Pieces, SharedPartitions
 from .partitioner import find_partitions, search
 from .passes.special_values import BOUNDED
 from .patterns import Patterns
@@ -132,7 +132,8 @@ class _StepCompiler:
         self._library = LibrarySteps(schedule, edges, self._patterns, share=share, rows=rows)
         self._leaks = RowLeaks(schedule)
         self._known = known
-        self._pieces: dict[object, list[tuple[list[int], list[int]]]] = {}
+        self._pieces: dict[object, Pieces] = {}  # by wiring
+        self._known_pieces: dict[Hashable, Pieces] = {}  # by steps, of graphs that differ in sizes alone
         self._scales = False  # whether a kernel of the package runs a Quantize or Dequantize
 
     def run(self, policy: str) -> Schedule | None:
@@ -162,12 +163,13 @@ class _StepCompiler:
         """Add the partitions of the graph, which are those of an earlier graph that differs in sizes alone."""
         steps, structure = self._lowered.steps, structure_of(self._lowered)
         known = self._known.groups.get(structure)
+        if known is None and self._at is not None:
+            raise NoParametersError("the library has not divided a graph of this structure")
+        self._known_pieces = self._known.pieces.setdefault(structure, {})
         if known is not None:
             for places, results in known:
                 self._add([steps[place] for place in places], None, "", results)
             return
-        if self._at is not None:
-            raise NoParametersError("the library has not divided a graph of this structure")
         groups: list[Group] = []
         for partition, found in find_partitions(self._lowered, self._fpmath_mode):
             results = () if partition is None else tuple(partition.output_ids)
@@ -226,14 +228,16 @@ class _StepCompiler:
         if len(steps) == 1:
             self._add_one(steps[0], note)
             return
-        inside = {step.id for step in steps}
+        inside = tuple([step.id for step in steps])
         made = [number for step in steps for number in step.outputs]
         consumers = {number: [step.id for step in self._lowered.consumers(number)] for number in made}
-        needed = {number for number in made if not inside.issuperset(consumers[number])}
+        needed = {number for number in made if not {*inside}.issuperset(consumers[number])}
         ends = [number for number in made if number in needed]
         wired, numbers = wiring(steps, ends)  # equal pieces are partitioned in the same way
-        known = self._pieces.get(wired)
+        place = inside, tuple(ends)
+        known = self._pieces.get(wired, self._known_pieces.get(place))
         if known is not None:
+            self._pieces[wired] = self._known_pieces[place] = known
             for places, results in known:
                 self._add([steps[place] for place in places], None, note, [numbers[result] for result in results])
             return
@@ -244,6 +248,7 @@ class _StepCompiler:
             outputs = () if partition is None else partition.output_ids
             known.append(([steps.index(step) for step in found], [numbers.index(number) for number in outputs]))
             self._add(found, partition, note)
+        self._known_pieces[place] = known  # whole now
 
     def _add_one(self, step: Step, note: str = "", partition: Partition | None = None) -> None:
         """Add one step: compiled by the library if possible, otherwise as a view or a numpy step."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # A partition of an earlier size: places of its steps in the graph, and the values that others read.
 Group = tuple[tuple[int, ...], tuple[int, ...]]
+Pieces = list[tuple[list[int], list[int]]]  # the places of steps, and the results among their values
 MOST_STRUCTURES = 16  # of the graphs of one executable; sizes of 1 and lowerings of models make several
 
 
@@ -35,6 +36,7 @@ class SharedPartitions:
         seen: the keys of ``opened`` that one size has had so far.
         sound: whether the library computes an op right that a rewrite has not asked for.
         groups: by the structure of a graph, how the library divided it into partitions.
+        pieces: by the structure of a graph and the steps of a piece that was cut off a partition, how it was divided.
     """
 
     def __init__(self, prepared: dict[Hashable, int] | None = None) -> None:
@@ -45,12 +47,14 @@ class SharedPartitions:
         self.patterns: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
         self.reorders: WeakValueDictionary[Hashable, CompiledPartition] = WeakValueDictionary()
         self.groups: dict[Hashable, Sequence[Group]] = {}
+        self.pieces: dict[Hashable, dict[Hashable, Pieces]] = {}
 
     def keep_groups(self, structure: Hashable, groups: Sequence[Group]) -> None:
         """Keep how the library divided a graph."""
         while len(self.groups) >= MOST_STRUCTURES:
             del self.groups[next(iter(self.groups))]
         self.groups[structure] = groups
+        self.pieces = {key: pieces for key, pieces in self.pieces.items() if key in self.groups}
 
 
 class PartitionStore:

@@ -11,6 +11,7 @@ from ..faults.use import VIEWS
 from ..ir.op import Array, Op, schema_of
 from ..opset.editions.dialect import channel_swap, format_of
 from ..opset.editions.registry import BASE, HOST, base_of, edition
+from ..opset.host.movement_shapes import slices
 from ..opset.kinds import HOST_RESHAPES
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
@@ -115,6 +116,12 @@ def _place_on_host(op: Op, source: Value, target: Value) -> Place | None:
     types = [None if tensor is None else tensor.type for tensor in op.inputs]
     schema = edition(HOST).schemas[op.kind]
     arrays = [None if tensor is None else tensor.value for tensor in op.inputs[1:]]
+    if op.kind == "Slice":
+        parts = slices(Call(base_of(schema), op.attrs, types, 1))
+        assert parts is not None  # a view has known places
+        pairs = [*zip(parts, source.strides, strict=True)]
+        steps = [stride if part.step is None else stride * part.step for part, stride in pairs]
+        return Place(tuple(steps), sum((part.start or 0) * stride for part, stride in pairs))
     row, laid = _stand_in(source)
     view = np.asarray(host_function(schema)(Call(base_of(schema), op.attrs, types, 1), laid, *arrays))
     first = int(view.__array_interface__["data"][0]) - int(row.__array_interface__["data"][0])

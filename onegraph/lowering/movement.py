@@ -168,16 +168,17 @@ def concat(emit: Emitter, sources: Sequence[Value], axis: int) -> Value:
     return emit.op("Concat", full, {"axis": axis}, edition=edition)
 
 
-def expand(emit: Emitter, src: Value, shape: Value) -> Value:
-    """src broadcast with a shape."""
-    if isinstance(shape, np.ndarray):
-        dims, rank = tuple(shape.tolist()), rank_of(src)
+def expand(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
+    """src broadcast with a shape, of dims or a tensor."""
+    if isinstance(shape, (np.ndarray, Sequence)):
+        dims, rank = tuple(shape.tolist() if isinstance(shape, np.ndarray) else shape), rank_of(src)
         if rank is not None and len(dims) <= rank and all(dim == 1 for dim in dims):
             return src
         if shape_of(src) == dims:
             return src
         if isinstance(src, np.ndarray):
             return np.broadcast_to(src, np.broadcast_shapes(src.shape, dims))
+        shape = numbers(*dims)
     found = emit.op("Expand", [src, as_s64(emit, shape)])
     # A 1 in the shape leaves the dim of src.
     return _with_dims(emit, found, [dim if dim != 1 else None for dim in known_parts(emit, shape) or ()])

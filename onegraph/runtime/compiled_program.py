@@ -12,7 +12,7 @@ from ..builder.graph import DataGraph
 from ..capi import CompiledPartition
 from ..capi.caches import give_up_constants
 from ..capi.settings import slow_types
-from ..capi.thread_affinity import calling_thread
+from ..capi.thread_affinity import OwnerThread, calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
 from ..compiler.compile import compile_steps
 from ..compiler.final_updates import move_updates_last
@@ -113,9 +113,7 @@ class CompiledProgram(Program):
         self.parts = self._divided(schedule)
         # Whether one call into C executes the whole program.
         self.in_c = len(in_c) == len(schedule.steps) > 0 and not self.placement.copied
-        # The only thread that can run the program; None if every thread can. Of several, one that a fork left behind.
-        owners = {owner for step in in_c if (owner := step.compiled.owner_thread) is not None}
-        self.owner_thread = next(iter(owners - {calling_thread()} or owners), None)
+        self.owner_thread = owner_of(in_c)
         every = threads if isinstance(threads, int) else 0
         counts = [every] * len(in_c)
         limit = min(get_num_threads() or 1, self.share.threads)
@@ -245,6 +243,12 @@ def prepared(steps: Sequence[CompiledStep]) -> dict[Hashable, int]:
         for step in steps
         if isinstance(step.compiled, CompiledPartition)
     }
+
+
+def owner_of(steps: Sequence[CompiledStep]) -> OwnerThread | None:
+    """The only thread that can run these steps; None if every thread can. Of several, one that a fork left behind."""
+    owners = {owner for step in steps if (owner := step.compiled.owner_thread) is not None}
+    return next(iter(owners - {calling_thread()} or owners), None)
 
 
 def divided(steps: Sequence[CompiledStep | NumpyStep]) -> list[range | NumpyStep]:

@@ -193,8 +193,8 @@ class OpenProgram:
         """Raise NoParametersError unless the steps for the present sizes are those of the program."""
         steps, values = self.schedule.steps, self.schedule.values
         in_c = [step for step in steps if isinstance(step, CompiledStep)]
-        if like.owner_thread is not None or like.ending.n_steps or any(step.alone or step.again for step in like.steps):
-            raise NoParametersError("a step runs in one thread, at the end, or with constants of its own")
+        if like.ending.n_steps or any(step.alone or step.again for step in like.steps):
+            raise NoParametersError("a step runs at the end, in one thread alone, or with constants of its own")
         if any(isinstance(step, NumpyStep) and step.source is None and step.run is not store for step in steps):
             raise NoParametersError("a step runs graphs of its own")
         known = like.placement.values

@@ -6,17 +6,18 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from ..builder.graph import DataGraph
 from ..capi import CompiledPartition
+from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, restore_threads, thread_share
 from ..compiler.ir.value import Value
 from ..compiler.kernels.native import CompiledKernel
-from ..compiler.library_steps import Partitioning
+from ..compiler.library_steps import NoParametersError, Partitioning
 from ..compiler.notes import Note
 from ..compiler.numpy_steps import numpy_step_at
 from ..compiler.open_values import At, value_at
 from ..compiler.recipes import Made, PartitionRecipe, compile_recipes, ends_of
 from ..compiler.report import PartitionReport
 from ..compiler.steps import CompiledStep, Ending, NumpyStep
-from .compiled_program import divided, prepared
+from .compiled_program import divided, owner_of, prepared
 from .open_program import OpenProgram
 from .plan import PlanSource
 from .program import Program
@@ -105,7 +106,9 @@ class SizedProgram(Program):
         self.placement, steps = form.slots.placed(values, pieces, steps, form.rooms)
         self.steps = in_c = [step for step in steps if isinstance(step, CompiledStep)]
         self.parts, self.ending = divided(steps), Ending(0, frozenset())
-        self.in_c, self.owner_thread, self.step_notes = form.is_in_c, None, [step.note for step in steps]
+        self.in_c, self.owner_thread, self.step_notes = form.is_in_c, owner_of(in_c), [step.note for step in steps]
+        if self.owner_thread not in (None, calling_thread()):
+            raise NoParametersError("a step that sizes share runs in another thread")
         placed = self.placement
         arenas = form.arenas if self.in_c and placed.residents.keys() <= placed.slots.keys() else None
         pages = placed.file_pages()

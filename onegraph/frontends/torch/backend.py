@@ -25,6 +25,8 @@ from .results import with_own_results
 from .saved import saved_nodes, with_true_forms
 from .true_types import with_true_types
 
+# What a program does with weights, for the statistics.
+PREPARED, READING = "prepared for the weights of one module", "reading the weights in each call"
 FRAME_WORDS = 2048  # as many as a block for frames of Python has
 
 
@@ -80,7 +82,8 @@ class Region:
         self.gm, self.options, self.kind = gm, options, kind
         self.saved = saved_nodes(gm) if kind == "forward" else frozenset()
         is_prepared = kind == "inference" and (options.prepare or options.frozen)
-        self.programs = Programs(self._compiled, _weights() if is_prepared else [], options)
+        self.weights = _weights() if is_prepared else []
+        self.programs = Programs(self._compiled, [*self.weights], options)
 
     def _compiled(self, arguments: Sequence[Any], places: Sequence[int]) -> Callable[..., Any]:
         """The function of the graph, for the weights at these places."""
@@ -97,7 +100,8 @@ class Region:
         saved = frozenset(copies[node] for node in self.saved)
         made_anew = with_own_results(copied, known, saved)
         without_sources(known)
-        made, _ = divided(copied, known, self.options, self.kind, saved, made_anew)
+        weights = (PREPARED if places else READING) if self.weights else ""
+        made, _ = divided(copied, known, self.options, self.kind, saved, made_anew, self, weights)
         return _with_room(made)
 
 

@@ -19,6 +19,7 @@ from .capture import decompositions
 from .folding import folded, without_empty
 from .lowering import array_of, lower_graph
 from .node import NotLowered
+from .open_export import OpenDims, with_unknown_dims
 from .resizing import whole_ops
 from .results import shares_memory
 from .support import verdicts
@@ -29,9 +30,9 @@ ATTENTION = (aten.scaled_dot_product_attention, aten._scaled_dot_product_attenti
 CHECKS = frozenset(["aten._assert_tensor_metadata.default", "aten._assert_scalar.default"])  # compute nothing
 
 
-def export(module: object, args: object, kwargs: object = None) -> Graph:
+def export(module: object, args: object, kwargs: object = None, dynamic_shapes: object = None) -> Graph:
     """The graph of a module or of a program; see :func:`onegraph.torch.export`."""
-    program, buffers = _program(module, args, kwargs)
+    program, buffers = _program(module, args, kwargs, dynamic_shapes)
     with torch.no_grad(), whole_ops(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`isinstance.treespec", FutureWarning)  # PyTorch warns of a call of its own
         usual = torch.export.default_decompositions()
@@ -53,6 +54,9 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
         if str(node.target) in CHECKS:
             gm.graph.erase_node(node)
     known = folded(gm, frozen)
+    open_dims = OpenDims(inputs, program.range_constraints) if program.range_constraints else None
+    if open_dims is not None:
+        known |= _opened(open_dims, [node for node in gm.graph.nodes if _is_number(node.meta.get("val"))])
     refused = {
         f"{node.target}: {one.reason}" for node, one in verdicts(gm.graph, known).items() if one.reason and not one.host
     }
@@ -66,24 +70,41 @@ def export(module: object, args: object, kwargs: object = None) -> Graph:
     ]
     calls = [node for node in gm.graph.nodes if node.op == "call_function" and node not in known]
     metas = {node: node.meta.get("val") for node in gm.graph.nodes}
+    if open_dims is not None:
+        metas |= _opened(open_dims, [*inputs, *calls])
     read = {*outputs, *[source for node in calls for source in node.all_input_nodes]}
     arrays = {node: _own(node, one) if hasattr(one, "stride") else one for node, one in known.items() if node in read}
     names = (lambda _: "output") if len(outputs) == 1 else (lambda place: f"output_{place}")
     try:
-        return lower_graph(calls, inputs, outputs, arrays, metas, names=names, dense=True).graph
+        if open_dims is None:
+            return lower_graph(calls, inputs, outputs, arrays, metas, names=names, dense=True).graph
+        watched = open_dims.watched(calls)
+        found = lower_graph(watched, inputs, outputs, arrays, metas, names=names, dense=True).graph
+        open_dims.expect_same("a result")
+        return with_unknown_dims(found)
     except (NotLowered, OneGraphError) as error:
         raise UnsupportedError(f"export: {error}") from None
 
 
-def _program(module: object, args: object, kwargs: object) -> tuple[Any, Mapping[str, Any]]:
+def _opened(open_dims: OpenDims, nodes: Sequence[Any]) -> dict[Any, Any]:
+    """What nodes return, with open sizes."""
+    try:
+        return {node: open_dims.of(node) for node in nodes}
+    except NotLowered as error:
+        raise UnsupportedError(f"export: {error}") from None
+
+
+def _is_number(stated: object) -> bool:
+    """Whether PyTorch states a size, or another number that follows from sizes."""
+    return has_type(stated, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _program(module: object, args: object, kwargs: object, dynamic_shapes: object) -> tuple[Any, Mapping[str, Any]]:
     """The program of a module, or the one that is given or in a file; and buffers by name."""
     if has_type(module, (str, os.PathLike)) or has_type(module, torch.export.ExportedProgram):
-        if args is not None or kwargs is not None:
-            raise ArgumentError("export: a program has its own example inputs; expected no others")
+        if args is not None or kwargs is not None or dynamic_shapes is not None:
+            raise ArgumentError("export: a program has its own example inputs and dynamic shapes; expected no others")
         made: Any = _loaded(module) if has_type(module, (str, os.PathLike)) else module
-        if made.range_constraints:
-            names = ", ".join(map(str, made.range_constraints))
-            raise UnsupportedError(f"export: a program of dynamic shapes ({names}); expected one of known shapes")
         return made, {}
     if not has_type(module, torch.nn.Module):
         raise ArgumentError(f"export: {class_of(module)}; expected a torch.nn.Module, an ExportedProgram or its file")
@@ -92,9 +113,11 @@ def _program(module: object, args: object, kwargs: object) -> tuple[Any, Mapping
     if given is None or named is None:
         raise ArgumentError("export: the example inputs are a tuple, and those by name a dictionary")
     own: Any = module
-    with torch.no_grad(), whole_ops(), warnings.catch_warnings():
+    shapes: Any = dynamic_shapes
+    with torch.no_grad(), whole_ops(divides=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`isinstance.treespec", FutureWarning)
-        return torch.export.export(own, tuple(given), dict(named), strict=False), dict(own.named_buffers())
+        made = torch.export.export(own, tuple(given), dict(named), dynamic_shapes=shapes, strict=False)
+        return made, dict(own.named_buffers())
 
 
 def _loaded(path: Any) -> Any:

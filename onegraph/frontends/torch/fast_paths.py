@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch._higher_order_ops.flex_attention import flex_attention
+from torch.overrides import TorchFunctionMode
 
 aten = torch.ops.aten
 # What a mask is of: queries and keys; the keys of each batch; the whole scores.
@@ -116,9 +118,24 @@ def _encoder_layer(
     return normalized(middle + fed(middle), norm_weight_2, norm_bias_2)
 
 
+def dense_attention(*given: Any, **named: Any) -> Any:
+    """What ``flex_attention`` computes, in the ops that PyTorch runs without compilation."""
+    with _filled_numbers():
+        return flex_attention.py_kernels[torch._C.DispatchKey.CompositeExplicitAutograd](*given, **named)
+
+
+class _filled_numbers(TorchFunctionMode):  # noqa: N801 - used as a function
+    """Makes tensors of one number by an op, because exported programs have no place for other constants."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.tensor and type(args[0]) is float:
+            return torch.full((), *args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
 FAST_PATHS: Mapping[Any, Callable[..., Any]] = {
     aten._native_multi_head_attention.default: _attention,
     aten._transformer_encoder_layer_fwd.default: _encoder_layer,
 }
 
-__all__ = ["FAST_PATHS"]
+__all__ = ["FAST_PATHS", "dense_attention", "flex_attention"]

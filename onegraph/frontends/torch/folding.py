@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 import torch
@@ -65,13 +66,14 @@ def _written(gm: GraphModule) -> set[FxNode]:
 
 
 def without_empty(gm: GraphModule) -> None:
-    """Leave tensors without elements out of joins, because no op of a graph takes them."""
+    """Leave tensors without elements out of joins whose data type the others have: no op of a graph takes them."""
     for node in [*gm.graph.nodes]:
         if node.op != "call_function" or str(node.target) != "aten.cat.default":
             continue
         given: Any = node.args[0]
         full = [one for one in given if all(type(dim) is not int or dim for dim in one.meta["val"].shape)]
-        if full and len(full) < len(given):
+        kinds = [one.meta["val"].dtype for one in full]
+        if 0 < len(full) < len(given) and reduce(torch.promote_types, kinds) == node.meta["val"].dtype:
             node.args = (full, *node.args[1:])
 
 
@@ -89,10 +91,10 @@ def _stand_in(node: FxNode) -> Any:
 
 
 def _unpacks(node: FxNode) -> bool:
-    """Whether a call makes numbers of codes, which a product reads as they are."""
+    """Whether a call makes numbers of a matrix of codes, which a product reads as they are."""
     if str(node.target).startswith("quantized_decomposed.dequantize"):
         return True
-    if str(node.target) != "aten._to_copy.default":
+    if str(node.target) != "aten._to_copy.default" or not node.all_input_nodes:
         return False
     codes, numbers = node.all_input_nodes[0].meta.get("val"), node.meta.get("val")
     if codes is None or numbers is None or codes.dtype not in (torch.int8, torch.uint8):

@@ -33,7 +33,7 @@ DTYPE_OF: Mapping[Any, Callable[..., Any]] = {
     aten.addr.default: _promoted,
 }
 # The kernel writes rows behind each other, with the strides of a new tensor also along axes of size 1.
-IN_ROWS = (aten.log_sigmoid_forward.default, aten.diag_embed.default)
+IN_ROWS = (aten.log_sigmoid_forward.default, aten.diag_embed.default, aten.renorm.default)
 
 
 def as_kernels(table: Mapping[Any, Decomposition]) -> dict[Any, Decomposition]:

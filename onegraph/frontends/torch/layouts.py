@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._util.records import record
 from ...ir.op import Array
-from ...lowering.emitter import Emitter, Value, numbers
+from ...lowering.emitter import Emitter, Value
 from ...lowering.layout import inverse
 from ...lowering.movement import expand, transpose
 from ...opset.dtypes import DataType
@@ -76,7 +76,7 @@ class Layout:
     def read(self, emit: Emitter, value: Value) -> Value:
         """The tensor, of a value that has the shape of the array."""
         found = transpose(emit, value, inverse(self.order)) if self.order else value
-        return expand(emit, found, numbers(*self.shape)) if self.repeated else found
+        return expand(emit, found, self.shape) if self.repeated else found
 
     def written(self, emit: Emitter, value: Value) -> Value:
         """The value in the shape of the array."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch.fx import Node as FxNode
 from torch.fx.node import map_arg
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..._util.records import record
 from ...graph import Graph
@@ -37,7 +38,13 @@ class Lowered:
 
 
 def concrete(value: Any) -> Any:
-    """A size as an integer: of a symbolic one its hint."""
+    """A size as an integer, or a tensor with such sizes: of a symbolic size its hint, without a guard of PyTorch."""
+    if hasattr(value, "stride"):
+        shape, strides = concrete(tuple(value.shape)), concrete(tuple(value.stride()))
+        if all(type(one) is int for one in (*value.shape, *value.stride())):
+            return value
+        with _disable_current_modes():
+            return torch.empty_strided(shape, strides, dtype=value.dtype, device="meta")
     if type(value) in (torch.SymInt, torch.SymFloat, torch.SymBool):
         if not value.node.has_hint():
             raise NotLowered("a size that depends on contents")
@@ -137,7 +144,7 @@ def lower_module(module: Any, given: Sequence[Any], emit: Emitter) -> Sequence[A
 
 
 def lower_graph(
-    nodes: Sequence[FxNode],
+    nodes: Iterable[FxNode],
     inputs: Sequence[FxNode],
     outputs: Sequence[FxNode],
     known: Mapping[FxNode, Any],

@@ -18,7 +18,7 @@ __all__ = ["HIGHER", "LOWERINGS", "Lowering", "Node", "NotLowered", "lowers"]
 Lowering = Callable[["Node"], Any]
 LOWERINGS: dict[str, Lowering] = {}
 HIGHER: dict[str, Callable[..., Any]] = {}  # of ops whose arguments are graphs; see tables/control.py
-LIBRARIES = ("onegraph.", "quantized_decomposed.")  # of ops beside ATen
+LIBRARIES = ("onegraph.", "prims.", "quantized_decomposed.")  # of ops beside ATen
 Kept = TypeVar("Kept", bound=Lowering)
 
 

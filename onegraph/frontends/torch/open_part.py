@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import sympy
 import torch
 from torch.fx import Node as FxNode
-from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 
 from ..._util.open_sizes import is_open, present
 from ...builder.graph import DataGraph
@@ -25,6 +26,8 @@ EXPRESSIONS: Mapping[Any, Callable[..., Any]] = {
     FloorDiv: lambda first, second: first // second,
     Mod: lambda first, second: first % second,
     PythonMod: lambda first, second: first % second,
+    Max: lambda *sizes: reduce(lambda most, size: size if size >= most else most, sizes),
+    Min: lambda *sizes: reduce(lambda least, size: size if size <= least else least, sizes),
 }
 
 

@@ -58,6 +58,8 @@ def divided(
     kind: str,
     saved: frozenset[FxNode] = frozenset(),
     made_anew: frozenset[FxNode] = frozenset(),
+    captured: object = None,
+    weights: str = "",
 ) -> tuple[GraphModule, Region]:
     """The graph with parts that run here in the place of the calls of each part.
 
@@ -68,6 +70,7 @@ def divided(
         kind: what the graph is, for the statistics.
         saved: the results that only the backward graph reads.
         made_anew: the calls that PyTorch runs so that each call returns new memory.
+        captured, weights: for the statistics, as in ``Region``.
 
     Raises:
         UnsupportedError: PyTorch would have to run a call, and the options forbid it.
@@ -123,6 +126,8 @@ def divided(
         left,
         (sum(multiplied.values()), sum(multiplied[name] for name in names if name not in host)),
         work,
+        captured,
+        weights,
     )
     add(region)
     return gm, region

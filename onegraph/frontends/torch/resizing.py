@@ -16,6 +16,7 @@ from torch._decomp.decompositions import upsample_compute_output_size
 from torch._prims_common import suggest_memory_format
 from torch.overrides import TorchFunctionMode
 
+from .fast_paths import dense_attention, flex_attention
 from .tables.resizing import RESIZING
 
 aten = torch.ops.aten
@@ -75,7 +76,14 @@ _define()
 
 
 class whole_ops(TorchFunctionMode):  # noqa: N801 - used as a function
-    """Captures the resizing of images as one op each, in this thread."""
+    """Captures the resizing of images as one op each, and attention with modified scores as its parts, in this thread.
+
+    ``divides``: whether attention is divided; PyTorch's export keeps it whole, and its decompositions divide it.
+    """
+
+    def __init__(self, divides: bool = True) -> None:
+        super().__init__()
+        self.divides = divides
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -84,6 +92,8 @@ class whole_ops(TorchFunctionMode):  # noqa: N801 - used as a function
             found = _resized(*args, **(kwargs or {}))
             if found is not None:
                 return found
+        if func is flex_attention and self.divides and not torch.compiler.is_dynamo_compiling():
+            return dense_attention(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 

@@ -56,7 +56,7 @@ def joined(calls: Iterable[Left]) -> list[Left]:
 
 @dataclass
 class Region:
-    """What became of one graph that PyTorch captured.
+    """One program of a graph that PyTorch captured.
 
     Attributes:
         kind: ``inference``, ``forward`` or ``backward``.
@@ -65,6 +65,8 @@ class Region:
         left: the calls that PyTorch runs.
         products: multiply-adds of all calls, and of those that run in oneDNN.
         work: what was compiled so far.
+        captured: the same object for all programs of one captured graph.
+        weights: what the program does with the weights that its graph has; empty if it has none.
     """
 
     kind: str
@@ -73,6 +75,8 @@ class Region:
     left: Sequence[Left] = ()
     products: tuple[int, int] = (0, 0)
     work: Work = field(default_factory=Work)
+    captured: object = None
+    weights: str = ""
 
 
 @record(frozen=True)
@@ -80,7 +84,7 @@ class Statistics:
     """What :func:`onegraph.torch.stats` returns; ``print`` shows it.
 
     Attributes:
-        regions: the graphs that PyTorch captured, in the order in which they were compiled.
+        regions: the programs of the graphs that PyTorch captured, in the order in which they were compiled.
         breaks: why PyTorch ended a graph, with counts.
     """
 
@@ -90,7 +94,12 @@ class Statistics:
     @property
     def graphs(self) -> int:
         """Number of graphs that PyTorch captured."""
-        return len(self.regions)
+        return len({id(one if one.captured is None else one.captured) for one in self.regions})
+
+    @property
+    def programs(self) -> dict[str, int]:
+        """How many programs there are of all captured graphs, by what they do with the weights."""
+        return dict(Counter(one.weights for one in self.regions))
 
     @property
     def partitions(self) -> int:
@@ -145,6 +154,7 @@ class Statistics:
         """The numbers as a dictionary for JSON."""
         return {
             "graphs": self.graphs,
+            "programs": self.programs,
             "breaks": dict(self.breaks),
             "partitions": self.partitions,
             "taken": self.taken,
@@ -164,6 +174,9 @@ class Statistics:
             f"ops in oneDNN: {self.taken}, in {counted(self.partitions, 'partition')}; ops in PyTorch: {count}",
             f"{self.share:.1%} of multiply-adds in oneDNN" if products else "no multiply-adds",
         ]
+        if len(self.regions) > self.graphs:
+            counts = ", ".join(f"{count} {text or 'without weights'}" for text, count in self.programs.items())
+            lines.append(f"{len(self.regions)} programs of these graphs: {counts}")
         if made := self.sizes:
             reused = self.reused
             text = f"{counted(len(made), 'combination')} of sizes, compiled "

@@ -19,7 +19,8 @@ from .lowering import is_call
 aten = torch.ops.aten
 FORMATS = torch.contiguous_format, torch.channels_last
 LARGEST = 2**26  # bytes of a tensor that is indexed to see the strides of the result
-COPIES = (aten.clone.default, aten._to_copy.default)  # tagged as ops on elements, with an order of their own
+# Tagged as ops on elements, with an order of their own.
+OWN_ORDER = (aten.clone.default, aten._to_copy.default, aten.masked_fill.Scalar, aten.masked_fill.Tensor)
 # Ops on elements whose results are laid out by PyTorch's kernels alone, by the number of tensors.
 ON_ELEMENTS: Mapping[int, Callable[..., Any]] = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
 
@@ -46,7 +47,7 @@ def _true_strides(node: FxNode, like: Any) -> tuple[int, ...] | None:
         return None
     if target in (aten.index.Tensor, aten._unsafe_index.Tensor):
         return _of_index(node)
-    if torch.Tag.pointwise in target.tags and target not in COPIES and not target._schema.is_mutable:
+    if torch.Tag.pointwise in target.tags and target not in OWN_ORDER and not target._schema.is_mutable:
         return _of_elements(node, like)
     return None
 

@@ -158,10 +158,10 @@ def _tried(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
     metas: dict[FxNode, Any] = {}
     values: dict[FxNode, Any] = {}
     for source in _sources(node):
-        metas[source] = source.meta["val"]
+        metas[source] = concrete(source.meta["val"])
         is_parameter = source in known and source is not node.args[0] and str(node.target).startswith(READS_KNOWN)
         values[source] = array_of(known[source]) if is_parameter else _stand_in(graph, source.name, metas[source])
-    metas[node] = node.meta["val"]
+    metas[node] = concrete(node.meta["val"])
     found = lower_call(node, values, metas, emit)
     like = metas[node]
     if type(like) in (tuple, list):

@@ -185,6 +185,13 @@ def _clamped(start: int, end: int, step: int, dim: int) -> tuple[int, int, int]:
     return start, end, step
 
 
+def _count(part: slice) -> int:
+    """The number of elements of a slice that lies within its axis; an end of None lies before the first element."""
+    last: int = -1 if part.stop is None else part.stop
+    count: int = -((part.start - last) // part.step)
+    return max(count, 0)
+
+
 def slice_shape(call: Call) -> tuple[Shape, ...]:
     """The number of elements that each slice takes."""
     src = call.shape("src")
@@ -199,7 +206,7 @@ def slice_shape(call: Call) -> tuple[Shape, ...]:
         return (tuple(None if axis in taken else dim for axis, dim in enumerate(src)),)
     return (
         tuple(
-            dim if part == slice(None) else None if dim is None else len(range(*part.indices(dim)))
+            dim if part == slice(None) else None if dim is None else _count(part)
             for dim, part in zip(src, found, strict=True)
         ),
     )

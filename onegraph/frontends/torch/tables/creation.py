@@ -11,17 +11,17 @@ from ....lowering.movement import cast, expand
 from ..node import Node, NotLowered, lowers
 
 
-@lowers("_to_copy.default")
+@lowers("_to_copy.default", "prims.convert_element_type.default")
 def to_copy(node: Node) -> Value:
-    """A cast."""
-    return cast(node.emit, node.value("self"), node.result_dtype)
+    """A cast; decompositions leave the one of prims."""
+    return cast(node.emit, node.value("self" if "aten" in node.name else "a"), node.result_dtype)
 
 
 @lowers("copy.default")
 def copy(node: Node) -> Value:
     """src in the data type and shape of self."""
     made = cast(node.emit, node.value("src"), node.result_dtype)
-    return expand(node.emit, made, np.array(node.result_shape, np.int64))
+    return expand(node.emit, made, node.result_shape)
 
 
 @lowers(
@@ -49,7 +49,13 @@ def arange(node: Node) -> Value:
     return (np.arange(count).astype(exact) * step + start).astype(node.result_dtype.numpy)
 
 
-@lowers("empty.memory_format", "empty_strided.default", "new_empty.default", "empty_like.default")
+@lowers(
+    "empty.memory_format",
+    "empty_strided.default",
+    "new_empty.default",
+    "empty_like.default",
+    "new_empty_strided.default",
+)
 def empty(node: Node) -> Value:
     """A tensor of any contents, which are 0 here: a program that reads them would differ from run to run."""
     return np.zeros(node.result_shape, node.result_dtype.numpy)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -34,12 +36,17 @@ def native(node: Node, name: str = "self") -> Value:
 
 def common(node: Node, *names: str) -> list[Value]:
     """Tensors and numbers in the data type that PyTorch computes them in."""
-    wanted = node.fakes[names[0]]
-    for name in names[1:]:
-        pair = wanted, node.fakes[name]
+    wanted, *others = [_like(node.fakes[name]) for name in names]
+    for other in others:
+        pair = wanted, other
         made = torch.result_type(*pair)
         wanted = next((one for one in pair if hasattr(one, "dtype") and one.dtype == made), torch.empty((), dtype=made))
     return [node.value_as(name, DTYPES[wanted.dtype]) for name in names]
+
+
+def _like(given: Any) -> Any:
+    """A tensor of the data type and rank of one whose sizes may be open; numbers as they are."""
+    return torch.empty([1] * given.dim(), dtype=given.dtype) if hasattr(given, "stride") else given
 
 
 def factors(node: Node, *names: str) -> list[Value]:

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...._util.open_sizes import is_open
 from ....lowering import movement as lowering
 from ....lowering.blocks import MOST_PLACES
-from ....lowering.emitter import Value, numbers
+from ....lowering.emitter import Value
 from ....lowering.layout import inverse
 from ....lowering.movement import part
 from ..layouts import Layout
 from ..node import Node, NotLowered, lowers
 
 COPIES = ("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "lift_fresh")
+WHOLE = 2**63 - 1  # the end of an axis of any size
 
 
 def transpose(node: Node, src: Value, order: Sequence[int]) -> Value:
@@ -28,7 +30,7 @@ def reshape(node: Node, src: Value, shape: Sequence[int]) -> Value:
     """src in another shape."""
     if isinstance(src, np.ndarray):
         return src.reshape([*shape])
-    return lowering.reshape(node.emit, src, numbers(*shape))
+    return lowering.reshape(node.emit, src, [*shape])
 
 
 @lowers(*(f"{name}.default" for name in COPIES))
@@ -78,7 +80,7 @@ def swap(node: Node) -> Value:
 @lowers("expand.default")
 def expand(node: Node) -> Value:
     """src broadcast to a shape."""
-    return lowering.expand(node.emit, node.value("self"), numbers(*node.result_shape))
+    return lowering.expand(node.emit, node.value("self"), node.result_shape)
 
 
 @lowers("repeat.default")
@@ -92,7 +94,7 @@ def repeat(node: Node) -> Value:
             continue
         widened = lowering.concat(node.emit, [widened] * count, axis)
         shape[axis] *= count
-    return lowering.expand(node.emit, widened, numbers(*node.result_shape))
+    return lowering.expand(node.emit, widened, node.result_shape)
 
 
 @lowers("slice.Tensor")
@@ -101,6 +103,11 @@ def slice_(node: Node) -> Value:
     shape = node.shape("self")
     axis = node.axis("dim")
     size, step = shape[axis], node["step"] or 1
+    if is_open((size,)):  # the op reads places as Python does
+        first, last = (end if one is None else one for one, end in ((node["start"], 0), (node["end"], WHOLE)))
+        if first == 0 and step == 1 and (last is size or last == WHOLE):
+            return node.value("self")
+        return lowering.slice_(node.emit, node.value("self"), [first], [last], [axis], [step])
     start, end, _ = slice(node["start"], node["end"], step).indices(size)
     return part(node.emit, node.value("self"), axis, start, end, step)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -95,24 +96,44 @@ def layer_norm(node: Node) -> list[Value | None]:
     axis = len(node.shape("input")) - len(node["normalized_shape"])
     gamma, beta = node["weight"], node["bias"]
     found = lowering.layer_norm(emit, src, gamma, beta, axis, float(node["eps"]))
-    statistics: list[Value | None] = []
-    for place, one in enumerate(found[1:], 1):
+    return [found[0], *_row_statistics(node, found[1:])]
+
+
+def _row_statistics(node: Node, given: Sequence[Value]) -> list[Value | None]:
+    """Of the means and variances of rows, the means and the reciprocals of the standard deviation."""
+    found: list[Value | None] = []
+    for place, one in enumerate(given, 1):
         if place == 2:
-            one = inverse_root(node, binary(emit, "Add", one, filled(float(node["eps"]), one)))
+            one = inverse_root(node, binary(node.emit, "Add", one, filled(float(node["eps"]), one)))
         like = node.like[place]
-        statistics.append(reshape(node, cast(emit, one, DTYPES[like.dtype]), [*like.shape]))
-    return [found[0], *statistics]
+        found.append(reshape(node, cast(node.emit, one, DTYPES[like.dtype]), [*like.shape]))
+    return found
 
 
 @lowers("native_group_norm.default")
 def group_norm(node: Node) -> list[Value | None]:
     """A normalization over groups of channels."""
     src, shape = native(node, "input"), [*node.shape("input")]
+    if {1, 2} & node.read:
+        return _group_norm_with_statistics(node, src, shape)
     images = src if len(shape) > 2 else reshape(node, src, [*shape, 1])
     is_plain = node["weight"] is None and node["bias"] is None
     gamma, beta = (None, None) if is_plain else _channel_defaults(node, shape[1])
     result = lowering.group_norm(node.emit, images, gamma, beta, node["group"], float(node["eps"]))
     return [reshape(node, result, shape), None, None]
+
+
+def _group_norm_with_statistics(node: Node, src: Value, shape: list[int]) -> list[Value | None]:
+    """A normalization of groups whose statistics are read: each group is a row that a layer normalization takes."""
+    emit, eps = node.emit, float(node["eps"])
+    rows = reshape(node, src, [shape[0] * node["group"], -1])
+    normal, *moments = lowering.layer_norm(emit, rows, None, None, 1, eps)
+    found = reshape(node, normal, shape)
+    for name, kind in (("weight", "Multiply"), ("bias", "Add")):
+        if node[name] is not None:
+            vector = reshape(node, cast(emit, node.value(name), dtype_of(src)), [1, shape[1], *[1] * (len(shape) - 2)])
+            found = binary(emit, kind, found, vector)
+    return [found, *_row_statistics(node, moments)]
 
 
 @lowers("_softmax.default", "_log_softmax.default", "_safe_softmax.default", "softmax.int", "log_softmax.int")

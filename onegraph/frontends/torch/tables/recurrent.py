@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....lowering.emitter import Value, numbers
+from ....lowering.emitter import Value
 from ....lowering.movement import cast, concat, reshape, slice_, transpose
 from ....lowering.recurrence import layer, ordered, whole_layer
 from ....opset.dtypes import DataType
@@ -27,17 +27,15 @@ def lstm(node: Node) -> list[Value | None]:
     def in_order(name: str) -> Value:
         return ordered(emit, node.value(name), "lstm", units)
 
-    weights, recurrence = (
-        reshape(emit, in_order(name), numbers(1, *node.shape(name))) for name in ("weight0", "weight1")
-    )
+    weights, recurrence = (reshape(emit, in_order(name), (1, *node.shape(name))) for name in ("weight0", "weight1"))
     bias = None
     if node["has_biases"]:
         bias = concat(emit, [in_order("weight2"), in_order("weight3")], 0)
-        bias = reshape(emit, bias, numbers(1, 2 * GATES["lstm"] * units))
-    hidden, cell = (reshape(emit, node.value(name), numbers(1, batch, units)) for name in ("hx_", "cx_"))
+        bias = reshape(emit, bias, (1, 2 * GATES["lstm"] * units))
+    hidden, cell = (reshape(emit, node.value(name), (1, batch, units)) for name in ("hx_", "cx_"))
     direction = "reverse" if node["reverse"] else "forward"
     states, *last = whole_layer(emit, "lstm", direction, src, weights, recurrence, bias, hidden, cell)
-    return [reshape(emit, states, numbers(steps, batch, units)), *last, None]
+    return [reshape(emit, states, (steps, batch, units)), *last, None]
 
 
 @lowers("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")

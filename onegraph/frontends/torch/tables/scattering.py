@@ -76,7 +76,7 @@ def index_put(node: Node) -> Value:
     before = first if is_together else 0
     rest = shape[count:]
     whole = [*rest[:before], *named, *rest[before:]]
-    updates = expand(node.emit, updates, numbers(*whole))
+    updates = expand(node.emit, updates, whole)
     moved = [*range(before, before + len(named)), *range(before), *range(before + len(named), len(whole))]
     updates = transpose(node.emit, updates, moved)
     attrs = {"reduction": "add"} if node["accumulate"] else {}
@@ -115,7 +115,7 @@ def _dims(value: Value) -> tuple[int, ...]:
 
 def _tuples(node: Node, indices: Sequence[Value], shape: Sequence[int]) -> Value:
     """The indices of each place side by side, along a new last axis."""
-    wide = [expand(node.emit, cast(node.emit, one, DataType.s64), numbers(*shape)) for one in indices]
+    wide = [expand(node.emit, cast(node.emit, one, DataType.s64), shape) for one in indices]
     return concat(node.emit, [unsqueeze(node.emit, one, [len(shape)]) for one in wide], len(shape))
 
 
@@ -144,7 +144,7 @@ def diagonal(node: Node) -> Value:
     others = [axis for axis in range(rank) if axis not in (first, second)]
     rows, columns = shape[first], shape[second]
     src = transpose(node.emit, node.value("self"), [*others, first, second])
-    flat = reshape(node.emit, src, numbers(*[shape[axis] for axis in others], rows * columns))
+    flat = reshape(node.emit, src, [*[shape[axis] for axis in others], rows * columns])
     places = [row * columns + row + offset for row in range(rows) if 0 <= row + offset < columns]
     return node.emit.op("Gather", [flat, np.array(places, np.int64)], {"axis": len(others)})
 

@@ -1,0 +1,111 @@
+"""Export with open dims: one graph computes what eager PyTorch computes for every size."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import onegraph as og  # noqa: E402
+import onegraph.torch  # noqa: E402
+from onegraph.errors import ArgumentError, UnsupportedError  # noqa: E402
+
+pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
+nn, Dim = torch.nn, torch.export.Dim
+AUTO = Dim.AUTO
+
+
+class Attention(nn.Module):
+    """Attention over (batch, tokens, 8)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.heads, self.inner = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        q, k, v = self.heads(self.norm(x)).view(batch, tokens, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+        return x + self.inner(mixed.transpose(1, 2).reshape(batch, tokens, width))
+
+
+class Parts(nn.Module):
+    """Joins, slices, sums, and a reshape to products of sizes."""
+
+    def forward(self, x, y):
+        batch, tokens, width = x.shape
+        rows = (x * y[:, None]).reshape(batch * tokens, width)
+        again = torch.cat([rows, rows * 2], 0).reshape(2, batch, tokens, width)
+        return rows, again.sum(0), x[1:], x[:, -2:, ::3], x[:, :-1], x.softmax(1).mean(0), x.transpose(0, 1).exp()
+
+
+def pictures():
+    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5))
+
+
+# A module, example inputs, open dims, and further shapes.
+CASES = {
+    "attention": (Attention, [(3, 5, 8)], ({0: Dim("b"), 1: Dim("t", max=64)},), [[(1, 1, 8)], [(4, 64, 8)]]),
+    "parts": (
+        Parts,
+        [(4, 5, 6), (4, 6)],
+        ({0: AUTO, 1: AUTO}, {0: AUTO}),
+        [[(3, 9, 6), (3, 6)], [(7, 2, 6), (7, 6)], [(2, 3, 6), (2, 6)]],
+    ),
+    "pictures": (pictures, [(2, 3, 16, 18)], ({0: AUTO, 2: AUTO, 3: AUTO},), [[(1, 3, 16, 18)], [(3, 3, 7, 30)]]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_graph_computes_every_size(name, tmp_path):
+    torch.manual_seed(0)
+    make, shapes, dims, others = CASES[name]
+    module = make().eval()
+    examples = tuple(map(torch.randn, shapes))
+    if name == "attention":
+        graph = onegraph.torch.export(module, examples, dynamic_shapes=dims)
+    else:
+        program = torch.export.export(module, examples, dynamic_shapes=dims, strict=False)
+        torch.export.save(program, tmp_path / "open.pt2")
+        graph = onegraph.torch.export(tmp_path / "open.pt2")
+    opened = [[axis for axis, dim in enumerate(one.shape) if dim is None] for one in graph.inputs.values()]
+    assert opened == [[*one] for one in dims]
+    graph.save(tmp_path / "open.json")
+    models = [graph.compile(), og.load(tmp_path / "open.json").compile()]
+    for some in [shapes, *others]:
+        given = [torch.randn(shape) for shape in some]
+        expected = torch.utils._pytree.tree_leaves(module(*given))
+        for model in models:
+            results = torch.utils._pytree.tree_leaves(model(*[one.numpy() for one in given]))
+            for found, wanted in zip(results, expected, strict=True):
+                np.testing.assert_allclose(found, wanted.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Positions(nn.Module):
+    def forward(self, x):
+        return x + torch.arange(x.shape[1])[:, None]
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return x * (1 / x.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("module", "dims", "reason"),
+    [
+        (Positions(), {1: Dim("t", max=64)}, r"arange.* other sizes, such as \w+ = 2 \(from 2 to 64\); narrow"),
+        (Scaled(), {1: AUTO}, "no size follows from an open dim|is lowered otherwise for other sizes"),
+        (Attention(), {1: Dim("t")}, r"attention.* other sizes, such as \w+ = \d+ \(from 2 to 1048576\)"),
+    ],
+    ids=["positions", "number", "range"],
+)
+def test_what_does_not_hold_for_all_sizes_is_refused(module, dims, reason):
+    with pytest.raises(UnsupportedError, match=reason):
+        onegraph.torch.export(module.eval(), (torch.randn(2, 7, 8),), dynamic_shapes=(dims,))
+
+
+def test_a_program_has_dynamic_shapes_of_its_own():
+    program = torch.export.export(nn.Linear(3, 3), (torch.ones(2, 3),))
+    with pytest.raises(ArgumentError, match="dynamic shapes"):
+        onegraph.torch.export(program, dynamic_shapes=({0: AUTO},))
