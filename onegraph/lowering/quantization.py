@@ -160,8 +160,7 @@ def _multiples(emit: Emitter, codes: Value, scale: Scale) -> Value | None:
     if not 0 < step < np.inf:
         return None
     ends = {"low": float(int(limits.min) - zero), "high": float(int(limits.max) - zero)}
-    found: Value = emit.op("FakeQuantize", [known[1]], {"step": step, **ends})
-    return found
+    return emit.op("FakeQuantize", [known[1]], {"step": step, **ends})
 
 
 def dynamic_quantize(
