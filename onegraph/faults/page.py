@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from types import ModuleType
@@ -125,9 +126,16 @@ def _table(first: str, rows: list[tuple[str, Mapping[Version, str], Mapping[str,
 
 
 def _source(example: Example) -> str:
-    """The function of an example, without the decorator that registers it."""
-    text = inspect.getsource(example.build)
-    return text[re.search(r"^def ", text, flags=re.MULTILINE).start() :].rstrip()  # type: ignore[union-attr]
+    """The function of an example, without the decorator that registers it.
+
+    A function that another one has made gets its name, and the values of its variables.
+    """
+    build = example.build
+    text = textwrap.dedent(inspect.getsource(build))
+    text = text[re.search(r"^def ", text, flags=re.MULTILINE).start() :].rstrip()  # type: ignore[union-attr]
+    for name, value in inspect.getclosurevars(build).nonlocals.items():
+        text = re.sub(rf"\b{name}\b", repr(value), text)
+    return re.sub(r"^def \w+", f"def {build.__name__}", text)
 
 
 def _bounds(fault: Fault[Any]) -> str:
