@@ -212,6 +212,11 @@ def compile_ffi(target: Path) -> Path:
     Raises:
         BuildError: the headers are missing or too old, there is no C++ compiler, or the compiler failed.
     """
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise BuildError(
+            "the free-threaded build of Python has no stable ABI, which the extension needs; use a Python with the "
+            "global interpreter lock, or set ONEGRAPH_PURE=1 for the parts that need no library"
+        )
     import numpy as np
     from cffi import FFI
 

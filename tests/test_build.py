@@ -104,6 +104,12 @@ def test_rejects_headers_that_are_too_old(monkeypatch):
         build_ffi.find_headers()
 
 
+def test_refuses_free_threaded_python(monkeypatch, tmp_path):
+    monkeypatch.setattr(build_ffi.sysconfig, "get_config_var", lambda name: int(name == "Py_GIL_DISABLED"))
+    with pytest.raises(build_ffi.BuildError, match=r"free-threaded build of Python has no stable ABI.*; use a Python"):
+        build_ffi.compile_ffi(tmp_path)
+
+
 def test_guards_every_call_that_returns_a_status_or_looks_at_the_cpu():
     declarations = "\n".join((ROOT / "include" / name).read_text() for name in build_ffi.HEADERS)
     macros = build_ffi.guarded_calls(declarations)
