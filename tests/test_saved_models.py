@@ -12,7 +12,7 @@ import pytest
 
 import onegraph as og
 from onegraph.arrays.mapped_files import file_of
-from onegraph.runtime import executable
+from onegraph.runtime import writer_version
 from tests.conftest import SANITIZED
 
 pytestmark = pytest.mark.library
@@ -239,7 +239,7 @@ def test_buffers_may_lie_anywhere():
 
 def test_pickle_of_another_version_is_refused(monkeypatch):
     text = pickle.dumps(graph().compile())
-    monkeypatch.setattr(executable, "__version__", "0.0.1")
+    monkeypatch.setattr(writer_version, "__version__", "0.0.1")
     with pytest.raises(og.FormatError, match=r"written by onegraph \S+, and read by onegraph 0.0.1"):
         pickle.loads(text)
 

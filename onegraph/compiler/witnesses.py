@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..opset.convolution_geometry import SIDES, ConvolutionGeometry, convolution_geometry
+from ..opset.kinds import base_kinds
+from ..opset.traits import Trait
 from ..opset.window import Window
 from .ir.step import Step
 from .ir.value import Value
 
 # Ops behind a convolution that leave what is not finite as it is, or make it NaN.
-TRANSPARENT = frozenset(["Add", "BiasAdd", "Subtract", "TypeCast"])
+TRANSPARENT = base_kinds(Trait.ADDS) | base_kinds(Trait.CASTS)
 Span = tuple[int, int]  # the first element, and how many
 
 

@@ -20,6 +20,7 @@ class Trait(Flag):
             broadcast.
         ARITHMETIC: pointwise, one formula of two tensors of numbers.
         COMMUTATIVE: dst stays the same if the first two inputs are exchanged.
+        ADDS: dst is src plus or minus another input.
         POLYNOMIAL: pointwise, a piecewise polynomial of one number.
         PERIODIC: pointwise, a periodic function of one number.
         JUMPS: the numbers in dst jump where src changes a little; no gradient has the trait.
@@ -48,6 +49,7 @@ class Trait(Flag):
     POINTWISE = auto()
     ARITHMETIC = auto()
     COMMUTATIVE = auto()
+    ADDS = auto()
     POLYNOMIAL = auto()
     PERIODIC = auto()
     JUMPS = auto()

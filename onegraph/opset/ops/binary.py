@@ -140,13 +140,13 @@ def binary(kind: str, name: str, doc: str, *lines: str, traits: Trait = Trait.NO
 
 
 OPS = (
-    binary("Add", "add", "dst = src_0 + src_1", *MIXED, "s32 s32 s32 @3.9", traits=Trait.COMMUTATIVE),
+    binary("Add", "add", "dst = src_0 + src_1", *MIXED, "s32 s32 s32 @3.9", traits=Trait.COMMUTATIVE | Trait.ADDS),
     binary("Divide", "divide", "dst = src_0 / src_1", *MIXED),
     binary("Maximum", "maximum", "dst = max(src_0, src_1)", traits=Trait.COMMUTATIVE | Trait.BOUNDED),
     binary("Minimum", "minimum", "dst = min(src_0, src_1)", traits=Trait.COMMUTATIVE | Trait.BOUNDED),
     binary("Multiply", "multiply", "dst = src_0 * src_1", *MIXED, traits=Trait.COMMUTATIVE),
     binary("SquaredDifference", "squared_difference", "dst = (src_0 - src_1) ** 2", traits=Trait.COMMUTATIVE),
-    binary("Subtract", "subtract", "dst = src_0 - src_1", *MIXED, "s32 s32 s32 @3.9"),
+    binary("Subtract", "subtract", "dst = src_0 - src_1", *MIXED, "s32 s32 s32 @3.9", traits=Trait.ADDS),
     Schema(
         "GreaterEqual",
         "greater_equal",
@@ -186,7 +186,7 @@ OPS = (
         lambda call: (call.shape("src"),),
         (DATA_FORMAT,),
         shape_rules=(bias_length,),
-        traits=Trait.PER_CHANNEL | Trait.BY_ROW,
+        traits=Trait.PER_CHANNEL | Trait.BY_ROW | Trait.ADDS,
     ),
     Schema(
         "BiasAddBackward",
