@@ -111,6 +111,13 @@ def is_commutative(use: Use) -> bool:
     return same(use.run([second, first, *others])[0], use.run()[0], 1e-6)
 
 
+def adds(use: Use) -> bool:
+    first, second, *others = use.inputs
+    moved, turned = use.run([first + 1, second, *others])[0], use.run([first, -second, *others])[0]
+    whole = use.run()[0]
+    return same(moved, whole + 1, 1e-6) and same(whole + turned, 2 * use.run([first, 0 * second, *others])[0], 1e-6)
+
+
 def is_bounded(use: Use) -> bool:
     given = [array for array in use.inputs if array is not None]
     given = [array for array in given if array.dtype.kind not in "biu"] or given
@@ -256,6 +263,7 @@ CHECKS: dict[Trait, Callable[[Use], bool]] = {
     Trait.POINTWISE: is_pointwise,
     Trait.ARITHMETIC: lambda use: len(use.schema.inputs) == 2 and is_pointwise(use),
     Trait.COMMUTATIVE: is_commutative,
+    Trait.ADDS: adds,
     Trait.BOUNDED: is_bounded,
     Trait.UNIT_BOUNDED: is_unit_bounded,
     Trait.MOVES: moves,
@@ -287,6 +295,7 @@ CANDIDATES: dict[Trait, set[tuple[str, str]]] = {
     Trait.COMMUTATIVE: {
         key for key in USES if len(SCHEMAS[key].inputs) == 2 and Trait.POINTWISE in SCHEMAS[key].traits
     },
+    Trait.ADDS: {("base", kind) for kind in BASE if ("base", kind) in USES and len(BASE[kind].inputs) == 2},
     Trait.MOVES: {key for key in USES if key[0] == "host" and Trait.POINTWISE not in SCHEMAS[key].traits},
     Trait.VIEW: {("host", kind) for kind in kinds.host_kinds(Trait.MOVES)},
     Trait.RESHAPES: {("host", kind) for kind in kinds.host_kinds(Trait.VIEW)},
