@@ -8,6 +8,8 @@ from onnx import TensorProto, helper, numpy_helper
 import onegraph as og
 import onegraph.onnx
 from onegraph.arrays.packed_codes import packed
+from onegraph.capi.settings import has_vnni
+from onegraph.native import library
 
 ort = pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.library
@@ -297,7 +299,9 @@ def test_integer_products_of_few_rows_are_exact(rows, dtype):
     exact = (src.astype(np.int64) - 7) @ (weights.astype(np.int64) - 3)
     np.testing.assert_array_equal(executable(src), exact)
     products = [part for part in executable.report().partitions if "MatMul" in part.kinds]
-    assert all(part.executor == "kernel" or part.kinds.count("Dequantize") > 1 for part in products)
+    # Without such instructions, and where newer libraries run int8 apart, sums of few enough codes are exact in f32.
+    in_f32 = not has_vnni() or library.VERSION >= (3, 13)
+    assert all(part.executor == "kernel" or part.kinds.count("Dequantize") > 1 or in_f32 for part in products)
 
 
 def blocked(dtype, axis, block, with_points):

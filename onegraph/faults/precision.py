@@ -100,7 +100,7 @@ F16_BIAS = PRECISION.add(
 
 
 @F16_BIAS.example(
-    {(3, 2): "right", (3, 6): "throws could not create a primitive"},
+    {(3, 2): "right", (3, 6): "right | throws could not create a primitive"},
     on={"no FP16": "throws could not create a primitive"},
 )
 def product_and_a_bias_of_f16(g: DataGraph) -> LogicalTensor:

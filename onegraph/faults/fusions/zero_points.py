@@ -95,12 +95,13 @@ PADDED_ZERO_POINT = FAULTS.add(
     "padded_zero_point",
     ops=CONVOLUTIONS,
     when=_pads_what_is_shifted,
-    seen={(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
-    reason="oneDNN computes an int8 convolution wrong where windows lie in padding and the zero point is not 0",
+    seen={(3, 2): "right", (3, 6): "wrong"},
+    reason="oneDNN computes an int8 convolution wrong where windows lie in padding and the zero point is not 0: it "
+    "reads sums that were never written",
 )
 
 
-@PADDED_ZERO_POINT.example({(3, 2): "right", (3, 6): "right", (3, 13): "wrong | right"})
+@PADDED_ZERO_POINT.example({(3, 2): "right", (3, 6): "wrong | right"})
 def windows_in_padding(g: DataGraph) -> LogicalTensor:
     """The elements of a window are before and behind the source."""
     x = dequantized(g, "x", "u8", (2, 17, 2, 5, 1), scales=[0.5], zps=[14])
@@ -110,7 +111,7 @@ def windows_in_padding(g: DataGraph) -> LogicalTensor:
     return g.quantize(product, scales=[4.0], zps=[3], dtype="s8")
 
 
-@PADDED_ZERO_POINT.example()
+@PADDED_ZERO_POINT.example({(3, 2): "right", (3, 6): "right", (3, 13): "wrong"})
 def spread_with_a_zero_point(g: DataGraph) -> LogicalTensor:
     x, w = (
         dequantized(g, "x", "u8", (1, 5, 5), scales=[0.5], zps=[7]),
