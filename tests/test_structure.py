@@ -236,7 +236,7 @@ def test_no_test_module_imports_another(path):
 
 LINES_OF_A_MODULE, LINES_OF_A_FUNCTION = 350, 60
 # Docstrings of the public Graph, and a list of records with their examples.
-LONG = {"graph", "faults.slow_fusions"}
+LONG = {"graph"}
 
 
 def test_modules_and_functions_are_short():

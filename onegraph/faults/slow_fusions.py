@@ -12,14 +12,14 @@ from ..opset import kinds
 from ..opset.dtypes import DataType
 from ..opset.ops.movement import transposition
 from ..opset.traits import Trait
-from . import slow_images, slow_operands
+from . import slow_images, slow_operands, slow_spreads
 from .fault import SLOW, Faults, Release
 from .operands import is_fast, rows_together, varying
 from .post_ops import dtype_of, is_int8, post_ops, written_types
 from .slow_operands import APART
 from .use import BINARY, DEQUANTIZATIONS, ELEMENTWISE, Fused, Use
 
-FAULTS = Faults[Fused](slow_operands.FAULTS, slow_images.FAULTS, where="", severity=SLOW)
+FAULTS = Faults[Fused](slow_operands.FAULTS, slow_images.FAULTS, slow_spreads.FAULTS, where="", severity=SLOW)
 
 # One tensor --------------------------------------------------------------------------------------------------------
 
@@ -250,75 +250,6 @@ SLOW_REDUCTION = FAULTS.add(
 @SLOW_REDUCTION.example({(3, 2): "right"})
 def sum_of_short_rows_and_gelu(g: DataGraph) -> LogicalTensor:
     return g.gelu(g.reduce_sum(g.input("x", "f32", (8, 6, 4)), axes=[2], keep_dims=True))
-
-
-ORDERED = kinds.ARITHMETIC - kinds.base_kinds(Trait.COMMUTATIVE)  # the inputs of the others change places
-
-
-def _spreads_first(use: Use) -> bool:
-    """Whether a binary op has more elements than its first input."""
-    first = use.shape(0)
-    return (1,) * (len(use.result) - len(first)) + first != use.result
-
-
-def _widens(fused: Fused) -> str:
-    """A binary op that spreads the result before it over the shape of its operand, for which it is slow."""
-    for post in post_ops(fused):
-        narrow, wide = post.main.result, post.use.result
-        if post.use.kind not in BINARY or len(narrow) != len(wide) or narrow == wide:
-            continue
-        # A first input of fewer elements gives the result of a quotient or a difference a layout of its own.
-        is_turned = post.main.kind in ORDERED and _spreads_first(post.main)
-        if is_turned or not is_fast(varying(wide, narrow)):
-            return f"oneDNN has a reference kernel only for {post.use.kind} with a result of shape {list(narrow)}"
-    return ""
-
-
-SLOW_WIDENING = FAULTS.add(
-    "slow_widening",
-    ops=BINARY,
-    when=_widens,
-    seen={(3, 2): "slow"},
-    reason="A binary op that spreads the result of the op before it takes a reference kernel: along the last of more "
-    "than three axes, or if that op is a quotient of or a difference from fewer numbers",
-    instead="the binary op alone, on fewer axes",
-)
-
-
-@SLOW_WIDENING.example({(3, 2): "right"})
-def product_of_rows_and_their_largest_numbers(g: DataGraph) -> LogicalTensor:
-    largest = g.op("ReduceMax", [g.input("x", "f32", (2, 3, 4, 6))], {"axes": [-1], "keep_dims": True})
-    return g.multiply(g.input("y", "f32", (2, 3, 4, 6)), largest)
-
-
-def _spreads_the_first(fused: Fused) -> str:
-    """A binary op with a kernel of its own behind an elementwise op or a reduction, whose first input is spread."""
-    for post in post_ops(fused):
-        if (
-            post.use.kind in BINARY
-            and post.main.kind in ELEMENTWISE | kinds.REDUCTIONS
-            and not (post.is_joined and post.main.result == post.use.result)
-            and _spreads_first(post.use)
-        ):
-            shape = list(post.use.shape(0))
-            return f"oneDNN has a reference kernel only for {post.use.kind} with a first input of shape {shape}"
-    return ""
-
-
-SLOW_FIRST = FAULTS.add(
-    "slow_first_input",
-    ops=BINARY,
-    when=_spreads_the_first,
-    seen={(3, 2): "slow"},
-    reason="Behind an elementwise op or a reduction, a binary op that spreads its first input takes a reference "
-    "kernel, as its inputs do not change places",
-    instead="the binary op alone, whose inputs change places",
-)
-
-
-@SLOW_FIRST.example({(3, 2): "right"})
-def gate_of_each_channel(g: DataGraph) -> LogicalTensor:
-    return g.multiply(g.sigmoid(g.input("x", "f32", (2, 1, 1, 8))), g.input("y", "f32", (2, 5, 5, 8)))
 
 
 KEPT = 2**28  # bytes of scratch that a thread keeps between runs: kept_bytes in native/csrc/allocator.cpp
