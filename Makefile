@@ -11,7 +11,7 @@ SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/ke
 export ONEGRAPH_OBJECTS ?= $(CURDIR)/build/objects
 
 .PHONY: demo test test-long coverage coverage-native guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan tsan \
-	lint bench fuzz docs wheel test-wheel clean
+	lint bench fuzz docs wheel test-wheel release clean
 
 demo: $(VENV)/.examples
 	@$(BIN)/python examples/checking_attributes.py
@@ -153,6 +153,13 @@ wheel: $(VENV)/.dev
 # For each Python of PYTHONS, installs the wheel into a clean environment without a compiler and runs an example.
 test-wheel: wheel
 	$(BIN)/python tests/clean_install.py $(PYTHONS)
+
+# Releases the version of onegraph/_version.py: compares the texts with it, runs the tests, builds the site, tries the wheel,
+# and makes the tag. Nothing is uploaded. CONTRIBUTING.md has what to write before.
+release: $(VENV)/.dev
+	$(BIN)/python -m tests.release
+	$(MAKE) test docs test-wheel
+	$(BIN)/python -m tests.release --tag
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

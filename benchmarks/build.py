@@ -141,7 +141,14 @@ def rows(quick: bool = False) -> Iterator[Row]:
                 "peak beyond that of 1 op, MB": peak / 2**20,
             }
             shares = ", ".join(f"{name} {taken / library:.0%}" for name, taken in list(functions.items())[:4])
-            yield Row(f"{count:,} ops, policy {policy}", total, {}, numbers, f"in the library: {shares}", load)
+            yield Row(
+                f"{count:,} op{'s' * (count > 1)}, policy {policy}",
+                total,
+                {},
+                numbers,
+                f"in the library: {shares}",
+                load,
+            )
 
 
 def both(*arguments: object) -> tuple[dict[str, float], tuple[float, dict[str, float], float, float]]:

@@ -76,7 +76,7 @@ def table(row: Row, version: str = "") -> str:
     lines = [row.case]
     for contender, seconds in row.seconds.items():
         speed = f"{row.speed[contender]:.2f} x" if contender in row.speed else ""
-        lines.append(f"  {contender:36}{_duration(seconds):>12}{speed:>12}")
+        lines.append(f"  {contender:36}{duration(seconds):>12}{speed:>12}")
     lines += [f"  {name:36}{value:12,.2f}" for name, value in row.numbers.items()]
     if row.note:
         lines.append(f"  {row.note}")
@@ -87,7 +87,8 @@ def table(row: Row, version: str = "") -> str:
     return "\n".join(lines)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time in seconds, milliseconds or microseconds, with two digits."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= scale:
             return f"{seconds / scale:.2f} {unit}"

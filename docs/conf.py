@@ -48,6 +48,7 @@ html_theme = "furo"
 html_title = f"onegraph {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["filter.js"]
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
 html_copy_source = False

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks import glance, page
+from benchmarks.__main__ import NAMES
 from benchmarks.chart import svg
 from benchmarks.glance import Line
 from benchmarks.timing import Row
@@ -25,7 +26,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def test_pages_show_the_kept_results():
     texts = page.written(json.loads(page.RESULTS.read_text()))
-    assert set(texts) == {page.README, page.PAGE, page.CHART}
+    assert set(texts) == {page.README, page.PAGE, page.CHART, page.TEXT}
     assert [path.name for path, text in texts.items() if path.read_text() != text] == []
 
 
@@ -42,23 +43,9 @@ def test_training_is_part_of_the_name():
     assert line[:3] == ("BERT, training step", "bf16", "16")
 
 
-def test_precisions_have_tables_of_their_own():
-    cases = ("A, bf16, batch 1", "A, training step, f32, batch 4", "A, f32, batch 1", "B, f32, batch 1")
-    lines = glance.lines(asdict(Row(case, load=IDLE)) for case in cases)
-    tables = [[(line.model, line.dtype) for line in part] for part in glance.by_precision(lines)]
-    assert tables == [[("A", "f32"), ("B", "f32")], [("A", "bf16")], [("A, training step", "f32")]]
-
-
 def test_means_are_geometric():
     assert glance.means(LINES) == pytest.approx({"ONNX Runtime": 4.0, "torch eager": 2 ** (1 / 3)})
     assert glance.means([]) == {}
-
-
-def test_lines_join_over_batches():
-    first, second = glance.over_batches(LINES)
-    assert first[:3] == ("ResNet-50", "f32", "1 and 16")
-    assert first.ratios == pytest.approx({"ONNX Runtime": 4.0, "torch eager": 2.0})
-    assert (second.batch, second.disturbed) == ("1", True)
 
 
 @pytest.mark.parametrize(
@@ -78,21 +65,66 @@ def test_ratio_has_two_digits(ratio, text):
     assert glance.label(ratio) == text
 
 
+def environment(**other):
+    return {"onegraph": "2", "library": "3.2.0", "cpu": "a cpu", "isa": "avx2", "processors": 2, "threads": 2, **other}
+
+
 def test_table_ends_with_the_means():
-    assert list(glance.table(LINES, LINES)) == [
-        "| model | data type | batch | ONNX Runtime | PyTorch eager |",
-        "| --- | --- | --- | ---: | ---: |",
-        "| ResNet-50 | f32 | 1 | 2.0 | 4.0 |",
-        "| ResNet-50 | f32 | 16 | 8.0 | 1.0 |",
-        "| ResNet-50 \\* | bf16 | 1 | - | 0.50 |",
-        "| **geometric mean** | | | **4.0** | **1.3** |",
+    text = page.markdown({"inference": {"environment": environment(), "rows": TIMED}})
+    (table,) = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert table.splitlines() == [
+        "| case | onegraph | OpenVINO | ONNX Runtime |",
+        "| --- | ---: | ---: | ---: |",
+        "| A, f32, batch 1 | 2.00 ms | 2.0 | - |",
+        "| A, f32, batch 16 \\* | 4.00 s | 8.0 | 0.50 |",
+        "| **geometric mean** |  | **4.0** | **0.50** |",
     ]
-    assert (
-        list(glance.table(LINES, LINES, {"others": LINES[:1]}))[-1]
-        == "| **others**, mean of 1 | | | **2.0** | **4.0** |"
-    )
-    assert glance.notes(LINES).endswith("Something else ran on the machine during this row.")
-    assert "Something else" not in glance.notes(LINES[:2])
+    assert "Measured with onegraph 2 on 2 processors of an a cpu (avx2) with 2 threads: oneDNN 3.2.0." in text
+    assert "1 of the rows: onegraph 1." in " ".join(text.split())
+
+
+TIMED = [
+    asdict(Row("A, f32, batch 1", {"onegraph": 2e-3, "OpenVINO": 4e-3}, {"OpenVINO": 0.5}, load=IDLE, version="1")),
+    asdict(
+        Row(
+            "A, f32, batch 16",
+            {"onegraph": 4.0, "OpenVINO": 32.0, "ONNX Runtime": 2.0},
+            {"OpenVINO": 0.125, "ONNX Runtime": 2.0},
+            load=BUSY,
+        )
+    ),
+]
+
+
+def test_each_row_has_a_time_for_its_first_contender():
+    rows = [asdict(Row("a", {"x": 1.0, "z": 2.0}, {"z": 0.5})), asdict(Row("b", {"y": 1e-6, "z": 1e-6}, {"z": 1.0}))]
+    table = re.findall(r"^\| [abg*].*", page.markdown({"peak": {"environment": environment(), "rows": rows}}), re.M)
+    assert table == ["| a | 1.00 s | 2.0 | - |", "| b | - | 1.0 | 1.00 us |"]
+
+
+def test_each_benchmark_has_a_section():
+    assert set(page.SECTIONS) == set(NAMES)
+    assert set(page.MODELS) <= set(NAMES)
+
+
+def test_readme_has_the_means_of_each_kind_of_models(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "README", tmp_path / "README.md")
+    page.README.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nbehind\n")
+    speeds = {"Inductor": 0.25, "Inductor, freezing": 2.0}
+    compiled = asdict(Row("M, bf16, batch 1", {"onegraph": 1.0}, speeds, load=IDLE))
+    results = {
+        "inference": {"environment": environment(), "rows": TIMED},
+        "torch": {"environment": environment(date="2030-01-02", library="3.6"), "rows": [compiled]},
+    }
+    text = page.written(results)[page.README]
+    assert [line for line in text.splitlines() if line.startswith("|")][2:] == [
+        "| three models, built op by op | 2 | 0.50 | 4.0 | - | - | 2 |",
+        "| modules, by `torch.compile` | 1 | - | - | - | 4.0 | 2, 2030-01-02 |",
+    ]
+    assert text.startswith("before\n")
+    assert text.endswith("\nbehind\n")
+    assert "old" not in text
+    assert "oneDNN 3.2.0; and on 2 processors" in " ".join(text.split())
 
 
 def test_chart_shows_every_number():
@@ -122,14 +154,16 @@ def test_chart_has_colors_for_dark_pages():
     assert "font-face" not in light
 
 
-def test_benchmark_results_become_a_page():
+def test_text_has_every_figure_and_remark():
     row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note", version="2")
     rows = [asdict(one) for one in (row, replace(row, version="1"))]
-    results = {"environment": {"onegraph": "2", "cpu": "a cpu"}, "rows": rows}
-    text = page.markdown({"overhead": results})
-    assert "## overhead\n\nonegraph 2, cpu a cpu\n" in text
+    text = page.text({"overhead": {"environment": {"onegraph": "2", "cpu": "a cpu"}, "rows": rows}})
+    assert "\nonegraph 2, cpu a cpu\n" in text
     assert len(re.findall(r"bound run +4\.00 us +0\.50 x\n  a note\n", text)) == 2
     assert re.findall("measured with .*", text) == ["measured with onegraph 1"]
+
+
+def test_page_without_results_says_how_to_measure():
     assert "`make bench` measures them" in page.markdown({})
 
 
