@@ -1,4 +1,5 @@
-/* A field above the first table of a page with many rows: it hides the rows that lack one of its words. */
+/* A field above the first table of a page with many rows: it hides the rows that lack one of its words, and
+   the sections without a row. */
 document.addEventListener("DOMContentLoaded", () => {
   const tables = [...document.querySelectorAll("article table")];
   const rows = tables.flatMap((table) => [...table.querySelectorAll("tbody tr")]);
@@ -14,9 +15,9 @@ document.addEventListener("DOMContentLoaded", () => {
       const text = row.textContent.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
     }
-    for (const table of tables) {
-      const shown = [...table.querySelectorAll("tbody tr")].some((row) => !row.hidden);
-      (table.closest(".table-wrapper") || table).hidden = !shown;
+    for (const part of document.querySelectorAll("article section section, article .table-wrapper")) {
+      const own = [...part.querySelectorAll("tbody tr")];
+      part.hidden = own.length > 0 && own.every((row) => row.hidden);
     }
   });
   document.querySelector("article h1").after(field);
