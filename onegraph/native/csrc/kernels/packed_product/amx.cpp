@@ -27,6 +27,7 @@ namespace onegraph {
 namespace {
 
 constexpr long ROW = 64; // bytes of a row of a tile
+constexpr long COLUMNS_AHEAD = 8; // columns between the one that is unpacked and the one that is fetched into the cache
 constexpr long BATCH = 4; // segments whose sums are scaled together
 
 // Instructions on tiles, which are numbers of registers. gcc's own intrinsics do not say what memory they read.
@@ -168,6 +169,8 @@ ONEGRAPH_INLINE void unpack_column(
         const __m512 found = (codes - zero) * scale;
         const __m512i table = halves(found, found);
         for (const long stop = std::min((group + 1) * matrix.group, end); at < stop; at += run, numbers += run) {
+            // The CPU does not follow pieces of rows.
+            __builtin_prefetch(column.codes + at * WIDTH / 8 + COLUMNS_AHEAD * matrix.bytes);
             if constexpr (WIDTH == FOUR) {
                 const __m512i bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, column.codes + at / 2));
                 const __m512i places = _mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12));
@@ -195,17 +198,23 @@ void unpack(const PackedMatrix &matrix, const PackedColumn &column, long width, 
                   : unpack_column<EIGHT, false>(matrix, column, begin, end, numbers);
 }
 
-// The sums of two tiles of columns over a segment of `steps`.
-template <int FIRST, int SECOND>
-ONEGRAPH_INLINE void segment(
-        const Half *panel, long stride, const Half *tiles, long pieces, long step, long steps, float *sums) {
+// The sums of two tiles of columns over a segment of `steps`. Pieces take turns of two registers.
+template <long PIECES, int FIRST, int SECOND>
+ONEGRAPH_INLINE void segment(const Half *panel, long stride, const Half *tiles, long step, long steps, float *sums) {
+    const long size = step * TILE;
     zero_tile<FIRST>();
     zero_tile<SECOND>();
-    for (long i = 0; i < steps; i++) {
+    for (long i = 0; i < steps; i++, tiles += PIECES * size) {
         load_tile<4>(panel + i * step, 2 * stride);
+        load_tile<6>(tiles, ROW);
+        multiply_tiles<FIRST, 4, 6>();
         load_tile<5>(panel + TILE * stride + i * step, 2 * stride);
-        for (long piece = 0; piece < pieces; piece++, tiles += step * TILE) {
-            load_tile<6>(tiles, ROW);
+        multiply_tiles<SECOND, 5, 6>();
+        load_tile<7>(tiles + size, ROW);
+        multiply_tiles<FIRST, 4, 7>();
+        multiply_tiles<SECOND, 5, 7>();
+        if constexpr (PIECES == 3) {
+            load_tile<6>(tiles + 2 * size, ROW);
             multiply_tiles<FIRST, 4, 6>();
             multiply_tiles<SECOND, 5, 6>();
         }
@@ -231,18 +240,19 @@ ONEGRAPH_INLINE void add_scaled(const float *sums, const float *scales, long cou
     }
 }
 
-void multiply_scaled(const Half *panel, long stride, const Half *tiles, long pieces, long step, long steps,
+template <long PIECES>
+void multiply_segments(const Half *panel, long stride, const Half *tiles, long step, long steps,
         long n_segments, const float *scales, float *results) {
     alignas(64) float sums[2][BATCH * PANEL * TILE];
-    const long jump = steps * pieces * step * TILE;
+    const long jump = steps * PIECES * step * TILE;
     for (long at = 0; at < n_segments + BATCH; at += BATCH) {
         const long count = std::min(BATCH, n_segments - at);
         float *const target = sums[at / BATCH % 2];
         for (long i = 0; i < count; i += 2) {
-            segment<0, 1>(panel + (at + i) * steps * step, stride, tiles + (at + i) * jump, pieces, step, steps,
+            segment<PIECES, 0, 1>(panel + (at + i) * steps * step, stride, tiles + (at + i) * jump, step, steps,
                     target + i * PANEL * TILE);
             if (i + 1 < count)
-                segment<2, 3>(panel + (at + i + 1) * steps * step, stride, tiles + (at + i + 1) * jump, pieces, step, steps,
+                segment<PIECES, 2, 3>(panel + (at + i + 1) * steps * step, stride, tiles + (at + i + 1) * jump, step, steps,
                         target + (i + 1) * PANEL * TILE);
         }
         // The vectors of the segments before are computed while the tiles are.
@@ -250,6 +260,12 @@ void multiply_scaled(const Half *panel, long stride, const Half *tiles, long pie
             add_scaled(sums[(at / BATCH + 1) % 2], scales + (at - BATCH) * PANEL, std::min(BATCH, n_segments - at + BATCH),
                     results);
     }
+}
+
+void multiply_scaled(const Half *panel, long stride, const Half *tiles, long pieces, long step, long steps,
+        long n_segments, const float *scales, float *results) {
+    (pieces == 2 ? multiply_segments<2> : multiply_segments<3>)(
+            panel, stride, tiles, step, steps, n_segments, scales, results);
 }
 
 // Adds the products of one or two tiles of rows.

@@ -18,12 +18,13 @@ namespace {
 
 constexpr std::size_t UNIT_COLUMNS = 8; // columns of a thread are a multiple of these
 constexpr long ROW_BLOCK = 256; // rows that are prepared together
-constexpr long FEW = 8, FEW_CODED = 16, FEW_OF_TILES = 4; // rows for which no column is unpacked to memory
+constexpr long FEW = 8, FEW_CODED = 16, FEW_OF_TILES = 6; // rows for which no column is unpacked to memory
 constexpr long CHUNK = 512; // elements along the depth of a panel of tiles
 constexpr long PANEL_STRIDE = CHUNK + STEP; // so that rows of a panel lie in other sets of the cache
 constexpr long TILED_COLUMNS = 8 * PANEL; // columns whose sums are kept at once
 // The largest numbers of a row of src whose parts of bf16, and whose products with codes, are normal numbers.
 constexpr float LEAST_PLAIN = 0x1p-80f, MOST_PLAIN = 0x1p100f;
+constexpr float LEAST_STEP = 0x1p-120f; // of a block of codes; smaller ones add nothing to the sums of a row
 constexpr long MOST_BLOCK = 128; // elements of src that share a scale in 8-bit products
 constexpr long MOST_STEPS = 127; // the largest code of a number in 8-bit products
 
@@ -80,7 +81,7 @@ std::size_t part_of(std::size_t count, std::size_t unit, std::size_t part, std::
 }
 
 // Puts the elements of a row into the order of PackedTiles, and zeros behind them.
-void order(const float *source, long known, long depth, long lanes, long per, float *numbers) {
+ONEGRAPH_INLINE void order(const float *source, long known, long depth, long lanes, long per, float *numbers) {
     const long unit = lanes * per;
     for (long at = 0; at < depth; at += unit)
         for (long place = 0; place < per; place++)
@@ -91,7 +92,7 @@ void order(const float *source, long known, long depth, long lanes, long per, fl
 }
 
 // The sum of the numbers of each word, of a row that `order` has written.
-void sum_words(const float *numbers, long depth, long lanes, long per, float *sums) {
+ONEGRAPH_INLINE void sum_words(const float *numbers, long depth, long lanes, long per, float *sums) {
     for (long at = 0; at < depth; at += lanes * per, sums += lanes)
         for (long lane = 0; lane < lanes; lane++) {
             float sum = 0;
@@ -101,38 +102,52 @@ void sum_words(const float *numbers, long depth, long lanes, long per, float *su
         }
 }
 
+// The largest absolute number; not less than infinity if one is not a number.
+ONEGRAPH_INLINE float largest_of(const float *numbers, long count) {
+    std::int32_t most = 0;
+    for (long i = 0; i < count; i++) {
+        std::int32_t bits;
+        std::memcpy(&bits, numbers + i, sizeof bits);
+        bits &= 0x7fffffff;
+        most = most > bits ? most : bits;
+    }
+    float largest;
+    std::memcpy(&largest, &most, sizeof largest);
+    return largest;
+}
+
 // Codes of 8 bits for the elements of a row: each block has a scale of its own. Those of 4-bit weights lie with the even
 // ones of a unit before the odd ones.
-void quantize(const float *source, long known, long depth, long lanes, long per, long block, std::int8_t *codes,
+ONEGRAPH_INLINE void quantize(const float *source, long known, long depth, long lanes, long per, long block, std::int8_t *codes,
         float *sums, float *steps) {
     constexpr float ROUNDING = 0x1.8p23f; // numbers of this size are whole
     const long half = lanes * per / 2;
     std::int8_t ordered[MOST_BLOCK];
+    int words[MOST_BLOCK];
     for (long begin = 0; begin < depth; begin += block) {
-        const long count = std::max(std::min(block, known - begin), 0L);
+        const long rest = known - begin, count = rest < 0 ? 0 : rest < block ? rest : block;
         const float *const numbers = source + begin;
-        float largest = 0;
+        const float step = largest_of(numbers, count) / MOST_STEPS, factor = step > LEAST_STEP ? 1 / step : 0;
         for (long k = 0; k < count; k++)
-            largest = std::max(largest, std::fabs(numbers[k]));
-        const float step = largest / MOST_STEPS, factor = largest > 0 ? 1 / step : 0;
-        const bool is_tiny = !std::isfinite(factor); // all numbers are subnormal
-        for (long k = 0; k < count; k++)
-            ordered[k] = static_cast<std::int8_t>(
-                    static_cast<int>((is_tiny ? numbers[k] / step : numbers[k] * factor) + ROUNDING - ROUNDING));
-        std::fill(ordered + count, ordered + block, std::int8_t {0});
+            words[k] = static_cast<int>(numbers[k] * factor + ROUNDING - ROUNDING);
+        for (long k = count; k < block; k++)
+            words[k] = 0;
+        for (long k = 0; k < block; k++)
+            ordered[k] = static_cast<std::int8_t>(words[k]);
         for (long word = 0; word < block / per; word++) {
             int sum = 0;
             for (long k = 0; k < per; k++)
-                sum += ordered[word * per + k];
+                sum += words[word * per + k];
             sums[begin / per + word] = static_cast<float>(sum);
             steps[begin / per + word] = step;
         }
         if (per == 4) {
-            std::copy_n(ordered, block, codes + begin);
+            std::memcpy(codes + begin, ordered, static_cast<std::size_t>(block));
             continue;
         }
-        for (long first = 0; first < block; first += std::min(block, 2 * half)) {
-            const long at = begin + first, unit = at / (2 * half) * (2 * half), some = std::min(block, 2 * half);
+        const long some = block < 2 * half ? block : 2 * half;
+        for (long first = 0; first < block; first += some) {
+            const long at = begin + first, unit = at / (2 * half) * (2 * half);
             std::int8_t *const even = codes + unit + (at - unit) / 2;
             for (long k = 0; k < some / 2; k++) {
                 even[k] = ordered[first + 2 * k];
@@ -140,19 +155,6 @@ void quantize(const float *source, long known, long depth, long lanes, long per,
             }
         }
     }
-}
-
-// The largest absolute number; not less than infinity if one is not a number.
-ONEGRAPH_INLINE float largest_of(const float *numbers, long count) {
-    std::int32_t most = 0;
-    for (long i = 0; i < count; i++) {
-        std::int32_t bits;
-        std::memcpy(&bits, numbers + i, sizeof bits);
-        most = std::max(most, bits & 0x7fffffff);
-    }
-    float largest;
-    std::memcpy(&largest, &most, sizeof largest);
-    return largest;
 }
 
 // Whether sums of products of the numbers of a row and codes neither overflow nor lose digits.
@@ -220,7 +222,7 @@ public:
           threads_(threads_of(problem, threads)),
           per_(per_word(problem.coding.width)),
           block_(std::min(problem.rows, ROW_BLOCK)),
-          is_tiled_(problem.tile_products && problem.rows > FEW_OF_TILES),
+          is_tiled_(problem.tile_products && problem.rows > (problem.is_coded ? FEW_OF_TILES : FEW)),
           unpacks_(problem.unpacks || is_tiled_ || problem.rows > (problem.is_coded ? FEW_CODED : FEW)),
           is_coded_(problem.is_coded && !unpacks_),
           is_rounded_(problem.is_coded || problem.types[0] == dnnl_bf16),
@@ -311,7 +313,7 @@ private:
             if ((plain_.get()[row] = is_plain(source, matrix.known)))
                 rows[row - begin] = source;
             else
-                order(source, matrix.known, matrix.depth, problem_.tiles.lanes, per_, numbers_.get() + row * matrix.depth);
+                ForCpu<order>::of()(source, matrix.known, matrix.depth, problem_.tiles.lanes, per_, numbers_.get() + row * matrix.depth);
         }
         problem_.tile_products->arrange(rows, matrix.known, matrix.depth, step_, pieces_,
                 tiles_.get() + begin * matrix.depth * pieces_);
@@ -323,12 +325,12 @@ private:
         const float *const source = row_of(row, own.row);
         const bool plain = plain_.get()[place] = is_plain(source, known);
         float *const numbers = numbers_.get() + place * depth, *const sums = sums_.get() + place * words();
-        if (!is_coded_ || !plain) order(source, known, depth, lanes, per_, numbers);
+        if (!is_coded_ || !plain) ForCpu<order>::of()(source, known, depth, lanes, per_, numbers);
         if (is_coded_)
-            quantize(source, plain ? known : 0, depth, lanes, per_, std::min(matrix.group, 16 * per_),
+            ForCpu<quantize>::of()(source, plain ? known : 0, depth, lanes, per_, std::min(matrix.group, 16 * per_),
                     codes_.get() + place * depth, sums, steps_.get() + place * words());
         else if (!unpacks_)
-            sum_words(numbers, depth, lanes, per_, sums);
+            ForCpu<sum_words>::of()(numbers, depth, lanes, per_, sums);
     }
 
     // `place`: which of the columns that are read at once.
@@ -388,8 +390,8 @@ private:
             for (long first = begin; first < end; first += PANEL)
                 multiply_panel(own, tiles, first, std::min(first + PANEL, end), k, std::min(k + CHUNK, depth),
                         own.results + (first - begin) / PANEL * size);
-        for (long first = begin; first < end; first += PANEL)
-            for (long tile = 0; tile < tiles; tile++)
+        for (long tile = 0; tile < tiles; tile++)
+            for (long first = begin; first < end; first += PANEL)
                 products.write(own.results + (first - begin) / PANEL * size + tile * PANEL * TILE,
                         std::min(TILE, count - tile * TILE), std::min(PANEL, end - first),
                         bias_.get() ? bias_.get() + first : nullptr,
@@ -408,9 +410,12 @@ private:
             if (begin + i < end) {
                 const PackedColumn column = column_of(own, begin + i);
                 products.unpack(matrix, column, problem_.coding.width, is_rounded_, k, stop, numbers);
-                if (!is_rounded_)
-                    for (long at = 0; at < segments; at++)
-                        scales[at * PANEL] = column.scales[(k + at * length) / matrix.group];
+                const float *scale = column.scales + k / matrix.group;
+                for (long at = 0, place = k % matrix.group; at < segments; at++) {
+                    scales[at * PANEL] = *scale;
+                    place += length;
+                    if (place == matrix.group) place = 0, scale++;
+                }
             } else {
                 std::fill_n(numbers, stop - k, std::uint16_t {0});
                 for (long at = 0; at < segments; at++)
