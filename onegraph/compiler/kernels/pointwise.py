@@ -41,8 +41,8 @@ REGISTERS = 48  # of the kernel
 # The library fuses chains of ops with one result as well. It needs several steps for joined ops.
 MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
 UPDATED_BYTES = 1 << 18  # of a variable, from which on its update is worth a step
-# Elements of a Sigmoid behind a product that is worth a step: fewer take less time than a step, and more do not stay in the
-# last cache.
+# Elements of a Sigmoid behind a product that is worth a step: the library fuses fewer with the product, and more do not
+# stay in the last cache.
 # The library reads and writes memory several times for a GELU by tanh, which has more ops than a gate.
 MIN_SIGMOID, MAX_SIGMOID, GATE_OPS = 1 << 15, 1 << 22, 4
 MIN_SCALED = 1 << 13  # elements that are multiplied by a factor for each channel
@@ -73,8 +73,8 @@ class Group(NamedTuple):
     is_update: bool
     scales_channels: bool
     rounds: bool
-    follows_product: bool
-    is_between_kernels: bool
+    follows_product: bool = False
+    is_between_kernels: bool = False
 
 
 def _is_fast(_: Group) -> bool:

@@ -1,8 +1,8 @@
 """Computes attention by one kernel of the package where sizes change or few queries meet many keys.
 
-The library compiles its ops for each size. The steps of a decoder have one token more each time. Products with the keys and the values, and the SoftMax between
-them, would be compiled for each number of tokens, which takes 100 times as long as the attention. The kernel takes any
-number.
+The library compiles its ops for each size. The steps of a decoder have one token more each time. Products with the
+keys and the values, and the SoftMax between them, would be compiled for each number of tokens, which takes 100 times as
+long as the attention. The kernel takes any number.
 
 A few queries take as long as reading the keys, which the library copies before the product, in another order.
 """
@@ -19,6 +19,8 @@ from ..options import Options
 
 TURNED = (0, 1, 3, 2)
 FEW_QUERIES, LEAST_KEYS = 16, 64  # of a head
+CHANGING = "by onegraph: sizes change, and the library would compile its ops for each of them"
+FEW = "by onegraph: few queries take as long as reading the keys, which the library would copy first"
 
 
 def attend(edit: Edit, options: Options) -> None:
@@ -30,7 +32,9 @@ def attend(edit: Edit, options: Options) -> None:
         if step.kind != "SoftMax" or not _is_plain(graph, step, 1):
             continue
         found = _attention(graph, step)
-        if found is not None and (graph.shared.partitions.rounds or _has_few_queries(graph, found)):
+        changes = graph.shared.partitions.rounds
+        if found is not None and (changes or _has_few_queries(graph, found)):
+            found = found._replace(note=CHANGING if changes else FEW)
             *others, last = found.members
             for other in others:
                 edit.replace(other)
@@ -89,8 +93,8 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
 
 def _has_few_queries(graph: Lowered, step: Step) -> bool:
     """Whether an attention takes as long as reading the keys, which the library copies first."""
-    query, key = (graph.values[number].shape for number in step.inputs[:2])
-    return query[2] <= FEW_QUERIES and key[2] >= LEAST_KEYS
+    query, _, value = (graph.values[number].shape for number in step.inputs[:3])
+    return query[2] <= FEW_QUERIES and value[2] >= LEAST_KEYS
 
 
 def _is_turned(step: Step) -> bool:

@@ -498,7 +498,8 @@ private:
 // the result are f32, f16 or bf16, and zero points those, s8 or u8.
 //
 // A number is (code - zero point) * scale. Sums are in f32, or the elements of src become 8-bit codes with a scale for
-// each block of a group or of 16 words, and sums of products of codes are exact.
+// each block of a group or of 16 words, and sums of products of codes are exact. Many rows are rounded to bf16 in their
+// place, if there are tiles of AMX, and so are weights that meet src of bf16.
 //
 // group: elements along the depth that share a scale: 16, 32 or a multiple of 64; 128 for 4 bits. zero: the zero point of
 // all codes, if there are no tensors for it. zeros, bias: whether there are such tensors. coded: whether src becomes 8-bit
