@@ -240,6 +240,18 @@ def test_dequantized_weights_are_read_packed(way, is_turned):
 
 
 @pytest.mark.library
+@pytest.mark.parametrize("rows", [1, 20])
+def test_weights_that_become_bf16_are_read_packed(rows):
+    codes = RNG.integers(-128, 128, (70, 40)).astype(np.int8)
+    g = og.Graph()
+    weights = g.type_cast(g.dequantize(g.constant(codes), scales=[0.25]), dtype="bf16")
+    g.output("y", g.matmul(g.input("x", "bf16", (rows, 70)), weights))
+    model, x = g.compile(), drawn(rows, 70, dtype=ml_dtypes.bfloat16)
+    assert len(packed_steps(model)) == len(model.report().partitions) == 1
+    assert_near(model(x), x.astype(np.float64) @ (codes * 0.25), 1e-2)
+
+
+@pytest.mark.library
 def test_scales_of_one_constant_stay_apart():
     codes, x = RNG.integers(-9, 9, (64, 64)).astype(np.int8), drawn(2, 64)
     g = og.Graph()
