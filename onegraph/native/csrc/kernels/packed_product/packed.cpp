@@ -259,7 +259,8 @@ private:
     static std::size_t size(long count) { return static_cast<std::size_t>(count); }
 
     static int threads_of(const PackedProblem &problem, int threads) {
-        const bool is_small = problem.columns * problem.matrix.bytes < 2 * static_cast<long>(SHARE);
+        const long bytes = problem.columns * problem.matrix.bytes;
+        const bool is_small = bytes * ((problem.rows + TOGETHER - 1) / TOGETHER) < 2 * static_cast<long>(SHARE);
         return is_small || threads < 2 || !openmp().parallel ? 1 : threads;
     }
 
