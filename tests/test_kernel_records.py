@@ -174,7 +174,8 @@ def test_each_condition_has_a_sentence(name):
 
 GROUPS = {
     "more than 48 tensors": PAIR._replace(n_tensors=49),
-    "fewer than 32,768 elements": PAIR._replace(size=1 << 14),
+    "fewer than 32,768 elements take": PAIR._replace(kinds=("SigmoidBackward", "Multiply"), size=1 << 14),
+    "fewer than 32,768 elements with the product": PAIR._replace(size=1 << 14, follows_product=True),
     "more than 4,194,304 elements": PAIR._replace(size=1 << 23),
     "fewer than 16,384 elements": PAIR._replace(kinds=("GELUBackward",), size=1 << 13),
     "fewer than 8,192 elements": PAIR._replace(kinds=("Multiply",), size=1 << 12, scales_channels=True),
@@ -188,6 +189,7 @@ GROUPS = {
 def test_a_group_of_ops_is_refused_for_a_reason(text):
     assert text in pointwise.why_not(GROUPS[text])
     assert not pointwise.why_not(PAIR)
+    assert not pointwise.why_not(PAIR._replace(kinds=("Add",), size=99, is_between_kernels=True))
 
 
 def of_shape(shape, dtype=og.f32, strides=None):

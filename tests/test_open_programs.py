@@ -103,14 +103,14 @@ def test_results_are_new_arrays_and_programs_are_kept():
 # Attention ------------------------------------------------------------------------------------------------------------
 
 
-def decoder(queries, size, mask, turned):
+def decoder(queries, size, mask, turned, tokens=None):
     g = og.Graph()
     q = g.input("q", og.f32, (2, 3, queries, size))
-    k, v = (g.input(name, og.f32, (2, 3, None, size)) for name in "kv")
+    k, v = (g.input(name, og.f32, (2, 3, tokens, size)) for name in "kv")
     keys = k if turned else g.static_transpose(k, order=(0, 1, 3, 2))
     scores = g.multiply(g.matmul(q, keys, transpose_b=turned), g.constant(np.float32(0.25)))
     if mask:
-        scores = g.add(scores, g.input("m", og.f32, (1, 1, queries, None)))
+        scores = g.add(scores, g.input("m", og.f32, (1, 1, queries, tokens)))
     g.output("y", g.matmul(g.softmax(scores, axis=-1), v))
     return g.compile()
 
@@ -137,6 +137,16 @@ def test_growing_caches_are_attended_without_a_compilation(queries, size, mask, 
         np.testing.assert_allclose(model(*given), attention(*given), rtol=1e-5, atol=1e-5)
     assert "sizes change, and the library would compile its ops" in str(model.report())
     assert not model.cache_info().partitions or HASHES_CONSTANTS
+
+
+@pytest.mark.parametrize(
+    ("queries", "tokens", "is_one"), [(1, 64, True), (16, 70, True), (17, 70, False), (1, 9, False)]
+)
+def test_few_queries_read_keys_as_they_are(queries, tokens, is_one):
+    given = [drawn(2, 3, count, 16, seed=count) for count in (queries, tokens, tokens)]
+    model = decoder(queries, 16, False, False, tokens)
+    np.testing.assert_allclose(model(*given), attention(*given), rtol=1e-5, atol=1e-5)
+    assert ("few queries take as long" in str(model.report())) == is_one
 
 
 def test_attention_keeps_special_values():

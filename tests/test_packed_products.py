@@ -40,7 +40,7 @@ class Product:
         spread = [np.repeat(one.astype(np.float64), size, 1)[:, :depth] for one in (factors, points)]
         self.numbers = (codes - spread[1]) * spread[0]
 
-    def run(self, src, *, level=3, threads=1, bias=None, coded=False, unpacks=False, dtype=None):
+    def run(self, src, *, level=4, threads=1, bias=None, coded=False, unpacks=False, dtype=None):
         """The product by the kernel."""
         ends = [src, *map(np.ascontiguousarray, self.arrays), *([] if bias is None else [bias])]
         out = np.full((*src.shape[:-1], len(self.numbers)), np.nan, dtype or src.dtype)
@@ -77,12 +77,12 @@ def test_every_coding_has_cases():
     assert {coding for coding, _ in CASES} == set(PACKED)
 
 
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize("level", [0, 1, 2, 3, 4])
 @pytest.mark.parametrize(("coding", "group"), CASES, ids=str)
 def test_few_and_many_rows(coding, group, level):
     for zeros in (None, np.uint8 if coding[0] == "u" else np.int8, np.float32) if coding in LIMITS else (None,):
         product, bias = Product(coding, group, zeros), drawn(COLUMNS)
-        for rows in (1, 2, 3, 7, 9, 20):
+        for rows in (1, 2, 3, 7, 9, 20, 33):
             src = drawn(rows, DEPTH)
             assert_near(product.run(src, level=level, bias=bias), product.exact(src, bias))
             assert_near(product.run(src, level=level, unpacks=True), product.exact(src))
@@ -101,10 +101,12 @@ def test_codes_of_src_are_multiplied_exactly(coding, group, level):
 
 @pytest.mark.parametrize("coding", LIMITS)
 def test_codes_of_src_have_errors_of_half_a_step(coding):
-    product, src = Product(coding, 32), drawn(3, DEPTH)
-    most = np.abs(product.numbers).sum(1).max() * np.abs(src).max() / 127 / 2
-    error = np.abs(product.run(src, coded=True) - product.exact(src)).max()
-    assert 0 < error < most
+    """Many rows are rounded to 16 bits, which are more."""
+    for rows in (3, 40):
+        product, src = Product(coding, 32), drawn(rows, DEPTH)
+        most = np.abs(product.numbers).sum(1).max() * np.abs(src).max() / 127 / 2
+        error = np.abs(product.run(src, coded=True) - product.exact(src)).max()
+        assert 0 < error < most
 
 
 @pytest.mark.parametrize("coded", [False, True])
@@ -112,7 +114,7 @@ def test_codes_of_src_have_errors_of_half_a_step(coding):
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 def test_special_numbers_reach_their_rows(coding, special, coded):
     product = Product(coding, 32, np.uint8 if coding[0] == "u" else np.int8)
-    for rows in (1, 5, 12):
+    for rows in (1, 5, 12, 34):
         src = drawn(rows, DEPTH)
         src[-1, 40] = special
         found, exact = product.run(src, coded=coded), product.exact(src)
@@ -154,6 +156,26 @@ def test_any_number_of_threads_gives_the_same_bits(coding, coded):
         src = drawn(rows, 512)
         one, three = (product.run(src, coded=coded, threads=count) for count in (1, 3))
         np.testing.assert_array_equal(one, three)
+
+
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("size", [1e-36, 1e-22, 1e30, 2e38])
+def test_rows_of_every_size_keep_their_digits(size, coded):
+    """Sums of products with codes do not overflow, and parts of 16 bits are not lost."""
+    product, src = Product("u8", 32, np.uint8), drawn(9, DEPTH) / 4
+    product.arrays[1] = product.arrays[1] / 16
+    product.numbers = product.numbers / 16
+    src[[0, 5]] *= size
+    for rows in (3, 9):
+        found, exact = product.run(src[:rows], coded=coded), product.exact(src[:rows])
+        for row in range(rows):
+            share = 1e-2 if coded else 2e-6
+            assert_near(found[row], exact[row], share)
+
+
+def test_tiles_take_groups_longer_than_what_they_read_at_once():
+    product, src = Product("u4", 640, depth=1900), drawn(20, 1900)
+    assert_near(product.run(src), product.exact(src))
 
 
 def test_unpacked_rows_do_not_depend_on_each_other():
@@ -215,6 +237,18 @@ def test_dequantized_weights_are_read_packed(way, is_turned):
         model, x = g.compile(), drawn(rows, 128)
         assert_near(model(x), x.astype(np.float64) @ weights)
         assert len(packed_steps(model)) == len(model.report().partitions) == 1
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("rows", [1, 20])
+def test_weights_that_become_bf16_are_read_packed(rows):
+    codes = RNG.integers(-128, 128, (70, 40)).astype(np.int8)
+    g = og.Graph()
+    weights = g.type_cast(g.dequantize(g.constant(codes), scales=[0.25]), dtype="bf16")
+    g.output("y", g.matmul(g.input("x", "bf16", (rows, 70)), weights))
+    model, x = g.compile(), drawn(rows, 70, dtype=ml_dtypes.bfloat16)
+    assert len(packed_steps(model)) == len(model.report().partitions) == 1
+    assert_near(model(x), x.astype(np.float64) @ (codes * 0.25), 1e-2)
 
 
 @pytest.mark.library

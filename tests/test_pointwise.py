@@ -222,8 +222,8 @@ def kinds(model):
     return [(part.executor, part.kinds) for part in model.report().partitions]
 
 
-@pytest.mark.parametrize("size", [1 << 15, (1 << 15) + 3, 100_001])
-def test_large_silu_is_one_kernel(size):
+@pytest.mark.parametrize("size", [100, 1 << 15, (1 << 15) + 3, 100_001])
+def test_silu_is_one_kernel(size):
     x = np.linspace(-95, 95, size).astype(np.float32)
     model = silu((size,)).compile()
     wide = x.astype(np.float64)
@@ -238,10 +238,26 @@ def test_silu_of_special_numbers():
     np.testing.assert_array_equal(found[:7], np.array([np.nan, np.inf, np.nan, -0.0, 3e38, -0.0, 0.0], np.float32))
 
 
-def test_small_silu_stays_in_the_library():
-    model = silu((100,)).compile()
-    model(RNG.standard_normal(100).astype(np.float32))
-    assert kinds(model) == [("oneDNN", ("Sigmoid", "Multiply"))]
+def test_small_silu_stays_with_the_product_before():
+    g = og.Graph()
+    x = g.matmul(g.input("x", "f32", (4, 8)), g.constant(RNG.standard_normal((8, 16)).astype(np.float32)))
+    g.output("y", g.multiply(x, g.sigmoid(x)))
+    assert [kind for kind, _ in kinds(g.compile())] == ["oneDNN"]
+
+
+def test_small_sum_between_kernels_is_a_kernel():
+    """The code of the library is not in the cache there."""
+    src, residual = (RNG.standard_normal((2, 32)).astype(np.float32) for _ in range(2))
+    codes, scale = RNG.integers(-8, 8, (32, 32)).astype(np.int8), 0.1
+    for is_last in (True, False):
+        g = og.Graph()
+        weights = g.dequantize(g.constant(codes), scales=[scale])
+        total = g.add(g.matmul(g.input("src", "f32", (2, 32)), weights), g.input("residual", "f32", (2, 32)))
+        g.output("y", total if is_last else g.matmul(total, g.input("w", "f32", (32, 5))))
+        assert (("kernel", ("Add",)) in kinds(g.compile())) == is_last
+        wanted = src.astype(np.float64) @ (codes * scale) + residual
+        if is_last:
+            np.testing.assert_allclose(g.compile()(src, residual), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_gate_behind_a_product_reads_both_products_once():

@@ -153,3 +153,66 @@ def test_integer_products_of_pytorch_are_exact():
     with torch.no_grad():
         compiled = torch.compile(Product(), backend="onegraph", options={"fallback": "error"})
         np.testing.assert_array_equal(compiled(x, weights).numpy(), wanted.numpy())
+
+
+# Blocks of torchao ----------------------------------------------------------------------------------------------------
+
+
+def dequantized(codes, block_size, scale, zero_point, input_dtype, quant_min, quant_max, *, output_dtype=F32):
+    """What torchao's op is defined as, for blocks of rows."""
+    spread = [None if one is None else one.repeat_interleave(block_size[1], 1) for one in (scale, zero_point)]
+    numbers = codes.to(F32) if spread[1] is None else codes.to(F32) - spread[1].to(F32)
+    return (numbers * spread[0].to(F32)).to(output_dtype)
+
+
+@pytest.fixture(scope="module")
+def torchao_ops():
+    """The op of torchao, which is not installed."""
+    if hasattr(torch.ops.torchao, "dequantize_affine"):
+        yield torch.ops.torchao
+        return
+    library = torch.library.Library("torchao", "FRAGMENT")
+    types = "ScalarType input_dtype, int? quant_min, int? quant_max, *, ScalarType output_dtype=float"
+    library.define(
+        f"dequantize_affine(Tensor input, int[] block_size, Tensor scale, Tensor? zero_point, {types}) -> Tensor"
+    )
+    library.impl("dequantize_affine", dequantized, "CompositeExplicitAutograd")
+    yield torch.ops.torchao
+    library._destroy()
+
+
+class Blocks(nn.Module):
+    """A Linear with a scale for each block of a row, as torchao's tensors are exported."""
+
+    def __init__(self, op, limits, size, dtype, zero):
+        super().__init__()
+        low, high = self.limits = limits
+        self.op, self.size, self.dtype = op, size, dtype
+        kind = torch.uint8 if low == 0 else torch.int8
+        self.register_buffer("codes", torch.randint(low, high + 1, (24, 64), dtype=kind))
+        self.register_buffer("scales", (torch.rand(24, 64 // size) / 50 + 0.01).to(dtype))
+        self.register_buffer("zeros", torch.full((24, 64 // size), zero, dtype=torch.int8))
+
+    def forward(self, x):
+        ends = self.codes.dtype, *self.limits
+        return nn.functional.linear(
+            x, self.op(self.codes, [1, self.size], self.scales, self.zeros, *ends, output_dtype=self.dtype)
+        )
+
+
+@pytest.mark.parametrize("dtype", [F32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("limits", "size", "zero"),
+    [((-8, 7), 32, 0), ((0, 15), 16, 7), ((-128, 127), 32, 3), ((-128, 127), 64, 0)],
+    ids=str,
+)
+def test_blocks_of_codes_are_read_packed(torchao_ops, dtype, limits, size, zero):
+    model = Blocks(torchao_ops.dequantize_affine, limits, size, dtype, zero).eval()
+    x = torch.from_numpy(RNG.standard_normal((3, 64)).astype(np.float32)).to(dtype)
+    exact = x.double() @ dequantized(model.codes, [1, size], model.scales, model.zeros, *[None] * 3).double().T
+    share = 2e-6 if dtype is F32 else 1e-2
+    with torch.no_grad():
+        executable = onegraph.torch.export(model, (x,)).compile()
+        found = torch.compile(model, backend="onegraph")(x)
+    assert [part.reason[:34] for part in executable.report().partitions] == ["by onegraph, which reads packed we"]
+    assert (found.double() - exact).abs().max() <= share * exact.abs().max()

@@ -62,7 +62,6 @@ KERNELS = (
     ),
     Kernel(
         "attention",
-        "by onegraph: sizes change, and the library would compile its ops for each of them",
         executor="attention",
         takes=(NOT_EMPTY, OF_FLOATS),
         is_dense=False,

@@ -16,8 +16,9 @@ from ..ir.value import Value, dense_of
 from ..open_values import At, value_at
 from ..to_capi import capi_tensor
 
-# The highest instruction set of kernels with code of their own: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products.
-LEVEL = 3
+# The highest instruction set of kernels with code of their own: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products,
+# 4 the tiles of AMX.
+LEVEL = 4
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
 
 Number = int | float | str | Sequence[int | str]

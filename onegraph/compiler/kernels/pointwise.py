@@ -41,7 +41,8 @@ REGISTERS = 48  # of the kernel
 # The library fuses chains of ops with one result as well. It needs several steps for joined ops.
 MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
 UPDATED_BYTES = 1 << 18  # of a variable, from which on its update is worth a step
-# Elements of a Sigmoid that is worth a step: fewer take less time than a step, and more do not stay in the last cache.
+# Elements of a Sigmoid behind a product that is worth a step: the library fuses fewer with the product, and more do not
+# stay in the last cache.
 # The library reads and writes memory several times for a GELU by tanh, which has more ops than a gate.
 MIN_SIGMOID, MAX_SIGMOID, GATE_OPS = 1 << 15, 1 << 22, 4
 MIN_SCALED = 1 << 13  # elements that are multiplied by a factor for each channel
@@ -59,6 +60,9 @@ class Group(NamedTuple):
         is_update: whether the results are the next values of variables, of which one is large.
         scales_channels: whether it is one product with a factor for each channel.
         rounds: whether the library rounds the result of an op to 16 bits.
+        follows_product: whether the library computes an input by a product.
+        is_between_kernels: whether other steps than the library's make an input or read a result, and the library
+            computes only elementwise ops beside it.
     """
 
     kinds: tuple[str, ...]
@@ -69,6 +73,8 @@ class Group(NamedTuple):
     is_update: bool
     scales_channels: bool
     rounds: bool
+    follows_product: bool = False
+    is_between_kernels: bool = False
 
 
 def _is_fast(_: Group) -> bool:
@@ -91,6 +97,15 @@ def _has_gates(group: Group) -> bool:
     return len(group.kinds) > 1 and "Sigmoid" in group.kinds
 
 
+def _is_alone(group: Group) -> bool:
+    return group.size >= MIN_SIGMOID or not group.follows_product
+
+
+def _is_small_step(group: Group) -> bool:
+    """Whether the start of the library would take longer than the ops, as its code is not in the cache."""
+    return group.is_between_kernels and group.size < MIN_SIGMOID and not group.rounds
+
+
 def _scales_channels(group: Group) -> bool:
     return group.scales_channels
 
@@ -108,13 +123,15 @@ def _shares_tensors(group: Group) -> bool:
 
 
 FAST = _is_fast, "the CPU lacks AVX2"
+FUSED = f"the library fuses fewer than {MIN_SIGMOID:,} elements with the product before"
 LARGE = f"more than {MAX_SIGMOID:,} elements do not stay in the last cache"
 # Cases, each with the conditions under which it is worth a step; the first one that is true of a group counts.
 CASES: Sequence[tuple[Callable[[Group], bool], Conditions[Group]]] = (
     (_is_of_slopes, (FAST, _at_least(MIN_SLOPES))),
     (_has_gradients, (FAST, _at_least(MIN_SIGMOID))),
-    (_has_gates, (FAST, _at_least(MIN_SIGMOID), (lambda group: _stays_in_cache(group) or _has_many_ops(group), LARGE))),
+    (_has_gates, (FAST, (_is_alone, FUSED), (lambda group: _stays_in_cache(group) or _has_many_ops(group), LARGE))),
     (_scales_channels, (_at_least(MIN_SCALED), (_stays_in_cache, LARGE))),
+    (_is_small_step, (FAST,)),
 )
 JOINED: Conditions[Group] = (
     (lambda group: not group.rounds, "the library rounds the result of each op to 16 bits"),

@@ -1,8 +1,10 @@
-"""Computes attention by one kernel of the package where sizes change, because the library compiles its ops for each.
+"""Computes attention by one kernel of the package where sizes change or few queries meet many keys.
 
-The steps of a decoder have one token more each time. Products with the keys and the values, and the SoftMax between
-them, would be compiled for each number of tokens, which takes 100 times as long as the attention. The kernel takes any
-number.
+The library compiles its ops for each size. The steps of a decoder have one token more each time. Products with the
+keys and the values, and the SoftMax between them, would be compiled for each number of tokens, which takes 100 times as
+long as the attention. The kernel takes any number.
+
+A few queries take as long as reading the keys, which the library copies before the product, in another order.
 """
 
 from __future__ import annotations
@@ -16,18 +18,23 @@ from ..ir.step import Step
 from ..options import Options
 
 TURNED = (0, 1, 3, 2)
+FEW_QUERIES, LEAST_KEYS = 16, 64  # of a head
+CHANGING = "by onegraph: sizes change, and the library would compile its ops for each of them"
+FEW = "by onegraph: few queries take as long as reading the keys, which the library would copy first"
 
 
 def attend(edit: Edit, options: Options) -> None:
     """Put steps of executor ``attention`` in the place of products, a SoftMax and what lies between."""
     graph = edit.graph
-    if not graph.shared.partitions.rounds or options.reproducible:
+    if options.reproducible:
         return
     for step in graph.steps:
         if step.kind != "SoftMax" or not _is_plain(graph, step, 1):
             continue
         found = _attention(graph, step)
-        if found is not None:
+        changes = graph.shared.partitions.rounds
+        if found is not None and (changes or _has_few_queries(graph, found)):
+            found = found._replace(note=CHANGING if changes else FEW)
             *others, last = found.members
             for other in others:
                 edit.replace(other)
@@ -82,6 +89,12 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     attrs = {"scale": factor, "masked": bool(mask)}
     step = last.instead("attention", (query, key, value, *mask), last.outputs, attrs=attrs)
     return step._replace(members=(maker, *members))
+
+
+def _has_few_queries(graph: Lowered, step: Step) -> bool:
+    """Whether an attention takes as long as reading the keys, which the library copies first."""
+    query, _, value = (graph.values[number].shape for number in step.inputs[:3])
+    return query[2] <= FEW_QUERIES and value[2] >= LEAST_KEYS
 
 
 def _is_turned(step: Step) -> bool:

@@ -96,9 +96,12 @@ class _PackedProducts:
         """The packed weights, and the steps that make the weights of the library."""
         makers: list[Step] = []
         maker = self._graph.maker(number)
-        while maker is not None and maker.kind == "StaticTranspose" and self._exchanges(maker):
+        # Weights in 16 bits are read as they are packed too, and are not rounded before the sums.
+        while maker is not None and (
+            maker.kind == "TypeCast" or (maker.kind == "StaticTranspose" and self._exchanges(maker))
+        ):
             makers.append(maker)
-            is_turned, number = not is_turned, maker.inputs[0]
+            is_turned, number = is_turned != (maker.kind == "StaticTranspose"), maker.inputs[0]
             maker = self._graph.maker(number)
         if maker is None:
             return self._halves(number, is_turned, product), makers

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 from math import prod
 
 from ...opset.dtypes import DataType
+from ...opset.kinds import PRODUCTS
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
@@ -155,6 +156,9 @@ class _Groups:
         results, made = self.results(group), {number for step in group for number in step.outputs}
         read = {number for step in group for number in step.inputs}
         sizes = [nbytes(self._values[number]) for number in results]
+        makers = [maker for number in read - made if (maker := self._graph.maker(number)) is not None]
+        inside = {step.id for step in group}
+        readers = [step for number in results for step in self._graph.consumers(number) if step.id not in inside]
         return Group(
             kinds=tuple([step.kind for step in group]),
             size=prod(self._values[group[0].outputs[0]].shape),
@@ -168,6 +172,8 @@ class _Groups:
                 for step in group
                 for number in step.outputs
             ),
+            follows_product=any(maker.kind in PRODUCTS and maker.executor == "library" for maker in makers),
+            is_between_kernels=_are_kernels([*makers, *readers]),
         )
 
     def _scales_channels(self, step: Step) -> bool:
@@ -181,6 +187,12 @@ class _Groups:
             and self._graph.maker(factors[0]) is not None
             and len(self._graph.consumers(others[0])) > 1
         )
+
+
+def _are_kernels(steps: Sequence[Step]) -> bool:
+    """Whether the library computes none of these steps, but for elementwise ops."""
+    others = [step for step in steps if step.kind not in OPS]
+    return bool(others) and all(step.library_part is None or step.executor != "library" for step in others)
 
 
 def _is_row(shape: Dims, whole: Dims) -> bool:

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...lowering.movement import LEAST_CODES
 from .lowering import is_call
+from .node import DEQUANTIZES
 from .results import shares_memory
 
 LARGEST = 2**26  # bytes of a tensor that is made of numbers alone
@@ -92,7 +93,7 @@ def _stand_in(node: FxNode) -> Any:
 
 def _unpacks(node: FxNode) -> bool:
     """Whether a call makes numbers of a matrix of codes, which a product reads as they are."""
-    if str(node.target).startswith("quantized_decomposed.dequantize"):
+    if str(node.target).startswith(DEQUANTIZES):
         return True
     if str(node.target) != "aten._to_copy.default" or not node.all_input_nodes:
         return False

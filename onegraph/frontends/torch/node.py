@@ -12,13 +12,14 @@ from ...lowering.movement import cast, scalar
 from ...opset.dtypes import DataType
 from .types import DTYPES
 
-__all__ = ["HIGHER", "LOWERINGS", "Lowering", "Node", "NotLowered", "lowers"]
+__all__ = ["DEQUANTIZES", "HIGHER", "LOWERINGS", "Lowering", "Node", "NotLowered", "lowers"]
 
 # A value, or a list with a value for each result; None stands for a result that no op of a graph computes.
 Lowering = Callable[["Node"], Any]
 LOWERINGS: dict[str, Lowering] = {}
 HIGHER: dict[str, Callable[..., Any]] = {}  # of ops whose arguments are graphs; see tables/control.py
-LIBRARIES = ("onegraph.", "prims.", "quantized_decomposed.")  # of ops beside ATen
+LIBRARIES = ("onegraph.", "prims.", "quantized_decomposed.", "torchao.")  # of ops beside ATen
+DEQUANTIZES = ("quantized_decomposed.dequantize", "torchao.dequantize_affine")  # how names of ops on codes begin
 Kept = TypeVar("Kept", bound=Lowering)
 
 

@@ -21,12 +21,12 @@ from ...opset.editions.registry import HOST
 from ...opset.host.control import BODIES
 from ...reference.host import KERNELS, VIEWS
 from .lowering import array_of, concrete, is_call, lower_call, modules_of, result_fits
-from .node import HIGHER, NotLowered, is_higher_order, is_op
+from .node import DEQUANTIZES, HIGHER, NotLowered, is_higher_order, is_op
 from .types import DTYPES
 
 HIGHER_ORDER_REASON = "PyTorch runs an op whose arguments are graphs, op by op"
 # Ops that are lowered in another way for known scales, or known weights of integers.
-READS_KNOWN = ("quantized_decomposed.dequantize", "aten._int_mm")
+READS_KNOWN = (*DEQUANTIZES, "aten._int_mm")
 HOST_REASON = "PyTorch runs it faster than numpy"
 
 
@@ -159,7 +159,7 @@ def _tried(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
     values: dict[FxNode, Any] = {}
     for source in _sources(node):
         metas[source] = concrete(source.meta["val"])
-        is_parameter = source in known and source is not node.args[0] and str(node.target).startswith(READS_KNOWN)
+        is_parameter = source in known and str(node.target).startswith(READS_KNOWN)
         values[source] = array_of(known[source]) if is_parameter else _stand_in(graph, source.name, metas[source])
     metas[node] = concrete(node.meta["val"])
     found = lower_call(node, values, metas, emit)

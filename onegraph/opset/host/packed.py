@@ -84,7 +84,8 @@ OPS = (
             Attribute(
                 "arithmetic",
                 "str",
-                "exact: sums in f32; codes: src may become 8-bit codes with a scale for each block of a row.",
+                "exact: sums in f32; codes: src may become 8-bit codes with a scale for each block of a row, or both "
+                "sides bf16.",
                 default=EXACT,
                 values=(EXACT, CODES),
             ),

@@ -18,6 +18,7 @@ from ..types import DTYPES
 
 DOMAIN = "quantized_decomposed"
 F32, F64, S64 = DataType.f32, DataType.float64, DataType.s64
+NIBBLES = {DataType.s4: (-8, 7), DataType.u4: (0, 15)}
 TENSORS = ("default", "tensor", "tensor2")
 
 
@@ -99,6 +100,28 @@ def quantize_channels(node: Node) -> Value:
 def dequantize_channels(node: Node) -> Value:
     """The numbers that codes with a scale for each channel stand for."""
     return _dequantized(node, _channels(node))
+
+
+@lowers("torchao.dequantize_affine.default")
+def dequantize_blocks(node: Node) -> Value:
+    """The numbers that codes of a known matrix stand for, with a scale for each block of a row."""
+    codes, block = node.value("input"), [int(dim) for dim in node["block_size"]]
+    scales, zeros = node.value("scale"), None if node["zero_point"] is None else node.value("zero_point")
+    if not (isinstance(codes, np.ndarray) and isinstance(scales, np.ndarray)) or codes.ndim != 2 or block[0] != 1:
+        raise NotLowered(f"blocks of {block}, or codes or scales that may change")
+    low, high = (node[name] for name in ("quant_min", "quant_max"))
+    dtype = next((name for name, ends in NIBBLES.items() if (low, high) == ends), None)
+    dtype = dtype if codes.dtype.itemsize == 1 and codes.shape[1] % 2 == 0 else None
+    if isinstance(zeros, np.ndarray):
+        if not zeros.any():
+            zeros = None
+        elif zeros.dtype.kind in "iu":
+            zeros = zeros.astype(np.int32)
+    if dtype is not None:
+        codes = codes.astype(dtype.numpy)
+    scale = Scale(scales.reshape(len(codes), -1), zeros, 1, block[1])
+    found = quantization.dequantize(node.emit, codes, scale, dtype_of(scales))
+    return cast(node.emit, found, node.result_dtype)
 
 
 @lowers(f"{DOMAIN}.choose_qparams.tensor")

@@ -79,7 +79,7 @@ struct onegraph_kernel : onegraph::Named<onegraph_kernel> {
     // `numbers`: the names of the numbers, after each comma one. A name is that of an s32; of an f32, if ": f32" stands
     // behind it; or of one of the words that are listed behind it, as in "of: max|min". The last one is a list of numbers
     // if "..." stands behind it; words there stand for their places in the list of words. "level" is the highest
-    // instruction set: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products of bf16 and of bytes.
+    // instruction set: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products of bf16 and of bytes, 4 AMX.
     onegraph_kernel(const char *name, const char *numbers, Make make);
 
     const char *const numbers;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "../registry.h"
 #include "../shares.h"
@@ -16,7 +18,13 @@ namespace {
 
 constexpr std::size_t UNIT_COLUMNS = 8; // columns of a thread are a multiple of these
 constexpr long ROW_BLOCK = 256; // rows that are prepared together
-constexpr long FEW = 8, FEW_CODED = 16; // rows for which no column is unpacked to memory
+constexpr long FEW = 8, FEW_CODED = 16, FEW_OF_TILES = 6; // rows for which no column is unpacked to memory
+constexpr long CHUNK = 512; // elements along the depth of a panel of tiles
+constexpr long PANEL_STRIDE = CHUNK + STEP; // so that rows of a panel lie in other sets of the cache
+constexpr long TILED_COLUMNS = 8 * PANEL; // columns whose sums are kept at once
+// The largest numbers of a row of src whose parts of bf16, and whose products with codes, are normal numbers.
+constexpr float LEAST_PLAIN = 0x1p-80f, MOST_PLAIN = 0x1p100f;
+constexpr float LEAST_STEP = 0x1p-120f; // of a block of codes; smaller ones add nothing to the sums of a row
 constexpr long MOST_BLOCK = 128; // elements of src that share a scale in 8-bit products
 constexpr long MOST_STEPS = 127; // the largest code of a number in 8-bit products
 
@@ -73,7 +81,7 @@ std::size_t part_of(std::size_t count, std::size_t unit, std::size_t part, std::
 }
 
 // Puts the elements of a row into the order of PackedTiles, and zeros behind them.
-void order(const float *source, long known, long depth, long lanes, long per, float *numbers) {
+ONEGRAPH_INLINE void order(const float *source, long known, long depth, long lanes, long per, float *numbers) {
     const long unit = lanes * per;
     for (long at = 0; at < depth; at += unit)
         for (long place = 0; place < per; place++)
@@ -84,7 +92,7 @@ void order(const float *source, long known, long depth, long lanes, long per, fl
 }
 
 // The sum of the numbers of each word, of a row that `order` has written.
-void sum_words(const float *numbers, long depth, long lanes, long per, float *sums) {
+ONEGRAPH_INLINE void sum_words(const float *numbers, long depth, long lanes, long per, float *sums) {
     for (long at = 0; at < depth; at += lanes * per, sums += lanes)
         for (long lane = 0; lane < lanes; lane++) {
             float sum = 0;
@@ -94,38 +102,52 @@ void sum_words(const float *numbers, long depth, long lanes, long per, float *su
         }
 }
 
+// The largest absolute number; not less than infinity if one is not a number.
+ONEGRAPH_INLINE float largest_of(const float *numbers, long count) {
+    std::int32_t most = 0;
+    for (long i = 0; i < count; i++) {
+        std::int32_t bits;
+        std::memcpy(&bits, numbers + i, sizeof bits);
+        bits &= 0x7fffffff;
+        most = most > bits ? most : bits;
+    }
+    float largest;
+    std::memcpy(&largest, &most, sizeof largest);
+    return largest;
+}
+
 // Codes of 8 bits for the elements of a row: each block has a scale of its own. Those of 4-bit weights lie with the even
 // ones of a unit before the odd ones.
-void quantize(const float *source, long known, long depth, long lanes, long per, long block, std::int8_t *codes,
+ONEGRAPH_INLINE void quantize(const float *source, long known, long depth, long lanes, long per, long block, std::int8_t *codes,
         float *sums, float *steps) {
     constexpr float ROUNDING = 0x1.8p23f; // numbers of this size are whole
     const long half = lanes * per / 2;
     std::int8_t ordered[MOST_BLOCK];
+    int words[MOST_BLOCK];
     for (long begin = 0; begin < depth; begin += block) {
-        const long count = std::max(std::min(block, known - begin), 0L);
+        const long rest = known - begin, count = rest < 0 ? 0 : rest < block ? rest : block;
         const float *const numbers = source + begin;
-        float largest = 0;
+        const float step = largest_of(numbers, count) / MOST_STEPS, factor = step > LEAST_STEP ? 1 / step : 0;
         for (long k = 0; k < count; k++)
-            largest = std::max(largest, std::fabs(numbers[k]));
-        const float step = largest / MOST_STEPS, factor = largest > 0 ? 1 / step : 0;
-        const bool is_tiny = !std::isfinite(factor); // all numbers are subnormal
-        for (long k = 0; k < count; k++)
-            ordered[k] = static_cast<std::int8_t>(
-                    static_cast<int>((is_tiny ? numbers[k] / step : numbers[k] * factor) + ROUNDING - ROUNDING));
-        std::fill(ordered + count, ordered + block, std::int8_t {0});
+            words[k] = static_cast<int>(numbers[k] * factor + ROUNDING - ROUNDING);
+        for (long k = count; k < block; k++)
+            words[k] = 0;
+        for (long k = 0; k < block; k++)
+            ordered[k] = static_cast<std::int8_t>(words[k]);
         for (long word = 0; word < block / per; word++) {
             int sum = 0;
             for (long k = 0; k < per; k++)
-                sum += ordered[word * per + k];
+                sum += words[word * per + k];
             sums[begin / per + word] = static_cast<float>(sum);
             steps[begin / per + word] = step;
         }
         if (per == 4) {
-            std::copy_n(ordered, block, codes + begin);
+            std::memcpy(codes + begin, ordered, static_cast<std::size_t>(block));
             continue;
         }
-        for (long first = 0; first < block; first += std::min(block, 2 * half)) {
-            const long at = begin + first, unit = at / (2 * half) * (2 * half), some = std::min(block, 2 * half);
+        const long some = block < 2 * half ? block : 2 * half;
+        for (long first = 0; first < block; first += some) {
+            const long at = begin + first, unit = at / (2 * half) * (2 * half);
             std::int8_t *const even = codes + unit + (at - unit) / 2;
             for (long k = 0; k < some / 2; k++) {
                 even[k] = ordered[first + 2 * k];
@@ -135,18 +157,17 @@ void quantize(const float *source, long known, long depth, long lanes, long per,
     }
 }
 
-bool is_finite(const float *numbers, long count) {
-    float sum = 0;
-    for (long i = 0; i < count; i++)
-        sum += numbers[i] * 0;
-    return sum == 0;
+// Whether sums of products of the numbers of a row and codes neither overflow nor lose digits.
+bool is_plain(const float *numbers, long count) {
+    const float largest = ForCpu<largest_of>::of()(numbers, count);
+    return largest == 0 || (largest >= LEAST_PLAIN && largest <= MOST_PLAIN);
 }
-
 
 struct PackedProblem {
     Coding coding;
     PackedMatrix matrix; // without codes
     const PackedTiles &tiles;
+    const TileProducts *tile_products; // NULL if there are none for these weights
     bool is_coded, unpacks, is_fast;
     float zero; // of all signed codes, if there are no zero points
     long rows, columns, groups, filled; // groups that have scales, and those of the padded depth
@@ -171,6 +192,25 @@ struct PackedProblem {
 // The memory of a thread.
 struct Own {
     float *scales, *zeros, *row, *panel;
+    float *results, *segment_scales; // of tiles
+    std::uint16_t *columns; // a panel of tiles
+
+    static long size(const PackedProblem &problem, bool is_tiled, long rows) {
+        const long depth = problem.matrix.depth, shared = 2 * TOGETHER * problem.filled + COLUMNS * BLOCK_DEPTH;
+        if (!is_tiled) return shared + depth;
+        return shared + TILE * depth + TILED_COLUMNS * (rows + TILE) + PANEL * (CHUNK / TILE + PANEL_STRIDE / 2);
+    }
+
+    Own(const PackedProblem &problem, bool is_tiled, long rows, float *memory) {
+        const auto next = [&](long count) { return std::exchange(memory, memory + count); };
+        panel = next(COLUMNS * BLOCK_DEPTH);
+        columns = reinterpret_cast<std::uint16_t *>(is_tiled ? next(PANEL * PANEL_STRIDE / 2) : nullptr);
+        results = is_tiled ? next(TILED_COLUMNS * (rows + TILE)) : nullptr;
+        segment_scales = is_tiled ? next(PANEL * CHUNK / TILE) : nullptr;
+        row = next((is_tiled ? TILE : 1) * problem.matrix.depth);
+        scales = next(TOGETHER * problem.filled);
+        zeros = next(TOGETHER * problem.filled);
+    }
 };
 
 // A run: its operands, and what it has prepared of a block of rows.
@@ -182,16 +222,22 @@ public:
           threads_(threads_of(problem, threads)),
           per_(per_word(problem.coding.width)),
           block_(std::min(problem.rows, ROW_BLOCK)),
-          unpacks_(problem.unpacks || problem.rows > (problem.is_coded ? FEW_CODED : FEW)),
+          is_tiled_(problem.tile_products && problem.rows > (problem.is_coded ? FEW_OF_TILES : FEW)),
+          unpacks_(problem.unpacks || is_tiled_ || problem.rows > (problem.is_coded ? FEW_CODED : FEW)),
           is_coded_(problem.is_coded && !unpacks_),
-          own_(size(2 * TOGETHER * problem.filled + problem.matrix.depth + COLUMNS * BLOCK_DEPTH) * static_cast<std::size_t>(threads_)),
+          is_rounded_(problem.is_coded || problem.types[0] == dnnl_bf16),
+          pieces_(is_rounded_ ? 1 : problem.types[0] == dnnl_f16 ? 2 : 3),
+          step_(is_rounded_ ? STEP : std::min(problem.matrix.group, STEP)),
+          own_size_((Own::size(problem, is_tiled_, block_) + TILE) / TILE * TILE),
+          own_(size(own_size_) * static_cast<std::size_t>(threads_)),
+          tiles_(is_tiled_ ? size((block_ + TILE) * problem.matrix.depth * pieces_) : 0),
           numbers_(size(block_ * problem.matrix.depth)),
           sums_(size(block_ * words())),
           steps_(is_coded_ ? size(block_ * words()) : 0),
           codes_(is_coded_ ? size(block_ * problem.matrix.depth) : 0),
           bias_(problem.bias_at < 0 ? 0 : size(problem.columns)),
           results_(problem.types[problem.dst_at] == dnnl_f32 ? 0 : size(block_ * problem.columns)),
-          finite_(size(block_)) {}
+          plain_(size(block_)) {}
 
     void run() {
         if (problem_.bias_at >= 0) problem_.to_f32(addresses_, problem_.bias_at, 0, problem_.columns, bias_.get());
@@ -199,7 +245,7 @@ public:
             const long count = std::min(block_, problem_.rows - first);
             prepare(first, count);
             float *const results = results_of(first);
-            divided(problem_.columns, static_cast<long>(UNIT_COLUMNS),
+            divided(problem_.columns, is_tiled_ ? PANEL : static_cast<long>(UNIT_COLUMNS),
                     [&](const Own &own, long begin, long end) { multiply(own, count, begin, end, results); });
             if (results_.get())
                 cast(dnnl_f32, reinterpret_cast<const char *>(results), problem_.types[problem_.dst_at],
@@ -213,7 +259,8 @@ private:
     static std::size_t size(long count) { return static_cast<std::size_t>(count); }
 
     static int threads_of(const PackedProblem &problem, int threads) {
-        const bool is_small = problem.columns * problem.matrix.bytes < 2 * static_cast<long>(SHARE);
+        const long bytes = problem.columns * problem.matrix.bytes;
+        const bool is_small = bytes * ((problem.rows + TOGETHER - 1) / TOGETHER) < 2 * static_cast<long>(SHARE);
         return is_small || threads < 2 || !openmp().parallel ? 1 : threads;
     }
 
@@ -229,10 +276,7 @@ private:
     void divided(long total, long unit, const Body &body) const {
         const long wanted = std::min(static_cast<long>(threads_), (total + unit - 1) / unit);
         together(static_cast<int>(wanted), [&](std::size_t thread) {
-            const long depth = problem_.matrix.depth, filled = problem_.filled;
-            float *const memory = own_.get() + thread * size(2 * TOGETHER * filled + depth + COLUMNS * BLOCK_DEPTH);
-            float *const zeros = memory + TOGETHER * filled, *const row = zeros + TOGETHER * filled;
-            const Own own {memory, zeros, row, row + depth};
+            const Own own(problem_, is_tiled_, block_, own_.get() + thread * size(own_size_));
             const auto place = [&](std::size_t part) {
                 return static_cast<long>(part_of(size(total), size(unit), part, size(wanted)));
             };
@@ -241,6 +285,11 @@ private:
     }
 
     void prepare(long first, long count) const {
+        if (is_tiled_)
+            return divided((count + TILE - 1) / TILE, 1, [&](const Own &own, long begin, long end) {
+                for (long tile = begin; tile < end; tile++)
+                    prepare_tile(own, first, tile * TILE, std::min((tile + 1) * TILE, count));
+            });
         const bool is_alone = count * problem_.matrix.depth < static_cast<long>(SHARE);
         divided(count, is_alone ? count : 1, [&](const Own &own, long begin, long end) {
             for (long row = begin; row < end; row++)
@@ -248,22 +297,41 @@ private:
         });
     }
 
+    // A row of src in f32, which may have to be written to `memory`.
+    const float *row_of(long row, float *memory) const {
+        const long known = problem_.matrix.known;
+        if (problem_.types[0] == dnnl_f32) return reinterpret_cast<const float *>(problem_.at(addresses_, 0, row * known));
+        problem_.to_f32(addresses_, 0, row * known, known, memory);
+        return memory;
+    }
+
+    // The rows from `begin` to `end` of a block, which make a tile. Those that are not plain are multiplied alone.
+    void prepare_tile(const Own &own, long first, long begin, long end) const {
+        const PackedMatrix &matrix = problem_.matrix;
+        const float *rows[TILE] = {};
+        for (long row = begin; row < end; row++) {
+            const float *const source = row_of(first + row, own.row + (row - begin) * matrix.depth);
+            if ((plain_.get()[row] = is_plain(source, matrix.known)))
+                rows[row - begin] = source;
+            else
+                ForCpu<order>::of()(source, matrix.known, matrix.depth, problem_.tiles.lanes, per_, numbers_.get() + row * matrix.depth);
+        }
+        problem_.tile_products->arrange(rows, matrix.known, matrix.depth, step_, pieces_,
+                tiles_.get() + begin * matrix.depth * pieces_);
+    }
+
     void prepare_row(const Own &own, long row, long place) const {
         const PackedMatrix &matrix = problem_.matrix;
         const long depth = matrix.depth, known = matrix.known, lanes = problem_.tiles.lanes;
-        const float *source = reinterpret_cast<const float *>(problem_.at(addresses_, 0, row * known));
-        if (problem_.types[0] != dnnl_f32) {
-            problem_.to_f32(addresses_, 0, row * known, known, own.row);
-            source = own.row;
-        }
-        const bool finite = finite_.get()[place] = is_finite(source, known);
+        const float *const source = row_of(row, own.row);
+        const bool plain = plain_.get()[place] = is_plain(source, known);
         float *const numbers = numbers_.get() + place * depth, *const sums = sums_.get() + place * words();
-        if (!is_coded_ || !finite) order(source, known, depth, lanes, per_, numbers);
+        if (!is_coded_ || !plain) ForCpu<order>::of()(source, known, depth, lanes, per_, numbers);
         if (is_coded_)
-            quantize(source, finite ? known : 0, depth, lanes, per_, std::min(matrix.group, 16 * per_),
+            ForCpu<quantize>::of()(source, plain ? known : 0, depth, lanes, per_, std::min(matrix.group, 16 * per_),
                     codes_.get() + place * depth, sums, steps_.get() + place * words());
         else if (!unpacks_)
-            sum_words(numbers, depth, lanes, per_, sums);
+            ForCpu<sum_words>::of()(numbers, depth, lanes, per_, sums);
     }
 
     // `place`: which of the columns that are read at once.
@@ -291,17 +359,78 @@ private:
 
     void multiply(const Own &own, long count, long begin, long end, float *results) const {
         std::fill_n(own.zeros, TOGETHER * problem_.filled, problem_.zero); // a padded one meets a scale of 0
-        bool *const finite = finite_.get();
-        const bool is_finite = std::all_of(finite, finite + count, [](bool one) { return one; });
-        if (unpacks_ || (!is_coded_ && !is_finite)) return unpacked(own, 0, count, begin, end, results);
+        const bool *const plain = plain_.get();
+        const auto alone = [&] {
+            for (long row = 0; row < count; row++)
+                if (!plain[row]) unpacked(own, row, 1, begin, end, results);
+        };
+        if (is_tiled_) {
+            problem_.tile_products->configure(step_);
+            for (long first = begin; first < end; first += TILED_COLUMNS)
+                tiled(own, count, first, std::min(first + TILED_COLUMNS, end), results);
+            problem_.tile_products->release();
+            return alone();
+        }
+        const bool are_plain = std::all_of(plain, plain + count, [](bool one) { return one; });
+        if (unpacks_ || (!is_coded_ && !are_plain)) return unpacked(own, 0, count, begin, end, results);
         // Columns that lie far apart are read at once: the CPU fetches each of a few long streams ahead.
         const long length = (end - begin) / TOGETHER, rest = begin + length * TOGETHER;
         for (long column = begin; column < begin + length; column++)
             few(own, column, length, TOGETHER, count, results);
         for (long column = rest; column < end; column++)
             few(own, column, 0, 1, count, results);
-        for (long row = 0; row < count; row++)
-            if (!finite[row]) unpacked(own, row, 1, begin, end, results);
+        alone();
+    }
+
+    // All rows of a block and some columns.
+    void tiled(const Own &own, long count, long begin, long end, float *results) const {
+        const TileProducts &products = *problem_.tile_products;
+        const long depth = problem_.matrix.depth, tiles = (count + TILE - 1) / TILE, size = tiles * PANEL * TILE;
+        std::fill_n(own.results, (end - begin + PANEL - 1) / PANEL * size, 0.0f);
+        for (long k = 0; k < depth; k += CHUNK)
+            for (long first = begin; first < end; first += PANEL)
+                multiply_panel(own, tiles, first, std::min(first + PANEL, end), k, std::min(k + CHUNK, depth),
+                        own.results + (first - begin) / PANEL * size);
+        for (long tile = 0; tile < tiles; tile++)
+            for (long first = begin; first < end; first += PANEL)
+                products.write(own.results + (first - begin) / PANEL * size + tile * PANEL * TILE,
+                        std::min(TILE, count - tile * TILE), std::min(PANEL, end - first),
+                        bias_.get() ? bias_.get() + first : nullptr,
+                        results + tile * TILE * problem_.columns + first, problem_.columns);
+    }
+
+    // The columns from `begin` to `end`, which make a panel, and elements from `k` to `stop` of tiles of rows.
+    void multiply_panel(
+            const Own &own, long tiles, long begin, long end, long k, long stop, float *results) const {
+        const TileProducts &products = *problem_.tile_products;
+        const PackedMatrix &matrix = problem_.matrix;
+        const long length = std::gcd(matrix.group, per_ * TILE), segments = (stop - k) / length;
+        for (long i = 0; i < PANEL; i++) {
+            std::uint16_t *const numbers = own.columns + i * PANEL_STRIDE;
+            float *const scales = own.segment_scales + i;
+            if (begin + i < end) {
+                const PackedColumn column = column_of(own, begin + i);
+                products.unpack(matrix, column, problem_.coding.width, is_rounded_, k, stop, numbers);
+                const float *scale = column.scales + k / matrix.group;
+                for (long at = 0, place = k % matrix.group; at < segments; at++) {
+                    scales[at * PANEL] = *scale;
+                    place += length;
+                    if (place == matrix.group) place = 0, scale++;
+                }
+            } else {
+                std::fill_n(numbers, stop - k, std::uint16_t {0});
+                for (long at = 0; at < segments; at++)
+                    scales[at * PANEL] = 0;
+            }
+        }
+        const std::uint16_t *source = tiles_.get() + k * TILE * pieces_;
+        const long jump = matrix.depth * TILE * pieces_, at_once = is_rounded_ ? 2 : 1;
+        for (long tile = 0; tile < tiles; tile += at_once, source += at_once * jump, results += at_once * PANEL * TILE)
+            if (is_rounded_)
+                products.multiply(own.columns, PANEL_STRIDE, source, jump, tiles - tile, (stop - k) / STEP, results);
+            else
+                products.multiply_scaled(own.columns, PANEL_STRIDE, source, pieces_, step_, length / step_, segments,
+                        own.segment_scales, results);
     }
 
     // Some rows and `width` columns, which lie `step` apart.
@@ -351,11 +480,14 @@ private:
     void *const *addresses_;
     const int threads_;
     const long per_, block_;
-    const bool unpacks_, is_coded_;
-    const Buffer<float> own_, numbers_, sums_, steps_;
+    const bool is_tiled_, unpacks_, is_coded_, is_rounded_;
+    const long pieces_, step_, own_size_; // of tiles; the memory of a thread
+    const Buffer<float> own_;
+    const Buffer<std::uint16_t> tiles_;
+    const Buffer<float> numbers_, sums_, steps_;
     const Buffer<std::int8_t> codes_;
     const Buffer<float> bias_, results_;
-    const Buffer<bool> finite_;
+    const Buffer<bool> plain_;
 };
 
 // The product of rows and a constant matrix of packed weights, which is read as it is and unpacked in registers. Many rows
@@ -367,7 +499,8 @@ private:
 // the result are f32, f16 or bf16, and zero points those, s8 or u8.
 //
 // A number is (code - zero point) * scale. Sums are in f32, or the elements of src become 8-bit codes with a scale for
-// each block of a group or of 16 words, and sums of products of codes are exact.
+// each block of a group or of 16 words, and sums of products of codes are exact. Many rows are rounded to bf16 in their
+// place, if there are tiles of AMX, and so are weights that meet src of bf16.
 //
 // group: elements along the depth that share a scale: 16, 32 or a multiple of 64; 128 for 4 bits. zero: the zero point of
 // all codes, if there are no tensors for it. zeros, bias: whether there are such tensors. coded: whether src becomes 8-bit
@@ -404,7 +537,7 @@ PackedProduct::PackedProduct(const KernelArguments &arguments) {
         throw std::invalid_argument("other sizes than those of a packed product");
     const long rows = static_cast<long>(elements_of(src)) / known, groups = (known + group - 1) / group;
     const PackedMatrix matrix {nullptr, depth, bytes, known, coding.flip, std::min(group, depth)};
-    auto problem = std::unique_ptr<PackedProblem>(new PackedProblem {coding, matrix, tiles_of(level), is_coded, arguments.flag("unpacks"),
+    auto problem = std::unique_ptr<PackedProblem>(new PackedProblem {coding, matrix, tiles_of(level), nullptr, is_coded, arguments.flag("unpacks"),
             level > 0 && has_avx2(), static_cast<float>(arguments.number("zero")) - coding.center, rows, columns, groups,
             (depth + group - 1) / group, has_zeros ? 3 : -1, has_bias ? last - 1 : -1, last, {}});
     bool is_whole = rows > 0 && elements_of(dst) == static_cast<std::size_t>(rows * columns);
@@ -417,6 +550,10 @@ PackedProduct::PackedProduct(const KernelArguments &arguments) {
     if (has_zeros) is_whole = is_whole && has(3, columns * groups) && tensors[3]->data_type != dnnl_s32;
     if (has_bias) is_whole = is_whole && has(last - 1, columns) && is_float(tensors[last - 1]->data_type);
     if (!is_whole) throw std::invalid_argument("other sizes than those of a packed product");
+    // Codes minus zero points of more than 8 bits, or of fractions, are no numbers of bf16.
+    const bool has_small_zeros = has_zeros ? size_of(tensors[3]->data_type) == 1 : std::fabs(problem->zero) <= 128;
+    if (level > 3 && has_scales && !problem->unpacks && (is_coded || src.data_type == dnnl_bf16 || has_small_zeros))
+        problem->tile_products = tile_products();
     problem_ = std::move(problem);
 }
 

@@ -55,6 +55,35 @@ struct PackedTiles {
             long n_columns, long depth, float *results, long stride);
 };
 
+constexpr long TILE = 16; // rows and columns of a tile of results
+constexpr long PANEL = 2 * TILE; // columns that meet rows together
+constexpr long STEP = 32; // elements along the depth that tiles of bf16 have
+
+// Products of many rows by the tiles of AMX. A tile of results has PANEL rows, those of two tiles, of TILE numbers: a
+// column of the weights in a row, a row of src in a column. A panel has PANEL rows of bf16 numbers, `stride` apart.
+struct TileProducts {
+    void (*configure)(long step); // of this thread, for `step` elements along the depth in a tile
+    void (*release)();
+    // Writes tiles of TILE rows, of which some may be NULL: for each step as many tiles as there are `pieces`, bf16 numbers
+    // whose sum is that of src. `known`: elements of a row that are no padding.
+    void (*arrange)(const float *const *rows, long known, long depth, long step, long pieces, std::uint16_t *tiles);
+    // Writes numbers of a column from `begin` to `end`, both multiples of a step: the weights, or codes minus zero points.
+    void (*unpack)(const PackedMatrix &, const PackedColumn &, long width, bool is_scaled, long begin, long end,
+            std::uint16_t *numbers);
+    // Adds the products of a panel of whole numbers and a tile of rows; `steps` make a segment, whose PANEL scales lie one
+    // behind another.
+    void (*multiply_scaled)(const std::uint16_t *panel, long stride, const std::uint16_t *tiles, long pieces, long step,
+            long steps, long n_segments, const float *scales, float *results);
+    // Adds the products of a panel and one or two tiles of rows, which lie `jump` numbers apart.
+    void (*multiply)(const std::uint16_t *panel, long stride, const std::uint16_t *tiles, long jump, long n_tiles, long steps,
+            float *results);
+    // Writes `rows` rows of `columns` numbers, `stride` apart, and adds a bias, which may be NULL.
+    void (*write)(const float *results, long rows, long columns, const float *bias, float *target, long stride);
+};
+
+// NULL if the CPU has no such tiles, or the system does not let this process use them.
+const TileProducts *tile_products();
+
 extern const PackedTiles PACKED_PORTABLE, PACKED_AVX2, PACKED_AVX512, PACKED_VNNI;
 
 // The widths of weights: bits of a code, and the numbers of 16 bits.
