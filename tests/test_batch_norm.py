@@ -112,14 +112,26 @@ def test_relu_behind_a_norm_is_part_of_its_pass():
     near(model(src, *vectors), np.maximum(normalized(src, vectors, -1), 0), "f32")
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16"])  # in f16, the convolution itself runs in f32
-def test_norm_behind_a_convolution_is_folded(dtype):
+@pytest.mark.parametrize("behind", ["BatchNormInference", "BiasAdd"])
+@pytest.mark.parametrize("dtype", NUMPY)
+def test_convolution_takes_in_what_follows(dtype, behind):
+    """Also where a convolution of f16 runs in f32: the cast comes last."""
     g = og.Graph()
-    x, w = g.input("x", dtype, (1, 8, 8, 5)), g.constant(RNG.standard_normal((3, 3, 5, 13)).astype(NUMPY[dtype]))
-    y = g.convolution(x, w, pads_begin=[1, 1], pads_end=[1, 1])
-    g.output("y", g.batch_norm_inference(y, *[g.constant(v) for v in statistics(13)], epsilon=1e-3))
-    parts = g.compile().report().partitions
-    assert not [part for part in parts if part.executor == "kernel" and "BatchNormInference" in part.kinds]
+    x, weights = g.input("x", dtype, (1, 8, 8, 5)), RNG.standard_normal((1, 1, 5, 13)).repeat(3, 0)
+    y = g.convolution(x, g.constant(weights.astype(NUMPY[dtype])), pads_begin=[1, 0], pads_end=[1, 0])
+    bias, vectors = RNG.standard_normal(13).astype(NUMPY[dtype]), statistics(13)
+    if behind == "BiasAdd":
+        g.output("y", g.bias_add(y, g.constant(bias)))
+    else:
+        g.output("y", g.batch_norm_inference(y, *[g.constant(v) for v in vectors], epsilon=1e-3))
+    model = g.compile()
+    assert not [part for part in model.report().partitions if part.kinds[0] == behind]
+    src = RNG.standard_normal((1, 8, 8, 5)).astype(NUMPY[dtype])
+    padded = np.pad(src.astype(np.float64), [(0, 0), (1, 1), (0, 0), (0, 0)])
+    rounded = weights.astype(NUMPY[dtype]).astype(np.float64)
+    exact = sum(padded[:, i : i + 8] @ rounded[i, 0] for i in range(3))
+    wanted = exact + bias.astype(np.float64) if behind == "BiasAdd" else normalized(exact, vectors, -1)
+    near(model(src), wanted, dtype)
 
 
 def test_a_vector_of_another_length_is_refused():
