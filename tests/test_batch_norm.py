@@ -125,7 +125,8 @@ def test_convolution_takes_in_what_follows(dtype, behind):
     else:
         g.output("y", g.batch_norm_inference(y, *[g.constant(v) for v in vectors], epsilon=1e-3))
     model = g.compile()
-    assert not [part for part in model.report().partitions if part.kinds[0] == behind]
+    if is_native(og.DataType.of(NUMPY[dtype])):  # else what follows runs between casts of its own
+        assert not [part for part in model.report().partitions if part.kinds[0] == behind]
     src = RNG.standard_normal((1, 8, 8, 5)).astype(NUMPY[dtype])
     padded = np.pad(src.astype(np.float64), [(0, 0), (1, 1), (0, 0), (0, 0)])
     rounded = weights.astype(NUMPY[dtype]).astype(np.float64)
