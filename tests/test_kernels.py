@@ -252,25 +252,6 @@ def test_replace_nan_takes_any_strides():
     assert (result == np.where(np.eye(40, 30, dtype=bool), 7, 2)).all()
 
 
-# Scale ---------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", ["scale", "scale_relu"])
-@pytest.mark.parametrize("dtype", [np.float32, BF16])
-@pytest.mark.parametrize("width", [1, 3, 8, 300])
-def test_scale_rounds_once(width, dtype, kind, threads):
-    drawn = np.random.default_rng(0)
-    src = drawn.standard_normal((200, width + 5)).astype(np.float32).astype(dtype)[:, :width]
-    src[0, 0] = np.nan
-    factor, shift = (drawn.standard_normal(width).astype(np.float32) for _ in range(2))
-    result = np.empty((200, width), dtype)
-    run(kind, src, factor, shift, result, threads=threads)
-    wanted = src.astype(np.float32) * factor + shift
-    wanted = np.maximum(wanted, 0) if kind == "scale_relu" else wanted
-    np.testing.assert_array_equal(result.astype(np.float32), wanted.astype(dtype).astype(np.float32))
-
-
 @pytest.mark.parametrize("kind", ["log_softmax", "relu"])
 def test_reshaped_result_of_a_kernel_needs_no_copy(kind):
     g = og.Graph()

@@ -461,18 +461,6 @@ def test_bias_of_few_channels_is_added_to_longer_rows():
     assert_right(graph, executable)
 
 
-@pytest.mark.parametrize(("form", "shape"), [("NCX", (2, 8, 64, 64)), ("NXC", (1, 128, 256, 3))])
-def test_large_images_are_normalized_by_binary_ops(form, shape):
-    def build(g):
-        channels = shape[1 if form == "NCX" else -1]
-        vectors = [g.input(f"v{index}", "f32", (channels,)) for index in range(4)]
-        return g.batch_norm_inference(g.input("x", "f32", shape), *vectors, epsilon=1e-5, data_format=form)
-
-    graph, executable = compiled(build)
-    assert "BatchNormInference: Subtract" in kinds_of(executable)
-    assert_right(graph, executable)
-
-
 @pytest.mark.parametrize("shape", [(1, 127, 129, 3), (2, 89, 97, 5), (2, 64, 64, 32), (2, 64, 64, 64)], ids=str)
 def test_columns_are_summed_in_two_steps(shape):
     graph, executable = compiled(lambda g: g.bias_add_backward(g.input("x", "f32", shape)))

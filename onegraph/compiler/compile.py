@@ -25,11 +25,11 @@ from .edge_layouts import EdgeLayouts
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .kernels.adding import Adding
+from .kernels.batch_norm import add_norm
 from .kernels.codes import add_rescaling
 from .kernels.elements import add_repeated
 from .kernels.norm_relu import NORMALIZED, add_norm_guards
 from .kernels.registry import EXACT, for_op, of_executor
-from .kernels.scale import add_scaling
 from .library_steps import LibrarySteps, NoParametersError, refusal_of
 from .open_values import At
 from .pads import add_pad
@@ -192,7 +192,7 @@ class _StepCompiler:
         if len(steps) == 1:
             self._add_one(steps[0], note, partition)
             return
-        if add_scaling(self._adding, steps):
+        if add_norm(self._adding, steps):
             return
         reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
@@ -262,7 +262,7 @@ class _StepCompiler:
                 return
             if (step.kind in VIEWS and add_view(schedule, step)) or self._concats.add(step):
                 return
-            if add_scaling(self._adding, [step]) or (self._scales and add_rescaling(self._adding, step)):
+            if add_norm(self._adding, [step]) or (self._scales and add_rescaling(self._adding, step)):
                 return
             try:
                 if not self._library.add_collapsed(step, note):

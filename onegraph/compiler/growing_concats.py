@@ -9,29 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-import numpy as np
-
-from ..ir.op import Array
-from ..opset.bodies.normalization import factor_and_shift
-from ..opset.dtypes import DataType
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Value
 
 
-def is_scaling(step: Step, values: Mapping[int, Value]) -> bool:
-    """Whether an op multiplies each channel by a constant factor and adds a constant, along the last axis."""
-    if step.kind != "BatchNormInference" or step.executor != "library" or step.attrs.get("data_format", "NXC") != "NXC":
-        return False
-    source, *vectors = (values[number] for number in step.inputs)
-    return source.dtype in (DataType.f32, DataType.bf16) and all(vector.constant is not None for vector in vectors)
-
-
-def scaling_rows(step: Step, values: Mapping[int, Value]) -> Array:
-    """The factors of a normalization and the numbers that it adds: two rows."""
-    vectors = [np.asarray(values[number].constant) for number in step.inputs[1:]]
-    with np.errstate(all="ignore"):
-        return np.stack(factor_and_shift(vectors, float(step.attrs["epsilon"]))).astype(np.float32)  # type: ignore[arg-type]
+def _is_norm_of_rows(step: Step) -> bool:
+    """Whether an op normalizes along the last axis by given statistics, which a kernel does to parts of rows."""
+    is_last = step.attrs.get("data_format", "NXC") == "NXC"
+    return step.kind == "BatchNormInference" and step.executor == "library" and is_last
 
 
 def growing(lowered: Lowered, values: Mapping[int, Value], fixed: AbstractSet[int]) -> dict[int, Step]:
@@ -53,7 +39,7 @@ def growing(lowered: Lowered, values: Mapping[int, Value], fixed: AbstractSet[in
             found[step.id] = first
             latest.remove(first)
         result = step.outputs[0]
-        if result not in fixed and all(is_scaling(consumer, values) for consumer in lowered.consumers(result)):
+        if result not in fixed and all(_is_norm_of_rows(consumer) for consumer in lowered.consumers(result)):
             latest.append(step)
     return found
 

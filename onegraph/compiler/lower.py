@@ -20,7 +20,6 @@ from ..builder.graph import DataGraph
 from ..builder.signature_cache import MAX_SIGNATURES
 from ..capi.settings import is_native
 from ..errors import ArgumentError, UnsupportedError
-from ..faults.use import CONVOLUTIONS, DEQUANTIZATIONS
 from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
@@ -66,10 +65,6 @@ def lower(
 
 # Ops whose first output does not depend on the optional outputs, which an older library lacks.
 INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
-
-
-# Ops that take in a BatchNormInference behind them.
-NORMALIZED = CONVOLUTIONS | DEQUANTIZATIONS | {"BiasAdd"}
 
 
 class _Lowering:
@@ -121,19 +116,13 @@ class _Lowering:
     def _form(self, op: Op, schema: Schema, outputs: Sequence[LogicalTensor]) -> tuple[Form | None, str]:
         """The form of an op that the library computes right, or None and the reason why there is none."""
         bounds = self._bounds.of(op, base_of(schema).kind)
-        joins = base_of(schema).kind == "BatchNormInference" and self._makers.get(op.inputs[0]) in NORMALIZED
         if op.signature is not None:
-            return signature_form(op.signature, len(outputs), bounds, joins, self._finite_math)
+            return signature_form(op.signature, len(outputs), bounds, self._finite_math)
         types = [None if tensor is None else tensor.type for tensor in op.inputs]
         dtypes = [tensor.dtype for tensor in outputs]
         call = base_call(schema, base_of(schema), op.attrs, types, len(outputs), dtypes)
         call = base_call(schema, base_of(schema), _with_scale_axis(op, call), types, len(outputs), dtypes)
-        return library_form(schema, call, joins=joins, finite_math=self._finite_math)
-
-    @cached_property
-    def _makers(self) -> dict[LogicalTensor | None, str]:
-        """The kind of the op that makes a tensor, in the base vocabulary."""
-        return {tensor: base_of(schema_of(op)).kind for op in self._graph.ops for tensor in op.outputs}
+        return library_form(schema, call, finite_math=self._finite_math)
 
     @cached_property
     def _read(self) -> set[int]:

@@ -37,7 +37,7 @@ def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
         numbers[1] = _slopes(adding, call, values[numbers[1]], wanted)
     inputs = adding.at([schedule.forwards(number) for number in numbers])
     if adding.edges.is_free(wanted):
-        like = next((one for one in inputs if one.shape == wanted.shape and _is_whole(one)), wanted)
+        like = next((one for one in inputs if one.shape == wanted.shape and is_whole(one)), wanted)
         wanted = values[wanted.id] = wanted._replace(strides=like.strides)
     attrs = adding.at([schedule.new_number(call.f32(name), len(wanted.shape)) for name in kernel.attrs])
     in_place = [
@@ -67,7 +67,7 @@ def _slopes(adding: Adding, call: Call, slope: Value, wanted: Value) -> int:
     return adding.schedule.part(dense, shape, dense_of(shape), dense.offset)
 
 
-def _is_whole(value: Value) -> bool:
+def is_whole(value: Value) -> bool:
     """Whether the elements of a value lie side by side, in whatever order."""
     last = sum(stride * (dim - 1) for dim, stride in zip(value.shape, value.strides, strict=True))
     return not value.irregular and last + 1 == prod(value.shape)

@@ -13,6 +13,7 @@ from .channel_scales import fold_scales
 from .codes import compute_on_codes
 from .constants import fold_constants
 from .label_gradients import add_at_labels
+from .late_casts import cast_behind_norms
 from .moved_codes import move_codes
 from .narrow_groups import join_groups
 from .packed_products import multiply_packed
@@ -60,6 +61,7 @@ def _may_sum_anew(options: Options) -> bool:
 
 PASSES = (
     Pass("packed_products", multiply_packed, "the library dequantizes constant weights in every run"),
+    Pass("late_casts", cast_behind_norms, "a convolution takes in a normalization of its own data type only"),
     Pass("constants", fold_constants, "ops on constants alone are computed once", _always),
     Pass("changing_attention", attend, "the library compiles attention for each number of tokens", _is_strict),
     Pass("label_gradients", add_at_labels, "the gradient of a LogSoftmax is zero but for the labels"),

@@ -33,7 +33,6 @@ def signature_form(
     found: Signature,
     n_outputs: int,
     bounds: tuple[int | None, ...] = (),
-    joins: bool = False,
     finite_math: bool = False,
 ) -> tuple[Form | None, str]:
     """``library_form`` for all ops with this signature, computed once; the result must not be changed.
@@ -42,28 +41,25 @@ def signature_form(
         found: the signature.
         n_outputs: number of outputs to compute, the first ones.
         bounds: the largest magnitudes of integer inputs, None for an unknown one; empty if they do not matter.
-        joins, finite_math: as for ``library_form``.
+        finite_math: as for ``library_form``.
     """
     inputs = found.inputs
     if bounds:
         pairs = zip(inputs, bounds, strict=True)
         inputs = tuple([None if tensor is None else replace(tensor, bound=bound) for tensor, bound in pairs])
     call = base_call(found.schema, base_of(found.schema), found.attrs, inputs, n_outputs, found.dtypes[:n_outputs])
-    form, reason = library_form(found.schema, call, joins=joins, finite_math=finite_math)
+    form, reason = library_form(found.schema, call, finite_math=finite_math)
     for constant in () if form is None else form.constants:
         constant.flags.writeable = False
     return form, reason
 
 
-def library_form(
-    schema: Schema, call: Call, *, joins: bool = False, finite_math: bool = False
-) -> tuple[Form | None, str]:
+def library_form(schema: Schema, call: Call, *, finite_math: bool = False) -> tuple[Form | None, str]:
     """A form of the op that this library computes right, or None and the reason why there is none.
 
     Args:
         schema: the op's record in its edition.
         call: the op in the base vocabulary, with the data types of its outputs.
-        joins: whether the op becomes part of the op before it, so that no other ops are faster.
         finite_math: whether the form may lose NaN and infinities. Otherwise an op that a kernel of the package computes
             is its own form, and so is one that is newer than the library.
     """
@@ -86,7 +82,7 @@ def library_form(
             newer or "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten",
         )
     kind, slow = call.schema.kind, slow_alone(call, VERSION)
-    candidates = [None if joins else PREFERRED.get(kind), None if newer else _single, COMPOSITIONS.get(kind)]
+    candidates = [PREFERRED.get(kind), None if newer else _single, COMPOSITIONS.get(kind)]
     reason = newer  # a reason about the op itself tells more than one about a rewrite
     for candidate in filter(None, candidates):
         form, refusal = _correct_form(call, candidate(call))

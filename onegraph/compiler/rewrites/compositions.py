@@ -26,7 +26,6 @@ from .broadcasts import binary, divide, matmul_bias, two_sided
 from .convolutions import biased_conv_transpose, far_padded, gradient_of_strided_pixels
 from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, filled, result_types, scalar
 from .norms import (
-    batch_norm_inference,
     channels_first_group_norm,
     group_norm,
     layer_norm,
@@ -298,7 +297,6 @@ PREFERRED: dict[str, Composition] = {
     "PReLU": two_sided,
     "Reciprocal": reciprocal,
     "AvgPoolBackward": mean_backward,
-    "BatchNormInference": batch_norm_inference,
     "BiasAddBackward": bias_add_backward,
     "ReduceMean": mean,
     **dict.fromkeys(("ReduceMax", "ReduceMin"), extreme),

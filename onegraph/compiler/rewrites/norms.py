@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ...faults.operands import rows_together
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.ops.normalization_shapes import begin_axis
@@ -19,9 +18,6 @@ from .form import Form, Parts, scalar
 from .reductions import add_sum
 
 F32 = DataType.f32
-# For fewer elements, the kernel of a BatchNormInference takes less time than several others.
-MANY_ELEMENTS = 2**16
-VECTOR = 16  # numbers of f32 that a kernel computes at once
 WIDEST_ROW = 2**20  # elements, of the kernel for RMSNorm; the others are divided among threads by the library
 
 
@@ -75,16 +71,6 @@ def layer_norm_backward(call: Call) -> Form | None:
         results.append(add_sum(parts, parts.add("Multiply", diff_dst, normalized), others))
         results.append(add_sum(parts, diff_dst, others))
     return parts.form(*results, note="LayerNormBackward over one axis, as which the normalized ones are seen")
-
-
-def batch_norm_inference(call: Call) -> Form | None:
-    """BatchNormInference of a large image as (src - mean) * (gamma / sqrt(variance + epsilon)) + beta."""
-    shape, is_last = known_dims(call.shape("src")), call.string("data_format") == "NXC"
-    if math.prod(shape) < MANY_ELEMENTS:
-        return None
-    if rows_together(shape, shape[-1:]) == 1 or shape[-1] % VECTOR == 0 if is_last else len(shape) < 3:
-        return None
-    return by_body(call, "from other ops: the library has no fast kernel for these channels")
 
 
 def group_norm(call: Call) -> Form:

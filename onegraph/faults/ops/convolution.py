@@ -240,36 +240,6 @@ def three_elements_unread(g: DataGraph) -> LogicalTensor:
     return g.op("Convolution", [x, w], {**ROW, "strides": [4], "pads_begin": [3]})
 
 
-def biased_gaps(call: Call) -> bool:
-    """Whether a ConvTranspose of bf16 images with a bias leaves rows between its windows, channels first."""
-    found = convolution_geometry(call)
-    first = call.inputs[0] if call.inputs else None
-    if found is None or found.kernel is None or first is None or first.dtype is not DataType.bf16:
-        return False
-    rows = zip(found.strides[:-1], found.kernel, found.dilations, strict=False)
-    gaps = any(size is None or stride > extent(size, dilation) for stride, size, dilation in rows)
-    return gaps and call.input("bias") is not None and call.string("data_format") == "NCX" and found.groups == 1
-
-
-BIASED_GAPS = FAULTS.add(
-    "biased_gaps",
-    ops="ConvTranspose",
-    where="bias",
-    when=biased_gaps,
-    seen={(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
-    reason="in bf16, channels first, rows that lie in no window may get another number than their bias",
-    instead="the same op in f32",
-    certain=never,  # of some sizes
-)
-
-
-@BIASED_GAPS.example(on={"no AVX-512": "throws could not create a primitive", "AMX": "wrong | right"})
-def bias_of_rows_in_no_window(g: DataGraph) -> LogicalTensor:
-    ends = g.input("x", "bf16", (5, 6, 4, 4)), g.input("w", "bf16", (6, 2, 1, 2)), g.input("b", "bf16", (2,))
-    attrs = {**IMAGE, **NCX, "strides": [3, 3], "pads_begin": [3, 0], "pads_end": [3, 0], "weights_format": "IOX"}
-    return g.op("ConvTranspose", ends, attrs)
-
-
 # Numbers of 32 bits --------------------------------------------------------------------------------------------------
 
 

@@ -1,14 +1,17 @@
-"""What oneDNN gets wrong of convolutions whose windows span the source, which lies between two of their elements."""
+"""What oneDNN gets wrong of convolutions with windows around the source, or with elements in no window."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.convolution_geometry import convolution_geometry
+from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ..fault import UNSAFE, Faults, never
 from .convolution import in_low_precision
-from .windows import VOLUME
+from .windows import IMAGE, NCX, ROW, VOLUME
 
 FAULTS = Faults[Call]()
 
@@ -48,3 +51,58 @@ def volumes_of_two_rows_between_the_elements_of_windows(g: DataGraph) -> Logical
     ends = g.input("x", "bf16", (1, 8, 2, 6, 16)), g.input("w", "bf16", (1, 2, 2, 16, 16))
     attrs = {**VOLUME, "dilations": [1, 5, 1], "pads_begin": [0, 2, 0], "pads_end": [0, 3, 0]}
     return g.op("Convolution", ends, attrs)
+
+
+def in_no_window(call: Call) -> bool:
+    """Whether an element of the result of a ConvTranspose lies in no window along an axis."""
+    found = convolution_geometry(call)
+    if found is None:
+        return True
+    wide, narrow = found.wide or found.backward(), found.narrow or found.forward()
+    for axis, (size, count) in enumerate(zip(wide, narrow, strict=True)):
+        window = found.window(axis)
+        if window is None or size is None or count is None:
+            return True
+        first = np.arange(count) * window.stride - window.begin
+        places = (first[:, None] + np.arange(window.kernel) * window.dilation).reshape(-1)
+        if np.unique(places[(places >= 0) & (places < size)]).size < size:
+            return True
+    return False
+
+
+def biased_gaps(call: Call) -> bool:
+    """Whether a ConvTranspose of bf16 has a bias, and elements of the result in no window."""
+    return call.input("bias") is not None and call.output_type(0) is DataType.bf16 and in_no_window(call)
+
+
+BIASED_GAPS = FAULTS.add(
+    "biased_gaps",
+    ops="ConvTranspose",
+    where="bias",
+    severity=UNSAFE,
+    when=biased_gaps,
+    seen={(3, 2): "right", (3, 6): "right", (3, 11): "right", (3, 13): "wrong"},
+    reason="in bf16, elements that lie in no window may get another number than their bias",
+    instead="the same op in f32",
+    certain=never,  # of some sizes
+)
+
+
+@BIASED_GAPS.example(on={"no AVX-512": "throws could not create a primitive", "AMX": "wrong | right"})
+def bias_of_rows_in_no_window(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (5, 6, 4, 4)), g.input("w", "bf16", (6, 2, 1, 2)), g.input("b", "bf16", (2,))
+    attrs = {**IMAGE, **NCX, "strides": [3, 3], "pads_begin": [3, 0], "pads_end": [3, 0], "weights_format": "IOX"}
+    return g.op("ConvTranspose", ends, attrs)
+
+
+@BIASED_GAPS.example(on={"no AVX-512": "throws could not create a primitive"})
+def bias_of_columns_in_no_window(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (2, 6, 6, 1)), g.input("w", "bf16", (6, 1, 1, 3)), g.input("b", "bf16", (3,))
+    attrs = {**IMAGE, **NCX, "strides": [3, 2], "pads_begin": [0, 1], "pads_end": [0, 1], "weights_format": "IOX"}
+    return g.op("ConvTranspose", ends, {**attrs, "groups": 3})
+
+
+@BIASED_GAPS.example(on={"no AVX-512": "throws could not create a primitive"})
+def bias_of_elements_in_no_window(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "bf16", (2, 9, 2)), g.input("w", "bf16", (1, 16, 2)), g.input("b", "bf16", (16,))
+    return g.op("ConvTranspose", ends, {**ROW, "strides": [4], "weights_format": "XOI"})
