@@ -38,6 +38,7 @@ from .placing import Rooms, piece_sizes, slots_of
 from .plan import Arenas
 
 LARGEST = 1 << 31  # of a size
+NEAR = 4  # times as large, or as small, as the size that numbers of threads were measured for
 
 
 class Parameters(NamedTuple):
@@ -153,7 +154,8 @@ class OpenProgram:
         sizes = OpenSizes(now)
         for symbol, places in zip(sizes.symbols, parameters.places, strict=True):
             if places[0] < len(dims) - parameters.layouts:
-                symbol.bit_length()  # for sizes of another order of magnitude, other numbers of threads are fast
+                near = f"{symbol.value // NEAR}<={sizes.code(symbol)}<={symbol.value * NEAR}"
+                sizes.guard(near, True)  # further away, other numbers of threads are fast
             sizes.guard(f"{sizes.code(symbol)}<{LARGEST}", symbol.value < LARGEST)
         try:
             self._trace(make(parameters.opened(dims, sizes.symbols)))
@@ -258,7 +260,8 @@ class OpenProgram:
                 # The partition goes with the last program for the present sizes.
                 self.schedule.steps[index] = step._replace(compiled=None, like=None, recipe=None)  # type: ignore[arg-type]
         self.schedule.patterns = ()
-        self.texts = {repr(size): size for size in found}  # as reasons name sizes
+        texts = {repr(size): size for size in found}  # as reasons name sizes
+        self.texts = {text: texts[text] for text in sorted(texts, key=len, reverse=True)}  # parts behind the whole
         self._sizes = [*found]
         self._numbers = [*map(id, found)]
         self._evaluate = written_function(["s"], f"[{', '.join(map(repr, found))}]")
