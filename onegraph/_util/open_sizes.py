@@ -303,10 +303,9 @@ def present(size: Any) -> int:
     return value
 
 
-def computed(function: str, value: int, size: Any) -> int:
+def computed(function: str, value: int, size: Any) -> Any:
     """The value of a function of a size; of an open one, what ``OpenSizes.call`` makes, which asks nothing."""
-    result: int = size.sizes.call(function, value, size) if type(size) is OpenSize else value
-    return result
+    return size.sizes.call(function, value, size) if type(size) is OpenSize else value
 
 
 def is_open(sizes: Iterable[object]) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import prod
 
+from ..compiler.ir.value import Value
 from ..compiler.kernels.cast import CAST
 from ..compiler.kernels.native import CompiledKernel
 from ..compiler.steps import CompiledStep
@@ -19,7 +20,15 @@ def grown_outputs(program: Program, growths: Sequence[Growth]) -> tuple[Grown, .
     kept = program.known.get("kept")
     if kept is None:
         kept = program.known["kept"] = _kept(program, growths)
-    return tuple([_grown(program, growth, growth in kept) for growth in growths])
+    values, graph, known = program.placement.values, program.graph, dict[Hashable, Grown]()
+    found = []
+    for growth in growths:
+        past, present = values[graph.inputs[growth.past].id], values[graph.outputs[growth.present].id]
+        key = growth.axis, growth in kept, past.shape, past.strides, present.dtype, present.shape, present.strides
+        if key not in known:
+            known[key] = _grown(past, present, growth.axis, growth in kept)
+        found.append(known[key])
+    return tuple(found)
 
 
 def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
@@ -38,10 +47,8 @@ def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
     return found
 
 
-def _grown(program: Program, growth: Growth, is_kept: bool) -> Grown:
+def _grown(past: Value, present: Value, axis: int, is_kept: bool) -> Grown:
     """The output of a program for a growth."""
-    values, graph, axis = program.placement.values, program.graph, growth.axis
-    past, present = values[graph.inputs[growth.past].id], values[graph.outputs[growth.present].id]
     dtype, shape, strides = present.dtype.numpy, present.shape, present.strides
     size, reach = dtype.itemsize, 1
     for dim, step in zip(shape, strides, strict=True):

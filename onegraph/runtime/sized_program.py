@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 from ..builder.graph import DataGraph
 from ..capi import CompiledPartition
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, restore_threads, thread_share
-from ..compiler.ir.value import Value
 from ..compiler.kernels.native import CompiledKernel
 from ..compiler.library_steps import NoParametersError, Partitioning
 from ..compiler.notes import Note
@@ -21,22 +21,6 @@ from .compiled_program import divided, owner_of, prepared
 from .open_program import OpenProgram
 from .plan import PlanSource
 from .program import Program
-
-
-class ValuesOf(dict[int, Value]):
-    """The values of a program, each made when it is read first.
-
-    Args:
-        values: with open sizes.
-        at: what these are.
-    """
-
-    def __init__(self, values: Mapping[int, Value], at: At) -> None:
-        self._values, self._at = values, at
-
-    def __missing__(self, number: int) -> Value:
-        value = self[number] = value_at(self._values[number], self._at)
-        return value
 
 
 class Ready:
@@ -63,6 +47,24 @@ class Ready:
         return _with(step, self.made.compiled, at)._replace(like=self.made.like, in_place=in_place)
 
 
+class Last(NamedTuple):
+    """The program that was made last of one with open sizes, from which the next one takes what is the same.
+
+    Attributes:
+        offsets: of intermediates in the arena.
+        steps, ready, source, parts, notes: of the program.
+        prepared: bytes of the constants that the library prepares, by partition.
+    """
+
+    offsets: Mapping[int, int]
+    steps: Sequence[CompiledStep]
+    ready: Sequence[Ready]
+    source: PlanSource
+    parts: Sequence[range | NumpyStep]
+    notes: Sequence[int]
+    prepared: Mapping[Hashable, int]
+
+
 class SizedProgram(Program):
     """A program for known sizes.
 
@@ -84,7 +86,7 @@ class SizedProgram(Program):
         self._form, self._whole, at = form, whole, form.at(sizes)
         self.known = form.known
         self._at, schedule = at, form.schedule
-        values = ValuesOf(schedule.values, at)
+        values = form.values.at(sizes)
         steps: list[CompiledStep | NumpyStep] = [*schedule.steps]
         made: dict[int, CompiledKernel] = {}
         for index, source in form.kernels.items():
@@ -102,18 +104,30 @@ class SizedProgram(Program):
         self._patterns = {id(known.made.pattern): known.made.pattern for known in ready if known.made.pattern}.values()
         for index, (recipe, kind) in form.recipes.items():
             steps[index] = ready[kind].step(steps[index], recipe, at)
-        pieces = {number: at(size) for number, size in form.pieces.items()}
+        pieces = {**form.pieces, **{number: at(size) for number, size in form.open_pieces}}
         self.placement, steps = form.slots.placed(values, pieces, steps, form.rooms)
-        self.steps = in_c = [step for step in steps if isinstance(step, CompiledStep)]
-        self.parts, self.ending = divided(steps), Ending(0, frozenset())
-        self.in_c, self.owner_thread, self.step_notes = form.is_in_c, owner_of(in_c), [step.note for step in steps]
+        self.steps = [step for step in steps if isinstance(step, CompiledStep)]
+        self.in_c, self.ending = form.is_in_c, Ending(0, frozenset())
+        self._take_common(steps)
+        self.owner_thread = owner_of(self.steps)
         if self.owner_thread not in (None, calling_thread()):
             raise NoParametersError("a step that sizes share runs in another thread")
-        placed = self.placement
-        arenas = form.arenas if self.in_c and placed.residents.keys() <= placed.slots.keys() else None
-        pages = placed.file_pages()
-        self.source = PlanSource(in_c, placed.places(), placed.n_slots, form.runs_limit, pages, arenas=arenas)
-        self.source.threads = form.counts
+
+    def _take_common(self, steps: Sequence[CompiledStep | NumpyStep]) -> None:
+        """Take what the program that was made last has in common with this one, which is all but some steps."""
+        form, placed, last = self._form, self.placement, self._form.last
+        if last is None or last.offsets is not placed.offsets:
+            arenas = form.arenas if self.in_c and placed.residents.keys() <= placed.slots.keys() else None
+            places, pages = placed.places(), placed.file_pages()
+            source = PlanSource(self.steps, places, placed.n_slots, form.runs_limit, pages, arenas=arenas)
+            source.threads = form.counts
+            parts, notes = divided(steps), [step.note for step in steps]
+            kept = prepared(self.steps)
+        else:
+            source, parts, notes = last.source.with_steps(last.steps, self.steps), last.parts, last.notes
+            kept = last.prepared if self._ready == last.ready else prepared(self.steps)
+        form.last = Last(placed.offsets, self.steps, self._ready, source, parts, notes, kept)
+        self.source, self.parts, self.step_notes, self._prepared = source, parts, notes, kept
 
     def _partitions(self, at: At) -> list[Ready]:
         """For each kind the partition for these sizes; those that no program has are compiled."""
@@ -169,7 +183,7 @@ class SizedProgram(Program):
 
     def pieces(self) -> dict[Hashable, int]:
         """The arena, if it has its own, and the constants that the library has prepared for each partition."""
-        return {**({} if self.source.arenas else super().pieces()), **prepared(self.steps)}
+        return {**({} if self.source.arenas else super().pieces()), **self._prepared}
 
     @property
     def notes(self) -> list[Note]:
