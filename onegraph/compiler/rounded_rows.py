@@ -59,7 +59,8 @@ def rounded_count(rows: int) -> int:
     count = present(rows)
     unit = max(EXACT, (1 << count.bit_length() - 1) // PARTS)
     rounded = -(-count // unit) * unit
-    return computed(ROUNDED, rounded, rows)
+    found: int = computed(ROUNDED, rounded, rows)
+    return found
 
 
 def _last_axis(step: Step, rank: int) -> bool:

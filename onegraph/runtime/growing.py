@@ -23,10 +23,14 @@ from ..capi.settings import is_aligned
 from ..errors import ArgumentError
 from ..ir.op import Array, LogicalTensor
 from ..native.library import address_of
-from ..opset.shapes import dense_strides
+from ..opset.shapes import dense_strides, known
 
 SMALL = 1 << 15  # bytes of a cache, up to which its copy takes less time than what is done here
 SPARE = 16  # tokens beyond a power of 2, so that rows of a cache do not lie a power of 2 apart
+AXES = {
+    "Concat": 0,
+    "ExtendCache": 2,
+}  # of tokens, unless an attribute says it: of ops whose result begins with an input
 AHEAD = 8  # tokens that there is room for before a step
 
 
@@ -96,11 +100,12 @@ def growths_of(graph: DataGraph) -> tuple[Growth, ...]:
     names, found = ([*graph.inputs], [*graph.outputs]), dict[str, Growth]()
     for op in graph.ops:
         past, present = op.inputs[0] if op.inputs else None, outputs.get(op.outputs[0].id, []) if op.outputs else []
-        if op.kind != "Concat" or past is None or len(op.inputs) < 2 or past.id not in inputs or len(present) != 1:
+        if op.kind not in AXES or past is None or len(op.inputs) < 2 or past.id not in inputs or len(present) != 1:
             continue
-        name, axis = inputs[past.id], int(op.attrs["axis"]) % len(past.shape or (0,))  # type: ignore[arg-type]
+        name, axis = inputs[past.id], int(op.attrs.get("axis", AXES[op.kind])) % len(past.shape or (0,))  # type: ignore[call-overload]
         ends = past, graph.outputs[present[0]]
-        if past.shape and past.shape[axis] is None and name not in found and all(one.strides is None for one in ends):
+        may_grow = bool(past.shape) and (op.kind == "ExtendCache" or past.shape[axis] is None)
+        if may_grow and name not in found and all(one.strides is None for one in ends):
             found[name] = Growth(name, present[0], axis, names[0].index(name), names[1].index(present[0]))
     return tuple(found.values())
 
@@ -143,6 +148,7 @@ class Growing:
 
     def __init__(self, graph: DataGraph) -> None:
         self.growths = growths_of(graph) if not graph.variables else ()
+        self._is_open = not all(known(tensor.shape) for tensor in graph.inputs.values())
         self.grown = self.moved = 0
         self._names = tuple(graph.outputs)
         self._axes = {growth.past: growth.axis for growth in self.growths}
@@ -185,6 +191,8 @@ class Growing:
             grows: whether results of earlier calls grow; False leaves that to those that have gaps behind them.
             moves: whether caches may be copied.
         """
+        if not self._is_open:
+            return None
         capacity, tokens, has_gaps, is_own = 0, 0, False, False
         for growth in self.growths:
             array = arrays[growth.source]
