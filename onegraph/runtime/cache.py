@@ -40,11 +40,11 @@ class Cache:
         given = array_of("past", past)
         rank = given.ndim
         self._axis = integer("axis", axis, -rank, rank - 1) % rank if rank else integer("axis", axis, 0, -1)
-        tokens = given.shape[self._axis]
+        tokens: int = given.shape[self._axis]
         most = integer("capacity", capacity, tokens, MOST, f"an integer from the {tokens} tokens of 'past' on")
         shape = (*given.shape[: self._axis], most, *given.shape[self._axis + 1 :])
         self._memory = aligned_empty(shape, given.dtype, zeroed=True)
-        self._tokens = self._written = tokens
+        self._tokens, self._written = tokens, tokens
         self.array[...] = given
 
     @property

@@ -102,9 +102,10 @@ def growths_of(graph: DataGraph) -> tuple[Growth, ...]:
         past, present = op.inputs[0] if op.inputs else None, outputs.get(op.outputs[0].id, []) if op.outputs else []
         if op.kind not in AXES or past is None or len(op.inputs) < 2 or past.id not in inputs or len(present) != 1:
             continue
-        name, axis = inputs[past.id], int(op.attrs.get("axis", AXES[op.kind])) % len(past.shape or (0,))  # type: ignore[call-overload]
+        shape, place = past.shape or (), op.attrs.get("axis", AXES[op.kind])
+        name, axis = inputs[past.id], int(place) % max(len(shape), 1)  # type: ignore[arg-type]
         ends = past, graph.outputs[present[0]]
-        may_grow = bool(past.shape) and (op.kind == "ExtendCache" or past.shape[axis] is None)
+        may_grow = bool(shape) and (op.kind == "ExtendCache" or shape[axis] is None)
         if may_grow and name not in found and all(one.strides is None for one in ends):
             found[name] = Growth(name, present[0], axis, names[0].index(name), names[1].index(present[0]))
     return tuple(found.values())

@@ -22,6 +22,13 @@ from .open_program import OpenProgram
 from .plan import PlanSource
 from .program import Program
 
+# For which sizes the library has compiled a partition, for reports.
+FOR_ALL, FOR_THESE, FOR_EARLIER = (
+    "compiled once for all sizes",
+    "compiled for these sizes",
+    "compiled for earlier sizes",
+)
+
 
 class Ready:
     """A partition for some sizes. Programs hold it, and the program with open sizes knows it as long as one does.
@@ -52,7 +59,7 @@ class Last(NamedTuple):
 
     Attributes:
         offsets: of intermediates in the arena.
-        steps, ready, source, parts, notes: of the program.
+        steps, ready, source, notes: of the program.
         prepared: bytes of the constants that the library prepares, by partition.
     """
 
@@ -60,7 +67,6 @@ class Last(NamedTuple):
     steps: Sequence[CompiledStep]
     ready: Sequence[Ready]
     source: PlanSource
-    parts: Sequence[range | NumpyStep]
     notes: Sequence[int]
     prepared: Mapping[Hashable, int]
 
@@ -121,13 +127,15 @@ class SizedProgram(Program):
             places, pages = placed.places(), placed.file_pages()
             source = PlanSource(self.steps, places, placed.n_slots, form.runs_limit, pages, arenas=arenas)
             source.threads = form.counts
-            parts, notes = divided(steps), [step.note for step in steps]
+            notes = [step.note for step in steps]
             kept = prepared(self.steps)
         else:
-            source, parts, notes = last.source.with_steps(last.steps, self.steps), last.parts, last.notes
+            source, notes = last.source.with_steps(last.steps, self.steps), last.notes
             kept = last.prepared if self._ready == last.ready else prepared(self.steps)
-        form.last = Last(placed.offsets, self.steps, self._ready, source, parts, notes, kept)
-        self.source, self.parts, self.step_notes, self._prepared = source, parts, notes, kept
+        form.last = Last(placed.offsets, self.steps, self._ready, source, notes, kept)
+        self.source, self.step_notes, self._prepared = source, notes, kept
+        is_whole = len(steps) == len(self.steps) > 0  # numpy steps are made for these sizes
+        self.parts = [range(len(steps))] if is_whole else divided(steps)
 
     def _partitions(self, at: At) -> list[Ready]:
         """For each kind the partition for these sizes; those that no program has are compiled."""
@@ -135,7 +143,7 @@ class SizedProgram(Program):
         keys = [(number, *map(at, kind.sizes)) for number, kind in enumerate(form.kinds)]
         found = [form.partitions.get(key) for key in keys]
         missing = [number for number, ready in enumerate(found) if ready is None]
-        self.compiled = 0
+        self.compiled, self._missing = 0, frozenset(missing)
         if missing:
             for number, ready in zip(missing, self._compile(missing, at), strict=True):
                 found[number] = form.partitions[keys[number]] = ready
@@ -188,14 +196,22 @@ class SizedProgram(Program):
     @property
     def notes(self) -> list[Note]:
         """About the partitions, by index of report."""
+        form = self._form
+        kinds = {form.schedule.steps[index].note: kind for index, (_, kind) in form.recipes.items()}
         return [
             note._replace(
                 inputs=[value_at(value, self._at) for value in note.inputs],
                 outputs=[value_at(value, self._at) for value in note.outputs],
-                reasons=tuple(map(self._text, note.reasons)),
+                reasons=(*map(self._text, note.reasons), self._origin(note, kinds.get(index))),
             )
-            for note in self._form.schedule.notes
+            for index, note in enumerate(form.schedule.notes)
         ]
+
+    def _origin(self, note: Note, kind: int | None) -> str:
+        """For which sizes a partition was compiled; empty for what takes sizes at the call."""
+        if note.executor != "oneDNN":
+            return ""
+        return FOR_ALL if kind is None else FOR_THESE if kind in self._missing else FOR_EARLIER
 
     def _text(self, reason: str) -> str:
         """A reason that names sizes."""
