@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+import onegraph.onnx
 from onegraph.errors import ArgumentError
 from onegraph.native.library import HASHES_CONSTANTS
 from onegraph.runtime import growing
@@ -370,6 +371,80 @@ def test_caches_that_do_not_fit_are_refused():
         og.Cache(past, 2)
     model.bind(k, v, ones).run()
     assert (len(k), len(v)) == (4, 4)
+
+
+def grouped_attention(tokens=1, heads=4, pairs=2, size=8):
+    """An ONNX decoder as exporters write it: lengths and the total are computed of a mask over all tokens."""
+    onnx = pytest.importorskip("onnx")
+    node, value, f32 = onnx.helper.make_node, onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    nodes = [
+        node("Shape", ["mask"], ["dims"]),
+        node("Gather", ["dims", "last"], ["total"]),
+        node("Cast", ["total"], ["total32"], to=onnx.TensorProto.INT32),
+        node("ReduceSum", ["mask", "axes"], ["counts"], keepdims=0),
+        node("Sub", ["counts", "last"], ["before"]),
+        node("Cast", ["before"], ["lengths"], to=onnx.TensorProto.INT32),
+        node(
+            "GroupQueryAttention",
+            ["q", "k", "v", "keys", "values", "lengths", "total32"],
+            ["y", "new_keys", "new_values"],
+            domain="com.microsoft",
+            num_heads=heads,
+            kv_num_heads=pairs,
+        ),
+    ]
+    inputs = [value("q", f32, [1, tokens, heads * size])]
+    inputs += [value(name, f32, [1, tokens, pairs * size]) for name in "kv"]
+    inputs += [value(name, f32, [1, pairs, "past", size]) for name in ("keys", "values")]
+    inputs.append(value("mask", onnx.TensorProto.INT64, [1, "total"]))
+    known = [onnx.numpy_helper.from_array(np.array(1), "last"), onnx.numpy_helper.from_array(np.array([1]), "axes")]
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("y", "new_keys", "new_values")]
+    graph = onnx.helper.make_graph(nodes, "decoder", inputs, outputs, known)
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    return og.onnx.load(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)).compile()
+
+
+def attended(query, keys, values, size=8):
+    """One token's attention over all keys, in float64."""
+    heads = query.astype(np.float64).reshape(2, 2, size)  # groups of two
+    scores = np.einsum("ghd,gtd->ght", heads, keys[0].astype(np.float64)) / size**0.5
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("ght,gtd->ghd", weights / weights.sum(-1, keepdims=True), values[0].astype(np.float64))
+
+
+@pytest.mark.parametrize("way", ["call", "bind"])
+def test_caches_of_models_grow_once_their_ops_are_known(way):
+    model, rng = grouped_attention(), np.random.default_rng(0)
+
+    def drawn(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    keys, values = drawn(1, 2, 5, 8), drawn(1, 2, 5, 8)
+    past, given = (keys, values), {"q": drawn(1, 1, 32), "k": drawn(1, 1, 16), "v": drawn(1, 1, 16)}
+    if way == "bind":
+        caches = og.Cache(keys, 32), og.Cache(values, 32)
+        run = model.bind(**given, keys=caches[0], values=caches[1], mask=np.ones((1, 6), np.int64))
+    for step in range(8):
+        keys = np.concatenate([keys, given["k"].reshape(1, 1, 2, 8).transpose(0, 2, 1, 3)], 2)
+        values = np.concatenate([values, given["v"].reshape(1, 1, 2, 8).transpose(0, 2, 1, 3)], 2)
+        mask = np.ones((1, 6 + step), np.int64)
+        if way == "bind":
+            found = run.run(mask=mask)
+        else:
+            found = model(**given, keys=past[0], values=past[1], mask=mask)
+            past = found[1:]
+        np.testing.assert_array_equal(found.new_keys, keys)
+        np.testing.assert_array_equal(found.new_values, values)
+        np.testing.assert_allclose(found.y.ravel(), attended(given["q"], keys, values).ravel(), rtol=1e-5, atol=1e-5)
+        for array in given.values():
+            array[...] = drawn(*array.shape)
+    if way == "call":
+        assert model.cache_info().grown >= 10
+        return
+    assert [len(cache) for cache in caches] == [13, 13]
+    for name in ("keys", "other"):
+        with pytest.raises(ArgumentError, match=f"run: unknown name '{name}'; inputs that are no Cache: q, k, v, mask"):
+            run.run(**{name: keys})
 
 
 # Bits and strides -----------------------------------------------------------------------------------------------------

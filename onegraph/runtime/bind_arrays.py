@@ -24,8 +24,11 @@ def bind_arrays(
             raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
     ins = {name: array for name, array in arrays.items() if name in graph.inputs}
     if any(isinstance(array, Cache) for array in (*inputs, *ins.values())):
-        outs = {name: array for name, array in arrays.items() if name in graph.outputs}
-        return CacheRun(interface, programs, arguments.given(inputs, ins), outs)
+        outs, named = {name: arrays[name] for name in graph.outputs if name in arrays}, arguments.given(inputs, ins)
+        if growing.may_learn:  # the ops of a model are known with a program
+            present = {name: array.array.copy() if isinstance(array, Cache) else array for name, array in named.items()}
+            programs.find(arguments.arrays((), present))
+        return CacheRun(interface, programs, named, outs)
     given = arguments.arrays(inputs, ins, copy=False, grows=True)
     found = growing.prepared([*given.values()], grows=False)
     room = 0 if found is None else found[1]

@@ -9,7 +9,7 @@ from .._util.fork_safety import new_rlock
 from .._util.interpreter_tricks import is_held
 from .._util.validation import integer
 from ..arrays.ndarrays import aligned_empty, array_of
-from ..errors import ArgumentError, StateError, StatusError, class_of
+from ..errors import ArgumentError, StateError, StatusError, class_of, shown
 from ..ir.op import Array
 from ..opset.shapes import show
 from .growing import Growth
@@ -121,17 +121,25 @@ class CacheRun:
         caches = {growth.present: cache.array for growth, cache in zip(self._growths, self._caches, strict=True)}
         return {**self._written, **caches}  # type: ignore[dict-item]
 
-    def run(self) -> Any:
+    def run(self, /, **arrays: object) -> Any:
         """Run on the bound arrays and the tokens of the caches, which are longer afterwards.
 
+        Args:
+            arrays: by name, inputs that take the place of the bound ones from now on, such as a mask over all tokens.
+
         Raises:
-            ArgumentError: a cache has no room, or an array does not fit; nothing was run.
+            ArgumentError: a cache has no room, or an array is unknown or does not fit; nothing was run.
             StateError: another thread is running this object.
             StatusError: the library fails, for example because memory is short.
         """
         if is_held(self._busy):
             raise StateError("this run is in use by another thread; bind one for each thread")
+        for name in arrays:
+            if name not in self._inputs or isinstance(self._inputs[name], Cache):
+                others = [other for other, array in self._inputs.items() if not isinstance(array, Cache)]
+                raise ArgumentError(f"run: unknown name {shown(name)}; inputs that are no Cache: {', '.join(others)}")
         with self._busy:
+            self._inputs.update(arrays)
             try:
                 return self._run()
             except StatusError as error:

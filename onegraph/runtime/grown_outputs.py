@@ -35,13 +35,16 @@ def grown_outputs(program: Program, growths: Sequence[Growth]) -> tuple[Grown, .
 def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
     """The growths whose output the steps write only behind the input, and a copy of the input at the beginning."""
     writers, readers = dict[int, list[CompiledStep]](), dict[int, list[CompiledStep]]()
-    for step in program.steps if program.in_c else ():
+    for step in program.steps:
         for known, pieces in ((readers, step.pieces[: step.n_inputs]), (writers, step.pieces[step.n_inputs :])):
             for piece in {*pieces}:
                 known.setdefault(piece, []).append(step)
     graph, direct, found = program.graph, dict(program.placement.direct), list[Growth]()
+    resident = program.placement.residents.keys()  # what numpy reads or writes, or copies at the end
     for growth in growths:
         past, present = graph.inputs[growth.past].id, direct.get(growth.present, -1)
+        if past in resident or present in resident:
+            continue
         copies = [step for step in writers.get(present, ()) if _keeps(step, past, present)]
         others = [step for step in writers.get(present, ()) if not _keeps(step, past, present)]
         is_alone = [*map(id, readers.get(past, ()))] == [*map(id, copies)]

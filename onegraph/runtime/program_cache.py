@@ -242,4 +242,4 @@ def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequen
             entry.used = tick()
         return result
 
-    return growing_call if growing.growths else call
+    return growing_call if growing.growths or growing.may_learn else call
