@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .inference.translate_op import Translation as Translation
     from .inference.translate_op import translate as translate
     from .lowering.compression import compress_weights as compress_weights
+    from .runtime.cache import Cache as Cache
     from .runtime.executable import Executable as Executable
     from .tools.capture import capture as capture
     from .tools.quantize import quantize as quantize
@@ -86,6 +87,7 @@ _LAZY = {
     "quantize": ".tools.quantize",
     "run_op": ".tools.run_op",
     "translate_graph": ".transform.translate_graph",
+    "Cache": ".runtime.cache",
     "Executable": ".runtime.executable",
     "Translation": ".inference.translate_op",
     "translate": ".inference.translate_op",

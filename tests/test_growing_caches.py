@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+import onegraph.onnx
 from onegraph.errors import ArgumentError
 from onegraph.native.library import HASHES_CONSTANTS
 from onegraph.runtime import growing
@@ -99,6 +100,52 @@ def test_caches_of_other_types_are_right():
         new = np.full((2, 1, 4), token, np.int8)
         cache, known = model(cache, new), np.concatenate([known, new], 1)
         np.testing.assert_array_equal(cache, known)
+
+
+def extending(shape, rows):
+    """(past, rows, lengths) to a cache with the rows at the end of so many tokens."""
+    g = og.Graph()
+    ends = [g.input("past", og.f32, shape), g.input("rows", og.f32, rows), g.input("lengths", og.s64, shape[:1])]
+    g.output("present", g.op("ExtendCache", ends, {"room": 8}, edition="host"))
+    return g.compile()
+
+
+@pytest.mark.parametrize("tokens", [None, 12], ids=["open", "known"])
+def test_rows_are_written_into_a_cache_of_the_caller(tokens):
+    model, rng = extending((2, 3, tokens, 4), (2, 3, 2, 4)), np.random.default_rng(0)
+    cache = rng.standard_normal((2, 3, 12, 4)).astype(np.float32)
+    known = cache.copy()
+    for lengths in ([2, 5], [4, 12], [1, 3]):
+        rows = rng.standard_normal((2, 3, 2, 4)).astype(np.float32)
+        for batch, length in enumerate(lengths):
+            start = max(length - 2, 0)
+            known[batch, :, start : start + 2] = rows[batch]
+        assert model(cache, rows, np.array(lengths), out=cache) is cache
+        np.testing.assert_array_equal(cache, known)
+
+
+def test_a_cache_gets_room_for_rows_behind_its_tokens():
+    model, rng = extending((1, 2, None, 4), (1, 2, 1, 4)), np.random.default_rng(0)
+    buffer = np.full((1, 2, 32, 4), np.nan, np.float32)
+    buffer[:, :, :5] = known = rng.standard_normal((1, 2, 5, 4)).astype(np.float32)
+    rows = rng.standard_normal((1, 2, 1, 4)).astype(np.float32)
+    wanted = np.concatenate([known, rows, np.zeros((1, 2, 2, 4), np.float32)], 2)
+    model(buffer[:, :, :5], rows, np.array([6]), out=buffer[:, :, :8])
+    np.testing.assert_array_equal(buffer[:, :, :8], wanted)
+    assert np.isnan(buffer[:, :, 8:]).all()
+
+
+def test_rows_are_not_written_where_others_read_the_past():
+    g, shape = og.Graph(), (1, 2, 8, 4)
+    past, rows = g.input("past", og.f32, shape), g.input("rows", og.f32, (1, 2, 1, 4))
+    lengths = g.input("lengths", og.s64, (1,))
+    g.output("present", g.op("ExtendCache", [past, rows, lengths], {"room": 8}, edition="host"))
+    g.output("before", g.relu(past))
+    model, cache, rows = g.compile(), np.ones(shape, np.float32), np.full((1, 2, 1, 4), 2, np.float32)
+    with pytest.raises(ArgumentError, match="shares memory with 'past'"):
+        model(cache, rows, np.array([3]), out={"present": cache})
+    np.testing.assert_array_equal(cache, np.ones(shape))
+    np.testing.assert_array_equal(model(cache, rows, np.array([3])).before, np.ones(shape))
 
 
 def test_earlier_caches_keep_their_values():
@@ -254,6 +301,150 @@ def test_only_what_begins_with_an_input_may_lie_over_it():
     model, buffer = g.compile(), np.zeros((1, 8, 4), np.float32)
     with pytest.raises(ArgumentError, match="shares memory with 'past'"):
         model(buffer[:, :3], np.ones((1, 1, 4), np.float32), out=buffer[:, :4])
+
+
+# Caches that are bound once ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_bound_run_serves_all_lengths(layout, batch):
+    steps = Steps(layout, batch=batch)
+    cache = og.Cache(steps.cache, 24, steps.axis)
+    prompt, token = steps.new(7), steps.new(1)
+    runs = [steps.model.bind(past=cache, new=prompt), *[steps.model.bind(past=cache, new=token)] * 12]
+    known = cache.array.copy()
+    for run in runs:
+        new = prompt if run is runs[0] else token
+        new[...] = steps.new(new.shape[1])
+        known = np.concatenate([known, new.transpose(LAYOUTS[layout])], steps.axis)
+        sums, present = run()
+        np.testing.assert_array_equal(present, known)
+        np.testing.assert_allclose(sums, np.maximum(known, 0).sum(steps.axis), rtol=1e-5, atol=1e-5)
+        assert np.may_share_memory(present, cache.array)
+        assert len(cache) == cache.length == known.shape[steps.axis]
+    np.testing.assert_array_equal(run.outputs["present"], known)
+    assert not steps.model.copies
+    assert "float32" in repr(cache)
+    assert "19 of 24 tokens" in repr(cache)
+
+
+def test_a_cache_forgets_tokens_and_is_full_at_its_capacity():
+    steps = Steps()
+    cache, sums = og.Cache(np.zeros((1, HEADS, 0, SIZE), np.float32), 9), np.zeros((1, HEADS, SIZE), np.float32)
+    token = np.ones((1, 1, HEADS, SIZE), np.float32)
+    run = steps.model.bind(cache, token, sums=sums)
+    for _ in range(9):
+        assert run.run().sums is sums
+    with pytest.raises(ArgumentError, match=r"'past': a run makes 10 tokens; 9 of 9 tokens are in use"):
+        run()
+    assert len(cache) == 9
+    cache.length = 4
+    assert run().present.shape == (1, HEADS, 5, SIZE)
+    np.testing.assert_array_equal(sums, np.full_like(sums, 5))
+    cache.length = 9  # what was written before
+    np.testing.assert_array_equal(cache.array, np.ones((1, HEADS, 9, SIZE)))
+    for length in (10, -1, 2.5):
+        with pytest.raises(ArgumentError, match=r"length: .* expected an integer, 0 to the 9 written tokens"):
+            cache.length = length
+
+
+def test_caches_that_do_not_fit_are_refused():
+    g = og.Graph()
+    pasts = [g.input(name, og.f32, (2, None, 4)) for name in ("k", "v")]
+    new = g.input("new", og.f32, (2, None, 4))
+    for name, past in zip(("keys", "values"), pasts, strict=True):
+        g.output(name, g.concat(past, new, axis=1))
+    model, ones, past = g.compile(), np.ones((2, 1, 4), np.float32), np.zeros((2, 3, 4), np.float32)
+    k, v = og.Cache(past, 8), og.Cache(past, 8)
+    for given, message in [
+        ({"k": k, "v": past}, "'v': .*expected a Cache, as the others are"),
+        ({"k": k, "v": k}, "a Cache is bound to two inputs"),
+        ({"k": k, "v": og.Cache(past, 9)}, "different capacities"),
+        ({"k": k, "v": og.Cache(past, 8, axis=0)}, "'v': a Cache along axis 0; expected axis 1"),
+        ({"k": k, "v": v, "values": past}, "'values' lies in the Cache 'v'"),
+        ({"k": k, "v": v, "new": og.Cache(ones, 8)}, "'new' is a Cache, but no output begins with it"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            model.bind(**{"new": ones, **given})
+    with pytest.raises(ArgumentError, match="capacity: 2; expected an integer from the 3 tokens of 'past' on"):
+        og.Cache(past, 2)
+    model.bind(k, v, ones).run()
+    assert (len(k), len(v)) == (4, 4)
+
+
+def grouped_attention(tokens=1, heads=4, pairs=2, size=8):
+    """An ONNX decoder as exporters write it: lengths and the total are computed of a mask over all tokens."""
+    onnx = pytest.importorskip("onnx")
+    node, value, f32 = onnx.helper.make_node, onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    nodes = [
+        node("Shape", ["mask"], ["dims"]),
+        node("Gather", ["dims", "last"], ["total"]),
+        node("Cast", ["total"], ["total32"], to=onnx.TensorProto.INT32),
+        node("ReduceSum", ["mask", "axes"], ["counts"], keepdims=0),
+        node("Sub", ["counts", "last"], ["before"]),
+        node("Cast", ["before"], ["lengths"], to=onnx.TensorProto.INT32),
+        node(
+            "GroupQueryAttention",
+            ["q", "k", "v", "keys", "values", "lengths", "total32"],
+            ["y", "new_keys", "new_values"],
+            domain="com.microsoft",
+            num_heads=heads,
+            kv_num_heads=pairs,
+        ),
+    ]
+    inputs = [value("q", f32, [1, tokens, heads * size])]
+    inputs += [value(name, f32, [1, tokens, pairs * size]) for name in "kv"]
+    inputs += [value(name, f32, [1, pairs, "past", size]) for name in ("keys", "values")]
+    inputs.append(value("mask", onnx.TensorProto.INT64, [1, "total"]))
+    known = [onnx.numpy_helper.from_array(np.array(1), "last"), onnx.numpy_helper.from_array(np.array([1]), "axes")]
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("y", "new_keys", "new_values")]
+    graph = onnx.helper.make_graph(nodes, "decoder", inputs, outputs, known)
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    return og.onnx.load(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)).compile()
+
+
+def attended(query, keys, values, size=8):
+    """One token's attention over all keys, in float64."""
+    heads = query.astype(np.float64).reshape(2, 2, size)  # groups of two
+    scores = np.einsum("ghd,gtd->ght", heads, keys[0].astype(np.float64)) / size**0.5
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("ght,gtd->ghd", weights / weights.sum(-1, keepdims=True), values[0].astype(np.float64))
+
+
+@pytest.mark.parametrize("way", ["call", "bind"])
+def test_caches_of_models_grow_once_their_ops_are_known(way):
+    model, rng = grouped_attention(), np.random.default_rng(0)
+
+    def drawn(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    keys, values = drawn(1, 2, 5, 8), drawn(1, 2, 5, 8)
+    past, given = (keys, values), {"q": drawn(1, 1, 32), "k": drawn(1, 1, 16), "v": drawn(1, 1, 16)}
+    if way == "bind":
+        caches = og.Cache(keys, 32), og.Cache(values, 32)
+        run = model.bind(**given, keys=caches[0], values=caches[1], mask=np.ones((1, 6), np.int64))
+    for step in range(8):
+        keys = np.concatenate([keys, given["k"].reshape(1, 1, 2, 8).transpose(0, 2, 1, 3)], 2)
+        values = np.concatenate([values, given["v"].reshape(1, 1, 2, 8).transpose(0, 2, 1, 3)], 2)
+        mask = np.ones((1, 6 + step), np.int64)
+        if way == "bind":
+            found = run.run(mask=mask)
+        else:
+            found = model(**given, keys=past[0], values=past[1], mask=mask)
+            past = found[1:]
+        np.testing.assert_array_equal(found.new_keys, keys)
+        np.testing.assert_array_equal(found.new_values, values)
+        np.testing.assert_allclose(found.y.ravel(), attended(given["q"], keys, values).ravel(), rtol=1e-5, atol=1e-5)
+        for array in given.values():
+            array[...] = drawn(*array.shape)
+    if way == "call":
+        assert model.cache_info().grown >= 10
+        return
+    assert [len(cache) for cache in caches] == [13, 13]
+    for name in ("keys", "other"):
+        with pytest.raises(ArgumentError, match=f"run: unknown name '{name}'; inputs that are no Cache: q, k, v, mask"):
+            run.run(**{name: keys})
 
 
 # Bits and strides -----------------------------------------------------------------------------------------------------

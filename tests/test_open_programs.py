@@ -49,6 +49,20 @@ def test_layouts_that_the_library_chooses_follow_sizes(build, shape):
     assert called(opened(build, shape).compile(), build, shape, (9, 11, 13, 14, 10)) >= bool(LEAST)
 
 
+def test_numpy_steps_follow_sizes():
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, 3))
+    g.output("rows", g.gen_index(x, axis=0))
+    g.output("y", g.relu(x))
+    model = g.compile()
+    for size in SIZES:
+        given = drawn(size, 3)
+        rows, y = model(given)
+        np.testing.assert_array_equal(rows, np.indices(given.shape)[0])
+        np.testing.assert_array_equal(y, np.maximum(given, 0))
+    assert model.cache_info().reused >= LEAST
+
+
 def test_two_sizes_change_apart_and_together():
     g = og.Graph()
     x, y = g.input("x", og.f32, (None, 8)), g.input("y", og.f32, (8, None))

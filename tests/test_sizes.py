@@ -135,6 +135,34 @@ def test_close_sizes_share_a_product_with_its_weights():
     assert "rows rounded up to 36, so that other sizes share the partition" in str(model.report())
 
 
+@pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash, for one program each")
+def test_few_programs_serve_a_stream_of_lengths():
+    model = opened(two_products, (None, 16)).compile()
+    lengths = [64, 63, 16, 128, 33, 31, 17, 127, 100, 32, 40, 48, 96, 20]
+    for size in lengths:
+        x = drawn(size, 16)
+        assert_same(model(x), opened(two_products, (size, 16)).compile()(x))
+    info = model.cache_info()
+    # As wholes: the first two, and maybe one where few bytes take one thread.
+    assert info.misses == len(lengths)
+    assert info.misses - info.reused <= 3
+
+
+@pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash, for one program each")
+def test_reports_say_for_which_sizes_partitions_were_compiled():
+    graph, found = opened(two_products, (None, 16)), []
+    model = graph.compile()
+    for size in (36, 33, 41, 42):
+        model(drawn(size, 16))
+        report = model.report()
+        found.append([partition.reason for partition in report.partitions if partition.executor == "oneDNN"])
+    # The first two are compiled as wholes; 41 and 42 rows are 44.
+    assert not any("sizes" in reason.replace("so that other sizes", "") for reason in found[0] + found[1])
+    assert all("compiled for these sizes" in reason for reason in found[2])
+    assert all("compiled for earlier sizes" in reason for reason in found[3])
+    assert "compiled for earlier sizes" in og.view.page(graph, report)
+
+
 def test_rows_behind_the_last_one_change_nothing():
     """What lies behind the rows may be NaN, or what an earlier call has left."""
     model = opened(normalized, (None, 16)).compile()

@@ -1,11 +1,15 @@
 """Compiled modules whose sizes change share what no size reaches, and compute what eager PyTorch computes."""
 
+import threading
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import onegraph.torch  # noqa: E402
 from onegraph.capi import compilation  # noqa: E402
+from onegraph.frontends.torch import sizes  # noqa: E402
+from onegraph.frontends.torch.options import options_of  # noqa: E402
 from onegraph.native.library import HASHES_CONSTANTS  # noqa: E402
 
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
@@ -81,6 +85,58 @@ def test_growing_caches_are_traced_for_two_sizes_only():
         assert found.reused >= 9
         assert found.compilations <= 3
         assert "made of the steps for another one" in str(found)
+
+
+def settle():
+    """Wait for the threads that compile."""
+    for thread in threading.enumerate():
+        if thread.name == sizes.NAME:
+            thread.join(60)
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_pytorch_answers_while_sizes_are_new(trains):
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    model = module()
+    run = torch.compile(model, backend=onegraph.torch.backend, dynamic=True, options={"new_sizes": "eager"})
+    with torch.set_grad_enabled(trains):
+        for size in (5, 9):
+            x = torch.randn(size, 32, requires_grad=trains)
+            before = onegraph.torch.stats().answered
+            first = run(x)
+            assert onegraph.torch.stats().answered > before
+            settle()
+            torch.testing.assert_close(first, model(x), rtol=1e-5, atol=1e-5)
+            if trains:
+                first.sum().backward()
+                expected, x.grad = x.grad, None
+                model(x).sum().backward()
+                torch.testing.assert_close(x.grad, expected, rtol=1e-5, atol=1e-5)
+                continue
+            now = onegraph.torch.stats().answered
+            for _ in range(2):
+                torch.testing.assert_close(run(x), model(x), rtol=1e-5, atol=1e-5)
+            assert onegraph.torch.stats().answered == now
+    assert "while sizes were new" in str(onegraph.torch.stats())
+    assert onegraph.torch.stats().to_dict()["answered"] == onegraph.torch.stats().answered
+
+
+def test_what_a_thread_cannot_compile_the_next_call_raises():
+    calls, work = [], sizes.Work()
+
+    def compiled(given):
+        calls.append(sizes.is_background())
+        raise RuntimeError("no")
+
+    found = sizes.BySizes(compiled, 4, work, eager=lambda x: x + 1)
+    assert found.run(3) == 4
+    settle()
+    with pytest.raises(RuntimeError, match="no"):
+        found.run(3)
+    assert calls == [True, False]
+    with pytest.raises(onegraph.ArgumentError, match="new_sizes: 'later'; expected 'compile' or 'eager'"):
+        options_of({"new_sizes": "later"})
 
 
 def test_sentences_of_any_length_and_layout():

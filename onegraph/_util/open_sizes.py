@@ -303,6 +303,11 @@ def present(size: Any) -> int:
     return value
 
 
+def computed(function: str, value: int, size: Any) -> Any:
+    """The value of a function of a size; of an open one, what ``OpenSizes.call`` makes, which asks nothing."""
+    return size.sizes.call(function, value, size) if type(size) is OpenSize else value
+
+
 def is_open(sizes: Iterable[object]) -> bool:
     """Whether any of these sizes is open."""
     return any(type(size) is OpenSize for size in sizes)

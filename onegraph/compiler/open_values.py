@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from .._util.interpreter_tricks import written_function
 from .._util.open_sizes import OpenSize, is_open, present
 from ..opset.schema import TensorType
 from ..opset.signature import AttrValue
@@ -80,6 +81,48 @@ def open_sizes_of(steps: Iterable[Step], values: Iterable[Value]) -> tuple[OpenS
     for value in values:
         value_at(value, look)
     return (*found,)
+
+
+class OpenValues:
+    """Values some of which have open sizes. What is equal in several, as in the layers of a model, is computed once.
+
+    Args:
+        values: by number.
+    """
+
+    def __init__(self, values: Mapping[int, Value]) -> None:
+        self._values, self._places, texts = values, dict[int, tuple[int, int, int]](), dict[str, int]()
+        for number, value in values.items():
+            if value_at(value, present) is not value:
+                parts = [_text(value.shape), _text(value.strides), repr(value.offset)]
+                self._places[number] = tuple([texts.setdefault(text, len(texts)) for text in parts])  # type: ignore[assignment]
+        self._evaluate = written_function(["s"], f"[{', '.join(texts)}]")
+
+    def at(self, sizes: Sequence[int]) -> Mapping[int, Value]:
+        """The values for these values of the symbols."""
+        return _Known(self._values, self._places, self._evaluate(sizes))
+
+
+class _Known(dict[int, Value]):
+    """Values for known sizes, each made when it is read first."""
+
+    def __init__(
+        self, values: Mapping[int, Value], places: Mapping[int, tuple[int, int, int]], parts: Sequence[Any]
+    ) -> None:
+        self._values, self._places, self._parts = values, places, parts
+
+    def __missing__(self, number: int) -> Value:
+        value, places, parts = self._values[number], self._places.get(number), self._parts
+        if places is not None:
+            dtype, _, _, storage, name, constant, _ = value[1:]
+            shape, strides, offset = places
+            value = Value(number, dtype, parts[shape], parts[strides], storage, name, constant, parts[offset])
+        self[number] = value
+        return value
+
+
+def _text(dims: Sequence[Any]) -> str:
+    return f"({''.join([f'{dim!r},' for dim in dims])})"
 
 
 class ValuesAt(Mapping[int, Value]):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
+from .._util.open_sizes import computed, present
 from ..faults.ops import faults_of
 from ..native.library import VERSION
 from ..opset.kinds import ARITHMETIC, ELEMENTWISE
@@ -28,6 +29,9 @@ EXACT = 4  # rows, up to which they are not rounded
 PARTS = 8  # a power of two is divided into so many numbers of rows
 SMALL_COPY = 1 << 19  # bytes, which are copied in a hundredth of the time in which a partition is compiled
 MOST_PARTS = 4096  # of which is known whether the library computes them right
+# The number of rows of an open size, for all its values.
+UNIT = f"max({EXACT},(1<<{{0}}.bit_length()-1)//{PARTS})"
+ROUNDED = f"(-(-{{0}}//{UNIT})*{UNIT})"
 NOTE = "rows rounded up to {}, so that other sizes share the partition"
 CALLERS = "the caller's memory has no more rows"
 
@@ -52,8 +56,11 @@ def rounded_count(rows: int) -> int:
     """The number of rows that partitions for ``rows`` rows are compiled for: at most an eighth more."""
     if rows <= EXACT:
         return rows
-    unit = max(EXACT, (1 << (rows - 1).bit_length() - 1) // PARTS)
-    return -(-rows // unit) * unit
+    count = present(rows)
+    unit = max(EXACT, (1 << count.bit_length() - 1) // PARTS)
+    rounded = -(-count // unit) * unit
+    found: int = computed(ROUNDED, rounded, rows)
+    return found
 
 
 def _last_axis(step: Step, rank: int) -> bool:

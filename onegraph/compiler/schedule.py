@@ -220,7 +220,7 @@ class Schedule:
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
-            is_quick = nbytes(source) < SMALL_COPY or _moves_rows(source, target)
+            is_quick = _moves_rows(source, target) or nbytes(source) < SMALL_COPY
             if self.changes and is_quick and can_cast(source, target):
                 raise UnsupportedError("the library would take longer to make its copy ready")
             recipe = Reordering(source, target)

@@ -64,7 +64,7 @@ class Arguments:
         Raises:
             ArgumentError: an array is missing, unknown, given twice, or does not fit.
         """
-        given = self._given(arrays, named)
+        given = self.given(arrays, named)
         # Convert and hold all arrays before checking any, because conversion may run code of the caller.
         held = Held({name: as_array(name, _as_given(tensor, given[name])) for name, tensor in self.inputs.items()})
         for name, tensor, dtype in self._expected:
@@ -105,7 +105,12 @@ class Arguments:
             found[name] = known_dims(shape)
         return found
 
-    def _given(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
+    def given(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
+        """The positional and named arguments by name of input, unchecked.
+
+        Raises:
+            ArgumentError: one is missing, unknown, or given twice.
+        """
         names = self.inputs
         if any(has_type(array, Mapping) for array in arrays):
             raise ArgumentError("a dictionary is given as an input; inputs by name are given as model(**inputs)")

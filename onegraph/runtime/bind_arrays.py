@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..capi.settings import alignment_of, is_aligned
 from ..errors import ArgumentError, shown
 from .bound_run import BoundRun
+from .cache import Cache, CacheRun
 from .interface import Interface
 from .program_finder import ProgramFinder
 from .staged import Staged
@@ -14,7 +15,7 @@ from .staged import Staged
 
 def bind_arrays(
     interface: Interface, programs: ProgramFinder, inputs: Sequence[object], arrays: Mapping[str, object]
-) -> BoundRun:
+) -> BoundRun | CacheRun:
     """A run on these arrays; see :meth:`onegraph.runtime.executable.Executable.bind`."""
     graph, arguments, growing = interface.graph, interface.arguments, interface.growing
     names = [*graph.inputs, *graph.outputs]
@@ -22,6 +23,12 @@ def bind_arrays(
         if name not in names:
             raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
     ins = {name: array for name, array in arrays.items() if name in graph.inputs}
+    if any(isinstance(array, Cache) for array in (*inputs, *ins.values())):
+        outs, named = {name: arrays[name] for name in graph.outputs if name in arrays}, arguments.given(inputs, ins)
+        if growing.may_learn:  # the ops of a model are known with a program
+            present = {name: array.array.copy() if isinstance(array, Cache) else array for name, array in named.items()}
+            programs.find(arguments.arrays((), present))
+        return CacheRun(interface, programs, named, outs)
     given = arguments.arrays(inputs, ins, copy=False, grows=True)
     found = growing.prepared([*given.values()], grows=False)
     room = 0 if found is None else found[1]

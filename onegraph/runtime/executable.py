@@ -17,6 +17,7 @@ from ..errors import ArgumentError, StatusError
 from ..ir.op import Array
 from .bind_arrays import bind_arrays
 from .bound_run import BoundRun, signature
+from .cache import CacheRun
 from .compile_options import Options, Threads, compile_options
 from .interface import Arrays, Interface
 from .program import Program
@@ -183,18 +184,17 @@ class Executable(Made):
         except StatusError as error:
             raise programs.recover(error) from None
 
-    def bind(self, /, *inputs: object, **arrays: object) -> BoundRun:
+    def bind(self, /, *inputs: object, **arrays: object) -> BoundRun | CacheRun:
         """Bind arrays to inputs and outputs for runs without any work per tensor.
 
         Args:
-            inputs: arrays for the first inputs, in the order of the ``input`` calls; caches may grow as in a call.
+            inputs: arrays for the first inputs, in the order of the ``input`` calls, or a :class:`Cache`, in which each
+                run writes its tokens behind those of the run before. Other caches may grow as in a call.
             arrays: by name, every other input and any of the outputs; the other outputs are allocated. Each array has
-                exactly the declared layout. Change the contents of the arrays between runs, not the arrays themselves,
-                and not the contents of an input that sets a shape.
+                exactly the declared layout. Change contents between runs, but of no input that sets a shape.
 
         Raises:
-            ArgumentError: an array is missing, unknown, or does not fit; or the shape of an output depends on data, so
-                that it cannot be allocated before the run.
+            ArgumentError: an array is missing, unknown, or does not fit; or the shape of an output depends on data.
             SpecError: an op cannot have inputs of these shapes.
             OutOfMemoryError: there is not enough memory for intermediates or outputs.
         """
@@ -218,7 +218,7 @@ class Executable(Made):
 
     @property
     def copies(self) -> int:
-        """Number of inputs that calls had to copy, because their layout differed from the declared one."""
+        """Number of inputs that calls had to copy, as their layout differed from the declared one."""
         return self._interface.arguments.copies
 
     @property

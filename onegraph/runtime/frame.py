@@ -52,8 +52,7 @@ class Frame:
             self.plan.share(source.arenas, placement.arena_size)
         else:
             self.own_arena()
-        for number, constant in placement.constants.items():
-            self.plan.bind(placement.slots[number], address_of(constant))
+        self.plan.bind_all(source.constants(placement.slots, placement.constants))
         # Arrays that numpy reads or writes; ``bind`` adds and ``release`` removes those in the caller's memory.
         self._arrays = {
             number: self._inside(number)

@@ -23,10 +23,16 @@ from ..capi.settings import is_aligned
 from ..errors import ArgumentError
 from ..ir.op import Array, LogicalTensor
 from ..native.library import address_of
-from ..opset.shapes import dense_strides
+from ..opset.kinds import HOST_OPAQUE
+from ..opset.shapes import dense_strides, known
+from ..opset.signature import Shape
 
 SMALL = 1 << 15  # bytes of a cache, up to which its copy takes less time than what is done here
 SPARE = 16  # tokens beyond a power of 2, so that rows of a cache do not lie a power of 2 apart
+AXES = {
+    "Concat": 0,
+    "ExtendCache": 2,
+}  # of tokens, unless an attribute says it: of ops whose result begins with an input
 AHEAD = 8  # tokens that there is room for before a step
 
 
@@ -87,8 +93,8 @@ class Room(NamedTuple):
         return present if address_of(present) == address_of(past) else None
 
 
-def growths_of(graph: DataGraph) -> tuple[Growth, ...]:
-    """The outputs of a graph with unknown dims that are an input with more behind it."""
+def growths_of(graph: DataGraph, shapes: Mapping[str, Shape]) -> tuple[Growth, ...]:
+    """The outputs of a graph that are an input with more behind it; ``shapes`` are stated for the inputs."""
     inputs = {tensor.id: name for name, tensor in graph.inputs.items()}
     outputs: dict[int, list[str]] = {}
     for name, tensor in graph.outputs.items():
@@ -96,11 +102,14 @@ def growths_of(graph: DataGraph) -> tuple[Growth, ...]:
     names, found = ([*graph.inputs], [*graph.outputs]), dict[str, Growth]()
     for op in graph.ops:
         past, present = op.inputs[0] if op.inputs else None, outputs.get(op.outputs[0].id, []) if op.outputs else []
-        if op.kind != "Concat" or past is None or len(op.inputs) < 2 or past.id not in inputs or len(present) != 1:
+        if op.kind not in AXES or past is None or len(op.inputs) < 2 or past.id not in inputs or len(present) != 1:
             continue
-        name, axis = inputs[past.id], int(op.attrs["axis"]) % len(past.shape or (0,))  # type: ignore[arg-type]
+        shape, place = past.shape or (), op.attrs.get("axis", AXES[op.kind])
+        name, axis = inputs[past.id], int(place) % max(len(shape), 1)  # type: ignore[arg-type]
         ends = past, graph.outputs[present[0]]
-        if past.shape and past.shape[axis] is None and name not in found and all(one.strides is None for one in ends):
+        stated = shapes[name] or ()
+        may_grow = bool(shape and stated) and (op.kind == "ExtendCache" or stated[axis] is None)
+        if may_grow and name not in found and all(one.strides is None for one in ends):
             found[name] = Growth(name, present[0], axis, names[0].index(name), names[1].index(present[0]))
     return tuple(found.values())
 
@@ -138,16 +147,28 @@ class Growing:
 
     Attributes:
         growths: those that the graph has.
+        may_learn: whether further ones may be known with the ops of a model, which become others for known shapes.
         grown, moved: as in ``CacheInfo``.
     """
 
     def __init__(self, graph: DataGraph) -> None:
-        self.growths = growths_of(graph) if not graph.variables else ()
+        self._shapes = {name: tensor.shape for name, tensor in graph.inputs.items()}
+        self.growths = growths_of(graph, self._shapes) if not graph.variables else ()
+        is_model = not HOST_OPAQUE.isdisjoint([op.kind for op in graph.ops])
+        self.may_learn = is_model and not self.growths and not graph.variables
+        self._is_open = not all(known(tensor.shape) for tensor in graph.inputs.values())
         self.grown = self.moved = 0
         self._names = tuple(graph.outputs)
         self._axes = {growth.past: growth.axis for growth in self.growths}
         self._rooms: dict[int, Room] = {}  # by id of the memory
         self._returned: Callable[[], object] = lambda: None
+
+    def learn(self, graph: DataGraph) -> None:
+        """Find the growths in the graph of a program, whose ops are known."""
+        if self.may_learn and graph.ops:
+            self.growths = growths_of(graph, self._shapes)
+            self._axes = {growth.past: growth.axis for growth in self.growths}
+            self.may_learn = not self.growths
 
     def fits(self, name: str, array: Array) -> bool:
         """Whether an array for an input is the first part of a longer cache."""
@@ -185,6 +206,8 @@ class Growing:
             grows: whether results of earlier calls grow; False leaves that to those that have gaps behind them.
             moves: whether caches may be copied.
         """
+        if not self._is_open:
+            return None
         capacity, tokens, has_gaps, is_own = 0, 0, False, False
         for growth in self.growths:
             array = arrays[growth.source]

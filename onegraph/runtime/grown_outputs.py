@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import prod
 
+from ..compiler.ir.value import Value
 from ..compiler.kernels.cast import CAST
+from ..compiler.kernels.extend_cache import EXTEND_CACHE
 from ..compiler.kernels.native import CompiledKernel
 from ..compiler.steps import CompiledStep
 from .growing import Grown, Growth, capacity_of, room_for
@@ -19,29 +21,40 @@ def grown_outputs(program: Program, growths: Sequence[Growth]) -> tuple[Grown, .
     kept = program.known.get("kept")
     if kept is None:
         kept = program.known["kept"] = _kept(program, growths)
-    return tuple([_grown(program, growth, growth in kept) for growth in growths])
+    values, graph, known = program.placement.values, program.graph, dict[Hashable, Grown]()
+    found = []
+    for growth in growths:
+        past, present = values[graph.inputs[growth.past].id], values[graph.outputs[growth.present].id]
+        key = growth.axis, growth in kept, past.shape, past.strides, present.dtype, present.shape, present.strides
+        if key not in known:
+            known[key] = _grown(past, present, growth.axis, growth in kept)
+        found.append(known[key])
+    return tuple(found)
 
 
 def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
     """The growths whose output the steps write only behind the input, and a copy of the input at the beginning."""
-    writers: dict[int, list[CompiledStep]] = {}
-    for step in program.steps if program.in_c else ():
-        for piece in {*step.pieces[step.n_inputs :]}:
-            writers.setdefault(piece, []).append(step)
+    writers, readers = dict[int, list[CompiledStep]](), dict[int, list[CompiledStep]]()
+    for step in program.steps:
+        for known, pieces in ((readers, step.pieces[: step.n_inputs]), (writers, step.pieces[step.n_inputs :])):
+            for piece in {*pieces}:
+                known.setdefault(piece, []).append(step)
     graph, direct, found = program.graph, dict(program.placement.direct), list[Growth]()
+    resident = program.placement.residents.keys()  # what numpy reads or writes, or copies at the end
     for growth in growths:
         past, present = graph.inputs[growth.past].id, direct.get(growth.present, -1)
+        if past in resident or present in resident:
+            continue
         copies = [step for step in writers.get(present, ()) if _keeps(step, past, present)]
         others = [step for step in writers.get(present, ()) if not _keeps(step, past, present)]
-        if copies and all(_is_behind(step, present) for step in others):
+        is_alone = [*map(id, readers.get(past, ()))] == [*map(id, copies)]
+        if copies and all(_is_behind(step, present) for step in others) and (is_alone or not _replaces(copies[0])):
             found.append(growth)
     return found
 
 
-def _grown(program: Program, growth: Growth, is_kept: bool) -> Grown:
+def _grown(past: Value, present: Value, axis: int, is_kept: bool) -> Grown:
     """The output of a program for a growth."""
-    values, graph, axis = program.placement.values, program.graph, growth.axis
-    past, present = values[graph.inputs[growth.past].id], values[graph.outputs[growth.present].id]
     dtype, shape, strides = present.dtype.numpy, present.shape, present.strides
     size, reach = dtype.itemsize, 1
     for dim, step in zip(shape, strides, strict=True):
@@ -56,8 +69,14 @@ def _grown(program: Program, growth: Growth, is_kept: bool) -> Grown:
 
 def _keeps(step: CompiledStep, past: int, present: int) -> bool:
     """Whether a step copies an input to the beginning of an output, which is nothing where both are one place."""
-    is_copy = isinstance(step.compiled, CompiledKernel) and step.compiled.name == CAST.name
-    return is_copy and [*step.pieces] == [past, present] and not any(step.shifts)
+    if not isinstance(step.compiled, CompiledKernel) or step.compiled.name not in (CAST.name, EXTEND_CACHE.name):
+        return False
+    return [step.pieces[0], step.pieces[-1]] == [past, present] and not any(step.shifts)
+
+
+def _replaces(step: CompiledStep) -> bool:
+    """Whether a step that keeps an input writes in the midst of it, too, so that no other step may read the input."""
+    return isinstance(step.compiled, CompiledKernel) and step.compiled.name == EXTEND_CACHE.name
 
 
 def _is_behind(step: CompiledStep, present: int) -> bool:

@@ -25,7 +25,7 @@ from ..compiler.kernels.native import CompiledKernel, KernelSource
 from ..compiler.library_steps import NoParametersError, Partitioning
 from ..compiler.lower import lower
 from ..compiler.numpy_steps import numpy_step_at, store
-from ..compiler.open_values import At, ValuesAt, value_at
+from ..compiler.open_values import At, OpenValues, ValuesAt, value_at
 from ..compiler.options import Options as PassOptions
 from ..compiler.passes import run_passes
 from ..compiler.recipes import PartitionRecipe
@@ -38,6 +38,7 @@ from .placing import Rooms, piece_sizes, slots_of
 from .plan import Arenas
 
 LARGEST = 1 << 31  # of a size
+NEAR = 4  # times as large, or as small, as the size that numbers of threads were measured for
 
 
 class Parameters(NamedTuple):
@@ -119,7 +120,9 @@ class OpenProgram:
         graph: the graph, with open sizes.
         schedule: its steps.
         texts: the open sizes by the texts that stand for them in reasons.
+        values: its values.
         slots, pieces, rooms: of its values, as ``placing`` has them.
+        open_pieces: those whose size is open.
         kernels: by index of a step, what a kernel that depends on sizes is made from.
         moved: indices of the steps with a kernel for all sizes, and values whose places depend on sizes.
         recipes: by index of a step, the recipe of a partition that depends on sizes, and the number of its kind.
@@ -131,6 +134,7 @@ class OpenProgram:
         known: what was found about the steps, by what it is.
         arenas: memory for the intermediates of runs.
         partitions: by number of a kind and its sizes, what programs that exist have compiled.
+        last: the program that was made last; None before the first.
 
     Raises:
         NoParametersError: the steps cannot hold the sizes as parameters.
@@ -153,7 +157,8 @@ class OpenProgram:
         sizes = OpenSizes(now)
         for symbol, places in zip(sizes.symbols, parameters.places, strict=True):
             if places[0] < len(dims) - parameters.layouts:
-                symbol.bit_length()  # for sizes of another order of magnitude, other numbers of threads are fast
+                near = f"{symbol.value // NEAR}<={sizes.code(symbol)}<={symbol.value * NEAR}"
+                sizes.guard(near, True)  # further away, other numbers of threads are fast
             sizes.guard(f"{sizes.code(symbol)}<{LARGEST}", symbol.value < LARGEST)
         try:
             self._trace(make(parameters.opened(dims, sizes.symbols)))
@@ -167,6 +172,7 @@ class OpenProgram:
         self.counts, self.is_in_c, self.runs_limit = like.source.threads, like.in_c, like.source.limit
         self.known, self.arenas = dict[Hashable, Any](), arenas or Arenas()
         self.partitions: WeakValueDictionary[tuple[int, ...], Any] = WeakValueDictionary()
+        self.last: Any = None
 
     def _trace(self, graph: DataGraph) -> None:
         """Lower the graph, run the passes, and make the steps."""
@@ -218,7 +224,8 @@ class OpenProgram:
         for note in self.schedule.notes:  # a value may have had other strides when the note was made
             for value in (*note.inputs, *note.outputs):
                 value_at(value, look)
-        for size in self.pieces.values():
+        self.open_pieces = [(number, size) for number, size in self.pieces.items() if is_open((size,))]
+        for _, size in self.open_pieces:
             look(size)
         self.kernels: dict[int, KernelSource] = {}
         self.on_host, self.moved = list[int](), list[int]()
@@ -257,8 +264,9 @@ class OpenProgram:
                 found.update(dict.fromkeys(own))
                 # The partition goes with the last program for the present sizes.
                 self.schedule.steps[index] = step._replace(compiled=None, like=None, recipe=None)  # type: ignore[arg-type]
-        self.schedule.patterns = ()
-        self.texts = {repr(size): size for size in found}  # as reasons name sizes
+        self.schedule.patterns, self.values = (), OpenValues(self.schedule.values)
+        texts = {repr(size): size for size in found}  # as reasons name sizes
+        self.texts = {text: texts[text] for text in sorted(texts, key=len, reverse=True)}  # parts behind the whole
         self._sizes = [*found]
         self._numbers = [*map(id, found)]
         self._evaluate = written_function(["s"], f"[{', '.join(map(repr, found))}]")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .._util.open_sizes import is_open
 from ..arrays.mapped_files import Pages, pages_of
 from ..arrays.ndarrays import laid_empty
 from ..builder.graph import DataGraph
@@ -67,10 +68,13 @@ class Placement:
 
     def outputs(self) -> list[OutputSpec]:
         """The graph outputs with their shapes."""
-        return [
-            OutputSpec(name, tensor.dtype, self.values[tensor.id].shape, tensor.strides)
-            for name, tensor in self.graph.outputs.items()
-        ]
+        found = []
+        for name, tensor in self.graph.outputs.items():
+            value, strides = self.values[tensor.id], tensor.strides
+            if strides is not None and is_open(strides):
+                strides = value.strides
+            found.append(OutputSpec(name, tensor.dtype, value.shape, strides))
+        return found
 
     def external_arrays(self, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
         """The caller's arrays for inputs and outputs, by the value that each holds."""

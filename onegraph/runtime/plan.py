@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from ..arrays.mapped_files import Pages
@@ -11,7 +12,8 @@ from ..capi.settings import least_alignment
 from ..compiler.kernels.native import CompiledKernel
 from ..compiler.steps import CompiledStep
 from ..errors import ArgumentError, StateError
-from ..native.library import Handle, address, create, ffi, lib, status_error, what
+from ..ir.op import Array
+from ..native.library import Handle, address, address_of, create, ffi, lib, status_error, what
 
 EXECUTE = "dnnl_graph_compiled_partition_execute"
 CHUNK, PART = 1000, 50_000_000  # runs and nanoseconds of one C call, during which interrupts wait
@@ -46,26 +48,11 @@ class PlanSource:
         self.alone = tuple([step.alone for step in steps if step.alone is not None])
         self.arenas = arenas
         self.n_slots, self.limit, self.bound, self.n_last = n_slots, limit, bound, n_last
+        self._constants: Sequence[tuple[int, object]] | None = None
         self.keeps = [step.again is not None for step in steps]
         self.steps = ffi.new(
             "onegraph_step_t[]",
-            [
-                (ffi.NULL, *made.ports, 0, keeps, made.pointer, made.code, len(made.code), False, *step.room, ffi.NULL)
-                if isinstance(made := step.compiled, CompiledKernel)
-                else (
-                    made._ptr,
-                    *made._compilation.ports,
-                    0,
-                    keeps,
-                    ffi.NULL,
-                    ffi.NULL,
-                    0,
-                    made._compilation.prepares,
-                    *step.room,
-                    ffi.NULL if step.alone is None else step.alone._ptr,
-                )
-                for step, keeps in zip(steps, self.keeps, strict=True)
-            ],
+            [_in_c(step, keeps) for step, keeps in zip(steps, self.keeps, strict=True)],
         )
         found = [places[piece] for step in steps for piece in step.pieces]
         shifts = [shift for step in steps for shift in step.shifts or [0] * len(step.pieces)]
@@ -76,6 +63,36 @@ class PlanSource:
         ends = sorted((index, *pages[piece]) for piece, index in last.items())
         self.pages = ffi.new("onegraph_pages_t[]", [(i, ffi.cast("void *", begin), size) for i, begin, size in ends])
 
+    def with_steps(self, before: Sequence[CompiledStep], steps: Sequence[CompiledStep]) -> PlanSource:
+        """The source for other steps in the same memory, with the same numbers of threads.
+
+        Args:
+            before: the steps of this source.
+            steps: those that are other objects have other kernels, partitions or shifts, and are else the same.
+        """
+        made, compiled, start = copy(self), [*self.compiled], 0
+        made.steps = ffi.new("onegraph_step_t[]", len(steps))
+        made.offsets = ffi.new("size_t[]", len(self.offsets))
+        ffi.memmove(made.steps, self.steps, ffi.sizeof(self.steps))
+        ffi.memmove(made.offsets, self.offsets, ffi.sizeof(self.offsets))
+        for index, (step, other) in enumerate(zip(steps, before, strict=True)):
+            if step is not other:
+                threads, compiled[index] = self.steps[index].threads, step.compiled
+                made.steps[index] = _in_c(step, self.keeps[index])
+                made.steps[index].threads = threads
+                shifts = zip(step.shifts, other.shifts, strict=True)
+                for place, (shift, known) in enumerate(shifts, start):
+                    made.offsets[place] += shift - known
+            start += len(step.pieces)
+        made.compiled = tuple(compiled)
+        return made
+
+    def constants(self, slots: Mapping[int, int], arrays: Mapping[int, Array]) -> Sequence[tuple[int, object]]:
+        """The slots of constants with their addresses, for :meth:`Plan.bind_all`."""
+        if self._constants is None:
+            self._constants = [(slots[number], as_pointer(address_of(array))) for number, array in arrays.items()]
+        return self._constants
+
     @property
     def threads(self) -> list[int]:
         """The number of threads of each step; 0 for all that a run may use."""
@@ -85,6 +102,16 @@ class PlanSource:
     def threads(self, counts: Sequence[int]) -> None:
         for step, count in zip(self.steps, counts, strict=True):
             step.threads = count
+
+
+def _in_c(step: CompiledStep, keeps: bool) -> tuple[object, ...]:
+    """A step as C reads it."""
+    made = step.compiled
+    if isinstance(made, CompiledKernel):
+        return ffi.NULL, *made.ports, 0, keeps, made.pointer, made.code, len(made.code), False, *step.room, ffi.NULL
+    alone = ffi.NULL if step.alone is None else step.alone._ptr
+    prepares = made._compilation.prepares
+    return made._ptr, *made._compilation.ports, 0, keeps, ffi.NULL, ffi.NULL, 0, prepares, *step.room, alone
 
 
 def as_pointer(memory: int) -> object:

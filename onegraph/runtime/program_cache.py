@@ -222,7 +222,7 @@ def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequen
         return result
 
     def growing_call(arrays: tuple[Any, ...], out: object = None) -> Any:
-        caches = growing.prepared(arrays, moves=False) if len(arrays) == n_inputs else None
+        caches = growing.prepared(arrays, grows=out is None, moves=False) if len(arrays) == n_inputs else None
         if caches is None:
             result = call(arrays, out)
             if result is not None:
@@ -242,4 +242,4 @@ def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequen
             entry.used = tick()
         return result
 
-    return growing_call if growing.growths else call
+    return growing_call if growing.growths or growing.may_learn else call

@@ -235,6 +235,7 @@ class ProgramFinder:
 
     def _entry_of(self, program: Program) -> Entry:
         interface, growing = self._interface, self._interface.growing
+        growing.learn(program.graph)
         grown = grown_outputs(program, growing.growths)
         quick = None if interface.state is not None else quick_call(program, interface.result, growing.overs(grown))
         return Entry(program, quick or decline, pieces=program.pieces(), grown=grown)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 from ..builder.graph import DataGraph
 from ..capi import CompiledPartition
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, restore_threads, thread_share
-from ..compiler.ir.value import Value
 from ..compiler.kernels.native import CompiledKernel
 from ..compiler.library_steps import NoParametersError, Partitioning
 from ..compiler.notes import Note
@@ -22,21 +22,12 @@ from .open_program import OpenProgram
 from .plan import PlanSource
 from .program import Program
 
-
-class ValuesOf(dict[int, Value]):
-    """The values of a program, each made when it is read first.
-
-    Args:
-        values: with open sizes.
-        at: what these are.
-    """
-
-    def __init__(self, values: Mapping[int, Value], at: At) -> None:
-        self._values, self._at = values, at
-
-    def __missing__(self, number: int) -> Value:
-        value = self[number] = value_at(self._values[number], self._at)
-        return value
+# For which sizes the library has compiled a partition, for reports.
+FOR_ALL, FOR_THESE, FOR_EARLIER = (
+    "compiled once for all sizes",
+    "compiled for these sizes",
+    "compiled for earlier sizes",
+)
 
 
 class Ready:
@@ -63,6 +54,23 @@ class Ready:
         return _with(step, self.made.compiled, at)._replace(like=self.made.like, in_place=in_place)
 
 
+class Last(NamedTuple):
+    """The program that was made last of one with open sizes, from which the next one takes what is the same.
+
+    Attributes:
+        offsets: of intermediates in the arena.
+        steps, ready, source, notes: of the program.
+        prepared: bytes of the constants that the library prepares, by partition.
+    """
+
+    offsets: Mapping[int, int]
+    steps: Sequence[CompiledStep]
+    ready: Sequence[Ready]
+    source: PlanSource
+    notes: Sequence[int]
+    prepared: Mapping[Hashable, int]
+
+
 class SizedProgram(Program):
     """A program for known sizes.
 
@@ -84,7 +92,7 @@ class SizedProgram(Program):
         self._form, self._whole, at = form, whole, form.at(sizes)
         self.known = form.known
         self._at, schedule = at, form.schedule
-        values = ValuesOf(schedule.values, at)
+        values = form.values.at(sizes)
         steps: list[CompiledStep | NumpyStep] = [*schedule.steps]
         made: dict[int, CompiledKernel] = {}
         for index, source in form.kernels.items():
@@ -102,18 +110,32 @@ class SizedProgram(Program):
         self._patterns = {id(known.made.pattern): known.made.pattern for known in ready if known.made.pattern}.values()
         for index, (recipe, kind) in form.recipes.items():
             steps[index] = ready[kind].step(steps[index], recipe, at)
-        pieces = {number: at(size) for number, size in form.pieces.items()}
+        pieces = {**form.pieces, **{number: at(size) for number, size in form.open_pieces}}
         self.placement, steps = form.slots.placed(values, pieces, steps, form.rooms)
-        self.steps = in_c = [step for step in steps if isinstance(step, CompiledStep)]
-        self.parts, self.ending = divided(steps), Ending(0, frozenset())
-        self.in_c, self.owner_thread, self.step_notes = form.is_in_c, owner_of(in_c), [step.note for step in steps]
+        self.steps = [step for step in steps if isinstance(step, CompiledStep)]
+        self.in_c, self.ending = form.is_in_c, Ending(0, frozenset())
+        self._take_common(steps)
+        self.owner_thread = owner_of(self.steps)
         if self.owner_thread not in (None, calling_thread()):
             raise NoParametersError("a step that sizes share runs in another thread")
-        placed = self.placement
-        arenas = form.arenas if self.in_c and placed.residents.keys() <= placed.slots.keys() else None
-        pages = placed.file_pages()
-        self.source = PlanSource(in_c, placed.places(), placed.n_slots, form.runs_limit, pages, arenas=arenas)
-        self.source.threads = form.counts
+
+    def _take_common(self, steps: Sequence[CompiledStep | NumpyStep]) -> None:
+        """Take what the program that was made last has in common with this one, which is all but some steps."""
+        form, placed, last = self._form, self.placement, self._form.last
+        if last is None or last.offsets is not placed.offsets:
+            arenas = form.arenas if self.in_c and placed.residents.keys() <= placed.slots.keys() else None
+            places, pages = placed.places(), placed.file_pages()
+            source = PlanSource(self.steps, places, placed.n_slots, form.runs_limit, pages, arenas=arenas)
+            source.threads = form.counts
+            notes = [step.note for step in steps]
+            kept = prepared(self.steps)
+        else:
+            source, notes = last.source.with_steps(last.steps, self.steps), last.notes
+            kept = last.prepared if self._ready == last.ready else prepared(self.steps)
+        form.last = Last(placed.offsets, self.steps, self._ready, source, notes, kept)
+        self.source, self.step_notes, self._prepared = source, notes, kept
+        is_whole = len(steps) == len(self.steps) > 0  # numpy steps are made for these sizes
+        self.parts = [range(len(steps))] if is_whole else divided(steps)
 
     def _partitions(self, at: At) -> list[Ready]:
         """For each kind the partition for these sizes; those that no program has are compiled."""
@@ -121,7 +143,7 @@ class SizedProgram(Program):
         keys = [(number, *map(at, kind.sizes)) for number, kind in enumerate(form.kinds)]
         found = [form.partitions.get(key) for key in keys]
         missing = [number for number, ready in enumerate(found) if ready is None]
-        self.compiled = 0
+        self.compiled, self._missing = 0, frozenset(missing)
         if missing:
             for number, ready in zip(missing, self._compile(missing, at), strict=True):
                 found[number] = form.partitions[keys[number]] = ready
@@ -169,19 +191,27 @@ class SizedProgram(Program):
 
     def pieces(self) -> dict[Hashable, int]:
         """The arena, if it has its own, and the constants that the library has prepared for each partition."""
-        return {**({} if self.source.arenas else super().pieces()), **prepared(self.steps)}
+        return {**({} if self.source.arenas else super().pieces()), **self._prepared}
 
     @property
     def notes(self) -> list[Note]:
         """About the partitions, by index of report."""
+        form = self._form
+        kinds = {form.schedule.steps[index].note: kind for index, (_, kind) in form.recipes.items()}
         return [
             note._replace(
                 inputs=[value_at(value, self._at) for value in note.inputs],
                 outputs=[value_at(value, self._at) for value in note.outputs],
-                reasons=tuple(map(self._text, note.reasons)),
+                reasons=(*map(self._text, note.reasons), self._origin(note, kinds.get(index))),
             )
-            for note in self._form.schedule.notes
+            for index, note in enumerate(form.schedule.notes)
         ]
+
+    def _origin(self, note: Note, kind: int | None) -> str:
+        """For which sizes a partition was compiled; empty for what takes sizes at the call."""
+        if note.executor != "oneDNN":
+            return ""
+        return FOR_ALL if kind is None else FOR_THESE if kind in self._missing else FOR_EARLIER
 
     def _text(self, reason: str) -> str:
         """A reason that names sizes."""

@@ -33,7 +33,8 @@ def slow_call(
 
 def _run(interface: Interface, programs: ProgramFinder, given: Held, out: object) -> Any:
     growing, arguments = interface.growing, interface.arguments
-    found = growing.prepared([given.given[name] if _is_same(given, name) else given[name] for name in given])
+    ends = [given.given[name] if _is_same(given, name) else given[name] for name in given]
+    found = growing.prepared(ends, grows=out is None)
     if found is None:
         arguments.dense(given)
         caches: Sequence[Array] = ()

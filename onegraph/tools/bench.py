@@ -15,7 +15,7 @@ from ..errors import ArgumentError
 from ..graph import Graph
 from ..ir.op import Array
 from ..opset.shapes import counted
-from ..runtime.bound_run import sample
+from ..runtime.bound_run import BoundRun, sample
 from ..runtime.executable import Executable
 from ..serialize import with_known
 
@@ -159,6 +159,7 @@ def _sampler(model: Executable, inputs: Mapping[str, Array], in_place: bool) -> 
     except ArgumentError:
         arrays = tuple(inputs.values())
         return partial(sample, lambda: model(*arrays))
+    assert isinstance(bound, BoundRun)  # as no input is a Cache
     if in_place:
         bound._lay_upon_inputs()
     return bound._sample

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...errors import ArgumentError
 from ...opset.dtypes import DataType
-from ..ir.value import Value
+from ..ir.value import Value, dense_of
 from .kernel import FLOATS, Kernel
 
 
@@ -18,24 +18,25 @@ def _is_narrow(values: Sequence[Value]) -> bool:
     return values[-1].dtype in FLOATS | {DataType.s8, DataType.u8}
 
 
-def _is_dense(values: Sequence[Value]) -> bool:
-    return values[-1].dense
+def _has_whole_rows(values: Sequence[Value]) -> bool:
+    """Whether the tokens of each head of the result lie side by side."""
+    shape, strides = values[-1].shape[-2:], values[-1].strides[-2:]
+    return all(dim == 1 or step == whole for dim, step, whole in zip(shape, strides, dense_of(shape), strict=True))
 
 
-KERNELS = (
-    Kernel(
-        "extend_cache",
-        "by onegraph, in one copy",
-        kinds=("ExtendCache",),
-        takes=(
-            (_has_rows, "there is nothing to write"),
-            (_is_narrow, "its numbers have 64 bits"),
-            (_is_dense, "the result has strides"),
-        ),
-        is_dense=False,
-        n_read=3,
-        is_movement=True,
-        varies=True,
-        fails=ArgumentError,
+EXTEND_CACHE = Kernel(
+    "extend_cache",
+    "by onegraph, in one copy",
+    kinds=("ExtendCache",),
+    takes=(
+        (_has_rows, "there is nothing to write"),
+        (_is_narrow, "its numbers have 64 bits"),
+        (_has_whole_rows, "the tokens of a head of the result do not lie side by side"),
     ),
+    is_dense=False,
+    n_read=3,
+    is_movement=True,
+    varies=True,
+    fails=ArgumentError,
 )
+KERNELS = (EXTEND_CACHE,)

@@ -15,7 +15,7 @@ from ..._util.fork_safety import cached_property
 from ...builder.graph import DataGraph
 from ...compiler.library_steps import NoParametersError
 from ...compiler.shared_constants import SharedConstants
-from ...errors import OneGraphError, OutOfMemoryError
+from ...errors import OneGraphError, OutOfMemoryError, StateError
 from ...opset.editions.registry import HOST
 from ...opset.kinds import in_category
 from ...reference.host import KERNELS
@@ -28,7 +28,7 @@ from .layouts import Layout
 from .lowering import Lowered, array_of, lower_graph
 from .open_part import OpenLikes, OpenPart, flat, marks
 from .options import Options
-from .sizes import BySizes, Work
+from .sizes import BySizes, Work, is_background
 from .true_types import true_forms
 
 MULTIPLYING = KERNELS | in_category("matmul") | in_category("convolution")
@@ -72,12 +72,26 @@ class Part:
         """A function of tensors that runs the part."""
         if self.is_static:
             return self._compiled({node: node.meta["val"] for node in (*self.inputs, *self.calls)}, {})
-        compiled = BySizes(self._for_sizes, self.options.cache_capacity, self.work)
+        waits = self.options.new_sizes == "compile"
+        compiled = BySizes(self._anywhere, self.options.cache_capacity, self.work, None if waits else self._eager)
 
         def run(*given: Any) -> Any:
             return compiled.run(*given)
 
         return run
+
+    def _anywhere(self, given: Sequence[Any]) -> Callable[..., Any]:
+        """As ``_for_sizes``; a program that only its thread can run is made by the thread that calls it."""
+        made, program = self._for_sizes(given), None if self.model is None else self.model._programs.only_program()
+        if program is not None and program.owner_thread is not None and is_background():
+            raise StateError("a step runs in the thread alone that compiled it")
+        return made
+
+    def _eager(self, *given: Any) -> Any:
+        """PyTorch's results for inputs of any sizes."""
+        rest = iter(given)
+        places = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
+        return self.gm(*[self.known[node] if node in self.known else next(rest) for node in places])
 
     def _for_sizes(self, given: Sequence[Any]) -> Callable[..., Any]:
         """A function for inputs of these sizes: PyTorch runs the calls if a tensor has no elements."""
@@ -89,13 +103,7 @@ class Part:
             found = self._compiled(metas, numbers)
             self._learn(given, metas)
             return found
-        places = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
-
-        def run(*given: Any) -> Any:
-            rest = iter(given)
-            return self.gm(*[self.known[node] if node in self.known else next(rest) for node in places])
-
-        return run
+        return self._eager
 
     def _sized(self, given: Sequence[Any]) -> Callable[..., Any] | None:
         """A function for inputs of these sizes, made of the steps for other ones; None if no steps fit."""

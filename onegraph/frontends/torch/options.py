@@ -11,6 +11,7 @@ from ..._util.validation import flag, integer, string
 from ...errors import ArgumentError, shown
 
 FALLBACKS = ("eager", "error")
+NEW_SIZES = ("compile", "eager")
 
 
 class Options(NamedTuple):
@@ -26,6 +27,8 @@ class Options(NamedTuple):
         fpmath_mode: the lowest precision that f32 arithmetic may use.
         smallest: number of cheap ops that are worth a graph of their own.
         cache_capacity: number of compiled graphs that are kept for combinations of sizes.
+        new_sizes: ``compile`` lets calls with new sizes of marked dims wait; ``eager`` lets PyTorch answer such
+            calls while a thread compiles.
         reproducible: whether the compiled graphs compute the same bits for any number of threads and any batch size.
         finite_math: whether ops such as ReLU may lose NaN and infinities, which is faster.
     """
@@ -37,6 +40,7 @@ class Options(NamedTuple):
     fpmath_mode: FpmathMode = "strict"
     smallest: int = 3
     cache_capacity: int = 128
+    new_sizes: str = "compile"
     reproducible: bool = False
     finite_math: bool = False
 
@@ -65,6 +69,8 @@ def options_of(given: object) -> Options:
     string("fpmath_mode", found.fpmath_mode)
     integer("smallest", found.smallest, 1, 2**31 - 1)
     integer("cache_capacity", found.cache_capacity, 1, 2**31 - 1)
+    if string("new_sizes", found.new_sizes) not in NEW_SIZES:
+        raise ArgumentError(f"new_sizes: {shown(found.new_sizes)}; expected 'compile' or 'eager'")
     flag("reproducible", found.reproducible)
     flag("finite_math", found.finite_math)
     return found

@@ -143,6 +143,11 @@ class Statistics:
         return sum(one.work.reused for one in self.regions)
 
     @property
+    def answered(self) -> int:
+        """Number of calls of partitions that PyTorch answered because their sizes were new."""
+        return sum(one.work.answered for one in self.regions)
+
+    @property
     def sizes(self) -> dict[str, int]:
         """How often graphs were made for marked sizes, by the shapes of their inputs: the most frequent first."""
         counts = Counter[str]()
@@ -164,6 +169,7 @@ class Statistics:
             "dropped": self.dropped,
             "sizes": self.sizes,
             "reused": self.reused,
+            "answered": self.answered,
             "prepared_bytes": self.prepared_bytes,
         }
 
@@ -182,6 +188,8 @@ class Statistics:
             text = f"{counted(len(made), 'combination')} of sizes, compiled "
             text += counted(sum(made.values()) - reused, "time")
             lines.append(f"{text}, and {reused} made of the steps for another one" if reused else text)
+        if self.answered:
+            lines.append(f"PyTorch answered {counted(self.answered, 'call')} while sizes were new")
         for reason in sorted({one.work.reason for one in self.regions if one.work.reason}):
             lines.append(f"each size is compiled as a whole: {reason}")
         if self.dropped:

@@ -76,8 +76,9 @@ private:
         fill(dst_.at(target, 0, 0, end + behind), dst_.tokens - end - behind);
     }
 
-    // The result is dense.
+    // The rows of the result lie side by side. It may lie where past does, whose tokens are then at their places.
     void copy(const Cache &from, const char *source, char *target, std::int64_t tokens) const {
+        if (source == target) return;
         const auto row = size_ * static_cast<std::ptrdiff_t>(element_);
         if (from.strides[3] == static_cast<std::ptrdiff_t>(element_) && from.strides[2] == row) {
             if (tokens > 0) std::memcpy(target, source, static_cast<std::size_t>(tokens * row));
