@@ -235,6 +235,15 @@ KINDS = {
         lambda s: (np.random.default_rng(5).random((s(8400), 80)) < 0.05,),
         torch=lambda x: x.nonzero(),
     ),
+    "MatMul of float64, 512 x 512": Kind(
+        ("MatMul",),
+        "MatMul",
+        lambda s: (_floats(s(512), s(512), dtype=np.float64), _floats(s(512), s(512), dtype=np.float64)),
+        torch=lambda first, second: first @ second,
+    ),
+    "Trilu, 12 masks of 512 x 512": Kind(
+        ("Triangle",), "Trilu", lambda s: (_floats(12, s(512), s(512)),), torch=lambda x: x.triu()
+    ),
     "Gather, rows of an embedding": Kind(
         ("Gather",),
         "Gather",
@@ -258,7 +267,7 @@ KINDS = {
 }
 OWN_PAGES = "it is part of whole models: the other benchmarks measure these"
 ELSEWHERE = {
-    **dict.fromkeys(("ArgMax", "ArgMin", "MatMul", "OneHot", "Range"), "a call of numpy"),
+    **dict.fromkeys(("ArgMax", "ArgMin", "OneHot", "Range"), "a call of numpy"),
     **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "SumTo"), "a call of numpy"),
     **dict.fromkeys(("Attention", "AttentionBackward"), "`attention` measures it"),
     **dict.fromkeys(("PackedMatMul", "PackedGather", "Recurrence"), OWN_PAGES),

@@ -182,6 +182,16 @@ def found(d):
     return [d.rng.integers(0, 2, size=[*d.dims(0, 2, 3), d.one(3, 9000)]).astype(d.one("f4", "u1", "?", "i8"))], {}
 
 
+def multiplied(d):
+    rows, depth, columns = (d.one(1, d.number(1, 40), d.number(1, 300)) for _ in range(3))
+    batch, turned = d.dims(0, 2, 3), [d.flag(), d.flag()]
+    first, second = [d.one(batch, batch[1:], []) + ends for ends in ([rows, depth], [depth, columns])]
+    shapes = [ends[:-2] + ends[:-3:-1] if flag else ends for ends, flag in zip((first, second), turned, strict=True)]
+    bias = d.floats(columns, dtype="f8") if d.flag() else None
+    attrs = dict(zip(("transpose_a", "transpose_b"), turned, strict=True))
+    return [*(d.floats(*shape, dtype="f8") for shape in shapes), bias], attrs
+
+
 DRAWS = {
     "CumSum": along,
     "CumProd": along,
@@ -199,6 +209,8 @@ DRAWS = {
     "NonMaxSuppression": suppressed,
     "Compress": compressed,
     "NonZero": found,
+    "MatMul": multiplied,
+    "Triangle": lambda d: ([d.array(*d.dims(2, 4))], {"upper": d.flag(), "offset": d.number(-8, 8)}),
 }
 ROUNDS = 40
 

@@ -63,3 +63,15 @@ def test_normalizations_by_known_statistics_keep_all_digits(are_known):
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8)  # ONNX keeps epsilon in f32
     assert (kinds == [("Multiply",), ("Add",)]) == are_known
+    assert ("OnnxNode",) not in kinds
+
+
+@pytest.mark.parametrize(("ceil", "pads"), [(0, [0, 0, 0, 0]), (1, [0, 0, 0, 0]), (0, [1, 0, 1, 1])])
+def test_pools_keep_all_digits(ceil, pads):
+    x = RNG.standard_normal((2, 3, 7, 8))
+    found, kinds = run("MaxPool", {"x": x}, {}, kernel_shape=[2, 3], strides=[2, 1], ceil_mode=ceil, pads=pads)
+    (top, left, bottom, right), extra = pads, ceil  # a window that ends a row behind the image
+    padded = np.pad(x, [(0, 0), (0, 0), (top, bottom + extra), (left, right)], constant_values=-np.inf)
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (2, 3), (2, 3))[:, :, ::2]
+    np.testing.assert_array_equal(found, seen.max((4, 5)))
+    assert ("OnnxNode",) not in kinds

@@ -467,3 +467,41 @@ def test_other_repeated_heads_stay_apart():
     feeds = {key: rng.standard_normal(tensor.shape).astype(np.float32) for key, tensor in graph.inputs.items()}
     (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
     np.testing.assert_allclose(graph.compile()(**feeds), wanted, rtol=1e-4, atol=1e-5)
+
+
+def bags(spans, reduction="ReduceSum", tables=("t",)):
+    """A model that reduces the rows that spans of indices name, one bag behind another."""
+    nodes = ["z=Constant<value_ints=[0]>()"]
+    for place, (start, end) in enumerate(spans):
+        table = tables[place % len(tables)]
+        nodes.append(f"s{place}=Constant<value_ints=[{start}]>() e{place}=Constant<value_ints=[{end}]>()")
+        nodes.append(f"i{place}=Slice(i,s{place},e{place},z) g{place}=Gather<axis=0>({table},i{place})")
+        reduced = f"{reduction}(g{place},z)" if reduction == "ReduceSum" else f"{reduction}<axes=[0]>(g{place})"
+        nodes.append(f"y{place}={reduced}")
+    names = ",".join(f"y{place}" for place in range(len(spans)))
+    body = " ".join([*nodes, f"y=Concat<axis=0>({names})"])
+    inputs = "int64[12] i, float[9,5] t, float[9,5] u"
+    text = HEAD.format(opset=17, inputs=inputs, shape=f"{len(spans)},5", body=body)
+    return parser.parse_model(text)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize(
+    ("spans", "options", "gathers"),
+    [
+        ([(0, 4), (4, 8), (8, 12)], {}, 1),
+        ([(1, 3), (3, 5)], {"reduction": "ReduceMax"}, 1),
+        ([(0, 4), (4, 8), (8, 99)], {"reduction": "ReduceMean"}, 1),
+        ([(0, 3), (3, 8), (8, 12)], {}, 3),  # of other lengths
+        ([(4, 8), (0, 4), (8, 12)], {}, 3),  # in another order
+        ([(0, 4), (4, 8)], {"tables": ("t", "u")}, 2),
+    ],
+)
+def test_equal_bags_of_rows_are_reduced_at_once(spans, options, gathers):
+    proto = bags(spans, **options)
+    rng = np.random.default_rng(0)
+    arrays = {"i": rng.integers(0, 9, 12), **{name: rng.standard_normal((9, 5)).astype("f") for name in "tu"}}
+    g = load(proto)
+    assert [op.kind for op in g.ops].count("Gather") == gathers
+    (wanted,) = ReferenceEvaluator(proto).run(None, arrays)
+    np.testing.assert_allclose(g.compile()(**arrays), wanted, rtol=1e-5, atol=1e-6)

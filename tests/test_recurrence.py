@@ -14,7 +14,7 @@ from onegraph.opset.dtypes import OF_NUMPY
 
 TESTED_KERNELS = ("recurrence",)
 LEVELS = {"any CPU": 0, "AVX2": 1, "AVX-512": 2}
-CELLS = ["lstm", "gru", "tanh", "relu"]
+CELLS = ["lstm", "gru", "reset_gru", "tanh", "relu"]
 DIRECTIONS = ["forward", "reverse", "bidirectional"]
 RNG = np.random.default_rng(1)
 
@@ -47,6 +47,34 @@ def test_the_kernel_computes_what_the_definition_says(cell, direction, level, mo
             model = g.compile(threads=threads)
             assert [part.executor for part in model.report().partitions] == ["kernel"]
             close(model(**arrays), case.results)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_sequences_end_after_their_own_numbers_of_steps(cell, direction, level, monkeypatch):
+    """Lengths from 0 to all steps, in blocks of rows and in single ones, on one thread and on several."""
+    monkeypatch.setattr(native, "LEVEL", level)
+    for seed, (batch, units) in enumerate([(1, 17), (2, 3), (13, 5)]):
+        case = recurrence(cell, direction, 4, batch, units, seed=seed, least=0)
+        g, arrays = graph_of(case)
+        for threads in (1, 3):
+            model = g.compile(threads=threads)
+            assert [part.executor for part in model.report().partitions] == ["kernel"]
+            close(model(**arrays), case.results)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("length", [-1, 4])
+def test_a_length_out_of_range_is_an_error(length):
+    case = recurrence("gru", "forward", 3, 2, 5, least=0)
+    case.inputs[4][1] = length
+    g, arrays = graph_of(case)
+    with pytest.raises(og.ArgumentError, match=rf"lengths: {length} of sequence 1; expected 0 to 3"):
+        g.compile()(**arrays)
+    with pytest.raises(og.ArgumentError, match=r"lengths \[.*\]; expected 0 to 3"):
+        reference.run(g, arrays)
 
 
 @pytest.mark.library
@@ -164,7 +192,7 @@ def test_results_do_not_depend_on_threads_or_on_the_batch(cell):
     [
         ({"cell": "gru", 3: None}, r"inputs.*shape \[3, 2, 1, 4, 5\].*\(steps, batch, 1, 3, units\) for gru, forward"),
         ({"direction": "bidirectional"}, r"\(steps, batch, 2, 4, units\) for lstm, bidirectional"),
-        ({"cell": "peephole"}, "expected one of 'lstm', 'gru', 'tanh', 'relu'"),
+        ({"cell": "peephole"}, "expected one of 'lstm', 'gru', 'reset_gru', 'tanh', 'relu'"),
         ({1: (1, 1, 5, 4, 16)}, r"weights: shape \[1, 1, 5, 4, 16\]; expected shape \[1, 1, 6, 4, 16\]"),
         ({2: (1, 3, 5)}, r"hidden: shape \[1, 3, 5\]; expected shape \[1, 2, 5\]"),
     ],
@@ -187,10 +215,11 @@ def test_other_cells_have_no_cell_state():
         g.op("Recurrence", tensors, case.attrs, edition="host")
 
 
-@pytest.mark.parametrize("cell", CELLS[:3])
+@pytest.mark.parametrize("least", [None, 0])
+@pytest.mark.parametrize("cell", CELLS[:4])
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_gradients_are_finite_differences(cell, direction):
-    case = recurrence(cell, direction, 3, 2, 4, np.float64)
+def test_gradients_are_finite_differences(cell, direction, least):
+    case = recurrence(cell, direction, 3, 3, 4, np.float64, seed=1, least=least)
     g, arrays = graph_of(case)
     total, wide = None, OF_NUMPY[np.dtype(np.float64)]
     for out in [*g.outputs.values()]:
@@ -199,12 +228,12 @@ def test_gradients_are_finite_differences(cell, direction):
         product = g.op("Multiply", [out, factors], edition="host")
         part = g.op("ReduceSum", [product, every], {"keep_dims": False}, edition="host")
         total = part if total is None else g.op("Add", [total, part], edition="host")
-    inputs = [*g.inputs.values()]
-    for name, one in zip(arrays, g.gradient([total], inputs), strict=True):
+    by = {name: array for name, array in arrays.items() if array.dtype == np.float64}
+    for name, one in zip(by, g.gradient([total], [g.inputs[name] for name in by]), strict=True):
         g.output(f"by_{name}", one)
     g.output("total", total)
     found = reference.run(g, arrays)
-    for name, array in arrays.items():
+    for name, array in by.items():
         direction_of = RNG.standard_normal(array.shape)
         if name == "x1":  # what lies behind the last unit of a block is no weight
             direction_of[..., 4:] = 0
@@ -247,8 +276,8 @@ def test_a_training_step_is_exact_and_has_one_product_for_each_step(cell):
     for one, other in zip(found, expected.values(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
     # Products of all steps give the gates, if their slopes need them, and the gradient of the weights.
-    whole = 2 if cell in ("lstm", "gru") else 1
-    assert sum(op.kind == "MatMul" for op in g.ops) == 2 * (6 + whole)
+    counts = {"lstm": 6 + 2, "gru": 6 + 2, "reset_gru": 2 * 6 + 4}  # that resets first has a product of its own
+    assert sum(op.kind == "MatMul" for op in g.ops) == 2 * counts.get(cell, 6 + 1)
 
 
 # ONNX -----------------------------------------------------------------------------------------------------------------
@@ -293,13 +322,14 @@ def node_model(kind, direction, layout=0, batch=2, inputs=5, units=6, steps=4, g
 @pytest.mark.parametrize("layout", [0, 1])
 @pytest.mark.parametrize("given", [(), ("B",), ("B", "lens", "h0"), ("B", "h0", "c0")])
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU, linear", "RNN"])
 def test_the_usual_nodes_are_one_op(kind, direction, given, layout):
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     from onegraph import onnx
 
+    kind, _, is_linear = kind.partition(", ")
     given = [name for name in given if kind == "LSTM" or name != "c0"]
-    attrs = {"linear_before_reset": 1} if kind == "GRU" else {}
+    attrs = {"linear_before_reset": 1} if is_linear else {}
     model, x = node_model(kind, direction, layout, given=given, **attrs)
     g = onnx.load(model)
     assert [op.kind for op in g.ops if op.kind not in ("StaticReshape", "StaticTranspose")] == ["MatMul", "Recurrence"]
@@ -337,7 +367,7 @@ UNUSUAL = [
     ("LSTM", {"input_forget": 1}),
     ("LSTM", {"given": ("B", "h0", "c0", "P")}),
     ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}),
-    ("GRU", {}),
+    ("GRU", {"clip": 0.5}),
     ("RNN", {"activations": ["Softsign"]}),
 ]
 

@@ -172,7 +172,10 @@ class Patterns:
             strict=self._mode(steps) == "strict",
         )
         if reason := wrong_fusion(fused, VERSION):
-            return f"{reason}, so that the ops run one by one", 0
+            ends = range(2, len(uses))
+            place = next((end for end in ends if wrong_fusion(replace(fused, uses=uses[: end + 1]), VERSION)), 0)
+            place = 0 if wrong_fusion(replace(fused, uses=uses[:2]), VERSION) else place
+            return f"{reason}, so that the ops run {'apart' if place else 'one by one'}", place
         if slow := slow_fusion(fused, VERSION):
             return f"{slow.reason}, so that the ops run apart", slow.place
         return "", 0

@@ -39,7 +39,7 @@ class Product:
         depth: the axes of src and of the weights along which a product can be cut into parts that are added.
         columns: the axis of the weights that the columns of the result have.
         both: the product of two f32 tensors.
-        src_sums: src times ones in the place of known weights.
+        src_sums: codes of src without a zero point times ones in the place of known weights.
         weight_sums: ones in the place of src times known integers; None if it depends on unknown dims.
         by_column: one number for each column, shaped to broadcast with the result.
     """
@@ -47,7 +47,7 @@ class Product:
     depth: tuple[int, int]
     columns: int
     both: Callable[[Emitter, Value, Value], Value]
-    src_sums: Callable[[Emitter, Value, Array], Value]
+    src_sums: Callable[[Emitter, Value, Value | None, Array], Value]
     weight_sums: Callable[[Array], Array]
     by_column: Callable[[Array], Array]
 
@@ -121,7 +121,7 @@ def _part(emit: Emitter, src: Value, weights: Weights, src_zero: Value | None, p
     kernel = dequantize(emit, weights.codes, Scale(ONE))
     found = product.both(emit, image, kernel)
     if weights.zeros is not None:
-        sums = product.src_sums(emit, image, weights.codes)
+        sums = product.src_sums(emit, src, point, weights.codes)
         zeros = weights.zeros.astype(np.float32)
         found = binary(emit, "Subtract", found, multiply(emit, sums, product.by_column(zeros)))
     if src_zero is not None and not is_inside:
@@ -221,11 +221,19 @@ def integer_matmul(emit: Emitter, src: Value, weights: Value, src_zero: Value | 
         (-1, -2),
         -1,
         both=matmul,
-        src_sums=lambda emit, src, _: reduce(emit, "ReduceSum", src, [(rank_of(src) or 1) - 1], keep=True),
+        src_sums=lambda emit, src, point, codes: _row_sums(emit, src, point, codes.shape[-2]),
         weight_sums=lambda numbers: numbers.sum(-2, keepdims=True),
         by_column=lambda values: values,
     )
     return integer_product(emit, src, weights, src_zero, zero, product)
+
+
+def _row_sums(emit: Emitter, src: Value, point: Value | None, depth: int) -> Value:
+    """The sums of rows without their zero point. Another reader of the Dequantize would keep it out of the product."""
+    sums = reduce(emit, "ReduceSum", cast(emit, src, F32), [(rank_of(src) or 1) - 1], keep=True)
+    if point is None:
+        return sums
+    return binary(emit, "Subtract", sums, multiply(emit, cast(emit, point, F32), np.array(depth, np.float32)))
 
 
 def _of_vectors(emit: Emitter, src: Value, weights: Value, src_zero: Value | None, zero: Value | None) -> Value:
@@ -257,7 +265,8 @@ def integer_convolution(
         raise Unsettled("the number of products of a sum is unknown")
     kernel = [dim or 0 for dim in shape[2:]]
 
-    def sums_of_src(emit: Emitter, image: Value, codes: Array) -> Value:
+    def sums_of_src(emit: Emitter, src: Value, point: Value | None, codes: Array) -> Value:
+        image = dequantize(emit, src, Scale(ONE, point))
         ones = np.ones((1 if groups == 1 else len(codes), *codes.shape[1:]), np.int8)
         return convolution(emit, image, dequantize(emit, ones, Scale(ONE)), None, window, groups=groups)
 

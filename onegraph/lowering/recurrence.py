@@ -70,6 +70,7 @@ def whole_layer(
     bias: Value | None,
     hidden: Value | None,
     cell_state: Value | None,
+    lengths: Value | None = None,
 ) -> tuple[Value, ...]:
     """A layer in all directions as a Recurrence: the states of all steps, the last one, and the last cell state.
 
@@ -80,6 +81,7 @@ def whole_layer(
         weights, recurrence: (directions, gates * units, inputs) and (directions, gates * units, units).
         bias: (directions, 2 * gates * units), for the inputs and for the state; None is zeros.
         hidden, cell_state: (directions, batch, units); None is zeros.
+        lengths: (batch) of s32, the number of steps of each sequence; None is all steps.
     """
     inputs = known_dims(shape_of(src))[2]
     directions, _, units = known_dims(shape_of(recurrence))
@@ -100,11 +102,16 @@ def whole_layer(
             reshape(emit, of_state, numbers(directions, gates, units, 1)),
         ),
     ]
-    if cell == "lstm" and cell_state is not None and hidden is None:
-        if None in (shape_of(cell_state) or (None,)):
-            raise NotLowered("a cell state of unknown shape without a hidden one")
-        hidden = np.zeros(known_dims(shape_of(cell_state)), dtype)
-    operands += [one for one in (hidden, cell_state if cell == "lstm" else None) if one is not None]
+    following = [hidden, cell_state if cell == "lstm" else None, lengths]
+    while following and following[-1] is None:
+        following.pop()
+    if any(one is None for one in following):  # ports in front of a given one cannot be left out
+        batch = (shape_of(next((one for one in following[:2] if one is not None), src)) or (None,) * 3)[1]
+        if batch is None:
+            raise NotLowered("first states of an unknown number of sequences")
+        zeros = np.zeros((directions, batch, units), dtype)
+        following = [zeros if one is None else one for one in following]
+    operands += [one for one in following if one is not None]
     return emit.ends("Recurrence", operands, {"cell": cell, "direction": direction})
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._util.records import record
+from ..opset.dtypes import DataType
 from ..opset.signature import Shape
 from .elementwise import add, multiply, unary
 from .emitter import Array, Emitter, Unsettled, Value, dtype_of, numbers, shape_of
@@ -144,14 +145,18 @@ def convolution_transpose(
 
 
 def max_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, *, ceil: bool = False) -> Value:
-    """The largest element of each window of src (N, C, X); 8-bit integers too.
+    """The largest element of each window of src (N, C, X); 8-bit integers and float64 too.
 
     Raises:
-        Unsettled: ``ceil`` is set, and the spatial dims are unknown. ONNX and oneDNN count windows differently then.
+        Unsettled: ``ceil`` is set or src is float64, and the spatial dims are unknown. ONNX and oneDNN count windows
+            differently if ``ceil`` is set.
     """
-    dims = _spatial_for(src, "the number of windows", ceil)
+    is_wide = dtype_of(src) is DataType.float64
+    dims = _spatial_for(src, "the number of windows", ceil or is_wide)
     if dims is not None:
         window = window.settled(dims, kernel, ceil)
+    if is_wide:
+        return max_pool_places(emit, src, kernel, window)[0]
     attrs = window.attrs(kernel=[*kernel], dilations=[*window.dilations], rounding_type="floor")
     if dtype_of(src) in NATIVE:
         return emit.op("MaxPool", [src], attrs)

@@ -318,9 +318,9 @@ def _caches() -> Iterator[HostCase]:
 
 
 def stepped(
-    cell: str, gates: Array, factors: Array, bias: Array, hidden: Array, memory: Array, reverse: bool
-) -> tuple[Array, Array]:
-    """One direction of a recurrent network, a number at a time: the states of all steps, and the last cell state.
+    cell: str, gates: Array, factors: Array, bias: Array, hidden: Array, memory: Array, lengths: Array, reverse: bool
+) -> tuple[Array, Array, Array]:
+    """One direction of a recurrent network, a number at a time: the states of all steps, and both last ones.
 
     gates (steps, batch, gates, units), factors (gates, units, units of the state), bias (gates, units).
     """
@@ -329,20 +329,27 @@ def stepped(
     for step in reversed(range(steps)) if reverse else range(steps):
         state = np.zeros_like(before)
         for row, unit in np.ndindex(batch, units):
+            if step >= lengths[row]:
+                continue
             seen = [factors[gate, unit] @ before[row] + bias[gate, unit] for gate in range(count)]
             sums = [number + gates[step, row, gate, unit] for gate, number in enumerate(seen)]
             if cell == "lstm":
                 entry, out, forget = (1 / (1 + np.exp(-number)) for number in sums[:3])
                 memory[row, unit] = forget * memory[row, unit] + entry * np.tanh(sums[3])
                 state[row, unit] = out * np.tanh(memory[row, unit])
-            elif cell == "gru":
+            elif count == 3:
                 update, reset = (1 / (1 + np.exp(-number)) for number in sums[:2])
                 fresh = np.tanh(gates[step, row, 2, unit] + reset * seen[2])
+                if cell == "reset_gru":
+                    own = [gates[step, row, 1, k] + factors[1, k] @ before[row] + bias[1, k] for k in range(units)]
+                    scaled = [before[row, k] / (1 + np.exp(-number)) for k, number in enumerate(own)]
+                    fresh = np.tanh(gates[step, row, 2, unit] + factors[2, unit] @ scaled + bias[2, unit])
                 state[row, unit] = (1 - update) * fresh + update * before[row, unit]
             else:
                 state[row, unit] = np.tanh(sums[0]) if cell == "tanh" else max(sums[0], 0)
-        states[step] = before = state
-    return states, memory
+        states[step] = state
+        before = np.where(step < lengths[:, None], state, before)
+    return states, before, memory
 
 
 def blocks(factors: Array, bias: Array) -> Array:
@@ -356,28 +363,41 @@ def blocks(factors: Array, bias: Array) -> Array:
 
 
 def recurrence(
-    cell: str, direction: str, steps: int, batch: int, units: int, dtype: type = np.float32, seed: int = 0
+    cell: str,
+    direction: str,
+    steps: int,
+    batch: int,
+    units: int,
+    dtype: type = np.float32,
+    seed: int = 0,
+    least: int | None = None,
 ) -> HostCase:
-    """A Recurrence with random operands."""
-    count, directions = {"lstm": 4, "gru": 3}.get(cell, 1), 2 if direction == "bidirectional" else 1
+    """A Recurrence with random operands, with sequences of at least ``least`` steps."""
+    count, directions = {"lstm": 4, "gru": 3, "reset_gru": 3}.get(cell, 1), 2 if direction == "bidirectional" else 1
     rng = np.random.default_rng(seed)
+    lengths = np.full(batch, steps) if least is None else rng.integers(least, steps, batch, np.int32, endpoint=True)
     inputs = rng.standard_normal((steps, batch, directions, count, units)).astype(dtype)
     factors = (rng.standard_normal((directions, count, units, units)) / np.sqrt(units)).astype(dtype)
     bias = rng.standard_normal((directions, count, units)).astype(dtype)
     hidden, memory = rng.standard_normal((2, directions, batch, units)).astype(dtype)
     found = [
         stepped(
-            cell, inputs[:, :, at], factors[at], bias[at], hidden[at], memory[at], direction == "reverse" or at == 1
+            cell,
+            *(inputs[:, :, at], factors[at], bias[at], hidden[at], memory[at], lengths),
+            reverse=direction == "reverse" or at == 1,
         )
         for at in range(directions)
     ]
-    states = np.stack([states for states, _ in found], 1)
-    ends = [[0 if direction == "reverse" or at == 1 else steps - 1] for at in range(directions)]
-    results = [states, np.concatenate([states[end, at] for at, end in enumerate(ends)])]
-    operands = [inputs, blocks(factors, bias), hidden]
-    if cell == "lstm":
+    states, last, last_cell = (
+        np.stack(ends, axis) for axis, ends in zip((1, 0, 0), zip(*found, strict=True), strict=True)
+    )
+    operands, results = [inputs, blocks(factors, bias), hidden], [states, last]
+    if cell == "lstm" or least is not None:
         operands.append(memory)
-        results.append(np.stack([last for _, last in found]))
+    if least is not None:
+        operands.append(lengths)
+    if cell == "lstm":
+        results.append(last_cell)
     return HostCase(
         "Recurrence", operands, [one.astype(dtype) for one in results], {"cell": cell, "direction": direction}
     )
@@ -388,6 +408,11 @@ def _recurrence() -> Iterator[HostCase]:
     yield recurrence("lstm", "bidirectional", 2, 1, 17)
     yield recurrence("gru", "reverse", 4, 2, 3)
     yield recurrence("gru", "bidirectional", 2, 2, 4)
+    yield recurrence("reset_gru", "bidirectional", 3, 2, 5)
+    yield recurrence(
+        "lstm", "bidirectional", 4, 5, 3, seed=2, least=1
+    )  # ONNX Runtime clears the last state of no steps
+    yield recurrence("reset_gru", "reverse", 4, 5, 3, seed=2, least=1)  # ONNX Runtime clears the last state of no steps
     yield recurrence("tanh", "forward", 1, 1, 1)
     yield recurrence("relu", "bidirectional", 3, 3, 16)
 

@@ -13,11 +13,15 @@ import numpy as np
 
 from ...ir.op import Array
 from ...opset.schema import Call
-from . import detection, indexing
+from . import detection, indexing, matrices
 
 ArrayFunction = Callable[[Call, Sequence[Array | None], Sequence[Array]], "Sequence[Array] | None"]
 
-FUNCTIONS: Mapping[str, ArrayFunction] = {**indexing.FUNCTIONS, **detection.FUNCTIONS}
+FUNCTIONS: Mapping[str, ArrayFunction] = {
+    **indexing.FUNCTIONS,
+    **detection.FUNCTIONS,
+    **matrices.FUNCTIONS,
+}
 
 
 def with_kernel(kind: str, function: Callable[..., object], results: Sequence[Array] = ()) -> Callable[..., object]:

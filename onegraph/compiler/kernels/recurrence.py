@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import OutOfMemoryError
+from ...errors import ArgumentError
 from ...opset.dtypes import DataType
 from ...opset.host.recurrence import GATES
 from ..ir.step import Step
@@ -18,9 +18,11 @@ def _numbers(step: Step) -> Numbers:
     return {
         "gates": GATES[cell],
         "relu": cell == "relu",
+        "reset_first": cell == "reset_gru",
         "reversed": DIRECTIONS[call.string("direction")],
         "hidden": call.input("hidden") is not None,
         "cell": call.input("cell") is not None,
+        "lengths": call.input("lengths") is not None,
     }
 
 
@@ -29,8 +31,9 @@ KERNELS = (
         "recurrence",
         "by onegraph, all steps together",
         kinds=("Recurrence",),
-        takes=(NOT_EMPTY, of_types(DataType.f32)),
+        takes=(NOT_EMPTY, of_types(DataType.f32, DataType.s32)),
         numbers=_numbers,
-        fails=OutOfMemoryError,
+        varies=True,
+        fails=ArgumentError,  # or OutOfMemoryError
     ),
 )

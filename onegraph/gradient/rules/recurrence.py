@@ -1,6 +1,7 @@
 """Gradients of recurrent networks: the gates of all steps at once, then one product for each step, from the last one.
 
 A gate's gradient is a factor times the gradient of the state, plus another one times that of the cell state of an LSTM.
+The last gate of a GRU that resets the state first has a product of its own, as its input is another one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..._util.records import record
 from ...errors import UnsupportedError
-from ...lowering.elementwise import add, binary, filled, multiply, unary
+from ...lowering.elementwise import add, binary, filled, multiply, select, unary
 from ...lowering.emitter import Emitter, Value, dtype_of, numbers
 from ...lowering.layers import matmul
 from ...lowering.movement import concat, reshape, slice_, transpose
@@ -54,6 +55,7 @@ def recurrence(
     found: list[tuple[Value, ...]] = []
     for place in range(directions):
         given: list[Value | None] = [
+            use["lengths"] if use.has("lengths") else None,
             of(use["inputs"], place, 2, steps, batch, gates, units),
             of(factors, place, 0, gates * units, units),
             of(bias, place, 0, gates * units),
@@ -63,15 +65,17 @@ def recurrence(
             *(of(one, place, 0, batch, units) for one in (diff_last, diff_cell)),
         ]
         is_reversed = direction == "reverse" or place == 1
-        found.append(_Direction(emit, use.call.string("cell"), is_reversed, *given).gradients())  # type: ignore[arg-type]
+        network = _Direction(emit, use.call.string("cell"), is_reversed, *given)  # type: ignore[arg-type]
+        found.append(network.gradients())
     by_inputs, by_factors, by_bias, by_hidden, by_cell = zip(*found, strict=True)
 
     def together(values: Sequence[Value], axis: int, *dims: int) -> Value:
         return concat(emit, [reshape(emit, one, numbers(*dims)) for one in values], axis)
 
     weights = in_blocks(emit, together(by_factors, 0, 1, gates, units, units), together(by_bias, 0, 1, gates, units, 1))
+    is_lstm = use.call.string("cell") == "lstm"
     ends = [
-        together(one, 0, 1, batch, units) if use.has(port) else None
+        together(one, 0, 1, batch, units) if use.has(port) and (is_lstm or port == "hidden") else None
         for one, port in ((by_hidden, "hidden"), (by_cell, "cell"))
     ]
     return together(by_inputs, 2, steps, batch, 1, gates, units), weights, *ends
@@ -87,6 +91,7 @@ class Slopes:
         state: from the state to the state before, beside the products (steps, batch, units); None is zeros.
         inputs_by_cell: from the cell state to what enters the gates, of an LSTM.
         cell, cell_by_cell: from the state and from the cell state to the cell state before, of an LSTM.
+        reset, by_reset: of reset_gru, from the state before to what the last gate multiplies, and to the reset gate.
     """
 
     inputs: Value
@@ -95,12 +100,15 @@ class Slopes:
     inputs_by_cell: Value | None = None
     cell: Value | None = None
     cell_by_cell: Value | None = None
+    reset: Value | None = None
+    by_reset: Value | None = None
 
 
 class _Direction:
     """One direction of a network; values have the shapes (steps, batch, units) or (batch, units) if nothing is said.
 
     Attributes:
+        lengths: of the sequences (batch); None is all steps.
         inputs: (steps, batch, gates, units).
         factors: (gates * units, units of the state).
         bias: (gates * units).
@@ -113,6 +121,7 @@ class _Direction:
         emit: Emitter,
         kind: str,
         is_reversed: bool,
+        lengths: Value | None,
         inputs: Value,
         factors: Value,
         bias: Value,
@@ -130,19 +139,33 @@ class _Direction:
         self.zeros = np.zeros((self.batch, self.units), dtype_of(states).numpy)
         self.hidden, self.cell = (self.zeros if one is None else one for one in (hidden, cell))
         self.diff, self.diff_last, self.diff_cell = diff, diff_last, diff_cell
+        self.lives: Value | None = None  # 1 in the steps of a sequence, and 0 behind its last one (steps, batch, units)
+        if lengths is not None:
+            places = np.arange(self.steps, dtype=np.int32).reshape(-1, 1, 1)
+            is_before = emit.op("Less", [places, reshape(emit, lengths, numbers(1, self.batch, 1))])
+            ones = np.ones((self.steps, self.batch, self.units), self.zeros.dtype)
+            self.lives = select(emit, is_before, ones, np.zeros_like(ones))
+            self.diff = None if diff is None else multiply(emit, diff, self.lives)
 
     def gradients(self) -> tuple[Value, ...]:
         """The gradients by inputs, factors, bias, hidden and cell."""
         emit = self.emit
-        before = self.shifted(self.states, self.hidden)
-        rows = numbers(-1, self.gates * self.units)
+        before = self.shifted(self.carried(self.states, self.hidden), self.hidden)
         lines = reshape(emit, before, numbers(-1, self.units))
         seen = matmul(emit, lines, self.factors, self.bias, transpose_b=True)
         seen = reshape(emit, seen, numbers(self.steps, self.batch, self.gates, self.units))
-        slopes = {"lstm": self.lstm, "gru": self.gru}.get(self.kind, self.plain)(before, seen)
+        cells = {"lstm": self.lstm, "gru": self.gru, "reset_gru": self.reset_gru}
+        slopes = self.ended(cells.get(self.kind, self.plain)(before, seen))
         by_state, by_seen, first, cell = self.back(slopes)
-        by_rows = reshape(emit, by_seen, rows)
+        by_rows = self.rows_of(by_seen, 0, self.gates)
         by_factors = matmul(emit, by_rows, lines, transpose_a=True)
+        if slopes.reset is not None:
+            given = reshape(emit, self.product(slopes.reset, before), numbers(-1, self.units))
+            parts = [
+                matmul(emit, self.rows_of(by_seen, *gates), factors, transpose_a=True)
+                for gates, factors in (((0, 2), lines), ((2, 3), given))
+            ]
+            by_factors = concat(emit, parts, 0)
         by_inputs = by_seen if slopes.inputs is slopes.seen else self.spread(slopes.inputs, by_state)
         return by_inputs, by_factors, reduce(emit, "ReduceSum", by_rows, [0], keep=False), first, cell
 
@@ -160,8 +183,11 @@ class _Direction:
             gates = self.spread(self.at(slopes.seen, time), state)
             if slopes.inputs_by_cell is not None:
                 gates = add(emit, gates, self.spread(self.at(slopes.inputs_by_cell, time), cell))
+            if slopes.reset is None or slopes.by_reset is None:
+                carried = matmul(emit, reshape(emit, gates, numbers(self.batch, -1)), self.factors)
+            else:
+                gates, carried = self.before_reset(gates, self.at(slopes.reset, time), self.at(slopes.by_reset, time))
             seen[time] = gates
-            carried = matmul(emit, reshape(emit, gates, numbers(self.batch, -1)), self.factors)
             if slopes.cell is not None and slopes.cell_by_cell is not None:
                 kept = multiply(emit, self.at(slopes.cell_by_cell, time), cell)
                 cell = add(emit, multiply(emit, self.at(slopes.cell, time), state), kept)
@@ -169,6 +195,40 @@ class _Direction:
                 carried = add(emit, multiply(emit, self.at(slopes.state, time), state), carried)
             state = carried
         return self.stacked(states), self.stacked(seen), state, cell
+
+    def before_reset(self, gates: Value, reset: Value, by_reset: Value) -> tuple[Value, Value]:
+        """The gradients by the gates of a step, with that of the gate that resets, and by the state before."""
+        emit, units = self.emit, self.units
+        update, fresh = (slice_(emit, gates, [place], [place + 1], [1]) for place in (0, 2))
+        ends = (0, 2 * units), (2 * units, 3 * units)
+        first, last = (slice_(emit, self.factors, [at], [end], [0]) for at, end in ends)
+        by_given = matmul(emit, reshape(emit, fresh, numbers(self.batch, units)), last)
+        both = [update, reshape(emit, multiply(emit, by_reset, by_given), numbers(self.batch, 1, units))]
+        carried = matmul(emit, reshape(emit, concat(emit, both, 1), numbers(self.batch, -1)), first)
+        return concat(emit, [*both, fresh], 1), add(emit, multiply(emit, reset, by_given), carried)
+
+    def carried(self, value: Value, first: Value) -> Value:
+        """The states of all steps, in which sequences that have not begun have the first one."""
+        if self.lives is None:
+            return value
+        return add(self.emit, value, multiply(self.emit, self.rest(self.lives), first))
+
+    def ended(self, slopes: Slopes) -> Slopes:
+        """The slopes, where steps behind the last one of a sequence keep both states."""
+        if self.lives is None:
+            return slopes
+        emit, lives, over = self.emit, self.lives, self.rest(self.lives)
+
+        def kept(value: Value | None) -> Value:
+            return over if value is None else add(emit, self.product(value, lives), over)
+
+        inputs = self.spread(slopes.inputs, lives)
+        seen = inputs if slopes.seen is slopes.inputs else self.spread(slopes.seen, lives)
+        resets = {"reset": slopes.reset, "by_reset": slopes.by_reset}
+        if slopes.inputs_by_cell is None or slopes.cell is None:
+            return Slopes(inputs, seen, kept(slopes.state), **resets)
+        by_cell = self.spread(slopes.inputs_by_cell, lives), self.product(slopes.cell, lives)
+        return Slopes(inputs, seen, kept(slopes.state), *by_cell, kept(slopes.cell_by_cell))
 
     # The cells ------------------------------------------------------------------------------------------------------
 
@@ -181,7 +241,10 @@ class _Direction:
         cells: dict[int, Value] = {}
         cell = self.cell
         for time in self.order:
-            cell = add(emit, multiply(emit, self.at(forget, time), cell), self.at(added, time))
+            after_it = add(emit, multiply(emit, self.at(forget, time), cell), self.at(added, time))
+            if self.lives is not None:
+                after_it = select(emit, emit.op("Greater", [self.at(self.lives, time), self.zeros]), after_it, cell)
+            cell = after_it
             cells[time] = cell
         after = self.stacked(cells)
         height = unary(emit, "Tanh", after)
@@ -210,6 +273,21 @@ class _Direction:
         inputs = self.together([by_update, by_reset, by_fresh])
         return Slopes(inputs, self.together([by_update, by_reset, mul(by_fresh, reset)]), update)
 
+    def reset_gru(self, before: Value, seen: Value) -> Slopes:
+        emit, mul, units = self.emit, self.product, self.units
+        update, reset = (
+            unary(emit, "Sigmoid", add(emit, self.gate(self.inputs, place), self.gate(seen, place))) for place in (0, 1)
+        )
+        given = reshape(emit, mul(reset, before), numbers(-1, units))
+        last, bias = (slice_(emit, one, [2 * units], [3 * units], [0]) for one in (self.factors, self.bias))
+        total = matmul(emit, given, last, bias, transpose_b=True)
+        total = reshape(emit, total, numbers(self.steps, self.batch, units))
+        fresh = unary(emit, "Tanh", add(emit, self.gate(self.inputs, 2), total))
+        by_fresh = mul(self.rest(update), self.rest(mul(fresh, fresh)))
+        by_update = mul(binary(emit, "Subtract", before, fresh), update, self.rest(update))
+        gates = self.together([by_update, np.zeros((self.steps, self.batch, units), self.zeros.dtype), by_fresh])
+        return Slopes(gates, gates, update, reset=reset, by_reset=mul(before, reset, self.rest(reset)))
+
     def plain(self, before: Value, seen: Value) -> Slopes:
         if self.kind == "tanh":
             found = self.rest(self.product(self.states, self.states))
@@ -230,6 +308,11 @@ class _Direction:
         """One gate of all steps."""
         found = slice_(self.emit, value, [place], [place + 1], [2])
         return reshape(self.emit, found, numbers(self.steps, self.batch, self.units))
+
+    def rows_of(self, value: Value, first: int, last: int) -> Value:
+        """Some gates of all steps (steps * batch, gates * units)."""
+        part = slice_(self.emit, value, [first], [last], [2])
+        return reshape(self.emit, part, numbers(-1, (last - first) * self.units))
 
     def shifted(self, value: Value, first: Value) -> Value:
         """For each step, the value of the step before, or the first one."""

@@ -4,7 +4,20 @@ Each pattern looks at an op that was just added and at the makers of its inputs.
 at the end by ``without_unread``. Of the patterns for one kind of op, those of the first module come first.
 """
 
-from . import activations, attention, branches, norms, padding, products, quantized, rotary, smaller, transposes, views
+from . import (
+    activations,
+    attention,
+    bags,
+    branches,
+    norms,
+    padding,
+    products,
+    quantized,
+    rotary,
+    smaller,
+    transposes,
+    views,
+)
 from .table import OF_KNOWN_DIMS, REWRITES
 
 __all__ = [
@@ -12,6 +25,7 @@ __all__ = [
     "REWRITES",
     "activations",
     "attention",
+    "bags",
     "branches",
     "norms",
     "padding",

@@ -11,7 +11,7 @@ from ..traits import Trait
 from .types import host
 
 LANES = 16  # units of a block of weights
-GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
+GATES = {"lstm": 4, "gru": 3, "reset_gru": 3, "tanh": 1, "relu": 1}
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 
@@ -48,6 +48,7 @@ def operands_fit(call: Call) -> Iterable[Finding]:
         "weights": (directions, blocks_of(units), rows, gates, LANES),
         "hidden": state,
         "cell": state,
+        "lengths": (batch,),
     }
     for port, shape in operands.items():
         if not compatible(call.shape(port), shape):
@@ -55,11 +56,11 @@ def operands_fit(call: Call) -> Iterable[Finding]:
 
 
 def has_cell(call: Call) -> Iterable[Finding]:
-    """Only an LSTM has a cell state."""
+    """Only an LSTM has a cell state. In front of lengths the port holds a place for other cells, which ignore it."""
     if call.string("cell") == "lstm":
         return
-    if call.input("cell") is not None:
-        yield Finding("cell", "a cell state", "it only if the attribute cell is lstm")
+    if call.input("cell") is not None and call.input("lengths") is None:
+        yield Finding("cell", "a cell state", "it only if the attribute cell is lstm, or before lengths")
     elif (call.n_outputs or 0) > 2:
         yield Finding("last_cell", "the output last_cell", "it only if the attribute cell is lstm")
 
@@ -70,10 +71,13 @@ OPS = (
         "A layer of a recurrent network over all steps. A step adds its inputs to seen = hidden @ weights + bias for "
         "each gate. lstm has the gates i, o, f, c: cell = sigmoid(f) * cell + sigmoid(i) * tanh(c), "
         "hidden = sigmoid(o) * tanh(cell). gru has z, r, n, where n = tanh(inputs + sigmoid(r) * seen): "
-        "hidden = (1 - sigmoid(z)) * n + sigmoid(z) * hidden. tanh and relu have one gate. Weights lie in blocks of "
+        "hidden = (1 - sigmoid(z)) * n + sigmoid(z) * hidden. reset_gru multiplies sigmoid(r) * hidden by the weights "
+        "of n instead, and n = tanh(inputs + seen). tanh and relu have one gate. Weights lie in blocks of "
         f"{LANES} units: (directions, blocks, units of the state + 1, gates, {LANES}), with the bias behind the last "
-        "unit of the state, and with zeros behind the last unit of the last block. The first states default to 0.",
-        "inputs:T weights:T hidden:T? cell:T?",
+        "unit of the state, and with zeros behind the last unit of the last block. The first states default to 0. "
+        "A sequence ends after its number of steps in lengths, from 0 to all, in each direction: the states behind "
+        "are 0, and the last states are those where it ends. Cells other than lstm ignore a cell state before lengths.",
+        "inputs:T weights:T hidden:T? cell:T? lengths:s32?",
         "states:T last_hidden:T last_cell:T?",
         rows("T", "f32", "float64"),
         recurrence_shape,

@@ -18,7 +18,12 @@ def _sigmoid(x: Array) -> Array:
 
 
 def recurrence(
-    call: Call, inputs: Array, weights: Array, hidden: Array | None = None, cell: Array | None = None
+    call: Call,
+    inputs: Array,
+    weights: Array,
+    hidden: Array | None = None,
+    cell: Array | None = None,
+    lengths: Array | None = None,
 ) -> tuple[Array, ...]:
     """The states of all steps, and the last ones."""
     steps, batch, directions, gates, units = inputs.shape
@@ -28,6 +33,9 @@ def recurrence(
     whole = weights.transpose(0, 2, 3, 1, 4).reshape(directions, units + 1, gates, -1)[..., :units].astype(np.float64)
     factors, bias = whole[:, :-1], whole[:, -1, :, None]
     states = np.empty((steps, directions, batch, units))
+    ends = np.full(batch, steps) if lengths is None else lengths
+    if np.any((ends < 0) | (ends > steps)):
+        raise ValueError(f"lengths {ends.tolist()}; expected 0 to {steps}")
     last, last_cell = np.empty((2, directions, batch, units))
     for one in range(directions):
         state, memory = (
@@ -37,16 +45,21 @@ def recurrence(
         for step in reversed(order) if direction == "reverse" or one == 1 else order:
             given = inputs[step, :, one].astype(np.float64).swapaxes(0, 1)  # (gates, batch, units)
             seen = np.einsum("bk,kgu->gbu", state, factors[one]) + bias[one]
+            before, lives = (state, memory), (step < ends)[:, None]
             if kind == "lstm":
                 entry, out, forget, fresh = given + seen
                 memory = _sigmoid(forget) * memory + _sigmoid(entry) * np.tanh(fresh)
                 state = _sigmoid(out) * np.tanh(memory)
-            elif kind == "gru":
+            elif gates == GATES["gru"]:
                 update, reset = _sigmoid(given[:2] + seen[:2])
-                fresh = np.tanh(given[2] + reset * seen[2])
+                if kind == "gru":
+                    fresh = np.tanh(given[2] + reset * seen[2])
+                else:
+                    fresh = np.tanh(given[2] + (reset * state) @ factors[one, :, 2] + bias[one, 2])
                 state = fresh + update * (state - fresh)
             else:
                 state = np.tanh(given[0] + seen[0]) if kind == "tanh" else np.maximum(given[0] + seen[0], 0)
-            states[step, one] = state
+            state, memory = (np.where(lives, *pair) for pair in zip((state, memory), before, strict=True))
+            states[step, one] = np.where(lives, state, 0)
         last[one], last_cell[one] = state, memory
     return tuple(one.astype(inputs.dtype) for one in (states, last, last_cell))

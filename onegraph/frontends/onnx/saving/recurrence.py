@@ -13,12 +13,17 @@ from .body import Value
 from .nodes import Attr
 from .table import composes, known_dims_of
 
-NODES = {"lstm": "LSTM", "gru": "GRU", "tanh": "RNN", "relu": "RNN"}
+NODES = {"lstm": "LSTM", "gru": "GRU", "reset_gru": "GRU", "tanh": "RNN", "relu": "RNN"}
 
 
 @composes("host Recurrence")
 def recurrence(
-    call: Call, inputs: Value, weights: Value, hidden: Value | None = None, cell: Value | None = None
+    call: Call,
+    inputs: Value,
+    weights: Value,
+    hidden: Value | None = None,
+    cell: Value | None = None,
+    lengths: Value | None = None,
 ) -> tuple[Value, ...]:
     steps, batch, directions, gates, units = known_dims_of(call, call.shape("inputs"), "inputs")
     kind, each = call.string("cell"), gates * units
@@ -35,9 +40,9 @@ def recurrence(
         body.constant(ones),
         factors.reshape(directions, each, units),
         body.node("Concat", [zeros, of_state.reshape(directions, each)], axis=1),
-        None,
+        lengths,
         hidden,
-        cell,
+        cell if kind == "lstm" else None,
     ]
     attrs: dict[str, Attr] = {"hidden_size": units, "direction": call.string("direction")}
     if kind == "gru":

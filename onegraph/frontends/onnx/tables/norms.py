@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ....lowering import norms as lowering
-from ....lowering.elementwise import add, filled, multiply, unary
-from ....lowering.emitter import Value, dtype_of
-from ....lowering.movement import cast
+from ....lowering.elementwise import add, binary, filled, multiply, unary
+from ....lowering.emitter import Value, dtype_of, numbers
+from ....lowering.movement import cast, reshape
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, Unsettled, lowers
 from .layers import native
@@ -35,13 +33,16 @@ def batch_norm(node: Node) -> Value | tuple[Value, ...]:
 
 def _batch_norm_in_double(node: Node) -> Value:
     """A normalization of float64 by known statistics, as a product and a sum."""
-    src, statistics = node.value(0), [node.value(index) for index in range(1, 5)]
-    known = [one.astype(np.float64) for one in statistics if isinstance(one, np.ndarray)]
-    if len(known) < 4 or node.rank() < 2 or isinstance(src, np.ndarray):
-        raise NotLowered("statistics that are no constants")
-    gamma, beta, mean, variance = (one.reshape(-1, *[1] * (node.rank() - 2)) for one in known)
-    factor = gamma / np.sqrt(variance + node.attr("epsilon", 1e-5))
-    return add(node.emit, multiply(node.emit, src, factor), beta - mean * factor)
+    emit, shape = node.emit, numbers(-1, *[1] * (node.rank() - 2))
+    if node.rank() < 2:
+        raise NotLowered("a tensor without channels")
+    gamma, beta, mean, variance = (
+        reshape(emit, cast(emit, node.value(index), DataType.float64), shape) for index in range(1, 5)
+    )
+    deviation = unary(emit, "Sqrt", add(emit, variance, filled(node.attr("epsilon", 1e-5), variance)))
+    factor = binary(emit, "Divide", gamma, deviation)
+    shift = binary(emit, "Subtract", beta, multiply(emit, mean, factor))
+    return add(emit, multiply(emit, node.value(0), factor), shift)
 
 
 @lowers("InstanceNormalization")

@@ -97,15 +97,13 @@ def _usual_cell(node: Node, src: Value) -> str | None:
     names = [_text(name).lower() for name in node.attr("activations") or ACTIVATIONS[kind] * count]
     if kind == "RNN" and {*names} == {"relu"}:
         usual = ["relu"]
-    lengths = node.optional(4)
-    is_whole = lengths is None or (is_known(lengths) and bool(np.all(lengths == (shape_of(src) or (0,))[0])))
     is_plain = node.attr("clip") is None and not node.attr("input_forget", 0) and node.optional(7) is None
-    if names != usual * count or not is_whole or not is_plain:
+    if names != usual * count or not is_plain:
         return None
     if dtype_of(src) not in NATIVE or 0 in (shape_of(src) or ()):
         return None
     if kind == "GRU":
-        return "gru" if node.attr("linear_before_reset", 0) else None
+        return "gru" if node.attr("linear_before_reset", 0) else "reset_gru"
     return "lstm" if kind == "LSTM" else usual[0]
 
 
@@ -119,12 +117,29 @@ def _whole(node: Node, src: Value, cell: str, batch_first: bool) -> tuple[Value,
     assert recurrence is not None
     if batch_first:
         hidden, memory = (None if one is None else transpose(node.emit, one, (1, 0, 2)) for one in (hidden, memory))
-    operands = [
-        None if one is None else cast(node.emit, one, DataType.f32)
-        for one in (src, weights, recurrence, bias, hidden, memory)
-    ]
-    found = whole_layer(node.emit, cell, node.attr("direction", "forward"), *operands)  # type: ignore[arg-type]
+    bias, hidden, memory = (
+        None if one is None else cast(node.emit, one, DataType.f32) for one in (bias, hidden, memory)
+    )
+    found = whole_layer(
+        node.emit,
+        cell,
+        node.attr("direction", "forward"),
+        cast(node.emit, src, DataType.f32),
+        cast(node.emit, weights, DataType.f32),
+        cast(node.emit, recurrence, DataType.f32),
+        bias,
+        hidden,
+        memory,
+        _lengths(node, src),
+    )
     return tuple([cast(node.emit, one, dtype_of(src)) for one in found])
+
+
+def _lengths(node: Node, src: Value) -> Value | None:
+    """The number of steps of each sequence; None if all have all steps."""
+    lengths = node.optional(4)
+    is_whole = is_known(lengths) and bool(np.all(lengths == (shape_of(src) or (0,))[0]))
+    return None if lengths is None or is_whole else lengths
 
 
 def _unrolled(node: Node, src: Value, size: int, batch_first: bool) -> tuple[Value, ...]:

@@ -19,8 +19,8 @@ constexpr int SUMS = 12, SINGLE = 2;
 
 } // namespace
 
-RecurrenceStep recurrence_step_avx2(int gates) {
-    return step_of(gates);
+RecurrenceStep recurrence_step_avx2(Cell cell) {
+    return step_of(cell);
 }
 
 } // namespace onegraph

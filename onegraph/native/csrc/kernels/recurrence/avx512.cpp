@@ -20,8 +20,8 @@ constexpr int SUMS = 24, SINGLE = 1;
 
 } // namespace
 
-RecurrenceStep recurrence_step_avx512(int gates) {
-    return step_of(gates);
+RecurrenceStep recurrence_step_avx512(Cell cell) {
+    return step_of(cell);
 }
 
 } // namespace onegraph

@@ -16,8 +16,8 @@ constexpr int SUMS = 12, SINGLE = 2;
 
 } // namespace
 
-RecurrenceStep recurrence_step_portable(int gates) {
-    return step_of(gates);
+RecurrenceStep recurrence_step_portable(Cell cell) {
+    return step_of(cell);
 }
 
 } // namespace onegraph

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "problem.h"
@@ -15,12 +16,12 @@
 namespace onegraph {
 namespace {
 
-RecurrenceStep step_for(int gates, int level) {
+RecurrenceStep step_for(Cell cell, int level) {
 #if defined(__x86_64__)
-    if (level > 1 && has_avx512()) return recurrence_step_avx512(gates);
-    if (level > 0 && has_avx2()) return recurrence_step_avx2(gates);
+    if (level > 1 && has_avx512()) return recurrence_step_avx512(cell);
+    if (level > 0 && has_avx2()) return recurrence_step_avx2(cell);
 #endif
-    return recurrence_step_portable(gates);
+    return recurrence_step_portable(cell);
 }
 
 // Elements of `share` for products of so many numbers: a region of threads takes as long as some 100,000 of them.
@@ -28,39 +29,52 @@ std::size_t weighed(long products) {
     return static_cast<std::size_t>(products) / 16 + 1;
 }
 
-// A layer of a recurrent network, LSTM, GRU or plain, over all steps. All tensors are dense f32: see RecurrenceProblem.
+// A layer of a recurrent network, LSTM, GRU or plain, over all steps. All tensors are dense; all but the lengths are f32: see
+// RecurrenceProblem.
 //
-// inputs, weights, hidden if it is not 0, cell of an LSTM if it is not 0; states, the last hidden state, the last cell
-// state of an LSTM.
+// inputs, weights, hidden if it is not 0, cell if it is given, which is 0 for an LSTM without one, lengths if they are given;
+// states, the last hidden state, the last cell state of an LSTM.
 //
-// hidden, cell: whether these are given. relu: whether a plain network has ReLU in the place of tanh. reversed: bit d says
-// that direction d begins with the last step.
+// hidden, cell, lengths: whether these are given. relu: whether a plain network has ReLU in the place of tanh. reset_first:
+// whether a GRU resets the state in front of its product. reversed: bit d says that direction d begins with the last step.
 class Recurrence : public Runnable {
 public:
     explicit Recurrence(const KernelArguments &arguments);
     void run(void *const *addresses, int threads) const override;
 
 private:
-    bool has_hidden_, has_cell_, gives_cell_;
+    void run_rows(const RecurrenceMemory &m, long rows, int threads) const;
+    void run_blocks(const RecurrenceMemory &m, int threads) const;
+    // Sets the states behind the last step of each sequence to zero.
+    void clear(const RecurrenceMemory &m) const;
+
+    bool has_hidden_, has_cell_, has_lengths_, gives_cell_;
     RecurrenceProblem problem_ {};
-    RecurrenceStep step_;
+    std::vector<RecurrenceStep> parts_; // of a step, one after another
 };
 
 Recurrence::Recurrence(const KernelArguments &arguments)
-    : has_hidden_(arguments.flag("hidden")), has_cell_(arguments.flag("cell")), gives_cell_(false), step_(nullptr) {
+    : has_hidden_(arguments.flag("hidden")),
+      has_cell_(arguments.flag("cell")),
+      has_lengths_(arguments.flag("lengths")),
+      gives_cell_(false) {
     RecurrenceProblem &p = problem_;
     p.gates = arguments.number("gates");
     p.is_relu = arguments.flag("relu");
     p.reversed = static_cast<unsigned>(arguments.number("reversed"));
     const std::size_t n_inputs = arguments.n_inputs, outputs = arguments.count - n_inputs;
-    const std::size_t inputs = 2u + has_hidden_ + has_cell_;
+    const std::size_t inputs = 2u + has_hidden_ + has_cell_ + has_lengths_;
     if ((p.gates != 1 && p.gates != 3 && p.gates != 4) || n_inputs != inputs || outputs < 2
             || outputs > (p.gates == 4 ? 3u : 2u))
         throw std::invalid_argument("wrong number of tensors");
     const auto &states = *arguments.tensors[n_inputs];
     p.steps = states.dims[0], p.directions = states.dims[1], p.batch = states.dims[2], p.units = states.dims[3];
     gives_cell_ = outputs == 3;
-    step_ = step_for(p.gates, arguments.number("level"));
+    const int level = arguments.number("level");
+    if (arguments.flag("reset_first"))
+        parts_ = {step_for(Cell::RESET, level), step_for(Cell::FRESH, level)};
+    else
+        parts_ = {step_for(p.gates == 4 ? Cell::LSTM : p.gates == 3 ? Cell::GRU : Cell::PLAIN, level)};
 }
 
 void Recurrence::run(void *const *addresses, int threads) const {
@@ -69,39 +83,66 @@ void Recurrence::run(void *const *addresses, int threads) const {
     RecurrenceMemory m {};
     const auto size = static_cast<std::size_t>(p.directions * p.batch * p.units);
     const std::vector<float> zeros(has_hidden_ && (has_cell_ || p.gates != 4) ? 0 : size);
-    std::vector<float> cell(p.gates == 4 && !gives_cell_ ? size : 0);
+    std::vector<float> cell(p.gates == 4 && !gives_cell_ ? size : 0), halves(parts_.size() == 2 ? 2 * size : 0);
     m.inputs = next(), m.weights = next();
     m.hidden = has_hidden_ ? next() : zeros.data();
     m.cell = has_cell_ ? next() : zeros.data();
+    m.lengths = has_lengths_ ? static_cast<const std::int32_t *>(*addresses++) : nullptr;
     m.states = next(), m.last_hidden = next();
     m.last_cell = gives_cell_ ? next() : cell.data();
+    m.update = halves.data(), m.reset = m.update + (halves.empty() ? 0 : size);
+    for (long row = 0; m.lengths && row < p.batch; row++)
+        if (m.lengths[row] < 0 || m.lengths[row] > p.steps)
+            throw WrongContents("Recurrence: lengths: " + std::to_string(m.lengths[row]) + " of sequence " + std::to_string(row)
+                    + "; expected 0 to " + std::to_string(p.steps));
 
-    const long products = p.units * p.units * p.gates; // of one row in one step
     // Rows of the batch and directions do not depend on each other, so their threads need not meet after each step.
     const long all = std::max(threads, 1), lanes = std::min((all + p.directions - 1) / p.directions, p.batch);
-    const long rows = (p.batch + lanes - 1) / lanes, parts = (p.batch + rows - 1) / rows, tasks = parts * p.directions;
-    if (all == 1 || 2 * tasks > all) {
-        const bool is_worth_it = weighed(p.steps * p.directions * p.batch * products) >= 2 * SHARE;
-        std::atomic<long> taken {0};
-        together(is_worth_it ? static_cast<int>(std::min(all, tasks)) : 1, [&](std::size_t) {
-            for (long task; (task = taken.fetch_add(1)) < tasks;) {
-                const long begin = task % parts * rows, end = std::min(begin + rows, p.batch);
-                for (long step = 0; step < p.steps; step++)
-                    step_(p, m, task / parts, step, begin, end, 0, p.blocks());
-            }
-        });
-        return;
-    }
-    const std::size_t unit = weighed(p.batch * products / p.blocks());
+    const long rows = (p.batch + lanes - 1) / lanes, tasks = (p.batch + rows - 1) / rows * p.directions;
+    if (all == 1 || 2 * tasks > all)
+        run_rows(m, rows, threads);
+    else
+        run_blocks(m, threads);
+    if (m.lengths) clear(m);
+}
+
+void Recurrence::run_rows(const RecurrenceMemory &m, long rows, int threads) const {
+    const RecurrenceProblem &p = problem_;
+    const long parts = (p.batch + rows - 1) / rows, tasks = parts * p.directions;
+    const bool is_worth_it = weighed(p.steps * p.directions * p.batch * p.units * p.units * p.gates) >= 2 * SHARE;
+    std::atomic<long> taken {0};
+    together(is_worth_it ? static_cast<int>(std::min<long>(std::max(threads, 1), tasks)) : 1, [&](std::size_t) {
+        for (long task; (task = taken.fetch_add(1)) < tasks;) {
+            const long begin = task % parts * rows, end = std::min(begin + rows, p.batch);
+            for (long step = 0; step < p.steps; step++)
+                for (const RecurrenceStep part : parts_)
+                    part(p, m, task / parts, step, begin, end, 0, p.blocks());
+        }
+    });
+}
+
+void Recurrence::run_blocks(const RecurrenceMemory &m, int threads) const {
+    const RecurrenceProblem &p = problem_;
+    const std::size_t unit = weighed(p.batch * p.units * p.units * p.gates / p.blocks() / static_cast<long>(parts_.size()));
+    const std::size_t whole = static_cast<std::size_t>(p.directions * p.blocks()) * unit;
     for (long step = 0; step < p.steps; step++)
-        share(static_cast<std::size_t>(p.directions * p.blocks()) * unit, threads, unit, [&](std::size_t begin, std::size_t end) {
-            for (auto at = static_cast<long>(begin / unit); at < static_cast<long>(end / unit); at++)
-                step_(p, m, at / p.blocks(), step, 0, p.batch, at % p.blocks(), at % p.blocks() + 1);
-        });
+        for (const RecurrenceStep part : parts_)
+            share(whole, threads, unit, [&](std::size_t begin, std::size_t end) {
+                for (auto at = static_cast<long>(begin / unit); at < static_cast<long>(end / unit); at++)
+                    part(p, m, at / p.blocks(), step, 0, p.batch, at % p.blocks(), at % p.blocks() + 1);
+            });
+}
+
+void Recurrence::clear(const RecurrenceMemory &m) const {
+    const RecurrenceProblem &p = problem_;
+    for (long step = 0; step < p.steps; step++)
+        for (long sequence = 0; sequence < p.directions * p.batch; sequence++)
+            if (step >= m.lengths[sequence % p.batch])
+                std::fill_n(m.states + (step * p.directions * p.batch + sequence) * p.units, p.units, 0.0f);
 }
 
 const Registered<Recurrence> RECURRENCE {
-        "recurrence", "gates, relu, reversed, hidden, cell, level"};
+        "recurrence", "gates, relu, reset_first, reversed, hidden, cell, lengths, level"};
 
 } // namespace
 } // namespace onegraph
