@@ -38,12 +38,12 @@ def test_longest_files_exist():
 
 
 def test_a_fallen_share_of_branches_is_named():
-    counts = {"one": (50, 100, 9, 10), "two": (99, 100, 9, 10)}
-    before = {"one": 50.0 + 2 * branches.MARGIN, "two": 99.0 + branches.MARGIN / 2}
+    counts = {"one": (50, 100, 9, 10), "two": (98, 100, 9, 10), "three": (500, 1000, 9, 10)}
+    before = {"one": 50.0 + branches.FEW + 1, "two": 98.0 + branches.FEW - 1, "three": 50.0 + branches.MARGIN + 0.1}
     lines, shares, fallen = branches.report(counts, before, "functions")
-    assert shares == {"one": 50.0, "two": 99.0, "all": 74.5}
-    assert [text.split(":")[0] for text in fallen] == ["one"]
-    assert "74.50" in lines[-1]
+    assert shares == {"one": 50.0, "two": 98.0, "three": 50.0, "all": 54.0}
+    assert [text.split(":")[0] for text in fallen] == ["one", "three"]
+    assert "54.00" in lines[-1]
 
 
 @pytest.mark.parametrize(

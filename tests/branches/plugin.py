@@ -1,8 +1,8 @@
 """A plugin of pytest that measures the branches that the tests run: ``make test`` runs the suite with it.
 
-The summary has a table by room of the package. The run fails where a room has fallen more than MARGIN below its share
-in tests/branches.json, whose shares ``--keep-branches`` writes. ``--missed-branches FILE`` writes the ways that no
-test runs, as lines of the package. What child processes run is not measured: the shares are the least.
+The summary has a table by room of the package. The run fails where a room has fallen below its share in
+tests/branches.json by more than chance; ``--keep-branches`` writes that file. ``--missed-branches FILE`` writes the
+ways that no test runs, as lines of the package. What child processes run is not measured: the shares are the least.
 
 The processes of pytest-xdist send what they have measured to the first one. A run without one of them, or of chosen
 tests, is not compared. REACHED tells ``python -m tests.mutants changed`` which files of tests run a function.
