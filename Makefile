@@ -10,7 +10,7 @@ SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/ke
 # The objects of the C++ sources, for later builds.
 export ONEGRAPH_OBJECTS ?= $(CURDIR)/build/objects
 
-.PHONY: demo test test-long coverage coverage-native guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan tsan \
+.PHONY: demo test test-long coverage coverage-native guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan asan-changed tsan \
 	lint bench fuzz docs wheel test-wheel release clean
 
 demo: $(VENV)/.examples
@@ -22,25 +22,28 @@ demo: $(VENV)/.examples
 SPREAD = -n 2 --dist loadfile --no-loadscope-reorder
 PYTEST = $(BIN)/python -m pytest $(SPREAD)
 
+# The plugin measures which branches of the package the tests run, prints the shares by room and compares them with
+# tests/branches.json. The tests fail if one has fallen. To keep new shares: make test BRANCHES=--keep-branches
+MEASURED = $(PYTEST) -p tests.branches.plugin $(BRANCHES)
+
 # The type checker runs beside the tests.
 test: $(VENV)/.dev $(STUB)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy & $(PYTEST); failed=$$?; wait $$! && exit $$failed
+	$(BIN)/mypy & $(MEASURED); failed=$$?; wait $$! && exit $$failed
 
 # Runs the tests with more random programs, pairs of editions and wrong calls than make test has time for.
 test-long: $(VENV)/.dev
 	ONEGRAPH_LONG=1 $(PYTEST)
 
-# Measures which branches the tests run, by room of the package, and compares the shares with tests/branches.json. Fails if
-# one has fallen. To keep new shares: make coverage COVERAGE=--write
+# Measures the branches with PyTorch too, whose shares are others.
 coverage: $(VENV)/.dev $(VENV)/.bench
-	$(BIN)/python -m tests.branches $(COVERAGE)
+	$(MEASURED)
 
-# The same of the C++ code, by file, with gcov.
+# The same of the C++ code, by file, with gcov. To keep new shares: make coverage-native COVERAGE=--write
 coverage-native: $(VENV)/.dev $(VENV)/.bench
 	rm -rf build/$@ && mkdir -p build/$@ && ONEGRAPH_GCOV=$(CURDIR)/build/$@/objects $(BIN)/python build_ffi.py build/$@
-	$(BIN)/python -m tests.branches --native build/$@ $(COVERAGE)
+	$(BIN)/python -m tests.branches build/$@ $(COVERAGE)
 
 # Runs the tests on oneDNN 3.6 and 3.13. The first run downloads 3 GB with pip.
 test-newer: $(VENV)/.dev
@@ -90,7 +93,8 @@ stress: $(VENV)/.dev
 		tests/test_stress.py tests/test_whole_files.py tests/test_kept_state.py
 
 # Changes the package in one place at a time and asks whether the tests notice; prints the share. A night for all stages.
-# To choose: make mutants STAGES=serialize MUTANTS="--count 100 --shard 1/4"
+# To choose: make mutants STAGES=serialize MUTANTS="--count 100 --shard 1/4". STAGES=changed takes the lines that have
+# changed since the branch left the main branch, and the tests that ran their functions in the last make test.
 STAGES = _util serialize inference checker faults gradient training transform builder compiler lowering runtime reference
 mutants: $(VENV)/.dev
 	failed=0; for stage in $(STAGES); do $(BIN)/python -m tests.mutants $$stage $(MUTANTS) || failed=1; done; exit $$failed
@@ -106,6 +110,11 @@ asan: $(VENV)/.dev
 	mkdir -p build/$@ && ONEGRAPH_SANITIZE=address,undefined $(BIN)/python build_ffi.py build/$@
 	$(SANITIZED) LD_PRELOAD="$(call LIBRARIES,asan ubsan)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 		UBSAN_OPTIONS=print_stacktrace=1 $(PYTEST) $(TESTS)
+
+# A shard of make asan: the sources that have changed are compiled with the sanitizers, and the tests of their kernels run.
+asan-changed: $(VENV)/.dev
+	sources="$$($(BIN)/python -m tests.changed sources)"; if [ -z "$$sources" ]; then echo "no C++ source has changed"; else \
+		ONEGRAPH_SANITIZE_SOURCES="$$sources" $(MAKE) asan TESTS="$$($(BIN)/python -m tests.changed tests)"; fi
 
 # Runs only tests that need no OpenMP threads: docs/safety.md gives the reason.
 tsan: $(VENV)/.dev

@@ -1,7 +1,8 @@
 """Compile ``onegraph._ffi``: run this file for a checkout, or let hatchling run it as its build hook.
 
 ``ONEGRAPH_SANITIZE=address,undefined`` or ``thread`` in the environment builds the extension with gcc's sanitizers, for
-``make asan`` and ``make tsan``. The runtime of the sanitizer must then be preloaded. ``ONEGRAPH_GCOV=FOLDER`` counts
+``make asan`` and ``make tsan``. The runtime of the sanitizer must then be preloaded.
+``ONEGRAPH_SANITIZE_SOURCES=plan.cpp kernels/rows.cpp`` does so for these sources alone. ``ONEGRAPH_GCOV=FOLDER`` counts
 what runs of the C++ code, for ``make coverage-native``, and keeps the objects in the folder. ``ONEGRAPH_PURE=1`` builds
 no extension, as on systems without a libdnnl wheel. ``ONEGRAPH_OBJECTS=FOLDER`` keeps each object under a digest of all
 that it is compiled from, so that a later build compiles only what has changed. ``ONEGRAPH_BUILD_JOBS`` is how many
@@ -72,6 +73,7 @@ FLAGS = (
 )  # fmt: skip
 OLDEST_HEADERS = (3, 2)
 SANITIZE = "ONEGRAPH_SANITIZE"
+SANITIZE_SOURCES = "ONEGRAPH_SANITIZE_SOURCES"
 GCOV = "ONEGRAPH_GCOV"
 OBJECTS = "ONEGRAPH_OBJECTS"
 KEPT = 4  # objects of a source, for builds with other options
@@ -131,8 +133,10 @@ def guarded_calls(declarations: str) -> str:
     return "\n".join([*macros, *(f"#define {name}() onegraph::value_of<&::{name}>()" for name in values)])
 
 
-def sanitizers() -> list[str]:
-    """Compiler and linker options for the environment variables ``ONEGRAPH_SANITIZE`` and ``ONEGRAPH_GCOV``."""
+def sanitizers(source: Path | None = None) -> list[str]:
+    """Options of a source, or of the linker, for the variables ``ONEGRAPH_SANITIZE`` and ``ONEGRAPH_GCOV``."""
+    if source is not None and (chosen := words(SANITIZE_SOURCES)) and not any(source.match(name) for name in chosen):
+        return []
     if os.environ.get(GCOV):
         return ["--coverage", "-fprofile-update=atomic", "-include", str(CSRC / "old_symbols.h")]
     wanted = os.environ.get(SANITIZE)
@@ -189,11 +193,12 @@ def kept_object(source: Path, options: Sequence[str], folders: Sequence[Path]) -
 
 def compile_source(source: Path, target: Path, options: Sequence[str], folders: Sequence[Path]) -> Path:
     """Compile a source, or copy the object that an earlier build has kept; returns ``target``."""
+    options = [*options[: len(FLAGS)], *sanitizers(source), *options[len(FLAGS) :]]
     kept = kept_object(source, options, folders)
     if kept is not None and kept.exists():
         kept.touch()
         return Path(shutil.copyfile(kept, target))
-    forced = [] if sanitizers() else ["-include", str(CSRC / "old_symbols.h")]
+    forced = [] if sanitizers(source) else ["-include", str(CSRC / "old_symbols.h")]
     printed = run_compiler(*options, *forced, *(f"-I{folder}" for folder in folders), "-c", source, "-o", target)
     if printed:
         print(printed, file=sys.stderr)
@@ -229,7 +234,7 @@ def compile_ffi(target: Path) -> Path:
     )
     python = {Path(sysconfig.get_path(name)) for name in ("include", "platinclude")}
     folders = [headers, Path(np.get_include()), *sorted(python), ROOT / "include", CSRC]
-    options = [*FLAGS, *sanitizers(), *words("CPPFLAGS"), *words("CXXFLAGS")]
+    options = [*FLAGS, *words("CPPFLAGS"), *words("CXXFLAGS")]
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(os.environ.get(GCOV) or scratch)
         place.mkdir(parents=True, exist_ok=True)

@@ -41,6 +41,13 @@ LONGEST = (
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
 
+@pytest.fixture(scope="module", autouse=True)
+def freeze_objects():
+    """Exempt what other files of tests have left from garbage collection: a collection then takes little time."""
+    gc.collect()
+    gc.freeze()
+
+
 def check_passes() -> None:
     """Let every graph that the suite compiles be checked after each pass."""
     from onegraph.compiler.ir.check import broken_rules

@@ -7,7 +7,6 @@ script with the name of a group, runs each side in a child of its own and prints
 
 import json
 import mmap
-import subprocess
 import sys
 from collections import defaultdict
 from functools import partial
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from conftest import SANITIZED
 from helpers import raw
+from helpers.fork_server import run_forked, serve
 from helpers.malformed_cases import CASES, CONV, OPS, POOL, graph_of, partition_of, relu, tensors
 from helpers.raw import ThrewError, ffi, lib, lt
 from helpers.sides import alone, expected, guarded_sides, is_as_noted, raw_side, verdict
@@ -757,24 +757,29 @@ def as_refused(row):
 VALID = {name: (og.UnsupportedError, (name,)) for name in ("large_factor", "long_sums")}
 
 
+def of_library(row):
+    """What is noted of the bare calls."""
+    refusal = row.fault.refusal
+    return expected(row.fault.seen, () if refusal is None else refusal.on)
+
+
 def run_group(group):
     said = guarded_sides([partial(as_refused, row) for row in GROUPS[group]])
     for row, mistake in zip(GROUPS[group], said, strict=True):
         # The sanitizer turns signals into exits of its own; there is nothing to learn of the library under it.
-        found = alone(raw_side, row.raw) if row.raw is not None and not SANITIZED else ""
+        noted = of_library(row)
+        found = alone(raw_side, row.raw, noted) if row.raw is not None and not SANITIZED else ""
         print(json.dumps([found, mistake]), flush=True)
 
 
 @pytest.mark.parametrize("group", [*GROUPS])
 def test_the_library_fails_and_onegraph_does_not(group):
-    command = [sys.executable, __file__, group]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = run_forked(__name__, [group])
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(GROUPS[group]), done.stderr[-3000:]
     failed = []
     for row, (outcome, mistake) in zip(GROUPS[group], found, strict=True):
-        refusal = row.fault.refusal
-        noted = expected(row.fault.seen, () if refusal is None else refusal.on)
+        noted = of_library(row)
         if mistake:
             failed.append(f"{row.fault.name}: through onegraph: {mistake}")
         if outcome and not is_as_noted(outcome, noted):
@@ -789,4 +794,4 @@ def test_every_misuse_has_both_sides():
 
 
 if __name__ == "__main__":
-    run_group(sys.argv[1])
+    serve(lambda: run_group(sys.argv[1]))

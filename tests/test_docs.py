@@ -29,7 +29,29 @@ CORE = {"onegraph", "numpy", "ml_dtypes"}  # pip installs them with onegraph
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name not in ("ops", "gallery"))]
 # An example that draws by itself, one whose graph is drawn, one that compiles nothing, and one that a page names.
 IN_GALLERY = ("digits_resnet", "getting_started", "checking_attributes", "read_picture_onnx")
-OP_PAGES = ("ops/methods", "ops/onednn-3.14", "ops/host", "ops/convolution", "ops/gelu")
+# What stands in the gallery for two examples that take long, and that tests/test_examples.py runs.
+SHORT = '''"""A short example."""
+
+from PIL import Image
+
+import onegraph as og
+
+g = og.Graph()
+g.output("y", g.relu(g.input("x", og.f32, (4, 8))))
+print(g.compile())
+Image.new("RGB", (8, 8)).save("picture.png")
+'''
+# Tables of ops, pages with tabs and with one edition, of a host op, and of a family of faults.
+OP_PAGES = (
+    "ops/methods",
+    "ops/onednn-3.14",
+    "ops/host",
+    "ops/convolution",
+    "ops/convtransposebackwardweights",
+    "ops/faults-pools",
+    "ops/gelu",
+    "ops/host-gather",
+)
 # Pages whose Python and commands need no oneDNN library.
 PURE = [DOCS / "howto" / "check.md"]
 
@@ -154,9 +176,12 @@ def site(tmp_path_factory):
     for path in ROOT.iterdir():
         if path.suffix == ".md":  # links of an included page are relative to the file, not to a link that leads to it
             shutil.copy(path, root)
-        elif path != DOCS:
+        elif path not in (DOCS, ROOT / "examples"):
             (root / path.name).symlink_to(path)
     shutil.copytree(DOCS, root / "docs")
+    shutil.copytree(ROOT / "examples", root / "examples")
+    for name in ("digits_resnet", "read_picture_onnx"):
+        (root / "examples" / f"{name}.py").write_text(SHORT)
     target = root / "site"
     pages = [*(str(path.relative_to(DOCS).with_suffix("")) for path in PAGES[1:]), "gallery/index", *OP_PAGES]
     command = [sys.executable, site_builder.__file__, str(root / "docs"), str(target), ",".join(IN_GALLERY), *pages]

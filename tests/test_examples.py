@@ -1,5 +1,6 @@
 """Every example runs, is short, and prints its results."""
 
+import os
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import library
+from helpers.fork_server import run_forked
 
 FOLDER = Path(__file__).parents[1] / "examples"
 FOUND = sorted(FOLDER.glob("*.py"))
@@ -30,6 +32,7 @@ NEEDS = {
     "read_picture_onnx": ("ocr", ["onnx", "rapidocr", "skimage"]),
     "service_ray": ("ray", ["ray"]),
 }
+CLUSTERS = {"batch_inference_dask", "batch_inference_ray", "data_parallel", "faster_resnet_torch", "service_ray"}
 # examples that take --quick, and what they write
 TRAINING = {
     name: [f"{name}.npz", f"{name}_loss.png", *others]
@@ -101,9 +104,15 @@ def require(path):
 
 
 def run(path, folder, *arguments):
-    """The finished process of an example that runs in a folder."""
+    """The finished process of an example that runs in a folder.
+
+    It is forked from one that has imported what most examples import, unless the example starts processes of its own.
+    """
     require(path)
-    return subprocess.run([sys.executable, path, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+    if path.stem in CLUSTERS or not hasattr(os, "fork"):
+        command = [sys.executable, path, *arguments]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return run_forked("helpers.example_server", [str(path), *arguments], cwd=folder, seconds=120)
 
 
 @pytest.fixture(scope="module")

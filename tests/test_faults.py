@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.fault_subjects import fused, graph_of, subjects
+from helpers.fork_server import run_forked
 from helpers.grouped import grouped
 
 from onegraph.builder.graph import DataGraph
@@ -67,8 +68,7 @@ def test_the_library_fails_and_onegraph_does_not(part):
     from onegraph.native import library
 
     titles = [*CATALOGUE][part::PARTS]
-    command = [sys.executable, "-m", sides.__name__, *titles]
-    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=600, check=False)
+    done = run_forked(sides.__name__, titles, cwd=HERE, seconds=600)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     examples = [(fault, example) for title in titles for fault in CATALOGUE[title] for example in fault.examples]
     assert len(found) == len(examples), done.stderr[-3000:]

@@ -9,11 +9,9 @@ with objects that lie about themselves.
 import faulthandler
 import inspect
 import itertools
-import os
 import pathlib
 import random
 import signal
-import subprocess
 import sys
 import unittest.mock
 import warnings
@@ -23,6 +21,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import draws
+from helpers.fork_server import run_forked, serve
 from helpers.hostile_objects import Nameless, Verbose
 from helpers.malformed_cases import (
     ACROSS,
@@ -541,23 +540,25 @@ def run_cases(batch):
 
 @pytest.mark.parametrize("batch", [*CASES, *BATCHES])
 def test_raises_one_clear_exception(batch, tmp_path):
-    command = [sys.executable, os.path.abspath(__file__), batch]
-    try:  # in a directory of its own, because junk is sometimes taken for a file name
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
-        output, code, errors = done.stdout, done.returncode, done.stderr
-    except subprocess.TimeoutExpired as expired:
-        output, code, errors = (expired.stdout or b"").decode(), "timeout", ""
-    lines = output.splitlines()
+    # In a directory of its own, because junk is sometimes taken for a file name.
+    done = run_forked(__name__, [batch], cwd=tmp_path)
+    lines = done.stdout.splitlines()
     failed = [f"{lines[k - 1]}\n  {line}" for k, line in enumerate(lines) if line.startswith("FAIL")]
     last = next((line for line in reversed(lines) if line.startswith(("@", "'@", '"@'))), "no case")
-    assert code == 0, f"{code} at {last}\n{errors[-3000:]}"
+    assert done.returncode == 0, f"{done.returncode} at {last}\n{done.stderr[-3000:]}"
     assert last != "no case"
     assert not failed, "\n".join(failed)
 
 
 assert set(VALID) <= set(BASE)
 
-if __name__ == "__main__":
+
+def run_batch():
+    """Run the cases of the batch that the arguments name."""
     faulthandler.enable()
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     BATCHES.get(sys.argv[1], lambda: run_cases(sys.argv[1]))()
+
+
+if __name__ == "__main__":
+    serve(run_batch)

@@ -1,12 +1,15 @@
 """The tool that changes the package and asks whether the tests notice."""
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import changed as changes
+from tests.mutants import changed
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
 from tests.mutants.stages import STAGES
@@ -73,3 +76,52 @@ def test_stages_name_rooms_and_tests():
     for stage, tests in STAGES.items():
         assert (PACKAGE / stage).is_dir()
         assert all((Path(__file__).with_name(f"{name}.py")).exists() for name in tests), stage
+
+
+DIFF = """\
+diff --git a/onegraph/a.py b/onegraph/a.py
+--- a/onegraph/a.py
++++ b/onegraph/a.py
+@@ -3 +3,2 @@ def f():
+-old
++new
++line
+@@ -9,2 +11,0 @@
+-gone
+-gone
+diff --git a/onegraph/b.py b/onegraph/b.py
+--- a/onegraph/b.py
++++ /dev/null
+@@ -1 +0,0 @@
+-gone
+"""
+
+
+def test_changed_lines_are_those_of_the_new_files():
+    assert changes.parsed(DIFF) == {"onegraph/a.py": {3, 4}}
+
+
+def test_changed_sources_include_those_of_changed_headers():
+    folder = "onegraph/native/csrc"
+    assert changes.sources({f"{folder}/plan.cpp", "README.md"}) == [changes.CSRC / "plan.cpp"]
+    by_header = changes.sources({f"{folder}/kernels/rows.h"})
+    assert 1 < len(by_header) <= changes.MOST
+    assert changes.tests([changes.CSRC / "kernels" / "winograd.cpp"]) == ["tests/test_winograd.py"]
+    assert changes.tests([changes.CSRC / "plan.cpp"]) == [*changes.OTHERS]
+
+
+def test_mutants_of_changed_lines_know_their_tests(monkeypatch, tmp_path):
+    (tmp_path / "onegraph").mkdir()
+    (tmp_path / "onegraph" / "m.py").write_text(SOURCE)
+    record = {
+        "functions": {"m.py": {"2 function limited": ["test_slow.py", "test_quick.py", "test_slower.py"]}},
+        "seconds": {"test_quick.py": 1.0, "test_slow.py": 5.0, "test_slower.py": changed.LONGEST},
+    }
+    (tmp_path / "reached.json").write_text(json.dumps(record))
+    monkeypatch.setattr(changed, "REACHED", tmp_path / "reached.json")
+    monkeypatch.setattr(changes, "ROOT", tmp_path)
+    monkeypatch.setattr(changes, "lines", lambda folder: {"onegraph/m.py": {1, 6}, "onegraph/m.cpp": {1}})
+    ((mutant, files, seconds),) = changed.candidates(known=())
+    assert mutant.change == "call of check is dropped"
+    assert (files, seconds) == (["test_quick.py", "test_slow.py"], 6.0)
+    assert list(changed.candidates(known=[mutant.name])) == []

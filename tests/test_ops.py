@@ -70,19 +70,21 @@ def assert_close(got: dict[str, np.ndarray], graph: og.Graph, case: Case) -> Non
 @grouped("case", RUNNABLE)
 def test_matches_the_reference(case: Case) -> None:
     graph = build(case)
-    executable = graph.compile()
-    got = results(executable, case)
+    refusal = None
+    try:
+        executable = graph.compile(fallback=False)
+        got = results(executable, case)
+    except UnsupportedError as error:
+        refusal, executable = str(error), graph.compile()
+        got = results(executable, case)
     assert_close(got, graph, case)
     for name, port in graph.outputs.items():
         assert port.dtype is DataType.of(got[name].dtype)
         unknown = any(array.dtype == np.int32 for array in case.inputs) and None in (port.shape or (None,))
         assert unknown or port.shape == got[name].shape
     by_numpy = any(partition.executor == "reference" for partition in executable.report().partitions)
-    if by_numpy:
-        with pytest.raises(UnsupportedError, match=case.kind):
-            results(graph.compile(fallback=False), case)
-    else:
-        results(graph.compile(fallback=False), case)
+    assert by_numpy == (refusal is not None)
+    assert refusal is None or case.kind in refusal
 
 
 @pytest.mark.library

@@ -56,3 +56,23 @@ def test_each_fault_is_on_the_page_of_its_family():
 
 def test_pages_are_short(pages):
     assert {name: len(text) for name, text in {**pages, **markdown_faults()}.items() if len(text) > LONGEST} == {}
+
+
+def test_fences_and_tables_of_pages_are_whole(pages):
+    """Fences are closed in their order, tabs stand in a set of tabs, and a row has the columns of its head."""
+    for name, text in {**pages, **markdown_faults()}.items():
+        opened, columns = [], None
+        for line in text.splitlines():
+            fence = re.match(r"(`{3,})(.*)", line)
+            if fence and (opened and opened[-1][0] == fence[1] and not fence[2]):
+                opened.pop()
+            elif fence:
+                outer = opened[-1] if opened else ("", "")
+                assert not outer[0] or len(fence[1]) < len(outer[0]), (name, line)
+                assert fence[2].startswith("{tab-item}") == outer[1].startswith("{tab-set}"), (name, line)
+                opened.append((fence[1], fence[2]))
+            is_row = line.startswith("|") and not (opened and opened[-1][1] == "py")
+            if is_row and columns is not None:
+                assert len(re.findall(r"(?<!\\)\|", line)) == columns, (name, line)
+            columns = (columns or len(re.findall(r"(?<!\\)\|", line))) if is_row else None
+        assert opened == [], name

@@ -1,6 +1,6 @@
 """A graph run by the bare C API, and the same graph through onegraph, each in a child of its own.
 
-Run as a script with the title of a part of the catalogue, it prints one line for each example of a fault: what the raw
+Run by ``run_forked`` with titles of parts of the catalogue, it prints a line for each example of a fault: what the raw
 side ends in, and what is wrong with the guarded side, which is nothing where the line ends in an empty text.
 """
 
@@ -13,7 +13,6 @@ import signal
 import sys
 from functools import partial
 from itertools import product
-from math import ceil
 
 import numpy as np
 from conftest import LONG, SANITIZED
@@ -22,6 +21,7 @@ import onegraph as og
 import onegraph.runtime.compiled_program  # once, instead of in every child
 from helpers import raw
 from helpers.fault_subjects import fused, graph_of
+from helpers.fork_server import serve
 from helpers.raw import RefusedError, ThrewError
 from onegraph import capi, reference
 from onegraph.arrays.ndarrays import strided_empty
@@ -35,7 +35,8 @@ from onegraph.native import library
 
 # Outcomes of the bare library that leave the process as it was.
 CALM = ("refuses", "unsupported", "accepted", "wrong", "right", "throws")
-CPU_SECONDS = 1  # more than any side needs; an endless loop needs more than any number
+CPU_SECONDS = 10.0 if SANITIZED else 3.0  # more than any side needs; an endless loop needs more than any number
+ENDLESS = 0.5  # of a side that is known to end never
 
 
 def cpu(isa):
@@ -295,14 +296,12 @@ def in_child(work):
     if not os.WIFSIGNALED(status):
         return lines, f"exit {os.WEXITSTATUS(status)}" if os.WEXITSTATUS(status) else ""
     number = os.WTERMSIG(status)
-    return lines, "hang" if number in (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL) else signal.Signals(number).name
+    return lines, "hang" if number in (signal.SIGPROF, signal.SIGALRM, signal.SIGKILL) else signal.Signals(number).name
 
 
-def told(side, function):
+def told(side, function, seconds=None):
     """What a side says, within the limits of its time."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = ceil(used.ru_utime + used.ru_stime) + CPU_SECONDS
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    signal.setitimer(signal.ITIMER_PROF, seconds or CPU_SECONDS)  # a limit of the process counts whole seconds
     signal.alarm(30)  # for one that waits instead of looping
     try:
         return side(function)
@@ -310,9 +309,10 @@ def told(side, function):
         return f"{type(error).__name__} of the test: {error}"
 
 
-def alone(side, function):
-    """What a side says in a child of its own, or what the child died of."""
-    lines, end = in_child(lambda say: say(told(side, function)))
+def alone(side, function, noted=()):
+    """What a side says in a child of its own, or what the child died of; what is noted of it may be a hang."""
+    seconds = ENDLESS if "hang" in noted and not SANITIZED else None
+    lines, end = in_child(lambda say: say(told(side, function, seconds)))
     return end or lines[0]
 
 
@@ -349,7 +349,7 @@ def run_examples(titles):
     outcomes = dict(zip(calm, ends, strict=True))
     for one in tried:
         if one not in outcomes:
-            outcomes[one] = alone(raw_side, partial(raw_graph, one.build, one.policy))
+            outcomes[one] = alone(raw_side, partial(raw_graph, one.build, one.policy), noted[one])
     for fault, example in examples:
         found = outcomes.get(example, "")
         mistake = mistakes.get((executed, fault, example)) or mistakes[refused, fault, example]
@@ -357,4 +357,4 @@ def run_examples(titles):
 
 
 if __name__ == "__main__":
-    run_examples(sys.argv[1:])
+    serve(lambda: run_examples(sys.argv[1:]))

@@ -1,9 +1,12 @@
 """Builds the site of the documentation quickly: ``python site.py DOCS TARGET EXAMPLES PAGE ...``.
 
 Sphinx reads every page and resolves its links, and each warning is an error, but it writes only the pages that are
-named, without pages of source code and without a search. ``make docs`` writes everything.
+named, without pages of source code and without a search. Of the pages of ops and faults that are not named, it reads
+only the heading: they are generated alike, and tests/test_site_pages.py checks their text. ``make docs`` writes
+everything.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +19,11 @@ def main(docs: str, target: str, examples: str, *written: str) -> int:
     """Build the site; returns the status of Sphinx."""
     settings = {"extensions": EXTENSIONS, "examples_run": examples.split(",")}
     site = Sphinx(docs, docs, target, f"{target}.read", "html", settings, status=None, warningiserror=True)
+    for page in Path(docs, "ops").glob("*.md"):
+        if (
+            head := re.match(r"---\norphan: true\n---\n# .*\n", page.read_text())
+        ) and f"ops/{page.stem}" not in written:
+            page.write_text(head[0])
     site.builder.search = False  # its index is of the pages that are written
     site.build(filenames=[str(Path(docs, f"{name}.md")) for name in written])
     for name in sorted(site.env.found_docs - {*written}):

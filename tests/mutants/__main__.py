@@ -2,9 +2,11 @@
 
     python -m tests.mutants serialize --count 200 --seed 1
     python -m tests.mutants faults --shard 2/8
+    python -m tests.mutants changed --seconds 60 --least 60
 
 The first run of a stage records which tests run which lines, in build/mutants. A mutant whose line no test runs
-survives. Survivors that change nothing stand in equivalent.json with the reason.
+survives. Survivors that change nothing stand in equivalent.json with the reason. ``changed`` is no stage, but what has
+changed in the package since the branch left the main branch.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 
+from . import changed
 from .child import PACKAGE, SURVIVED, judge
 from .operators import Mutant, mutants
 from .stages import STAGES
@@ -30,21 +33,27 @@ SHORTEST = 20.0  # seconds that a mutant has at least
 
 
 def main() -> int:
-    """Run the command; the status is 1 if a mutant survives."""
+    """Run the command; the status is 1 if the tests notice a smaller share than they must."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0])
-    parser.add_argument("stage", choices=sorted(STAGES))
+    parser.add_argument("stage", choices=[*sorted(STAGES), "changed"])
     parser.add_argument("--count", type=int, help="of mutants, drawn at random; by default all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shard", default="1/1", help="the part to run, such as 2/8")
     parser.add_argument("--module", help="of the stage, the only one to change")
     parser.add_argument("--record", action="store_true", help="record anew which tests run which lines")
+    parser.add_argument("--seconds", type=float, default=60.0, help="that the mutants of changed lines may take")
+    parser.add_argument("--least", type=float, default=100.0, help="percent of the mutants that must be noticed")
     given = parser.parse_args()
+    if given.stage == "changed":
+        known = json.loads(EQUIVALENT.read_text())
+        return report("changed", changed.judged(known, given.seconds, given.seed), given.least)
     record = recorded(given.stage, anew=given.record)
     chosen = chosen_mutants(given.stage, given.module)
     random.Random(given.seed).shuffle(chosen)
     part, parts = map(int, given.shard.split("/"))
     chosen = chosen[: given.count][part - 1 :: parts]
-    return report(given.stage, [(mutant, verdict(mutant, given.stage, record)) for mutant in chosen])
+    verdicts = [(mutant, verdict(mutant, given.stage, record)) for mutant in chosen]
+    return report(given.stage, verdicts, given.least)
 
 
 def chosen_mutants(stage: str, module: str | None) -> list[Mutant]:
@@ -86,15 +95,15 @@ def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) ->
     return found
 
 
-def report(stage: str, verdicts: list[tuple[Mutant, str]]) -> int:
+def report(stage: str, verdicts: list[tuple[Mutant, str]], least: float) -> int:
     """Print the survivors and the score of a stage."""
     alive = [(mutant, found) for mutant, found in verdicts if found in (SURVIVED, "not run")]
     for mutant, found in alive:
         print(f"{found:9} {mutant.name}")
     noticed = len(verdicts) - len(alive)
-    share = 100 * noticed / max(len(verdicts), 1)
+    share = 100 * noticed / len(verdicts) if verdicts else 100.0
     print(f"{stage}: {noticed} of {len(verdicts)} mutants noticed, {share:.1f} %  ({time.process_time():.0f} s here)")
-    return 1 if alive else 0
+    return int(share < least)
 
 
 if __name__ == "__main__":

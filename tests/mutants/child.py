@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -47,22 +48,42 @@ class Replaced(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self._code, vars(module))
 
 
-def judge(mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
-    """Whether one of some tests fails with a mutant: ``noticed``, ``survived`` or ``timeout``."""
-    source = (PACKAGE / mutant.module).read_text()
-    code = compile(mutated(source, mutant), str(PACKAGE / mutant.module), "exec")
-    child = os.fork()
-    if not child:
-        os._exit(_run(Replaced(mutant.module, code), tests))
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
+class Trial:
+    """A process that runs tests with a mutant; it begins at once."""
+
+    def __init__(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> None:
+        source = (PACKAGE / mutant.module).read_text()
+        code = compile(mutated(source, mutant), str(PACKAGE / mutant.module), "exec")
+        self.mutant = mutant
+        self._end = time.monotonic() + seconds
+        self._child = os.fork()
+        if not self._child:
+            os._exit(_run(Replaced(mutant.module, code), tests))
+        with suppress(OSError):
+            os.setpgid(self._child, self._child)  # the child does the same: whoever comes first
+
+    def verdict(self) -> str | None:
+        """Whether one of the tests failed: ``noticed``, ``survived`` or ``timeout``; None while they run."""
+        done, status = os.waitpid(self._child, os.WNOHANG)
         if done:
             return SURVIVED if status == 0 else NOTICED
+        if time.monotonic() < self._end:
+            return None
+        self.stop()
+        return TIMEOUT
+
+    def stop(self) -> None:
+        """End the tests, with their children."""
+        os.killpg(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+
+
+def judge(mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
+    """The verdict of some tests on a mutant."""
+    trial = Trial(mutant, tests, seconds)
+    while (verdict := trial.verdict()) is None:
         time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return TIMEOUT
+    return verdict
 
 
 def _run(finder: Replaced, tests: Sequence[str]) -> int:

@@ -1,0 +1,23 @@
+"""Runs examples in forked processes that find their packages imported: see ``fork_server``."""
+
+import runpy
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+from helpers.fork_server import serve
+
+for name in ("onegraph.graph", "onegraph.runtime.compiled_program", "matplotlib.pyplot", "sklearn.datasets"):
+    with suppress(Exception):  # without the library, or without the package
+        import_module(name)
+
+
+def main():
+    """Run the script that the arguments name, as Python does."""
+    sys.argv.pop(0)
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+serve(main)

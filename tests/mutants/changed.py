@@ -1,0 +1,90 @@
+"""Mutants of the lines that have changed, judged within a time by the files of tests that run the changed functions.
+
+The last whole run of ``make test`` has noted which files run which functions.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import time
+from collections.abc import Collection, Iterator
+from functools import partial
+
+from .. import changed
+from ..branches.plugin import REACHED
+from .child import PACKAGE, Trial
+from .operators import Mutant, mutants
+
+LONGEST = 20.0  # seconds that the tests of a mutant take at most, unless the quickest file takes longer
+SHORTEST = 20.0  # seconds that a mutant has at least
+JOBS = 2  # mutants at once
+
+
+def function_at(tree: ast.Module, line: int) -> str:
+    """The innermost function around a line; empty if there is none."""
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(around, key=lambda node: node.lineno).name if around else ""
+
+
+def files_of(reached: dict[str, list[str]], function: str, seconds: dict[str, float]) -> list[str]:
+    """The files of tests that run a function of a module, the quickest first, as many as LONGEST has room for."""
+    files = {file for way, files in reached.items() if way.split()[-1] == function for file in files}
+    chosen: list[str] = []
+    for file in sorted(files, key=lambda file: (seconds.get(file, 0.0), file)):
+        if chosen and sum(seconds.get(one, 0.0) for one in [*chosen, file]) > LONGEST:
+            break
+        chosen.append(file)
+    return chosen
+
+
+def candidates(known: Collection[str]) -> Iterator[tuple[Mutant, list[str], float]]:
+    """The mutants of changed lines of functions, with their files of tests and the seconds that these took."""
+    record = json.loads(REACHED.read_text())
+    for name, numbers in changed.lines("onegraph").items():
+        module, path = name.partition("/")[2], changed.ROOT / name
+        if path.suffix != ".py":
+            continue
+        source = path.read_text()
+        tree = ast.parse(source)
+        for mutant in mutants(module, source):
+            function = function_at(tree, mutant.line) if mutant.line in numbers else ""
+            if function and mutant.name not in known:
+                files = files_of(record["functions"].get(module, {}), function, record["seconds"])
+                yield mutant, files, sum(record["seconds"].get(file, 0.0) for file in files)
+
+
+def judged(known: Collection[str], seconds: float, seed: int) -> list[tuple[Mutant, str]]:
+    """The verdicts that fit into a time, on mutants in a random order."""
+    if not REACHED.exists():
+        raise SystemExit(f"{REACHED} is missing: make test writes it, where all tests run")
+    tried = [*candidates(known)]
+    random.Random(seed).shuffle(tried)
+    print(
+        f"{len(tried)} mutants of changed lines of {PACKAGE.name} since {changed.base()[:12] or 'nothing'}", flush=True
+    )
+    verdicts = [(mutant, "not run") for mutant, files, _ in tried if not files]
+    waiting = [
+        partial(Trial, mutant, [f"tests/{file}" for file in files], SHORTEST + 5 * took)
+        for mutant, files, took in tried
+        if files
+    ]
+    running: list[Trial] = []
+    end = time.monotonic() + seconds
+    while (waiting or running) and time.monotonic() < end:
+        while waiting and len(running) < JOBS:
+            running.append(waiting.pop()())
+        for trial in [*running]:
+            if (verdict := trial.verdict()) is not None:
+                running.remove(trial)
+                verdicts.append((trial.mutant, verdict))
+                print(f"{verdict:9} {trial.mutant.name}", flush=True)
+        time.sleep(0.02)
+    for trial in running:
+        trial.stop()
+    return verdicts
