@@ -157,6 +157,14 @@ def test_records_have_places(folder, name, text):
     assert "lpha" in text.splitlines()[number - 1] or "ops" in text.splitlines()[number - 1] or "Elu" in text
 
 
+def test_record_without_tensors_is_checked_for_its_attributes(folder):
+    attrs = {"strides": [0, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
+    (folder / "alone.json").write_text(json.dumps({"op": "MaxPool", "attrs": attrs}))
+    (folder / "empty.json").write_text(json.dumps({"op": "MaxPool", "attrs": attrs, "inputs": []}))
+    assert [(one["rule"], one["where"]) for one in findings("alone.json")] == [("attribute_range", "strides")]
+    assert "input_count" in {one["rule"] for one in findings("empty.json")}
+
+
 def test_many_files_and_patterns(folder, norm):
     (folder / "more").mkdir()
     (folder / "more" / "bad.json").write_text(json.dumps(BAD))

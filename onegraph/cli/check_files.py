@@ -11,7 +11,7 @@ import numpy as np
 
 from .._util.fork_safety import cached_property
 from .._util.records import record
-from ..checker.check import check_graph, check_op
+from ..checker.check import check_attrs, check_graph, check_op
 from ..errors import ERROR, TAKEN, ArgumentError, FormatError, SpecError, Violation, shown
 from ..graph import Graph
 from ..opset.editions.registry import DEFAULT, EDITIONS, edition
@@ -205,6 +205,9 @@ def _of_record(facts: Mapping[str, object], where: str, default: str, library: s
         raise FormatError(where, f"op {shown(op)}" if "op" in facts else "no op", 'the key "op" with the name of one')
     if not isinstance(words, str) or words not in EDITIONS:
         raise FormatError(f"{where}: edition", shown(words), f"one of {', '.join(EDITIONS)}")
+    if facts.keys().isdisjoint({"inputs", "outputs"}):
+        yield from check_attrs(op, facts.get("attrs"), edition=words)
+        return
     outputs = facts.get("outputs")
     yield from check_op(
         op,
