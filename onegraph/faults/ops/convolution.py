@@ -10,7 +10,7 @@ from ...opset.convolution_geometry import SIDES, convolution_geometry
 from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
-from ...opset.window import SHAPE_SOURCE, extent
+from ...opset.window import SHAPE_SOURCE
 from ..fault import LIBRARY, NEVER, UNSAFE, Faults, never
 from .windows import IMAGE, NCX, POOL, ROW, differs_undilated
 from .windows import POOLS as POOLS
