@@ -28,6 +28,10 @@ def check(*arguments, **options):
     return CliRunner().invoke(cli, ["check", *map(str, arguments)], **options)
 
 
+def command(*arguments):
+    return CliRunner().invoke(cli, [*map(str, arguments)])
+
+
 def findings(*arguments):
     return json.loads(check(*arguments, "--format", "json").stdout)
 
@@ -155,6 +159,60 @@ def test_records_have_places(folder, name, text):
     ]
     number = next(one["line"] for one in found if one["where"] == "alpha")
     assert "lpha" in text.splitlines()[number - 1] or "ops" in text.splitlines()[number - 1] or "Elu" in text
+
+
+def test_record_without_tensors_is_checked_for_its_attributes(folder):
+    attrs = {"strides": [0, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
+    (folder / "alone.json").write_text(json.dumps({"op": "MaxPool", "attrs": attrs}))
+    (folder / "empty.json").write_text(json.dumps({"op": "MaxPool", "attrs": attrs, "inputs": []}))
+    assert [(one["rule"], one["where"]) for one in findings("alone.json")] == [("attribute_range", "strides")]
+    assert "input_count" in {one["rule"] for one in findings("empty.json")}
+
+
+RECORD = {
+    "op": "ConvTransposeBackpropFilters",
+    "edition": "legacy-1",
+    "inputs": [["f32", [2, 5, 5, 6]], ["f32", [2, 11, 11, 4]], {"dtype": "s32", "values": [3, 3, 6, 4]}],
+    "attrs": {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]},
+}
+SHORT = '[[ops]]\nop = "TypeCast"\ninputs = [["f32", [2, 3]]]\noutputs = [["bf16", [2, 3]]]\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kinds"),
+    [
+        ("op.json", json.dumps(RECORD), ["ConvTransposeBackpropFilters"]),
+        ("op.toml", SHORT, ["TypeCast"]),
+        ("op.yaml", "- op: ReLU\n  inputs: [[f32, [2, 3]]]\n- op: Exp\n  inputs: [[f32, [4]]]\n", ["ReLU", "Exp"]),
+    ],
+)
+def test_records_go_to_the_commands_of_graphs(folder, name, text, kinds):
+    if name.endswith("yaml"):
+        pytest.importorskip("yaml")
+    (folder / name).write_text(text)
+    assert command("convert", name, "-o", "graph.json").exit_code == 0
+    assert [op.kind for op in og.Graph.load("graph.json").ops] == kinds
+    assert command("show", name, "--no-compile").exit_code == 0
+
+
+@pytest.mark.library
+def test_described_op_is_verified(folder):
+    (folder / "op.json").write_text(json.dumps(RECORD))
+    done = command("verify", "op.json")
+    assert done.exit_code == 0, done.output
+    assert "agrees" in done.stdout
+    assert command("run", "op.json").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [({"attributes": {}}, "record 0: unknown key 'attributes'"), ({}, "inputs: 0; expected 1: src")],
+)
+def test_wrong_record_of_a_graph_command_names_the_mistake(folder, facts, message):
+    (folder / "op.json").write_text(json.dumps({"op": "ReLU", **facts}))
+    done = command("show", "op.json", "--no-compile")
+    assert done.exit_code == 2
+    assert message in done.output
 
 
 def test_many_files_and_patterns(folder, norm):

@@ -255,6 +255,27 @@ def test_violations_in_the_words_of_the_edition(rule, where, attrs, inputs):
     assert "weights" not in found[0].message
 
 
+NAMES = ("ConvTransposeBackpropFilters", "ConvTransposeBackwardWeights", "ConvTransposeBackwardData")
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize(
+    ("attrs", "size", "noted"),
+    [({}, 8, True), ({}, 7, False), ({}, None, False), ({"output_padding": [1]}, 8, False)],
+)
+def test_output_padding_left_out_is_noted(kind, attrs, size, noted):
+    is_legacy = kind == NAMES[0]
+    shape = {"filter_shape" if is_legacy else "weights_shape": [3, 1, 1]} if kind != NAMES[2] else {}
+    shapes = ((1, size, 1), (3, 1, 1)) if kind == NAMES[2] else ((1, 3, 1), (1, size, 1))
+    given = {**WINDOW, "strides": [2], **shape, **attrs}
+    edition = "legacy-1" if is_legacy else "onednn-3.2"
+    found = specification.check_op(kind, given, [("f32", shape) for shape in shapes], edition=edition)
+    expected = [("note", "padding_left_out", "output_padding")] if noted else []
+    assert [(one.severity, one.rule, one.where) for one in found] == expected
+    if noted:
+        assert "expected 1 along spatial axis 0" in found[0].message
+
+
 AT_THE_END_OF_MEMORY = """
 import ctypes, mmap, sys
 import numpy as np

@@ -94,9 +94,9 @@ def command(
     """Check FILES against the specification and against a library. - is standard input.
 
     A file is a graph in the JSON format of oneDNN Graph, or a model of ONNX; or JSON, TOML or YAML with one op, a list
-    of ops, or a list under "ops". Each op has "op", and may have "attrs", "inputs", "outputs" and "edition". A tensor
-    is [dtype, shape], or an object with dtype, shape and, for a shape or axes, values; an unknown dim is ?. A name with
-    * or ** stands for all files that match.
+    of ops, or a list under "ops". Each op has "op", and may have "attrs", "inputs", "outputs" and "edition";
+    without inputs and outputs its attributes alone are checked. A tensor is [dtype, shape], or an object with dtype,
+    shape and, for a shape or axes, values; an unknown dim is ?. A name with * or ** stands for all files that match.
 
     Exit status: 0 if nothing breaks the specification, also where the library refuses an op or gets it wrong; 1 if
     there is an error, with --edition all in any edition; 2 for a file that cannot be read, or wrong arguments; 3 if the

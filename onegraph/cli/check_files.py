@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from .._util.fork_safety import cached_property
 from .._util.records import record
-from ..checker.check import check_graph, check_op
-from ..errors import ERROR, TAKEN, ArgumentError, FormatError, SpecError, Violation, shown
+from ..checker.check import check_graph
+from ..errors import ERROR, TAKEN, ArgumentError, SpecError, Violation
 from ..graph import Graph
-from ..opset.editions.registry import DEFAULT, EDITIONS, edition
-from ..serialize.json_text import ONNX, decode, other_format
+from ..opset.editions.registry import DEFAULT, edition
+from ..serialize.json_text import ONNX
 from .graph_source import Source, expect_format
 from .json_pointers import line_of, pointer
+from .op_records import parsed, records_of, violations_of
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-KEYS = ("op", "attrs", "inputs", "outputs", "edition")
 _OF_FILE = re.compile(r"graph\[(\d+)\]")  # how messages of the reader of graphs begin
 
 
@@ -101,7 +93,7 @@ class CheckedFile:
         for number, facts in enumerate(self.records):
             subject = "op" if self._is_single else f"record {number}"
             where = self.source.name if self._is_single else f"{self.source.name}: {subject}"
-            for violation in _of_record(facts, where, words or DEFAULT, library):
+            for violation in violations_of(facts, where, words or DEFAULT, library):
                 path = (*self._prefix, *(() if self._is_single else (number,)), *_inside(facts, violation))
                 findings.append(Finding(violation, self.source.name, subject, path, self._line(path), library or ""))
         return findings
@@ -119,14 +111,7 @@ class CheckedFile:
     @cached_property
     def records(self) -> list[Mapping[str, object]]:
         """The descriptions of ops in the file."""
-        if self._is_single:
-            assert isinstance(self.data, dict)
-            return [self.data]
-        given = self.data.get("ops") if isinstance(self.data, dict) else self.data
-        if not isinstance(given, list) or not all(isinstance(record, dict) for record in given):
-            expected = 'a graph, an op as a dictionary with the key "op", or a list of them'
-            raise FormatError(self.source.name, "no op", expected)
-        return given
+        return records_of(self.source.name, self.data)
 
     # Graphs -----------------------------------------------------------------------------------------------------------
 
@@ -193,94 +178,3 @@ def _inside(record: Mapping[str, object], violation: Violation) -> tuple[str, ..
     """The place of a violation inside a record: its attribute, if it is about one."""
     attrs = record.get("attrs")
     return ("attrs", violation.where) if isinstance(attrs, dict) and violation.where in attrs else ()
-
-
-def _of_record(facts: Mapping[str, object], where: str, default: str, library: str | None) -> Iterator[Violation]:
-    """The violations of the description of one op."""
-    unknown = sorted(set(facts) - set(KEYS))
-    if unknown:
-        raise FormatError(where, f"unknown key {shown(unknown[0])}", f"the keys {', '.join(KEYS)}")
-    op, words = facts.get("op"), facts.get("edition", default)
-    if not isinstance(op, str):
-        raise FormatError(where, f"op {shown(op)}" if "op" in facts else "no op", 'the key "op" with the name of one')
-    if not isinstance(words, str) or words not in EDITIONS:
-        raise FormatError(f"{where}: edition", shown(words), f"one of {', '.join(EDITIONS)}")
-    outputs = facts.get("outputs")
-    yield from check_op(
-        op,
-        facts.get("attrs"),
-        [_tensor(value, where) for value in _list(facts.get("inputs", []))],
-        None if outputs is None else [_tensor(value, where) for value in _list(outputs)],
-        edition=words,
-        library=library,
-    )
-
-
-def parsed(name: str, content: bytes) -> object:
-    """The value of a JSON, TOML or YAML text.
-
-    Raises:
-        FormatError: the text is none of these.
-    """
-    if name.endswith((".yaml", ".yml")):
-        return _yaml(name, content)
-    try:
-        return decode(content)
-    except FormatError as as_json:
-        if other_format(content):
-            raise FormatError(name, as_json.given, "JSON or TOML in UTF-8") from None
-        try:
-            return tomllib.loads(content.decode("utf-8-sig"))
-        except UnicodeDecodeError:  # the JSON error reports that too
-            raise FormatError(name, as_json.given, "JSON or TOML in UTF-8") from None
-        except (ValueError, RecursionError) as as_toml:
-            if isinstance(as_toml, RecursionError) or (
-                content.lstrip()[:1] in (b"{", b"[", b"") and not name.endswith(".toml")
-            ):
-                raise FormatError(f"{name}: {as_json.where}", as_json.given, as_json.expected) from None
-            raise FormatError(name, str(as_toml), "JSON or TOML") from None
-
-
-def _yaml(name: str, content: bytes) -> object:
-    try:
-        import yaml  # type: ignore[import-untyped]
-    except ModuleNotFoundError:
-        raise FormatError(name, "YAML", "JSON or TOML, or the package PyYAML: pip install pyyaml") from None
-    try:
-        return yaml.safe_load(content)
-    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
-        raise FormatError(name, " ".join(str(error).split()), "YAML in UTF-8") from None
-
-
-def _list(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else [value]
-
-
-def _tensor(value: object, where: str) -> object:
-    """The tensor of a description in a file; an unknown dim is null or "?".
-
-    A tensor is [dtype, shape], or an object with dtype, shape and perhaps the values of a shape or of axes.
-    """
-    if isinstance(value, dict):
-        unknown = sorted(set(value) - {"dtype", "shape", "values"})
-        if unknown:
-            raise FormatError(where, f"unknown key {shown(unknown[0])} of a tensor", "the keys dtype, shape, values")
-        if value.get("values") is not None:
-            return _contents(value.get("dtype"), value.get("shape"), value["values"], where)
-        value = [value.get("dtype"), value.get("shape")]
-    if isinstance(value, list) and len(value) == 2 and isinstance(value[1], list):
-        return (value[0], tuple(None if dim == "?" else dim for dim in value[1]))
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _contents(dtype: object, shape: object, values: object, where: str) -> object:
-    """A tensor of integers whose contents are known, as an array."""
-    if dtype not in ("s32", "s64") or not isinstance(values, list):
-        raise FormatError(where, f"values of {shown(dtype)}", "a list of values of s32 or s64")
-    try:
-        array = np.array(values, np.int32 if dtype == "s32" else np.int64)
-    except (OverflowError, TypeError, ValueError):
-        raise FormatError(where, f"values {shown(values)}", f"integers of {dtype}") from None
-    if shape not in (None, list(array.shape)):
-        raise FormatError(where, f"values of shape {list(array.shape)}", f"the shape {shown(shape)} of the tensor")
-    return array

@@ -18,6 +18,7 @@ from ..graph import Graph
 from ..serialize.files import read_file
 from ..serialize.json_text import MAX_BYTES, ONNX
 from . import note
+from .op_records import graph_of
 
 
 @record(frozen=True)
@@ -77,15 +78,7 @@ class Source:
         """The graph of the file, or of ``content`` from standard input; errors about ops do not name the file."""
         beginning = self._beginning() if content is None else content
         expect_format(self.name, beginning)
-        if ONNX.match(beginning):
-            graph = self._from_onnx(content)
-        elif content is None:
-            graph = self._from_files(contents)
-        else:
-            try:
-                graph = Graph.from_json(content)
-            except FormatError as error:
-                raise FormatError(f"{self.name}: {error.where}", error.given, error.expected) from None
+        graph = self._from_onnx(content) if ONNX.match(beginning) else self._from_json(content, contents)
         return self.rewritten(cut_at_wildcards(graph) if cut else graph)
 
     def is_onnx(self) -> bool:
@@ -101,6 +94,20 @@ class Source:
                 return stream.read(16)
         except OSError:
             return b""
+
+    def _from_json(self, content: bytes | None, contents: bool) -> Graph:
+        """A graph of oneDNN, or one of the ops that the file describes."""
+        try:
+            return self._from_files(contents) if content is None else Graph.from_json(content)
+        except FormatError as error:
+            if content is None and not os.path.isfile(self.path):
+                raise
+            described = graph_of(self.name, read_file(Path(self.path)) if content is None else content)
+            if described is not None:
+                return described
+            if content is None:
+                raise
+            raise FormatError(f"{self.name}: {error.where}", error.given, error.expected) from None
 
     def _from_files(self, contents: bool) -> Graph:
         try:

@@ -43,6 +43,7 @@ from .fusions import (
 from .fusions import convolution as fused_convolution
 from .fusions import matmul as fused_matmul
 from .ops import (
+    auto_padding,
     convolution,
     convolution_gradients,
     copied_sources,
@@ -64,6 +65,7 @@ MODULES: dict[str, ModuleType] = {
     "Convolutions that copy the source": copied_sources,
     "Convolutions whose windows span the source": spanned_source,
     "Gradients of convolutions": convolution_gradients,
+    "Automatic padding of gradients": auto_padding,
     "Pools": pooling,
     "Reductions": reduction,
     "Normalizations and SoftMax": normalization,

@@ -10,7 +10,7 @@ cancellation, long chains, 8-bit floats and int8 need no special rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, prod, sqrt
 from types import MappingProxyType
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from .._util.records import record
 from ..ir.op import Array
 from ..opset.dtypes import OF_NUMPY, DataType
+from ..opset.schema import Schema
 from ..reference.run import integer_limits, narrow
 
 # Twice half a unit in the last place of each data type; more for f32, because sums in another order differ by more.
@@ -116,6 +117,13 @@ class Comparison:
 def lowered(dtype: DataType, fpmath_mode: str) -> DataType:
     """The data type whose precision a tensor of ``dtype`` has with this fpmath mode."""
     return FPMATH.get(fpmath_mode, dtype) if dtype is DataType.f32 else dtype
+
+
+def summed(schema: Schema, inputs: Sequence[Array], result: Array) -> float:
+    """Approximate number of terms that an op sums for each element of its result."""
+    if schema.category in ("matmul", "convolution") and result.size:
+        return sqrt(inputs[0].size * inputs[1].size / result.size)
+    return inputs[0].size / result.size if schema.category == "reduction" and result.size else 1
 
 
 def disturbed(values: Array, dtype: DataType, rng: np.random.Generator, *, rounded: bool, terms: float = 1) -> Array:

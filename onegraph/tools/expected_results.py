@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from math import sqrt
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ..opset.editions.registry import base_of
 from ..opset.kinds import base_kinds
 from ..opset.traits import Trait
 from ..reference.run import narrow, run_op
-from ..testing.tolerance import INEXACT, ROUNDED_TWICE, Comparison, compare, disturbed, inexact, lowered
+from ..testing.tolerance import INEXACT, ROUNDED_TWICE, Comparison, compare, disturbed, inexact, lowered, summed
 
 Progress = Callable[[str, int, int], None]
 ROUNDING = base_kinds(Trait.QUANTIZES) | {"TypeCast"}  # to integers, in every edition
@@ -96,7 +95,8 @@ class Oracle:
         if any(wide.shape != near.shape for wide, near in zip(exact, disturbed_run, strict=True)):
             disturbed_run = exact  # the contents decide the shape, as of NonZero
         unit = _unit(op)
-        terms = _terms(op, [value.exact for value in found if value is not None], exact[0]) if exact else 1
+        given = [value.exact for value in found if value is not None]
+        terms = summed(schema_of(op), given, exact[0]) if exact else 1
         inherited = any(value is not None and value.rounded for value in found)
         for tensor, wide, near in zip(op.outputs, exact, disturbed_run, strict=False):
             rounded = op.kind in ROUNDING or inherited
@@ -134,11 +134,3 @@ def _unit(op: Op) -> float:
         return 0.0
     beta = op.attrs.get("beta")  # of SoftPlus
     return max(1.0, 1 / abs(beta)) if isinstance(beta, (int, float)) and beta else 1.0
-
-
-def _terms(op: Op, inputs: Sequence[Array], result: Array) -> float:
-    """Approximate number of terms that an op sums for each element of its result."""
-    category = schema_of(op).category
-    if category in ("matmul", "convolution") and result.size:
-        return sqrt(inputs[0].size * inputs[1].size / result.size)
-    return inputs[0].size / result.size if category == "reduction" and result.size else 1

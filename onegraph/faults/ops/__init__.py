@@ -6,6 +6,7 @@ from ...opset.schema import Call
 from ..fault import Fault, Faults, Release
 from . import (
     added,
+    auto_padding,
     convolution,
     convolution_gradients,
     copied_sources,
@@ -23,6 +24,7 @@ from . import (
 
 OPS = Faults[Call](
     convolution.FAULTS,
+    auto_padding.FAULTS,
     copied_sources.FAULTS,
     spanned_source.FAULTS,
     convolution_gradients.FAULTS,

@@ -10,7 +10,7 @@ from ...opset.convolution_geometry import SIDES, convolution_geometry
 from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
-from ...opset.window import SHAPE_SOURCE, extent, split_padding
+from ...opset.window import SHAPE_SOURCE
 from ..fault import LIBRARY, NEVER, UNSAFE, Faults, never
 from .windows import IMAGE, NCX, POOL, ROW, differs_undilated
 from .windows import POOLS as POOLS
@@ -110,72 +110,6 @@ DILATED_GRADIENT = FAULTS.add(
 def dilated_gradient(g: DataGraph) -> LogicalTensor:
     d, w = g.input("d", "f32", (1, 2, 9, 9)), g.input("w", "f32", (2, 2, 3, 3))
     attrs = {**IMAGE, **NCX, "weights_format": "IOX", "dilations": [2, 2]}
-    return g.op("ConvTransposeBackwardData", [d, w], attrs)
-
-
-def padded_as_src(call: Call) -> bool:
-    """Whether the padding in front that ``auto_pad`` gives differs if it is computed from src in place of diff_dst."""
-    auto_pad, found = call.string("auto_pad"), convolution_geometry(call)
-    if not auto_pad.startswith("same_"):
-        return False
-    if found is None or found.narrow is None or found.kernel is None or found.pads_begin is None:
-        return True
-    for size, kernel, stride, dilation, begin in zip(
-        found.narrow, found.kernel, found.strides, found.dilations, found.pads_begin, strict=True
-    ):
-        if size is None or kernel is None:
-            return True
-        total = extent(kernel, dilation) - (size % stride or stride)
-        if split_padding(total, auto_pad)[0] != begin:
-            return True
-    return False
-
-
-GRADIENT_AUTO_PAD = FAULTS.add(
-    "gradient_auto_pad",
-    ops="ConvTransposeBackwardWeights",
-    where="auto_pad",
-    when=padded_as_src,
-    seen={(3, 2): "wrong"},
-    reason="the padding of auto_pad is computed from src in place of diff_dst; pads_begin and pads_end are right",
-    instead="the same op with the pads that auto_pad stands for",
-    certain=lambda call: padded_as_src(call) and set(call.s64s("dilations", 1)) == {1},  # others by the sizes
-)
-
-
-@GRADIENT_AUTO_PAD.example()
-def gradient_with_auto_pad(g: DataGraph) -> LogicalTensor:
-    x, d = g.input("x", "f32", (1, 1, 3)), g.input("d", "f32", (1, 1, 6))
-    attrs = {**ROW, **NCX, "auto_pad": "same_upper", "strides": [2], "weights_format": "IOX"}
-    return g.op("ConvTransposeBackwardWeights", [x, d], {**attrs, "weights_shape": [1, 1, 3]})
-
-
-def counts_another_window(call: Call) -> bool:
-    """Whether ``same_*`` of a ConvTranspose, whose result is a multiple of the strides, meets another size."""
-    found = convolution_geometry(call)
-    if not call.string("auto_pad").startswith("same_") or found is None or found.wide is None:
-        return False
-    sizes = zip(found.wide, found.strides, found.forward(), strict=True)
-    return any(wide is not None and narrow != -(-wide // stride) for wide, stride, narrow in sizes)
-
-
-GRADIENT_OF_NO_MULTIPLE = FAULTS.add(
-    "gradient_of_no_multiple",
-    ops="ConvTransposeBackwardData",
-    where="auto_pad",
-    when=counts_another_window,
-    seen={(3, 2): "wrong"},
-    reason="with same_*, a diff_dst whose size is no multiple of the strides gives one element more than the windows "
-    "that the "
-    "padding of a ConvTranspose has room for",
-    instead="the same op with the pads that auto_pad stands for",
-)
-
-
-@GRADIENT_OF_NO_MULTIPLE.example()
-def gradient_of_seven_elements_two_apart(g: DataGraph) -> LogicalTensor:
-    d, w = g.input("d", "f32", (1, 2, 7)), g.input("w", "f32", (2, 2, 2))
-    attrs = {**ROW, **NCX, "auto_pad": "same_upper", "strides": [2], "weights_format": "IOX"}
     return g.op("ConvTransposeBackwardData", [d, w], attrs)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.dtypes import DataType
 from ...opset.schema import Call
+from ...opset.shapes import dense_strides, known_dims
 from ..fault import LIBRARY, UNSAFE, Faults
 
 FAULTS = Faults[Call](severity=UNSAFE)
@@ -167,14 +170,11 @@ def dynamic_dequantize_of_one_channel(g: DataGraph) -> LogicalTensor:
 
 
 def refused_groups(call: Call) -> bool:
-    """Whether groups go along other axes than the last two, or rows of integers of 4 bits end within a byte."""
+    """Whether groups go along other axes than the last two."""
     src, groups = call.input("src"), call.attr("group_shape")
     if call.string("qtype") != "per_group" or src is None or src.shape is None or not isinstance(groups, tuple):
         return False
-    if len(src.shape) < 2 or any(size != 1 for size in groups[:-2]):
-        return True
-    row = src.shape[-1] if src.shape[-1] != 1 else src.shape[-2]
-    return src.dtype in (DataType.s4, DataType.u4) and row is not None and row % 2 == 1
+    return len(src.shape) < 2 or any(size != 1 for size in groups[:-2])
 
 
 GROUPS = FAULTS.add(
@@ -183,15 +183,55 @@ GROUPS = FAULTS.add(
     where="group_shape",
     when=refused_groups,
     seen={(3, 2): "absent", (3, 13): "throws | refuses partition_compile: invalid_arguments | SIGSEGV"},
-    reason="groups along other axes than the last two are refused, and rows of an odd number of integers of 4 bits; a "
-    "scalar "
-    "ends in a signal",
+    reason="groups along other axes than the last two are refused; a scalar ends in a signal",
     instead="numpy",
     since=(3, 3),
 )
 
 
-@GROUPS.example({(3, 2): "absent", (3, 13): "throws could not construct a memory descriptor"})
+@GROUPS.example({(3, 2): "absent", (3, 13): "refuses partition_compile: invalid_arguments"})
+def groups_along_the_first_of_three_axes(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u4", (4, 2, 2)), g.input("s", "f32", (2, 2, 2))
+    return g.op("DynamicDequantize", ends, {"qtype": "per_group", "group_shape": [2, 1, 1]})
+
+
+def half_bytes(call: Call) -> tuple[int, ...]:
+    """The dims of a src with 4 bits in an element; empty for another data type, and where a dim is unknown."""
+    src = call.input("src")
+    shape = None if src is None or src.dtype not in (DataType.s4, DataType.u4) else src.shape
+    return () if shape is None or None in shape else known_dims(shape)
+
+
+ODD_HALVES = FAULTS.add(
+    "odd_half_bytes",
+    ops="DynamicDequantize",
+    where="src",
+    when=lambda call: half_bytes(call) != () and prod(half_bytes(call)) % 2 == 1,
+    seen={(3, 2): "absent", (3, 6): "absent", (3, 7): "throws", (3, 13): "throws"},
+    reason="an odd number of elements of 4 bits is refused",
+    instead="numpy",
+)
+
+
+@ODD_HALVES.example()
+def three_halves_of_a_byte(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u4", (1, 3)), g.input("s", "f32", (1, 3))
+    return g.op("DynamicDequantize", ends, {"qtype": "per_group", "group_shape": [1, 1]})
+
+
+ODD_ROWS = FAULTS.add(
+    "odd_rows_of_half_bytes",
+    ops="DynamicDequantize",
+    where="src",
+    when=lambda call: any(stride > 1 and stride % 2 for stride in dense_strides(half_bytes(call))),
+    seen={(3, 2): "absent", (3, 7): "right", (3, 9): "right", (3, 13): "throws"},
+    reason="a stride of an odd number of elements of 4 bits is refused",
+    instead="numpy",
+    since=(3, 13),
+)
+
+
+@ODD_ROWS.example()
 def rows_of_three_halves_of_a_byte(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "u4", (4, 3)), g.input("s", "f32", (4, 3))
     return g.op("DynamicDequantize", ends, {"qtype": "per_group", "group_shape": [1, 1]})

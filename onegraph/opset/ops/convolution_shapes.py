@@ -145,6 +145,24 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
             yield from _consistent(axis, window, wide, narrow, found.output_padding[axis], exact, where)
 
 
+def padding_left_out(call: Call) -> Iterable[Finding]:
+    """Without output_padding every size that the window maps to the other side is taken, not that of zeros alone."""
+    found = convolution_geometry(call)
+    if found is None or call.has("output_padding"):
+        return
+    wide_port, _, _ = SIDES[call.schema.kind]
+    for axis in found.axes:
+        window, wide = found.window(axis), None if found.wide is None else found.wide[axis]
+        if window is None or wide is None:
+            continue
+        narrow = window.forward(wide)
+        least = window.transposed(narrow)
+        if wide > least and (found.narrow is None or found.narrow[axis] == narrow):
+            expected = f"{wide - least} along spatial axis {axis}, which {counted(wide, 'element')} of {wide_port} need"
+            fix = f"the printed default, zeros, would need {least}, so write the value"
+            yield Finding("output_padding", "left out", expected, fix, note=True)
+
+
 def _consistent(
     axis: int, window: Window, wide: int, narrow: int, added: int, exact: bool, where: str
 ) -> Iterable[Finding]:

@@ -8,6 +8,7 @@ from ...opset.shapes import known_dims
 from ...opset.window import activation, extent, spatial
 from .draw import Dims, Draw, Inputs, divisors
 
+LISTS = ("strides", "dilations", "pads_begin", "pads_end")
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
@@ -76,6 +77,32 @@ def _wide_window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool) -> _
     return _Window(lists[0], tuple(other))
 
 
+def _padded_at_the_end(draw: Draw, size: Dims, window: _Window, *, from_wide: bool) -> _Window:
+    """Set output_padding, which agrees with the sizes; of a ConvTranspose they follow from it."""
+    kind, auto_pad = draw.schema.kind, str(draw.fixed["auto_pad"])
+    if kind == "ConvTranspose":
+        draw.fixed["output_padding"] = draw.spatial_padding()
+        return window
+    wide, narrow = (size, window.other) if from_wide else (window.other, size)
+    added, sizes = [], list(wide)
+    for axis, kernel in enumerate(window.kernel):
+        stride, dilation, begin, end = (_of_axis(draw, name, axis) for name in LISTS)
+        whole = stride * (narrow[axis] - 1) + extent(kernel, dilation)
+        if kind == "ConvolutionBackwardData" and auto_pad.startswith("same_"):  # its padding follows from both sizes
+            added.append(draw.number(0, 2))
+            sizes[axis] = draw.number(max(1, whole - 4), whole)
+            continue
+        pads = {"none": begin + end, "valid": 0}.get(auto_pad, max(0, extent(kernel, dilation) - stride))
+        added.append(wide[axis] - whole + pads)
+    draw.fixed["output_padding"] = tuple(added)
+    return window if from_wide else _Window(window.kernel, tuple(sizes))
+
+
+def _of_axis(draw: Draw, name: str, axis: int) -> int:
+    values = draw.fixed.get(name)
+    return int(values[axis]) if isinstance(values, tuple) else 1  # dilations that are left out
+
+
 def _activation(batch: int, channel: int, size: Dims, data_format: str) -> Dims:
     return known_dims(activation(batch, channel, size, data_format))
 
@@ -103,6 +130,8 @@ def convolution(draw: Draw) -> Inputs:
     draw.fixed["groups"] = groups
     second = groups * draw.number(1, 3)
     wide, narrow = (first, second) if from_wide else (second, first)
+    if draw.wide and draw.schema.has_attribute("output_padding") and draw.coin(0.25):
+        window = _padded_at_the_end(draw, _spatial(dims, data_format), window, from_wide=from_wide)
     weights = _weights(window.kernel, narrow, wide // groups, layout)
     result = _activation(dims[0], second, window.other, data_format)
     if kind.endswith("Weights"):
@@ -115,8 +144,6 @@ def convolution(draw: Draw) -> Inputs:
             inputs.append(draw.tensor(2, (second,)))
         if draw.coin(0.3) and not draw.wide:
             draw.word("auto_pad")
-        if kind == "ConvTranspose" and draw.wide and draw.coin(0.3):
-            draw.fixed["output_padding"] = draw.spatial_padding()
     return inputs
 
 

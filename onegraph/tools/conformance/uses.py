@@ -133,7 +133,7 @@ class Use:
 
     def faults(self, version: tuple[int, int, int]) -> list[str]:
         """Names of the known faults of a library of ``version`` that the use may run into on any CPU."""
-        call = self._known_call
+        call = self.known_call
         if call is None:
             return []
         concerned = [fault for fault in OF_CALLS if self.kind in fault.ops and fault.affects(version)]
@@ -141,12 +141,12 @@ class Use:
 
     def claims(self, version: tuple[int, int, int]) -> dict[str, bool]:
         """For each fault that the use may run into on this CPU, but for slow kernels, whether it is certain to show."""
-        call = self._known_call
+        call = self.known_call
         found = [] if call is None else Library(version).of_call(call)
         return {fault.name: is_certain for fault, _, is_certain in found}
 
     @property
-    def _known_call(self) -> Call | None:
+    def known_call(self) -> Call | None:
         """The use as the conditions of faults see it; None if an attribute is unknown or has another type."""
         try:
             return self.call

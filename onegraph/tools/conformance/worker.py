@@ -18,8 +18,9 @@ from ...errors import OneGraphError, StatusError
 from ...ir.op import Array
 from ...native.library import call, create, enum_value, ffi, lib, read
 from ...opset.dtypes import DataType
+from ...opset.editions.registry import BASE
 from ...opset.shapes import known_dims
-from ...testing.tolerance import FLOORS, INEXACT, INEXACTNESS, ROUNDED_TWICE
+from ...testing.tolerance import FLOORS, INEXACT, INEXACTNESS, ROUNDED_TWICE, summed
 from .page_ends import at_page_end
 from .uses import Use
 
@@ -176,7 +177,8 @@ def compare(
     Args:
         got, expected: the results.
         kind: the op.
-        terms: the largest number of its inputs, whose rounding stays where a sum cancels.
+        terms: the largest number of its inputs, whose rounding stays where a sum cancels, times the square root of the
+            number of terms of a long sum.
         ties: whether a code may be the next one, because a number that lies between two may round to either.
     """
     for index, (actual, wanted) in enumerate(zip(got, expected, strict=False)):
@@ -223,7 +225,8 @@ def answer(request: Mapping[str, Any]) -> dict[str, object]:
         return {"stage": "execute", "outcome": "ran", "detail": ""}
     finite = [np.abs(one[np.isfinite(one)]) for one in (array.astype(np.float64) for array in inputs)]
     largest = max((float(one.max(initial=0.0)) for one in finite), default=0.0)
-    detail = compare(got, expected, use.kind, largest, ties=not _divides_exactly(use))
+    terms = largest * math.sqrt(summed(BASE[use.kind], inputs, got[0])) if got else largest
+    detail = compare(got, expected, use.kind, terms, ties=not _divides_exactly(use))
     return {"stage": "execute", "outcome": "wrong" if detail else "right", "detail": detail}
 
 

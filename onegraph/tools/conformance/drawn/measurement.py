@@ -11,7 +11,7 @@ from ..uses import Use
 from .drawing import DrawnUse, draw, pages_to_draw, use_of
 from .trials import CALM, HARSH, is_bad, run_uses
 
-AGAIN = 3  # runs of a use that ends otherwise than its claims say
+AGAIN = 8  # runs of a use that ends otherwise than its claims say; the only code of a channel is often at its limit
 FAR = 1_000_003  # between seeds of contents
 Progress = Callable[[int, int], None]
 
