@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ....lowering.elementwise import binary
 from ....lowering.emitter import Array, Value, dtype_of, numbers
 from ....lowering.movement import cast, concat, expand, part, reshape, transpose, unsqueeze
 from ....opset.dtypes import DataType
+from ....opset.shapes import broadcast
 from ..node import Node, NotLowered, lowers
 
 # By PyTorch's reduction: that of the ops, and what changes nothing.
@@ -66,7 +68,7 @@ def index_put(node: Node) -> Value:
     src, shape = transpose(node.emit, node.value("self"), order), [node.shape("self")[axis] for axis in order]
     count = len(indices)
     kept = [axis for axis in order if axis >= 0]
-    named = np.broadcast_shapes(*[_dims(one) for one in indices])
+    named = _named(indices)
     updates = node.value_as("values", node.result_dtype)
     first = min(kept[:count])
     is_together = sorted(kept[:count]) == [*range(first, first + count)]
@@ -87,7 +89,7 @@ def index_put(node: Node) -> Value:
 def gathered(node: Node) -> Value:
     """The elements of self at the places that tensors of indices along several axes name."""
     order, indices = _places(node, node["indices"])
-    count, named = len(indices), np.broadcast_shapes(*[_dims(one) for one in indices])
+    count, named = len(indices), _named(indices)
     axes = sorted(order[:count])
     src = transpose(node.emit, node.value("self"), order)
     found = node.emit.op("GatherND", [src, _tuples(node, indices, named)], edition="host")
@@ -109,8 +111,10 @@ def _places(node: Node, given: Sequence[Any]) -> tuple[list[int], list[Value]]:
     return [*axes, *others], [one for _, one in indexed]
 
 
-def _dims(value: Value) -> tuple[int, ...]:
-    return tuple(int(dim or 0) for dim in value.shape or ())
+def _named(indices: Sequence[Value]) -> tuple[int, ...]:
+    """The shape of the indices together."""
+    found: Any = reduce(broadcast, [one.shape for one in indices])
+    return tuple([dim or 0 for dim in found])
 
 
 def _tuples(node: Node, indices: Sequence[Value], shape: Sequence[int]) -> Value:
