@@ -146,6 +146,7 @@ class _Unknown:
         recipes = opened.recipes.items()
         self._recipes = {graph.inputs[name].id: one for name, one in recipes if name in graph.inputs}
         self._dims: dict[OpenSize, tuple[LogicalTensor, int]] = {}  # an input, and the axis that has the size
+        self._sizes: dict[OpenSize, Value] = {}
 
     def whole(self) -> Graph:
         """The new graph."""
@@ -194,7 +195,10 @@ class _Unknown:
 
     def _vector(self, sizes: Sequence[int]) -> Value:
         """Sizes as a vector of s64."""
-        pieces = [self._size(size) if type(size) is OpenSize else numbers(size) for size in sizes]
+        for size in sizes:
+            if type(size) is OpenSize and size not in self._sizes:
+                self._sizes[size] = self._size(size)
+        pieces = [self._sizes[size] if type(size) is OpenSize else numbers(size) for size in sizes]
         return pieces[0] if len(pieces) == 1 else concat(self._emit, pieces, 0)
 
     def _again(self, op: Op, sources: Sequence[LogicalTensor | None]) -> Sequence[LogicalTensor]:

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...._util.open_sizes import is_open
-from ....lowering.elementwise import binary
 from ....lowering.emitter import Emitter, Value
 from ....lowering.movement import cast, expand, reshape
-from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 
 
@@ -64,14 +62,10 @@ def arange(node: Node) -> Value:
     is_whole = isinstance(start, int) and isinstance(step, int)
 
     def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
-        places = [0, count, 1] if not is_whole else [start, start + count * step, step]
-        found = emit.op("Range", [reshape(emit, sizes([place]), ()) for place in places])
-        if is_whole:
-            return found
-        steps = binary(emit, "Multiply", cast(emit, found, DataType.f64), np.array(step, np.float64))
-        return binary(emit, "Add", steps, np.array(start, np.float64))
+        ends = start, start + count * step, step
+        return emit.op("Range", [reshape(emit, sizes([end]), ()) for end in ends])
 
-    found = node.open_value((count,), node.result_dtype, (count, start, step), opened)
+    found = node.open_value((count,), node.result_dtype, (count, start, step), opened) if is_whole else None
     if found is not None:
         return found
     exact = np.int64 if is_whole else np.float64
