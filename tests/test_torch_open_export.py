@@ -122,7 +122,7 @@ class Scaled(nn.Module):
 @pytest.mark.parametrize(
     ("module", "dims", "reason"),
     [
-        (Windows(), {1: Dim("t", max=64)}, r"unfold.* other sizes, such as \w+ = 2 \(from 2 to 64\); narrow"),
+        (Windows(), {1: Dim("t", min=3, max=64)}, r"unfold.* other sizes, such as \w+ = 3 \(from 3 to 64\); narrow"),
         (Scaled(), {1: AUTO}, "no size follows from an open dim|is lowered otherwise for other sizes"),
     ],
     ids=["windows", "number"],

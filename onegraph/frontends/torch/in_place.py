@@ -7,6 +7,7 @@ graph. A cache of thousands of tokens would be read and written twice for each t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ def write_in_place(gm: GraphModule, written: Mapping[int, int]) -> None:
         chain = [inputs[place], *_writes(results[result], inputs[place])]
         is_last_read = all(
             _reads_once(write, source) and all(order[reader] <= order[write] for reader in _readers(source))
-            for source, write in zip(chain, chain[1:], strict=False)
+            for source, write in pairwise(chain)
         )
         returned = [one for one in results if one in {chain[-1], *_views(chain[-1])}]
         if is_last_read and len(returned) == 1 and _is_simple(inputs[place]):

@@ -20,7 +20,7 @@ __all__ = ["DEQUANTIZES", "HIGHER", "LOWERINGS", "Lowering", "Node", "NotLowered
 Lowering = Callable[["Node"], Any]
 LOWERINGS: dict[str, Lowering] = {}
 HIGHER: dict[str, Callable[..., Any]] = {}  # of ops whose arguments are graphs; see tables/control.py
-LIBRARIES = ("onegraph.", "prims.", "quantized_decomposed.", "torchao.")  # of ops beside ATen
+LIBRARIES = ("onegraph.", "prims.", "quantized_decomposed.", "torchao.", "transformers.")  # of ops beside ATen
 DEQUANTIZES = ("quantized_decomposed.dequantize", "torchao.dequantize_affine")  # how names of ops on codes begin
 Kept = TypeVar("Kept", bound=Lowering)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....lowering.elementwise import binary
+from ....lowering.elementwise import binary, select
 from ....lowering.emitter import Array, Value, dtype_of, numbers
 from ....lowering.movement import cast, concat, expand, part, reshape, transpose, unsqueeze
 from ....opset.dtypes import DataType
@@ -84,6 +84,17 @@ def index_put(node: Node) -> Value:
     attrs = {"reduction": "add"} if node["accumulate"] else {}
     found = _changed(node, "ScatterND", src, _tuples(node, indices, named), updates, attrs)
     return transpose(node.emit, found, [order.index(axis) for axis in range(len(order))])
+
+
+@lowers("masked_scatter.default")
+def masked_scatter(node: Node) -> Value:
+    """self with the elements of source, in their order, where the mask is True."""
+    emit, whole = node.emit, node.result_shape
+    mask, source = expand(emit, node.value("mask"), whole), node.value_as("source", node.result_dtype)
+    counted = emit.op("CumSum", [cast(emit, reshape(emit, mask, [-1]), DataType.s64)], {"axis": 0})
+    places = reshape(emit, binary(emit, "Subtract", counted, numbers(1)), whole)  # -1 before the first one is not read
+    found = emit.op("Gather", [reshape(emit, source, [-1]), places], {"axis": 0})
+    return select(emit, mask, found, expand(emit, node.value("self"), whole))
 
 
 def gathered(node: Node) -> Value:
@@ -162,7 +173,7 @@ def embedding_bag(node: Node) -> list[Value | None]:
         raise NotLowered("the largest rows, a padding, or results for the gradient")
     ends, bags = cast(emit, node.value("offsets"), DataType.s64), node.result_shape[0]
     ends = part(emit, ends, 0, 0, bags)  # the last offset may be the number of indices
-    (count,) = _dims(indices)
+    (count,) = _named([indices])
     rows = emit.op("Gather", [weight, indices], {"axis": 0})
     if node["per_sample_weights"] is not None:
         rows = binary(emit, "Multiply", rows, unsqueeze(emit, node.value("per_sample_weights"), [1]))
