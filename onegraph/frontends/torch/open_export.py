@@ -193,7 +193,7 @@ class _Unknown:
         start, end, step = places
         return self._emit.tensor(slice_(self._emit, src, start, end, axis, step))
 
-    def _vector(self, sizes: Sequence[int]) -> Value:
+    def _vector(self, sizes: Sequence[Any]) -> Value:
         """Sizes as a vector of s64."""
         for size in sizes:
             if type(size) is OpenSize and size not in self._sizes:

@@ -60,6 +60,6 @@ def histogram(node: Node) -> Value:
     place = emit.op("Floor", [binary(emit, "Multiply", share, np.array(bins, "f"))])
     last = binary(emit, "Equal", wide, np.array(high, "f"))
     place = select(emit, last, np.array(bins - 1, "f"), place)
-    rows = reshape(node, place, [*src.shape, 1])
+    rows = reshape(node, place, [*(src.shape or ()), 1])
     same = binary(emit, "Equal", rows, np.arange(bins, dtype="f")[None])
     return reduce(emit, "ReduceSum", cast(emit, same, node.result_dtype), [0], False)
