@@ -19,6 +19,24 @@ PLACES = torch.tensor([[0, 2, 1, 0], [1, 1, 0, 2]])
 ROWS, BAGS = torch.tensor([2, 0, 1, 2, 2]), torch.tensor([0, 2, 2])
 F = torch.nn.functional
 
+AVERAGE = torch.ops.aten._adaptive_avg_pool2d_backward
+
+
+def squares(count):
+    """As many matrices of 4 rows and columns."""
+    return torch.stack([torch.cat([X, Y[:1]]), torch.cat([Y, X[:1]]), torch.cat([X[1:], Y[:2]])][:count])
+
+
+def grids(count):
+    """As many matrices of 8 rows and columns in 16 bits, whose rows lie at multiples of 16 bytes."""
+    return torch.stack([one.repeat(4, 2)[:8] for one in (STEPS, WHOLE, PLACES)][:count]).bfloat16()
+
+
+def picture():
+    """A picture whose elements keep all digits between pixels."""
+    return (WHOLE.abs() + 1).float()[None, None]
+
+
 ELEMENTS = {
     "remainder": lambda: X % Y,
     "remainder of a number": lambda: X % 0.75,
@@ -67,7 +85,23 @@ PLACED = {
     "circular": lambda: F.pad(X[None, None], (2, 1, 1, 3), mode="circular"),
     "filled": lambda: torch.fill(X, 2.5),
 }
-GROUPS = {"elements": ELEMENTS, "places": PLACED}
+JOINED = {
+    "distances": lambda: torch.cdist(X[None], Y),
+    "sums of distances": lambda: torch.cdist(X, Y[:2], p=1),
+    "largest distances": lambda: torch.cdist(X, Y, p=torch.inf),
+    "distances of pairs": lambda: F.pdist(X),
+    "masked_scatter": lambda: X.masked_scatter(Y > 0, X.reshape(-1)),
+    "masked_scatter of a row": lambda: X.masked_scatter(Y[0] > 0, Y),
+    "products of groups": lambda: torch._grouped_mm(grids(1)[0, :3], grids(2), offs=BAGS[1:].int() + 1),
+    "products of few rows": lambda: torch._grouped_mm(grids(1)[0, :3], grids(3), offs=BAGS.int() + 1),
+    "products of pairs": lambda: torch._grouped_mm(grids(2), grids(3)[1:]),
+    "histogram": lambda: torch.histc(X, 5, -3, 3),
+    "gradient of a pool": lambda: AVERAGE(squares(2)[None, :, :2, :3].contiguous(), squares(2)[None]),
+    "nearest by factors": lambda: torch.ops.aten.upsample_nearest2d.vec(squares(2)[None], None, [2.0, 1.5]),
+    "linear by factors": lambda: torch.ops.aten.upsample_bilinear2d.vec(picture(), None, False, [2.0, 4.0]),
+    "linear to a size": lambda: torch.ops.aten.upsample_bilinear2d.vec(picture(), [5, 7], True, None),
+}
+GROUPS = {"elements": ELEMENTS, "places": PLACED, "joined": JOINED}
 
 
 class Group(torch.nn.Module):
@@ -126,14 +160,10 @@ def core_ops():
 
 # What is left: data-dependent shapes, sizes and numbers of the framework, transforms, and gradients.
 LACKING = {
-    "aten._adaptive_avg_pool2d_backward.default",
-    "aten._cdist_forward.default",
     "aten._fft_c2r.default",
     "aten._fft_r2c.default",
     "aten._local_scalar_dense.default",
     "aten._native_batch_norm_legit.default",
-    "aten._pdist_forward.default",
-    "aten.masked_scatter.default",
     "aten.native_dropout.default",
     "aten.native_group_norm_backward.default",
     "aten.nonzero.default",
@@ -145,8 +175,6 @@ LACKING = {
     "aten.sym_size.int",
     "aten.sym_storage_offset.default",
     "aten.sym_stride.int",
-    "aten.upsample_bilinear2d.vec",
-    "aten.upsample_nearest2d.vec",
 }
 
 

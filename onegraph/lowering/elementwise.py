@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from ..opset.shapes import known
+from .._util.open_sizes import is_open
+from ..opset.shapes import broadcast, known
 from .emitter import Array, Emitter, Value, dtype_of, is_known, shape_of
 from .movement import NATIVE, scalar
 
@@ -81,13 +84,13 @@ def select(emit: Emitter, condition: Value, first: Value, second: Value) -> Valu
         shapes = [shape_of(one) for one in (first, second, condition)]
         # Select takes its shape from the two sources; a known one is widened to that of the condition.
         if all(shape is not None and None not in shape for shape in shapes):
-            whole = np.broadcast_shapes(*shapes)  # type: ignore[arg-type]
-            if np.broadcast_shapes(*shapes[:2]) != whole:  # type: ignore[arg-type]
+            whole: Any = reduce(broadcast, shapes)
+            if broadcast(*shapes[:2]) != whole and not is_open(whole):
                 first, second = (
                     np.broadcast_to(one, whole).copy() if isinstance(one, np.ndarray) and turn else one
                     for turn, one in ((True, first), (not is_known(first), second))
                 )
-            if np.broadcast_shapes(*(one.shape for one in (first, second))) == whole:  # type: ignore[arg-type]
+            if broadcast(first.shape, second.shape) == whole:
                 return emit.op("Select", [condition, first, second])
     return emit.op("Where", [condition, first, second])
 

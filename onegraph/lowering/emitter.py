@@ -20,6 +20,7 @@ from ..opset.kinds import DEQUANTIZATIONS, PER_RUN
 from ..opset.signature import Shape
 from ..reference import run_op
 from .computed import computed, refuse_large
+from .open_values import OpenValues
 
 Array = NDArray[Any]
 Value = LogicalTensor | Array
@@ -68,6 +69,7 @@ class Emitter:
         same_as: values that have the same numbers in another data type, by the id of a value, which is kept too.
         codes: what codes were made from and how, by the id of their value, which is kept too.
         parts: what is known of the results of ops that compute shapes, by the id of the op.
+        opened: the values that follow from open sizes; None if such a value needs the sizes to be known.
     """
 
     def __init__(self, graph: DataGraph, rewrites: Rewrites | None = None) -> None:
@@ -75,6 +77,7 @@ class Emitter:
         self.same_as: dict[int, tuple[Value, Value]] = {}
         self.codes: dict[int, tuple[Value, Value, Any]] = {}
         self.parts: dict[int, Parts | None] = {}
+        self.opened: OpenValues | None = None
         self._makers: dict[int, Op] = {}
         self._constants: dict[int, tuple[Array, LogicalTensor]] = {}
         self._names: dict[int, tuple[Array, str]] = {}

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from .._util.open_sizes import is_open
 from ..opset.dtypes import DataType
 from .computed_shapes import known_parts
 from .emitter import (
@@ -23,6 +24,7 @@ from .emitter import (
     shape_of,
 )
 from .layout import moved
+from .open_values import Recipe
 
 # The data types that the specification's movement ops take.
 NATIVE = frozenset([DataType.f32, DataType.bf16, DataType.f16])
@@ -38,6 +40,10 @@ def reshape(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
             return src
         if dtype_of(src) in NATIVE and not is_known(src):
             return emit.op("StaticReshape", [src], {"shape": dims, "special_zero": False})
+        if emit.opened is not None and is_open(dims):
+            rows = emit.op("Reshape", [src, numbers(-1)])
+            places = emit.opened.value(emit.graph, DataType.s64, dims, Recipe("rows", dims))
+            return emit.op("Gather", [rows, places], {"axis": 0})
         shape = numbers(*dims)
     result = emit.op("Reshape", [src, shape])
     return _with_dims(emit, result, known_parts(emit, shape))
@@ -176,8 +182,11 @@ def expand(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
             return src
         if shape_of(src) == dims:
             return src
-        if isinstance(src, np.ndarray):
+        if isinstance(src, np.ndarray) and not is_open(dims):
             return np.broadcast_to(src, np.broadcast_shapes(src.shape, dims))
+        if emit.opened is not None and is_open(dims):
+            whole = emit.opened.value(emit.graph, DataType.boolean, dims, Recipe("shape", dims))
+            return emit.op("Where", [whole, src, src], edition="host")
         shape = numbers(*dims)
     found = emit.op("Expand", [src, as_s64(emit, shape)])
     # A 1 in the shape leaves the dim of src.

@@ -15,13 +15,13 @@ import sys
 import time
 import warnings
 
-PROGRAM_SECONDS = 300  # a program takes half a second; on a busy machine much longer
+PROGRAM_SECONDS = 300  # a program takes a tenth of a second; on a busy machine much longer
 
 
 def examine(first: int, count: int) -> None:
     """Run programs, and print ``@seed`` before each, ``made`` once eager mode ran it, and ``FAIL seed text``."""
     from .program_generator import random_program
-    from .program_runs import difference
+    from .program_runs import quick_difference
 
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
@@ -29,7 +29,7 @@ def examine(first: int, count: int) -> None:
         print(f"@{seed}", flush=True)
         program = random_program(seed)
         print("made", flush=True)
-        text = "invalid" if program is None else difference(program)
+        text = "invalid" if program is None else quick_difference(program)
         if text and text != "invalid":
             print(f"FAIL {seed} {' '.join(text.split())[:500]}", flush=True)
 

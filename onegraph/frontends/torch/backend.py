@@ -16,6 +16,7 @@ from .capture import decompositions, partitioned
 from .draws import order_draws
 from .embeddings import add_rows_in_place
 from .folding import folded, without_empty, without_sources
+from .in_place import write_in_place, written_inputs
 from .options import Options, options_of
 from .partitions import divided
 from .programs import Programs
@@ -32,20 +33,24 @@ FRAME_WORDS = 2048  # as many as a block for frames of Python has
 
 def onegraph(gm: GraphModule, example_inputs: Sequence[Any], *, options: object = None, mode: object = None) -> Any:
     """The backend ``onegraph``; see :mod:`onegraph.torch`."""
-    chosen = options_of(options)
-
-    def compiler(kind: str) -> Callable[..., Any]:
-        return lambda graph, inputs: _boxed(Region(graph, chosen, kind).programs.run)
-
-    captured = aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
-        decompositions=decompositions(),
-        partition_fn=partitioned,
-    )
+    captured = aot_autograd(**capture_settings(options_of(options)))
     with whole_ops():
         return captured(gm, example_inputs)
+
+
+def capture_settings(options: Options) -> dict[str, Any]:
+    """The compilers and decompositions that AOTAutograd gets, by its names of arguments."""
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        return lambda graph, inputs: _boxed(Region(graph, options, kind).programs.run)
+
+    return {
+        "fw_compiler": compiler("forward"),
+        "bw_compiler": compiler("backward"),
+        "inference_compiler": compiler("inference"),
+        "decompositions": decompositions(),
+        "partition_fn": partitioned,
+    }
 
 
 def _keep_saved() -> None:
@@ -83,6 +88,7 @@ class Region:
         self.saved = saved_nodes(gm) if kind == "forward" else frozenset()
         is_prepared = kind == "inference" and (options.prepare or options.frozen)
         self.weights = _weights() if is_prepared else []
+        self.written = written_inputs(gm) if kind == "inference" else {}
         self.programs = Programs(self._compiled, [*self.weights], options)
 
     def _compiled(self, arguments: Sequence[Any], places: Sequence[int]) -> Callable[..., Any]:
@@ -102,6 +108,7 @@ class Region:
         without_sources(known)
         weights = (PREPARED if places else READING) if self.weights else ""
         made, _ = divided(copied, known, self.options, self.kind, saved, made_anew, self, weights)
+        write_in_place(made, self.written)
         return _with_room(made)
 
 

@@ -15,6 +15,7 @@ from ..._util.paths import path_of
 from ...errors import ArgumentError, FormatError, OneGraphError, UnsupportedError, class_of
 from ...graph import Graph
 from ...ir.op import Array
+from ...lowering.open_values import OpenValues
 from .capture import decompositions
 from .folding import folded, without_empty
 from .lowering import array_of, lower_graph
@@ -79,9 +80,10 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
         if open_dims is None:
             return lower_graph(calls, inputs, outputs, arrays, metas, names=names, dense=True).graph
         watched = open_dims.watched(calls)
-        found = lower_graph(watched, inputs, outputs, arrays, metas, names=names, dense=True).graph
+        opened = OpenValues()
+        found = lower_graph(watched, inputs, outputs, arrays, metas, names=names, dense=True, opened=opened).graph
         open_dims.expect_same("a result")
-        return with_unknown_dims(found)
+        return with_unknown_dims(found, opened)
     except (NotLowered, OneGraphError) as error:
         raise UnsupportedError(f"export: {error}") from None
 

@@ -37,7 +37,11 @@ IN_ROWS = (aten.log_sigmoid_forward.default, aten.diag_embed.default, aten.renor
 
 
 def as_kernels(table: Mapping[Any, Decomposition]) -> dict[Any, Decomposition]:
-    """The decompositions, with results as those of kernels."""
+    """The decompositions, with results as those of kernels.
+
+    PyTorch runs a call that reads a tensor without elements, as its kernel: decompositions check indices that the
+    kernel does not read, and no part runs them faster.
+    """
     found = dict(table)
     for op, dtype_of in DTYPE_OF.items():
         if op in found:
@@ -45,7 +49,20 @@ def as_kernels(table: Mapping[Any, Decomposition]) -> dict[Any, Decomposition]:
     for op in IN_ROWS:
         if op in found:
             found[op] = _in_rows(found[op])
-    return found
+    return {op: _of_elements(function) for op, function in found.items()}
+
+
+def _of_elements(decomposition: Decomposition) -> Decomposition:
+    @wraps(decomposition)
+    def of_elements(*args: Any, **kwargs: Any) -> Any:
+        return NotImplemented if any(map(_is_empty, args)) else decomposition(*args, **kwargs)
+
+    return of_elements
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a value is a tensor with a known axis of size 0."""
+    return isinstance(value, torch.Tensor) and any(type(dim) is int and not dim for dim in value.shape)
 
 
 def _typed(decomposition: Decomposition, dtype_of: Callable[..., Any]) -> Decomposition:

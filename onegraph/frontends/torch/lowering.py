@@ -17,6 +17,7 @@ from ...graph import Graph
 from ...ir.op import Array
 from ...lowering import layout as layout
 from ...lowering.emitter import Emitter, NotLowered, dtype_of, shape_of
+from ...lowering.open_values import OpenValues
 from ...lowering.patterns import REWRITES
 from ...transform.part import without_unread
 from . import tables as tables
@@ -152,6 +153,7 @@ def lower_graph(
     *,
     names: Callable[[int], str] | None = None,
     dense: bool = False,
+    opened: OpenValues | None = None,
 ) -> Lowered:
     """The graph of some calls.
 
@@ -163,10 +165,12 @@ def lower_graph(
         metas: what each node returns, as fake tensors of known shapes.
         names: names of the outputs.
         dense: whether inputs and outputs are arrays of their own, with rows behind each other.
+        opened: where to keep the values that follow from open sizes.
     """
     layout_of = Layout.dense if dense else Layout.of
     graph = Graph()
     emit = Emitter(graph, REWRITES)
+    emit.opened = opened
     values: dict[FxNode, Any] = dict(known)
     given: list[Layout] = []
     for node in inputs:

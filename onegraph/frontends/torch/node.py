@@ -7,8 +7,10 @@ from typing import Any, TypeVar
 
 import torch
 
+from ..._util.open_sizes import is_open
 from ...lowering.emitter import Emitter, NotLowered, Value, dtype_of, shape_of
-from ...lowering.movement import cast, scalar
+from ...lowering.movement import cast, reshape, scalar
+from ...lowering.open_values import Recipe
 from ...opset.dtypes import DataType
 from .types import DTYPES
 
@@ -18,7 +20,7 @@ __all__ = ["DEQUANTIZES", "HIGHER", "LOWERINGS", "Lowering", "Node", "NotLowered
 Lowering = Callable[["Node"], Any]
 LOWERINGS: dict[str, Lowering] = {}
 HIGHER: dict[str, Callable[..., Any]] = {}  # of ops whose arguments are graphs; see tables/control.py
-LIBRARIES = ("onegraph.", "prims.", "quantized_decomposed.", "torchao.")  # of ops beside ATen
+LIBRARIES = ("onegraph.", "prims.", "quantized_decomposed.", "torchao.", "transformers.")  # of ops beside ATen
 DEQUANTIZES = ("quantized_decomposed.dequantize", "torchao.dequantize_affine")  # how names of ops on codes begin
 Kept = TypeVar("Kept", bound=Lowering)
 
@@ -62,8 +64,31 @@ class Node:
         """The tensor or number that argument ``name`` is, in a data type."""
         found = self._values[name]
         if not hasattr(found, "shape"):
-            return scalar(found, dtype)
+            opened = self.open_value((), dtype, (found,), lambda emit, sizes: reshape(emit, sizes([found]), ()))
+            return scalar(found, dtype) if opened is None else opened
         return cast(self.emit, found, dtype)
+
+    def open_value(
+        self,
+        shape: Sequence[int],
+        dtype: DataType,
+        given: Sequence[Any],
+        make: Callable[[Emitter, Callable[[Sequence[int]], Value]], Value],
+    ) -> Value | None:
+        """A value that follows from open sizes.
+
+        Args:
+            shape, dtype: of the value.
+            given: the numbers that decide it.
+            make: makes it, given an emitter and a function that makes a vector of s64 of sizes.
+
+        Returns:
+            The value; None if no number is open, or an open number must be known.
+        """
+        if self.emit.opened is None or not is_open(given):
+            return None
+        recipe = Recipe("value", (), lambda emit, sizes: cast(emit, make(emit, sizes), dtype))
+        return self.emit.opened.value(self.emit.graph, dtype, shape, recipe)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of argument ``name``."""

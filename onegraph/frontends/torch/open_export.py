@@ -22,7 +22,8 @@ from ...compiler.library_steps import NoParametersError
 from ...graph import Graph
 from ...ir.op import LogicalTensor, Op
 from ...lowering.emitter import Emitter, NotLowered, Value, numbers
-from ...lowering.movement import concat, reshape, slice_
+from ...lowering.movement import concat, expand, reshape, slice_
+from ...lowering.open_values import OpenValues
 from ...opset.editions.registry import edition as edition_named
 from .lowering import concrete
 from .open_part import OpenLikes, marks
@@ -116,14 +117,18 @@ def _range(given: Any) -> tuple[int, int]:
     return max(int(low), 2), int(high)
 
 
-def with_unknown_dims(graph: DataGraph) -> Graph:
+def with_unknown_dims(graph: DataGraph, opened: OpenValues) -> Graph:
     """A graph with unknown dims in the place of open ones.
+
+    Args:
+        graph: the graph.
+        opened: what its values are that follow from open sizes.
 
     Raises:
         NotLowered: an op has an attribute that needs a size.
     """
     made: Any = graph._empty()
-    return _Unknown(graph, made).whole()
+    return _Unknown(graph, made, opened).whole()
 
 
 class _Unknown:
@@ -132,34 +137,69 @@ class _Unknown:
     Args:
         graph: the graph with open sizes.
         made: the new graph, without ops.
+        opened: what the values of the graph are that follow from open sizes.
     """
 
-    def __init__(self, graph: DataGraph, made: Graph) -> None:
+    def __init__(self, graph: DataGraph, made: Graph, opened: OpenValues) -> None:
         self._graph, self._made, self._emit = graph, made, Emitter(made)
         self._tensors: dict[int, LogicalTensor] = {}
+        recipes = opened.recipes.items()
+        self._recipes = {graph.inputs[name].id: one for name, one in recipes if name in graph.inputs}
         self._dims: dict[OpenSize, tuple[LogicalTensor, int]] = {}  # an input, and the axis that has the size
+        self._sizes: dict[OpenSize, Value] = {}
 
     def whole(self) -> Graph:
         """The new graph."""
         for name, tensor in self._graph.inputs.items():
             shape: Sequence[Any] = tensor.shape or ()
+            if tensor.id in self._recipes:
+                continue
             made = self._made.input(name, tensor.dtype, [None if type(dim) is OpenSize else dim for dim in shape])
             self._tensors[tensor.id] = made
             for axis, dim in enumerate(shape):
                 if type(dim) is OpenSize:
                     self._dims.setdefault(dim, (made, axis))
         for op in self._graph.ops:
+            if (moved := self._moved(op)) is not None:
+                self._tensors[op.outputs[0].id] = moved
+                continue
             sources = [None if tensor is None else self._source(tensor) for tensor in op.inputs]
             results = self._again(op, sources)
             self._tensors.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
         for name, tensor in self._graph.outputs.items():
-            self._made.output(name, self._tensors[tensor.id])
+            self._made.output(name, self._source(tensor))
         return self._made
 
     def _source(self, tensor: LogicalTensor) -> LogicalTensor:
-        if tensor.id not in self._tensors:
+        recipe = self._recipes.get(tensor.id)
+        if tensor.id not in self._tensors and recipe is not None and recipe.make is not None:
+            self._tensors[tensor.id] = self._emit.tensor(recipe.make(self._emit, self._vector))
+        elif tensor.id not in self._tensors:
             self._tensors[tensor.id] = self._made._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
         return self._tensors[tensor.id]
+
+    def _moved(self, op: Op) -> LogicalTensor | None:
+        """The result of an op that stands for an Expand, a Reshape or a Slice; None if it stands for itself."""
+        found = [(self._recipes.get(one.id), one) for one in op.inputs if one is not None]
+        recipe = next((one for one, _ in found if one is not None and one.kind != "value"), None)
+        if recipe is None:
+            return None
+        src = self._source(found[recipe.kind == "shape"][1])
+        self._emit.named(op.name)
+        if recipe.kind in ("shape", "rows"):
+            change = expand if recipe.kind == "shape" else reshape
+            return self._emit.tensor(change(self._emit, src, self._vector(recipe.numbers)))
+        axis, *places = [self._vector([number]) for number in recipe.numbers]
+        start, end, step = places
+        return self._emit.tensor(slice_(self._emit, src, start, end, axis, step))
+
+    def _vector(self, sizes: Sequence[Any]) -> Value:
+        """Sizes as a vector of s64."""
+        for size in sizes:
+            if type(size) is OpenSize and size not in self._sizes:
+                self._sizes[size] = self._size(size)
+        pieces = [self._sizes[size] if type(size) is OpenSize else numbers(size) for size in sizes]
+        return pieces[0] if len(pieces) == 1 else concat(self._emit, pieces, 0)
 
     def _again(self, op: Op, sources: Sequence[LogicalTensor | None]) -> Sequence[LogicalTensor]:
         asked = [name for name, value in op.attrs.items() if is_open(value if type(value) is tuple else (value,))]
@@ -184,8 +224,7 @@ class _Unknown:
         if len(unknown) < 2:
             dims = [-1 if at in unknown else dim for at, dim in enumerate(kept)]
             return self._emit.tensor(self._emit.op("StaticReshape", [src], {"shape": dims, "special_zero": True}))
-        pieces = [self._size(dim) if type(dim) is OpenSize else numbers(dim) for dim in stated]
-        return self._emit.tensor(reshape(self._emit, src, concat(self._emit, pieces, 0)))
+        return self._emit.tensor(reshape(self._emit, src, self._vector(stated)))
 
     def _size(self, size: OpenSize) -> Value:
         """The number that an open size is, as a vector of one."""

@@ -27,6 +27,11 @@ from .types import DTYPES
 HIGHER_ORDER_REASON = "PyTorch runs an op whose arguments are graphs, op by op"
 # Ops that are lowered in another way for known scales, or known weights of integers.
 READS_KNOWN = (*DEQUANTIZES, "aten._int_mm")
+# Ops that are joined of others here, and have kernels in PyTorch.
+JOINED = (
+    *("aten._cdist_forward", "aten._pdist_forward", "aten._grouped_mm", "transformers.grouped_mm_fallback"),
+    *("aten.histc", "aten._adaptive_avg_pool2d_backward"),
+)
 HOST_REASON = "PyTorch runs it faster than numpy"
 
 
@@ -175,6 +180,8 @@ def _tried(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
         return Verdict("the lowered ops have another shape or data type")
     kinds = [op.kind for op in graph.ops if op.edition == HOST and not _is_free(op)]
     moves = all(op.kind in ("StaticReshape", "StaticTranspose", *VIEWS) for op in graph.ops)
+    if str(node.target).startswith(JOINED):
+        return Verdict("PyTorch has a kernel for it", host=True)
     if kinds:
         return Verdict(f"{HOST_REASON}: {', '.join(dict.fromkeys(kinds))}", host=True)
     return Verdict(moves=moves)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ....lowering.attention import Masking, in_fusions, in_tiles, is_tiled
+from ...._util.open_sizes import is_open
+from ....lowering.attention import Masking, has_kernel, in_fusions, in_tiles, is_tiled
 from ....lowering.elementwise import multiply
 from ....lowering.emitter import Value, dtype_of, is_known
 from ....lowering.movement import cast
@@ -32,7 +33,8 @@ def flash_attention(node: Node) -> list[Value | None]:
     query, key, value = _operands(node)
     mask, factor = node["attn_mask"], None
     masking = Masking(mask, bool(node["is_causal"]))
-    if 1 in node.read or is_tiled(query, key, masking):
+    is_opened = node.emit.opened is not None and is_open((node.shape("query")[-2], node.shape("key")[-2]))
+    if 1 in node.read or (has_kernel(query, masking) if is_opened else is_tiled(query, key, masking)):
         return [*in_tiles(node.emit, query, key, value, scale=node["scale"], masking=masking)]
     if mask is not None and not is_known(mask):
         mask, factor = finite(node, cast(node.emit, mask, dtype_of(query)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ....lowering.emitter import Value
-from ....lowering.movement import cast, expand
+from ...._util.open_sizes import is_open
+from ....lowering.emitter import Emitter, Value
+from ....lowering.movement import cast, expand, reshape
 from ..node import Node, NotLowered, lowers
 
 
@@ -37,7 +39,19 @@ def full(node: Node) -> Value:
         number = node["s"]
     if hasattr(number, "shape"):
         raise NotLowered("a number that is a tensor")
-    return np.broadcast_to(np.array(number).astype(node.result_dtype.numpy), node.result_shape)
+    return _filled(node, number)
+
+
+def _filled(node: Node, number: Any) -> Value:
+    """A tensor of the shape and the data type of the result with one number."""
+    shape = node.result_shape
+
+    def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
+        first = reshape(emit, sizes([number]), ()) if is_open((number,)) else np.array(number, node.result_dtype.numpy)
+        return expand(emit, cast(emit, first, node.result_dtype), sizes(shape)) if shape else first
+
+    found = node.open_value(shape, node.result_dtype, (*shape, number), opened)
+    return np.broadcast_to(np.array(number).astype(node.result_dtype.numpy), shape) if found is None else found
 
 
 @lowers("arange.start_step", "arange.start", "arange.default")
@@ -45,7 +59,16 @@ def arange(node: Node) -> Value:
     """Numbers that count up."""
     start, step = node["start"] or 0, 1 if node["step"] is None else node["step"]
     count = node.result_shape[0]
-    exact = np.int64 if type(start) is int and type(step) is int else np.float64
+    is_whole = isinstance(start, int) and isinstance(step, int)
+
+    def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
+        ends = start, start + count * step, step
+        return emit.op("Range", [reshape(emit, sizes([end]), ()) for end in ends])
+
+    found = node.open_value((count,), node.result_dtype, (count, start, step), opened) if is_whole else None
+    if found is not None:
+        return found
+    exact = np.int64 if is_whole else np.float64
     return (np.arange(count).astype(exact) * step + start).astype(node.result_dtype.numpy)
 
 
@@ -58,4 +81,4 @@ def arange(node: Node) -> Value:
 )
 def empty(node: Node) -> Value:
     """A tensor of any contents, which are 0 here: a program that reads them would differ from run to run."""
-    return np.zeros(node.result_shape, node.result_dtype.numpy)
+    return _filled(node, 0)

@@ -12,6 +12,8 @@ from ....lowering.blocks import MOST_PLACES
 from ....lowering.emitter import Value
 from ....lowering.layout import inverse
 from ....lowering.movement import part
+from ....lowering.open_values import Recipe
+from ....opset.dtypes import DataType
 from ..layouts import Layout
 from ..node import Node, NotLowered, lowers
 
@@ -103,6 +105,12 @@ def slice_(node: Node) -> Value:
     shape = node.shape("self")
     axis = node.axis("dim")
     size, step = shape[axis], node["step"] or 1
+    if node.emit.opened is not None and is_open((node["start"], node["end"])):
+        first = node["start"] or 0
+        first, count = first + size if first < 0 else first, node.result_shape[axis]
+        places = Recipe("places", (axis, first, first + count * step, step))
+        index = node.emit.opened.value(node.emit.graph, DataType.s64, (count,), places)
+        return node.emit.op("Gather", [node.value("self"), index], {"axis": axis})
     if is_open((size,)):  # the op reads places as Python does
         first, last = (end if one is None else one for one, end in ((node["start"], 0), (node["end"], WHOLE)))
         if first == 0 and step == 1 and (last is size or last == WHOLE):
@@ -117,6 +125,10 @@ def select(node: Node) -> Value:
     """One index along an axis."""
     shape = node.shape("self")
     axis = node.axis("dim")
+    if is_open((shape[axis],)):
+        first = node["index"]
+        row = lowering.slice_(node.emit, node.value("self"), [first], [first + 1 or WHOLE], [axis])
+        return reshape(node, row, node.result_shape)
     index = node["index"] % shape[axis]
     return reshape(node, part(node.emit, node.value("self"), axis, index, index + 1), node.result_shape)
 

@@ -46,7 +46,8 @@ RESIZING = {
 
 def _axes(node: Node, count: int, sizes: list[int], counts: list[int]) -> dict[int, resize.Axis]:
     names = ["scales"] if count == 1 else ["scales_d", "scales_h", "scales_w"][-count:]
-    scales = [None if node["align_corners"] else node[name] for name in names]
+    given = node["scale_factors"] or [node[name] for name in names]
+    scales = [None if node["align_corners"] else scale for scale in given]
     return {
         place: resize.Axis(size, wanted, scale or wanted / size)
         for place, (size, wanted, scale) in enumerate(zip(sizes, counts, scales, strict=True), 2)
@@ -60,12 +61,16 @@ def _sampling(node: Node, name: str) -> tuple[resize.Sampling, int]:
     return (replace(sampling, coordinates="align_corners") if node["align_corners"] else sampling), count
 
 
-@lowers(*(f"{space}{name}.default" for name in RESIZING for space in ("", "onegraph.")))
+@lowers(
+    *(f"{space}{name}.default" for name in RESIZING for space in ("", "onegraph.")),
+    *(f"{name}.vec" for name in RESIZING),
+)
 def resized(node: Node) -> Value:
     """An image resized."""
     sampling, count = _sampling(node, node.name.split(".")[1])
-    axes = _axes(node, count, [*node.shape("self")[2:]], [*node["output_size"]])
-    return resize.resize(node.emit, native(node, "self"), axes, sampling)
+    name = "input" if node.name.endswith(".vec") else "self"
+    axes = _axes(node, count, [*node.shape(name)[2:]], [*node.result_shape[2:]])
+    return resize.resize(node.emit, native(node, name), axes, sampling)
 
 
 @lowers(*(f"{space}{name}_backward.default" for name in RESIZING for space in ("", "onegraph.")))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ....lowering.elementwise import binary
+from ....lowering.elementwise import binary, select
 from ....lowering.emitter import Array, Value, dtype_of, numbers
 from ....lowering.movement import cast, concat, expand, part, reshape, transpose, unsqueeze
 from ....opset.dtypes import DataType
+from ....opset.shapes import broadcast
 from ..node import Node, NotLowered, lowers
 
 # By PyTorch's reduction: that of the ops, and what changes nothing.
@@ -66,7 +68,7 @@ def index_put(node: Node) -> Value:
     src, shape = transpose(node.emit, node.value("self"), order), [node.shape("self")[axis] for axis in order]
     count = len(indices)
     kept = [axis for axis in order if axis >= 0]
-    named = np.broadcast_shapes(*[_dims(one) for one in indices])
+    named = _named(indices)
     updates = node.value_as("values", node.result_dtype)
     first = min(kept[:count])
     is_together = sorted(kept[:count]) == [*range(first, first + count)]
@@ -84,10 +86,21 @@ def index_put(node: Node) -> Value:
     return transpose(node.emit, found, [order.index(axis) for axis in range(len(order))])
 
 
+@lowers("masked_scatter.default")
+def masked_scatter(node: Node) -> Value:
+    """self with the elements of source, in their order, where the mask is True."""
+    emit, whole = node.emit, node.result_shape
+    mask, source = expand(emit, node.value("mask"), whole), node.value_as("source", node.result_dtype)
+    counted = emit.op("CumSum", [cast(emit, reshape(emit, mask, [-1]), DataType.s64)], {"axis": 0})
+    places = reshape(emit, binary(emit, "Subtract", counted, numbers(1)), whole)  # -1 before the first one is not read
+    found = emit.op("Gather", [reshape(emit, source, [-1]), places], {"axis": 0})
+    return select(emit, mask, found, expand(emit, node.value("self"), whole))
+
+
 def gathered(node: Node) -> Value:
     """The elements of self at the places that tensors of indices along several axes name."""
     order, indices = _places(node, node["indices"])
-    count, named = len(indices), np.broadcast_shapes(*[_dims(one) for one in indices])
+    count, named = len(indices), _named(indices)
     axes = sorted(order[:count])
     src = transpose(node.emit, node.value("self"), order)
     found = node.emit.op("GatherND", [src, _tuples(node, indices, named)], edition="host")
@@ -109,8 +122,10 @@ def _places(node: Node, given: Sequence[Any]) -> tuple[list[int], list[Value]]:
     return [*axes, *others], [one for _, one in indexed]
 
 
-def _dims(value: Value) -> tuple[int, ...]:
-    return tuple(int(dim or 0) for dim in value.shape or ())
+def _named(indices: Sequence[Value]) -> tuple[int, ...]:
+    """The shape of the indices together."""
+    found: Any = reduce(broadcast, [one.shape for one in indices])
+    return tuple([dim or 0 for dim in found])
 
 
 def _tuples(node: Node, indices: Sequence[Value], shape: Sequence[int]) -> Value:
@@ -158,7 +173,7 @@ def embedding_bag(node: Node) -> list[Value | None]:
         raise NotLowered("the largest rows, a padding, or results for the gradient")
     ends, bags = cast(emit, node.value("offsets"), DataType.s64), node.result_shape[0]
     ends = part(emit, ends, 0, 0, bags)  # the last offset may be the number of indices
-    (count,) = _dims(indices)
+    (count,) = _named([indices])
     rows = emit.op("Gather", [weight, indices], {"axis": 0})
     if node["per_sample_weights"] is not None:
         rows = binary(emit, "Multiply", rows, unsqueeze(emit, node.value("per_sample_weights"), [1]))

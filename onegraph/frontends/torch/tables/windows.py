@@ -83,6 +83,17 @@ def adaptive_pool(node: Node) -> Value:
     return src
 
 
+@lowers("_adaptive_avg_pool2d_backward.default")
+def adaptive_pool_backward(node: Node) -> Value:
+    """The gradient of an adaptive average pool: each element gets its shares of the gradients of its parts."""
+    found, shape = native(node, "grad_output"), node.shape("self")
+    parts = node.shape("grad_output")
+    for place in (-2, -1):
+        shares = _shares(shape[place], parts[place]).T.astype(dtype_of(found).numpy)
+        found = _along(node, found, len(shape) + place, shares)
+    return found
+
+
 def _shares(size: int, parts: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """The share (parts, size) of each element in each part."""
     found = np.zeros((parts, size))
