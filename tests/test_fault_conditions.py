@@ -82,7 +82,7 @@ def recorded(fault):
     return {**found, "holds": verdicts(fault)} if fault not in API else found
 
 
-FAULTS = {title: found for title, found in [*CATALOGUE.items(), ("API", [*API])]}
+FAULTS = {**CATALOGUE, "API": [*API]}
 
 
 def record():
