@@ -8,8 +8,6 @@ were measured by ``make test-newer``.
 
 from __future__ import annotations
 
-import json
-from hashlib import blake2b
 from pathlib import Path
 from random import Random
 
@@ -17,6 +15,7 @@ import numpy as np
 import pytest
 from helpers.fault_subjects import graph_of, subjects
 from helpers.neighbours import bounds_of, neighbours
+from helpers.recorded import digest, keep, kept
 
 from onegraph.errors import OneGraphError
 from onegraph.faults.api import API
@@ -24,10 +23,6 @@ from onegraph.faults.catalogue import CATALOGUE
 
 FIRST, SECOND = 6, 20  # neighbours of which neighbours are drawn too, and how many
 KEPT = Path(__file__).with_name("fault_conditions.json")
-
-
-def digest(parts):
-    return blake2b("\n".join(map(str, parts)).encode(), digest_size=6).hexdigest()
 
 
 def verdict(condition, subject):
@@ -85,15 +80,10 @@ def recorded(fault):
 FAULTS = {**CATALOGUE, "API": [*API]}
 
 
-def record():
-    return {title: {fault.name: recorded(fault) for fault in faults} for title, faults in FAULTS.items()}
-
-
 @pytest.mark.parametrize("title", FAULTS)
 def test_faults_hold_for_the_recorded_neighbours_of_their_examples(title):
-    kept = json.loads(KEPT.read_text())[title]
-    assert {fault.name: recorded(fault) for fault in FAULTS[title]} == kept
+    assert {fault.name: recorded(fault) for fault in FAULTS[title]} == kept(KEPT)[title]
 
 
 if __name__ == "__main__":
-    KEPT.write_text(json.dumps(record(), indent=1, default=str) + "\n")
+    keep(KEPT, {title: {fault.name: recorded(fault) for fault in faults} for title, faults in FAULTS.items()})

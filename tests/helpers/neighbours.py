@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from types import FunctionType
 from onegraph.faults.fault import Fault
 from onegraph.faults.use import Use
 from onegraph.opset.dtypes import DataType
-from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.schema import Call, Schema, TensorType
 from onegraph.opset.signature import Attribute
 
 DTYPES = (DataType.f32, DataType.bf16, DataType.f16, DataType.s32, DataType.s8, DataType.u8)
@@ -81,13 +81,22 @@ def neighbours(subject: object, bounds: Sequence[int]) -> Iterator[object]:
                 yield replace(subject, **{field.name: other})
 
 
+def attributes_beside(
+    schema: Schema, given: Mapping[str, object], bounds: Sequence[int]
+) -> Iterator[dict[str, object]]:
+    """The attributes of a use with one left out, or with another value."""
+    for attribute in schema.attributes:
+        value = given.get(attribute.name, attribute.default)
+        yield from ({**given, attribute.name: other} for other in _values(attribute, value, bounds))
+        if attribute.name in given:
+            yield {name: known for name, known in given.items() if name != attribute.name}
+
+
 def _calls(call: Call, bounds: Sequence[int]) -> Iterator[Call]:
     """A call with other attributes, inputs, outputs or data types of outputs."""
     parts = call.schema, call.given, call.inputs, call.n_outputs, call.output_types
-    for attribute in call.schema.attributes:
-        given = call.attr(attribute.name)
-        for other in _values(attribute, given, bounds):
-            yield call.with_attr(attribute.name, other)
+    for attrs in attributes_beside(call.schema, call.given, bounds):
+        yield Call(call.schema, attrs, *parts[2:])
     for inputs in neighbours(call.inputs, bounds):
         yield Call(*parts[:2], inputs, *parts[3:])
     for place, tensor in enumerate(call.inputs):
