@@ -6,6 +6,7 @@ rule, of a shape function or of a message must change it too. ``python tests/tes
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ import pytest
 from helpers.neighbours import attributes_beside, neighbours
 from helpers.recorded import digest, keep, kept
 
+import onegraph as og
 from onegraph.inference.infer import infer_op
 from onegraph.ir.tensor_type import tensor_type
 from onegraph.opset.editions.registry import BASE, edition
@@ -74,10 +76,48 @@ def recorded(category):
     return found
 
 
+LIBRARIES = ("3.2@avx2", "3.2", "3.6@avx512_core", "3.13@avx2", "3.13")
+
+
+def told_of_libraries(category):
+    """By library, a digest of what is said of cases, alone and with inputs that are not dense."""
+    found = {}
+    for library in LIBRARIES:
+        told = []
+        for case in CHOSEN[category]:
+            types = [type_of(array) for array in case.inputs]
+            checked = [og.check_op(case.kind, case.attrs, types, library=library)]
+            if not checked[0].errors:
+                checked.append(og.check_graph(strided(case, types), library=library))
+            told += [[(one.rule, one.severity, one.where, one.message) for one in each] for each in checked]
+        found[library] = f"{sum(map(len, told))} {digest(told)}"
+    return found
+
+
+def strided(case, types):
+    """A graph of a case whose inputs have their axes in the reverse order in memory."""
+    graph = og.Graph()
+    ends = []
+    for place, known in enumerate(types):
+        strides = tuple(prod(known.shape[:axis]) for axis in range(len(known.shape)))
+        ends.append(graph.input(f"x{place}", known.dtype, known.shape, strides=strides))
+    options = {name: value for name, value in (("dtype", case.dtype), ("outputs", case.outputs)) if value}
+    made = graph.op(case.kind, ends, case.attrs, **options)
+    for place, tensor in enumerate(made if isinstance(made, tuple) else (made,)):
+        graph.output(f"y{place}", tensor)
+    return graph
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_libraries_get_the_recorded_reports(category):
+    assert told_of_libraries(category) == kept(KEPT)["libraries"][category]
+
+
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_calls_beside_valid_ones_get_the_recorded_verdicts(category):
     assert recorded(category) == kept(KEPT)[category]
 
 
 if __name__ == "__main__":
-    keep(KEPT, {category: recorded(category) for category in CATEGORIES})
+    libraries = {category: told_of_libraries(category) for category in CATEGORIES}
+    keep(KEPT, {**{category: recorded(category) for category in CATEGORIES}, "libraries": libraries})
