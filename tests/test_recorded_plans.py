@@ -2,7 +2,7 @@
 
 Numbers alone do not tell which kernel computed them, and thresholds are measured, so nothing but a record knows them.
 A child process compiles for AVX2 and one thread, so that the plans are the same on every machine.
-``python tests/test_recorded_plans.py --write`` writes the record anew.
+``python tests/test_recorded_plans.py`` writes the record anew.
 """
 
 from __future__ import annotations
