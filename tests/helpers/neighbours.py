@@ -29,6 +29,13 @@ def written(path: str) -> dict[int, list[ast.AST]]:
     return found
 
 
+def is_number(node: ast.AST) -> bool:
+    """Whether an expression is a number, or numbers with operators between them."""
+    if isinstance(node, ast.BinOp):
+        return is_number(node.left) and is_number(node.right)
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
 def bounds_of(fault: Fault) -> list[int]:
     """The numbers in the text of a condition and of the functions that it calls."""
     found, functions, seen = set[int](), [fault.when, fault.certain], set()
@@ -40,12 +47,12 @@ def bounds_of(fault: Fault) -> list[int]:
         seen.add(function)
         code, functions = function.__code__, [*functions, *(cell.cell_contents for cell in function.__closure__ or ())]
         for node in (part for top in written(code.co_filename).get(code.co_firstlineno, ()) for part in ast.walk(top)):
-            if isinstance(node, ast.Constant):
-                found.add(node.value)
+            if is_number(node):
+                found.add(eval(compile(ast.Expression(node), code.co_filename, "eval")))  # such as 1 << 31
             elif isinstance(node, ast.Name):
                 named = function.__globals__.get(node.id)
                 (found.add if type(named) is int else functions.append)(named)
-    return sorted(each for each in found if type(each) is int and 1 < each < 2**31)
+    return sorted(each for each in found if type(each) is int and 1 < each < 2**40)
 
 
 def neighbours(subject: object, bounds: Sequence[int]) -> Iterator[object]:
