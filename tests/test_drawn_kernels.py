@@ -19,6 +19,7 @@ from onegraph.compiler.kernels import native
 from onegraph.compiler.kernels.elementwise import KERNELS
 from onegraph.compiler.kernels.registry import kernels
 from onegraph.opset.editions.registry import edition
+from tests.guard.memory import placed
 
 pytestmark = pytest.mark.library
 SIZES = (1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257)
@@ -64,7 +65,7 @@ def test_each_elementwise_kernel_is_drawn():
 def drawn_array(rng, shape, dtype):
     """Numbers, some of them special, in memory of other strides and behind an offset."""
     order, step = rng.permutation(len(shape)), int(rng.integers(1, 3))
-    block = np.zeros(int(rng.integers(0, 4)) + step * int(np.prod(shape)), TYPES[dtype])
+    block = placed(np.zeros(int(rng.integers(0, 4)) + step * int(np.prod(shape)), TYPES[dtype]))
     memory = block[len(block) - step * int(np.prod(shape)) :: step].reshape([shape[axis] for axis in order])
     array = memory.transpose(np.argsort(order))
     numbers = rng.normal(0, float(rng.choice([0.1, 1, 8])), shape)

@@ -81,7 +81,7 @@ FAULTS = {**CATALOGUE, "API": [*API]}
 
 
 @pytest.mark.parametrize("title", FAULTS)
-def test_faults_hold_for_the_recorded_neighbours_of_their_examples(title):
+def test_faults_hold_for_recorded_neighbours_of_examples(title):
     assert {fault.name: recorded(fault) for fault in FAULTS[title]} == kept(KEPT)[title]
 
 

@@ -145,7 +145,7 @@ READ = re.compile(r'attrs\.get\("(\w+)", ("\w+"|-?[\d.]+|True|False)\)')
 NO_DEFAULT = {("alpha", 1.0): "inputs that every slope suits"}
 
 
-def test_defaults_that_are_spelled_again_are_those_of_an_op():
+def test_spelled_defaults_are_those_of_an_op():
     known = {}
     for schema in (*BASE.values(), *edition("host").schemas.values()):
         for attribute in schema.attributes:
