@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FunctionType
 
 from onegraph.faults.fault import Fault
-from onegraph.faults.use import Use
+from onegraph.faults.use import Fused, Use
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.schema import Call, Schema, TensorType
 from onegraph.opset.signature import Attribute
@@ -78,9 +78,11 @@ def neighbours(subject: object, bounds: Sequence[int]) -> Iterator[object]:
             for other in neighbours(part, bounds):
                 changed = [*subject[:place], other, *subject[place + 1 :]]
                 yield type(subject)(*changed) if hasattr(subject, "_fields") else type(subject)(changed)
-    elif isinstance(subject, frozenset):
-        yield from (subject - {each} for each in sorted(subject))
     elif is_dataclass(subject):
+        if isinstance(subject, Fused):  # other values are constant, or not dense
+            for number in sorted({number for use in subject.uses for number in (*use.inputs, *use.outputs)}):
+                yield replace(subject, constants=subject.constants ^ {number})
+                yield replace(subject, strided=subject.strided ^ {number})
         for field in fields(subject):
             if isinstance(subject, Use) and field.name in ("inputs", "outputs"):
                 continue  # the numbers of values, which would no longer fit those of the other ops
