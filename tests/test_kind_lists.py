@@ -5,6 +5,7 @@ that gives three or more kinds the same value. A dictionary with a value for eac
 """
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from onegraph.opset import kinds
 from onegraph.opset.editions.registry import BASE, edition
+from onegraph.opset.signature import Fill
 
 PACKAGE = Path(__file__).parents[1] / "onegraph"
 KINDS = BASE.keys() | edition("host").schemas.keys()
@@ -135,3 +137,25 @@ def test_no_module_lists_three_kinds():
 def test_sets_hold_kinds_alone():
     made = {name: value for name, value in vars(kinds).items() if isinstance(value, frozenset)}
     assert {name for name, value in made.items() if not value or not value <= KINDS} == set()
+
+
+# Defaults of attributes that are spelled where an op is read ----------------------------------------------------------
+
+READ = re.compile(r'attrs\.get\("(\w+)", ("\w+"|-?[\d.]+|True|False)\)')
+NO_DEFAULT = {("alpha", 1.0): "inputs that every slope suits"}
+
+
+def test_spelled_defaults_are_those_of_an_op():
+    known = {}
+    for schema in (*BASE.values(), *edition("host").schemas.values()):
+        for attribute in schema.attributes:
+            default = attribute.default
+            known.setdefault(attribute.name, []).append(default.value if isinstance(default, Fill) else default)
+    spelled = {
+        (path.name, name, ast.literal_eval(text))
+        for path in PACKAGE.rglob("*.py")
+        if not {"frontends", "tools"} & {*path.parts}
+        for name, text in READ.findall(path.read_text())
+    }
+    assert len(spelled) > 30
+    assert not [each for each in spelled if each[1:] not in NO_DEFAULT and each[2] not in known.get(each[1], [each[2]])]

@@ -276,3 +276,12 @@ def test_symbolic_links_stay(tmp_path):
         assert version_of(og.Graph.load(tmp_path / "m.json")) == version
     assert all((tmp_path / f"m.{end}").is_symlink() for end in ("json", "npz"))
     assert sorted(os.listdir(tmp_path / "real")) == ["m.json", "m.npz"]
+
+
+def test_path_that_nobody_may_look_at_is_described(tmp_path, monkeypatch):
+    def refused(path, **_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(os, "stat", refused)
+    with pytest.raises(og.FormatError, match=r"model: (Permission denied|No such file)"):
+        og.load(tmp_path / "model")

@@ -58,7 +58,7 @@ def set_cache_folder(folder: object) -> None:
         ArgumentError: ``folder`` is neither a path nor None.
     """
     path = None if folder is None else path_of("folder", folder, "the path of a folder, or None")
-    if path is not None and path.exists() and not path.is_dir():
+    if path is not None and os.path.exists(path) and not os.path.isdir(path):
         raise ArgumentError(f"folder: {str(path)!r} is not a folder")
     _chosen[:] = [None if path is None else path.absolute()]
 

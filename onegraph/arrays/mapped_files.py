@@ -56,8 +56,12 @@ def give_back(arrays: Iterable[Array]) -> None:
 def refuse_shortened(arrays: Iterable[Array]) -> None:
     """Raise FormatError if a mapped file has become shorter, because reading it would end the process."""
     for file in {id(file): file for array in arrays if (file := file_of(array)) is not None}.values():
-        if (size := file.size()) < len(file):
-            expected = f"the {len(file)} bytes that it had when the model was loaded; load the model again"
+        expected = f"the {len(file)} bytes that it had when the model was loaded; load the model again"
+        try:
+            size = file.size()
+        except OSError as error:
+            raise FormatError(file.path, error.strerror or str(error), expected) from None
+        if size < len(file):
             raise FormatError(file.path, f"a file that became shorter: {size} bytes", expected)
 
 

@@ -57,6 +57,11 @@ class Masking:
     past: int = 0
     open: bool = False
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether a query sees no later key, by either way of saying so."""
+        return self.causal or self.right == 0
+
 
 def heads_apart(emit: Emitter, src: Value, heads: int) -> Value:
     """(batch, tokens, heads * size) as (batch, heads, tokens, size)."""
@@ -189,17 +194,15 @@ def in_fusions(
 
 def has_kernel(query: Value, masking: Masking) -> bool:
     """Whether the op Attention has this form."""
-    is_causal = masking.causal or masking.right == 0
-    fits = masking.lengths is None and masking.right <= 0 and (masking.left < 0 or is_causal)
+    fits = masking.lengths is None and masking.right <= 0 and (masking.left < 0 or masking.is_causal)
     return fits and dtype_of(query) in NATIVE
 
 
 def is_tiled(query: Value, key: Value, masking: Masking) -> bool:
     """Whether the op Attention has this form, and its kernel is faster than the library's fusions."""
-    is_causal = masking.causal or masking.right == 0
     scores = _known(query, 4)[2] * _known(key, 4)[2]
     # The kernel keeps scores in f32. In f16 it is as fast as the fusions, which round scores to f16.
-    is_worth = dtype_of(query) is DataType.f16 or scores >= TILED_SCORES[is_causal]
+    is_worth = dtype_of(query) is DataType.f16 or scores >= TILED_SCORES[masking.is_causal]
     return has_kernel(query, masking) and is_worth
 
 
@@ -211,7 +214,7 @@ def in_tiles(
     if mask is not None:
         mask = _widened(emit, mask, _known(key, 4)[2])
         mask = mask if dtype_of(mask) is DataType.boolean else cast(emit, mask, dtype_of(query))
-    causal = masking.causal or masking.right == 0
+    causal = masking.is_causal
     attrs = {"causal": causal, "past": masking.past if causal else 0, "window": masking.left + 1}
     given = attrs if scale is None else {**attrs, "scale": scale}
     dst, total = emit.ends("Attention", [query, key, value, mask], given, outputs=["dst", "logsumexp"])

@@ -55,7 +55,7 @@ class Scale:
             return None
         zeros = [0] * scale.size if zero is None else zero.reshape(-1).astype(np.int64).tolist()
         kind: dict[str, object] = {"qtype": "per_tensor"}
-        if scale.size > 1 or (scale.ndim == 1 and rank > 0 and scale.size != 1):
+        if scale.size != 1 and rank > 0:
             kind = {"qtype": "per_channel", "axis": self.axis % rank}
         return {"scales": scale.astype(np.float32).reshape(-1).tolist(), "zps": zeros, **kind}
 

@@ -80,7 +80,7 @@ def write_files(path: Path, text: Callable[[str], str], data: Path, arrays: Mapp
     digests = [""]
 
     def write(stream: IO[bytes]) -> str:
-        digests.append(write_archive(stream, arrays))
+        digests.append(write_archive(stream, arrays)[0])
         return digests[-1]
 
     parts = [Part(data, write)] if arrays else []

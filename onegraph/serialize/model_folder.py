@@ -7,7 +7,6 @@ checksums and digests of the other two files.
 from __future__ import annotations
 
 import json
-import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -47,9 +46,7 @@ def write_model(
     digests: dict[str, str] = {}
 
     def write_constants(stream: IO[bytes]) -> str:
-        digests[CONSTANTS] = write_archive(stream, arrays)
-        with zipfile.ZipFile(stream) as archive:
-            sums[CONSTANTS] = contents_of(archive)
+        digests[CONSTANTS], sums[CONSTANTS] = write_archive(stream, arrays)
         return digests[CONSTANTS]
 
     def write_graph(stream: IO[bytes]) -> str:

@@ -197,13 +197,13 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
     write_atomically(place, lambda stream: write_archive(stream, arrays))
 
 
-def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> str:
+def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> tuple[str, int]:
     """Write named arrays as an ``.npz`` archive to a stream; see :func:`write_arrays`.
 
     The elements of each array start at a multiple of 64 bytes, so that they can be used where they lie in the file.
 
     Returns:
-        the digest, as of :func:`digest_of_archive`.
+        the digest, as of :func:`digest_of_archive`, and the checksum, as of :func:`contents_of`.
     """
     archive = zipfile.ZipFile(stream, "w", allowZip64=True)
     try:
@@ -213,7 +213,7 @@ def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> str:
             with archive.open(_aligned(_member(name), stream.tell()), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
         archive.close()
-        return _digest(archive)
+        return _digest(archive), contents_of(archive)
     finally:
         archive.fp = None  # after a failure, closing the archive again would raise a second error
 

@@ -37,7 +37,7 @@ def write_model(target: Path, model: onnx.ModelProto, large: Mapping[str, Array]
     """
     named = re.compile(re.escape(target.name) + r"(\.[0-9a-f]{16})?\.data")
     plain, numbered = f"{target.name}.data", f"{target.name}.{os.urandom(8).hex()}.data"
-    for name in (numbered,) if target.exists() else (plain, numbered):
+    for name in (numbered,) if os.path.exists(target) else (plain, numbered):
         whole = onnx.ModelProto()
         whole.CopyFrom(model)
         parts = [Part(target.with_name(name), _externally(whole, large, name))] if large else []

@@ -1,0 +1,130 @@
+"""Kernels that compute an op as it is, on drawn shapes, layouts, contents, instruction sets and numbers of threads.
+
+One generator serves all of them. The report proves that the kernel ran; the oracle is the reference in float64.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import draws
+from helpers.wide_reference import run_wide
+
+import onegraph as og
+from onegraph import reference
+from onegraph.compiler.kernels import native
+from onegraph.compiler.kernels.elementwise import KERNELS
+from onegraph.compiler.kernels.registry import kernels
+from onegraph.opset.editions.registry import edition
+from tests.guard.memory import placed
+
+pytestmark = pytest.mark.library
+SIZES = (1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257)
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 1e-45, 3e38, -3e38, 88.8, -104.0)
+TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+# Largest error, relative and absolute; near the middle of two numbers of 16 bits, either is right.
+ERRORS = {"f32": (1e-5, 1e-37), "bf16": (2**-7, 1e-37), "f16": (2**-10, 2**-24)}
+FAR = 60.0  # from 0: derivatives there may be less than f32 can tell, and NaN or infinite times infinity
+# Kernels whose error is absolute, as that of the formula in f32 is.
+ABSOLUTE = {"gelu_erf": 4e-7, "gelu_tanh": 4e-7, "gelu_tanh_backward": 1e-6, "mish_backward": 1e-6}
+# Attributes of ops and, where several kernels compute an op, which one.
+ATTRS = {
+    "clamp": {"min": -1.0, "max": 2.0},
+    "clamp_backward": {"min": -1.0, "max": 2.0},
+    "elu": {"alpha": 0.75},
+    "elu_backward_by_dst": {"alpha": 0.75, "use_dst": True},
+    "elu_backward_by_src": {"alpha": 0.75, "use_dst": False},
+    "fake_quantize": {"step": 0.125, "low": -20.0, "high": 30.0},
+    "gelu_erf": {"mode": "gelu_erf"},
+    "gelu_tanh": {"mode": "gelu_tanh"},
+    "gelu_tanh_backward": {"mode": "gelu_tanh"},
+    "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
+    "hard_sigmoid_backward": {"alpha": 0.2, "beta": 0.5},
+    "relu_backward": {"use_dst": False},
+    "softplus": {"beta": 1.0},
+}
+OF_F32 = {"fake_quantize"}
+ELSEWHERE = {
+    "keep_nan": "changes what the library computed",
+    "prelu": "has slopes of another shape",
+    "prelu_backward_src": "computes a part of an op",
+    "prelu_backward_slope": "computes a part of an op",
+}
+NAMES = [kernel.name for kernel in KERNELS if kernel.name not in ELSEWHERE]
+KINDS = {kernel.name: kernel.kinds[0] for kernel in KERNELS if kernel.kinds}
+
+
+def test_each_elementwise_kernel_is_drawn():
+    assert ELSEWHERE.keys() | {*NAMES} == {kernel.name for kernel in KERNELS}
+    assert {*ATTRS} <= {*NAMES} <= {kernel.name for kernel in kernels()}
+
+
+def drawn_array(rng, shape, dtype):
+    """Numbers, some of them special, in memory of other strides and behind an offset."""
+    order, step = rng.permutation(len(shape)), int(rng.integers(1, 3))
+    block = placed(np.zeros(int(rng.integers(0, 4)) + step * int(np.prod(shape)), TYPES[dtype]))
+    memory = block[len(block) - step * int(np.prod(shape)) :: step].reshape([shape[axis] for axis in order])
+    array = memory.transpose(np.argsort(order))
+    numbers = rng.normal(0, float(rng.choice([0.1, 1, 8])), shape)
+    special = rng.random(shape) < rng.choice([0, 0.05, 0.5])
+    with np.errstate(all="ignore"):
+        array[...] = np.where(special, rng.choice(SPECIAL, shape), numbers).astype(TYPES[dtype])
+    return array
+
+
+def drawn_shape(rng):
+    size, rank = int(rng.choice(SIZES)), int(rng.integers(1, 5))
+    dims = [size, *rng.integers(1, 4, rank - 1).tolist()]
+    rng.shuffle(dims)
+    return tuple(dims)
+
+
+def graph_of(name, arrays):
+    g, kind = og.Graph(), KINDS[name]
+    ends = []
+    for place, array in enumerate(arrays):
+        strides = tuple(stride // array.itemsize for stride in array.strides)
+        ends.append(g.input(f"x{place}", og.DataType.of(array.dtype), array.shape, strides=strides))
+    home = {} if edition("onednn-3.13").schema(kind) else {"edition": "host"}
+    g.output("y", g.op(kind, ends, ATTRS.get(name, {}), **home))
+    return g
+
+
+def check(name, seed, monkeypatch):
+    rng = np.random.default_rng(crc32(f"{name} {seed}".encode()))
+    dtype, shape = "f32" if name in OF_F32 else str(rng.choice(list(TYPES))), drawn_shape(rng)
+    level, threads = int(rng.integers(0, 4)), int(rng.integers(1, 4))
+    schema = edition("onednn-3.13").schema(KINDS[name]) or edition("host").schema(KINDS[name])
+    arrays = [drawn_array(rng, shape, dtype) for _ in range(schema.required_inputs)]
+    monkeypatch.setattr(native, "LEVEL", level)
+    g = graph_of(name, arrays)
+    model = g.compile(threads=threads)
+    assert [part.executor for part in model.report().partitions] == ["kernel"], model.report()
+    given = {f"x{place}": array for place, array in enumerate(arrays)}
+    found, (wide,) = model(**given).astype(np.float64), run_wide(g, given, [g.outputs["y"]])
+    with np.errstate(all="ignore"):
+        wanted, rounded = (y.astype(TYPES[dtype]).astype(np.float64) for y in (wide, reference.run(g, given)["y"]))
+    # Where f32 underflows, and float64 does not, a product with infinity is NaN in one of both.
+    is_same = (np.isnan(wanted) == np.isnan(rounded)) & (np.isinf(wanted) == np.isinf(rounded))
+    relative, absolute = ERRORS[dtype]
+    if name.endswith("backward") or "_backward_" in name:  # the derivative has this error, and may underflow
+        gradient = np.abs(arrays[-1].astype(np.float64))
+        is_same &= np.isfinite(gradient) | (np.abs(arrays[0].astype(np.float64)) < FAR)
+        absolute = absolute + ABSOLUTE.get(name, 0) * np.where(np.isfinite(gradient), gradient, 1)
+    found, wanted = np.where(is_same, found, 0), np.where(is_same, wanted, 0)
+    absolute = np.maximum(absolute, ABSOLUTE.get(name, 0))
+    with np.errstate(all="ignore"):
+        is_near = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        is_near |= np.abs(found - wanted) <= relative * np.abs(wanted) + absolute
+    said = f"{name} {seed}: {dtype} {shape}, level {level}, {threads} threads"
+    assert is_near.all(), f"{said}: {found[~is_near][:5]}, not {wanted[~is_near][:5]}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_drawn_uses_are_right(name, monkeypatch):
+    with np.errstate(all="ignore"):
+        for seed in range(draws(10, 1000)):
+            check(name, seed, monkeypatch)
