@@ -74,7 +74,7 @@ test-torch-versions: $(VENV)/.created
 # Runs Ray, Dask and gloo on this machine, with workers that are killed; 10 minutes, and 6 GB of packages. The environment
 # is one of its own, because the engines bring many packages.
 test-cluster: $(CLUSTER)/.ready
-	ONEGRAPH_CLUSTER=1 $(CLUSTER)/bin/python -m pytest -p no:xdist -W default tests/test_cluster.py tests/test_examples.py
+	ONEGRAPH_CLUSTER=1 $(CLUSTER)/bin/python -m pytest -p no:xdist -W default tests/house/test_cluster.py tests/house/test_examples.py
 
 # Builds the pure wheel of systems without oneDNN, and runs the tests on it and on the wheel for Linux, both without the
 # library.
@@ -90,7 +90,7 @@ test-reproducible: $(VENV)/.dev
 # executions and 10,000 compilations.
 stress: $(VENV)/.dev
 	ONEGRAPH_STRESS=1 ONEGRAPH_STRESS_SECONDS=60 ONEGRAPH_STATE_SEQUENCES=500 $(PYTEST) \
-		tests/test_stress.py tests/test_whole_files.py tests/test_kept_state.py
+		tests/house/test_stress.py tests/runtime/test_whole_files.py tests/runtime/test_kept_state.py
 
 # Changes the package in one place at a time and asks whether the tests notice; prints the share. A night for all stages.
 # To choose: make mutants STAGES=serialize MUTANTS="--count 100 --shard 1/4". STAGES=changed takes the lines that have
@@ -101,7 +101,7 @@ mutants: $(VENV)/.dev
 
 # Runs the tests with the C++ code of the package, including cffi's glue, under gcc's sanitizers. The oneDNN library is
 # not instrumented. libstdc++ is preloaded because the sanitizer must find it before the first exception.
-# To select tests: make asan TESTS=tests/test_x.py
+# To select tests: make asan TESTS=tests/kernels
 TESTS ?= tests
 SANITIZED = PYTHONPATH=$(CURDIR)/tests/sanitized PYTHONMALLOC=malloc ONEGRAPH_EXTENSION=$(CURDIR)/build/$@
 LIBRARIES = $(foreach name,$(1) stdc++,$(shell $(CXX) -print-file-name=lib$(name).so))
@@ -121,7 +121,7 @@ tsan: $(VENV)/.dev
 	mkdir -p build/$@ && ONEGRAPH_SANITIZE=thread $(BIN)/python build_ffi.py build/$@
 	$(SANITIZED) LD_PRELOAD="$(call LIBRARIES,tsan)" OMP_NUM_THREADS=1 \
 		TSAN_OPTIONS="ignore_noninstrumented_modules=1 report_signal_unsafe=0" \
-		$(BIN)/python -m pytest tests/test_stress.py -k "eight_threads or one_to_one or collected or resized"
+		$(BIN)/python -m pytest tests/house/test_stress.py -k "eight_threads or one_to_one or collected or resized"
 
 # Tries random graphs and ops, and coverage-guided files. Each finding gets a seed and a short script. MALLOC_PERTURB_
 # fills new memory with other bytes than 0, to reveal reads of uninitialized memory.

@@ -14,9 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CSRC = ROOT / "onegraph" / "native" / "csrc"
-MOST = 6  # sources, whose compilation with sanitizers takes a minute
+MOST = 4  # sources, whose compilation with sanitizers takes a minute
 REGISTERED = re.compile(r'const (?:Registered|RegisteredRows|Elementwise)<[^{]*>\s+\w+\s*\{\s*"(\w+)"')
-OTHERS = ("tests/test_executable.py", "tests/test_kernels.py")  # for sources without a kernel
+OTHERS = ("tests/runtime/test_executable.py", "tests/kernels/test_kernels.py")  # for sources without a kernel
 MAIN = ("origin/HEAD", "origin/main", "main")
 
 
@@ -73,9 +73,9 @@ def tests(changed: list[Path]) -> list[str]:
     """The files of tests of the kernels that sources register."""
     kernels = {kernel for path in changed for kernel in REGISTERED.findall(path.read_text())}
     found = set()
-    for path in sorted((ROOT / "tests").glob("test_*.py")):
+    for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         if tested := re.search(r"^TESTED_KERNELS = \((.*?)\)", path.read_text(), flags=re.MULTILINE | re.DOTALL):
-            found |= {f"tests/{path.name}"} if kernels & {*re.findall(r'"(\w+)"', tested[1])} else set()
+            found |= {str(path.relative_to(ROOT))} if kernels & {*re.findall(r'"(\w+)"', tested[1])} else set()
     return sorted(found) or [*OTHERS]
 
 

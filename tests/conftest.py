@@ -26,6 +26,8 @@ os.environ["ONEGRAPH_CACHE"] = ""  # no test depends on what another process has
 # Hundreds of child processes import the package: they read its byte code instead of compiling 700 files each.
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 sys.dont_write_bytecode = False
+# Test modules that run as scripts, and code of theirs, import helpers.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
 # make test-long draws more random programs than the suite has time for.
 Draws = TypeVar("Draws")
 LONG = bool(os.environ.get("ONEGRAPH_LONG"))

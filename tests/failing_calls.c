@@ -1,4 +1,4 @@
-// Preloaded, lets one system call of a child of tests/test_system_calls.py fail, end the process, or stop it.
+// Preloaded, lets one system call of a child of tests/runtime/test_system_calls.py fail, end the process, or stop it.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-// Preloaded, lets a request for aligned memory fail that a child of tests/test_process_faults.py chooses.
+// Preloaded, lets a request for aligned memory fail that a child of tests/runtime/test_process_faults.py chooses.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

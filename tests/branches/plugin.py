@@ -87,6 +87,17 @@ def is_function(way: str) -> bool:
     return " function " in way
 
 
+def instructions() -> str:
+    """The instruction set of the CPU: it decides which kernels are chosen, so that each has shares of its own."""
+    from onegraph.errors import LibraryError
+
+    try:
+        from onegraph.capi import get_cpu_isa
+    except LibraryError:
+        return "no library"
+    return str(get_cpu_isa())
+
+
 measured = Measured()
 
 
@@ -100,7 +111,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
     """Note which file of tests runs."""
-    measured.begin(item.path.name)
+    measured.begin(str(item.path.relative_to(marks.ROOT)))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -123,8 +134,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(config, "workeroutput"):
         config.workeroutput["branches"] = (marks.WAYS, measured.ran, measured.functions, measured.seconds)
         return
-    # PyTorch, where it is installed, runs the tests of its front end too.
-    record = "with PyTorch" if find_spec("torch") else "python"
+    record = f"python on {instructions()}{' with PyTorch' if find_spec('torch') else ''}"
     lines, shares, fallen = report(measured.counts(), kept(record), "functions")
     config.stash[TABLE] = lines
     if target := config.getoption("missed_branches"):

@@ -2,7 +2,7 @@
 
 Sphinx reads every page and resolves its links, and each warning is an error, but it writes only the pages that are
 named, without pages of source code and without a search. Of the pages of ops and faults that are not named, it reads
-only the heading: they are generated alike, and tests/test_site_pages.py checks their text. ``make docs`` writes
+only the heading: they are generated alike, and tests/house/test_site_pages.py checks their text. ``make docs`` writes
 everything.
 """
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from . import changed
 from .child import PACKAGE, SURVIVED, judge
 from .operators import Mutant, mutants
-from .stages import STAGES
+from .stages import STAGES, files_named
 
 ROOT = PACKAGE.parent
 BUILD = ROOT / "build" / "mutants"
@@ -73,7 +73,7 @@ def recorded(stage: str, *, anew: bool) -> dict[str, dict[str, object]]:
     if anew or not path.exists():
         BUILD.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, "MUTANTS_STAGE": str(PACKAGE / stage), "MUTANTS_RECORD": str(path)}
-        tests = [f"tests/{name}.py" for name in STAGES[stage]]
+        tests = [str(path) for name in STAGES[stage] for path in files_named(name)]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutants.contexts", "-p", "no:xdist", *tests]
         done = subprocess.run(command, cwd=ROOT, env=environment)
         if done.returncode:

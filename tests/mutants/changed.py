@@ -69,11 +69,7 @@ def judged(known: Collection[str], seconds: float, seed: int) -> list[tuple[Muta
         f"{len(tried)} mutants of changed lines of {PACKAGE.name} since {changed.base()[:12] or 'nothing'}", flush=True
     )
     verdicts = [(mutant, "not run") for mutant, files, _ in tried if not files]
-    waiting = [
-        partial(Trial, mutant, [f"tests/{file}" for file in files], SHORTEST + 5 * took)
-        for mutant, files, took in tried
-        if files
-    ]
+    waiting = [partial(Trial, mutant, files, SHORTEST + 5 * took) for mutant, files, took in tried if files]
     running: list[Trial] = []
     end = time.monotonic() + seconds
     while (waiting or running) and time.monotonic() < end:

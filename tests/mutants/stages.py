@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
 STAGES: dict[str, tuple[str, ...]] = {
     "_util": ("test_arguments", "test_npz", "test_names", "test_process_faults", "test_whole_files"),
     "serialize": (
@@ -58,3 +61,8 @@ STAGES: dict[str, tuple[str, ...]] = {
     "runtime": ("test_executable", "test_variables", "test_program_cache", "test_kept_state", "test_output_strides"),
     "reference": ("test_ops", "test_ops_normalization", "test_ops_pooling", "test_ops_quantization", "test_host_ops"),
 }
+
+
+def files_named(name: str) -> list[Path]:
+    """The files of tests with a name, in any room."""
+    return sorted(TESTS.glob(f"*/{name}.py"))

@@ -1,7 +1,7 @@
 """What a misuse of the C API ends in, and what onegraph says instead.
 
-Misuse is no graph, so the two sides are written in ``tests/test_crashes.py``: the bare calls, and the same wish through
-onegraph, registered by the name of the fault.
+Misuse is no graph, so the two sides are written in ``tests/capi/test_crashes.py``: the bare calls, and the same wish
+through onegraph, registered by the name of the fault.
 """
 
 from __future__ import annotations

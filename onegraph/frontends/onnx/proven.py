@@ -1,8 +1,8 @@
 """Has the table of the nodes that the package onnx may run: each is compared with ONNX Runtime by a test.
 
-``tests/test_onnx_proven.py`` compares random attributes, data types and sizes of every entry with ONNX Runtime, or with
-a definition of its own. A kind without an entry, of another op set or with another attribute is refused when a model is
-read.
+``tests/from_onnx/test_onnx_proven.py`` compares random attributes, data types and sizes of every entry with ONNX
+Runtime, or with a definition of its own. A kind without an entry, of another op set or with another attribute is
+refused when a model is read.
 """
 
 from __future__ import annotations

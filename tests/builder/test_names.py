@@ -1,0 +1,75 @@
+"""The names of the package: what completion shows, and what type checkers refuse."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from conftest import library
+
+import onegraph as og
+from onegraph._util.literals import FpmathMode, Policy
+from onegraph.serialize.document import FPMATH_MODES
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_dir_lists_exactly_the_public_names():
+    assert {name for name in dir(og) if not name.startswith("__")} | {"__version__"} == {*og.__all__}
+
+
+@library
+@pytest.mark.parametrize("name", og.__all__)
+def test_every_public_name_exists(name):
+    getattr(og, name)
+
+
+def test_literals_are_the_choices_of_options():
+    from onegraph.cli.options import POLICIES
+
+    assert {*get_args(FpmathMode)} == {*FPMATH_MODES}
+    assert get_args(Policy) == POLICIES
+
+
+# Lines of a program, and the error codes that mypy gives for each.
+LINES = {
+    "og.check_op('ReLU')": "",
+    "og.chek_op('ReLU')": "attr-defined",
+    "og.Grph()": "attr-defined",
+    "og.CollectorPause": "attr-defined",
+    "og.Executable": "",
+    "g = og.Graph()": "",
+    "x = g.input('x', og.f32, (2, 3))": "",
+    "g.output('y', g.matmul(x, np.ones((3, 4), np.float32)))": "",
+    "g.compile(policy='fast')": "arg-type",
+    "g.compile(fpmath_mode='f64')": "arg-type",
+    "g.partitions('fusoin')": "arg-type",
+    "model = g.compile(policy='debug', fpmath_mode='bf16')": "",
+    "result = model(np.ones((2, 3), np.float32))": "",
+    "text: str = result": "assignment",
+    "total: float = float((result + 1).sum()) + result.shape[0]": "",
+    "first, second = result": "",
+    "other: int = result.y": "assignment",
+    "count: str = g.rewrite(lambda g, op: None)": "assignment",
+    "g.replace(g.ops[0], g.relu(x))": "",
+    "g.remove(3)": "arg-type",
+    "model.explain().ops[0].multiply_ads": "attr-defined",
+}
+
+
+def test_type_checker_refuses_misspelt_names(tmp_path):
+    mypy = pytest.importorskip("mypy.api", reason="mypy is not installed")
+    source = "\n".join(["import numpy as np", "import onegraph as og", *LINES])
+    (tmp_path / "program.py").write_text(source)
+    options = ["--strict", "--no-error-summary", "--cache-dir", str(ROOT / ".mypy_cache")]
+    text, errors, _ = mypy.run([*options, "--config-file", str(ROOT / "pyproject.toml"), str(tmp_path / "program.py")])
+    assert not errors
+    found = dict.fromkeys(range(3, 3 + len(LINES)), "")
+    for line in text.splitlines():
+        _, number, rest = line.split(":", 2)
+        found[int(number)] += rest.rpartition("[")[2].rstrip("]") if "error" in rest else ""
+    assert dict(zip(LINES, found.values(), strict=True)) == LINES
+
+
+def test_an_unknown_name_raises():
+    with pytest.raises(AttributeError, match="module 'onegraph' has no attribute 'chek_op'"):
+        og.chek_op  # noqa: B018

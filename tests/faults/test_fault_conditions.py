@@ -1,0 +1,89 @@
+"""Where each fault begins and ends: the record fault_conditions.json, which a change of a condition must change too.
+
+A bound of a fault is measured, so nothing but a record knows it. For each fault the record has how many neighbours of
+its examples the condition holds for, of how many, and a digest of the verdicts; and for each example a digest of what
+was tried and seen. Run as a script, this file writes it anew, after the outcomes of changed examples were measured by
+``make test-newer``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from helpers.fault_subjects import graph_of, subjects
+from helpers.neighbours import bounds_of, neighbours
+from helpers.recorded import digest, keep, kept
+
+from onegraph.errors import OneGraphError
+from onegraph.faults.api import API
+from onegraph.faults.catalogue import CATALOGUE
+
+FIRST, SECOND = 6, 20  # neighbours of which neighbours are drawn too, and how many
+KEPT = Path(__file__).parents[1] / "recorded" / "fault_conditions.json"
+
+
+def verdict(condition, subject):
+    """Whether a condition holds; ``x`` where the subject is no valid use, so that it is never asked."""
+    try:
+        return str(int(bool(condition(subject))))
+    except (OneGraphError, ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
+        return "x"
+
+
+def verdicts(fault):
+    """How many neighbours of the examples a fault holds for, of how many, and a digest."""
+    bounds, drawn, found = bounds_of(fault), Random(fault.name), []
+    for example in fault.examples:
+        of_example = subjects(fault, graph_of(example.build)) or ()
+        for subject in of_example[:1]:  # the others have other flags, as some neighbours have
+            near = [*of_example, *neighbours(subject, bounds)]
+            for first in drawn.sample(near, min(FIRST, len(near))):
+                second = [*neighbours(first, bounds)]
+                near += drawn.sample(second, min(SECOND, len(second)))
+            for condition in filter(None, (fault.when, fault.certain)):
+                found += [verdict(condition, other) for other in near]
+    return f"{found.count('1')} of {len(found) - found.count('x')} {digest(found)}" if found else ""
+
+
+def described(graph):
+    """The ops of a graph with their types, and what its constants contain."""
+    for op in graph.ops:
+        yield op.kind, sorted(op.attrs.items()), *(ends_of(side) for side in (op.inputs, op.outputs))
+
+
+def ends_of(tensors):
+    for tensor in tensors:
+        if tensor is None:
+            yield None
+            continue
+        value = None if tensor.value is None else digest(np.asarray(tensor.value).astype(np.float64).ravel().tolist())
+        yield tensor.dtype, tensor.shape, tensor.strides, value
+
+
+def tried(fault):
+    """By name of an example, a digest of its graph and of what was seen."""
+    for example in fault.examples:
+        ops = [str((kind, attrs, [*ins], [*outs])) for kind, attrs, ins, outs in described(graph_of(example.build))]
+        seen = sorted(example.seen.items()), sorted(example.on.items()), example.runs, example.policy
+        yield example.name, digest([*ops, seen])
+
+
+def recorded(fault):
+    bounds = sorted(fault.seen.items()), fault.since, fault.mended, sorted(fault.ops), fault.where, fault.severity
+    found = {"fault": digest(bounds), **dict(tried(fault))}
+    return {**found, "holds": verdicts(fault)} if fault not in API else found
+
+
+FAULTS = {**CATALOGUE, "API": [*API]}
+
+
+@pytest.mark.parametrize("title", FAULTS)
+def test_faults_hold_for_recorded_neighbours_of_examples(title):
+    assert {fault.name: recorded(fault) for fault in FAULTS[title]} == kept(KEPT)[title]
+
+
+if __name__ == "__main__":
+    keep(KEPT, {title: {fault.name: recorded(fault) for fault in faults} for title, faults in FAULTS.items()})

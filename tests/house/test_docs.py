@@ -1,0 +1,301 @@
+"""The pages are correct: their Python and their commands run, and print what the page shows."""
+
+import ast
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html import unescape
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import library
+from helpers import site as site_builder
+from helpers.pages import NEEDS, PACKAGES, Runner, needed, normalised
+
+import onegraph as og
+from onegraph.cli import COMMANDS
+from onegraph.opset.editions.registry import BASE, EDITIONS
+from onegraph.tools.harness import OPTIONS as REWRITES
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PROJECT = (ROOT / "pyproject.toml").read_text()
+CORE = {"onegraph", "numpy", "ml_dtypes"}  # pip installs them with onegraph
+PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name not in ("ops", "gallery"))]
+# An example that draws by itself, one whose graph is drawn, one that compiles nothing, and one that a page names.
+IN_GALLERY = ("digits_resnet", "getting_started", "checking_attributes", "read_picture_onnx")
+# What stands in the gallery for two examples that take long, and that tests/house/test_examples.py runs.
+SHORT = '''"""A short example."""
+
+from PIL import Image
+
+import onegraph as og
+
+g = og.Graph()
+g.output("y", g.relu(g.input("x", og.f32, (4, 8))))
+print(g.compile())
+Image.new("RGB", (8, 8)).save("picture.png")
+'''
+# Tables of ops, pages with tabs and with one edition, of a host op, and of a family of faults.
+OP_PAGES = (
+    "ops/methods",
+    "ops/onednn-3.14",
+    "ops/host",
+    "ops/convolution",
+    "ops/convtransposebackwardweights",
+    "ops/faults-pools",
+    "ops/gelu",
+    "ops/host-gather",
+)
+# Pages whose Python and commands need no oneDNN library.
+PURE = [DOCS / "howto" / "check.md"]
+
+
+def runs_the_library(page: Path) -> bool:
+    return page not in PURE and re.search(r"^```(python|console)", page.read_text(), flags=re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize(
+    "page",
+    [library(page) if runs_the_library(page) else page for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_page_runs_as_written(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if "onegraph.torch" in sys.modules:  # tests before this one have compiled models, which a page would count
+        sys.modules["onegraph.torch"].reset()
+    Runner(page).run()
+    if registered := sys.modules.get("onegraph.frontends.onnx.registered"):  # by the page on ONNX
+        registered.OWN.clear()
+    for picture in page.parent.glob("*.svg"):
+        if (tmp_path / picture.name).exists() and og.version_info()["version"].startswith("3.2"):
+            assert normalised((tmp_path / picture.name).read_text()) == normalised(picture.read_text())
+
+
+def test_command_reference_is_complete():
+    page = (DOCS / "commands.md").read_text()
+    named = re.findall(
+        r"^\.\. click:: onegraph\.cli\.(\w+):command\n   :prog: onegraph (\w+)$", page, flags=re.MULTILINE
+    )
+    assert named == [(name, name) for name in COMMANDS]
+
+
+def test_option_grammar_is_complete():
+    page = (DOCS / "commands.md").read_text()
+    assert set(re.findall(r"^### --([a-z-]+)$", page, flags=re.MULTILINE)) == set(REWRITES)
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        ("```python\nprint('a b c')\n```\n```text\na b c\n```\n", False),
+        ("```python\nprint('a b c')\n```\n```text\na ... c\n```\n", True),
+        ("```python\n1 / 0\n```\n", True),
+        ("```console\n$ echo one\none\n$ echo two\n```\n", False),
+        ("```console\n$ echo one\ntwo\n```\n", True),
+        ("```console\n$ exit 3\n```\n", True),
+        ("```python\nimport sklearn\n```\n", True),
+    ],
+)
+def test_page_runner_checks_printed_output(text, fails, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    if fails:
+        with pytest.raises((AssertionError, ZeroDivisionError, ImportError)):
+            Runner(page).run()
+    else:
+        assert Runner(page).run() > 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("(f32, 64 bytes, 1 thread)", "(f32, 64 bytes, all threads)", True),
+        ("(f32, 64 bytes, 1 thread)", "(f32, 65 bytes, 1 thread)", False),
+        ("debug  1 us  2 us  3 us  40  5 ms  1.0  1.1", "debug  10.0 us  2 us  3 us  4,100  5 ms  -  -", True),
+        ("debug  1 us  2 us  3 us  40  5 ms  1.0  1.1", "fusion  1 us  2 us  3 us  40  5 ms  1.0  1.1", False),
+        ("y  100 %   1.72e-05  0.5  agrees", "y  100 %  0  0.5  agrees", True),
+        ("y  100 %  0  0.5  agrees", "y  100 %  0  0.5  not proven", False),
+        ("oneDNN 3.2.0 on avx2", "oneDNN 3.2.1 on avx512_core", True),
+        ("oneDNN 3.2.0 on avx2", "oneDNN 3.3.0 on avx2", False),
+        ("matmul gemm:jit:f32", "matmul brg:avx512_core", True),
+        ("path     /opt/one/libdnnl.so.3", "path     /usr/libdnnl.so.3", True),
+        ("a/b/one", "a/b/two", False),
+        ("one two", "one  two", False),
+    ],
+)
+def test_normalised_output_keeps_other_differences(one, other, equal):
+    assert (normalised(one) == normalised(other)) is equal
+
+
+def test_table_of_packages_names_real_extras():
+    extras = metadata.metadata("onegraph").get_all("Provides-Extra")
+    assert {name[len("onegraph[") : -1] for name in PACKAGES if "[" in name} <= set(extras)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_names_the_packages_that_it_imports(page):
+    text = page.read_text()
+    trees = [ast.parse(block) for block in re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    beyond = {name.split(".")[0] for name in imported} - CORE - sys.stdlib_module_names
+    assert beyond <= {module for name in needed(text) for module in PACKAGES[name]}
+    assert text.count("Needs: ") == len(NEEDS.findall(text))
+
+
+def test_finds_every_page():
+    names = {str(page.relative_to(ROOT)) for page in PAGES}
+    assert {"README.md", "docs/index.md", "docs/tutorial/1-first-graph.md", "docs/safety.md"} <= names
+
+
+def test_install_page_lists_every_extra():
+    extras = re.search(r"^\[project\.optional-dependencies\]\n(.*?)^\[", PROJECT, flags=re.MULTILINE | re.DOTALL)[1]
+    named = re.findall(r"^\| `(\w+)` \|", (DOCS / "install.md").read_text(), flags=re.MULTILINE)
+    assert sorted(named) == sorted(re.findall(r"^(\w+) = \[", extras, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_navigation_lists_every_edition(name):
+    assert f"\nops/{name}\n" in (DOCS / "ops.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site as ``make docs`` builds it, with few examples, and with few pages of ops, which are generated alike.
+
+    tests/house/test_examples.py runs all examples.
+    """
+    root = tmp_path_factory.mktemp("checkout")
+    for path in ROOT.iterdir():
+        if path.suffix == ".md":  # links of an included page are relative to the file, not to a link that leads to it
+            shutil.copy(path, root)
+        elif path not in (DOCS, ROOT / "examples"):
+            (root / path.name).symlink_to(path)
+    shutil.copytree(DOCS, root / "docs")
+    shutil.copytree(ROOT / "examples", root / "examples")
+    for name in ("digits_resnet", "read_picture_onnx"):
+        (root / "examples" / f"{name}.py").write_text(SHORT)
+    target = root / "site"
+    pages = [*(str(path.relative_to(DOCS).with_suffix("")) for path in PAGES[1:]), "gallery/index", *OP_PAGES]
+    command = [sys.executable, site_builder.__file__, str(root / "docs"), str(target), ",".join(IN_GALLERY), *pages]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+@pytest.mark.library
+def test_site_loads_nothing_from_other_hosts(site):
+    pages = list(site.rglob("*.html"))
+    assert {"index.html", "safety.html", "performance.html", "design.html"} <= {page.name for page in pages}
+    loads = re.compile(
+        r"<(?:script|img|iframe|source)[^>]*?src=[\"']?(?:https?:)?//|<link[^>]*?href=[\"']?(?:https?:)?//"
+    )
+    assert [page.name for page in pages if loads.search(page.read_text())] == []
+    styles = [
+        path for path in site.rglob("*.css") if re.search(r"(?:@import|url\()[\s\"']*(?:https?:)?//", path.read_text())
+    ]
+    assert styles == []
+
+
+@pytest.mark.library
+def test_gallery_shows_examples(site):
+    cards = (site / "gallery" / "index.html").read_text().split('class="card')[1:]
+    names = {*IN_GALLERY}
+    assert {re.search(r'href="(\w+)\.html"', card)[1] for card in cards} == names
+    drawn = {name for name in names for card in cards if re.search(rf'<img [^>]*src="[^"]*/{name}\.(svg|png)"', card)}
+    assert names - drawn == {"checking_attributes"}  # it compiles nothing; its card shows what it prints
+
+
+def test_gallery_lists_every_example(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    names = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    elsewhere = {"batch_inference_ray", "data_parallel", "faster_resnet_torch", "service_ray"}  # need other packages
+    assert {*importlib.import_module("gallery_pages").examples_shown()} == names - elsewhere
+
+
+@pytest.mark.library
+def test_index_of_site_has_every_op_method(site):
+    index = (site / "genindex.html").read_text()
+    page = (site / "ops" / "methods.html").read_text()
+    for kind, schema in BASE.items():
+        assert f'href="ops/methods.html#onegraph.Graph.{schema.name}"' in index
+        assert f'href="{kind.lower()}.html"' in page
+
+
+@pytest.mark.library
+def test_site_has_readable_signatures(site):
+    shown = {
+        page.name: unescape(
+            re.sub(r"<[^>]+>", "", " ".join(re.findall(r'<dt class="sig sig-object py.*?</dt>', text, re.DOTALL)))
+        )
+        for page in site.rglob("*.html")
+        if (text := page.read_text())
+    }
+    assert "progress: Callable[[str, int, int], None] | None = None" in shown["other.html"]
+    unreadable = re.compile(r"<|~\w+\.|object at 0x")  # default values by repr, and names as autodoc writes them
+    assert {name: found[0] for name, text in shown.items() if (found := unreadable.search(text))} == {}
+
+
+# What the pages say about other machines and libraries than the one that the reader has.
+
+
+@pytest.mark.library
+def test_attention_is_one_partition_since_3_6():
+    text = (DOCS / "tutorial" / "2-fusion.md").read_text()
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)[1], names)
+    assert len(names["g"].partitions()) == (3 if og.capi.settings.library.VERSION < (3, 6) else 1)
+
+
+def executors(graph):
+    return {part.executor for part in graph.compile().report().partitions}
+
+
+@pytest.mark.library
+def test_report_names_each_executor():
+    graphs = {}
+    for name in ("oneDNN", "reference", "view", "copy", "constant", "kernel"):
+        graphs[name] = g = og.Graph()
+        x = g.input("x", og.f16 if name == "copy" else og.f32, (4, 8))
+        if name == "view":
+            x = g.static_reshape(g.relu(x), shape=[8, 4], special_zero=False)
+        elif name == "reference":
+            x = g.pow(x, beta=2.5)
+        elif name == "constant":
+            x = x + g.exp(g.constant(np.ones((4, 8), np.float32)))
+        elif name == "kernel":
+            x = g.relu(x)
+        g.output("y", g.tanh(x))
+    found = {name: executors(g) for name, g in graphs.items()}
+    if "f16" in og.version_info()["cpu_dtypes"]:
+        found["copy"].add("copy")  # such a CPU computes f16
+    assert {name for name, used in found.items() if name in used} == set(graphs)
+
+
+@pytest.mark.library
+def test_cpu_without_bf16_casts_and_ignores_fpmath():
+    """An older CPU runs bf16 in f32 between two casts, and has one result in every fpmath mode."""
+    program = """
+import numpy as np
+import onegraph as og
+
+g = og.Graph()
+g.output("y", g.tanh(g.input("x", og.bf16, (64, 256))))
+report = g.compile().report()
+assert [part.executor for part in report.partitions] == ["copy", "oneDNN", "copy"], report
+g = og.Graph()
+x = np.random.default_rng(0).standard_normal((64, 256), np.float32)
+g.output("y", g.matmul(g.input("x", og.f32, (64, 256)), g.constant(x.T.copy())))
+strict, *others = [g.compile(fpmath_mode=mode, threads=1)(x) for mode in ("strict", "bf16", "any")]
+assert all(np.array_equal(strict, other) for other in others)
+"""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,126 @@
+"""The tool that changes the package and asks whether the tests notice."""
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests import changed as changes
+from tests.mutants import changed
+from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
+from tests.mutants.operators import mutants, mutated
+from tests.mutants.stages import STAGES, files_named
+
+SOURCE = '''
+def limited(value: int, limit: int = 3) -> int:
+    """The value, at most the limit."""
+    if value > limit and not value == 7:
+        raise ValueError(f"{value + 1} is too large")
+    check(value)
+    return value if limit else value - 1
+'''
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("Gt becomes GtE", "value >= limit"),
+        ("And becomes Or", "value > limit or"),
+        ("operand 0 is dropped", "if not value == 7:"),
+        ("operand 1 is dropped", "if value > limit:"),
+        ("not is dropped", "and value == 7"),
+        ("Eq becomes NotEq", "value != 7"),
+        ("raise is dropped", "pass\n    check"),
+        ("call of check is dropped", "pass\n    return"),
+        ("branches are exchanged", "return value - 1 if limit else value"),
+        ("Sub becomes Add", "value + 1\n"),
+        ("None is returned", "return None"),
+        ("7 becomes 8", "value == 8"),
+        ("3 becomes 4", "limit: int=4"),
+    ],
+)
+def test_each_change_is_made(change, text):
+    (mutant,) = [mutant for mutant in mutants("m.py", SOURCE) if mutant.change == change]
+    assert text in ast.unparse(mutated(SOURCE, mutant)) + "\n"
+
+
+def test_texts_and_annotations_are_left_alone():
+    changes = [mutant.change for mutant in mutants("m.py", SOURCE)]
+    assert len(changes) == len(set(changes)) == 14  # 1 becomes 2 once: that of the message stays
+
+
+JUDGED = """
+import sys
+from tests.mutants.child import PACKAGE, judge
+from tests.mutants.operators import mutants
+made = mutants("errors.py", (PACKAGE / "errors.py").read_text())
+made = [one for one in made if one.change == "None is returned"][:2]
+assert [one.line for one in made] == sorted(one.line for one in made), "of shown, and of class_of"
+print(*[judge(one, sys.argv[1:], 60) for one in made])
+"""
+
+
+def test_a_mutant_is_judged_by_tests(tmp_path):
+    test = tmp_path / "test_shown.py"
+    test.write_text("from onegraph.errors import shown\ndef test_shown(): assert shown(3) == '3'\n")
+    command = [sys.executable, "-c", JUDGED, str(test)]
+    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [NOTICED, SURVIVED]
+
+
+def test_stages_name_rooms_and_tests():
+    for stage, tests in STAGES.items():
+        assert (PACKAGE / stage).is_dir()
+        assert all(len(files_named(name)) == 1 for name in tests), stage
+
+
+DIFF = """\
+diff --git a/onegraph/a.py b/onegraph/a.py
+--- a/onegraph/a.py
++++ b/onegraph/a.py
+@@ -3 +3,2 @@ def f():
+-old
++new
++line
+@@ -9,2 +11,0 @@
+-gone
+-gone
+diff --git a/onegraph/b.py b/onegraph/b.py
+--- a/onegraph/b.py
++++ /dev/null
+@@ -1 +0,0 @@
+-gone
+"""
+
+
+def test_changed_lines_are_those_of_the_new_files():
+    assert changes.parsed(DIFF) == {"onegraph/a.py": {3, 4}}
+
+
+def test_changed_sources_include_those_of_changed_headers():
+    folder = "onegraph/native/csrc"
+    assert changes.sources({f"{folder}/plan.cpp", "README.md"}) == [changes.CSRC / "plan.cpp"]
+    by_header = changes.sources({f"{folder}/kernels/rows.h"})
+    assert 1 < len(by_header) <= changes.MOST
+    assert changes.tests([changes.CSRC / "kernels" / "winograd.cpp"]) == ["tests/kernels/test_winograd.py"]
+    assert changes.tests([changes.CSRC / "plan.cpp"]) == [*changes.OTHERS]
+
+
+def test_mutants_of_changed_lines_know_their_tests(monkeypatch, tmp_path):
+    (tmp_path / "onegraph").mkdir()
+    (tmp_path / "onegraph" / "m.py").write_text(SOURCE)
+    record = {
+        "functions": {"m.py": {"2 function limited": ["test_slow.py", "test_quick.py", "test_slower.py"]}},
+        "seconds": {"test_quick.py": 1.0, "test_slow.py": 5.0, "test_slower.py": changed.LONGEST},
+    }
+    (tmp_path / "reached.json").write_text(json.dumps(record))
+    monkeypatch.setattr(changed, "REACHED", tmp_path / "reached.json")
+    monkeypatch.setattr(changes, "ROOT", tmp_path)
+    monkeypatch.setattr(changes, "lines", lambda folder: {"onegraph/m.py": {1, 6}, "onegraph/m.cpp": {1}})
+    ((mutant, files, seconds),) = changed.candidates(known=())
+    assert mutant.change == "call of check is dropped"
+    assert (files, seconds) == (["test_quick.py", "test_slow.py"], 6.0)
+    assert list(changed.candidates(known=[mutant.name])) == []

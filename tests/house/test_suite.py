@@ -1,0 +1,122 @@
+"""The helpers of the suite itself: groups of cases, the order of files, shares of branches."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from conftest import LONGEST
+from helpers.fork_server import waited
+from helpers.grouped import grouped
+
+from tests import branches
+from tests.branches import marks
+from tests.branches.plugin import Measured
+
+
+def test_a_group_runs_every_case_and_names_failures():
+    tried = []
+
+    @grouped("case, limit", [("a", 1), ("b", 1), ("a", 3)], key=lambda case: case[0])
+    def checked(case, limit):
+        tried.append((case, limit))
+        assert limit > 1
+        if limit == 3:
+            pytest.skip("hides the others")
+
+    (mark,) = checked.pytestmark
+    assert mark.kwargs["ids"] == ["a", "b"]
+    with pytest.raises(
+        AssertionError, match=r"2 of 2 cases:\n\('a', 1\): AssertionError.*\n(.*\n)*\('a', 3\): Skipped"
+    ):
+        checked(group_of_cases=next(iter(mark.args[1])))
+    assert tried == [("a", 1), ("a", 3)]
+
+
+def test_longest_files_exist():
+    assert [name for name in LONGEST if not [*Path(__file__).parents[1].glob(f"*/{name}.py")]] == []
+
+
+def test_a_fallen_share_of_branches_is_named():
+    counts = {"one": (50, 100, 9, 10), "two": (98, 100, 9, 10), "three": (500, 1000, 9, 10)}
+    before = {"one": 50.0 + branches.FEW + 1, "two": 98.0 + branches.FEW - 1, "three": 50.0 + branches.MARGIN + 0.1}
+    lines, shares, fallen = branches.report(counts, before, "functions")
+    assert shares == {"one": 50.0, "two": 98.0, "three": 50.0, "all": 54.0}
+    assert [text.split(":")[0] for text in fallen] == ["one", "three"]
+    assert "54.00" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("graph.py", "."),
+        ("checker/ops.py", "checker"),
+        ("compiler/lower.py", "compiler"),
+        ("compiler/passes/codes.py", "compiler/passes"),
+        ("frontends/torch/tables/moves.py", "frontends/torch"),
+    ],
+)
+def test_rooms_of_branches(file, name):
+    assert branches.room(file) == name
+
+
+MARKED = '''
+def chosen(value):
+    """Which way a value goes."""
+    for part in value:
+        if part == "end":
+            break
+        while part:
+            part = part[1:]
+    try:
+        match len(value):
+            case 0 | 1:
+                return "short"
+            case 2:
+                raise ValueError
+    except ValueError:
+        return "two"
+    return "long"
+'''
+
+
+@pytest.mark.parametrize(
+    ("value", "result", "missed"),
+    [
+        (["a"], "short", ["5 true", "15 except", "13 case", "10 no case"]),
+        (["a", "end"], "two", ["4 end", "11 case", "10 no case"]),
+        (["a", "b", "c"], "long", ["5 true", "11 case", "13 case", "15 except"]),
+        (["end"], "short", ["5 false", "7 true", "7 false", "4 end", "13 case", "10 no case", "15 except"]),
+    ],
+)
+def test_marks_note_each_way_that_ran(value, result, missed):
+    tree, ways = marks.marked(MARKED)
+    ran, names = marks.Ran([0] * len(ways)), {}
+    exec(marks.storing_into(compile(tree, "marked.py", "exec"), ran), names)
+    assert names["chosen"](value) == result
+    assert names["chosen"].__doc__ == "Which way a value goes."
+    assert sorted(way for way, state in zip(ways, ran, strict=True) if not state) == sorted(missed)
+
+
+def test_functions_are_counted_by_file_of_tests(monkeypatch):
+    monkeypatch.setattr(marks, "WAYS", {"m.py": ["1 function f", "2 true", "2 false", "4 function g"]})
+    monkeypatch.setattr(marks, "RAN", {"m.py": [1, 0, 0, 0]})  # by an import
+    measured = Measured()
+    for file, ran in (("test_a.py", [1, 1, 0, 0]), ("test_b.py", [1, 0, 1, 0]), ("", [0, 0, 0, 0])):
+        measured.begin(file)
+        marks.RAN["m.py"][:] = ran
+    assert measured.ran == {"m.py": [1, 1, 1, 0]}
+    assert measured.functions == {"m.py": {"1 function f": ["test_a.py", "test_b.py"]}}
+    assert measured.seconds.keys() == {"test_a.py", "test_b.py"}
+    measured.add(marks.WAYS, {"m.py": [0, 0, 0, 1]}, {"m.py": {"4 function g": ["test_c.py"]}})  # of another process
+    assert measured.ran == {"m.py": [1, 1, 1, 1]}
+    assert measured.functions["m.py"]["4 function g"] == ["test_c.py"]
+
+
+def test_a_forked_process_is_killed_after_its_time():
+    if not (child := os.fork()):
+        signal.pause()
+    assert waited(child, 1) == -signal.SIGKILL
+    if not (child := os.fork()):
+        os._exit(3)
+    assert waited(child, 60) == 3

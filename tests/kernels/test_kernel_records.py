@@ -1,0 +1,233 @@
+"""A kernel of the package is one file in C++, one record in Python and one file of tests, found by its name."""
+
+import ast
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.capi.settings import has_avx2
+from onegraph.compiler.ir.value import Value, dense_of
+from onegraph.compiler.kernels import packed_product, pointwise, winograd
+from onegraph.compiler.kernels.kernel import NOT_EMPTY, OF_FLOATS, REGULAR, refusal
+from onegraph.compiler.kernels.native import CompiledKernel, compiled, fields_of, packed, registered, value_of
+from onegraph.compiler.kernels.pointwise import Group
+from onegraph.compiler.kernels.registry import kernels, named
+from onegraph.compiler.kernels.winograd import Geometry
+from onegraph.errors import OneGraphError, StatusError
+
+PACKAGE = Path(og.__file__).parent
+CSRC, RECORDS = PACKAGE / "native" / "csrc", PACKAGE / "compiler" / "kernels"
+TESTS = Path(__file__).parents[1]
+NAMES = sorted(registered())
+FOLDED = re.compile(r'const (?:Registered|RegisteredRows|Elementwise)<[^{]*>\s+\w+\s*\{\s*"(\w+)"')
+
+# One file each -------------------------------------------------------------------------------------------------------
+
+
+def homes_in_cpp():
+    """By name of a kernel, the file or folder of csrc/kernels/ that registers it, without its suffix."""
+    files = [*(CSRC / "kernels").rglob("*.cpp")]
+    at = {path: path.relative_to(CSRC / "kernels").with_suffix("").parts[0] for path in files}
+    return {name: at[path] for path in files for name in FOLDED.findall(path.read_text())}
+
+
+def homes_in_python():
+    """By name of a kernel, the module of compiler/kernels/ with its record, the first one of several."""
+    homes = {}
+    for path in sorted(RECORDS.glob("*.py")):
+        module = __import__(f"onegraph.compiler.kernels.{path.stem}", fromlist=["KERNELS"])
+        for kernel in getattr(module, "KERNELS", ()):
+            homes.setdefault(kernel.name, path.stem)
+    return homes
+
+
+def names_in_tests():
+    """The names that the files of tests list as TESTED_KERNELS, with the files."""
+    for path in TESTS.glob("*/test_*.py"):
+        text = path.read_text()
+        if path != Path(__file__) and "\nTESTED_KERNELS = " in text:
+            tree = ast.parse(text)
+            found = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "TESTED_KERNELS")
+            yield from ((name, path.name) for name in ast.literal_eval(found.value))
+
+
+def test_each_kernel_has_one_home_in_each_language():
+    assert homes_in_cpp() == homes_in_python()
+    assert sorted(homes_in_cpp()) == NAMES == sorted({kernel.name for kernel in kernels()})
+
+
+def test_each_kernel_has_a_file_of_tests():
+    assert sorted(dict(names_in_tests())) == NAMES
+
+
+@pytest.mark.parametrize("path", [PACKAGE.parent / "include" / "onegraph.h", CSRC / "plan.cpp", CSRC / "call.cpp"])
+def test_no_other_file_in_cpp_names_a_kernel(path):
+    text = path.read_text() if path.exists() else ""
+    assert not [name for name in NAMES if f'"{name}"' in text or re.search(rf"\bonegraph_{name}\b", text)]
+
+
+def test_only_the_registry_of_kernels_compares_names():
+    assert not [path for path in CSRC.rglob("*.cpp") if path.stem != "registry" and "->name" in path.read_text()]
+
+
+# Records -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", kernels(), ids=lambda kernel: kernel.name)
+def test_a_record_says_why_and_whether_it_fails(kernel):
+    assert kernel.fails is None or issubclass(kernel.fails, OneGraphError)
+    assert not kernel.reason.endswith(".")
+    assert all(sentence and not sentence.endswith(".") for _, sentence in kernel.takes)
+    assert not kernel.attrs or kernel.kinds
+
+
+def test_an_executor_has_one_way_of_adding():
+    ways = {}
+    for kernel in kernels():
+        ways.setdefault(kernel.executor, set()).add((kernel.add, kernel.follows))
+    del ways[""]
+    assert {executor: len(found) for executor, found in ways.items()} == dict.fromkeys(ways, 1)
+
+
+def test_kernels_that_allocate_do_not_update_variables():
+    assert {kernel.name for kernel in kernels() if kernel.updates} >= {"pointwise", "relu"}
+    assert not named("rms_norm").updates
+    assert not named("select").updates
+
+
+# Numbers -------------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_go_by_their_names():
+    assert [field.name for field in fields_of("rms_norm")] == ["width", "epsilon", "level"]
+    one = int(np.float32(1).view(np.int32))
+    assert packed("rms_norm", {"epsilon": 1.0, "width": 7, "level": 2}) == (7, one, 2)
+    assert packed("guarded", {"of": "min", "axis": 1, "zero": False, "windows": [4, 5]}) == (2, 1, 0, 4, 5)
+
+
+@pytest.mark.parametrize("numbers", [{"width": 1}, {"width": 1, "epsilon": 1.0, "depth": 2}])
+def test_missing_and_unknown_numbers_are_refused(numbers):
+    with pytest.raises(KeyError):
+        packed("rms_norm", numbers)
+
+
+def test_an_unknown_word_is_refused():
+    with pytest.raises(KeyError, match=r"median.*softmax"):
+        packed("guarded", {"of": "median", "axis": 0, "zero": 0, "windows": ()})
+
+
+def test_an_unknown_kernel_is_refused():
+    with pytest.raises(KeyError, match="sine"):
+        CompiledKernel("sine", [], 0)
+
+
+def test_cpp_refuses_other_numbers_than_it_names():
+    x, y = np.ones((2, 4), np.float32), np.empty((2, 4), np.float32)
+    made = compiled("rms_norm", [value_of(x)], [value_of(y)], (4, 0))
+    with pytest.raises(StatusError, match="rms_norm"):
+        made.run_once(x, y)
+    compiled("rms_norm", [value_of(x)], [value_of(y)], packed("rms_norm", {"width": 4, "epsilon": 3.0})).run_once(x, y)
+    np.testing.assert_allclose(y, 0.5)
+
+
+# Why a kernel is not taken -------------------------------------------------------------------------------------------
+
+SIZES = Geometry(images=1, rows=16, columns=16, channels=64, results=64, top=1, left=1)
+CONVOLUTION = winograd.Candidate(SIZES, 32 * 32, is_constant=False)
+PAIR = Group(("Sigmoid", "Multiply"), 1 << 16, 3, 2, 1, is_update=False, scales_channels=False, rounds=False)
+
+
+def convolution(places=32 * 32, **sizes):
+    return winograd.Candidate(SIZES._replace(**sizes), places, is_constant=False)
+
+
+# By conditions, something that is taken, and for each condition something that only it refuses.
+LADDERS = {
+    "winograd": (
+        winograd.WORTH,
+        CONVOLUTION,
+        [
+            convolution(channels=16, results=1024),
+            convolution(places=200, rows=7, columns=8),
+            convolution(places=32 * 32, channels=1024, results=1024),
+            convolution(places=600),
+            convolution(places=220, rows=7, columns=8, channels=128),
+        ],
+    ),
+    "packed_product": (
+        packed_product.WORTH,
+        packed_product.Candidate(4, 1 << 18),
+        [packed_product.Candidate(5, 1 << 18), packed_product.Candidate(4, 1 << 17)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_each_condition_has_a_sentence(name):
+    conditions, taken, refused = LADDERS[name]
+    assert not refusal(conditions, taken)
+    assert [refusal(conditions, subject) for subject in refused] == [sentence for _, sentence in conditions]
+
+
+GROUPS = {
+    "more than 48 tensors": PAIR._replace(n_tensors=49),
+    "fewer than 32,768 elements take": PAIR._replace(kinds=("SigmoidBackward", "Multiply"), size=1 << 14),
+    "fewer than 32,768 elements with the product": PAIR._replace(size=1 << 14, follows_product=True),
+    "more than 4,194,304 elements": PAIR._replace(size=1 << 23),
+    "fewer than 16,384 elements": PAIR._replace(kinds=("GELUBackward",), size=1 << 13),
+    "fewer than 8,192 elements": PAIR._replace(kinds=("Multiply",), size=1 << 12, scales_channels=True),
+    "rounds the result of each op": PAIR._replace(kinds=("Add", "Add"), rounds=True),
+    "no update of a variable": PAIR._replace(kinds=("Add", "Add")),
+}
+
+
+@pytest.mark.skipif(not has_avx2(), reason="a CPU without AVX2 has one reason for all")
+@pytest.mark.parametrize("text", GROUPS)
+def test_a_group_of_ops_is_refused_for_a_reason(text):
+    assert text in pointwise.why_not(GROUPS[text])
+    assert not pointwise.why_not(PAIR)
+    assert not pointwise.why_not(PAIR._replace(kinds=("Add",), size=99, is_between_kernels=True))
+
+
+def of_shape(shape, dtype=og.f32, strides=None):
+    return Value(0, dtype, shape, dense_of(shape) if strides is None else strides, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [(NOT_EMPTY, of_shape((0, 2))), (REGULAR, of_shape((3,), strides=(-1,))), (OF_FLOATS, of_shape((3,), og.s32))],
+    ids=["empty", "reversed", "integers"],
+)
+def test_a_tensor_is_refused_for_a_reason(condition, value):
+    assert refusal([condition], [of_shape((3,)), value]) == condition[1]
+    assert not refusal([condition], [of_shape((3,))])
+
+
+WINOGRAD = "winograd: the transforms of fewer than 32 channels take as long as they save"
+
+
+def small_convolution():
+    g = og.Graph()
+    x, weights = g.input("x", og.f32, (1, 16, 16, 16)), g.constant(np.ones((3, 3, 16, 64), np.float32))
+    same = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}
+    g.output("y", g.op("Convolution", [x, weights], {**same, "data_format": "NXC", "weights_format": "XIO"}))
+    return g
+
+
+def test_a_report_says_why_a_kernel_is_not_taken():
+    report = small_convolution().compile().report()
+    (partition,) = report.partitions
+    assert partition.refused == (WINOGRAD,)
+    assert f"\n     not by {WINOGRAD}" in str(report)
+    assert report.to_dict()["partitions"][0]["refused"] == partition.refused
+
+
+def test_a_report_says_why_a_kernel_is_taken():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2, 3))))
+    (partition,) = g.compile().report().partitions
+    assert partition.reason == named("relu").reason
+    assert not partition.refused

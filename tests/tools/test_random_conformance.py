@@ -1,0 +1,427 @@
+"""Random valid uses in the bare library, and what the records of faults say of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from onegraph.checker.library_limits import Library
+from onegraph.faults.measured import PRECISE, Score, figures
+from onegraph.native import siblings
+from onegraph.native.library import PATH, VERSION
+from onegraph.opset.editions.registry import BASE, DEFAULT, edition
+from onegraph.tools.conformance import own_edition
+from onegraph.tools.conformance.drawn import run, trials
+from onegraph.tools.conformance.drawn.c_program import c_program, is_small, is_writable
+from onegraph.tools.conformance.drawn.drawing import NOT_DRAWN, draw, pages_to_draw
+from onegraph.tools.conformance.drawn.features import cause
+from onegraph.tools.conformance.drawn.filing import cases_of_report, file_findings
+from onegraph.tools.conformance.page_of_op import PageOfOp
+from onegraph.tools.conformance.uses import SINGLE, Use
+
+SHORT = 300  # uses that the suite runs
+MEASURED = figures()
+VERSIONS = ("3.2.0", "3.6.2", "3.9.1", "3.13.2")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def report():
+    """A short run on every op; some seconds."""
+    return run(SHORT, 7, workers=2)
+
+
+def onegraph(*arguments):
+    """The exit status of a command, in this process."""
+    from onegraph.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    return ended.value.code or 0
+
+
+# What is drawn -------------------------------------------------------------------------------------------------------
+
+
+def test_every_op_is_drawn_and_allowed():
+    pages = pages_to_draw(None, [], (3, 13, 2))
+    assert set(pages) == set(BASE) - NOT_DRAWN
+    drawn = [draw(1, number, pages) for number in range(2 * len(pages))]
+    assert all(drawn)
+    assert {one.use.kind for one in drawn} == set(pages)
+    for one in drawn:
+        chosen = edition(one.edition)
+        schema = next(page.schema for page in pages[one.use.kind] if page.edition is chosen)
+        assert PageOfOp(chosen, schema).allows(one.use)
+
+
+def test_draws_reach_every_value_dtype_and_layout():
+    pages = pages_to_draw(DEFAULT, ["Convolution", "AvgPool", "Quantize", "SoftMax"], (3, 13, 2))
+    drawn = [draw(2, number, pages).use for number in range(400)]
+    for kind in pages:
+        uses = [use for use in drawn if use.kind == kind]
+        for attribute in BASE[kind].attributes:
+            for value in attribute.values:
+                assert any(use.attrs.get(attribute.name, attribute.default) == value for use in uses), attribute.name
+        types = {dtype for use in uses for dtype in use.dtypes[:1]}
+        first = BASE[kind].inputs[0].type
+        assert types == {str(dtype) for row in BASE[kind].types for dtype in row.types.get(first, [first])}
+        assert any(1 in tensor[1] for use in uses for tensor in use.tensors)
+    convolutions = [use for use in drawn if use.kind == "Convolution"]
+    assert {len(use.dtypes) for use in convolutions} == {2, 3}
+    assert any(use.attrs["groups"] > 1 for use in convolutions if "groups" in use.attrs)
+    for name in ("strides", "dilations", "pads_begin", "pads_end"):
+        assert any(len(set(use.attrs.get(name, [1]))) > 1 for use in convolutions), name
+
+
+def test_a_use_depends_on_its_number_alone():
+    few, all_ops = pages_to_draw(None, ["ReLU", "Add"], VERSION), pages_to_draw(None, [], VERSION)
+    assert draw(3, 5, few).use == draw(3, 5, few).use
+    assert draw(3, 5, few).use != draw(4, 5, few).use
+    assert draw(3, 0, all_ops).use == draw(3, 0, all_ops).use
+
+
+def test_an_old_edition_is_drawn_in_its_own_bounds():
+    pages = pages_to_draw("onednn-3.2", [], (3, 13, 2))
+    assert "GroupNorm" not in pages
+    assert {draw(1, number, pages).edition for number in range(20)} == {"onednn-3.2"}
+    assert "Pow" in pages_to_draw(None, [], (3, 2, 0))
+    assert "RMSNorm" not in pages_to_draw(None, [], (3, 2, 0))
+
+
+# What is measured ----------------------------------------------------------------------------------------------------
+
+
+def test_no_record_claims_too_much_and_nothing_is_unclaimed(report):
+    assert report.imprecise == []
+    assert [finding.id for finding in report.findings] == []
+    assert len(report.tried) == SHORT
+    claimed = [one for one in report.tried if one.claims]
+    assert len(claimed) > SHORT / 10
+    assert all(one.is_wrong for one in claimed)
+
+
+def test_report_counts_every_use(report):
+    facts = json.loads(json.dumps(report.to_dict()))
+    assert sum(facts["outcomes"].values()) == facts["cases"] == SHORT
+    assert sum(one["uses"] for one in facts["ops"].values()) == SHORT
+    assert sum(one["wrong"] for one in facts["ops"].values()) == sum(one.is_wrong for one in report.tried)
+    assert all(0 <= one["wrong"] <= one["claimed"] for one in facts["records"].values())
+
+
+@pytest.mark.parametrize(("counts", "precision", "recall"), [
+    ((10, 10, 4, 4, 0, 10), 1.0, 1.0),
+    ((10, 9, 0, 0, 5, 20), 0.9, 0.75),
+    ((10, 9, 2, 1, 0, 9), 0.5, 1.0),  # the others are wrong for another reason
+    ((0, 0, 0, 0, 3, 3), None, 0.0),
+    ((0, 0, 0, 0, 0, 0), None, None),
+])  # fmt: skip
+def test_precision_and_recall_by_hand(counts, precision, recall):
+    score = Score(*counts)
+    assert (score.precision, score.recall) == (precision, recall)
+    assert score.is_imprecise == (precision is not None and precision < 0.99)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_kept_figures_have_no_imprecise_record(version):
+    figures = MEASURED[version]
+    assert figures["cases"] >= 4000
+    for name, counts in figures["records"].items():
+        assert name in SINGLE, f"{name} is measured and is no record any more"
+        score = Score(*counts)
+        assert score.precision is None or score.precision >= PRECISE, (name, counts)
+    assert set(figures["findings"]) <= set(OPEN), "record it as a fault"
+    assert figures["all"]["recall"] > 0.98
+
+
+def test_records_carry_their_figures():
+    met = [fault for fault in SINGLE.values() if any(one.claimed for one in fault.measured.values())]
+    assert len(met) > 25
+    for fault in met:
+        assert set(fault.measured) <= set(VERSIONS)
+        assert all(one.wrong <= one.claimed for one in fault.measured.values())
+
+
+def test_every_certain_record_was_met_or_says_why_not():
+    claimed = {name for version in VERSIONS for name, counts in MEASURED[version]["records"].items() if counts[0]}
+    rare = {name for name, fault in SINGLE.items() if fault.severity != "slow"} - claimed
+    large = {name for name in rare if not any(example.runs for example in SINGLE[name].examples)}
+    assert rare - large <= set(NOT_MET), rare - large - set(NOT_MET)
+
+
+# Findings that have no record yet, and what is known of them.
+OPEN: dict[str, str] = {}
+# Faults that ordinary uses do not meet, or meet in some memory alone.
+NOT_MET = {
+    name: reason
+    for reason, names in {
+        "of versions beside these": "one_column_of_halves untold_softmax_shape",
+        "on other CPUs, and of ops that are not drawn": "no_arithmetic_of_the_type no_kernel_of_markers",
+        "by what lies in memory, by threads or by numbers": "bias_behind_source gradient_of_deep_windows "
+        "gradient_of_dilated_groups gradient_of_few_windows gradient_of_long_strides gradient_of_a_small_source "
+        "gradient_of_strided_pixels matmul_batches matmul_over_one one_channel_strided one_column "
+        "biased_gaps gradient_of_shared_slopes matmul_single_rows rounded_average_gradients rounded_maximum_gradients "
+        "select_products softmax_of_nothing windows_beside_source floats_beside_source "
+        "spanned_source unread_as_padded unread_planes wide_integers",
+        "of ranks, sizes and numbers that are not drawn": "matmul_row_leaks pixel_leaks "
+        "window_leaks batch_norm_many_axes concat_limits dynamic_parameter_rank "
+        "empty_tensor far_windows inexact_coordinates infinite_slope matmul_bias prelu_rank sizes_and_scales "
+        "tiny_scale wide_zero_point group_norm_rank misjudged_ties slope_of_few_axes slope_without_axes",
+    }.items()
+    for name in names.split()
+}
+
+
+# A seeded fault ------------------------------------------------------------------------------------------------------
+
+
+def seeded_run(value, kinds, cases=60):
+    """A run whose library computes with another value where one value of an attribute is asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tests"))
+        patch.setattr(trials, "ENTRY", "helpers.seeded_fault")
+        patch.setenv("SEEDED_FAULT", value)
+        return run(cases, 3, edition="onednn-3.2", kinds=kinds)
+
+
+@pytest.fixture(scope="module")
+def seeded():
+    """A run whose library computes along the last axis where axis 0 is asked for."""
+    return seeded_run("axis=0", ["SoftMax", "ReLU"])
+
+
+def test_finds_a_wrong_attribute_value_and_its_cause(seeded):
+    assert {finding.kind for finding in seeded.findings} == {"SoftMax"}
+    worst = seeded.findings[0]
+    assert (worst.verdict, worst.shared) == ("wrong", ("axis=0",))
+    assert len(worst.numbers) > 3
+    assert worst.smallest.use.attrs["axis"] == 0
+    elements = sum(np.prod(tensor[1]) for tensor in worst.smallest.use.tensors)
+    assert elements <= 4, "it is shrunk"
+    assert seeded.ids()[worst.id] == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds"),
+    [("exclude_pad=True", ["AvgPool"]), ("alpha=0.5", ["Elu"]), ("mode=nearest", ["Interpolate", "ReLU"])],
+)
+def test_finds_wrong_values_of_every_setter(value, kinds):
+    found = seeded_run(value, kinds, 45).findings
+    assert {finding.kind for finding in found} == {kinds[0]}
+    assert value in found[0].shared, [finding.id for finding in found]
+
+
+def test_cause_names_what_failing_uses_share():
+    pages = pages_to_draw(DEFAULT, ["AvgPool"], (3, 13, 2))
+    uses = [draw(5, number, pages).use for number in range(150)]
+    failing = [use for use in uses if use.attrs.get("auto_pad") == "same_upper" and use.dtypes[0] == "bf16"]
+    right = [use for use in uses if use not in failing]
+    words, places = cause(failing, right)
+    assert set(words) == {"auto_pad=same_upper", "src of bf16"} or set(words) == {"auto_pad=same_upper", "dst of bf16"}
+    assert places == list(range(len(failing)))
+
+
+# Filing --------------------------------------------------------------------------------------------------------------
+
+
+def _compiled(program, folder):
+    include, library = Path(sys.prefix) / "include", Path(PATH)
+    if not (include / "oneapi" / "dnnl" / "dnnl_graph.h").is_file():
+        pytest.skip("the headers of oneDNN are not installed")
+    (folder / "program.c").write_text(program)
+    command = ["cc", "-Wall", "-Werror", "program.c", f"-I{include}", str(library), f"-Wl,-rpath,{library.parent}"]
+    subprocess.run([*command, "-lm", "-o", "program"], check=True, cwd=folder)
+    return subprocess.run([folder / "program"], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("kind", ["Add", "BatchNormInference", "MaxPool", "Quantize", "ReduceSum", "SoftMaxBackward"])
+def test_c_program_agrees_with_the_measurement(kind, tmp_path):
+    rng, pages = Random(kind), pages_to_draw("onednn-3.2", [kind], VERSION)
+    for number in range(rng.randrange(100), 200):
+        use = draw(9, number, pages).use
+        if not use.claims(VERSION) and is_writable(use) and is_small(use):
+            break
+    ended = _compiled(c_program(use, "a use", "cc program.c"), tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, ""), use
+
+
+def test_c_program_of_a_large_use_runs_on_zeros(tmp_path):
+    use = Use("ReLU", ("given",), ((0, "f32"),), {}, ("f32",), [["f32", [50, 60], None]])
+    program = c_program(use, "a use", "cc program.c")
+    ended = _compiled(program, tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, "executed\n")
+    assert len(program.splitlines()) <= 40
+    assert len(program) < 4000
+
+
+def test_files_a_finding_with_all_that_a_report_needs(monkeypatch, tmp_path):
+    of_call = Library.of_call
+    monkeypatch.setattr(
+        Library, "of_call", lambda *given: [one for one in of_call(*given) if one[0].name != "align_corners"]
+    )
+    found = run(16, 4, kinds=["Interpolate"])
+    finding = next(one for one in found.findings if "coordinate_transformation_mode=align_corners" in one.shared)
+    (place, *_) = file_findings(cases_of_report(found), tmp_path)
+    names = {path.name for path in place.iterdir()}
+    assert names == {"README.md", "benchdnn.txt", "finding.json", "graph.json", "program.c"}
+    text = (place / "README.md").read_text()
+    for part in (
+        "align_corners",
+        "Interpolate",
+        "https://github.com/uxlfoundation/oneDNN",
+        "| oneDNN ",
+        "CPU: ",
+        "glibc",
+    ):
+        assert part in text
+    assert (place / "benchdnn.txt").read_text().split()[:2] == ["benchdnn", "--graph"]
+    facts = json.loads((place / "finding.json").read_text())
+    assert facts["id"] == finding.id
+    assert facts["libraries"][0]["outcome"] != "right"
+    assert onegraph("check", place / "graph.json", "--library", "none") == 0
+    program = (place / "program.c").read_text()
+    assert len(program.splitlines()) <= 40
+    assert "onegraph" not in program
+    ended = _compiled(program, tmp_path)
+    assert (ended.returncode, ended.stdout) == (1, "no kernel\n")
+
+
+def test_files_findings_of_probes_that_a_call_shows(tmp_path):
+    assert onegraph("conformance", "Concat", "MaxPool", "--folder", tmp_path, "--workers", "1") == 1
+    places = {path.name: path for path in tmp_path.iterdir()}
+    assert not [name for name in places if name.startswith(("text", "sibling"))]
+    laxer = next(place for name, place in sorted(places.items()) if name.startswith("laxer"))
+    assert "forbids this use" in (laxer / "README.md").read_text()
+    ended = _compiled((laxer / "program.c").read_text(), tmp_path)
+    assert (ended.returncode, ended.stdout) == (1, "executed\n")
+    for place in places.values():
+        if (place / "program.c").is_file():
+            assert len((place / "program.c").read_text().splitlines()) <= 40
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+def test_exit_status_baseline_and_fail_on(report, seeded, monkeypatch, tmp_path, capsys):
+    arguments = ["conformance", "--cases", "60"]
+    monkeypatch.setattr("onegraph.tools.conformance.drawn.run", lambda *_, **__: report)
+    assert onegraph(*arguments) == 0
+    monkeypatch.setattr("onegraph.tools.conformance.drawn.run", lambda *_, **__: seeded)
+    assert onegraph(*arguments) == 1
+    assert onegraph(*arguments, "--fail-on", "crashes") == 0
+    assert onegraph(*arguments, "--fail-on", "crashes,wrong") == 1
+    kept = tmp_path / "kept.json"
+    assert onegraph(*arguments, "--write-baseline", kept) == 0
+    assert set(json.loads(kept.read_text()).values()) == {"wrong"}
+    assert onegraph(*arguments, "--baseline", kept) == 0
+    capsys.readouterr()
+    assert onegraph(*arguments, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["findings"][0]["verdict"] == "wrong"
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    (["--cases", "0"], "'--cases'"),
+    (["--cases", "5", "Relu"], "ReLU"),
+    (["--cases", "5", "--fail-on", "slow"], "'slow' is no verdict; expected some of crashes, wrong"),
+    (["--cases", "5", "--html", "x.html"], "--folder"),
+    (["--also", "x"], "--folder"),
+    (["--cases", "5", "--baseline", "pyproject.toml"], "pyproject.toml"),
+])  # fmt: skip
+def test_misuse_is_one_line_and_status_2(arguments, told, capsys):
+    assert onegraph("conformance", *arguments) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.splitlines()) == 1
+
+
+def test_interrupt_ends_in_a_second():
+    code = (  # a shell that runs the suite behind may ignore the signal
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from onegraph.tools.conformance.drawn import trials; from onegraph.cli import main;"
+        f"sys.path.insert(0, {str(ROOT / 'tests')!r}); trials.ENTRY = 'helpers.seeded_fault';"
+        "print('ready', flush=True); sys.exit(main(['conformance', '--cases', '50', '--workers', '2']))"
+    )
+    environment = {**os.environ, "SEEDED_FAULT": "endless"}
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+    process.stdout.readline()
+    time.sleep(3)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert time.monotonic() - start < 2.5, "a second, and what a busy machine takes to end processes"
+    assert process.returncode != 0
+
+
+# Any library ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_version_gets_the_newest_edition():
+    assert own_edition((3, 2, 1)) == ("onednn-3.2", "")
+    name, note = own_edition((3, 15, 0))
+    assert name == "onednn-3.14"
+    assert note == "oneDNN 3.15.0 is newer than every edition; tested against the newest, onednn-3.14"
+    assert pages_to_draw(None, ["ReLU"], (3, 15, 0))["ReLU"][-1].edition.name == "onednn-3.14"
+
+
+def test_missing_engine_is_one_error(monkeypatch, capsys):
+    from onegraph.capi import engine
+
+    monkeypatch.setattr(engine, "engine_count", lambda kind: 0)
+    monkeypatch.setattr("onegraph.capi.default_engine", lambda: engine.Engine("cpu"))
+    for arguments in (["--cases", "20"], []):
+        assert onegraph("conformance", *arguments, "ReLU") == 2
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert "the library has 0 cpu engines" in output.err
+        assert len(output.err.splitlines()) == 1
+
+
+def _library(folder, name, needs=(), code=""):
+    source = folder / f"{name}.c"
+    source.write_text(code)
+    links = [str(path) for path in needs]
+    subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", folder / name, source, *links], check=True)
+    return folder / name
+
+
+def test_siblings_are_loaded_from_beside_a_library(tmp_path):
+    beside = tmp_path / "lib"
+    beside.mkdir()
+    inner = _library(beside, "libinner_of_test.so.4", code="int one(void) { return 1; }")
+    outer = _library(beside, "libouter_of_test.so.1", [inner], "int one(void); int two(void) { return one() + 1; }")
+    whole = _library(beside, "libwhole_of_test.so.3", [outer], "int two(void); int three(void) { return two() + 1; }")
+    assert siblings.load_with_siblings(whole).three() == 3
+    gone = _library(beside, "libintlc_gone.so.5", code="int gone(void) { return 1; }")
+    lonely = _library(beside, "liblonely_of_test.so", [gone], "int gone(void); int call(void) { return gone(); }")
+    gone.unlink()
+    with pytest.raises(OSError, match="libintlc_gone") as told:
+        siblings.load_with_siblings(lonely)
+    name = siblings.missing_library(told.value)
+    assert name == "libintlc_gone.so.5"
+    assert "pip install dpcpp-cpp-rt intel-opencl-rt tbb" in siblings.advice(name)
+    assert siblings.advice("libm.so.6") == ""
+
+
+def test_opencl_is_named_where_sycl_is_loaded(monkeypatch, tmp_path):
+    runtime, sycl = tmp_path / "libintelocl.so", tmp_path / "libsycl.so.8"
+    runtime.touch()
+    monkeypatch.setattr(siblings, "_mapped", lambda name: None)
+    monkeypatch.delenv(siblings.OPENCL, raising=False)
+    siblings.provide_opencl(tmp_path / "libdnnl.so.3")
+    assert siblings.OPENCL not in os.environ
+    assert siblings.engine_advice() == ""
+    monkeypatch.setattr(siblings, "_mapped", lambda name: sycl)
+    assert "is not set" in siblings.engine_advice()
+    siblings.provide_opencl(tmp_path / "libdnnl.so.3")
+    assert os.environ[siblings.OPENCL] == str(runtime)
+    monkeypatch.setenv(siblings.OPENCL, "/other")
+    siblings.provide_opencl(tmp_path / "libdnnl.so.3")
+    assert os.environ[siblings.OPENCL] == "/other"
+    assert "OCL_ICD_FILENAMES is '/other'" in siblings.engine_advice()
