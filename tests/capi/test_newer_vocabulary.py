@@ -81,7 +81,8 @@ def ran_by(partition, *, is_attribute):
     if partition.reason.startswith(ELEMENTS.reason):
         return "a kernel of onegraph or numpy"  # numpy, if there are more elements
     if partition.executor == "kernel":  # of an older op, it is only the faster way, unless the library would be wrong
-        is_needed = BASE[partition.kinds[0]].since > (3, 2) or partition.reason.startswith((KEEPS, DIGITS))
+        kind = partition.kinds[0].partition(":")[0]  # of an op that was rewritten, the part follows
+        is_needed = BASE[kind].since > (3, 2) or partition.reason.startswith((KEEPS, DIGITS))
         return "a kernel of onegraph" if is_needed else ""
     return "numpy" if partition.executor == "reference" else ""
 

@@ -247,7 +247,7 @@ SLOW_BY = {
     "MatMul": MATMUL_COLUMN,
 }
 FAST: dict[str, Build] = {
-    "swish": lambda g: g.multiply(x := g.input("x", "f32", (2, 4, 6)), g.sigmoid(x)),
+    "swish behind a product": lambda g: g.multiply(y := MAINS["batch matmul"](g), g.sigmoid(y)),
     "binary, same shape": lambda g: g.multiply(MAINS["sum"](g), g.input("y", "f32", (2, 4, 6))),
     "binary, elementwise": lambda g: g.relu(MAINS["sum"](g)),
     "matmul, one matrix each": lambda g: g.add(MAINS["batch matmul"](g), g.input("y", "f32", (2, 4, 6))),

@@ -39,7 +39,10 @@ def run_forked(module, words, given="", cwd=None, seconds=300, environment=None)
 @cache
 def started(module):
     """The process that forks, one for each module and process of the suite."""
-    path = os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    folders = [str(TESTS.parent), os.environ.get("PYTHONPATH", "")]
+    if module in sys.modules:  # a file of tests
+        folders.insert(0, str(Path(sys.modules[module].__file__).parent))
+    path = os.pathsep.join(filter(None, folders))
     server = subprocess.Popen(
         [sys.executable, "-m", module],
         stdin=subprocess.PIPE,

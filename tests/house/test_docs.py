@@ -178,7 +178,7 @@ def site(tmp_path_factory):
             shutil.copy(path, root)
         elif path not in (DOCS, ROOT / "examples"):
             (root / path.name).symlink_to(path)
-    shutil.copytree(DOCS, root / "docs")
+    shutil.copytree(DOCS, root / "docs", ignore=shutil.ignore_patterns("gallery", "ops"))  # which make docs left
     shutil.copytree(ROOT / "examples", root / "examples")
     for name in ("digits_resnet", "read_picture_onnx"):
         (root / "examples" / f"{name}.py").write_text(SHORT)

@@ -163,7 +163,7 @@ def test_each_system_call_may_fail_or_wait(name, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout)
     assert not found["wrong"], "\n".join(map(str, found["wrong"]))
-    assert found["tried"] > SOME
+    assert found["tried"] >= SOME
     assert found["errors"] > 0
     assert found["killed"] > 0
 

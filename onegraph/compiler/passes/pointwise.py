@@ -173,7 +173,7 @@ class _Groups:
                 for number in step.outputs
             ),
             follows_product=any(maker.kind in PRODUCTS and maker.executor == "library" for maker in makers),
-            is_between_kernels=_are_kernels([*makers, *readers]),
+            is_between_kernels=bool(results) and _are_kernels([*makers, *readers]),
         )
 
     def _scales_channels(self, step: Step) -> bool:

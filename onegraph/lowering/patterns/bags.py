@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...ir.op import LogicalTensor, Op
+from ...opset.kinds import REDUCTIONS
 from ..emitter import Emitter, Value, numbers
 from ..movement import reshape, slice_
 from .table import again, contents, made, operand_of, rewrites
-
-REDUCTIONS = "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"
 
 
 class Bag(NamedTuple):
