@@ -44,18 +44,21 @@ def files_of(reached: dict[str, list[str]], function: str, seconds: dict[str, fl
 
 
 def candidates(known: Collection[str]) -> Iterator[tuple[Mutant, list[str], float]]:
-    """The mutants of changed lines of functions, with their files of tests and the seconds that these took."""
+    """The mutants of changed lines of functions, with their files of tests and the seconds that these took.
+
+    Modules that no test runs, as those of PyTorch's front end without PyTorch, have none.
+    """
     record = json.loads(REACHED.read_text())
     for name, numbers in changed.lines("onegraph").items():
         module, path = name.partition("/")[2], changed.ROOT / name
-        if path.suffix != ".py":
+        if path.suffix != ".py" or module not in record["functions"]:
             continue
         source = path.read_text()
         tree = ast.parse(source)
         for mutant in mutants(module, source):
             function = function_at(tree, mutant.line) if mutant.line in numbers else ""
             if function and mutant.name not in known:
-                files = files_of(record["functions"].get(module, {}), function, record["seconds"])
+                files = files_of(record["functions"][module], function, record["seconds"])
                 yield mutant, files, sum(record["seconds"].get(file, 0.0) for file in files)
 
 
