@@ -127,7 +127,7 @@ def select(node: Node) -> Value:
     axis = node.axis("dim")
     if is_open((shape[axis],)):
         first = node["index"]
-        row = lowering.slice_(node.emit, node.value("self"), [first], [first + 1 or WHOLE], [axis])
+        row = lowering.slice_(node.emit, node.value("self"), [first], [first + 1 or WHOLE], [axis], [1])
         return reshape(node, row, node.result_shape)
     index = node["index"] % shape[axis]
     return reshape(node, part(node.emit, node.value("self"), axis, index, index + 1), node.result_shape)
