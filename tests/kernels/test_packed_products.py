@@ -247,7 +247,9 @@ def test_weights_that_become_bf16_are_read_packed(rows):
     weights = g.type_cast(g.dequantize(g.constant(codes), scales=[0.25]), dtype="bf16")
     g.output("y", g.matmul(g.input("x", "bf16", (rows, 70)), weights))
     model, x = g.compile(), drawn(rows, 70, dtype=ml_dtypes.bfloat16)
-    assert len(packed_steps(model)) == len(model.report().partitions) == 1
+    others = [part for part in model.report().partitions if part not in packed_steps(model)]
+    assert len(packed_steps(model)) == 1
+    assert all(part.kinds == ("MatMul: TypeCast",) for part in others)  # where the CPU has no products of bf16
     assert_near(model(x), x.astype(np.float64) @ (codes * 0.25), 1e-2)
 
 
