@@ -72,7 +72,9 @@ def subjects(fault, graph):
     if fault in CPU_SUPPORT:
         return [OnCpu(call, isa) for call in calls(graph) for isa in EVERY_ISA]
     if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
-        return [fused(graph), fused(graph, vnni=False, avx2=False, avx512=False), fused(graph, amx=True)]
+        without = {"vnni": False, "avx512": False}
+        older = [fused(graph, **without), fused(graph, **without, avx2=False)]
+        return [fused(graph), *older, fused(graph, amx=True)]
     if fault in (*LAYOUTS, *PARTITIONS, *slow_strides.FAULTS):
         return [found for found in laid(graph) if found.kind in fault.ops]
     if fault is FAR_PADS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
@@ -100,6 +101,34 @@ def average_of_int8_and_a_relu(g: DataGraph) -> LogicalTensor:
     window = {"strides": [1, 1], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "exclude_pad": True}
     pooled = g.op("AvgPool", [dequantized(g, "x", "u8", (2, 5, 5, 8), scales=[0.03125])], window)
     return g.quantize(g.relu(pooled), scales=[0.03125], zps=[0], dtype="u8")
+
+
+REGISTER = 32  # codes in a register of AVX2
+
+
+def _reads_beside_the_source(fused: Fused) -> bool:
+    """Whether a pool of few channels has a source or a result that is shorter than the two registers at its ends."""
+    pools = fused.of(*POOLS) if fused.avx2 and not fused.avx512 and fused.has("Dequantize", "Quantize") else []
+    return any(
+        pool.shape(0)[-1] < REGISTER and min(prod(pool.shape(0)), prod(pool.result)) < 2 * REGISTER for pool in pools
+    )
+
+
+SMALL_POOL = FAULTS.add(
+    "small_int8_pool",
+    ops=POOLS,
+    when=_reads_beside_the_source,
+    seen={(3, 2): "SIGSEGV"},
+    reason="without AVX-512, oneDNN reads before the start of a small source of an int8 pool of few channels",
+)
+
+
+@SMALL_POOL.example({(3, 2): "right"}, on={"no AVX-512": "right | SIGSEGV"})
+def pool_of_36_codes(g: DataGraph) -> LogicalTensor:
+    """The library ends the process only where no memory lies before the source."""
+    window = {"strides": [1, 1], "kernel": [5, 5], "pads_begin": [2, 2], "pads_end": [2, 2]}
+    pooled = g.op("MaxPool", [dequantized(g, "x", "u8", (1, 6, 6, 1))], window)
+    return g.quantize(pooled, scales=[1.0], zps=[0], dtype="u8")
 
 
 POOL_TO_ANOTHER_TYPE = FAULTS.add(
