@@ -25,7 +25,7 @@ from helpers.fork_server import serve
 from helpers.raw import RefusedError, ThrewError
 from onegraph import capi, reference
 from onegraph.arrays.ndarrays import strided_empty
-from onegraph.capi.settings import has_amx, has_avx2, has_vnni, is_native
+from onegraph.capi.settings import has_amx, has_avx2, has_avx512, has_vnni, is_native
 from onegraph.faults.catalogue import CATALOGUE
 from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
@@ -167,7 +167,7 @@ def is_wrong_here(fault, example):
 
 def texts(fault, graph):
     """The reasons that onegraph may give for an example: those of all faults that it runs into."""
-    subject = fused(graph, vnni=has_vnni(), avx2=has_avx2(), amx=has_amx())
+    subject = fused(graph, vnni=has_vnni(), avx2=has_avx2(), avx512=has_avx512(), amx=has_amx())
     found = [(one, one.when(subject)) for one in FUSIONS.affecting(subject.kinds, library.VERSION)]
     casts = ["in f32"] if og.bf16 in [tensor.dtype for tensor in graph.inputs.values()] else []
     reasons = [said if isinstance(said, str) else one.reason for one, said in found if said]
