@@ -117,5 +117,5 @@ def dask_tasks() -> int:
     """How many tasks the Dask workers in this process run at once; 0 without a worker."""
     module = sys.modules.get("distributed.worker")
     workers = getattr(getattr(module, "Worker", None), "_instances", ())
-    running = [one for one in list(workers) if getattr(getattr(one, "status", None), "name", "") == "running"]
+    running = [worker for worker in list(workers) if getattr(getattr(worker, "status", None), "name", "") == "running"]
     return sum(int(one.state.nthreads) for one in running)

@@ -272,15 +272,15 @@ class Editing(OpAdding):
             tensor = waiting.pop()
             op = uses.producers.get(tensor.id)
             results = [tensor] if op is None else op.outputs
-            readers = [other.id for one in results for other in uses.consumers.get(one.id, ())]
-            if not ops.issuperset(readers) or any(one.id in held for one in results) or tensor.id in gone:
+            readers = [other.id for result in results for other in uses.consumers.get(result.id, ())]
+            if not ops.issuperset(readers) or any(result.id in held for result in results) or tensor.id in gone:
                 continue
             if op is None and tensor.value is None:
                 continue
-            gone.update(one.id for one in results)
+            gone.update(result.id for result in results)
             if op is not None:
                 ops.add(op.id)
-                waiting += [one for one in op.inputs if one is not None]
+                waiting += [input_ for input_ in op.inputs if input_ is not None]
         left = [op for op in self._ops if op.id not in ops]
         names = {op.name for op in self._ops if op.id in ops}
         roundings = None if self._roundings is None else self._roundings - names

@@ -37,7 +37,7 @@ def to_dict(chosen: Edition, schema: Schema) -> dict[str, object]:
         "inputs": [_port_dict(port) for port in schema.inputs],
         "outputs": [_port_dict(port) for port in schema.outputs],
         "types": [{name: _type_names(types) for name, types in row.types.items()} for row in schema.types],
-        "corrections": [_correction_dict(one) for one in chosen.corrections(schema)],
+        "corrections": [_correction_dict(correction) for correction in chosen.corrections(schema)],
         "rules": [{"id": rule.__name__, "doc": _first_line(rule)} for rule in _rules(schema)],
     }
 
@@ -166,7 +166,7 @@ def markdown_body(chosen: Edition, schema: Schema, example: Example) -> str:
     corrections = chosen.corrections(schema)
     if corrections:
         lines += ["", "Mistakes on the page of the specification:", ""]
-        lines += [f"- {escaped(str(one))}" for one in corrections]
+        lines += [f"- {escaped(str(correction))}" for correction in corrections]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -238,7 +238,10 @@ def terminal_page(chosen: Edition, schema: Schema) -> str:
     lines += ["", *(f"  {note}" for note in schema.notes)] if schema.notes else []
     corrections = chosen.corrections(schema)
     if corrections:
-        texts = (textwrap.fill(str(one), 118, initial_indent=" " * 4, subsequent_indent=" " * 6) for one in corrections)
+        texts = (
+            textwrap.fill(str(correction), 118, initial_indent=" " * 4, subsequent_indent=" " * 6)
+            for correction in corrections
+        )
         lines += ["", "  mistakes on its page", *texts]
     rules = _rules(schema)
     if rules:

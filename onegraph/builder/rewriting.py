@@ -139,14 +139,14 @@ class _GraphPattern:
             return bound[own.id]
 
         for op in self.added:
-            inputs = [None if one is None else tensor(one) for one in op.inputs]
+            inputs = [None if input_ is None else tensor(input_) for input_ in op.inputs]
             names = [port.name for port in schema_of(op).outputs[: len(op.outputs)]]
             made = graph.op(
                 op.kind, inputs, dict(op.attrs), dtype=_dtype_of(op), outputs=names or None, edition=op.edition
             )
             several = elements(made)
             results = [made] if several is None else several
-            bound.update(zip([one.id for one in op.outputs], results, strict=True))
+            bound.update(zip([output.id for output in op.outputs], results, strict=True))
         return tensor(self.result)
 
     def _op(self, producers: Mapping[int, Op], own: Op, other: Op, bound: Bound) -> Iterator[Bound]:
@@ -192,7 +192,7 @@ class _GraphPattern:
                 yield {**bound, own.id: other}
         else:
             maker, place = self.uses.producers[own.id], producers.get(other.id)
-            ports = [one.id for one in maker.outputs].index(own.id)
+            ports = [output.id for output in maker.outputs].index(own.id)
             if place is not None and len(place.outputs) > ports and place.outputs[ports].id == other.id:
                 yield from self._op(producers, maker, place, bound)
 
@@ -216,7 +216,9 @@ def _equal(own: LogicalTensor, other: LogicalTensor) -> bool:
 
 def _attrs(op: Op) -> dict[str, object]:
     """The attributes with the defaults of those that are not given."""
-    defaults = {one.name: one.default for one in schema_of(op).attributes if one.default is not None}
+    defaults = {
+        attribute.name: attribute.default for attribute in schema_of(op).attributes if attribute.default is not None
+    }
     return {**defaults, **op.attrs}
 
 

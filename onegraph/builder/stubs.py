@@ -82,7 +82,13 @@ def _method(name: str, schema: Schema, vocabulary: str) -> list[str]:
 def _definition(name: str, parameters: Sequence[str], result: str, body: Sequence[str]) -> list[str]:
     head, *rest = body
     text = [head] if head.endswith("...") else [f'        """{head.strip()}', *rest, '        """']
-    return [f"    def {name}(", *(f"        {one}," for one in parameters), f"    ) -> {result}:", *text, ""]
+    return [
+        f"    def {name}(",
+        *(f"        {parameter}," for parameter in parameters),
+        f"    ) -> {result}:",
+        *text,
+        "",
+    ]
 
 
 def _parameter(attribute: Attribute) -> str:

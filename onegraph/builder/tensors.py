@@ -51,7 +51,9 @@ class GraphTensors(OpMethods):
     def inputs(self) -> Mapping[str, LogicalTensor]:
         """The graph inputs by name, in the order of the ``input`` calls."""
         if self._initial:
-            return MappingProxyType({name: one for name, one in self._inputs.items() if name not in self._initial})
+            return MappingProxyType(
+                {name: input_ for name, input_ in self._inputs.items() if name not in self._initial}
+            )
         return MappingProxyType(self._inputs)
 
     @property
@@ -77,7 +79,7 @@ class GraphTensors(OpMethods):
         """The graph outputs by name, in the order of the ``output`` calls."""
         if self._next:
             hidden = {*self._next.values()}
-            return MappingProxyType({name: one for name, one in self._outputs.items() if name not in hidden})
+            return MappingProxyType({name: output for name, output in self._outputs.items() if name not in hidden})
         return MappingProxyType(self._outputs)
 
     @property

@@ -72,7 +72,7 @@ def in_order(ops: Sequence[Op]) -> list[Op]:
         waiting = [first]
         while waiting:
             op = waiting[-1]
-            needed = [producers[one.id] for one in op.inputs if one is not None and one.id in producers]
+            needed = [producers[input_.id] for input_ in op.inputs if input_ is not None and input_.id in producers]
             missing = [other for other in needed if other.id not in done]
             if missing:
                 waiting += missing[::-1]

@@ -75,7 +75,9 @@ def check_op(
     chosen, target = edition_named(DEFAULT if edition is None else edition), library_named(library)
     checked = infer_op(kind, attrs, inputs, outputs, edition=chosen)
     limits = library_violations(checked, chosen.name, shortened(kind), checked.n_outputs or 0, target)
-    ins, outs = ([one for one in elements(side) or () if has_type(one, LogicalTensor)] for side in (inputs, outputs))
+    ins, outs = (
+        [element for element in elements(side) or () if has_type(element, LogicalTensor)] for side in (inputs, outputs)
+    )
     notes = layout_notes(checked, chosen.name, shortened(kind), ins, outs, target)
     return ViolationList([*checked.violations, *limits, *notes])
 

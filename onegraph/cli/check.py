@@ -107,14 +107,14 @@ def command(
     files = [CheckedFile(source, _content(source)) for source in sources]
     accepted = [] if baseline is None else _accepted(baseline)
     findings = [
-        one
+        finding
         for file in files
         for words in (EDITIONS if edition == ALL else (edition,))
         for library in (libraries or (None,))
-        for one in file.findings(words, library)
+        for finding in file.findings(words, library)
     ]
     if write_baseline is not None:
-        text = json.dumps([one.key() for one in findings], indent=1).encode()
+        text = json.dumps([finding.key() for finding in findings], indent=1).encode()
         write_atomically(Path(write_baseline), lambda stream: stream.write(text))
         click.echo(f"{write_baseline}: {counted(len(findings), 'finding')} accepted", err=True)
         return 0
@@ -147,23 +147,23 @@ def _without(findings: Sequence[Finding], accepted: Sequence[dict[str, str]]) ->
     """The findings that are not accepted; each accepted one stands for one finding."""
     left = Counter(json.dumps(one, sort_keys=True) for one in accepted)
     new = []
-    for one in findings:
-        key = json.dumps(one.key(), sort_keys=True)
+    for finding in findings:
+        key = json.dumps(finding.key(), sort_keys=True)
         if left[key] > 0:
             left[key] -= 1
         else:
-            new.append(one)
+            new.append(finding)
     return new
 
 
 def _print(findings: Sequence[Finding], n_accepted: int, several: bool, with_library: bool) -> None:
     """Print each finding in one line, with its file if there are several, and its library likewise."""
-    for one in findings:
-        found = one.violation
+    for finding in findings:
+        found = finding.violation
         severity = click.style(found.severity, fg=COLOURS.get(found.severity), bold=True)
-        file = f"{one.file}:{one.line}: " if several else ""
-        record = f"{one.subject}: " if one.subject.startswith("record ") else ""
-        library = f" [library {one.library}]" if with_library and found.severity in (LIBRARY, UNSAFE) else ""
+        file = f"{finding.file}:{finding.line}: " if several else ""
+        record = f"{finding.subject}: " if finding.subject.startswith("record ") else ""
+        library = f" [library {finding.library}]" if with_library and found.severity in (LIBRARY, UNSAFE) else ""
         click.echo(f"{file}{severity}: [{found.rule}] {record}{found.message}  ({found.page}){library}")
     if not findings:
         click.echo("no violations" + (f" beside {n_accepted} accepted" if n_accepted else ""))
@@ -173,14 +173,14 @@ def _print_matrix(findings: Sequence[Finding], files: Sequence[str], libraries: 
     """Print a table for each file: what each edition forbids, and what each library lacks or gets wrong."""
     titles = ["edition=", *(f"{name or 'loaded library'}=" for name in libraries or ("",))]
     for file in files:
-        here = [one for one in findings if one.file == file]
+        here = [finding for finding in findings if finding.file == file]
         rows = [[words, *(_cell(here, words, name) for name in libraries or ("",))] for words in EDITIONS]
         print_rich(file, table(titles, rows))
 
 
 def _cell(findings: Sequence[Finding], words: str, library: str) -> str:
     """What a file breaks in an edition, or else which of its ops the library lacks, refuses or gets wrong."""
-    own = [one.violation for one in findings if one.library == library]
+    own = [finding.violation for finding in findings if finding.library == library]
     errors = {(one.op, one.rule, one.where) for one in own if one.severity in (ERROR, TAKEN) and one.edition == words}
     limits = {one.op for one in own if one.severity in (LIBRARY, UNSAFE)}
     if errors:

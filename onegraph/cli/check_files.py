@@ -126,7 +126,7 @@ class CheckedFile:
     def _of_graph(self, words: str | None, library: str | None) -> list[Finding]:
         graph = self._graph
         if isinstance(graph, SpecError):
-            return [self._in_graph(one, _number(one.message), library) for one in graph.violations]
+            return [self._in_graph(violation, _number(violation.message), library) for violation in graph.violations]
         numbers = _numbers(graph)
         # Loading has refused what oneDNN refuses too, so oneDNN takes the errors of the op's own edition that are left.
         own = {op.edition for op in graph.ops}
@@ -134,7 +134,10 @@ class CheckedFile:
             replace(one, severity=TAKEN) if one.severity == ERROR and (words is None or one.edition in own) else one
             for one in check_graph(graph, edition=words, library=library)
         ]
-        return [self._in_graph(one, numbers.get(one.op, _number(one.message)), library) for one in violations]
+        return [
+            self._in_graph(violation, numbers.get(violation.op, _number(violation.message)), library)
+            for violation in violations
+        ]
 
     def _in_graph(self, violation: Violation, number: int | None, library: str | None) -> Finding:
         path: tuple[str | int, ...] = ()

@@ -19,24 +19,30 @@ COMMANDS = {ERROR: "error", NOTE: "notice"}  # of GitHub; all others are warning
 
 def as_sarif(findings: Sequence[Finding], files: Sequence[str]) -> str:
     """The findings as SARIF 2.1.0, which code scanning reads."""
-    rules = {one.violation.rule: {"id": one.violation.rule, "helpUri": one.url or PAGES} for one in findings}
+    rules = {
+        finding.violation.rule: {"id": finding.violation.rule, "helpUri": finding.url or PAGES} for finding in findings
+    }
     results = [
         {
-            "ruleId": one.violation.rule,
-            "level": LEVELS.get(one.violation.severity, "warning"),
-            "message": {"text": one.violation.message},
+            "ruleId": finding.violation.rule,
+            "level": LEVELS.get(finding.violation.severity, "warning"),
+            "message": {"text": finding.violation.message},
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": one.file},
-                        "region": {"startLine": one.line},
+                        "artifactLocation": {"uri": finding.file},
+                        "region": {"startLine": finding.line},
                     },
-                    "logicalLocations": [{"fullyQualifiedName": pointer(one.path) or one.subject}],
+                    "logicalLocations": [{"fullyQualifiedName": pointer(finding.path) or finding.subject}],
                 }
             ],
-            "properties": {"edition": one.violation.edition, "library": one.library, "page": one.violation.page},
+            "properties": {
+                "edition": finding.violation.edition,
+                "library": finding.library,
+                "page": finding.violation.page,
+            },
         }
-        for one in findings
+        for finding in findings
     ]
     driver = {"name": "onegraph", "version": __version__, "informationUri": PAGES, "rules": [*rules.values()]}
     artifacts = [{"location": {"uri": file}} for file in files]
@@ -48,7 +54,7 @@ def as_junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
     """The findings as JUnit XML: a suite for each file, and a failure for each error."""
     root = ET.Element("testsuites", name="onegraph check")
     for file in files:
-        here = [one for one in findings if one.file == file]
+        here = [finding for finding in findings if finding.file == file]
         failures = sum(one.violation.severity == ERROR for one in here)
         suite = ET.SubElement(
             root, "testsuite", name=file, tests=str(max(1, len(here))), failures=str(failures), errors="0"
@@ -73,9 +79,9 @@ def _printable(text: str) -> str:
 def as_github(findings: Sequence[Finding], files: Sequence[str]) -> str:
     """The findings as commands of GitHub Actions, which become annotations of the files."""
     return "\n".join(
-        f"::{COMMANDS.get(one.violation.severity, 'warning')} file={_escaped(one.file, ',:')},line={one.line},"
-        f"title={_escaped(one.violation.rule, ',:')}::{_escaped(one.violation.message)}"
-        for one in findings
+        f"::{COMMANDS.get(finding.violation.severity, 'warning')} "
+        f"file={_escaped(finding.file, ',:')},line={finding.line},title={_escaped(finding.violation.rule, ',:')}::{_escaped(finding.violation.message)}"
+        for finding in findings
     )
 
 
@@ -85,7 +91,7 @@ def _escaped(text: str, more: str = "") -> str:
 
 def as_json(findings: Sequence[Finding], files: Sequence[str]) -> str:
     """The findings as a JSON list: each violation with its file, record, JSON pointer, line and page."""
-    return json.dumps([one.to_dict() for one in findings], indent=2)
+    return json.dumps([finding.to_dict() for finding in findings], indent=2)
 
 
 FORMATS: dict[str, Callable[[Sequence[Finding], Sequence[str]], str]] = {

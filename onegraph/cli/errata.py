@@ -28,9 +28,9 @@ def command(ops: tuple[str, ...], name: str | None, as_json: bool, as_markdown: 
         raise click.UsageError("--json or --markdown, not both")
     kinds = [_kind(op, name) for op in ops]
     found = [
-        one
-        for one in CORRECTIONS
-        if (name is None or name in one.editions) and (not kinds or not set(kinds).isdisjoint(one.ops))
+        correction
+        for correction in CORRECTIONS
+        if (name is None or name in correction.editions) and (not kinds or not set(kinds).isdisjoint(correction.ops))
     ]
     if as_json:
         emit([to_dict(one) for one in found])

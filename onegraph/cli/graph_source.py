@@ -49,7 +49,7 @@ class Source:
         try:
             return self.parse(standard_input() if self.path == "-" else None, cut, contents)
         except SpecError as error:
-            named = [replace(one, message=f"{self.name}: {one.message}") for one in error.violations]
+            named = [replace(violation, message=f"{self.name}: {violation.message}") for violation in error.violations]
             raise SpecError(named) from None
 
     def load_to_run(self, *, cut: bool = True) -> Graph:

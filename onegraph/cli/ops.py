@@ -61,7 +61,7 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool, newer_t
     else:
         click.echo(f"{chosen.name}: {chosen.title}, {len(chosen.schemas)} ops")
         for category, schemas in by_category(chosen):
-            lines = (textwrap.shorten(one.doc, 118 - 31, placeholder=" ...") for one in schemas)
+            lines = (textwrap.shorten(schema.doc, 118 - 31, placeholder=" ...") for schema in schemas)
             pairs = zip(schemas, lines, strict=True)
             click.echo(f"\n{category}\n  " + "\n  ".join(f"{one.kind:30} {line}" for one, line in pairs))
 

@@ -154,7 +154,7 @@ def _facts(graph: Graph, owners: Mapping[str, PartitionReport]) -> dict[str, obj
 
     return {
         "edition": graph.edition,
-        "inputs": {name: tensor(one) for name, one in graph.inputs.items()},
+        "inputs": {name: tensor(input_) for name, input_ in graph.inputs.items()},
         "constant_inputs": list(graph.constant_inputs),
         "ops": [
             {
@@ -163,11 +163,11 @@ def _facts(graph: Graph, owners: Mapping[str, PartitionReport]) -> dict[str, obj
                 "name": op.name,
                 "edition": op.edition,
                 "attrs": dict(op.attrs),
-                "inputs": [tensor(one) for one in op.inputs],
-                "outputs": [tensor(one) for one in op.outputs],
+                "inputs": [tensor(input_) for input_ in op.inputs],
+                "outputs": [tensor(output) for output in op.outputs],
                 "partition": owners[op.name].index if op.name in owners else None,
             }
             for op in graph.ops
         ],
-        "outputs": {name: tensor(one) for name, one in graph.outputs.items()},
+        "outputs": {name: tensor(output) for name, output in graph.outputs.items()},
     }

@@ -77,12 +77,12 @@ def _verify_bare(source: Source, data: InputData, compiling: Compiling, as_json:
         mode = compiling.fpmath_mode or "strict"
         outputs = compared(graph, inputs, found.results, mode, data.seed) if found.results else ()
     data.write(found.results)
-    agrees = bool(outputs) and all(one.agrees for one in outputs)
+    agrees = bool(outputs) and all(output.agrees for output in outputs)
     if as_json:
-        emit({"agrees": agrees, "outputs": [asdict(one) for one in outputs], **found.to_dict()})
+        emit({"agrees": agrees, "outputs": [asdict(output) for output in outputs], **found.to_dict()})
     elif outputs:
         columns = ("output", "dtype", "shape=", "compared>", "max error>", "allowed>", "verdict")
-        print_rich(table(columns, [_row(one) for one in outputs]), found.text())
+        print_rich(table(columns, [_row(output) for output in outputs]), found.text())
     else:
         click.echo(found.text())
     return 0 if agrees else 1
@@ -125,7 +125,7 @@ def _model(judgement: Judgement) -> dict[str, Any]:
             "oracle": judgement.oracle,
             "compared": judgement.compared,
             "contents": list(judgement.contents),
-            "findings": [asdict(one) for one in judgement.findings],
+            "findings": [asdict(finding) for finding in judgement.findings],
             "notes": list(judgement.notes),
         }
     }
@@ -171,7 +171,7 @@ def _show(found: Verification) -> None:
         texts.append("no beginning of the graph is wrong by itself: the difference comes and goes")
     else:
         texts.append(_proof(found))
-    rows = [_row(one) for one in found.outputs]
+    rows = [_row(output) for output in found.outputs]
     print_rich(table(columns, rows), *texts)
 
 

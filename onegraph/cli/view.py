@@ -91,5 +91,5 @@ def command(
 
 def _counts(violations: Sequence[Violation]) -> dict[str, int]:
     """The number of violations, and of limits of the library, which the executable goes around."""
-    limits = sum(one.severity in (LIBRARY, UNSAFE) for one in violations)
+    limits = sum(violation.severity in (LIBRARY, UNSAFE) for violation in violations)
     return {"violations": len(violations) - limits, "limits": limits}

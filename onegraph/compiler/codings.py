@@ -59,6 +59,6 @@ def numbers_of(
     pairs = [*sources, PLAIN][:2]
     low, high = LIMITS.get(dtype, (0, 0))
     low = max(low, result.zero) if positive else low
-    inputs = [number for one in pairs for number in (one.zero, one.scale)]
+    inputs = [number for pair in pairs for number in (pair.zero, pair.scale)]
     factor = np.float32(1) / np.float32(result.scale)
     return np.array([*inputs, factor, result.zero, low, high], np.float32)

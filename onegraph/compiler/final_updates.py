@@ -27,7 +27,7 @@ def move_updates_last(schedule: Schedule, graph: DataGraph, updates: Mapping[str
     old = _replaced(graph, updates, schedule.values)
     last: list[CompiledStep] = []  # from the last one on
     others: list[CompiledStep | NumpyStep] = []
-    needed = {schedule.values[one.id].storage for one in graph.outputs.values() if one.id not in old}
+    needed = {schedule.values[output.id].storage for output in graph.outputs.values() if output.id not in old}
     for step in reversed(schedule.steps):
         if (
             isinstance(step, CompiledStep)

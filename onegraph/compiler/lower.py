@@ -223,8 +223,8 @@ def _with_scale_axis(op: Op, call: Call) -> Mapping[str, AttrValue]:
     """The attributes of an op from a file that may break the specification, with the axis counted as for its scales."""
     if call.schema.kind not in ("Quantize", "Dequantize"):
         return op.attrs
-    for found in misplaced_scales(call):
-        raise UnsupportedError(f"{op.kind} {op.name!r}: {found.where}: {found.given}; expected {found.expected}")
+    for scale in misplaced_scales(call):
+        raise UnsupportedError(f"{op.kind} {op.name!r}: {scale.where}: {scale.given}; expected {scale.expected}")
     axis = scale_axis(call, call.shape("src"), len(call.f32s("scales")))
     return op.attrs if axis == call.s64("axis") else {**op.attrs, "axis": axis}
 

@@ -143,7 +143,7 @@ class Patterns:
         lowered = with_lifted(self._with_values(numbers), steps, lifts)
         graph, refused = capi_graph(lowered, self._mode(steps), steps, results)
         partitions = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
-        return next((one for one in partitions if len(one.ops) == len(steps)), None)
+        return next((partition for partition in partitions if len(partition.ops) == len(steps)), None)
 
     def _alone(self, steps: Sequence[Step], numbers: Sequence[int], results: Sequence[int]) -> Partition:
         """A partition of these steps and no others.
@@ -216,10 +216,14 @@ class Patterns:
         """
         products = [step for step in steps if step.kind == "MatMul"]
         weights = [self._values[step.inputs[1]] for step in products]
-        if not self._rounds or not weights or any(one.constant is None or len(one.shape) != 2 for one in weights):
+        if (
+            not self._rounds
+            or not weights
+            or any(weight.constant is None or len(weight.shape) != 2 for weight in weights)
+        ):
             return False
         rows = prod(self._values[products[0].inputs[0]].shape[:-1])
-        key = tuple([step.kind for step in steps]), tuple([(one.dtype, one.shape) for one in weights])
+        key = tuple([step.kind for step in steps]), tuple([(weight.dtype, weight.shape) for weight in weights])
         return self._shared.prepared.setdefault(key, rows) != rows
 
     def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:

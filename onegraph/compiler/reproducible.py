@@ -99,7 +99,7 @@ class Reproducible:
 
     def _chosen(self, step: CompiledStep, count: int, limit: int) -> Choice:
         note, compiled = self._notes[step.note], step.compiled
-        kinds = {one.kind for one in note.steps}
+        kinds = {step.kind for step in note.steps}
         if kinds <= SHARED:
             return Choice([step], 1, _joined(AGREED, 1, count or limit))
         if isinstance(compiled, CompiledKernel) or kinds <= EXACT:
@@ -178,9 +178,9 @@ class _Part:
         values = {n: self._part_of(value, strides.get(n)) for n, value in lowered.values.items() if n in parts.values}
         divided = replace(lowered, values=Values(lowered.values | {value.id: value for value in ends} | values))
         results = step.ends[step.n_inputs :]
-        graph, _ = capi_graph(divided, fpmath_mode, [_with_shape(one, values) for one in note.steps], results)
-        found = graph.partitions("fusion" if len(note.steps) > 1 else "debug")
-        partition = next((one for one in found if len(one.ops) == len(note.steps)), None)
+        graph, _ = capi_graph(divided, fpmath_mode, [_with_shape(step, values) for step in note.steps], results)
+        partitions = graph.partitions("fusion" if len(note.steps) > 1 else "debug")
+        partition = next((one for one in partitions if len(one.ops) == len(note.steps)), None)
         if partition is None:
             raise UnsupportedError("the library finds another partition for a part of the batch")
         assert isinstance(step.compiled, CompiledPartition)

@@ -185,7 +185,7 @@ class RowLeaks:
     def _sources(self, steps: Sequence[Step]) -> list[int] | None:
         """The values that the leaking products of a partition read, in another order maybe; None if it makes one."""
         makers = {number: step for step in steps for number in step.outputs}
-        found = []
+        numbers = []
         for step in steps:
             for port in SOURCES[step.kind] if LEAKS in step.attrs else ():
                 number = step.inputs[port]
@@ -193,8 +193,8 @@ class RowLeaks:
                     number = makers[number].inputs[0]
                 if number in makers:
                     return None
-                found.append(number)
-        return found
+                numbers.append(number)
+        return numbers
 
 
 def _spreading(steps: Sequence[Step]) -> list[Step]:

@@ -215,11 +215,11 @@ class Faults(Generic[Subject]):
     def affecting(self, kinds: frozenset[str], version: Release) -> list[Fault[Subject]]:
         """The faults of a library of ``version`` that concern one of these ops, whatever their condition says."""
         key = kinds, version
-        found = self._known.get(key)
-        if found is None:
-            found = [fault for fault in self.records if not kinds.isdisjoint(fault.ops) and fault.affects(version)]
-            self._known[key] = found
-        return found
+        faults = self._known.get(key)
+        if faults is None:
+            faults = [fault for fault in self.records if not kinds.isdisjoint(fault.ops) and fault.affects(version)]
+            self._known[key] = faults
+        return faults
 
     def of(self, kinds: frozenset[str], subject: Subject, version: Release) -> list[Fault[Subject]]:
         """The faults of a library of ``version`` that ``subject`` runs into."""

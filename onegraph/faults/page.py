@@ -62,7 +62,9 @@ def _helpers(module: ModuleType) -> list[str]:
     """The sources of the functions that the examples of a module share."""
     found = vars(module).items()
     functions = [value for name, value in found if name.startswith("_") and inspect.isfunction(value)]
-    return [inspect.getsource(one).rstrip() for one in functions if "g" in inspect.signature(one).parameters]
+    return [
+        inspect.getsource(function).rstrip() for function in functions if "g" in inspect.signature(function).parameters
+    ]
 
 
 def _fault(fault: Fault[Any]) -> Iterator[str]:

@@ -76,7 +76,8 @@ class Reverse:
 
     def _product(self, products: Sequence[Product]) -> Value:
         first, second = (
-            concat(self.emit, rows, 0) for rows in zip(*((one.first, one.second) for one in products), strict=True)
+            concat(self.emit, rows, 0)
+            for rows in zip(*((product.first, product.second) for product in products), strict=True)
         )
         return matmul(self.emit, first, second, transpose_a=True)
 

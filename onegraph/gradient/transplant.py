@@ -29,7 +29,7 @@ class Transplant:
                 tensor.id: op
                 for op in graph.ops
                 for tensor in op.outputs
-                if whole.isdisjoint(one.id for one in op.outputs)
+                if whole.isdisjoint(output.id for output in op.outputs)
             }
 
     def moved(self, results: Sequence[LogicalTensor]) -> tuple[LogicalTensor, ...]:

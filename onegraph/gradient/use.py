@@ -185,15 +185,19 @@ def may_repeat(use: Use, index: int) -> bool:
     """
     types = [None if tensor is None else tensor.type for tensor in use.op.inputs]
     given = types[index]
-    if given is None or sum(one is not None for one in types) < 2 or (given.shape is not None and known(given.shape)):
+    if (
+        given is None
+        or sum(type_ is not None for type_ in types) < 2
+        or (given.shape is not None and known(given.shape))
+    ):
         return False
     if given.shape is None:
         return True
     others = given.shape  # an open dim beside a known one may be that one
     alone = replace(given, shape=tuple([1 if dim is None else dim for dim in given.shape]))
     tried = [
-        alone if place == index else one and replace(one, shape=_filled(one.shape, others))
-        for place, one in enumerate(types)
+        alone if place == index else type_ and replace(type_, shape=_filled(type_.shape, others))
+        for place, type_ in enumerate(types)
     ]
     dtypes = [tensor.dtype for tensor in use.op.outputs]
     call = base_call(use.schema, use.base, use.op.attrs, tried, len(dtypes), dtypes)

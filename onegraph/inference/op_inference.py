@@ -99,7 +99,9 @@ class OpInference(Violations):
 
     def misprint(self, schema: Schema, name: str, value: object) -> Correction | None:
         """The mistake on the page that attribute ``name`` with this value follows."""
-        found = (one for one in self.edition.corrections(schema) if one.is_followed_by(name, value))
+        found = (
+            correction for correction in self.edition.corrections(schema) if correction.is_followed_by(name, value)
+        )
         return next(found, None)
 
     def converted(self, attribute: Attribute, value: object) -> AttrValue:
@@ -216,7 +218,11 @@ class OpInference(Violations):
         found = [*mismatches(schema, rows, typed)]
         if not found:
             return
-        misprints = {place: one for one in self.edition.corrections(schema) for place in one.printed_types.items()}
+        misprints = {
+            place: correction
+            for correction in self.edition.corrections(schema)
+            for place in correction.printed_types.items()
+        }
         for port, expected, fix in found:
             misprint = misprints.get((port.name, str(port.dtype)))
             fix = misprint.remark if misprint is not None else fix

@@ -301,9 +301,9 @@ class _Work:
         examination.matching_rows(self.target, types[0], types[1])
         sides = ((self.target.inputs, self.source.inputs), (self.target.outputs, self.source.outputs))
         words = {their.name: our.name for side in sides for their, our in zip(*side, strict=False)}
-        for found in examination.violations:
-            name = words.get(found.where, found.where)
-            self.reasons[name] = f"{name} is {found.given}; there it must be {in_words(found.expected, words)}"
+        for violation in examination.violations:
+            name = words.get(violation.where, violation.where)
+            self.reasons[name] = f"{name} is {violation.given}; there it must be {in_words(violation.expected, words)}"
 
     def permutations(self) -> dict[str, tuple[int, ...]]:
         found: dict[str, tuple[int, ...]] = {}

@@ -75,8 +75,8 @@ def _output_choices(schema: Schema, rows: Sequence[Row], inputs: DTypes, index: 
     for position, dtype in enumerate(inputs):
         if dtype is not None and schema.input_port(position).type == variable:
             return (dtype,)
-    found = {dtype for row in rows for dtype in row.types[variable]}
-    return tuple(dtype for dtype in DataType if dtype in found)
+    dtypes = {dtype for row in rows for dtype in row.types[variable]}
+    return tuple(dtype for dtype in DataType if dtype in dtypes)
 
 
 # Ports that match no row ----------------------------------------------------------------------------------------------

@@ -77,14 +77,14 @@ class Judgement:
         else:
             head = f"right: {tried}"
         groups: dict[tuple[str, str, str], list[Finding]] = {}
-        for one in self.findings:
-            groups.setdefault((one.name, one.run, one.problem), []).append(one)
+        for finding in self.findings:
+            groups.setdefault((finding.name, finding.run, finding.problem), []).append(finding)
         lines = [head, *(_shown(group) for group in [*groups.values()][:SHOWN])]
         if len(groups) > SHOWN:
             lines.append(f"  and {len(groups) - SHOWN} more results, in .findings")
         if self.contents:
             lines.append(f"inputs: {', '.join(self.contents)}")
-        return "\n".join([*lines, *(f"note: {one}" for one in self.notes)])
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
 def _shown(group: list[Finding]) -> str:

@@ -44,7 +44,7 @@ def lowered_again(graph: AnyGraph, is_model: bool) -> AnyGraph:
     emit = Emitter(made, OF_KNOWN_DIMS if is_model else None)
     for op in graph._ops:
         emit.named(op.name)
-        inputs = [None if one is None else emit.tensor(renewed[one.id]) for one in op.inputs]
+        inputs = [None if input_ is None else emit.tensor(renewed[input_.id]) for input_ in op.inputs]
         results = _again(emit, op, inputs) if is_model or op.kind in FRONT_ENDS else emit.repeat(op, inputs)
         renewed.update(zip([end.id for end in op.outputs], results, strict=True))
     made._outputs = {name: _laid(emit.tensor(renewed[end.id]), end) for name, end in graph._outputs.items()}

@@ -260,19 +260,19 @@ def _allowed(emit: Emitter, masking: Masking, tokens: int, keys: int) -> Value |
         return None
     key = np.arange(keys, dtype=np.int64)
     place: Value = np.arange(tokens, dtype=np.int64)[:, None] + masking.past
-    found: list[Value] = []
+    values: list[Value] = []
     if masking.lengths is not None:
         lengths = reshape(emit, cast(emit, masking.lengths, DataType.s64), numbers(-1, 1, 1, 1))
-        found.append(emit.op("Less", [key, lengths]))
+        values.append(emit.op("Less", [key, lengths]))
         place = emit.op("Add", [lengths, np.arange(tokens, dtype=np.int64)[:, None] - tokens])
     if masking.causal:
-        found.append(emit.op("LessEqual", [key, place]))
+        values.append(emit.op("LessEqual", [key, place]))
     if masking.left >= 0:
-        found.append(emit.op("GreaterEqual", [key, emit.op("Subtract", [place, np.array(masking.left)])]))
+        values.append(emit.op("GreaterEqual", [key, emit.op("Subtract", [place, np.array(masking.left)])]))
     if masking.right >= 0:
-        found.append(emit.op("LessEqual", [key, emit.op("Add", [place, np.array(masking.right)])]))
-    allowed = found[0] if found else None
-    for one in found[1:]:
+        values.append(emit.op("LessEqual", [key, emit.op("Add", [place, np.array(masking.right)])]))
+    allowed = values[0] if values else None
+    for one in values[1:]:
         allowed = emit.op("And", [allowed, one])
     return allowed
 

@@ -52,5 +52,5 @@ def computed(
     for result in op.outputs:
         refuse_large(result.shape, result.dtype)
     results = run_op(op, arrays[: len(op.inputs)])
-    give_back(one for one in arrays if one is not None)
+    give_back(array for array in arrays if array is not None)
     return results[0] if len(results) == 1 else results

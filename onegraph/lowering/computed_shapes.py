@@ -49,8 +49,8 @@ def _cast(op: Op, parts: Read) -> Parts | None:
 
 
 def _slice(op: Op, parts: Read) -> Parts | None:
-    src, places = parts(op.inputs[0]), [parts(one) for one in op.inputs[1:]]
-    numbers = [one[0] for one in places if one is not None and len(one) == 1]
+    src, places = parts(op.inputs[0]), [parts(input_) for input_ in op.inputs[1:]]
+    numbers = [place[0] for place in places if place is not None and len(place) == 1]
     if src is None or len(numbers) < len(places) or None in numbers:
         return None
     step = numbers[3] if len(numbers) > 3 else 1
@@ -58,7 +58,7 @@ def _slice(op: Op, parts: Read) -> Parts | None:
 
 
 def _concat(op: Op, parts: Read) -> Parts | None:
-    found = [parts(one) for one in op.inputs]
+    found = [parts(input_) for input_ in op.inputs]
     return None if None in found else [number for one in found for number in one or ()]
 
 

@@ -51,9 +51,9 @@ def branch(emit: Emitter, condition: Value, then: Branch, otherwise: Branch) -> 
     ends = [list(graph.outputs.values()) for graph in graphs]
     types = [[end.dtype for end in one] for one in ends]
     if types[0] != types[1]:
-        texts = [", ".join(map(str, one)) or "nothing" for one in types]
+        texts = [", ".join(map(str, type_)) or "nothing" for type_ in types]
         raise ArgumentError(f"If: the branches return {texts[0]} and {texts[1]}; expected the same data types")
-    shapes = [_common(one.shape, other.shape) for one, other in zip(*ends, strict=True)]
+    shapes = [_common(end.shape, other.shape) for end, other in zip(*ends, strict=True)]
     attrs = {"then_body": as_word(graphs[0]), "else_body": as_word(graphs[1]), "shapes": coded(shapes)}
     return _added(emit, "If", [condition, *captures.values], attrs, types[0])
 
@@ -117,7 +117,7 @@ class Looping:
         self._emit, self._states, self._scans = emit, states, scans
         self._trips = np.array(ENDLESS, np.int64) if trips is None else trips
         self._condition = condition
-        shapes = [shape_of(one) for one in states]
+        shapes = [shape_of(state) for state in states]
         while True:
             self._captures = Captures(emit)
             body = Body(self._captures)
@@ -154,7 +154,7 @@ class Looping:
     @property
     def has_open_shapes(self) -> bool:
         """Whether a shape of the body depends on contents, though all shapes around are known."""
-        return all(known(one.shape) for one in self.graph._inputs.values()) and not all(
+        return all(known(input_.shape) for input_ in self.graph._inputs.values()) and not all(
             known(tensor.shape) for op in self.graph.ops for tensor in op.outputs
         )
 
@@ -164,8 +164,8 @@ class Looping:
 
         scans, count = self._scans, self._count()
         shapes = [*self._shapes]
-        for axis, one in zip(scans.result_axes, self._results, strict=True):
-            shapes.append(_with(shape_of(one), axis, count))
+        for axis, result in zip(scans.result_axes, self._results, strict=True):
+            shapes.append(_with(shape_of(result), axis, count))
         attrs = {
             "body": as_word(self.graph),
             "n_states": len(self._states),
@@ -243,7 +243,7 @@ def _with(shape: Shape, axis: int, size: int | None) -> Shape:
 
 
 def _numbered(letter: str, values: Sequence[Value]) -> dict[str, Value]:
-    return {f"{letter}{number}": one for number, one in enumerate(values)}
+    return {f"{letter}{number}": value for number, value in enumerate(values)}
 
 
 def _added(
@@ -261,8 +261,8 @@ def control_again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None])
     except (SpecError, ValueError):  # a run names the mistake
         return emit.repeat(op, inputs)
     attrs = {**op.attrs, "shapes": coded(shapes)}
-    given = [one for one in inputs if one is not None]
-    return _added(emit, op.kind, given, attrs, [one.dtype for one in op.outputs])
+    given = [input_ for input_ in inputs if input_ is not None]
+    return _added(emit, op.kind, given, attrs, [output.dtype for output in op.outputs])
 
 
 def _ends(word: str, given: Mapping[str, LogicalTensor | Shape]) -> Mapping[str, LogicalTensor]:
@@ -271,12 +271,12 @@ def _ends(word: str, given: Mapping[str, LogicalTensor | Shape]) -> Mapping[str,
 
     graph = of_word(word)
     pairs = {name: given[name] for name in graph.inputs if name in given}
-    shapes = {name: one.shape if isinstance(one, LogicalTensor) else one for name, one in pairs.items()}
+    shapes = {name: pair.shape if isinstance(pair, LogicalTensor) else pair for name, pair in pairs.items()}
     return for_shapes(graph, shapes, sparing=True).outputs
 
 
 def _branched(op: Op, inputs: Sequence[LogicalTensor | None]) -> list[Shape]:
-    given = {f"c{number}": one for number, one in enumerate(inputs[1:]) if one is not None}
+    given = {f"c{number}": input_ for number, input_ in enumerate(inputs[1:]) if input_ is not None}
     ends = [_ends(str(op.attrs[name]), given) for name in ("then_body", "else_body")]
     return [_common(ends[0][name].shape, ends[1][name].shape) for name in ends[0]]
 
@@ -284,20 +284,20 @@ def _branched(op: Op, inputs: Sequence[LogicalTensor | None]) -> list[Shape]:
 def _looped(op: Op, inputs: Sequence[LogicalTensor | None]) -> list[Shape]:
     attrs: Any = op.attrs
     count, scanned = attrs["n_states"], attrs.get("n_scanned", 0)
-    given = [one for one in inputs[2:] if one is not None]
+    given = [input_ for input_ in inputs[2:] if input_ is not None]
     axes = [*attrs.get("axes", ()), *[0] * scanned][:scanned]
     slices = [_without(one.shape, axis) for one, axis in zip(given[count : count + scanned], axes, strict=True)]
     fixed: dict[str, Any] = {f"c{number}": one for number, one in enumerate(given[count + scanned :])}
-    fixed |= {f"x{number}": one for number, one in enumerate(slices)} | {"i": ()}
+    fixed |= {f"x{number}": slice_ for number, slice_ in enumerate(slices)} | {"i": ()}
     states = [one.shape for one in given[:count]]
     while True:
-        ends = _ends(attrs["body"], {**fixed, **{f"s{number}": one for number, one in enumerate(states)}})
-        after = [_common(one, ends[f"t{number}"].shape) for number, one in enumerate(states)]
+        ends = _ends(attrs["body"], {**fixed, **{f"s{number}": state for number, state in enumerate(states)}})
+        after = [_common(state, ends[f"t{number}"].shape) for number, state in enumerate(states)]
         if after == states:
             break
         states = after
     sizes = [None if one.shape is None else one.shape[axis] for one, axis in zip(given[count:], axes, strict=False)]
-    limit, first = (None if one is None else one.value for one in inputs[:2])
+    limit, first = (None if input_ is None else input_.value for input_ in inputs[:2])
     number = _iterations(ends["going"].value, limit, first, sizes)
     found = [ends[f"y{index}"].shape for index in range(len(op.outputs) - count)]
     axes = [*attrs.get("result_axes", ()), *[0] * len(found)][: len(found)]

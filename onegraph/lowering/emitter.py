@@ -243,8 +243,8 @@ class Emitter:
         if graph is self.graph:
             tensors = [self.tensor(value) for value in inputs]
         else:
-            arrays = [one for one in inputs if isinstance(one, np.ndarray)]
-            tensors = [graph._tensor(OF_NUMPY[one.dtype], one.shape, "", None, one) for one in arrays]
+            arrays = [input_ for input_ in inputs if isinstance(input_, np.ndarray)]
+            tensors = [graph._tensor(OF_NUMPY[array.dtype], array.shape, "", None, array) for array in arrays]
         name = self._name() or f"{kind}_{len(graph.ops)}"
         labels = [f"{name}.{number}" for number in range(len(dtypes))]
         found = graph._add_op(edition(HOST), kind, attrs, tensors, tuple(dtypes), name=name, names=labels)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ THREE_QUARTERS = 0.75  # the exponent of AlexNet and GoogLeNet: a square root ti
 
 def in_f32(emit: Emitter, *parameters: Value | None) -> list[Value | None]:
     """Parameters of a normalization as f32, which every row of the ops' tables of data types takes beside 16 bits."""
-    return [None if one is None else cast(emit, one, DataType.f32) for one in parameters]
+    return [None if parameter is None else cast(emit, parameter, DataType.f32) for parameter in parameters]
 
 
 def batch_norm(
@@ -43,7 +43,7 @@ def batch_norm_of_images(
     """
     rank = rank_of(images[0]) or 0
     order = (0, *range(2, rank), 1)
-    seen = [transpose(emit, one, order) for one in images]
+    seen = [transpose(emit, image, order) for image in images]
     first, *rest = emit.ends(kind, [*seen, *others], {**attrs, "data_format": "NXC"})
     return [transpose(emit, first, inverse(order)), *rest]
 

@@ -52,8 +52,8 @@ def load_with_siblings(path: Path) -> ctypes.CDLL:
 
 def missing_library(error: OSError) -> str | None:
     """The name of the shared library that could not be found; None if the error is another one."""
-    found = _MISSING.match(str(error))
-    return None if found is None else found[1]
+    match = _MISSING.match(str(error))
+    return None if match is None else match[1]
 
 
 def advice(name: str) -> str:
@@ -107,4 +107,4 @@ def _mapped(name: str) -> Path | None:
     except OSError:
         return None
     paths = (line.split(maxsplit=5)[5] for line in lines if line.count("/"))
-    return next((Path(one) for one in paths if os.path.basename(one).startswith(name)), None)
+    return next((Path(path) for path in paths if os.path.basename(path).startswith(name)), None)

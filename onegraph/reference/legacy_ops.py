@@ -114,7 +114,7 @@ def _check_contents(call: Call) -> None:
         ArgumentError: the contents do not fit the input.
     """
     for rules in (call.schema.rules, call.schema.shape_rules):
-        found = [finding for rule in rules for finding in rule(call)]
-        if found:
-            first = found[0]
+        findings = [finding for rule in rules for finding in rule(call)]
+        if findings:
+            first = findings[0]
             raise ArgumentError(f"{call.schema.kind}: {first.where}: {first.given}; expected {first.expected}")

@@ -37,8 +37,8 @@ def _static(call: Call, src: Numbers) -> tuple[Numbers, Numbers]:
     Raises:
         UnsupportedError: the number of scales fits no axis, which files that break the specification may have.
     """
-    for found in misplaced_scales(call):
-        raise UnsupportedError(f"{call.schema.kind}: {found.where}: {found.given}; expected {found.expected}")
+    for scale in misplaced_scales(call):
+        raise UnsupportedError(f"{call.schema.kind}: {scale.where}: {scale.given}; expected {scale.expected}")
     scales = np.array(call.f32s("scales"), np.float32).astype(np.float64)
     zps = np.array(call.s64s("zps") if call.has("zps") else [0] * scales.size, np.int64)
     return _spread(call, scales, src), _spread(call, zps, src)

@@ -203,7 +203,7 @@ def _without_pattern(first: PartitionReport, second: PartitionReport) -> str:
             f"no pattern of oneDNN has {strange} behind {start or kinds[-1]}; the nearest is {near.name!r}, which goes "
             f"on with {_some(near.after)}"
         )
-    shapes = ", ".join(f"{one.name}: {one.dtype} {list(one.shape)}" for one in second.sources)
+    shapes = ", ".join(f"{source.name}: {source.dtype} {list(source.shape)}" for source in second.sources)
     return (
         f"the pattern {near.name!r} has these ops, but this version of oneDNN does not take this form of it: {shapes}"
     )

@@ -44,13 +44,13 @@ def bind_arrays(
     written = arguments.written(outs, given)
     growing.refuse_over(entry.grown, written, given)
     results = arguments.results(outputs, written)
-    for one in outputs:
-        array = results[one.name]
+    for output in outputs:
+        array = results[output.name]
         if not is_aligned(array):
-            where = f"output {one.name!r}: not aligned to {alignment_of(array)} bytes"
+            where = f"output {output.name!r}: not aligned to {alignment_of(array)} bytes"
             raise ArgumentError(f"{where}; pass an array that numpy allocated")
-        if one.laid_out(array) is not array:
-            raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
+        if output.laid_out(array) is not array:
+            raise ArgumentError(f"output {output.name!r}: C-contiguous; expected strides of {output.strides} elements")
     frame = program.check_out()
     external = program.placement.external_arrays(given, results)
     frame.bind(external)

@@ -239,7 +239,9 @@ def _compiled(compiled: Callable[..., Schedule], threads: Threads, most: int, un
 def prepared(steps: Sequence[CompiledStep]) -> dict[Hashable, int]:
     """By partition, the bytes of the constants that the library prepares for it."""
     return {
-        id(step.compiled): sum([one.mem_size or 0 for one in step.compiled.inputs if one.property == "constant"])
+        id(step.compiled): sum(
+            [input_.mem_size or 0 for input_ in step.compiled.inputs if input_.property == "constant"]
+        )
         for step in steps
         if isinstance(step.compiled, CompiledPartition)
     }

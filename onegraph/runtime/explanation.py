@@ -209,7 +209,7 @@ def _of_op(
 def _part(name: str, report: PartitionReport, work: Mapping[str, int]) -> float:
     """The part of the time of a partition that is that of an op."""
     names = [*dict.fromkeys(report.names)]
-    heavy = [one for one in names if work.get(one)]
+    heavy = [name for name in names if work.get(name)]
     return (name in (heavy or names)) / len(heavy or names)
 
 

@@ -109,7 +109,7 @@ def growths_of(graph: DataGraph, shapes: Mapping[str, Shape]) -> tuple[Growth, .
         ends = past, graph.outputs[present[0]]
         stated = shapes[name] or ()
         may_grow = bool(shape and stated) and (op.kind == "ExtendCache" or stated[axis] is None)
-        if may_grow and name not in found and all(one.strides is None for one in ends):
+        if may_grow and name not in found and all(end.strides is None for end in ends):
             found[name] = Growth(name, present[0], axis, names[0].index(name), names[1].index(present[0]))
     return tuple(found.values())
 

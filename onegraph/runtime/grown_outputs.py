@@ -61,7 +61,7 @@ def _grown(past: Value, present: Value, axis: int, is_kept: bool) -> Grown:
         reach += (dim - 1) * step if dim else 0
     rows = capacity_of(shape, strides, axis) or room_for(shape[axis])
     is_over = is_kept and all(
-        dim == 1 or one == other for dim, one, other in zip(past.shape, past.strides, strides, strict=True)
+        dim == 1 or stride == other for dim, stride, other in zip(past.shape, past.strides, strides, strict=True)
     )
     size_with_room = prod(shape[:axis]) * rows * prod(shape[axis + 1 :]) * size
     return Grown(dtype, shape, tuple([step * size for step in strides]), reach * size, size_with_room, is_over)

@@ -75,7 +75,7 @@ def joined(first: Profile, rest: Profile, count: int) -> Profile:
     """The profile of two stages; ``count`` is the number of partitions of the first."""
     total = first.seconds + rest.seconds or 1.0
     rows = (*first.rows, *[replace(row, index=row.index + count) for row in rest.rows])
-    spans = [[*one, *other] for one, other in zip(first._spans.runs, rest._spans.runs, strict=True)]
+    spans = [[*run, *other] for run, other in zip(first._spans.runs, rest._spans.runs, strict=True)]
     shared = [replace(row, share=row.seconds / total) for row in rows]
     return Profile(shared, first.runs, Spans(spans, max(first._spans.limit, rest._spans.limit)))
 

@@ -102,7 +102,7 @@ class OpenPrograms:
             return
         self.reason, self._failures = "", 0
         self._forms = [*self._forms[-MOST + 1 :], form]
-        while len(self._forms) > 1 and sum(len(one.schedule.steps) for one in self._forms) > MOST_STEPS:
+        while len(self._forms) > 1 and sum(len(form.schedule.steps) for form in self._forms) > MOST_STEPS:
             self._forms = self._forms[1:]
 
     def _dims(self, shapes: Shapes, room: int) -> list[int]:

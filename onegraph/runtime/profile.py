@@ -151,7 +151,9 @@ def _bar(part: float) -> str:
 
 def chrome_trace(profiles: Mapping[str, Profile]) -> str:
     """Profiles as JSON in Chrome's trace event format; each is a process with the name by which it is given."""
-    events = [event for number, (name, one) in enumerate(profiles.items()) for event in _events(number, name, one)]
+    events = [
+        event for number, (name, profile) in enumerate(profiles.items()) for event in _events(number, name, profile)
+    ]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
 
 

@@ -48,10 +48,10 @@ class _Constants:
             self.own.append(array)
             where = -1, at
         else:
-            found = [index for index, one in enumerate(self._files) if one is file]
-            if not found:
+            indexes = [index for index, one in enumerate(self._files) if one is file]
+            if not indexes:
                 raise NotKeptError("a constant lies in a file of another graph")
-            where = found[0], address_of(array) - file.address
+            where = indexes[0], address_of(array) - file.address
         return [*where, dtype.value, array.shape, array.strides]
 
     def contents(self) -> Iterator[memoryview | bytes]:
@@ -158,14 +158,14 @@ def _part(program: CompiledProgram, part: range | NumpyStep) -> Json:
     if not step.whole:
         raise NotKeptError("numpy runs a part of an op")
     shaping = shape_inputs_of(op)
-    tensors = [None if one is None else _typed(one, index in shaping) for index, one in enumerate(op.inputs)]
+    tensors = [None if input_ is None else _typed(input_, index in shaping) for index, input_ in enumerate(op.inputs)]
     return {
         "kind": op.kind,
         "edition": op.edition,
         "name": op.name,
         "attrs": {name: _plain_attribute(value) for name, value in op.attrs.items()},
         "inputs": tensors,
-        "outputs": [_typed(one, False) for one in op.outputs],
+        "outputs": [_typed(output, False) for output in op.outputs],
         "step": [step.inputs, step.outputs],
         "note": part.note,
     }

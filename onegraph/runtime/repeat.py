@@ -119,7 +119,9 @@ class Repeat:
         goes = course.goes and bool(np.all(self.body.fixed.get("going", True)))
         if course.limit <= 0 or not course.goes or not self._fits(course):
             return None, 0
-        chosen = {name: np.moveaxis(self._source(one, course), one.axis, 0) for name, one in self._slices.items()}
+        chosen = {
+            name: np.moveaxis(self._source(slice_, course), slice_.axis, 0) for name, slice_ in self._slices.items()
+        }
         limit = course.limit if goes else 1
         most = min([limit, *map(len, chosen.values())])
         if not most:
@@ -170,11 +172,11 @@ class Rounds:
         self._checks = "going" in same
         given = {**course.given, **loop.body.values}
         self._given = {name: np.ascontiguousarray(given[name]) for name in names if name[0] == "c"}
-        self._states = [np.ascontiguousarray(one) for one in course.states]
+        self._states = [np.ascontiguousarray(state) for state in course.states]
         slices = {f"x{number}": one for number, one in enumerate(course.scanned)} | dict(chosen)
         self._slices = {
-            name: one if one[:1].flags.c_contiguous else np.ascontiguousarray(one)
-            for name, one in slices.items()
+            name: slice_ if slice_[:1].flags.c_contiguous else np.ascontiguousarray(slice_)
+            for name, slice_ in slices.items()
             if name in names
         }
         self._numbers = aligned_empty((min(CHUNK, limit),), np.dtype(np.int64))
@@ -205,7 +207,7 @@ class Rounds:
             self._make_room(end)
             self._numbers[: end - self.done] = np.arange(self.done, end)
             places = self._places()
-            slots = ffi.new("onegraph_moving_t[]", [(self._loop.slots[name], *one) for name, one in places.items()])
+            slots = ffi.new("onegraph_moving_t[]", [(self._loop.slots[name], *place) for name, place in places.items()])
             count, checks = len(places), int(self._checks)
             status = lib.onegraph_plan_repeat(frame.number, self.done, end, count, slots, checks, ENOUGH, done)
             if status == lib.onegraph_misaligned and not self.done:
@@ -243,13 +245,13 @@ class Rounds:
             elif name == "i":
                 start = address_of(self._numbers) - 8 * self.done
                 found[name] = Moving(start, start + 8, start + 8, 8)
-        for name, one in self._slices.items():
-            start, step = address_of(one[:1]), one.strides[0]
+        for name, slice_ in self._slices.items():
+            start, step = address_of(slice_[:1]), slice_.strides[0]
             found[name] = Moving(start, start + step, start + step, step)
-        for number, one in enumerate(self._states):
+        for number, slice_ in enumerate(self._states):
             if f"s{number}" in names:
                 source = same.get(f"t{number}")
-                found[f"s{number}"] = _still(one) if source is None else self._before(source, address_of(one))
+                found[f"s{number}"] = _still(slice_) if source is None else self._before(source, address_of(slice_))
         ends = [*self._rows, *self._turns]
         if self._checks:
             ends.sort(key=lambda name: name == same["going"])
@@ -285,7 +287,7 @@ class Rounds:
         """The last states, and the results."""
         same, count = self._loop.body.same, self._loop.n_results
         slices = [self._rows[same[f"y{number}"]][: self.done] for number in range(count)]
-        return [*self.states(), *[self._course.laid(number, one) for number, one in enumerate(slices)]]
+        return [*self.states(), *[self._course.laid(number, slice_) for number, slice_ in enumerate(slices)]]
 
 
 def _still(array: Array) -> Moving:

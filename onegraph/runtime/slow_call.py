@@ -78,7 +78,7 @@ def _is_same(given: Held, name: str) -> bool:
 def _run_program(interface: Interface, program: Program, given: Held, written: Held) -> Any:
     outputs = interface.outputs_of(program)
     results = interface.arguments.results(outputs, written)
-    targets = {one.name: one.laid_out(results[one.name]) for one in outputs}
+    targets = {output.name: output.laid_out(results[output.name]) for output in outputs}
     frame = program.check_out()
     try:
         frame.bind(program.placement.external_arrays(given, targets))

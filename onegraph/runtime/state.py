@@ -149,7 +149,7 @@ class Variables(MutableMapping[str, Array]):
         return len(self._state.tensors)
 
     def __repr__(self) -> str:
-        ends = (f"{name}: {one.dtype} {show(one.shape)}" for name, one in self._state.tensors.items())
+        ends = (f"{name}: {tensor.dtype} {show(tensor.shape)}" for name, tensor in self._state.tensors.items())
         return f"Variables({', '.join(ends)})"
 
     def update(self, arrays: Mapping[str, object] = {}, /, **named: object) -> None:  # type: ignore[override]

@@ -43,7 +43,7 @@ class Body:
         from ..serialize.words import of_word
 
         self._graph, self._make = of_word(str(op.attrs[name])), make
-        given = {f"c{number}": one for number, one in enumerate(op.inputs[first:]) if one is not None}
+        given = {f"c{number}": input_ for number, input_ in enumerate(op.inputs[first:]) if input_ is not None}
         self.values = {
             name: one.value for name, one in given.items() if one.value is not None and name in self._graph._inputs
         }
@@ -73,7 +73,7 @@ class Body:
     def slices(self) -> dict[int, Slice]:
         """By id of result, the slices that the number of the iteration chooses from what all iterations read."""
         found: dict[int, Slice] = {}
-        counter, names = self._graph._inputs.get("i"), {one.id: name for name, one in self._graph._inputs.items()}
+        counter, names = self._graph._inputs.get("i"), {input_.id: name for name, input_ in self._graph._inputs.items()}
         for op in self._graph.ops if counter is not None else ():
             if op.kind != "Gather" or op.edition != HOST or op.inputs[1] is None or op.inputs[1].id != counter.id:  # type: ignore[union-attr]
                 continue
@@ -104,8 +104,8 @@ class Control:
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        schema, types = schema_of(op), [None if one is None else one.type for one in op.inputs]
-        self._call = Call(schema, op.attrs, types, len(op.outputs), [one.dtype for one in op.outputs])
+        schema, types = schema_of(op), [None if input_ is None else input_.type for input_ in op.inputs]
+        self._call = Call(schema, op.attrs, types, len(op.outputs), [output.dtype for output in op.outputs])
         self._bodies: dict[str, Body] = {}
         self._repeat: Repeat | None = None
 

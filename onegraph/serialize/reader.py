@@ -157,9 +157,9 @@ class _Building:
             declared = declared_strides([use for use in self.uses[number] if compatible(use.shape, tensor.shape)])
         else:
             return tensor
-        found = useful_strides(declared, tensor.shape)
-        gaps = found is not None and has_gaps(known_dims(tensor.shape), found)
-        return tensor._laid_out(None if gaps else found)
+        strides = useful_strides(declared, tensor.shape)
+        gaps = strides is not None and has_gaps(known_dims(tensor.shape), strides)
+        return tensor._laid_out(None if gaps else strides)
 
     def _unnamed(self, number: int) -> str:
         """A free name for an input that has none in the file, such as a constant without data."""

@@ -26,7 +26,11 @@ MOST = 1 << 28  # bytes of a word that is unpacked
 def as_word(graph: DataGraph) -> str:
     """The word of a graph, with its constants, and with what its front end has noted."""
     ids = tensor_ids(graph)
-    data = {str(ids[one.id]): _written(one.dtype, one.value) for one in graph._tensors if one.value is not None}
+    data = {
+        str(ids[tensor.id]): _written(tensor.dtype, tensor.value)
+        for tensor in graph._tensors
+        if tensor.value is not None
+    }
     roundings = None if graph._roundings is None else sorted(graph._roundings)
     whole = {"graph": as_form(graph), "data": data, "roundings": roundings, "as_read": graph._is_as_read()}
     return b64encode(zlib.compress(json.dumps(whole, separators=(",", ":")).encode())).decode()

@@ -185,10 +185,10 @@ class _Writing:
         attrs |= self._completing(op)
         ends = {key: list(raw.get(key, ())) for key in ("inputs", "outputs")}
         if self.version is None:
-            ends = {key: [_known_first(use, TENSOR_KEYS) for use in found] for key, found in ends.items()}
+            ends = {key: [_known_first(use, TENSOR_KEYS) for use in end] for key, end in ends.items()}
         else:
             ends["outputs"] = ends["outputs"][: len(self.known.outputs(op))]
-            ends = {key: [uses.form(use) for use in found] for key, found in ends.items()}
+            ends = {key: [uses.form(use) for use in end] for key, end in ends.items()}
         for use in (*ends["inputs"], *ends["outputs"]):
             self.written.setdefault(use["id"], use)
         self._note_op(op, raw["id"], name)

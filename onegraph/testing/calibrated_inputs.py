@@ -147,17 +147,17 @@ class _Calibration:
             if wide.dtype.kind != "f" or not wide.size:
                 continue
             if np.isnan(wide).any():
-                found = self._make_positive(self.sources[tensor.id])
-                if found is not None:
-                    return found
+                scale = self._make_positive(self.sources[tensor.id])
+                if scale is not None:
+                    return scale
             finite = wide[np.isfinite(wide)]
             size = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else inf
             allowed = self.ranges.get(tensor.id, WIDE)
             if size and not allowed.low <= size <= allowed.high:
                 factor = allowed.wanted / size if size < inf else 2.0**-4
-                found = self._scale(self.knobs[tensor.id], 2.0 ** round(log2(factor)))
-                if found is not None:
-                    return found
+                scale = self._scale(self.knobs[tensor.id], 2.0 ** round(log2(factor)))
+                if scale is not None:
+                    return scale
         return None
 
     def _scale(self, knobs: frozenset[int], factor: float) -> int | None:

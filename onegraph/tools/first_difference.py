@@ -55,7 +55,7 @@ def first_difference(
     tensor = part.outputs[found.name]
     op = next(op for op in graph.ops if any(result.id == tensor.id for result in op.outputs))
     label = f"{op.kind} {op.name!r}"
-    partition = next((one for one in model.report().partitions if op.name in one.names), None)
+    partition = next((partition for partition in model.report().partitions if op.name in partition.names), None)
     try:
         alone = {one.name: one.agrees for one in _compared(oracle, part, debug(part), expected)}.get(found.name)
     except OneGraphError:

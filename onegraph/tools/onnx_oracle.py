@@ -63,11 +63,11 @@ class ModelOracle:
             return Answers((), exact.error)
         peer = self._peer(inputs)
         noise = [self._exact(self._disturbed(inputs, place)) for place in range(DISTURBED)]
-        found = []
-        for place, one in enumerate(exact.results):
+        answers = []
+        for place, result in enumerate(exact.results):
             others = [run.results[place] for run in noise if not run.error]
-            found.append(Answer(one, None if peer is None or peer.error else peer.results[place], others))
-        return Answers(tuple(found))
+            answers.append(Answer(result, None if peer is None or peer.error else peer.results[place], others))
+        return Answers(tuple(answers))
 
     def _choose(self, inputs: Mapping[str, Array]) -> None:
         """Choose the widest form of the model that ONNX Runtime can run."""

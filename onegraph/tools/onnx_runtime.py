@@ -82,7 +82,7 @@ def main() -> None:
             with np.load(task["given"]) as given:
                 inputs = {name[1:]: given[name] for name in given.files}
             results = sessions[task["model"]].run(None, inputs)
-            stored: dict[str, Any] = {f"_{place}": np.asarray(one) for place, one in enumerate(results)}
+            stored: dict[str, Any] = {f"_{place}": np.asarray(result) for place, result in enumerate(results)}
             np.savez(task["made"], **stored)
         except Exception as error:  # the errors of ONNX Runtime have no common class
             outcome, detail = "error", str(error).strip().splitlines()[0][:300]

@@ -158,9 +158,9 @@ def _ops_of_outputs(graph: Graph) -> list[int]:
         if op.kind not in KEPT and op.inputs and all(tensor is None or tensor.id in known for tensor in op.inputs):
             known.update(tensor.id for tensor in op.outputs)
     needed -= known
-    found = []
+    places = []
     for place, op in reversed([*enumerate(graph.ops)]):
         if any(tensor.id in needed for tensor in op.outputs):
-            found.append(place)
+            places.append(place)
             needed.update(tensor.id for tensor in op.inputs if tensor is not None and tensor.id not in known)
-    return found[::-1]
+    return places[::-1]

@@ -37,7 +37,7 @@ def widened(graph: AnyGraph, dtypes: Collection[DataType]) -> AnyGraph:
         dtypes: the 16-bit types that the CPU has no fast arithmetic of.
     """
     known = graph._roundings
-    if known is None or not any(one.dtype in dtypes for op in graph._ops for one in op.outputs):
+    if known is None or not any(output.dtype in dtypes for op in graph._ops for output in op.outputs):
         return graph
     computed = _computed(graph, dtypes, known)
     return _Widening(graph, dtypes, computed).run() if computed or known else graph
@@ -57,9 +57,9 @@ def _computed(graph: DataGraph, dtypes: Collection[DataType], roundings: Collect
     for op in reversed(graph._ops):
         is_read = op.id in before and (op.kind not in FOLLOWERS or op.outputs[0].id in useful)
         if is_read or (op.kind == "TypeCast" and op.outputs[0].dtype is DataType.f32):
-            useful.update(one.id for one in op.inputs if one is not None)
-    wide = loose | {one.id for op in ops if op.id in before for one in op.outputs}
-    alone = {op.id for op in ops if not useful & {one.id for one in op.outputs} and not wide & _ids(op, dtypes)}
+            useful.update(input_.id for input_ in op.inputs if input_ is not None)
+    wide = loose | {output.id for op in ops if op.id in before for output in op.outputs}
+    alone = {op.id for op in ops if not useful & {output.id for output in op.outputs} and not wide & _ids(op, dtypes)}
     return _from_wide([op for op in ops if op.id not in alone], loose, dtypes)
 
 
@@ -67,12 +67,12 @@ def _may_widen(op: Op, dtypes: Collection[DataType]) -> bool:
     """Whether an op takes f32 in the place of the 16-bit types and gives floats alone."""
     if op.kind in ROUNDED or op.edition not in (DEFAULT, HOST) or not op.outputs:
         return False
-    return bool(_ids(op, dtypes)) and all(one.dtype in FLOATS for one in op.outputs)
+    return bool(_ids(op, dtypes)) and all(output.dtype in FLOATS for output in op.outputs)
 
 
 def _ids(op: Op, dtypes: Collection[DataType]) -> set[int]:
     """The ids of the inputs of these data types."""
-    return {one.id for one in op.inputs if one is not None and one.dtype in dtypes}
+    return {input_.id for input_ in op.inputs if input_ is not None and input_.dtype in dtypes}
 
 
 def _from_wide(ops: Sequence[Op], loose: Collection[int], dtypes: Collection[DataType]) -> set[int]:
@@ -81,7 +81,7 @@ def _from_wide(ops: Sequence[Op], loose: Collection[int], dtypes: Collection[Dat
     for op in ops:
         if op.kind not in FOLLOWERS or _ids(op, dtypes) <= wide:
             found.add(op.id)
-            wide.update(one.id for one in op.outputs)
+            wide.update(output.id for output in op.outputs)
     return found
 
 
@@ -120,14 +120,14 @@ class _Widening(Generic[AnyGraph]):
                 return
         if op.id in self._computed and self._add_in_f32(op):
             return
-        sources = [None if one is None else self._in_own_type(one) for one in op.inputs]
-        self._own.update(zip((one.id for one in op.outputs), self._made._repeat_op(op, sources), strict=True))
+        sources = [None if input_ is None else self._in_own_type(input_) for input_ in op.inputs]
+        self._own.update(zip((output.id for output in op.outputs), self._made._repeat_op(op, sources), strict=True))
 
     def _add_in_f32(self, op: Op) -> bool:
         """Add an op with f32 in the place of the 16-bit types; False if the specification has no such op."""
-        sources = [None if one is None else self._in_f32(one) for one in op.inputs]
-        types = tuple(DataType.f32 if one.dtype in self._dtypes else one.dtype for one in op.outputs)
-        names = [one.name for one in op.outputs]
+        sources = [None if input_ is None else self._in_f32(input_) for input_ in op.inputs]
+        types = tuple(DataType.f32 if output.dtype in self._dtypes else output.dtype for output in op.outputs)
+        names = [output.name for output in op.outputs]
         try:
             found = self._made._add_op(
                 edition_named(op.edition), op.kind, dict(op.attrs), sources, types, name=op.name, names=names

@@ -37,13 +37,14 @@ def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
         numbers[1] = _slopes(adding, call, values[numbers[1]], wanted)
     inputs = adding.at([schedule.forwards(number) for number in numbers])
     if adding.edges.is_free(wanted):
-        like = next((one for one in inputs if one.shape == wanted.shape and is_whole(one)), wanted)
+        like = next((input_ for input_ in inputs if input_.shape == wanted.shape and is_whole(input_)), wanted)
         wanted = values[wanted.id] = wanted._replace(strides=like.strides)
     attrs = adding.at([schedule.new_number(call.f32(name), len(wanted.shape)) for name in kernel.attrs])
     in_place = [
-        (wanted.storage, one.storage)
-        for one in inputs
-        if (one.dtype, one.shape, one.strides, one.offset) == (wanted.dtype, wanted.shape, wanted.strides, 0)
+        (wanted.storage, input_.storage)
+        for input_ in inputs
+        if (input_.dtype, input_.shape, input_.strides, input_.offset)
+        == (wanted.dtype, wanted.shape, wanted.strides, 0)
     ]
     note = schedule.note("kernel", step, kernel.reason)
     schedule.add_kernel(kernel.name, [*inputs, *attrs], [wanted], note, in_place=in_place)

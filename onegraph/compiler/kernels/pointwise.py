@@ -186,7 +186,7 @@ def _gates(step: Step) -> dict[int, int]:
     reads = Counter(number for member in step.members for number in member.inputs)
     sources = {member.outputs[0]: member.inputs[0] for member in step.members if member.kind == "Sigmoid"}
     products = [member.inputs for member in step.members if member.kind == "Multiply"]
-    alone = [[one for one in inputs if one in sources and reads[one] == 1] for inputs in products]
+    alone = [[input_ for input_ in inputs if input_ in sources and reads[input_] == 1] for inputs in products]
     return {found[0]: sources[found[0]] for found in alone if found and found[0] not in step.outputs}
 
 

@@ -77,9 +77,12 @@ class Combination(NamedTuple):
 # When a kernel computes a combination, and the sentence that a report prints where it does not.
 CONDITIONS: Conditions[Combination] = (
     (lambda sums: 0 not in sums.shape, "the result is empty"),
-    (lambda sums: any(one.shape == sums.shape for one in sums.operands), "both operands are broadcast"),
-    (lambda sums: all(one.coding for one in sums.operands), "an operand is neither of 8-bit codes nor of f32"),
-    (lambda sums: not any(one.is_fused for one in sums.operands), "the library fuses it with the product before it"),
+    (lambda sums: any(operand.shape == sums.shape for operand in sums.operands), "both operands are broadcast"),
+    (lambda sums: all(operand.coding for operand in sums.operands), "an operand is neither of 8-bit codes nor of f32"),
+    (
+        lambda sums: not any(operand.is_fused for operand in sums.operands),
+        "the library fuses it with the product before it",
+    ),
 )
 
 
@@ -161,17 +164,17 @@ class _Codes:
         if inner is None or inner.kind not in COMBINED or inner.executor != "library" or len(inner.inputs) != 2:
             return None
         operands = [self._operand(number) for number in inner.inputs]
-        makers = [one.maker for one in operands if one.maker is not None]
+        makers = [operand.maker for operand in operands if operand.maker is not None]
         if not makers:
             return None
         if reason := refusal(CONDITIONS, Combination(operands, self._values[step.outputs[0]].shape)):
             self._edit.refuse(step, COMBINED[inner.kind], reason)
             return None
-        codings = [one.coding for one in operands if one.coding is not None]
+        codings = [operand.coding for operand in operands if operand.coding is not None]
         if inner.kind == "Subtract":
             codings[1] = codings[1]._replace(scale=-codings[1].scale)
         numbers = numbers_of(codings, result, dtype, positive=positive)
-        sources = [one.source for one in operands]
+        sources = [operand.source for operand in operands]
         return self._kernel(COMBINED[inner.kind], step, sources, numbers, (*makers, inner, *chain))
 
     def _only_maker(self, number: int) -> Step | None:
@@ -208,7 +211,7 @@ def _is_computed(step: Step) -> bool:
 
 def _computed(step: Step, arrays: Sequence[Array], result: Value) -> Array | None:
     """What a step makes of arrays of 256 elements or one; None if numpy cannot compute it."""
-    ins = tuple([LogicalTensor(n, DataType.of(one.dtype), one.shape, None, "") for n, one in enumerate(arrays)])
+    ins = tuple([LogicalTensor(n, DataType.of(array.dtype), array.shape, None, "") for n, array in enumerate(arrays)])
     out = LogicalTensor(len(arrays), result.dtype, (COUNT,), None, "")
     is_host = step.executor == "reference"
     attrs = step.op.attrs if is_host else step.attrs

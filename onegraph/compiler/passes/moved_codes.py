@@ -44,9 +44,11 @@ class _Moves:
             and number not in self._graph.returned
             and self._graph.values[number].dtype is DataType.f32
             and all(
-                one.executor == "library"
-                and (one.kind in PRODUCTS or (one.kind in VIEWS and self._feeds_products(one.outputs[0])))
-                for one in consumers
+                consumer.executor == "library"
+                and (
+                    consumer.kind in PRODUCTS or (consumer.kind in VIEWS and self._feeds_products(consumer.outputs[0]))
+                )
+                for consumer in consumers
             )
         )
 

@@ -245,8 +245,8 @@ def _products(uses: Sequence[Use]) -> list[Use]:
 
 def _products_by_head(uses: Sequence[Use]) -> list[Use]:
     """The products, where they have axes for both batches and heads."""
-    found = _products(uses)
-    return found if found and len(found[0].result) > 3 else []
+    products = _products(uses)
+    return products if products and len(products[0].result) > 3 else []
 
 
 def _joined(uses: Sequence[Use]) -> Iterator[tuple[Use, list[bool]]]:

@@ -21,7 +21,7 @@ def node_again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) ->
     model = ModelProto()
     model.ParseFromString(b64decode(str(op.attrs["model"])))
     importer = Importer(model, Storage(None, Pieces(), None), {}, {}, emit)
-    given = [one.value if one is not None and one.value is not None else one for one in inputs]
+    given = [input_.value if input_ is not None and input_.value is not None else input_ for input_ in inputs]
     values = dict(zip([one.name for one in model.graph.input], given, strict=True))
     try:
         importer.run(model.graph.node, values, "")

@@ -37,7 +37,7 @@ def class_labels(model: object) -> Mapping[str, tuple[int | str, ...]]:
             node = makers.get(node.input[0])
         for attribute in node.attribute if node is not None and node.op_type == "ZipMap" else ():
             if attribute.name in KEYS:
-                found[output.name] = tuple([_label(one) for one in contents(attribute)])
+                found[output.name] = tuple([_label(content) for content in contents(attribute)])
     return found
 
 

@@ -53,6 +53,6 @@ def _results(
     inputs = [None if value is None else tensor(value) for value in node.inputs]
     found = function(CustomNode(proto.op_type, proto.name, graph, inputs, attrs, len(proto.output)))
     results = [*found] if isinstance(found, (tuple, list)) else [found]
-    if len(results) != len(proto.output) or not all(isinstance(one, LogicalTensor) for one in results):
+    if len(results) != len(proto.output) or not all(isinstance(result, LogicalTensor) for result in results):
         raise FormatError(node.where, f"{len(results)} results of its registered function", EXPECTED)
     return results

@@ -41,19 +41,21 @@ def in_double(node: Node, lowering: Lowering) -> Sequence[Any] | None:
     except NotLowered:
         return None
     results = found if isinstance(found, (tuple, list)) and not isinstance(found, TensorList) else [found]
-    arrays.update((one.id, one.value) for one in graph._tensors if one.value is not None and one.id not in arrays)
+    arrays.update(
+        (tensor.id, tensor.value) for tensor in graph._tensors if tensor.value is not None and tensor.id not in arrays
+    )
     for op in graph.ops:
-        ends = _computed(op, [None if one is None else arrays[one.id] for one in op.inputs])
+        ends = _computed(op, [None if input_ is None else arrays[input_.id] for input_ in op.inputs])
         arrays.update(zip([end.id for end in op.outputs], ends, strict=True))
-    return [_wide(one, arrays) for one in results]
+    return [_wide(result, arrays) for result in results]
 
 
 def _wide(value: Any, arrays: dict[int, Array]) -> Any:
     """The array of a value, in float64 where the lowering has f32."""
     if value is None or isinstance(value, np.ndarray):
         return value
-    found = arrays[value.id]
-    return found.astype(np.float64 if value.dtype is DataType.f32 else value.dtype.numpy)
+    array = arrays[value.id]
+    return array.astype(np.float64 if value.dtype is DataType.f32 else value.dtype.numpy)
 
 
 def _computed(op: Op, arrays: Sequence[Array | None]) -> Sequence[Array]:
@@ -62,10 +64,10 @@ def _computed(op: Op, arrays: Sequence[Array | None]) -> Sequence[Array]:
     if op.kind == "Cast" and op.outputs[0].dtype is DataType.f32 and arrays[0] is not None:
         return [arrays[0].astype(np.float64)]
     types = [
-        None if one is None or array is None else TensorType(one.dtype, array.shape, array)
-        for one, array in zip(op.inputs, arrays, strict=True)
+        None if input_ is None or array is None else TensorType(input_.dtype, array.shape, array)
+        for input_, array in zip(op.inputs, arrays, strict=True)
     ]
-    call = base_call(schema, base_of(schema), op.attrs, types, len(op.outputs), [one.dtype for one in op.outputs])
+    call = base_call(schema, base_of(schema), op.attrs, types, len(op.outputs), [output.dtype for output in op.outputs])
     if schema.category != HOST:
         result = convolved(call, arrays, op.outputs[0].shape)
         return run_op(op, arrays, rounded=False) if result is None else [result]

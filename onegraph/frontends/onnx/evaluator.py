@@ -43,11 +43,12 @@ class Evaluator(Emitter):
         edition: str | None = None,
     ) -> Any:
         """The result of an op, or a tuple of results; see :meth:`Emitter.op`."""
-        arrays = [one if isinstance(one, np.ndarray) else None for one in inputs]
-        chosen = edition or edition_of(kind, [None if one is None else OF_NUMPY[one.dtype] for one in arrays])
+        arrays = [input_ if isinstance(input_, np.ndarray) else None for input_ in inputs]
+        chosen = edition or edition_of(kind, [None if array is None else OF_NUMPY[array.dtype] for array in arrays])
         scratch = DataGraph()
         tensors = [
-            None if one is None else scratch._tensor(OF_NUMPY[one.dtype], one.shape, "", None, one) for one in arrays
+            None if array is None else scratch._tensor(OF_NUMPY[array.dtype], array.shape, "", None, array)
+            for array in arrays
         ]
         scratch.op(kind, tensors, attrs, dtype=dtype, outputs=outputs, edition=chosen)
         (op,) = scratch.ops

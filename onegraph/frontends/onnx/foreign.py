@@ -69,7 +69,7 @@ def defaults_of(node: Node) -> list[AttributeProto]:
     import onnx
 
     schema: Any = onnx.defs.get_schema(node.proto.op_type, node.opset, domain_of(node.proto.domain))
-    return [one.default_value for one in schema.attributes.values() if one.default_value.type]
+    return [attribute.default_value for attribute in schema.attributes.values() if attribute.default_value.type]
 
 
 def _state_op_set(function: FunctionProto, node: Node) -> None:
@@ -129,10 +129,10 @@ def inferred(model: ModelProto, strict: bool = False) -> dict[str, TypeProto]:
     import onnx
 
     try:
-        found = onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+        shapes = onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
     except Exception:  # the package raises errors of many classes
         return {}
-    return {one.name: one.type for one in found.graph.output}
+    return {one.name: one.type for one in shapes.graph.output}
 
 
 def stated_types(node: Node) -> dict[str, TypeProto]:

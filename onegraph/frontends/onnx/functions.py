@@ -23,7 +23,7 @@ def refuse_recursion(functions: Mapping[tuple[str, str], FunctionProto], nodes: 
 
     The package onnx expands functions without a limit.
     """
-    calls = {name: [*_calls(one.node)] for name, one in functions.items()}
+    calls = {name: [*_calls(function.node)] for name, function in functions.items()}
     order = TopologicalSorter({name: set(found) & calls.keys() for name, found in calls.items()})
     sizes: dict[tuple[str, str], int] = {}
     try:

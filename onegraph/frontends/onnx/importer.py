@@ -78,7 +78,7 @@ class Importer:
         self.declared = {one.name: one.type for one in typed if one.HasField("type")}
         self._sorted: dict[int, tuple[object, Sequence[NodeProto]]] = {}
         self.evaluated = evaluated  # for nodes that are tried
-        self.functions = {(domain_of(one.domain), one.name): one for one in model.functions}
+        self.functions = {(domain_of(function.domain), function.name): function for function in model.functions}
 
     def graph(self) -> Graph:
         """The graph.
@@ -100,14 +100,14 @@ class Importer:
         ends = ModelEnds(self.made, self.emit, self.shapes, self.known)
         # An initializer that is an input too is the default of that input, which shapes and values replace.
         inputs = [one for one in graph.input if one.name not in values or one.name in {*self.shapes, *self.known}]
-        for one in inputs:
-            values[one.name] = ends.input(one)
+        for input_ in inputs:
+            values[input_.name] = ends.input(input_)
         self.run(self._ordered(graph, values, ""), values, "")
         self.fallbacks.tell()
-        for one in graph.output:
-            if one.name not in values:
-                raise FormatError(f"output {one.name!r}", "no node makes it", "the name of a value")
-            ends.output(one.name, values[one.name])
+        for input_ in graph.output:
+            if input_.name not in values:
+                raise FormatError(f"output {input_.name!r}", "no node makes it", "the name of a value")
+            ends.output(input_.name, values[input_.name])
         return without_unread(self.made)
 
     def array(self, tensor: TensorProto, where: str) -> Array:
@@ -216,7 +216,7 @@ class Importer:
         self.opsets = {**before, "": MODERN}
         try:
             values = dict(node.scope) if graphs_of(node.proto) else {}
-            values.update((name, one) for name, one in zip(node.proto.input, node.inputs, strict=False) if name)
+            values.update((name, input_) for name, input_ in zip(node.proto.input, node.inputs, strict=False) if name)
             self.run(nodes, values, node.where, node.depth + 1, node.where)
         finally:
             self.opsets = before
@@ -249,7 +249,7 @@ class Importer:
         values: dict[str, Any] = dict.fromkeys(function.input)
         values.update(zip(function.input, node.inputs, strict=False))
         defaults = function.attribute_proto if ordered is None else defaults_of(node)
-        given = {one.name: one for one in (*defaults, *node.proto.attribute)}
+        given = {default.name: default for default in (*defaults, *node.proto.attribute)}
         if ordered is None:
             ordered = self._ordered(function, function.input, f"{node.where}: ")
         nodes = [with_attributes(one, given) for one in ordered]

@@ -194,8 +194,8 @@ def _shape(name: str, given: object) -> int | Shape | list[Shape]:
     if size is not None:
         return size
     parts = elements(given)
-    if parts and all(elements(one) is not None for one in parts):
-        return [as_shape(one) for one in parts]
+    if parts and all(elements(part) is not None for part in parts):
+        return [as_shape(part) for part in parts]
     try:
         return as_shape(given)
     except ArgumentError as error:

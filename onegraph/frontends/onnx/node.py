@@ -255,12 +255,12 @@ def in_f32(node: Node, function: Lowering) -> Results:
     A sum of squares leaves the range of f16 from values of a few hundred on. Every result has the data type of the
     first input that is a 16-bit float.
     """
-    narrow = [dtype_of(one) for one in node.inputs if one is not None and dtype_of(one) in HALVES]
+    narrow = [dtype_of(input_) for input_ in node.inputs if input_ is not None and dtype_of(input_) in HALVES]
     if not narrow:
         return function(node)
     inputs = [
-        cast(node.emit, one, DataType.f32) if one is not None and dtype_of(one) in HALVES else one
-        for one in node.inputs
+        cast(node.emit, input_, DataType.f32) if input_ is not None and dtype_of(input_) in HALVES else input_
+        for input_ in node.inputs
     ]
     found = function(node.with_inputs(inputs))
     if isinstance(found, (list, tuple)):

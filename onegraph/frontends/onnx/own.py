@@ -19,10 +19,10 @@ def own_op(node: Node) -> Sequence[Any] | None:
     if schema is None or not node.has(TYPES):
         return None
     attrs: dict[str, object] = {}
-    for one in schema.attributes:
-        if node.has(one.name):
-            value = node.attr(one.name)
-            attrs[one.name] = bool(value) if one.kind == "bool" else value
+    for attribute in schema.attributes:
+        if node.has(attribute.name):
+            value = node.attr(attribute.name)
+            attrs[attribute.name] = bool(value) if attribute.kind == "bool" else value
     types = [one.decode() for one in node.attr(TYPES)]
     names = [port.name for port in schema.outputs][: len(node.proto.output)]
     chosen = names if any(port.optional for port in schema.outputs) else None

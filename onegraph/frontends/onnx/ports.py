@@ -10,8 +10,8 @@ from .protos import ValueInfoProto
 
 def refuse_unknown(inputs: Sequence[ValueInfoProto], shapes: Mapping[str, object], known: Mapping[str, object]) -> None:
     """Raise ArgumentError if a shape or a value is of no input."""
-    names = {one.name for one in inputs}
-    dims = {dim.dim_param for one in inputs for dim in one.type.tensor_type.shape.dim if dim.dim_param}
+    names = {input_.name for input_ in inputs}
+    dims = {dim.dim_param for input_ in inputs for dim in input_.type.tensor_type.shape.dim if dim.dim_param}
     sizes = {name for name, given in shapes.items() if isinstance(given, int)}
     for what, given, expected in (
         ("shapes", shapes.keys() - sizes, names),

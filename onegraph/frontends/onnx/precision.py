@@ -73,13 +73,14 @@ def narrowed(graph: Graph) -> Graph:
         emit.named(op.name)
         own = _dtype(op, values, exact)
         inputs = [
-            given(one, DataType.f32 if index and op.kind in FIRST_ALONE else own) for index, one in enumerate(op.inputs)
+            given(input_, DataType.f32 if index and op.kind in FIRST_ALONE else own)
+            for index, input_ in enumerate(op.inputs)
         ]
         dtype = own if op.outputs[0].dtype is DataType.f32 else op.outputs[0].dtype
         typed = dtype if op.kind in TYPED else None
         if op.kind in kinds.HOST_OPAQUE:
-            present = [one for one in inputs if one is not None]
-            types = [one.dtype for one in op.outputs]
+            present = [input_ for input_ in inputs if input_ is not None]
+            types = [output.dtype for output in op.outputs]
             found = emit.foreign(present, op.attrs, types, repeatable=False, kind=op.kind)
         else:
             found = emit.ends(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
@@ -99,7 +100,7 @@ def _exact(graph: Graph) -> set[int]:
     for op in reversed(graph.ops):
         is_place = op.kind in EXACT or any(result.dtype not in FLOATS for result in op.outputs)
         if (is_place and op.kind not in COARSE) or (_passes(op) and op.outputs[0].id in found):
-            found.update(one.id for one in op.inputs if one is not None)
+            found.update(input_.id for input_ in op.inputs if input_ is not None)
     return found
 
 
@@ -117,7 +118,7 @@ def _dtype(op: Op, values: Mapping[int, Value], exact: Collection[int]) -> DataT
     # What moves numbers keeps the data type of its first input, and Concat takes the narrow one of several.
     if op.kind in kinds.MOVES:
         sources = op.inputs if op.kind == "Concat" else op.inputs[:1]
-        known = {dtype_of(values[one.id]) for one in sources if one is not None and one.id in values}
+        known = {dtype_of(values[source.id]) for source in sources if source is not None and source.id in values}
         return DataType.bf16 if DataType.bf16 in known else DataType.f32
     return DataType.bf16 if op.kind in NARROW or _pools_images(op) else DataType.f32
 

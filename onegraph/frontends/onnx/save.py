@@ -249,8 +249,8 @@ def _op_set(graph: DataGraph) -> tuple[int, int]:
     Other runtimes lack newer op sets of some kinds that an OnnxNode keeps, such as RoiAlign.
     """
     graphs = [graph, *_bodies(graph)]
-    dtypes = {tensor.dtype for one in graphs for tensor in one._tensors}
-    ops = [op for one in graphs for op in one.ops]
+    dtypes = {tensor.dtype for graph in graphs for tensor in graph._tensors}
+    ops = [op for graph in graphs for op in graph.ops]
     kept = [b64decode(str(op.attrs["model"])) for op in ops if op.kind == "OnnxNode"]
     is_older = bool(kept) or any(op.kind in OLDER_KINDS for op in ops)
     least = OPSET if not is_older or DataType.bf16 in dtypes else MODERN
@@ -271,13 +271,15 @@ def _bodies(graph: DataGraph) -> Iterator[DataGraph]:
 
 def _attributes(call: Call) -> dict[str, Any]:
     """All attributes of an op that have values, and the data types of the results, so that a reader knows the op."""
-    rank = next((one.rank for one in call.inputs if one is not None and one.rank is not None), 2)
+    rank = next((input_.rank for input_ in call.inputs if input_ is not None and input_.rank is not None), 2)
     found: dict[str, Any] = {}
-    for one in call.schema.attributes:
-        value: Any = call.attr(one.name)
-        value = call.s64s(one.name, rank - 2) if type(value) is Fill else value
+    for attribute in call.schema.attributes:
+        value: Any = call.attr(attribute.name)
+        value = call.s64s(attribute.name, rank - 2) if type(value) is Fill else value
         if value is not None:
-            found[one.name] = int(value) if one.kind == "bool" else float(value) if one.kind == "f32" else value
+            found[attribute.name] = (
+                int(value) if attribute.kind == "bool" else float(value) if attribute.kind == "f32" else value
+            )
     found[TYPES] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
     return found
 

@@ -84,16 +84,16 @@ class Storage:
 
     def inlined(self, proto: Inlined) -> Inlined:
         """A node or function whose tensors have their contents in themselves."""
-        if not any(self._is_elsewhere(one) for one in _tensors(proto)):
+        if not any(self._is_elsewhere(tensor) for tensor in _tensors(proto)):
             return proto
         made = type(proto)()
         made.CopyFrom(proto)
-        for one in _tensors(made):
-            if self._is_elsewhere(one):
-                contents = self.array(one, f"tensor {one.name!r} of {proto.name!r}")
+        for tensor in _tensors(made):
+            if self._is_elsewhere(tensor):
+                contents = self.array(tensor, f"tensor {tensor.name!r} of {proto.name!r}")
                 from onnx import numpy_helper
 
-                one.CopyFrom(numpy_helper.from_array(contents, one.name))
+                tensor.CopyFrom(numpy_helper.from_array(contents, tensor.name))
         return made
 
     def _is_elsewhere(self, tensor: TensorProto) -> bool:

@@ -94,7 +94,9 @@ def refuse(importer: Any, lacking: Sequence[Found], reason: str) -> None:
         return
     first, version = lacking[0], importer.model.opset_import
     opsets = {domain_of(one.domain): one.version for one in version}
-    others = [one for one in _nodes(importer, importer.model.graph.node, opsets, "") if not _is_runnable(importer, one)]
+    others = [
+        node for node in _nodes(importer, importer.model.graph.node, opsets, "") if not _is_runnable(importer, node)
+    ]
     named = dict.fromkeys(str(one) for one in (*lacking[1:], *others) if str(one) != str(first))
     text = f"{_named(first)} runs nowhere: {reason}; the package onnx is not known to run it right"
     more = f"; nor do {'; '.join(named)}" if named else ""

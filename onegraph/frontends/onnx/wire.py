@@ -80,13 +80,13 @@ def _message(data: memoryview, begin: int, end: int, kind: int, pieces: Pieces, 
             raise NotProtobuf
         if form == BYTES and size >= SMALLEST and (number in inner or (kind == TENSOR and number == RAW_DATA)):
             if number in inner:
-                found: Sequence[bytes | memoryview] = _message(
+                message: Sequence[bytes | memoryview] = _message(
                     data, place, place + size, inner[number], pieces, depth + 1
                 )
             else:
-                found = [pieces.mark + len(pieces.chunks).to_bytes(8, "little")]
+                message = [pieces.mark + len(pieces.chunks).to_bytes(8, "little")]
                 pieces.chunks.append((place, size))
-            parts += [data[kept:start], _encoded(tag), _encoded(sum(map(len, found))), *found]
+            parts += [data[kept:start], _encoded(tag), _encoded(sum(map(len, message))), *message]
             kept = place + size
         place += size
     return [*parts, data[kept:end]]

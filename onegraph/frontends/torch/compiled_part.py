@@ -123,7 +123,7 @@ class Part:
             places = [place for place, one in enumerate(given) if hasattr(one, "stride")]
             inputs = [Layout.of(given[place]).array() for place in places]
             return _function(
-                model, [*zip(places, inputs, strict=True)], [one.tensor() for one in outputs], self.several
+                model, [*zip(places, inputs, strict=True)], [output.tensor() for output in outputs], self.several
             )
         return None
 
@@ -210,8 +210,8 @@ class Part:
         places = [place for place, node in enumerate(self.inputs) if node not in numbers]
         return _function(
             model,
-            [*zip(places, [one.array() for one in lowered.inputs], strict=True)],
-            [one.tensor() for one in lowered.outputs],
+            [*zip(places, [input_.array() for input_ in lowered.inputs], strict=True)],
+            [output.tensor() for output in lowered.outputs],
             self.several,
         )
 
@@ -229,10 +229,12 @@ class Part:
         if self.model is None:
             return set()
         found = set()
-        for one in self.model.report().partitions:
-            if one.executor != "oneDNN":
+        for partition in self.model.report().partitions:
+            if partition.executor != "oneDNN":
                 found |= {
-                    name.split("/")[0] for kind, name in zip(one.ops, one.names, strict=True) if kind in MULTIPLYING
+                    name.split("/")[0]
+                    for kind, name in zip(partition.ops, partition.names, strict=True)
+                    if kind in MULTIPLYING
                 }
         return found
 
@@ -248,7 +250,7 @@ def _function(
 
         def many(*given: Any) -> Any:
             results = model(*[view(given[place]) for place, view in inputs])
-            return [view(one) for view, one in zip(outputs, results, strict=True)]
+            return [view(result) for view, result in zip(outputs, results, strict=True)]
 
         return many
     (back,) = outputs

@@ -44,12 +44,12 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
     frozen: dict[Any, Any] = {}
     inputs = []
     stored = {**program.state_dict, **program.constants, **buffers}
-    for node, one in zip(placeholders, program.graph_signature.input_specs, strict=True):
-        if one.kind is InputKind.USER_INPUT:
+    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+        if spec.kind is InputKind.USER_INPUT:
             if hasattr(node.meta.get("val"), "stride"):
                 inputs.append(node)
-        elif one.target is not None:
-            frozen[node] = stored[one.target].detach()
+        elif spec.target is not None:
+            frozen[node] = stored[spec.target].detach()
     without_empty(gm)
     for node in gm.graph.nodes:
         if str(node.target) in CHECKS:
@@ -59,15 +59,17 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
     if open_dims is not None:
         known |= _opened(open_dims, [node for node in gm.graph.nodes if _is_number(node.meta.get("val"))])
     refused = {
-        f"{node.target}: {one.reason}" for node, one in verdicts(gm.graph, known).items() if one.reason and not one.host
+        f"{node.target}: {verdict.reason}"
+        for node, verdict in verdicts(gm.graph, known).items()
+        if verdict.reason and not verdict.host
     }
     if refused:
         raise UnsupportedError("export: ops that no graph computes:\n  " + "\n  ".join(sorted(refused)))
     (end,) = (node for node in gm.graph.nodes if node.op == "output")
     outputs = [
         node
-        for node, one in zip(end.args[0], program.graph_signature.output_specs, strict=True)
-        if one.kind is OutputKind.USER_OUTPUT and node is not None
+        for node, spec in zip(end.args[0], program.graph_signature.output_specs, strict=True)
+        if spec.kind is OutputKind.USER_OUTPUT and node is not None
     ]
     calls = [node for node in gm.graph.nodes if node.op == "call_function" and node not in known]
     metas = {node: node.meta.get("val") for node in gm.graph.nodes}

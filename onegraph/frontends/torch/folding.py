@@ -58,12 +58,12 @@ def without_sources(known: Mapping[FxNode, Any]) -> None:
 
 def _written(gm: GraphModule) -> set[FxNode]:
     """The calls whose results a later call overwrites."""
-    found: set[FxNode] = set()
+    nodes: set[FxNode] = set()
     for node in reversed(gm.graph.nodes):
         target: Any = node.target
-        if (is_call(node) and target._schema.is_mutable) or (node in found and shares_memory(node)):
-            found.update(node.all_input_nodes)
-    return found
+        if (is_call(node) and target._schema.is_mutable) or (node in nodes and shares_memory(node)):
+            nodes.update(node.all_input_nodes)
+    return nodes
 
 
 def without_empty(gm: GraphModule) -> None:

@@ -57,7 +57,7 @@ def write_in_place(gm: GraphModule, written: Mapping[int, int]) -> None:
             _reads_once(write, source) and all(order[reader] <= order[write] for reader in _readers(source))
             for source, write in pairwise(chain)
         )
-        returned = [one for one in results if one in {chain[-1], *_views(chain[-1])}]
+        returned = [result for result in results if result in {chain[-1], *_views(chain[-1])}]
         if is_last_read and len(returned) == 1 and _is_simple(inputs[place]):
             for write in chain[1:]:
                 write.target = IN_PLACE[write.target]
@@ -88,7 +88,7 @@ def _views(source: FxNode) -> set[FxNode]:
 
 def _readers(source: FxNode) -> set[FxNode]:
     """The calls that read a tensor or its views."""
-    return {*source.users}.union(*[one.users for one in _views(source)])
+    return {*source.users}.union(*[view.users for view in _views(source)])
 
 
 def _is_simple(source: FxNode) -> bool:

@@ -87,7 +87,10 @@ def _lower_higher(call: FxNode, values: Mapping[FxNode, Any], emit: Emitter) -> 
     seen = {
         node: modules.get(str(node.target)) if node.op == "get_attr" else values[node] for node in call.all_input_nodes
     }
-    given = [modules.get(one) if type(one) is str else concrete(map_arg(one, seen.__getitem__)) for one in call.args]
+    given = [
+        modules.get(argument) if type(argument) is str else concrete(map_arg(argument, seen.__getitem__))
+        for argument in call.args
+    ]
     emit.named(call.name)
     return lowering(emit, lower_module, *given)
 
@@ -105,14 +108,24 @@ def modules_of(call: FxNode) -> Mapping[str, Any]:
 def hide_modules(call: FxNode) -> None:
     """Put names in the place of the graphs that are arguments of a call, so that the call can move without them."""
     call.meta[BODIES] = modules_of(call)
-    call.args = tuple([str(one.target) if type(one) is FxNode and one.op == "get_attr" else one for one in call.args])
+    call.args = tuple(
+        [
+            str(argument.target) if type(argument) is FxNode and argument.op == "get_attr" else argument
+            for argument in call.args
+        ]
+    )
 
 
 def show_modules(call: FxNode) -> None:
     """Undo ``hide_modules``."""
     names = call.meta.pop(BODIES, {})
     with call.graph.inserting_before(call):
-        call.args = tuple([call.graph.get_attr(one) if type(one) is str and one in names else one for one in call.args])
+        call.args = tuple(
+            [
+                call.graph.get_attr(argument) if type(argument) is str and argument in names else argument
+                for argument in call.args
+            ]
+        )
 
 
 def lower_module(module: Any, given: Sequence[Any], emit: Emitter) -> Sequence[Any]:
@@ -180,13 +193,13 @@ def lower_graph(
         values[node] = one.read(emit, made)
     for node in nodes:
         values[node] = lower_call(node, values, metas, emit)
-    found: list[Layout] = []
+    layouts: list[Layout] = []
     for place, node in enumerate(outputs):
         one = layout_of(metas[node])
-        found.append(one)
+        layouts.append(one)
         label = names(place) if names is not None else f"result:{place}"
         graph.output(label, emit.tensor(one.written(emit, values[node])))
-    return Lowered(without_unread(graph), given, found)
+    return Lowered(without_unread(graph), given, layouts)
 
 
 def array_of(tensor: Any) -> Array:

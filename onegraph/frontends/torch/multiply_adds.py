@@ -49,8 +49,8 @@ def products_of(node: FxNode) -> int:
 
 def _of_wrapped(node: FxNode) -> int:
     """The multiply-adds of the op that a higher-order op calls: with a token, another data type, or copies of bases."""
-    place = next(place for place, one in enumerate(node.args) if is_op(one))
-    given = [one for one in node.args[place + 1 :] if type(one) is not torch.dtype]
+    place = next(place for place, argument in enumerate(node.args) if is_op(argument))
+    given = [argument for argument in node.args[place + 1 :] if type(argument) is not torch.dtype]
     bases: Any = node.kwargs.get("_all_bases", ())
     kwargs: dict[str, Any] = {}
     for key, value in node.kwargs.items():
@@ -69,7 +69,7 @@ def _of_bodies(node: FxNode) -> int:
     name = str(node.target)
     if name.startswith("flex_attention"):
         formula = _attention_backward if "backward" in name else _attention
-        likes: list[Any] = [one.meta["val"] for one in node.args[:3] if type(one) is FxNode]
+        likes: list[Any] = [argument.meta["val"] for argument in node.args[:3] if type(argument) is FxNode]
         return 0 if len(likes) < 3 else int(concrete(formula(*([None] if "backward" in name else []), *likes))) // 2
     module = node.graph.owning_module
     bodies = [_attribute(module, str(one.target)) for one in node.all_input_nodes if one.op == "get_attr"]
@@ -94,6 +94,6 @@ def _of_op(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: 
             return found if hasattr(found, "stride") else concrete(found)
         return type(value)(map(like, value)) if type(value) in (list, tuple) else value
 
-    given = [like(one) for one in args]
+    given = [like(argument) for argument in args]
     named = {key: like(one) for key, one in kwargs.items()}
     return int(concrete(formula(*given, **named, out_val=result))) // 2

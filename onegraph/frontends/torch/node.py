@@ -62,11 +62,11 @@ class Node:
 
     def value_as(self, name: str, dtype: DataType) -> Value:
         """The tensor or number that argument ``name`` is, in a data type."""
-        found = self._values[name]
-        if not hasattr(found, "shape"):
-            opened = self.open_value((), dtype, (found,), lambda emit, sizes: reshape(emit, sizes([found]), ()))
-            return scalar(found, dtype) if opened is None else opened
-        return cast(self.emit, found, dtype)
+        value = self._values[name]
+        if not hasattr(value, "shape"):
+            opened = self.open_value((), dtype, (value,), lambda emit, sizes: reshape(emit, sizes([value]), ()))
+            return scalar(value, dtype) if opened is None else opened
+        return cast(self.emit, value, dtype)
 
     def open_value(
         self,
@@ -142,13 +142,13 @@ def lowers(*names: str) -> Callable[[Kept], Kept]:
 def arguments(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, with defaults."""
     found: dict[str, Any] = {}
-    for place, one in enumerate(target._schema.arguments):
+    for place, argument in enumerate(target._schema.arguments):
         if place < len(args):
-            found[one.name] = args[place]
-        elif one.name in kwargs:
-            found[one.name] = kwargs[one.name]
-        elif one.has_default_value():
-            found[one.name] = one.default_value
+            found[argument.name] = args[place]
+        elif argument.name in kwargs:
+            found[argument.name] = kwargs[argument.name]
+        elif argument.has_default_value():
+            found[argument.name] = argument.default_value
     return found
 
 

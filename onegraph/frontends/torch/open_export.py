@@ -107,7 +107,7 @@ class OpenDims:
             large = [size for size in (*LARGE_SIZES, high) if size <= high]
             for value in (*range(low, min(high, MOST_SIZES) + 1), *large):
                 yield [*now[:place], value, *now[place + 1 :]]
-        few = [[one for one in FEW_SIZES if low <= one <= high] for low, high in self.ranges]
+        few = [[size for size in FEW_SIZES if low <= size <= high] for low, high in self.ranges]
         yield from map(list, product(*few[:3], *[some[:2] for some in few[3:]]))
 
 
@@ -180,7 +180,7 @@ class _Unknown:
 
     def _moved(self, op: Op) -> LogicalTensor | None:
         """The result of an op that stands for an Expand, a Reshape or a Slice; None if it stands for itself."""
-        found = [(self._recipes.get(one.id), one) for one in op.inputs if one is not None]
+        found = [(self._recipes.get(input_.id), input_) for input_ in op.inputs if input_ is not None]
         recipe = next((one for one, _ in found if one is not None and one.kind != "value"), None)
         if recipe is None:
             return None

@@ -114,13 +114,13 @@ class OpenLikes:
             return int(expression)
         if isinstance(expression, sympy.Symbol) and expression in self._sizes:
             return self._sizes[expression]
-        operands = [self._value(one) for one in expression.args]
+        operands = [self._value(argument) for argument in expression.args]
         if isinstance(expression, sympy.Pow) and type(operands[1]) is int and operands[1] >= 0:
             operands = [operands[0]] * operands[1]
         if isinstance(expression, (sympy.Mul, sympy.Pow, sympy.Add)):
             found = 0 if isinstance(expression, sympy.Add) else 1
-            for one in operands:
-                found = found + one if isinstance(expression, sympy.Add) else found * one
+            for operand in operands:
+                found = found + operand if isinstance(expression, sympy.Add) else found * operand
             return found
         if type(expression) in EXPRESSIONS and operands:
             return EXPRESSIONS[type(expression)](*operands)
@@ -146,7 +146,7 @@ class OpenPart:
             return None
         at, tensors = self.program.at(found), [one for one in given if hasattr(one, "stride")]
         expected = [_at(layout, at) for layout in self.inputs]
-        return found if [Layout.of(one) for one in tensors] == expected else None
+        return found if [Layout.of(tensor) for tensor in tensors] == expected else None
 
     def made(self, sizes: Sequence[int], whole: Callable[[], DataGraph]) -> tuple[SizedProgram, Sequence[Layout]]:
         """The program for these sizes, and the layouts of its results.

@@ -150,7 +150,7 @@ def _is_pure(node: FxNode) -> bool:
 
 def name_of(node: FxNode) -> str:
     """The name of an op; of an op that PyTorch wraps because it writes into tensors, that of the wrapped one."""
-    wrapped = [one for one in node.args if is_op(one)] if is_higher_order(node.target) else []
+    wrapped = [argument for argument in node.args if is_op(argument)] if is_higher_order(node.target) else []
     return str(wrapped[0] if wrapped else node.target)
 
 
@@ -212,7 +212,7 @@ def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Optio
         if node.op != "call_module" or not str(node.target).startswith(PREFIX):
             continue
         inner: Any = getattr(gm, str(node.target))
-        own = [one for one in inner.graph.nodes if one.op == "placeholder"]
+        own = [node for node in inner.graph.nodes if node.op == "placeholder"]
         fixed = {one: known[outer] for one, outer in zip(own, node.args, strict=True) if outer in known}
         part = Part(inner, fixed, options, work)
         function = part.function()

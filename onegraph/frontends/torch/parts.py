@@ -40,7 +40,7 @@ def join_parts(gm: GraphModule) -> None:
         if groups := _disjoint(terms):
             _rebuild(gm.graph, node, terms, groups)
             parts = [part.node for group in groups for part in group]
-            zeros: list[Any] = [one.args[0] for one in parts]
+            zeros: list[Any] = [part.args[0] for part in parts]
             for one in dict.fromkeys((node, *sums, *parts, *zeros)):
                 if not one.users:
                     gm.graph.erase_node(one)
@@ -52,7 +52,7 @@ def _is_sum(node: Any) -> bool:
         return False
     if node.args[0] is node.args[1]:  # each term counts twice
         return False
-    given: list[Any] = [one.meta.get("val") if isinstance(one, FxNode) else None for one in node.args]
+    given: list[Any] = [argument.meta.get("val") if isinstance(argument, FxNode) else None for argument in node.args]
     like = node.meta["val"]
     return all(hasattr(one, "stride") and (one.shape, one.dtype) == (like.shape, like.dtype) for one in given)
 

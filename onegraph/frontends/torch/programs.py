@@ -155,7 +155,7 @@ class Programs:
             weights = Weights(tensors, threads, self.is_frozen)  # before they are read
             program = Program(self.compiled(arguments, self.places), weights)
             forget = partial(_forget_in, weakref.ref(self), key)
-            program.owners = [weakref.ref(one, forget) for one in tensors]
+            program.owners = [weakref.ref(tensor, forget) for tensor in tensors]
             self.programs[key] = program
             return program.function
 

@@ -69,7 +69,7 @@ def _results(node: Node, function: Callable[[CustomCall], Any]) -> Any:
     found = function(CustomCall(node.name, graph, args, node.like))
     results = [*found] if isinstance(found, (tuple, list)) else [found]
     wanted = len(node.like) if type(node.like) in (tuple, list) else 1
-    if len(results) != wanted or not all(isinstance(one, LogicalTensor) for one in results):
+    if len(results) != wanted or not all(isinstance(result, LogicalTensor) for result in results):
         text = f"{node.name}: its registered function returns {len(results)} results"
         raise UnsupportedError(f"{text}; expected a tensor of the graph for each of {wanted}")
     return results if type(node.like) in (tuple, list) else results[0]

@@ -94,22 +94,22 @@ class Statistics:
     @property
     def graphs(self) -> int:
         """Number of graphs that PyTorch captured."""
-        return len({id(one if one.captured is None else one.captured) for one in self.regions})
+        return len({id(region if region.captured is None else region.captured) for region in self.regions})
 
     @property
     def programs(self) -> dict[str, int]:
         """How many programs there are of all captured graphs, by what they do with the weights."""
-        return dict(Counter(one.weights for one in self.regions))
+        return dict(Counter(region.weights for region in self.regions))
 
     @property
     def partitions(self) -> int:
         """Number of graphs that run here."""
-        return sum(one.partitions for one in self.regions)
+        return sum(region.partitions for region in self.regions)
 
     @property
     def taken(self) -> int:
         """Number of calls of ops that run here."""
-        return sum(one.taken for one in self.regions)
+        return sum(region.taken for region in self.regions)
 
     @property
     def left(self) -> tuple[Left, ...]:
@@ -119,18 +119,18 @@ class Statistics:
     @property
     def share(self) -> float:
         """The share of multiply-adds that oneDNN does; without any, 1 if an op runs here, and 0 if none does."""
-        whole = sum(one.products[0] for one in self.regions)
-        return sum(one.products[1] for one in self.regions) / whole if whole else float(self.taken > 0)
+        whole = sum(region.products[0] for region in self.regions)
+        return sum(region.products[1] for region in self.regions) / whole if whole else float(self.taken > 0)
 
     @property
     def compilations(self) -> int:
         """Number of compiled graphs: one for each partition and combination of sizes."""
-        return sum(one.work.compilations for one in self.regions)
+        return sum(region.work.compilations for region in self.regions)
 
     @property
     def dropped(self) -> int:
         """Number of compiled graphs that were dropped, because there were more sizes than ``cache_capacity``."""
-        return sum(one.work.dropped for one in self.regions)
+        return sum(region.work.dropped for region in self.regions)
 
     @property
     def prepared_bytes(self) -> int:
@@ -140,12 +140,12 @@ class Statistics:
     @property
     def reused(self) -> int:
         """Number of combinations of marked sizes that have the steps for another one, so that nothing was traced."""
-        return sum(one.work.reused for one in self.regions)
+        return sum(region.work.reused for region in self.regions)
 
     @property
     def answered(self) -> int:
         """Number of calls of partitions that PyTorch answered because their sizes were new."""
-        return sum(one.work.answered for one in self.regions)
+        return sum(region.work.answered for region in self.regions)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -174,7 +174,7 @@ class Statistics:
         }
 
     def __str__(self) -> str:
-        count, products = sum(one.count for one in self.left), sum(one.products[0] for one in self.regions)
+        count, products = sum(one.count for one in self.left), sum(region.products[0] for region in self.regions)
         lines = [
             f"graphs captured: {self.graphs}, graph breaks: {sum(self.breaks.values())}",
             f"ops in oneDNN: {self.taken}, in {counted(self.partitions, 'partition')}; ops in PyTorch: {count}",
@@ -190,7 +190,7 @@ class Statistics:
             lines.append(f"{text}, and {reused} made of the steps for another one" if reused else text)
         if self.answered:
             lines.append(f"PyTorch answered {counted(self.answered, 'call')} while sizes were new")
-        for reason in sorted({one.work.reason for one in self.regions if one.work.reason}):
+        for reason in sorted({region.work.reason for region in self.regions if region.work.reason}):
             lines.append(f"each size is compiled as a whole: {reason}")
         if self.dropped:
             lines.append(f"{self.compilations} compilations, of which {self.dropped} were dropped for newer sizes")

@@ -43,7 +43,7 @@ def _true_strides(node: FxNode, like: Any) -> tuple[int, ...] | None:
     if target is aten.convolution.default:
         return _of_sequences(node, like) if like.dim() == 3 else None
     sources = [one.meta.get("val") for one in node.all_input_nodes]
-    if not all(hasattr(one, "stride") and _is_known(one) for one in sources) or all(map(_is_plain, sources)):
+    if not all(hasattr(source, "stride") and _is_known(source) for source in sources) or all(map(_is_plain, sources)):
         return None
     if target in (aten.index.Tensor, aten._unsafe_index.Tensor):
         return _of_index(node)
@@ -62,11 +62,12 @@ def _of_sequences(node: FxNode, like: Any) -> tuple[int, ...]:
 
 def _of_elements(node: FxNode, like: Any) -> tuple[int, ...] | None:
     """The strides of an op on elements: PyTorch orders the axes of all such ops in one way."""
-    given = [one.meta["val"] for one in (*node.args, *node.kwargs.values()) if isinstance(one, FxNode)]
+    given = [argument.meta["val"] for argument in (*node.args, *node.kwargs.values()) if isinstance(argument, FxNode)]
     target: Any = node.target
-    kinds = [str(one.type) for one in target._schema.arguments]
+    kinds = [str(argument.type) for argument in target._schema.arguments]
     numbers = sum(
-        kind == "Tensor" and type(one) in (int, float, bool) for kind, one in zip(kinds, node.args, strict=False)
+        kind == "Tensor" and type(argument) in (int, float, bool)
+        for kind, argument in zip(kinds, node.args, strict=False)
     )
     given += [torch.empty((), device="meta")] * numbers  # a number in the place of a tensor is one of the tensors
     if len(given) not in ON_ELEMENTS:
@@ -85,15 +86,18 @@ def _of_elements(node: FxNode, like: Any) -> tuple[int, ...] | None:
 
 def _of_index(node: FxNode) -> tuple[int, ...] | None:
     """The strides of an indexed tensor: those of such a call with zeros as places."""
-    source, places = node.args[0].meta["val"], [one if one is None else one.meta["val"] for one in node.args[1]]
-    if any(one is not None and one.dtype == torch.bool for one in places) or 0 in source.shape:
+    source, places = (
+        node.args[0].meta["val"],
+        [argument if argument is None else argument.meta["val"] for argument in node.args[1]],
+    )
+    if any(place is not None and place.dtype == torch.bool for place in places) or 0 in source.shape:
         return None
     if source.numel() * source.element_size() > LARGEST:
         return None
     target: Any = node.target
     with torch.no_grad(), _disable_current_modes():
         stand = torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)
-        zeros = [None if one is None else _zeros(one) for one in places]
+        zeros = [None if place is None else _zeros(place) for place in places]
         return tuple(target(stand, zeros).stride())
 
 

@@ -71,7 +71,7 @@ def verdicts(graph: FxGraph, known: Mapping[FxNode, Any]) -> dict[FxNode, Verdic
 
 def _is_check(node: FxNode) -> bool:
     """Whether a higher-order op only keeps the order of a call that returns nothing, such as a check or a print."""
-    called = [one for one in node.args if is_op(one)]
+    called = [argument for argument in node.args if is_op(argument)]
     return str(node.target) == "with_effects" and not any(one._schema.returns for one in called)
 
 
@@ -88,7 +88,7 @@ def _key(node: FxNode) -> object:
         return repr(value)
 
     used = sorted({place for user in node.users for place in _places(user)})
-    text = [described(one) for one in (*node.args, *node.kwargs.items())]
+    text = [described(argument) for argument in (*node.args, *node.kwargs.items())]
     return str(node.target), *text, described(node.meta.get("val")), *used
 
 

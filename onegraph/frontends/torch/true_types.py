@@ -96,8 +96,8 @@ def _with_format(node: FxNode) -> bool:
     like, rest = node.meta["val"], ()
     if type(like) in (list, tuple):
         like, *rest = like
-    sources = [one.meta["val"] for one in node.args[: FORMATS[node.target]] if isinstance(one, FxNode)]
-    formats = {suggest_memory_format(one) for one in sources} - {torch.contiguous_format}
+    sources = [argument.meta["val"] for argument in node.args[: FORMATS[node.target]] if isinstance(argument, FxNode)]
+    formats = {suggest_memory_format(source) for source in sources} - {torch.contiguous_format}
     true = like.contiguous(memory_format=next(iter(formats), torch.contiguous_format))
     if _alike(like, true):
         return False
@@ -110,15 +110,15 @@ def _with_format(node: FxNode) -> bool:
 
 def _likes_of_norm(node: FxNode) -> list[Any]:
     """The results of a normalization in the data types of PyTorch's kernel."""
-    given = [one.meta["val"] if hasattr(one, "meta") else one for one in node.args]
+    given = [argument.meta["val"] if hasattr(argument, "meta") else argument for argument in node.args]
     source, *parameters = [getattr(one, "dtype", None) for one in given[:5]]
     kept = torch.float32 if torch.float32 in parameters else source
     results = node.meta["val"]
     dtypes = [source, kept, kept]
     if node.target in TRAINED_NORMS:
-        reserved = [one.dtype for one in results[3:-2]]  # memory for the backward pass
+        reserved = [result.dtype for result in results[3:-2]]  # memory for the backward pass
         dtypes += [*reserved, *parameters[2:]]
-    return [one.to(dtype) for one, dtype in zip(results, dtypes, strict=False)]
+    return [result.to(dtype) for result, dtype in zip(results, dtypes, strict=False)]
 
 
 def _restate(node: FxNode, likes: Sequence[Any]) -> None:

@@ -24,9 +24,9 @@ class Weights:
     """
 
     def __init__(self, tensors: Sequence[Any], threads: int, is_frozen: bool) -> None:
-        self.tensors = [one.detach() for one in tensors]
+        self.tensors = [tensor.detach() for tensor in tensors]
         self.addresses = [*map(ADDRESS, tensors)]
-        self.is_counted = is_frozen and not any(one.is_inference() for one in tensors)  # those have no count
+        self.is_counted = is_frozen and not any(tensor.is_inference() for tensor in tensors)  # those have no count
         self.writes = self._writes(tensors)
         self.watch = None if is_frozen else Watch([*map(_span, tensors)], threads)
 
@@ -39,7 +39,7 @@ class Weights:
         return self._writes(tensors) == self.writes
 
     def _writes(self, tensors: Sequence[Any]) -> list[int]:
-        return [one._version for one in tensors] if self.is_counted else []
+        return [tensor._version for tensor in tensors] if self.is_counted else []
 
 
 def can_be_watched(tensor: Any) -> bool:

@@ -22,4 +22,4 @@ def by_body(emit: Emitter, use: Use) -> tuple[Value, ...]:
     results = add_body(emit, use.call, inputs)
     if not is_wide:
         return tuple(results)
-    return tuple([cast(emit, one, tensor.dtype) for one, tensor in zip(results, use.op.outputs, strict=False)])
+    return tuple([cast(emit, result, tensor.dtype) for result, tensor in zip(results, use.op.outputs, strict=False)])

@@ -151,7 +151,7 @@ def joined(emit: Emitter, pieces: Sequence[Piece], size: int) -> list[Value]:
     """Gradients whose sum is that of all pieces along one axis of a size: runs of pieces are joined, not added."""
     runs: list[list[Piece]] = []
     for piece in sorted(pieces, key=lambda one: (one.begin, one.end)):
-        run = next((one for one in runs if one[-1].end == piece.begin), None)
+        run = next((run for run in runs if run[-1].end == piece.begin), None)
         if run is None:
             runs.append([piece])
         else:

@@ -70,7 +70,7 @@ def recurrence(
     by_inputs, by_factors, by_bias, by_hidden, by_cell = zip(*found, strict=True)
 
     def together(values: Sequence[Value], axis: int, *dims: int) -> Value:
-        return concat(emit, [reshape(emit, one, numbers(*dims)) for one in values], axis)
+        return concat(emit, [reshape(emit, value, numbers(*dims)) for value in values], axis)
 
     weights = in_blocks(emit, together(by_factors, 0, 1, gates, units, units), together(by_bias, 0, 1, gates, units, 1))
     is_lstm = use.call.string("cell") == "lstm"
@@ -333,7 +333,7 @@ class _Direction:
     def together(self, gates: Sequence[Value]) -> Value:
         """Values of all steps, one for each gate, as (steps, batch, gates, units)."""
         shape = numbers(self.steps, self.batch, 1, self.units)
-        return concat(self.emit, [reshape(self.emit, one, shape) for one in gates], 2)
+        return concat(self.emit, [reshape(self.emit, gate, shape) for gate in gates], 2)
 
     def spread(self, slopes: Value, value: Value) -> Value:
         """The products of the slopes of all gates (..., gates, units) with a value (..., units)."""

@@ -22,10 +22,10 @@ from .table import gradient_of
 
 def axes_of(use: Use) -> tuple[int, ...]:
     """The axes that the op reduces, counted from 0."""
-    found = reduced_axes(use.call)
-    if found is None:
+    axes = reduced_axes(use.call)
+    if axes is None:
         raise UnsupportedError(f"gradient: {use.op.kind} {use.op.name!r}: its axes are unknown; expected known axes")
-    return found
+    return axes
 
 
 def as_kept(emit: Emitter, use: Use, value: Value) -> Value:

@@ -59,12 +59,12 @@ def _bag(emit: Emitter, value: LogicalTensor | None) -> Bag | None:
     if gather is None or taken is None or gather.attrs.get("axis", 0) != 0:
         return None
     indices, (table, row) = operand_of(taken), (operand_of(gather).shape, value.shape)
-    places = [contents(one) for one in taken.inputs[1:]]
+    places = [contents(input_) for input_ in taken.inputs[1:]]
     if table is None or row != (1, *table[1:]) or indices.shape is None or len(indices.shape) != 1:
         return None
     if len(places) > 3 and (places[3] is None or not np.array_equal(places[3], [1])):
         return None
-    if indices.shape[0] is None or len(places) < 2 or any(one is None or one.size != 1 for one in places[:2]):
+    if indices.shape[0] is None or len(places) < 2 or any(place is None or place.size != 1 for place in places[:2]):
         return None
-    start, end, _ = slice(*(int(one.item()) for one in places[:2] if one is not None)).indices(indices.shape[0])
+    start, end, _ = slice(*(int(place.item()) for place in places[:2] if place is not None)).indices(indices.shape[0])
     return Bag(reduction, gather, indices, start, end) if start < end else None

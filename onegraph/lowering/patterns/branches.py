@@ -36,9 +36,12 @@ class Branch(NamedTuple):
 @rewrites("Add")
 def one_convolution(emit: Emitter, op: Op) -> Value | None:
     """The sum of two branches of one image as one Convolution, if the larger window covers the other one."""
-    if op.outputs[0].dtype is not F32 or len({one.shape for one in (*op.inputs, *op.outputs) if one is not None}) > 1:
+    if (
+        op.outputs[0].dtype is not F32
+        or len({input_.shape for input_ in (*op.inputs, *op.outputs) if input_ is not None}) > 1
+    ):
         return None
-    branches = [found for one in op.inputs if (found := _branch(emit, one)) is not None]
+    branches = [found for input_ in op.inputs if (found := _branch(emit, input_)) is not None]
     if len(branches) < 2 or _image(emit, branches[0]) != _image(emit, branches[1]):
         return None
     small, large = sorted(branches, key=lambda branch: 0 if branch.op is None else _weights(branch.op).size)

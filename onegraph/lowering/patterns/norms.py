@@ -228,7 +228,7 @@ def grouped_norm(emit: Emitter, op: Op) -> Value | None:
     shape, rows = operand_of(inner).shape, inner.outputs[0].shape
     if shape is None or rows is None or len(rows) != 3 or shape[0] != rows[0] or rows[1] != norm.attrs["groups"]:
         return None
-    gamma, beta = (contents(one) for one in norm.inputs[1:3])
+    gamma, beta = (contents(input_) for input_ in norm.inputs[1:3])
     channels = shape[1]
     if gamma is None or beta is None or channels is None or rows[1] is None or channels % rows[1]:
         return None
@@ -278,7 +278,7 @@ def affine_batch_norm(emit: Emitter, op: Op) -> Value | None:
     """BatchNormInference(x) * scale + shift for each channel, with known numbers: a norm with these in it."""
     for normal, factor in either(op):
         norm = made(emit, normal, "BatchNormInference")
-        known = [] if norm is None else [contents(one) for one in (*norm.inputs[1:3], factor)]
+        known = [] if norm is None else [contents(input_) for input_ in (*norm.inputs[1:3], factor)]
         if norm is None or any(one is None for one in known):
             continue
         rank, inner = len(normal.shape or ()), norm.attrs.get("data_format", "NXC") == "NCX"

@@ -74,7 +74,7 @@ def _padded(emit: Emitter, value: LogicalTensor, outside: float) -> Padded | Non
 
 def _joined(op: Op, outside: float) -> Padded | None:
     """The only unknown tensor of a Concat whose other tensors are nothing but ``outside``."""
-    known = [contents(one) for one in op.inputs]
+    known = [contents(input_) for input_ in op.inputs]
     places = [place for place, one in enumerate(known) if one is None]
     if len(places) != 1 or any(one is not None and not (one == outside).all() for one in known):
         return None

@@ -39,7 +39,7 @@ def moved_bytes(emit: Emitter, op: Op) -> Value | None:
     if plain is not None and _same_numbers(plain, op) and contents(plain.inputs[0]) is None:
         return plain.inputs[0]
     move = made(emit, op.inputs[0], "StaticReshape", "StaticTranspose", "Concat")
-    makers = [] if move is None else [made(emit, one, "Dequantize") for one in move.inputs]
+    makers = [] if move is None else [made(emit, input_, "Dequantize") for input_ in move.inputs]
     if move is None or not all(one is not None and _same_numbers(one, op) for one in makers):
         return None
     sources = [operand_of(one) for one in makers if one is not None]

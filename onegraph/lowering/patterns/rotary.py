@@ -59,7 +59,7 @@ def _part(emit: Emitter, value: LogicalTensor | None) -> tuple[LogicalTensor, in
     src = None if op is None else op.inputs[0]
     if op is None or src is None or src.shape is None or src.shape[-1] is None:
         return None
-    known = [contents(one) for one in op.inputs[1:]]
+    known = [contents(input_) for input_ in op.inputs[1:]]
     if len(known) < 3 or any(array is None or array.size != 1 for array in known):
         return None
     start, end, axis, *step = (int(array.reshape(-1)[0]) for array in known if array is not None)

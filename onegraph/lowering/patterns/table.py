@@ -49,7 +49,7 @@ def contents(value: Value | None) -> Array | None:
 
 def known_inputs(op: Op) -> list[Array] | None:
     """All inputs of an op but the first, if they are known."""
-    arrays = [one.value for one in op.inputs[1:] if one is not None]
+    arrays = [input_.value for input_ in op.inputs[1:] if input_ is not None]
     known = [array for array in arrays if array is not None]
     return known if len(known) == len(arrays) else None
 
@@ -70,9 +70,9 @@ def made(emit: Emitter, value: Value | None, *kinds: str) -> Op | None:
 
 def operand_of(op: Op, index: int = 0) -> LogicalTensor:
     """Input ``index``, which is required."""
-    found = op.inputs[index]
-    assert found is not None
-    return found
+    input_ = op.inputs[index]
+    assert input_ is not None
+    return input_
 
 
 def listed(value: object) -> Sequence[object]:

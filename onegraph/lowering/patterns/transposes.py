@@ -34,7 +34,7 @@ WINDOWS = frozenset(kind for kind in IMAGES if len(BASE[kind].outputs) == 1)
 def channels_last(emit: Emitter, op: Op) -> Value | None:
     """Run an op over (N, C, X) as the op over (N, X, C)."""
     count = sum(port.name in ("src", "diff_dst") for port in BASE[op.kind].inputs)
-    images = [one for one in op.inputs[:count] if one is not None]
+    images = [input_ for input_ in op.inputs[:count] if input_ is not None]
     rank = len(images[0].shape or ()) if images else 0
     if op.attrs.get("data_format") != "NCX" or rank < 3 or len(op.outputs) > 1:
         return None
@@ -44,7 +44,7 @@ def channels_last(emit: Emitter, op: Op) -> Value | None:
         if name in op.attrs:
             shape = integers(op, name)
             attrs[name] = [shape[axis] for axis in order]
-    inner = again(emit, op, [*(_codes_first(emit, one, order) for one in images), *op.inputs[count:]], **attrs)
+    inner = again(emit, op, [*(_codes_first(emit, image, order) for image in images), *op.inputs[count:]], **attrs)
     return inner if op.kind.endswith("Weights") else transpose(emit, inner, inverse(order))
 
 
@@ -103,10 +103,10 @@ def behind_prelu(emit: Emitter, op: Op) -> Value | None:
 @rewrites(*ARITHMETIC, *(ELEMENTWISE & GRADIENTS), of_known_dims=True)
 def behind_binary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on two tensors, if both are transposed in the same way or one needs no copy."""
-    order = next((found[1] for one in op.inputs if (found := moved(emit, one))), None)
+    order = next((found[1] for input_ in op.inputs if (found := moved(emit, input_))), None)
     if order is None:
         return None
-    inner = [_untransposed(emit, one, order) for one in op.inputs]
+    inner = [_untransposed(emit, input_, order) for input_ in op.inputs]
     return None if any(one is None for one in inner) else transpose(emit, again(emit, op, inner), order)
 
 
@@ -123,7 +123,7 @@ def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> V
         return value
     op = emit.maker(value)
     if op is not None and op.kind in ARITHMETIC and all(map(_is_constant_or_one, op.inputs)):
-        return again(emit, op, [_untransposed(emit, one, order) for one in op.inputs])
+        return again(emit, op, [_untransposed(emit, input_, order) for input_ in op.inputs])
     full = (1,) * (len(order) - len(value.shape)) + tuple(dim or 0 for dim in value.shape)
     if value.value is not None:
         return np.ascontiguousarray(value.value.reshape(full).transpose(inverse(order)))
@@ -140,7 +140,7 @@ def _is_constant_or_one(value: LogicalTensor | None) -> bool:
 @rewrites("Concat", early=True, of_known_dims=True)
 def behind_concat(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Concat whose inputs are all transposed in the same way."""
-    found = [one for one in (moved(emit, one) for one in op.inputs) if one is not None]
+    found = [one for one in (moved(emit, input_) for input_ in op.inputs) if one is not None]
     orders = {order for _, order in found}
     if len(found) < len(op.inputs) or len(orders) != 1:
         return None
@@ -154,7 +154,7 @@ def behind_concat(emit: Emitter, op: Op) -> Value | None:
 def behind_reduction(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a reduction."""
     found = moved(emit, op.inputs[0])
-    if found is None or "axes" not in op.attrs or any(one is not None for one in op.inputs[1:]):
+    if found is None or "axes" not in op.attrs or any(input_ is not None for input_ in op.inputs[1:]):
         return None
     src, order = found
     along = sorted(order[axis] for axis in integers(op, "axes"))

@@ -43,7 +43,7 @@ def _part(emit: Emitter, value: LogicalTensor | None, axis: int) -> tuple[Logica
     src, size = op.inputs[0], value.shape[axis]
     if src is None or src.shape is None or size is None or (total := src.shape[axis]) is None:
         return None
-    start, _, along, step = (*[number(one) for one in op.inputs[1:]], 1.0)[:4]
+    start, _, along, step = (*[number(input_) for input_ in op.inputs[1:]], 1.0)[:4]
     if start is None or along is None or step != 1 or int(along) % len(src.shape) != axis % len(src.shape):
         return None
     first = min(max(int(start) + (total if start < 0 else 0), 0), total)
@@ -95,8 +95,8 @@ def one_view(emit: Emitter, op: Op) -> Value | None:
         chain.insert(0, last)
         last = emit.maker(last.inputs[0])
     base = chain[0].inputs[0]
-    sizes = [one.shape for step in chain for one in (*step.inputs, *step.outputs) if one is not None]
-    if len(chain) == 1 or base is None or any(one is None or not one or None in one or 0 in one for one in sizes):
+    sizes = [input_.shape for step in chain for input_ in (*step.inputs, *step.outputs) if input_ is not None]
+    if len(chain) == 1 or base is None or any(size is None or not size or None in size or 0 in size for size in sizes):
         return None
     axes = _axes(_dims(base.shape), chain)
     if axes is None:

@@ -84,8 +84,14 @@ class Correction:
 
 def as_printed(schema: Schema, corrections: Sequence[Correction]) -> Schema:
     """The op with the attributes and ports that its page prints; the data types are unchanged."""
-    attributes = {one.where: one.fact for one in corrections if isinstance(one.fact, Attribute)}
-    ports = {(one.section, one.where): one.fact for one in corrections if isinstance(one.fact, Port)}
+    attributes = {
+        correction.where: correction.fact for correction in corrections if isinstance(correction.fact, Attribute)
+    }
+    ports = {
+        (correction.section, correction.where): correction.fact
+        for correction in corrections
+        if isinstance(correction.fact, Port)
+    }
 
     def printed(section: str, meant: Iterable[Port]) -> tuple[Port, ...]:
         found = (ports.get((section, port.name), port) for port in meant)
@@ -93,7 +99,7 @@ def as_printed(schema: Schema, corrections: Sequence[Correction]) -> Schema:
 
     return replace(
         schema,
-        attributes=tuple(attributes.get(one.name, one) for one in schema.attributes),
+        attributes=tuple(attributes.get(attribute.name, attribute) for attribute in schema.attributes),
         inputs=printed(INPUTS, schema.inputs),
         outputs=printed(OUTPUTS, schema.outputs),
     )
@@ -101,7 +107,7 @@ def as_printed(schema: Schema, corrections: Sequence[Correction]) -> Schema:
 
 def printed_types(corrections: Iterable[Correction]) -> dict[str, str]:
     """The data types that the page prints differently, by port; see :attr:`Correction.fact`."""
-    return {port: dtype for one in corrections for port, dtype in one.printed_types.items()}
+    return {port: dtype for correction in corrections for port, dtype in correction.printed_types.items()}
 
 
 def guide(first: int, last: int = 14) -> tuple[str, ...]:

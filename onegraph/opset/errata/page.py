@@ -55,9 +55,9 @@ def _place(correction: Correction) -> str:
 def terminal_errata(corrections: Iterable[Correction]) -> str:
     """The corrections as text for a terminal."""
     found = []
-    for one in corrections:
-        lines = [f"{one.name}: {', '.join(one.ops)} ({_place(one)}; {spans(one.editions)})"]
-        lines += [f"  {word.lower():8}  {getattr(one, name)}" for word, name in LINES]
+    for correction in corrections:
+        lines = [f"{correction.name}: {', '.join(correction.ops)} ({_place(correction)}; {spans(correction.editions)})"]
+        lines += [f"  {word.lower():8}  {getattr(correction, name)}" for word, name in LINES]
         found.append("\n".join(lines))
     return "\n\n".join(found)
 
@@ -66,7 +66,7 @@ def markdown_errata(corrections: Sequence[Correction] = CORRECTIONS) -> str:
     """The corrections in Markdown, by the section of the page; links lead to the newest edition with the mistake."""
     lines: list[str] = []
     for section in SECTIONS:
-        inside = [one for one in corrections if one.section == section]
+        inside = [correction for correction in corrections if correction.section == section]
         if inside:
             lines += [f"## {section[:1].upper()}{section[1:]}", ""]
         for one in inside:

@@ -29,7 +29,7 @@ SHAPES = Attribute(
 def flags_are_single(call: Call) -> Iterable[Finding]:
     """The condition and the number of iterations have one element."""
     for port in ("condition", "trips"):
-        shape = call.shape(port) if port in [one.name for one in call.schema.inputs] else None
+        shape = call.shape(port) if port in [input_.name for input_ in call.schema.inputs] else None
         if shape is not None and None not in shape and not (compatible(shape, ()) or compatible(shape, (1,))):
             yield Finding(port, f"shape {show(shape)}", "one element")
 

@@ -15,11 +15,11 @@ VARIABLES = [f"T{number}" for number in range(MAX_OUTPUTS)]
 
 def stated_shapes(call: Call) -> tuple[Shape, ...]:
     """The shapes in the attribute, with None for what is unknown before the op runs."""
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     numbers = iter(call.s64s("shapes"))
     for rank in numbers:
-        found.append(None if rank < 0 else tuple(None if dim < 0 else dim for dim in islice(numbers, rank)))
-    return (*found, *[None] * (MAX_OUTPUTS - len(found)))
+        shapes.append(None if rank < 0 else tuple(None if dim < 0 else dim for dim in islice(numbers, rank)))
+    return (*shapes, *[None] * (MAX_OUTPUTS - len(shapes)))
 
 
 OPS = (

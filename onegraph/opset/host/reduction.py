@@ -84,7 +84,7 @@ OPS = (
         "dst:T",
         NUMBERS,
         MATRICES.shape,
-        tuple(one for one in MATRICES.attributes if one.name.startswith("transpose")),
+        tuple(attribute for attribute in MATRICES.attributes if attribute.name.startswith("transpose")),
         rules=MATRICES.rules,
         shape_rules=MATRICES.shape_rules,
         traits=Trait.PRODUCT,

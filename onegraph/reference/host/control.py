@@ -23,7 +23,7 @@ def _body(call: Call, name: str) -> Run:
     import_late(WORDS, RUN)
     graph = sys.modules[WORDS].of_word(call.string(name))
     run = sys.modules[RUN].run
-    return lambda given: run(graph, {one: given[one] for one in graph.inputs})
+    return lambda given: run(graph, {input_: given[input_] for input_ in graph.inputs})
 
 
 def if_(call: Call, condition: Array, *values: Array) -> tuple[Array, ...]:
@@ -91,8 +91,8 @@ class Course:
         index = len(self.states) + number
         axis = _at(self.call, "result_axes", number)
         if slices:
-            if len({one.shape for one in slices}) > 1:
-                shapes = ", ".join(map(str, dict.fromkeys(one.shape for one in slices)))
+            if len({slice_.shape for slice_ in slices}) > 1:
+                shapes = ", ".join(map(str, dict.fromkeys(slice_.shape for slice_ in slices)))
                 raise ValueError(f"result {index} has slices of shapes {shapes}; expected one shape")
             return self.laid(number, np.stack(slices))
         dtype, shape = self.call.output_type(index), self.call.shapes[index]
@@ -113,7 +113,7 @@ def iterate(course: Course, body: Run, first: int = 0) -> tuple[Array, ...]:
             parts.append(found[f"y{index}"])
         course.goes = bool(_single(found["going"], "going"))
         number += 1
-    states = [np.asarray(one) for one in course.states]
+    states = [np.asarray(state) for state in course.states]
     return (*states, *[course.joined(index, parts) for index, parts in enumerate(slices)])
 
 
@@ -124,7 +124,7 @@ def _single(array: Array, name: str) -> Any:
 
 
 def _named(letter: str, values: Sequence[Array | None]) -> dict[str, Array]:
-    return {f"{letter}{number}": one for number, one in enumerate(values) if one is not None}
+    return {f"{letter}{number}": value for number, value in enumerate(values) if value is not None}
 
 
 def _at(call: Call, name: str, index: int) -> int:

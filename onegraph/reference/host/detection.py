@@ -20,14 +20,14 @@ def non_max_suppression(
 ) -> Array:
     """Batch, class and box of the boxes that stay."""
     most, share, least = (one.reshape(-1)[0] for one in (limit, overlap, threshold))
-    found: list[Array] = [np.empty((0, 3), np.int64)]
+    arrays: list[Array] = [np.empty((0, 3), np.int64)]
     for batch, (places, table) in enumerate(zip(boxes, scores, strict=True)):
         corners = _corners(places.astype(np.float32), call.flag("center"))
         for label, row in enumerate(table):
             order = np.argsort(-row.astype(np.float64), kind="stable")
             kept = _kept(corners, order[row[order] > least], int(most), float(share))
-            found.append(np.array([(batch, label, box) for box in kept], np.int64).reshape(-1, 3))
-    return np.concatenate(found)
+            arrays.append(np.array([(batch, label, box) for box in kept], np.int64).reshape(-1, 3))
+    return np.concatenate(arrays)
 
 
 def _corners(boxes: Array, center: bool) -> Array:

@@ -25,7 +25,7 @@ def onnx_node(call: Call, *sources: Array) -> tuple[Array, ...]:
         import_late(READER)
     except ImportError as error:
         raise ValueError(f"{error}; run: pip install onegraph[onnx]") from None
-    found: tuple[Array, ...] = sys.modules[READER].run_node(call.string("model"), sources)
-    if len(found) < (call.n_outputs or 1):
-        raise ValueError(f"the model has {len(found)} outputs; expected {call.n_outputs}")
-    return found
+    node: tuple[Array, ...] = sys.modules[READER].run_node(call.string("model"), sources)
+    if len(node) < (call.n_outputs or 1):
+        raise ValueError(f"the model has {len(node)} outputs; expected {call.n_outputs}")
+    return node

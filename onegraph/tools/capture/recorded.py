@@ -24,7 +24,7 @@ class Recorder:
 
     def __call__(self, graph: DataGraph, **options: Any) -> Recorded:
         """The executable of a graph."""
-        recordings = [one.recording for one in [*RECORDERS] if isinstance(one, Recorder)]
+        recordings = [recorder.recording for recorder in [*RECORDERS] if isinstance(recorder, Recorder)]
         return Recorded(recordings, graph, **options)
 
 

@@ -107,12 +107,21 @@ def _documented(page: PageOfOp, name: str) -> list[Item]:
     required_in = schema.required_inputs
     required_out = sum(not port.optional for port in schema.outputs)
     if name == "attribute values":
-        found = [(one.name, page.base_word(one.name, value)) for one in schema.attributes for value in one.values]
-        found += [(one.name, value) for one in schema.attributes if one.kind == "bool" for value in ("True", "False")]
+        found = [
+            (attribute.name, page.base_word(attribute.name, value))
+            for attribute in schema.attributes
+            for value in attribute.values
+        ]
+        found += [
+            (attribute.name, value)
+            for attribute in schema.attributes
+            if attribute.kind == "bool"
+            for value in ("True", "False")
+        ]
     elif name == "attributes given":
-        found = [(one.name, GIVEN) for one in schema.attributes]
+        found = [(attribute.name, GIVEN) for attribute in schema.attributes]
     elif name == "attributes left out":
-        found = [(one.name, "left out") for one in schema.attributes]
+        found = [(attribute.name, "left out") for attribute in schema.attributes]
     elif name == "data types":
         shown = [", ".join(f"{page.name_of(n)}={t}" for n, t in types.items()) for types in page.combinations]
         found = [("data types", text) for text in shown]

@@ -83,7 +83,7 @@ def findings_of(results: Sequence[Result], pages: Sequence[PageOfOp], version: s
             rows[cause].append(result)
     found = [_finding(cause, chosen, version) for cause, chosen in rows.items()]
     shown = {finding.id for finding in found}
-    found += [one for one in _unprobed_corrections(results, pages) if one.id not in shown]
+    found += [correction for correction in _unprobed_corrections(results, pages) if correction.id not in shown]
     found += _siblings(pages)
     return sorted(found, key=lambda finding: (-RANKS[finding.verdict], finding.id))
 
@@ -155,49 +155,49 @@ def _unprobed_corrections(results: Sequence[Result], pages: Iterable[PageOfOp]) 
     by_name: dict[str, list[PageOfOp]] = defaultdict(list)
     corrections = {}
     for page in pages:
-        for one in page.corrections:
-            by_name[one.name].append(page)
-            corrections[one.name] = one
-    found = []
+        for correction in page.corrections:
+            by_name[correction.name].append(page)
+            corrections[correction.name] = correction
+    findings = []
     for name, concerned in by_name.items():
-        one = corrections[name]
+        correction = corrections[name]
         shown = [row for page in concerned for row in right.get(page.schema.kind, [])]
         came = f"right as it is meant ({len(shown)} valid uses)" if shown else ""
         came = came or "; ".join(sorted({text for page in concerned for text in others[page.schema.kind]}))
-        found.append(
+        findings.append(
             Finding(
                 f"text:correction:{name}",
                 "text",
                 concerned[0].edition.name,
                 tuple(sorted(page.schema.kind for page in concerned)),
-                one.section,
+                correction.section,
                 {page.schema.kind: page.edition.link(page.schema) for page in concerned},
-                f"{one.where}: {one.printed}" if one.where else one.printed,
+                f"{correction.where}: {correction.printed}" if correction.where else correction.printed,
                 f"{', '.join(page.schema.kind for page in concerned)}: valid uses of what is meant",
                 came or "no call shows it",
-                f"Print {one.meant}, because {one.reason}.",
+                f"Print {correction.meant}, because {correction.reason}.",
                 _simplest(shown).code() if shown else "",
             )
         )
-    return found
+    return findings
 
 
 def _siblings(pages: Sequence[PageOfOp]) -> list[Finding]:
     """Attributes that pages of one category print in different ways, and no correction explains."""
     printed: dict[tuple[str, str], dict[str, list[PageOfOp]]] = defaultdict(lambda: defaultdict(list))
     for page in pages:
-        corrected = {one.where for one in page.corrections if one.fact is not None}
+        corrected = {correction.where for correction in page.corrections if correction.fact is not None}
         for attribute in page.schema.attributes:
             if attribute.name not in corrected | OWN_MEANING:
                 printed[page.schema.category, attribute.name][attribute_text(attribute)].append(page)
-    found = []
+    findings = []
     for (category, name), texts in printed.items():
         if len(texts) < 2:
             continue
         kinds = {text: ", ".join(page.schema.kind for page in concerned) for text, concerned in texts.items()}
         concerned = [page for group in texts.values() for page in group]
         told = [f"{text} ({ops})" for text, ops in kinds.items()]
-        found.append(
+        findings.append(
             Finding(
                 f"sibling:{category}:{name}",
                 "sibling",
@@ -211,4 +211,4 @@ def _siblings(pages: Sequence[PageOfOp]) -> list[Finding]:
                 f"Print one row of {name} on all these pages, or the reason of the difference.",
             )
         )
-    return found
+    return findings

@@ -62,7 +62,9 @@ class PageOfOp:
         if not names.issuperset(use.attrs):
             return ["unknown_attribute"]
         types = self.combination(use).items()
-        if self.schema.dialect is not None and not any(types <= one.items() for one in self.combinations):
+        if self.schema.dialect is not None and not any(
+            types <= combination.items() for combination in self.combinations
+        ):
             return ["data_type"]
         return use.broken_rules(self._rules, shapes=shapes)
 

@@ -74,8 +74,8 @@ class Probe:
 
 def valid_uses(page: PageOfOp, version: tuple[int, int, int]) -> list[Probe]:
     """Every valid use of the op that the package has, and the examples of known faults; those of ``version`` say so."""
-    found = [use for use in uses_of_cases(page.base.kind) if page.allows(use)]
-    probes = [Probe(page, "valid use", "use", use.label, TAKEN, use, use.arguments()) for use in found]
+    uses = [use for use in uses_of_cases(page.base.kind) if page.allows(use)]
+    probes = [Probe(page, "valid use", "use", use.label, TAKEN, use, use.arguments()) for use in uses]
     for fault in SINGLE.values():
         if page.base.kind not in fault.ops:
             continue

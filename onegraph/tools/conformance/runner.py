@@ -37,7 +37,7 @@ class Runner:
             UnsupportedError: no worker process can be started.
         """
         keys = [json.dumps(request, sort_keys=True) for request in requests]
-        new = {key: one for key, one in zip(keys, requests, strict=True) if key not in self._known}
+        new = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._known}
         before = len(self._known)
         total = before + len(new)
         outcomes = run_all(list(new.values()), self._workers, lambda done: self._progress(before + done, total))

@@ -105,7 +105,7 @@ class Use:
         """The same use with other data types of some inputs and outputs."""
         picks = tuple((number, inputs.get(place, dtype)) for place, (number, dtype) in enumerate(self.picks))
         return replace(
-            self, picks=picks, outputs=tuple(outputs.get(place, one) for place, one in enumerate(self.outputs))
+            self, picks=picks, outputs=tuple(outputs.get(place, output) for place, output in enumerate(self.outputs))
         )
 
     # What the specification says ---------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Use:
         if not shapes:
             inputs = [(dtype, None) for dtype in self.dtypes]
         outputs = [(dtype, None) for dtype in self.outputs]
-        return [found.rule for found in infer_op(self.kind, self.attrs, inputs, outputs, edition=edition(name)).errors]
+        return [error.rule for error in infer_op(self.kind, self.attrs, inputs, outputs, edition=edition(name)).errors]
 
     @property
     def call(self) -> Call:
@@ -261,7 +261,7 @@ def _arrays_of(kind: str, source: tuple[str, ...]) -> tuple[Array, ...]:
     """The arrays of a source."""
     if source[0] == CASE:
         return next(case for case in CASES if case.kind == kind and case.label == source[1]).inputs
-    example = next(one for one in SINGLE[source[1]].examples if one.name == source[2])
+    example = next(example for example in SINGLE[source[1]].examples if example.name == source[2])
     graph = DataGraph(edition=DEFAULT)
     example.build(graph)
     *before, last = graph.ops

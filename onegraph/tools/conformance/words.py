@@ -75,8 +75,12 @@ def words_of(cause: str, row: Result, version: str) -> Words:
         if own.name == cause:
             return Words(own.section, own.printed, own.meant)
     if kind == "correction":
-        one = next(one for one in page.corrections if one.name == name)
-        return Words(one.section, f"{one.where}: {one.printed}", f"Print {one.meant}, because {one.reason}.")
+        correction = next(correction for correction in page.corrections if correction.name == name)
+        return Words(
+            correction.section,
+            f"{correction.where}: {correction.printed}",
+            f"Print {correction.meant}, because {correction.reason}.",
+        )
     if cause in SINGLE:
         section, printed = place(page, SINGLE[cause].where)
         return Words(section, printed, limit(SINGLE[cause], row, version))

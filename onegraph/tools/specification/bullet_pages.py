@@ -52,21 +52,21 @@ def read(title: str, file: str, parts: Sequence[Section]) -> PrintedPage:
 
 
 def _entries(parts: Sequence[Section], heading: str) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     field = ""
     for line in (line for part in parts if part.heading == heading for line in part.lines):
         entry, inner = ENTRY.fullmatch(line), FIELD.fullmatch(line)
         if entry:
-            found.append(Entry(entry["text"]))
+            entries.append(Entry(entry["text"]))
             field = ""
-        elif found and inner and inner["name"].lower() not in ("notion",):
+        elif entries and inner and inner["name"].lower() not in ("notion",):
             field = inner["name"].lower()
-            found[-1].fields[field] = inner["text"]
-        elif found and field:
-            found[-1].fields[field] += f" {line.strip()}"
-        elif found:
-            found[-1].text += f" {line.strip()}"
-    return found
+            entries[-1].fields[field] = inner["text"]
+        elif entries and field:
+            entries[-1].fields[field] += f" {line.strip()}"
+        elif entries:
+            entries[-1].text += f" {line.strip()}"
+    return entries
 
 
 def _attribute(entry: Entry) -> PrintedAttribute:

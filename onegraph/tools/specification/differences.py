@@ -53,20 +53,20 @@ def compare(
         version: the oneDNN version of the pages, for the proposals.
         enumerators: the names of ops in the C header, without their prefix.
     """
-    found: list[Difference] = []
+    differences: list[Difference] = []
     seen = set()
     proposing = Proposing(edition.name, version, tuple(enumerators))
     for page in pages:
         schema = edition.schema(page.title)
         if schema is None:
-            found.append(Difference(page.title, OP, "", "no such op", page.file, proposing.op(page)))
+            differences.append(Difference(page.title, OP, "", "no such op", page.file, proposing.op(page)))
         else:
             seen.add(schema.kind)
-            found += _of_page(page, schema, edition.corrections(schema), proposing)
+            differences += _of_page(page, schema, edition.corrections(schema), proposing)
     for kind in edition.schemas:
         if kind not in seen:
-            found.append(Difference(kind, OP, "", "an op", "no page", proposing.lost(kind)))
-    return found
+            differences.append(Difference(kind, OP, "", "an op", "no page", proposing.lost(kind)))
+    return differences
 
 
 def _of_page(
@@ -85,7 +85,11 @@ def _of_page(
                 mine, theirs = ours.get(key), printed.get(key)
                 if not _agree(mine, theirs):
                     meant_name = getattr(right.get(key), "name", None)
-                    stale = [one.name for one in corrections if one.section == section and one.where == meant_name]
+                    stale = [
+                        correction.name
+                        for correction in corrections
+                        if correction.section == section and correction.where == meant_name
+                    ]
                     is_stale = stale and _agree(right.get(key), theirs)
                     yield Difference(
                         page.title,
@@ -96,7 +100,9 @@ def _of_page(
                         proposing.stale(stale) if is_stale else proposing.unit(schema, section, mine, theirs),
                     )
     if TYPES not in unread and not {INPUTS, OUTPUTS} & unread and page.rows != said.rows:
-        stale_names = [one.name for one in corrections if page.rows == meant.rows and one.printed_types]
+        stale_names = [
+            correction.name for correction in corrections if page.rows == meant.rows and correction.printed_types
+        ]
         names_of = {place: name for name, place in places_of(schema).items()}
         more, fewer = (_rows(rows, names_of) for rows in (page.rows - said.rows, said.rows - page.rows))
         proposal = proposing.stale(stale_names) if stale_names else proposing.types(schema, more, fewer)

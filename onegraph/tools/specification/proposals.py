@@ -26,7 +26,7 @@ class Proposing(NamedTuple):
         split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", page.title).lower()
         # The header says where the words of a name such as RMSNorm end.
         name = next((known for known in self.enumerators if known.replace("_", "") == page.title.lower()), split)
-        attributes = "".join(f"\n        {_attribute(one)}," for one in page.attributes)
+        attributes = "".join(f"\n        {_attribute(attribute)}," for attribute in page.attributes)
         table = ", ".join(f'"{line}"' for line in _lines(page))
         variables = " ".join(_variables(page))
         return (

@@ -111,7 +111,7 @@ def is_required(cell: str) -> bool:
 
 def dtypes_in(cell: str) -> list[str]:
     """The data types in a cell such as ``f32, bf16``."""
-    found = [word for word in re.split(r"[\s,/`.]+", cell.strip()) if word]
-    if not all(re.fullmatch(r"[a-z]\w*", word) for word in found):
+    words = [word for word in re.split(r"[\s,/`.]+", cell.strip()) if word]
+    if not all(re.fullmatch(r"[a-z]\w*", word) for word in words):
         raise UnreadError(f"data types {cell!r}")
-    return found
+    return words

@@ -96,9 +96,9 @@ class Draft:
 
     def add(self, kind: str, inputs: Sequence[str], **attrs: Any) -> str:
         """The result of a node before the node."""
-        found = self.name()
-        self.before.append(_node(kind, inputs, [found], attrs))
-        return found
+        name = self.name()
+        self.before.append(_node(kind, inputs, [name], attrs))
+        return name
 
     def behind(self, kind: str, inputs: Callable[[str], Sequence[str]], place: int = 0, **attrs: Any) -> None:
         """Put a node behind an output of the node, which then has another name."""

@@ -148,8 +148,8 @@ class Body:
         **attrs: Attr,
     ) -> Value:
         """The result of a new node; numbers among the inputs become scalars of the data type of the first input."""
-        first = next(one for one in inputs if isinstance(one, Value))
-        values = [self.scalar(one, first.dtype) if isinstance(one, (int, float)) else one for one in inputs]
+        first = next(input_ for input_ in inputs if isinstance(input_, Value))
+        values = [self.scalar(input_, first.dtype) if isinstance(input_, (int, float)) else input_ for input_ in inputs]
         if kind in POINTWISE:
             pushed = self._before_transposes(kind, values, dtype or first.dtype, attrs)
             if pushed is not None:
@@ -167,7 +167,7 @@ class Body:
     ) -> tuple[Value, ...]:
         """The results of a new node with several outputs; one without a data type is left out, and not returned."""
         names = ["" if dtype is None else self.free(f"{self.op}/{kind}" if self.op else kind) for dtype in dtypes]
-        given = ["" if one is None else one.name for one in inputs]
+        given = ["" if input_ is None else input_.name for input_ in inputs]
         while given and not given[-1]:
             given.pop()
         made = Node(kind, given, names, attrs, domain, self.op, kind in HELPERS)
@@ -220,7 +220,7 @@ class Body:
         self, kind: str, values: Sequence[Value | None], dtype: DataType, attrs: Mapping[str, Attr]
     ) -> Value | None:
         """The Transpose of the node's result on tensors that are not transposed yet; None if they do not allow it."""
-        makers = [None if one is None else self._made.get(one.name) for one in values]
+        makers = [None if value is None else self._made.get(value.name) for value in values]
         orders = {_order(node) for node in makers if node is not None and node.kind == "Transpose"}
         if len(orders) != 1:
             return None
@@ -286,10 +286,10 @@ class Functions:
     def of_model(self, model: onnx.ModelProto) -> str:
         """The name of the function that computes a model without constants of its own, with nodes of this op set."""
         graph = model.graph
-        for one in model.functions:
-            if not any((one.domain, one.name) == (other.domain, other.name) for other in self.protos):
-                self._import(one)
-                self.protos.append(one)
+        for function in model.functions:
+            if not any((function.domain, function.name) == (other.domain, other.name) for other in self.protos):
+                self._import(function)
+                self.protos.append(function)
         constants = [helper.make_node("Constant", [], [one.name], value=one) for one in graph.initializer]
         kind = graph.node[0].op_type if len(graph.node) == 1 else "Nodes"
         made = helper.make_function(

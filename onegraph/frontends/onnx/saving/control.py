@@ -39,8 +39,8 @@ def loop(call: Call, trips: Value, condition: Value, *values: Value) -> tuple[Va
     outer = [*[f"first_{name}" for name in (*states, *slices)]]
     fixed = [f"c{number}" for number in range(len(values) - len(outer))]
     given = dict(zip([*outer, *fixed], values, strict=True))
-    dtypes = {f"s{number}": one.dtype for number, one in enumerate(values[:count])}
-    dtypes |= {f"x{number}": one.dtype for number, one in enumerate(values[count : count + scanned])}
+    dtypes = {f"s{number}": value.dtype for number, value in enumerate(values[:count])}
+    dtypes |= {f"x{number}": value.dtype for number, value in enumerate(values[count : count + scanned])}
     ends = [f"t{number}" for number in range(count)] + _ends("y", call)[: (call.n_outputs or 0) - count]
     if not scanned:
         if any(call.s64s("result_axes")) or any(call.s64s("result_reversed")):
@@ -50,7 +50,9 @@ def loop(call: Call, trips: Value, condition: Value, *values: Value) -> tuple[Va
         given = {"trips": trips, "condition": condition, **given}
         return _called(call, "Loop", ["trips", "condition", *outer], {"body": body}, given)
     going = graph.outputs["going"].value
-    limit, first = (None if one is None or one.value is None else one.value.reshape(-1)[0] for one in call.inputs[:2])
+    limit, first = (
+        None if input_ is None or input_.value is None else input_.value.reshape(-1)[0] for input_ in call.inputs[:2]
+    )
     if "i" in graph.inputs or limit != ENDLESS or not first or going is None or not going.reshape(-1)[0]:
         raise UnsupportedError("a Scan takes every slice, and does not count")
     attrs = {

@@ -62,7 +62,7 @@ def plain(call: Call, src: Value) -> Value:
 
 @writes(*SCALED)
 def scaled(call: Call, src: Value) -> Value:
-    attrs: dict[str, Any] = {one.name: call.f32(one.name) for one in call.schema.attributes}
+    attrs: dict[str, Any] = {attribute.name: call.f32(attribute.name) for attribute in call.schema.attributes}
     return src.op(SCALED[kind_of(call)], **attrs)
 
 

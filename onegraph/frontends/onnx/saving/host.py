@@ -52,7 +52,7 @@ def plain(call: Call, *sources: Value) -> Value:
 
 @writes(*(f"host {kind}" for kind in INDEXING))
 def indexing(call: Call, *sources: Value) -> Value:
-    attrs: dict[str, Any] = {one.name: call.attr(one.name) for one in call.schema.attributes}
+    attrs: dict[str, Any] = {attribute.name: call.attr(attribute.name) for attribute in call.schema.attributes}
     return sources[0].op(_kind(call), *sources[1:], **attrs)
 
 
@@ -186,7 +186,7 @@ def running(call: Call, src: Value) -> Value:
 
 @writes("host Range")
 def range_(call: Call, *ends: Value) -> Value:
-    first, *others = (one.op("Reshape", one.body.numbers()) for one in ends)
+    first, *others = (end.op("Reshape", end.body.numbers()) for end in ends)
     return first.op("Range", *others)
 
 

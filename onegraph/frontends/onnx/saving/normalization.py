@@ -59,7 +59,7 @@ def _plain_group_norm(call: Call, src: Value, gamma: Value, beta: Value) -> Valu
 
 
 def _same_types(call: Call) -> bool:
-    return len({one.dtype for one in call.inputs if one is not None}) == 1
+    return len({input_.dtype for input_ in call.inputs if input_ is not None}) == 1
 
 
 # Ops that are a standard node in their common form: kind -> (whether a use has that form, the node).

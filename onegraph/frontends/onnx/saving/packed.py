@@ -55,9 +55,9 @@ def _spread(call: Call, value: Value, depth: int) -> Value:
 @writes("host PackedMatMul")
 def product(call: Call, src: Value, weights: Value, scales: Value, zps: Value | None = None) -> Value:
     depth = known_dims_of(call, call.shape("src"), "src")[-1]
-    found = _as_node(call, src, weights, scales, zps, depth)
-    if found is not None:
-        return found
+    node = _as_node(call, src, weights, scales, zps, depth)
+    if node is not None:
+        return node
     numbers = _numbers(call, weights, scales, zps, depth)
     return src.cast(DataType.f32).op("MatMul", numbers.transpose((1, 0))).cast(src.dtype)
 

@@ -50,14 +50,16 @@ def composed(body: Body, kind: str, call: Call, values: list[Value | None], attr
     ports = [call.schema.input_port(index).name for index in range(len(values))]
     names = [f"{port}_{index}" if ports.count(port) > 1 else port for index, port in enumerate(ports)]
     inner = Body(body.functions, {*names})
-    given = [None if one is None else Value(inner, name, one.dtype) for name, one in zip(names, values, strict=True)]
+    given = [
+        None if value is None else Value(inner, name, value.dtype) for name, value in zip(names, values, strict=True)
+    ]
     wide = [one.cast(DataType.f32) if one is not None and one.dtype in NARROW else one for one in given]
     results = WRITERS[kind](call, *wide)
     results = list(results) if isinstance(results, tuple) else [results]
     dtypes = [call.output_type(index) for index in range(call.n_outputs or 1)]
-    results = [one.cast(dtype) for one, dtype in zip(results, dtypes, strict=False) if dtype is not None]
+    results = [result.cast(dtype) for result, dtype in zip(results, dtypes, strict=False) if dtype is not None]
     # A result may be an input, which a function cannot return.
-    found = [one.op("Identity") if one.name in names else one for one in results]
+    found = [result.op("Identity") if result.name in names else result for result in results]
     name = body.functions.named(
         kind.rpartition(" ")[2].removesuffix("-1"), names, inner, [v.name for v in found], attrs
     )

@@ -88,18 +88,20 @@ def _looping(
     node: Node, body: GraphProto, states: Sequence[Any], trips: Any, going: Any
 ) -> tuple[Looping, Mapping[int, int]]:
     """The loop with its body, and how many tensors an iteration adds to each state that is a sequence."""
-    if any(one is None or isinstance(one, GrowingList) for one in states):
+    if any(state is None or isinstance(state, GrowingList) for state in states):
         raise NotLowered("an absent optional, or a sequence that grows, is a state of a loop")
     condition = np.array(True) if going is None else _flag(node, going)
     if trips is not None and dtype_of(trips) is not DataType.s64:
         raise node.invalid(f"a number of iterations of {dtype_of(trips)}", "s64")
     growing: dict[int, int] = {}
-    tensors = [one for one in states if not isinstance(one, SEQUENCES)]
+    tensors = [state for state in states if not isinstance(state, SEQUENCES)]
 
     def iteration(inside: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del slices
         rest = iter(given)
-        seen = [GrowingList(place) if isinstance(one, SEQUENCES) else next(rest) for place, one in enumerate(states)]
+        seen = [
+            GrowingList(place) if isinstance(state, SEQUENCES) else next(rest) for place, state in enumerate(states)
+        ]
         again, *found = node.subgraph(body, [number, np.array(True), *seen], inside)
         added: list[Value] = []
         for place, one in enumerate(seen):
@@ -156,7 +158,7 @@ def _unrolled(node: Node, body: GraphProto, states: Sequence[Any], trips: Any, g
             parts.append(one)
         number += 1
     ends = body.output[1 + len(states) :]
-    return [*states, *[_stacked(node, parts, one) for parts, one in zip(scans, ends, strict=True)]]
+    return [*states, *[_stacked(node, parts, end) for parts, end in zip(scans, ends, strict=True)]]
 
 
 def _stacked(node: Node, parts: list[Value], end: ValueInfoProto, axis: int = 0) -> Value:
@@ -166,9 +168,9 @@ def _stacked(node: Node, parts: list[Value], end: ValueInfoProto, axis: int = 0)
         dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
         dims.insert(axis % (len(dims) + 1), 0)
         return np.zeros(dims, node.importer.dtype(tensor.elem_type, node.where).numpy)
-    if any(isinstance(one, TensorList) or one is None for one in parts):
+    if any(isinstance(part, TensorList) or part is None for part in parts):
         raise node.invalid("a sequence as a scan output", "a tensor")
-    return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, one, [axis]) for one in parts], axis)
+    return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, part, [axis]) for part in parts], axis)
 
 
 @lowers("Scan")
@@ -248,4 +250,4 @@ def _parts(node: Node, value: Value, axis: int) -> list[Value]:
     if dim is None:
         raise Unsettled("the size of the scanned axis is unknown")
     parts = lowering.split(node.emit, value, [1] * dim, axis)
-    return [lowering.squeeze(node.emit, one, [axis]) for one in parts]
+    return [lowering.squeeze(node.emit, part, [axis]) for part in parts]

@@ -176,10 +176,10 @@ def sum_(node: Node) -> Value:
 
 def chain(node: Node, kind: str) -> Value:
     """One op after the other with each input."""
-    found = node.value(0)
+    value = node.value(0)
     for index in range(1, len(node)):
-        found = lowering.binary(node.emit, kind, found, node.value(index))
-    return found
+        value = lowering.binary(node.emit, kind, value, node.value(index))
+    return value
 
 
 @lowers("Mean", wide=True)

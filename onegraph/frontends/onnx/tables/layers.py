@@ -185,5 +185,5 @@ def sum_of_products(node: Node) -> Value:
         return einsum(node.emit, equation, operands)
     except NotLowered:
         arrays = [node.array(index) for index in range(len(node))]
-        wide = [one if one.dtype.kind in "iu" else one.astype(np.float64) for one in arrays]
+        wide = [array if array.dtype.kind in "iu" else array.astype(np.float64) for array in arrays]
         return np.asarray(np.einsum(equation.replace(" ", ""), *wide)).astype(arrays[0].dtype)

@@ -59,7 +59,7 @@ def recurrent(node: Node) -> tuple[Value | None, ...]:
     found = _unrolled(node, src, size, batch_first) if cell is None else _whole(node, src, cell, batch_first)
     if batch_first:
         whole, *ends = found
-        found = transpose(emit, whole, (2, 0, 1, 3)), *[transpose(emit, one, (1, 0, 2)) for one in ends]
+        found = transpose(emit, whole, (2, 0, 1, 3)), *[transpose(emit, end, (1, 0, 2)) for end in ends]
     return found[: len(node.proto.output)]
 
 

@@ -79,7 +79,7 @@ def join(node: Node) -> Value:
     tensors = node.tensors(0)
     if not node.attr("new_axis", 0):
         return lowering.concat(node.emit, tensors, axis)
-    return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, one, [axis]) for one in tensors], axis)
+    return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, tensor, [axis]) for tensor in tensors], axis)
 
 
 @lowers("SplitToSequence")
@@ -98,7 +98,7 @@ def split(node: Node) -> object:
         each = 1 if sizes is None else int(sizes)
         parts = [min(each, dim - start) for start in range(0, dim, each)]
     else:
-        parts = [int(one) for one in sizes]
+        parts = [int(size) for size in sizes]
     found = lowering.split(node.emit, src, parts, axis)
     if sizes is None and not node.attr("keepdims", 1):
         found = [lowering.squeeze(node.emit, one, [axis]) for one in found]
@@ -125,16 +125,16 @@ def get_element(node: Node) -> object:
 
 def joined(node: Node, parts: Sequence[TensorList | StackedList]) -> StackedList:
     """Sequences behind one another, whose tensors have one shape."""
-    stacks = [one.stack if isinstance(one, StackedList) else _stack(node, one) for one in parts if one]
+    stacks = [part.stack if isinstance(part, StackedList) else _stack(node, part) for part in parts if part]
     return StackedList(lowering.concat(node.emit, stacks, 0) if len(stacks) > 1 else stacks[0])
 
 
 def _stack(node: Node, tensors: Sequence[Value]) -> Value:
     """Tensors of one shape along a new first axis."""
-    shapes = {one.shape for one in tensors}
+    shapes = {tensor.shape for tensor in tensors}
     if len(shapes) > 1 or None in shapes:
         raise NotLowered("tensors of several shapes, in a sequence whose length is not known before the graph runs")
-    return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, one, [0]) for one in tensors], 0)
+    return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, tensor, [0]) for tensor in tensors], 0)
 
 
 def _along(node: Node, stack: Value, axis: int, is_new: bool) -> Value:

@@ -18,10 +18,10 @@ def variants(arguments: Arguments, seed: int) -> Iterator[tuple[str, Arguments]]
     """The arguments with each kind of contents, the given ones first."""
     tensors = [*tensors_of(arguments, "").values()]
     yield GIVEN, arguments
-    if any(one.is_floating_point() and one.numel() for one in tensors):
+    if any(tensor.is_floating_point() and tensor.numel() for tensor in tensors):
         for kind in KINDS:
             yield kind, _filled(arguments, kind, seed)
-    if any(_is_integer(one) and one.min() != one.max() for one in tensors):
+    if any(_is_integer(tensor) and tensor.min() != tensor.max() for tensor in tensors):
         for kind in INTEGERS:
             yield kind, mapped(arguments, lambda one: _at_border(one, kind))  # noqa: B023
 

@@ -166,13 +166,13 @@ def _memory(tensor: torch.Tensor) -> int:
 def kept_buffers(module: torch.nn.Module | None) -> Iterator[None]:
     """Give the buffers of a module their contents back at the end, so that each call starts alike."""
     buffers = [] if module is None else [*module.buffers()]
-    saved = [one.detach().clone() for one in buffers]
+    saved = [buffer.detach().clone() for buffer in buffers]
     try:
         yield
     finally:
         with torch.no_grad():
-            for one, old in zip(buffers, saved, strict=True):
-                one.copy_(old)
+            for buffer, old in zip(buffers, saved, strict=True):
+                buffer.copy_(old)
 
 
 __all__ = ["Call", "Subject", "call", "fresh", "kept_buffers", "mapped", "tensors_of"]

@@ -70,17 +70,17 @@ class Oracle:
             gradients: whether gradients were computed.
             run, contents: of the findings.
         """
-        found = []
+        findings = []
         exact, noise = self._calls(arguments, gradients)
         for name, want in [*peer.results.items(), *peer.gradients.items()]:
             label = f"gradient of {name}" if name in peer.gradients else name
             got = given.gradients.get(name) if name in peer.gradients else given.results.get(name)
             if (got is None) != (want is None):
                 words = ("a tensor", "none") if want is None else ("none", "a tensor")
-                found.append(Finding(label, run, contents, "missing", *words))
+                findings.append(Finding(label, run, contents, "missing", *words))
             elif got is not None and want is not None:
                 if got.dtype is not want.dtype:
-                    found.append(Finding(label, run, contents, "data type", str(got.dtype), str(want.dtype)))
+                    findings.append(Finding(label, run, contents, "data type", str(got.dtype), str(want.dtype)))
                     continue
                 wide = _value(exact, name)
                 others = [_value(one, name) for one in noise]
@@ -89,8 +89,8 @@ class Oracle:
                 loose = 1.0 if wide is not None else RANDOM
                 kind = str(want.dtype).removeprefix("torch.")
                 one = compare(_array(got), answer, kind, name=label, run=run, contents=contents, loose=loose)
-                found += [] if one is None else [one]
-        return found
+                findings += [] if one is None else [one]
+        return findings
 
     def _calls(self, arguments: Arguments, gradients: bool) -> tuple[Call | None, list[Call]]:
         """The calls in float64: exact, and disturbed; none if the module cannot compute in float64."""
@@ -110,7 +110,7 @@ class Oracle:
     def _unit(self, arguments: Arguments) -> float:
         """The rounding error of the coarsest data type of the inputs and weights."""
         tensors = [*tensors_of(arguments, "").values(), *self.eager.state().values()]
-        names = [str(one.dtype).removeprefix("torch.") for one in tensors]
+        names = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors]
         units = [ROUNDINGS[name].unit for name in names if name in ROUNDINGS]
         return max(units, default=ROUNDINGS["float32"].unit)
 

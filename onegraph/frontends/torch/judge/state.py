@@ -25,7 +25,7 @@ def _each(write: Callable[[Any, Any], object]) -> Callable[[torch.nn.Module, tor
 
 def state_of(module: torch.nn.Module) -> list[torch.Tensor]:
     """The parameters and buffers of floating-point numbers."""
-    return [one for one in [*module.parameters(), *module.buffers()] if one.is_floating_point()]
+    return [parameter for parameter in [*module.parameters(), *module.buffers()] if parameter.is_floating_point()]
 
 
 def _like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -75,9 +75,9 @@ def _loaded(module: torch.nn.Module, generator: torch.Generator) -> Iterator[Non
 def _spoilt(module: torch.nn.Module, generator: torch.Generator) -> Iterator[None]:
     """A NaN in each parameter, as a model has that diverged."""
     with torch.no_grad():
-        for one in module.parameters():
-            if one.is_floating_point() and one.numel():
-                one[(0,) * one.dim()] = float("nan")
+        for parameter in module.parameters():
+            if parameter.is_floating_point() and parameter.numel():
+                parameter[(0,) * parameter.dim()] = float("nan")
     yield
 
 

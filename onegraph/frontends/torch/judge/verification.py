@@ -48,7 +48,9 @@ def verify(
     whole: Any = module
     judged = whole if has_type(module, torch.nn.Module) else None
     tensors = [*tensors_of(arguments, "").values(), *([] if judged is None else judged.parameters())]
-    trained = any(one.requires_grad for one in tensors) if gradients is None else flag("verify: gradients", gradients)
+    trained = (
+        any(tensor.requires_grad for tensor in tensors) if gradients is None else flag("verify: gradients", gradients)
+    )
     start = integer("verify: seed", seed, 0, 2**31)
     if flag("verify: dynamic", dynamic) and batch_of(arguments) is None:
         raise ArgumentError("verify: dynamic: True; expected a first input with an axis that is not empty")
@@ -192,15 +194,15 @@ class _Judge:
             if traced.error is None:
                 pairs &= given.memory ^ traced.memory
                 names &= given.requires_grad ^ traced.requires_grad
-        found = []
+        findings = []
         for one, other in sorted(pairs):
             words = f"shared with {other}", f"apart from {other}"
             words = words if (one, other) in given.memory else (words[1], words[0])
-            found.append(Finding(one, run, GIVEN, "memory", *words))
+            findings.append(Finding(one, run, GIVEN, "memory", *words))
         for name in sorted(names):
             required = name in given.requires_grad
-            found.append(Finding(name, run, GIVEN, "requires_grad", str(required), str(not required)))
-        return found
+            findings.append(Finding(name, run, GIVEN, "requires_grad", str(required), str(not required)))
+        return findings
 
     def _results_of_their_own(self, arguments: Arguments) -> None:
         """Write to the results of a call, which must not change those of the next call."""

@@ -93,11 +93,11 @@ def _scanned(
 
 def _captured(body: Body, values: Sequence[Any]) -> list[Any]:
     """Values of the graph around as the body sees them; numbers stay as they are."""
-    return [body.capture(one) if hasattr(one, "shape") else one for one in values]
+    return [body.capture(value) if hasattr(value, "shape") else value for value in values]
 
 
 def _tensors(values: Sequence[Any]) -> Sequence[Value]:
-    if not all(hasattr(one, "shape") for one in values):
+    if not all(hasattr(value, "shape") for value in values):
         raise NotLowered("a body takes or returns what is no tensor")
     return values
 

@@ -50,8 +50,8 @@ def _filled(node: Node, number: Any) -> Value:
         first = reshape(emit, sizes([number]), ()) if is_open((number,)) else np.array(number, node.result_dtype.numpy)
         return expand(emit, cast(emit, first, node.result_dtype), sizes(shape)) if shape else first
 
-    found = node.open_value(shape, node.result_dtype, (*shape, number), opened)
-    return np.broadcast_to(np.array(number).astype(node.result_dtype.numpy), shape) if found is None else found
+    value = node.open_value(shape, node.result_dtype, (*shape, number), opened)
+    return np.broadcast_to(np.array(number).astype(node.result_dtype.numpy), shape) if value is None else value
 
 
 @lowers("arange.start_step", "arange.start", "arange.default")

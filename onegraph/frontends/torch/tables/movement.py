@@ -154,9 +154,9 @@ def concat(node: Node) -> Value:
     if "stack" in node.name:
         shape = [*node.result_shape]
         shape[axis] = 1
-        sources = [reshape(node, one, shape) for one in sources]
+        sources = [reshape(node, source, shape) for source in sources]
     # An empty vector joins tensors of any rank.
-    sources = [one for one in sources if len(one.shape or ()) == rank] or sources
+    sources = [source for source in sources if len(source.shape or ()) == rank] or sources
     return lowering.concat(node.emit, sources, axis)
 
 

@@ -124,13 +124,13 @@ def _places(node: Node, given: Sequence[Any]) -> tuple[list[int], list[Value]]:
 
 def _named(indices: Sequence[Value]) -> tuple[int, ...]:
     """The shape of the indices together."""
-    found: Any = reduce(broadcast, [one.shape for one in indices])
+    found: Any = reduce(broadcast, [index.shape for index in indices])
     return tuple([dim or 0 for dim in found])
 
 
 def _tuples(node: Node, indices: Sequence[Value], shape: Sequence[int]) -> Value:
     """The indices of each place side by side, along a new last axis."""
-    wide = [expand(node.emit, cast(node.emit, one, DataType.s64), shape) for one in indices]
+    wide = [expand(node.emit, cast(node.emit, index, DataType.s64), shape) for index in indices]
     return concat(node.emit, [unsqueeze(node.emit, one, [len(shape)]) for one in wide], len(shape))
 
 

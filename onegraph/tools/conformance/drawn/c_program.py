@@ -169,7 +169,7 @@ def _attributes(call: Mapping[str, Sequence[Any]]) -> list[str]:
             given, count = f'"{value}"', len(value) + 1
         else:
             numbers = value if isinstance(value, list) else [value]
-            texts = [_number(one, "f32") if setter == "f32" else str(int(one)) for one in numbers]
+            texts = [_number(number, "f32") if setter == "f32" else str(int(number)) for number in numbers]
             given, count = f"({ELEMENTS[setter]}[]){{{', '.join(texts) or '0'}}}", len(numbers)
         calls.append(f"ATTR({setter}, {name}, {count}, {given});")
     return calls

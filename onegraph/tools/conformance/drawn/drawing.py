@@ -59,7 +59,7 @@ def pages_to_draw(name: str | None, kinds: Sequence[str], version: tuple[int, in
     Raises:
         ArgumentError: no edition has an op of a given name, or the library has none of the ops.
     """
-    chosen = [edition_named(one) for one in (EDITIONS if name is None else [name])]
+    chosen = [edition_named(edition) for edition in (EDITIONS if name is None else [name])]
     for kind in kinds:
         if not any(kind in edition.schemas for edition in chosen):
             hint = unknown_op(chosen[-1], kind)

@@ -262,7 +262,7 @@ def _files(case: Case, library: Library, outcomes: Sequence[tuple[Library, str]]
 
 def _readme(case: Case, title: str, library: Library, outcomes: Sequence[tuple[Library, str]]) -> Iterable[str]:
     use, chosen = case.use, edition(case.edition)
-    schema = next(one for one in chosen.schemas.values() if base_of(one).kind == case.kind)
+    schema = next(schema for schema in chosen.schemas.values() if base_of(schema).kind == case.kind)
     inputs = ", ".join(f"{dtype} {list(array.shape)}" for dtype, array in zip(use.dtypes, use.arrays, strict=True))
     attrs = ", ".join(f"{name}={value!r}" for name, (_, value) in case.call.items()) or "no attributes"
     yield from (f"# {title}", "")

@@ -103,7 +103,7 @@ def shrunk(tried: Tried, version: tuple[int, int, int]) -> tuple[DrawnUse, Outco
 
     drawn, condition = tried.drawn, HARSH if is_bad(tried.outcome) else CALM
     chosen = edition(drawn.edition)
-    schema = next(one for one in chosen.schemas.values() if base_of(one).kind == drawn.use.kind)
+    schema = next(schema for schema in chosen.schemas.values() if base_of(schema).kind == drawn.use.kind)
     page = PageOfOp(chosen, schema)
     seen: dict[int, tuple[DrawnUse, Outcome]] = {}
     worker = new_worker(condition)

@@ -45,9 +45,10 @@ class PatternReport(NamedTuple):
             "promised": sum(case.promised for case in self.cases),
             **{
                 verdict.replace(" ", "_"): [
-                    {**case._asdict(), "outcome": outcome.outcome, "detail": outcome.detail} for case, outcome in found
+                    {**case._asdict(), "outcome": outcome.outcome, "detail": outcome.detail}
+                    for case, outcome in finding
                 ]
-                for verdict, found in self.findings().items()
+                for verdict, finding in self.findings().items()
             },
         }
 
@@ -55,19 +56,19 @@ class PatternReport(NamedTuple):
         """The report as text: each verdict with its chains."""
         promised = sum(case.promised for case in self.cases)
         lines = [f"{len(self.cases)} chains, {promised} of them documented"]
-        for verdict, found in self.findings().items():
-            lines += ["", f"{TITLES[verdict]}: {len(found)}"]
-            lines += _grouped(found)
+        for verdict, finding in self.findings().items():
+            lines += ["", f"{TITLES[verdict]}: {len(finding)}"]
+            lines += _grouped(finding)
         return "\n".join(lines)
 
     def ids(self) -> dict[str, str]:
         """The verdict of each finding by its id; what is fused beyond the text is none."""
-        found = self.findings()
+        findings = self.findings()
         names = {NOT_FUSED: "unfused", WRONG: "wrong"}
         return {
             f"pattern:{' + '.join(case.kinds)} in {case.dtype}": name
             for verdict, name in names.items()
-            for case, _ in found[verdict]
+            for case, _ in findings[verdict]
         }
 
 

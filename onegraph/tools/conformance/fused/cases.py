@@ -154,7 +154,7 @@ def _of_head(pattern: FusionPattern, head: str, dtype: str, version: Version) ->
     for chain in dict.fromkeys(map(tuple, chains)):
         kinds = (head, *chain)
         if all(BASE[kind].since <= version for kind in kinds) and _types_fit(kinds, dtype):
-            match = next(found for found in matches(kinds, ATTRS.get(head)) if found.pattern is pattern)
+            match = next(match_ for match_ in matches(kinds, ATTRS.get(head)) if match_.pattern is pattern)
             yield PatternCase(pattern.name, kinds, dtype, not match.missing and _types_allowed(pattern, kinds, dtype))
 
 
