@@ -51,6 +51,11 @@ STAGES = {
     "cli": "the command line",
     "__main__": "python -m onegraph",
 }
+# What a checkout holds beside the package.
+TOP = set(
+    "pyproject.toml build_ffi.py onegraph include tests examples README.md benchmarks docs CHANGELOG.md CONTRIBUTING.md "
+    "SECURITY.md CITATION.cff LICENSE .gitignore Makefile .ci .github".split()
+)
 # What stands on the library, which the core does without.
 NEEDS_LIBRARY = {"native", "capi", "compiler", "runtime"}
 # The border: the modules that take values straight from users, who may pass anything, and make plain values of them.
@@ -138,6 +143,14 @@ def test_map_of_the_code_names_every_stage_in_order():
     order = [*STAGES]
     assert sorted(named) == sorted(order)
     assert [order.index(name) for name in named] == sorted(order.index(name) for name in named)
+
+
+def test_nothing_else_lies_at_the_top():
+    top = Path(__file__).parents[2]
+    listed = subprocess.run(["git", "ls-files"], cwd=top, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("git does not know the files of a source archive")
+    assert {name.partition("/")[0] for name in listed.stdout.split("\n") if name} <= TOP
 
 
 def test_the_stages_are_all_there_is():
