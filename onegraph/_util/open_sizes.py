@@ -303,6 +303,13 @@ def present(size: Any) -> int:
     return value
 
 
+def settled(size: Any) -> int:
+    """A size as an int; for an open one, that it has this value is noted as one of the guards."""
+    value = present(size)
+    assert size == value
+    return value
+
+
 def computed(function: str, value: int, size: Any) -> Any:
     """The value of a function of a size; of an open one, what ``OpenSizes.call`` makes, which asks nothing."""
     return size.sizes.call(function, value, size) if type(size) is OpenSize else value

@@ -30,7 +30,7 @@ from .kernels.codes import add_rescaling
 from .kernels.elements import add_repeated
 from .kernels.norm_relu import NORMALIZED, add_norm_guards
 from .kernels.registry import EXACT, for_op, of_executor
-from .library_steps import LibrarySteps, NoParametersError, refusal_of
+from .library_steps import LibrarySteps, NoParametersError, OtherStepsError, refusal_of
 from .open_values import At
 from .pads import add_pad
 from .partition_cache import wiring
@@ -164,7 +164,7 @@ class _StepCompiler:
         steps, structure = self._lowered.steps, structure_of(self._lowered)
         known = self._known.groups.get(structure)
         if known is None and self._at is not None:
-            raise NoParametersError("the library has not divided a graph of this structure")
+            raise OtherStepsError("the library has not divided a graph of this structure")
         self._known_pieces = self._known.pieces.setdefault(structure, {})
         if known is not None:
             for places, results in known:

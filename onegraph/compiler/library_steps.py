@@ -39,6 +39,10 @@ class NoParametersError(Exception):
     """A program cannot hold sizes as parameters."""
 
 
+class OtherStepsError(NoParametersError):
+    """With open sizes, a graph has other steps than the program for these sizes, which computed more beforehand."""
+
+
 class Partitioning(NamedTuple):
     """What a partition is compiled from.
 

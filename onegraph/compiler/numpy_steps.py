@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from .._util.open_sizes import is_open
+from .._util.open_numbers import has_open_numbers, numbers_at
+from .._util.open_sizes import is_open, present
 from ..errors import ArgumentError
 from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.editions.registry import DEFAULT, HOST, base_of
@@ -26,7 +27,7 @@ CONTROL: dict[str, Callable[[Op], Run]] = {}
 
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
-    return _numpy_step(step, values, note)._replace(source=step)
+    return _numpy_step(step, values, note, _sized(step.op))._replace(source=step)
 
 
 def numpy_step_at(made: NumpyStep, values: Mapping[int, Value], at: At) -> NumpyStep:
@@ -38,21 +39,35 @@ def numpy_step_at(made: NumpyStep, values: Mapping[int, Value], at: At) -> Numpy
     inputs = tuple([None if tensor is None else _tensor_at(tensor, at) for tensor in op.inputs])
     outputs = tuple([_tensor_at(tensor, at) for tensor in op.outputs])
     known = Op(op.id, op.kind, inputs, outputs, attrs_at(op.attrs, at), op.name, op.edition)
-    return _numpy_step(step_at(step, at)._replace(op=known), values, made.note)
+    return _numpy_step(step_at(step, at)._replace(op=known), values, made.note, _sized(op))
 
 
 def _tensor_at(tensor: LogicalTensor, at: At) -> LogicalTensor:
-    if tensor.shape is None or not is_open([dim for dim in tensor.shape if dim is not None]):
+    value = tensor.value
+    if value is not None and has_open_numbers(value):
+        value = numbers_at(value, at, tensor.dtype.numpy)
+    elif tensor.shape is None or not is_open([dim for dim in tensor.shape if dim is not None]):
         return tensor
-    dims = tuple([None if dim is None else at(dim) for dim in tensor.shape])
-    return LogicalTensor(tensor.id, tensor.dtype, dims, tensor.strides, tensor.name, tensor.value)
+    dims = None if tensor.shape is None else tuple([None if dim is None else at(dim) for dim in tensor.shape])
+    return LogicalTensor(tensor.id, tensor.dtype, dims, tensor.strides, tensor.name, value)
 
 
-def _numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
+def _sized(op: Op) -> tuple[int, ...]:
+    """The inputs of an op that are numbers which sizes decide, so that no memory holds them for all sizes."""
+    return tuple(
+        [port for port, tensor in enumerate(op.inputs) if tensor is not None and has_open_numbers(tensor.value)]
+    )
+
+
+def _numpy_step(step: Step, values: Mapping[int, Value], note: int, sized: Sequence[int] = ()) -> NumpyStep:
+    """A numpy step; ``sized``: as ``_sized`` finds them."""
     op = step.op
     if op.edition == HOST:
-        given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
+        given = tuple([None if tensor is None or port in sized else tensor.id for port, tensor in enumerate(op.inputs)])
         run = CONTROL[op.kind](op) if op.kind in CONTROL else _host_run(op)
+        if sized:
+            ends = {port: tensor for port, tensor in enumerate(op.inputs) if tensor is not None and port in sized}
+            run = partial(_with_numbers, run, {port: _numbers(tensor) for port, tensor in ends.items()})
         return NumpyStep(run, given, step.outputs, note, given[:1] if op.kind == "Gather" else ())
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
@@ -79,6 +94,19 @@ def _host_run(op: Op) -> Run:
             copied_to(op, results, found)
 
     return run
+
+
+def _numbers(tensor: LogicalTensor) -> Array:
+    """The contents of a constant; for the present sizes, if they are open."""
+    assert tensor.value is not None
+    return numbers_at(tensor.value, present, tensor.dtype.numpy)
+
+
+def _with_numbers(
+    run: Run, numbers: Mapping[int, Array], arrays: Sequence[Array | None], results: Sequence[Array]
+) -> None:
+    """Run an op with these numbers for the inputs at some ports."""
+    run([numbers.get(port, array) for port, array in enumerate(arrays)], results)
 
 
 def copied_to(op: Op, results: Sequence[Array], found: Sequence[Array]) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-import numpy as np
-
 from ..faults.use import VIEWS
 from ..ir.op import Array, Op, schema_of
 from ..opset.editions.dialect import channel_swap, format_of
@@ -16,7 +14,6 @@ from ..opset.kinds import HOST_RESHAPES
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from ..reference.host import VIEWS as HOST_VIEWS
-from ..reference.host import host_function
 from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Dims, Value, dense_of
@@ -113,19 +110,21 @@ def _writes_dense(step: Step) -> bool:
 def _place_on_host(op: Op, source: Value, target: Value) -> Place | None:
     if op.kind in HOST_RESHAPES:
         return _reshaped(source, target.shape)
+    if op.kind == "Expand":
+        added, pairs = len(target.shape) - len(source.shape), zip(source.shape, source.strides, strict=True)
+        return Place((0,) * added + tuple([0 if dim == 1 else stride for dim, stride in pairs]), 0)
     types = [None if tensor is None else tensor.type for tensor in op.inputs]
-    schema = edition(HOST).schemas[op.kind]
-    arrays = [None if tensor is None else tensor.value for tensor in op.inputs[1:]]
+    call = Call(base_of(edition(HOST).schemas[op.kind]), op.attrs, types, 1)
     if op.kind == "Slice":
-        parts = slices(Call(base_of(schema), op.attrs, types, 1))
+        parts = slices(call)
         assert parts is not None  # a view has known places
-        pairs = [*zip(parts, source.strides, strict=True)]
-        steps = [stride if part.step is None else stride * part.step for part, stride in pairs]
-        return Place(tuple(steps), sum((part.start or 0) * stride for part, stride in pairs))
-    row, laid = _stand_in(source)
-    view = np.asarray(host_function(schema)(Call(base_of(schema), op.attrs, types, 1), laid, *arrays))
-    first = int(view.__array_interface__["data"][0]) - int(row.__array_interface__["data"][0])
-    return Place(view.strides, first)
+        ends = [*zip(parts, source.strides, strict=True)]
+        steps = [stride if part.step is None else stride * part.step for part, stride in ends]
+        return Place(tuple(steps), sum((part.start or 0) * stride for part, stride in ends))
+    assert op.kind == "Transpose"
+    order = transposition(call)
+    assert order is not None
+    return Place(tuple([source.strides[axis] for axis in order]), 0)
 
 
 def _reshaped(source: Value, shape: Dims) -> Place | None:
@@ -151,9 +150,3 @@ def _reshaped(source: Value, shape: Dims) -> Place | None:
             return None
         size, inner = size // dim, inner * dim
     return Place(tuple(reversed(strides)), 0)
-
-
-def _stand_in(value: Value) -> tuple[Array, Array]:
-    """Memory, and an array on it that has the layout of a value; its elements are never read."""
-    row = np.empty(1, np.uint8)
-    return row, np.lib.stride_tricks.as_strided(row, value.shape, value.strides)

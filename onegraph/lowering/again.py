@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from .._util.late_imports import import_late
+from .._util.open_numbers import numbers_of
 from ..builder.graph import AnyGraph
-from ..ir.op import LogicalTensor, Op
+from ..ir.op import LogicalTensor, Op, shape_inputs_of
 from ..opset.host.control import BODIES
 from ..opset.kinds import RESHAPES
 from ..opset.shapes import known, known_dims
@@ -68,7 +69,19 @@ def _again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Seq
             return (reshape(emit, src, dims),)
     if src is not None and src.dtype in NATIVE and known(shape) and 0 not in known_dims(shape):
         return (reshape(emit, src, known_dims(shape)),)
-    return emit.repeat(op, inputs)
+    return emit.repeat(op, [*_sized(emit, op, inputs)])
+
+
+def _sized(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Iterator[LogicalTensor | None]:
+    """The inputs of an op, of which those that set a shape are constants of open sizes where these are known."""
+    shaping = shape_inputs_of(op)
+    for port, tensor in enumerate(inputs):
+        if port in shaping and tensor is not None and tensor.value is None and known(tensor.shape):
+            parts = known_parts(emit, tensor)
+            if parts is not None and None not in parts:
+                contents = numbers_of(parts, known_dims(tensor.shape))
+                tensor = emit.graph._tensor(tensor.dtype, tensor.shape, tensor.name, None, contents)
+        yield tensor
 
 
 def _laid(tensor: LogicalTensor, like: LogicalTensor) -> LogicalTensor:

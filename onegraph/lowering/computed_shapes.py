@@ -7,7 +7,8 @@ what is known of them gets lost, unless another op states it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 
 from ..ir.op import LogicalTensor, Op
 from ..opset.kinds import HOST_RESHAPES
@@ -81,8 +82,32 @@ def _elementwise(function: Callable[..., int | None]) -> Rule:
     return rule
 
 
-def _both(function: Callable[[int, int], int]) -> Rule:
-    return _elementwise(lambda a, b: None if a is None or b is None else function(a, b) + 0)  # an int of a bool
+def _both(function: Callable[[int, int], int | None]) -> Rule:
+    return _elementwise(lambda a, b: None if a is None or b is None else _whole(function(a, b)))
+
+
+def _whole(number: int | None) -> int | None:
+    return None if number is None else number + 0  # an int of a bool
+
+
+def _divided(first: int, second: int) -> int | None:
+    """The quotient, where it is the same rounded down and towards 0."""
+    return first // second if first >= 0 and second > 0 else None
+
+
+def _product(op: Op, parts: Read) -> Parts | None:
+    """The product of all numbers, such as the number of elements of a tensor."""
+    numbers = parts(op.inputs[0])
+    return None if numbers is None or op.attrs.get("axes", (0,)) not in ((0,), (-1,)) else [_multiplied(numbers)]
+
+
+def _size(op: Op, _: Read) -> Parts | None:
+    dims = None if op.inputs[0] is None else op.inputs[0].shape
+    return None if dims is None else [_multiplied(dims)]
+
+
+def _multiplied(numbers: Sequence[int | None]) -> int | None:
+    return None if None in numbers else prod(number or 0 for number in numbers)
 
 
 def _chosen(condition: int | None, first: int | None, second: int | None) -> int | None:
@@ -102,5 +127,12 @@ RULES: dict[str, Rule] = {
     "Add": _both(operator.add),
     "Subtract": _both(operator.sub),
     "Multiply": _both(operator.mul),
+    "Divide": _both(_divided),
+    "Maximum": _both(max),
+    "Minimum": _both(min),
     "Equal": _both(operator.eq),
+    "Greater": _both(operator.gt),
+    "Less": _both(operator.lt),
+    "ReduceProd": _product,
+    "Size": _size,
 }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .._util.fork_safety import cached_property
 from .._util.init_once import made_once
 from .._util.interpreter_tricks import record_maker
+from .._util.open_numbers import has_open_numbers
 from .._util.records import record
 from .dtypes import NEVER, DataType
 from .signature import OLDEST, Attribute, AttrValue, Fill, Port, Row, Shape, Version
@@ -163,7 +164,10 @@ class Call:
         tensor = self.input(name)
         if tensor is None or tensor.value is None:
             return None
-        return tuple(int(element) for element in tensor.value.ravel())
+        numbers = tensor.value.ravel()
+        if has_open_numbers(numbers):
+            return tuple(numbers)
+        return tuple(int(element) for element in numbers)
 
 
 def kept(compute: Callable[[Call], Result]) -> Callable[[Call], Result]:

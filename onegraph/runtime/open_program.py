@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .._util.interpreter_tricks import written_function
+from .._util.open_numbers import has_open_numbers, numbers_at
 from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, is_open, present
 from ..builder.graph import DataGraph
 from ..capi.settings import slow_types
@@ -22,7 +23,7 @@ from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread
 from ..compiler.compile import compile_steps
 from ..compiler.ir.value import Value
 from ..compiler.kernels.native import CompiledKernel, KernelSource
-from ..compiler.library_steps import NoParametersError, Partitioning
+from ..compiler.library_steps import NoParametersError, OtherStepsError, Partitioning
 from ..compiler.lower import lower
 from ..compiler.numpy_steps import numpy_step_at, store
 from ..compiler.open_values import At, OpenValues, ValuesAt, value_at
@@ -31,6 +32,7 @@ from ..compiler.passes import run_passes
 from ..compiler.recipes import PartitionRecipe
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
+from ..transform.present import at_present
 from ..transform.widen import widened
 from .compile_options import Options
 from .compiled_program import CompiledProgram
@@ -113,7 +115,8 @@ class OpenProgram:
         make: the graph for open sizes in the place of these dims.
         options: of the compilation.
         shared: what the programs of the executable share.
-        like: the program for these shapes, which has the same steps.
+        like: the program for these shapes. If it has other steps, because it computed what follows from sizes alone,
+            the graph is compiled for them once more.
         arenas: memory for the intermediates of runs, which programs share.
 
     Attributes:
@@ -161,8 +164,12 @@ class OpenProgram:
                 sizes.guard(near, True)  # further away, other numbers of threads are fast
             sizes.guard(f"{sizes.code(symbol)}<{LARGEST}", symbol.value < LARGEST)
         try:
-            self._trace(make(parameters.opened(dims, sizes.symbols)))
-            self._refuse_unlike(like)
+            graph = make(parameters.opened(dims, sizes.symbols))
+            try:
+                self._trace(graph, like)
+            except OtherStepsError:  # what follows from sizes alone was computed for those of the program
+                like = CompiledProgram(at_present(graph), **options._asdict(), shared=shared)
+                self._trace(graph, like)
             self._collect(like.source.threads)
         except TooManyGuardsError:
             raise NoParametersError("too many decisions depend on the size") from None
@@ -174,8 +181,8 @@ class OpenProgram:
         self.partitions: WeakValueDictionary[tuple[int, ...], Any] = WeakValueDictionary()
         self.last: Any = None
 
-    def _trace(self, graph: DataGraph) -> None:
-        """Lower the graph, run the passes, and make the steps."""
+    def _trace(self, graph: DataGraph, like: CompiledProgram) -> None:
+        """Lower the graph, run the passes, and make the steps, which are those of the program ``like``."""
         options, threads = self.options, ThreadCount()
         self.graph = graph = widened(graph, slow_types()) if options.policy == "fusion" else graph
         lowered = lower(graph, fallback=options.fallback, shared=self.shared, finite_math=options.finite_math)
@@ -189,6 +196,9 @@ class OpenProgram:
             restore_threads(threads.before)
         self.schedule, self.slots = schedule, slots_of(graph, schedule)
         self.pieces, self.rooms = piece_sizes(self.slots, schedule), Rooms()
+        self._refuse_unlike(like)
+        if any(has_open_numbers(constant) for constant in self.slots.constants.values()):
+            raise NoParametersError("a kernel reads numbers that sizes decide")
 
     def threads_of_steps(self) -> int:
         """The number of threads that partitions are compiled for."""
@@ -206,7 +216,7 @@ class OpenProgram:
         known = like.placement.values
         same = len(in_c) == len(like.steps) and len(values) == len(known) and all(map(_is_like, in_c, like.steps))
         if not same or not all(_is_same(value, known[number]) for number, value in values.items()):
-            raise NoParametersError("the program for these sizes has other steps")
+            raise OtherStepsError("the program for these sizes has other steps")
 
     def _collect(self, counts: Sequence[int]) -> None:
         """Collect the open sizes, and the steps that depend on them; ``counts`` are the numbers of threads."""
@@ -304,6 +314,8 @@ def _is_like(step: CompiledStep, other: CompiledStep) -> bool:
 def _is_same(value: Value, other: Value) -> bool:
     """Whether a value with open sizes is, for the present ones, a value of a program."""
     mine, others = value.constant, other.constant
+    if mine is not None and others is not None and has_open_numbers(mine):
+        mine, others = (numbers_at(array, present, value.dtype.numpy) for array in (mine, others))
     if mine is not others and (mine is None or others is None or not np.array_equal(_bytes(mine), _bytes(others))):
         return False
     # A graph with open sizes has other ops that compute shapes, so that a counter in a name may differ.

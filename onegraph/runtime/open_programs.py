@@ -19,6 +19,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 MOST = 16  # programs with open sizes, the least recently used of which go
 MOST_STEPS = 40_000  # of all of them
 MOST_FAILURES = 3  # in a row; then no more are made
+MOST_UNUSED = 6  # programs since one was used for other sizes; then no more are made
 
 
 class OpenPrograms:
@@ -47,7 +48,7 @@ class OpenPrograms:
         self._graph, self._make, self._options, self._shared = graph, make, options, shared
         self._arenas = Arenas()
         self._forms: list[OpenProgram] = []  # the one that was used last at the end
-        self._is_second, self._failures = False, 0
+        self._is_second, self._failures, self._unused = False, 0, 0
         self.reused = self.partitions = 0
         self.reason = ""
         self.error: Exception | None = None
@@ -70,7 +71,7 @@ class OpenPrograms:
                 self.reason, self.error = f"{type(error).__name__}: {error}", error
                 self._forms, self._failures = [], MOST_FAILURES
                 return None
-            self.reused, self.partitions = self.reused + 1, self.partitions + found.compiled
+            self.reused, self.partitions, self._unused = self.reused + 1, self.partitions + found.compiled, 0
             if form is not self._forms[-1]:
                 self._forms = [*[other for other in self._forms if other is not form], form]
             return found
@@ -80,7 +81,8 @@ class OpenPrograms:
         """Make a program with open sizes of one that was compiled for these shapes, from the second one on."""
         options = self._options
         is_usual = options.policy == "fusion" and not options.reproducible and not isinstance(options.threads, Mapping)
-        if not self._is_second or not is_usual or self._failures >= MOST_FAILURES:
+        is_hopeless = self._failures >= MOST_FAILURES or self._unused >= MOST_UNUSED
+        if not self._is_second or not is_usual or is_hopeless:
             self._is_second = True
             return
         if not isinstance(program, CompiledProgram):
@@ -100,7 +102,7 @@ class OpenPrograms:
         except Exception as error:  # the call has its program; a later one is compiled in the usual way
             self.reason, self._failures, self.error = f"{type(error).__name__}: {error}", MOST_FAILURES, error
             return
-        self.reason, self._failures = "", 0
+        self.reason, self._failures, self._unused = "", 0, self._unused + 1
         self._forms = [*self._forms[-MOST + 1 :], form]
         while len(self._forms) > 1 and sum(len(form.schedule.steps) for form in self._forms) > MOST_STEPS:
             self._forms = self._forms[1:]

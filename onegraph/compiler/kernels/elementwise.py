@@ -3,7 +3,8 @@
 The library takes the larger of two numbers with an instruction that returns the second one if one of them is NaN. So a
 ReLU of NaN is 0, alone and fused with the op before it, in every version. It multiplies by 0 where it should select, so
 that an infinite gradient becomes NaN. Its logarithm has an absolute error of 4e-6, so that the results near 0 of Log,
-SoftPlus and Mish have no right digit; nor have those of Elu, which subtracts 1 from an exponential.
+SoftPlus and Mish have no right digit; nor have those of Elu, which subtracts 1 from an exponential. And of two operands
+that are both broadcast, as in an outer product, it computes one element after another.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from ...opset.shapes import known_dims
 from ..ir.step import Step
 from ..ir.value import Value, dense_of
 from .adding import Adding
-from .kernel import AGAIN, DIGITS, KEEPS, NOT_EMPTY, OF_FLOATS, REGULAR, Kernel, call_of
+from .kernel import AGAIN, DIGITS, KEEPS, NOT_EMPTY, OF_FLOATS, REGULAR, SPREADS, Kernel, call_of
 from .registry import EXACT, exact_kernel
 
 SLOPES = "prelu", "prelu_backward_src"  # kernels whose second input is the slope of a PReLU
 PATCHED = {"LogSoftmaxBackward": 1}  # ops whose result is NaN where an input is: that input
 HOST = NOT_EMPTY, REGULAR, OF_FLOATS  # what kernels of host ops take
+MIN_SPREAD = 256  # elements
 OWN = "own"  # the attribute of a step that names its kernel, if the op is computed by several
 
 
@@ -78,6 +80,12 @@ def _by_tanh(call: Call) -> bool:
     return call.schema.has_attribute("mode") and call.string("mode") == "gelu_tanh"
 
 
+def _spreads(call: Call) -> bool:
+    """Whether both operands are broadcast to more elements than the library's reference kernel is fast for."""
+    (shape, *_), operands = call.shapes, [tensor.shape for tensor in call.inputs if tensor is not None]
+    return shape not in operands and prod(known_dims(shape)) >= MIN_SPREAD
+
+
 def _by_dst(call: Call) -> bool:
     return call.flag("use_dst")
 
@@ -100,6 +108,11 @@ def _exact(
 
 
 KERNELS = (
+    _exact("add", ("Add",), (), _spreads, SPREADS),
+    _exact("subtract", ("Subtract",), (), _spreads, SPREADS),
+    _exact("multiply", ("Multiply",), (), _spreads, SPREADS),
+    _exact("divide", ("Divide",), (), _spreads, SPREADS),
+    _exact("squared_difference", ("SquaredDifference",), (), _spreads, SPREADS),
     _exact("abs_backward", ("AbsBackward",)),
     _exact("clamp", ("Clamp",), ("min", "max")),
     _exact("clamp_backward", ("ClampBackward",), ("min", "max")),

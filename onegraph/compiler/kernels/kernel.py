@@ -30,6 +30,7 @@ def refusal(conditions: Conditions[T], subject: T) -> str:
 KEEPS = "by onegraph: the library's kernel loses NaN or an infinity"
 AGAIN = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
 # Why kernels compute an op by logarithms or exponentials.
+SPREADS = "by onegraph: both operands are broadcast, for which the library has a reference kernel only"
 DIGITS = "by onegraph: the library's kernel has an absolute error, so that results near 0 have no right digit"
 
 

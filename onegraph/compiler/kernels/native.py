@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..._util.open_sizes import is_open, present
+from ..._util.open_sizes import is_open, is_whole, present
 from ...capi.logical_tensor import LogicalTensor
 from ...ir.op import Array
 from ...native.library import address_of, ffi, lib, status_error
@@ -73,7 +73,7 @@ def _found(name: str) -> Any:
 
 
 def packed(kernel: str, numbers: Numbers) -> tuple[int, ...]:
-    """The numbers of a kernel as C++ reads them; ``level`` is given here.
+    """The numbers of a kernel as C++ reads them, of which sizes may be open; ``level`` is given here.
 
     Raises:
         KeyError: a number or a word is missing or unknown.
@@ -94,7 +94,10 @@ def _codes(field: Field, number: Number) -> Iterator[int]:
     for each in number if field.is_list and not isinstance(number, (str, int, float)) else [number]:
         if isinstance(each, str) and each not in field.words:
             raise KeyError(f"{field.name}={each!r}; expected one of {', '.join(field.words)}")
-        yield field.words.index(each) if isinstance(each, str) else int(each)  # type: ignore[arg-type]
+        if isinstance(each, str):
+            yield field.words.index(each)
+        else:
+            yield each if is_whole(each) else int(each)  # type: ignore[arg-type]
 
 
 class KernelSource(NamedTuple):
@@ -114,7 +117,8 @@ class KernelSource(NamedTuple):
     def at(self, at: At) -> KernelSource:
         """The same for known sizes."""
         inputs, outputs = ([value_at(value, at) for value in values] for values in (self.inputs, self.outputs))
-        return self._replace(inputs=inputs, outputs=outputs)
+        code = [*map(at, self.code)] if is_open(self.code) else self.code
+        return self._replace(inputs=inputs, outputs=outputs, code=code)
 
     def made(self) -> CompiledKernel:
         """The kernel, for known sizes; elements of float64, which no tensor of the C API has, are s64 there."""
@@ -165,7 +169,7 @@ def compiled(
     """A kernel for values, whose sizes may be open."""
     source = KernelSource(kernel, inputs, outputs, code)
     made = source.at(present).made()
-    if any(is_open((*value.shape, *value.strides)) for value in (*inputs, *outputs)):
+    if is_open(code) or any(is_open((*value.shape, *value.strides)) for value in (*inputs, *outputs)):
         made.source = source
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..._util.open_sizes import settled
 from ..ir.step import Step
 from .kernel import Conditions, Kernel
 from .native import Numbers
@@ -13,8 +14,8 @@ from .native import Numbers
 LANES, LEAST_CHANNELS = 16, 32
 LEAST_PRODUCTS = 1 << 23  # multiplications of a direct convolution, from which on three steps are worth their start
 # Pairs of channels for each tile, up to which the larger weights are worth their memory and the time to read them; and
-# the largest share of the multiplications that are left, as tiles at the ends are computed for nothing.
-MOST_PAIRS, MOST_LEFT = 1536, 0.65
+# the most per cent of the multiplications that are left, as tiles at the ends are computed for nothing.
+MOST_PAIRS, MOST_LEFT = 1536, 65
 STRIP_BYTES = 6 << 20  # of the transformed tensors, which stay in the last cache
 # Tiles, from which on the weights are transformed in each run: that takes a small part of the time, and no memory. For
 # fewer tiles, the transformed weights are constants.
@@ -41,10 +42,10 @@ class Geometry(NamedTuple):
         """The first tile of each strip, and the number of its tiles."""
         size = 4 * 16 * self.columns * (self.channels + self.results)
         total = self.images * self.rows
-        count = min(total, -(-total * size // STRIP_BYTES))
+        count = settled(min(total, -(-total * size // STRIP_BYTES)))
         rows = -(-total // count)
-        for first in range(0, total, rows):
-            yield first * self.columns, min(rows, total - first) * self.columns
+        for first in range(settled(-(-total // rows))):
+            yield first * rows * self.columns, min(rows, total - first * rows) * self.columns
 
     @property
     def pairs(self) -> int:
@@ -86,7 +87,7 @@ WORTH: Conditions[Candidate] = (
         "reading the larger weights takes longer than the tiles save",
     ),
     (
-        lambda one: 16 * one.sizes.tiles * one.sizes.pairs <= MOST_LEFT * one.direct,
+        lambda one: 1600 * one.sizes.tiles * one.sizes.pairs <= MOST_LEFT * one.direct,
         "too much of the tiles lies beyond the ends of the image",
     ),
     (

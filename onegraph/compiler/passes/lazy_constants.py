@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..._util.open_numbers import has_open_numbers
 from ...arrays.mapped_files import give_back
 from ...arrays.ndarrays import aligned_empty
 from ...capi.settings import is_aligned
@@ -49,7 +50,8 @@ class LazyConstants:
         self._makers: dict[int, _Maker] = {}  # for each constant that is not in the graph, how it is computed
 
     def __contains__(self, number: int) -> bool:
-        return number in self._makers or self.values[number].constant is not None
+        constant = self.values[number].constant
+        return number in self._makers or (constant is not None and not has_open_numbers(constant))
 
     def add(self, step: Step) -> None:
         """Make constants of the results of a step on constants, which are computed when they are needed."""

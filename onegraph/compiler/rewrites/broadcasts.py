@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ...faults.operands import collapsed, steps_to_fast
+from ...faults.operands import steps_to_fast
 from ...faults.performance import SLOW_BIAS, SLOW_SLOPE
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
@@ -21,7 +21,7 @@ from ...opset.shapes import known_dims
 from ...opset.traits import Trait
 from ..ir.part import Source
 from ..ir.value import Dims
-from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, result_types, scalar
+from .form import Form, Parts, result_types, scalar
 
 # Ops whose operands the library exchanges by itself.
 EXCHANGED = frozenset(["Add", "Multiply"])
@@ -30,34 +30,29 @@ SYMMETRIC = base_kinds(Trait.COMMUTATIVE) - EXCHANGED
 MIN_ELEMENTS = 256
 # For more elements, a constant of ones in the shape of the result takes too much memory.
 MAX_ONES = 2**24
-# For so many elements, copies of an operand with so many neighbours in memory take the place of ones.
-MIN_COPIED, MAX_COPIES, MIN_BLOCK = 2**16, 2**12, 16
 MIN_SLOPED = 2048  # elements, likewise, of a PReLU
 
 
 def binary(call: Call) -> Form | None:
-    """Exchange the operands, negate, or multiply by ones, unless the first operand has the shape of the result."""
+    """Exchange the operands, or negate one, unless the first operand has the shape of the result.
+
+    Where neither has it, a kernel of the package computes the op.
+    """
     parts, kind = Parts(call), call.schema.kind
     (result,) = result_types(call)
     shape = known_dims(result.shape)
     first, second = (parts.shape(index) == shape for index in (0, 1))
     alike = parts.type(0).dtype is parts.type(1).dtype is result.dtype
-    if not alike or math.prod(shape) < MIN_ELEMENTS:
+    if not alike or math.prod(shape) < MIN_ELEMENTS or not (first or second):
         return None
     note = "the first operand is broadcast, for which the library has a reference kernel only"
-    if not first and not second and (copied := _with_copies(parts, kind, shape)) is not None:
-        return parts.form(copied, note=note)
     ends = [_widened(parts, index, shape) for index in (0, 1)]
-    if first or (second and kind in EXCHANGED):
+    if first or kind in EXCHANGED:
         if ends == [0, 1]:
             return None
         widened = "an operand along every other axis has a reference kernel only, unless it is widened"
         return parts.form(parts.add(kind, *(ends if first else reversed(ends))), note=widened)
-    if not second:
-        if math.prod(shape) > MAX_ONES:
-            return None
-        found = parts.add(kind, _times(parts, np.ones(shape, _numpy(parts, 0)), ends[0]), ends[1])
-    elif kind in SYMMETRIC:
+    if kind in SYMMETRIC:
         found = parts.add(kind, 1, ends[0])
     elif kind == "Subtract":
         minus = np.full((1,) * len(shape), -1, _numpy(parts, 1))
@@ -65,50 +60,6 @@ def binary(call: Call) -> Form | None:
     else:
         found = divide(parts, ends[0], 1)
     return parts.form(found, note=note)
-
-
-def _with_copies(parts: Parts, kind: str, shape: Dims) -> int | None:
-    """Add the op with copies of one of two operands that are both broadcast; None if ones take less time or memory."""
-    copies = [_copies(shape, parts.shape(index)) for index in (0, 1)]
-    if math.prod(shape) < MIN_COPIED or min(copies) > MAX_COPIES:
-        return None
-    if copies[0] <= copies[1] or kind == "Divide":
-        if copies[0] > MAX_COPIES:
-            return None
-        return parts.add(kind, _repeated(parts, 0, shape), _widened(parts, 1, shape))
-    source: Source = 1
-    if kind == "Subtract":
-        kind, source = "Add", parts.add("Multiply", 1, np.full((1,) * len(parts.shape(1)), -1, _numpy(parts, 1)))
-    return parts.add(kind, _repeated(parts, source, shape), _widened(parts, 0, shape))
-
-
-def _copies(result: Dims, operand: Dims) -> float:
-    """How many copies of an operand make a tensor in the shape of the result; infinite if they are short."""
-    whole, seen = collapsed(result, operand)
-    last = max([place for place, size in enumerate(seen) if size != whole[place]], default=-1)
-    is_long = math.prod(whole[last + 1 :]) >= MIN_BLOCK
-    return math.prod(whole) / math.prod(seen) if is_long and len(whole) <= MAX_CONCAT_RANK else math.inf
-
-
-def _repeated(parts: Parts, source: Source, result: Dims) -> Source:
-    """The source repeated to the shape of the result along the axes where it has size 1."""
-    whole, seen = collapsed(result, parts.shape(source))
-    source = parts.reshape(source, seen)
-    for axis in reversed(range(len(whole))):
-        if seen[axis] != whole[axis]:
-            source = _copied(parts, source, axis, whole[axis])
-    return parts.reshape(source, result)
-
-
-def _copied(parts: Parts, source: Source, axis: int, count: int) -> Source:
-    """So many copies of the source along an axis, in rounds of as many as a Concat takes."""
-    if count == 1:
-        return source
-    if count <= MAX_CONCAT_INPUTS:
-        return parts.add("Concat", *[source] * count, axis=axis)
-    rounds, rest = divmod(count, MAX_CONCAT_INPUTS)
-    result = _copied(parts, _copied(parts, source, axis, MAX_CONCAT_INPUTS), axis, rounds)
-    return parts.add("Concat", result, _copied(parts, source, axis, rest), axis=axis) if rest else result
 
 
 def _widened(parts: Parts, operand: int, result: Dims) -> Source:

@@ -125,13 +125,16 @@ def inexact_coordinates(call: Call) -> bool:
     if is_linear and any(old > LONG for old, _ in _axes(call)):
         return True
     if call.schema.kind == "InterpolateBackward":
-        return any(max(_precision(old, new), _precision(new, old)) > ABOUT for old, new in _axes(call))
-    return not is_linear and any(_precision(old, new) > EXACT for old, new in _axes(call))
+        return any(_needs_more(ABOUT, old, new) or _needs_more(ABOUT, new, old) for old, new in _axes(call))
+    return not is_linear and any(_needs_more(EXACT, old, new) for old, new in _axes(call))
 
 
-def _precision(old: int, new: int) -> int:
-    """What f32 must hold for (place + 1/2) * old / new: the product, and how near it may come to a whole number."""
-    return max(_odd(old) * new, old * (new // gcd(old, new)))
+def _needs_more(limit: int, old: int, new: int) -> bool:
+    """Whether f32 must hold more than ``limit`` for (place + 1/2) * old / new.
+
+    It must hold the product, and how near it may come to a whole number.
+    """
+    return old * new > limit and max(_odd(old) * new, old * (new // gcd(old, new))) > limit
 
 
 INEXACT_COORDINATES = FAULTS.add(

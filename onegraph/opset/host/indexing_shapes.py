@@ -8,6 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ..._util.open_numbers import has_open_numbers
+from ..._util.open_sizes import is_whole
 from ..schema import Call, Finding
 from ..shapes import axis_of, compatible, normalize_axis, of_rank, show
 from ..signature import Shape
@@ -156,13 +158,16 @@ def range_shape(call: Call) -> tuple[Shape, ...]:
 def plain(value: NDArray[Any]) -> int | float:
     """The first number of an array as a Python number."""
     number = value.ravel()[0]
+    if has_open_numbers(value):
+        return number  # type: ignore[no-any-return]
     return int(number) if value.dtype.kind in "iu" else float(number)
 
 
 def count_of_steps(start: float, limit: float, step: float) -> int:
     """How many of start, start + step, ... lie before limit; exact for integers."""
     if isinstance(start, int) and isinstance(limit, int) and isinstance(step, int):
-        return max(0, -((start - limit) // step))
+        count: int = -((start - limit) // step)
+        return max(count, 0)
     return max(0, ceil((limit - start) / step))
 
 
@@ -173,7 +178,7 @@ def ends_are_finite(call: Call) -> Iterable[Finding]:
         if end is None or end.value is None or not end.value.size:
             continue
         number = plain(end.value)
-        if not isfinite(number):
+        if not is_whole(number) and not isfinite(number):
             yield Finding(name, number, "a finite number")
         elif name == "step" and not number:
             yield Finding(name, 0, "a number other than 0")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ..._util.open_sizes import is_open, is_whole
 from ..schema import Call, Finding, Schema
 from ..shapes import Dim, compatible, counted, merge, of_rank, show
 from ..signature import FLOATS, POSITIVE, Attribute, Range, Shape, ports
@@ -66,6 +67,8 @@ def _scaled(size: Dim, scale: float) -> float | None:
     """The scaled size before rounding, in the 32-bit arithmetic of the library."""
     if size is None:
         return None
+    if is_open((size,)) and scale.is_integer() and size * int(scale) < 2**24:  # exact in 32 bits
+        return size * int(scale)
     with np.errstate(over="ignore"):
         return float(np.float32(size) * np.float32(scale))
 
@@ -88,7 +91,7 @@ def resized(call: Call) -> tuple[Dim, ...] | None:
     elif _given(call, "sizes"):
         return call.s64s("sizes")
     elif _given(call, "scales"):
-        return tuple(None if size is None else int(size) for size in _scaled_sizes(call))
+        return tuple(size if size is None or is_whole(size) else int(size) for size in _scaled_sizes(call))
     rank = call.rank("src")
     return None if rank is None else (None,) * (rank - 2)
 

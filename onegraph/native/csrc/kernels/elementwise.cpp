@@ -1,5 +1,5 @@
-// Elementwise ops for which the library loses NaN or an infinity, or the digits of results near 0. Each is computed in f32
-// as IEEE 754 says.
+// Elementwise ops for which the library loses NaN or an infinity, or the digits of results near 0, and binary ops of which
+// it broadcasts both operands by a reference kernel. Each is computed in f32 as IEEE 754 says.
 
 #include <cmath>
 #include <cstdint>
@@ -114,6 +114,26 @@ struct Clamp {
 
 struct HardSigmoid {
     ONEGRAPH_INLINE static float of(float x, float alpha, float beta, float) { return within(alpha * x + beta, 0, 1); }
+};
+
+struct Add {
+    ONEGRAPH_INLINE static float of(float x, float y, float, float) { return x + y; }
+};
+
+struct Subtract {
+    ONEGRAPH_INLINE static float of(float x, float y, float, float) { return x - y; }
+};
+
+struct Multiply {
+    ONEGRAPH_INLINE static float of(float x, float y, float, float) { return x * y; }
+};
+
+struct Divide {
+    ONEGRAPH_INLINE static float of(float x, float y, float, float) { return x / y; }
+};
+
+struct SquaredDifference {
+    ONEGRAPH_INLINE static float of(float x, float y, float, float) { return (x - y) * (x - y); }
 };
 
 struct Maximum {
@@ -364,6 +384,11 @@ using Elementwise = RegisteredRows<row_of<Op, inputs>>;
 const RegisteredRows<relu_of> RELU {"relu"};
 const Elementwise<Clamp, 3> CLAMP {"clamp"};
 const Elementwise<HardSigmoid, 3> HARD_SIGMOID {"hard_sigmoid"};
+const Elementwise<Add, 2> ADD {"add"};
+const Elementwise<Subtract, 2> SUBTRACT {"subtract"};
+const Elementwise<Multiply, 2> MULTIPLY {"multiply"};
+const Elementwise<Divide, 2> DIVIDE {"divide"};
+const Elementwise<SquaredDifference, 2> SQUARED_DIFFERENCE {"squared_difference"};
 const Elementwise<Maximum, 2> MAXIMUM {"maximum"};
 const Elementwise<Minimum, 2> MINIMUM {"minimum"};
 const Elementwise<GreaterEqual, 2> GREATER_EQUAL {"greater_equal"};

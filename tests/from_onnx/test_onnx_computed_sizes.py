@@ -1,0 +1,97 @@
+"""Models that compute shapes, positions and masks of the sizes of their inputs: further sizes take the same steps."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.native.library import HASHES_CONSTANTS
+
+parser = pytest.importorskip("onnx.parser", reason="onnx is not installed")
+runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the oracle")
+load = pytest.importorskip("onegraph.onnx").load
+
+TOKENS, ROWS, IMAGE = "int64[b,t]", "float[b,t,8]", "float[b,4,h,w]"
+NUMBERS = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64 s0 = {0}, int64 s1 = {1}"
+LENGTH = "n=Shape<start=1,end=2>(x) s=Squeeze(n,zero)"
+# The type of x, and the nodes that make y. e is a table of 64 rows of 8 numbers, p has the places 0 to 63 in one row.
+MODELS = {
+    "slice of the places": (TOKENS, f"{LENGTH} q=Slice(p,zero,n,one) a=Gather(e,x) c=Gather(e,q) y=Add(a,c)"),
+    "range as places": (TOKENS, f"{LENGTH} q=Range(s0,s,s1) a=Gather(e,x) c=Gather(e,q) y=Add(a,c)"),
+    "outer product of places": (
+        TOKENS,
+        f"{LENGTH} q=Range(s0,s,s1) f=Cast<to=1>(q) r=Unsqueeze(f,one) a=Mul(r,w) c=Cos(a) d=Gather(e,x) y=Mul(d,c)",
+    ),
+    "mask of earlier places": (
+        ROWS,
+        f"{LENGTH} q=Range(s0,s,s1) r=Unsqueeze(q,one) o=Unsqueeze(q,zero) m=LessOrEqual(o,r) k=Transpose<perm=[0,2,1]>(x) "
+        "a=MatMul(x,k) l=Where(m,a,low) z=Softmax<axis=-1>(l) y=MatMul(z,x)",
+    ),
+    "first token of each batch": (
+        ROWS,
+        "b=Shape<start=0,end=1>(x) g=Concat<axis=0>(b,one,eight) c=Expand(w3,g) a=Concat<axis=1>(c,x) y=Relu(a)",
+    ),
+    "halves of the tokens": (
+        ROWS,
+        f"{LENGTH} h=Div(n,two) a=Slice(x,zero,h,one) r=Relu(a) i=Add(h,h) c=Slice(x,h,i,one) y=Sub(r,c)",
+    ),
+    "as many places as elements": (
+        ROWS,
+        "i=Size(x) q=Range(s0,i,s1) f=Cast<to=1>(q) d=Shape(x) g=Reshape(f,d) a=Mul(g,low) y=Add(x,a)",
+    ),
+    "grid of an image": (
+        IMAGE,
+        "h1=Shape<start=2,end=3>(x) h2=Squeeze(h1,zero) h3=Range(s0,h2,s1) h4=Unsqueeze(h3,one) w1=Shape<start=3,end=4>(x) "
+        "w2=Squeeze(w1,zero) w4=Range(s0,w2,s1) m=Mul(h4,w4) f=Cast<to=1>(m) y=Add(x,f)",
+    ),
+    "image of twice the size": (
+        IMAGE,
+        'r=Resize<mode="nearest",coordinate_transformation_mode="asymmetric",nearest_mode="floor">(x,,scales) '
+        "a=Relu(r) c=MaxPool<kernel_shape=[2,2],strides=[2,2]>(a) y=Concat<axis=1>(c,x)",
+    ),
+    "mean of an image": (IMAGE, "a=Relu(x) g=GlobalAveragePool(a) f=Flatten(g) y=MatMul(f,v)"),
+}
+SIZES = [(2, 9), (2, 10), (2, 11), (2, 13), (3, 10), (3, 12), (1, 7), (2, 12)]
+
+
+def made(model, given=None):
+    type_, nodes = MODELS[model]
+    text = f'<ir_version:8,opset_import:["":17]> g({type_} x)=>(float[] y)<{NUMBERS}>{{{nodes}}}'
+    proto = parser.parse_model(text)
+    del proto.graph.output[0].type.tensor_type.shape.dim[:]
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    arrays = {
+        "e": np.linspace(-1, 1, 512, dtype=np.float32).reshape(64, 8),
+        "w": np.linspace(0.1, 1, 8, dtype=np.float32),
+        "v": np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3),
+        "w3": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 1, 8),
+        "p": np.arange(64)[None],
+        "eight": np.array([8]),
+        "low": np.float32(-9),
+        "scales": np.float32([1, 1, 2, 2]),
+    }
+    proto.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items())
+    return proto
+
+
+numpy_helper = pytest.importorskip("onnx.numpy_helper")
+
+
+def given(model, batch, size):
+    rng = np.random.default_rng(size)
+    if MODELS[model][0] == TOKENS:
+        return rng.integers(0, 64, (batch, size))
+    shape = (batch, size, 8) if MODELS[model][0] == ROWS else (batch, 4, size, size + batch)
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_further_sizes_take_the_same_steps(model):
+    proto = made(model)
+    session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = load(proto).compile()
+    for batch, size in SIZES * 2:
+        x = given(model, batch, size)
+        np.testing.assert_allclose(compiled(x), session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-6)
+    info = compiled.cache_info()
+    assert compiled._programs._open.error is None
+    assert not HASHES_CONSTANTS or (info.reused >= 3, info.reason) == (True, "")
