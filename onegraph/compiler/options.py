@@ -15,6 +15,7 @@ class Options(NamedTuple):
         finite_math: whether NaN and infinities may be lost.
         updates: ids of the next values of variables.
         repeats: whether the graph is the body of a loop.
+        opens: whether the steps are for any of several sizes.
     """
 
     policy: str = "fusion"
@@ -23,6 +24,7 @@ class Options(NamedTuple):
     finite_math: bool = False
     updates: frozenset[int] = frozenset()
     repeats: bool = False
+    opens: bool = False
 
     @property
     def fuses(self) -> bool:

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays.ndarrays import aligned_empty
 from ..arrays.packed_codes import BITS, WORDS, filled_up, packed, unit_of
+from ..capi.threads import get_num_threads
 from ..ir.op import Array
 from ..opset.dtypes import DataType
 from .ir.edit import Edit
+from .kernels.native import compiled, value_of
 from .shared_constants import Key, derived
 
 LEAST_GROUP = 16  # codes that share a scale, of the kernel
@@ -131,12 +134,18 @@ def rows_of(codes: Array, is_turned: bool, coding: str) -> Array:
     return packed(matrix if is_turned else matrix.T, BITS[coding])
 
 
-def halves_of(weights: Array, is_turned: bool) -> Array:
-    """16-bit weights (columns, depth), filled up with zeros."""
+def numbers_of(weights: Array, is_turned: bool) -> Array:
+    """Weights of 16 or 32 bits (columns, depth), filled up with zeros."""
     matrix: Array = weights.reshape(weights.shape[-2:])
     matrix = matrix if is_turned else matrix.T
-    rest = -matrix.shape[-1] % (2 * WORDS)
-    return np.ascontiguousarray(np.pad(matrix, ((0, 0), (0, rest))) if rest else matrix)
+    rest = -matrix.shape[-1] % (4 * WORDS // matrix.itemsize)
+    if not rest and matrix.flags.c_contiguous:
+        return matrix
+    found = aligned_empty((len(matrix), matrix.shape[-1] + rest), matrix.dtype)
+    found[:, matrix.shape[-1] :] = 0
+    kernel = compiled("cast", [value_of(matrix)], [value_of(found[:, : matrix.shape[-1]])])
+    kernel.run_once(matrix, found, threads=get_num_threads() or 1)
+    return found
 
 
 def is_matrix(shape: tuple[int, ...]) -> bool:

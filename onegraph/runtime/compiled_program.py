@@ -70,6 +70,7 @@ class CompiledProgram(Program):
         finite_math: bool = False,
         updates: Mapping[str, str] = {},
         shared: SharedConstants | None = None,
+        opens: bool = False,
     ) -> None:
         contents = [tensor.value for tensor in graph._tensors if tensor.value is not None]
         refuse_shortened(contents)
@@ -80,7 +81,9 @@ class CompiledProgram(Program):
         following = frozenset([graph.outputs[output].id for output in updates.values()])
         lowered = run_passes(
             lowered,
-            Options(policy, fpmath_mode, reproducible, finite_math, following, lowered.shared.partitions.repeats),
+            Options(
+                policy, fpmath_mode, reproducible, finite_math, following, lowered.shared.partitions.repeats, opens
+            ),
         )
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         super().__init__(graph, thread_share())

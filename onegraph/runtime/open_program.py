@@ -12,8 +12,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-import numpy as np
-
 from .._util.interpreter_tricks import written_function
 from .._util.open_numbers import has_open_numbers, numbers_at
 from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, is_open, present
@@ -32,6 +30,7 @@ from ..compiler.passes import run_passes
 from ..compiler.recipes import PartitionRecipe
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
+from ..opset.host.control import BODIES
 from ..transform.present import at_present
 from ..transform.widen import widened
 from .compile_options import Options
@@ -115,8 +114,8 @@ class OpenProgram:
         make: the graph for open sizes in the place of these dims.
         options: of the compilation.
         shared: what the programs of the executable share.
-        like: the program for these shapes. If it has other steps, because it computed what follows from sizes alone,
-            the graph is compiled for them once more.
+        like: the program for these shapes, if there is one. If it has other steps, because it computed what follows
+            from sizes alone, or asked the library for products, the graph is compiled for them once more.
         arenas: memory for the intermediates of runs, which programs share.
 
     Attributes:
@@ -138,6 +137,7 @@ class OpenProgram:
         arenas: memory for the intermediates of runs.
         partitions: by number of a kind and its sizes, what programs that exist have compiled.
         last: the program that was made last; None before the first.
+        like: the program for the first sizes, as long as its partitions serve the program that is made of this one.
 
     Raises:
         NoParametersError: the steps cannot hold the sizes as parameters.
@@ -150,7 +150,7 @@ class OpenProgram:
         make: Callable[[Sequence[int]], DataGraph],
         options: Options,
         shared: SharedConstants,
-        like: CompiledProgram,
+        like: CompiledProgram | None,
         arenas: Arenas | None = None,
     ) -> None:
         self.options, self.shared, self.threads = options, shared, thread_state()
@@ -165,10 +165,17 @@ class OpenProgram:
             sizes.guard(f"{sizes.code(symbol)}<{LARGEST}", symbol.value < LARGEST)
         try:
             graph = make(parameters.opened(dims, sizes.symbols))
+            if any(op.kind in BODIES for op in graph.ops):
+                raise NoParametersError("a step runs graphs of its own")
             try:
+                if like is None:
+                    raise OtherStepsError("there is no program for these sizes")
                 self._trace(graph, like)
             except OtherStepsError:  # what follows from sizes alone was computed for those of the program
-                like = CompiledProgram(at_present(graph), **options._asdict(), shared=shared)
+                self.is_apart, like = (
+                    True,
+                    CompiledProgram(at_present(graph), **options._asdict(), shared=shared, opens=True),
+                )
                 self._trace(graph, like)
             self._collect(like.source.threads)
         except TooManyGuardsError:
@@ -177,6 +184,7 @@ class OpenProgram:
             raise NoParametersError(f"the compilation needs the number {min(sizes.pinned)}")
         self.fits: Callable[[Sequence[int]], bool] = written_function(["s"], " and ".join(sizes.conditions()))
         self.counts, self.is_in_c, self.runs_limit = like.source.threads, like.in_c, like.source.limit
+        self.like: CompiledProgram | None = like
         self.known, self.arenas = dict[Hashable, Any](), arenas or Arenas()
         self.partitions: WeakValueDictionary[tuple[int, ...], Any] = WeakValueDictionary()
         self.last: Any = None
@@ -186,7 +194,7 @@ class OpenProgram:
         options, threads = self.options, ThreadCount()
         self.graph = graph = widened(graph, slow_types()) if options.policy == "fusion" else graph
         lowered = lower(graph, fallback=options.fallback, shared=self.shared, finite_math=options.finite_math)
-        chosen = PassOptions(options.policy, options.fpmath_mode, False, options.finite_math, frozenset())
+        chosen = PassOptions(options.policy, options.fpmath_mode, finite_math=options.finite_math, opens=True)
         self.lowered = lowered = run_passes(lowered, chosen)
         try:
             threads.use(self.threads_of_steps())
@@ -316,11 +324,16 @@ def _is_same(value: Value, other: Value) -> bool:
     mine, others = value.constant, other.constant
     if mine is not None and others is not None and has_open_numbers(mine):
         mine, others = (numbers_at(array, present, value.dtype.numpy) for array in (mine, others))
-    if mine is not others and (mine is None or others is None or not np.array_equal(_bytes(mine), _bytes(others))):
+    if mine is not others and (mine is None or others is None or not _has_bytes_of(mine, others)):
         return False
     # A graph with open sizes has other ops that compute shapes, so that a counter in a name may differ.
     return value_at(value, present)._replace(constant=None, name="") == other._replace(constant=None, name="")
 
 
-def _bytes(array: Any) -> Any:
-    return np.frombuffer(array.tobytes(), np.uint8)
+def _has_bytes_of(mine: Any, other: Any) -> bool:
+    """Whether two arrays are one, or have equal bytes."""
+    return _place(mine) == _place(other) or bool(mine.tobytes() == other.tobytes())
+
+
+def _place(array: Any) -> Hashable:
+    return array.ctypes.data, array.dtype, array.shape, array.strides

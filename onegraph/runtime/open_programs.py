@@ -10,7 +10,6 @@ from ..compiler.library_steps import NoParametersError
 from ..compiler.shared_constants import SharedConstants
 from ..errors import OneGraphError, OutOfMemoryError
 from .compile_options import Options
-from .compiled_program import CompiledProgram
 from .open_program import OpenProgram, Parameters, thread_state
 from .plan import Arenas
 from .sized_program import SizedProgram
@@ -54,7 +53,19 @@ class OpenPrograms:
         self.error: Exception | None = None
 
     def program(self, shapes: Shapes, room: int = 0) -> SizedProgram | None:
-        """The program for these shapes, and a capacity of caches; None if no program with open sizes fits."""
+        """The program for these shapes, and a capacity of caches; None if no program with open sizes fits.
+
+        From the second combination of shapes on, a program with open sizes is made where none fits.
+        """
+        found = self._of_known(shapes, room)
+        if found is not None:
+            self.reused, self.partitions, self._unused = self.reused + 1, self.partitions + found.compiled, 0
+        elif self._learn(shapes, room):
+            found, self._forms[-1].like = self._of_known(shapes, room), None
+        return found
+
+    def _of_known(self, shapes: Shapes, room: int) -> SizedProgram | None:
+        """The program for these shapes of a program with open sizes that is known; None if none fits."""
         dims = self._dims(shapes, room)
         for form in reversed(self._forms.copy()):
             sizes = form.parameters.sizes(dims)
@@ -71,41 +82,39 @@ class OpenPrograms:
                 self.reason, self.error = f"{type(error).__name__}: {error}", error
                 self._forms, self._failures = [], MOST_FAILURES
                 return None
-            self.reused, self.partitions, self._unused = self.reused + 1, self.partitions + found.compiled, 0
             if form is not self._forms[-1]:
                 self._forms = [*[other for other in self._forms if other is not form], form]
             return found
         return None
 
-    def learn(self, shapes: Shapes, room: int, program: object) -> None:
-        """Make a program with open sizes of one that was compiled for these shapes, from the second one on."""
+    def _learn(self, shapes: Shapes, room: int) -> bool:
+        """Make a program with open sizes, from the second combination of shapes on; returns whether there is one."""
         options = self._options
         is_usual = options.policy == "fusion" and not options.reproducible and not isinstance(options.threads, Mapping)
         is_hopeless = self._failures >= MOST_FAILURES or self._unused >= MOST_UNUSED
         if not self._is_second or not is_usual or is_hopeless:
             self._is_second = True
-            return
-        if not isinstance(program, CompiledProgram):
-            return
+            return False
         try:
             dims, stated = self._dims(shapes, room), self._graph.inputs.items()
             is_open = [dim is None for name, one in stated for dim in one.shape or (None,) * len(shapes[name])]
             is_open += [True] * bool(room)
             parameters = Parameters.of(dims, is_open, int(room > 0))
             opened = partial(self._opened, shapes)
-            form = OpenProgram(parameters, dims, opened, options, self._shared, program, self._arenas)
+            form = OpenProgram(parameters, dims, opened, options, self._shared, None, self._arenas)
         except OutOfMemoryError:
             raise
         except (OneGraphError, NoParametersError) as error:
             self.reason, self._failures = str(error), self._failures + 1
-            return
+            return False
         except Exception as error:  # the call has its program; a later one is compiled in the usual way
             self.reason, self._failures, self.error = f"{type(error).__name__}: {error}", MOST_FAILURES, error
-            return
+            return False
         self.reason, self._failures, self._unused = "", 0, self._unused + 1
         self._forms = [*self._forms[-MOST + 1 :], form]
         while len(self._forms) > 1 and sum(len(form.schedule.steps) for form in self._forms) > MOST_STEPS:
             self._forms = self._forms[1:]
+        return True
 
     def _dims(self, shapes: Shapes, room: int) -> list[int]:
         return [dim for name in self._graph.inputs for dim in shapes[name]] + [room] * bool(room)

@@ -148,12 +148,8 @@ class ProgramFinder:
         """A new entry: of a program whose steps are known from other sizes, or one that is compiled from its graph."""
         if self.value_inputs or self._interface.state is not None:
             return self._compile(self._specialised(shapes, values, room))
-        program = self._open.program(shapes, room)
-        if program is not None:
-            return self._entry_of(program)
-        entry = self._compile(self._specialised(shapes, values, room))
-        without_collector(lambda: self._open.learn(shapes, room, entry.program))
-        return entry
+        program = without_collector(lambda: self._open.program(shapes, room))
+        return self._compile(self._specialised(shapes, values, room)) if program is None else self._entry_of(program)
 
     @cached_property
     def _open(self) -> OpenPrograms:

@@ -48,7 +48,7 @@ def test_each_size_computes_what_known_dims_compute(build, shape):
     model = opened(build, shape).compile()
     for size in SIZES:
         x = drawn(*(size if dim is None else dim for dim in shape), seed=size)
-        assert_same(model(x), opened(build, x.shape).compile()(x))
+        assert_same(model(x), opened(build, x.shape).compile()(x), model)
 
 
 @pytest.mark.parametrize("build", IMAGES, ids=lambda build: build.__name__)
@@ -57,7 +57,7 @@ def test_each_image_size_computes_what_known_dims_compute(build, shape):
     model = opened(build, shape).compile()
     for size in SIZES:
         x = drawn(*(max(size, 2) if dim is None else dim for dim in shape), seed=size)
-        assert_same(model(x), opened(build, x.shape).compile()(x))
+        assert_same(model(x), opened(build, x.shape).compile()(x), model)
 
 
 def test_a_third_size_searches_no_graph_for_fusions(monkeypatch):
@@ -71,19 +71,20 @@ def test_a_third_size_searches_no_graph_for_fusions(monkeypatch):
 
 def test_partitions_that_no_size_reaches_are_shared():
     g = og.Graph()
-    x, past = g.input("x", og.f32, (1, 16)), g.input("past", og.f32, (None, 16))
+    x, past = g.input("x", og.f32, (300, 16)), g.input("past", og.f32, (None, 16))
     g.output("y", g.matmul(x, g.constant(drawn(16, 24))))
     g.output("z", g.softmax(past, axis=-1))
-    model = g.compile()
+    model = g.compile(threads=1)
     programs = []
     for size in (3, 5, 7):
-        model(drawn(1, 16), drawn(size, 16))
+        model(drawn(300, 16), drawn(size, 16))
         programs.append(model._programs.cache.latest().program)
     products = {
         id(step.compiled)
         for program in programs
         for step in program.steps
-        if any(part.kind == "MatMul" for part in program.notes[step.note].steps)
+        if isinstance(step.compiled, CompiledPartition)
+        and any(part.kind == "MatMul" for part in program.notes[step.note].steps)
     }
     assert len(products) == (len(programs) if HASHES_CONSTANTS else 1)
 
@@ -101,7 +102,8 @@ def test_threads_compile_sizes_at_once():
     model = opened(two_products, (None, 16)).compile()
     results = at_once(4, lambda index: model(drawn(SIZES[index], 16)))
     for size, got in zip(SIZES, results, strict=False):
-        assert_same(got, opened(two_products, (size, 16)).compile()(drawn(size, 16)))
+        known = opened(two_products, (size, 16)).compile()(drawn(size, 16))
+        np.testing.assert_allclose(got, known, rtol=1e-5, atol=1e-5)
 
 
 # Rounded rows ---------------------------------------------------------------------------------------------------------
@@ -125,14 +127,14 @@ def compiled_of(model, kind):
 
 @pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash, for one program each")
 def test_close_sizes_share_a_product_with_its_weights():
-    model = opened(two_products, (None, 16)).compile()
+    model = opened(two_products, (None, 16)).compile(threads=1)
     seen = set()
-    for size in (36, 33, 34, 35):
+    for size in (288, 270, 280, 285):  # for fewer rows than 257, a kernel takes any number
         x = drawn(size, 16)
-        assert_same(model(x), opened(two_products, (size, 16)).compile()(x))
+        assert_same(model(x), opened(two_products, (size, 16)).compile()(x), model)
         seen.update(map(id, compiled_of(model, "MatMul")))
     assert len(seen) == 2
-    assert "rows rounded up to 36, so that other sizes share the partition" in str(model.report())
+    assert "rows rounded up to 288, so that other sizes share the partition" in str(model.report())
 
 
 @pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash, for one program each")
@@ -141,9 +143,9 @@ def test_few_programs_serve_a_stream_of_lengths():
     lengths = [64, 63, 16, 128, 33, 31, 17, 127, 100, 32, 40, 48, 96, 20]
     for size in lengths:
         x = drawn(size, 16)
-        assert_same(model(x), opened(two_products, (size, 16)).compile()(x))
+        assert_same(model(x), opened(two_products, (size, 16)).compile()(x), model)
     info = model.cache_info()
-    # As wholes: the first two, and maybe one where few bytes take one thread.
+    # As wholes: the first one, and those whose steps are new.
     assert info.misses == len(lengths)
     assert info.misses - info.reused <= 3
 
@@ -152,13 +154,13 @@ def test_few_programs_serve_a_stream_of_lengths():
 def test_reports_say_for_which_sizes_partitions_were_compiled():
     graph, found = opened(two_products, (None, 16)), []
     model = graph.compile()
-    for size in (36, 33, 41, 42):
+    for size in (288, 270, 300, 310):
         model(drawn(size, 16))
         report = model.report()
         found.append([partition.reason for partition in report.partitions if partition.executor == "oneDNN"])
-    # The first two are compiled as wholes; 41 and 42 rows are 44.
-    assert not any("sizes" in reason.replace("so that other sizes", "") for reason in found[0] + found[1])
-    assert all("compiled for these sizes" in reason for reason in found[2])
+    # The first one is compiled as a whole; 300 and 310 rows are 320.
+    assert not any("sizes" in reason.replace("so that other sizes", "") for reason in found[0])
+    assert all("compiled for these sizes" in reason for reason in found[1] + found[2])
     assert all("compiled for earlier sizes" in reason for reason in found[3])
     assert "compiled for earlier sizes" in og.view.page(graph, report)
 
@@ -168,12 +170,12 @@ def test_rows_behind_the_last_one_change_nothing():
     model = opened(normalized, (None, 16)).compile()
     for size, fill in ((37, np.nan), (33, np.inf), (35, 1e38), (34, 0.0)):
         x = drawn(size, 16)
-        assert_same(model(x), opened(normalized, x.shape).compile()(x))
+        assert_same(model(x), opened(normalized, x.shape).compile()(x), model)
         frames = model._programs.cache.latest().program.free_frames
         for frame in frames:
             arena = frame.own_arena()
             arena[: arena.size // 4 * 4].view(np.float32)[:] = fill
-        assert_same(model(x), opened(normalized, x.shape).compile()(x))
+        assert_same(model(x), opened(normalized, x.shape).compile()(x), model)
 
 
 def test_reproducible_results_need_no_more_rows():
@@ -191,6 +193,6 @@ def test_cached_partitions_of_layers_keep_their_own_weights():
         model = opened(layers, (None, 16)).compile()
         for size in (36, 33, 5, 34, 35, 64):
             x = drawn(size, 16)
-            assert_same(model(x), opened(layers, x.shape).compile()(x))
+            assert_same(model(x), opened(layers, x.shape).compile()(x), model)
     finally:
         set_compiled_partition_cache_capacity(capacity)

@@ -4,11 +4,15 @@ import numpy as np
 
 import onegraph as og
 from onegraph.capi.settings import has_avx512
+from onegraph.compiler.kernels.packed_product import FOR_SIZES
 
 
-def assert_same(found, known):
-    """The bits are equal where the same kernels run; without AVX-512 a product of more rows sums in another order."""
-    if has_avx512():
+def assert_same(found, known, model):
+    """The bits are equal where the same kernels run.
+
+    Without AVX-512 a product of more rows sums in another order, and so does the kernel for any number of rows.
+    """
+    if has_avx512() and FOR_SIZES not in str(model.report()):
         np.testing.assert_array_equal(found, known)
     else:
         np.testing.assert_allclose(found, known, rtol=1e-5, atol=1e-5)

@@ -26,7 +26,7 @@ def called(model, build, shape, sizes):
     count = 0
     for size in sizes:
         x = drawn(*(size if dim is None else dim for dim in shape), seed=size)
-        assert_same(model(x), opened(build, x.shape).compile()(x))
+        assert_same(model(x), opened(build, x.shape).compile()(x), model)
         count += is_sized(model)
     assert model._programs._open.error is None
     return count

@@ -175,5 +175,8 @@ def compiled(
 
 
 def value_of(array: Array) -> Value:
-    """A value for a dense array."""
-    return Value(0, DataType.of(array.dtype), array.shape, dense_of(array.shape), 0, "")
+    """A value for an array, which has the strides of the array."""
+    strides = tuple([stride // array.itemsize for stride in array.strides])
+    return Value(
+        0, DataType.of(array.dtype), array.shape, dense_of(array.shape) if array.flags.c_contiguous else strides, 0, ""
+    )

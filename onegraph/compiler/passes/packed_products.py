@@ -1,6 +1,9 @@
 """Multiplies by constant weights of 4, 8 or 16 bits as they are packed, and unpacks them in registers.
 
 The library dequantizes such weights in every run, and a product of few rows takes as long as reading its weights.
+
+It compiles a product for each number of rows, and lays the weights out for the first one alone. So where sizes are
+open, weights of 32 bits are packed too: one kernel multiplies any number of rows by them, and adds the bias.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from ...capi.settings import is_native
+from ...capi.settings import has_avx2, is_native
 from ...faults.use import DEQUANTIZATIONS, MOVES
 from ...ir.op import Array, Op, schema_of
 from ...opset.dtypes import DataType
@@ -20,10 +23,11 @@ from ...opset.schema import Call
 from ...opset.signature import AttrValue
 from ..ir.edit import Edit
 from ..ir.step import Step
+from ..ir.value import Value
 from ..kernels.kernel import FLOATS, refusal
-from ..kernels.packed_product import IN_CODES, NOTE, PACKED_PRODUCT, WORTH, Candidate
+from ..kernels.packed_product import FOR_SIZES, IN_CODES, MOST_ROWS, NOTE, PACKED_PRODUCT, WORTH, Candidate
 from ..options import Options
-from ..packed_weights import CODINGS, Packed, groups_of, halves_of, is_matrix, pack, rows_of
+from ..packed_weights import CODINGS, Packed, groups_of, is_matrix, numbers_of, pack, rows_of
 from ..report import nbytes
 from ..shared_constants import derived
 
@@ -59,7 +63,23 @@ class _PackedProducts:
         if packed is None:
             return None
         self._edit.spare(makers)
+        if packed.coding == DataType.f32.value and not bias and (sum_ := self._biased(step)) is not None:
+            bias = [number for number in sum_.inputs if number != step.outputs[0]]
+            self._edit.replace(step)
+            made = self._step(sum_, (src, *packed.values, *bias), packed, has_bias=True, coded=False)
+            self._edit.replace(sum_, made._replace(members=(step, sum_)))
+            return None
         return self._step(step, (src, *packed.values, *bias), packed, has_bias=bool(bias), coded=False)
+
+    def _biased(self, step: Step) -> Step | None:
+        """The addition of a constant row to a product, if nothing else reads the product."""
+        consumer, values = self._graph.only_consumer(step.outputs[0]), self._graph.values
+        if consumer is None or consumer.kind != "Add" or consumer.executor != "library" or len({*consumer.inputs}) != 2:
+            return None
+        (row,) = (values[number] for number in consumer.inputs if number != step.outputs[0])
+        (result,) = (values[number] for number in consumer.outputs)
+        is_row = row.constant is not None and bool(row.shape) and prod(row.shape) == row.shape[-1] == result.shape[-1]
+        return consumer if is_row and row.dtype is result.dtype is DataType.f32 else None
 
     def _has_floats(self, step: Step) -> bool:
         values = [self._graph.values[number] for number in (step.inputs[0], *step.inputs[2:], *step.outputs)]
@@ -87,7 +107,8 @@ class _PackedProducts:
             "coded": coded,
             "unpacks": unpacks,
         }
-        note, executor = IN_CODES if coded else NOTE, PACKED_PRODUCT.executor
+        is_full = packed.coding == DataType.f32.value
+        note, executor = FOR_SIZES if is_full else IN_CODES if coded else NOTE, PACKED_PRODUCT.executor
         return step.instead(executor, inputs, step.outputs, kind=step.kind, attrs=attrs, note=note)
 
     # The weights of a MatMul ------------------------------------------------------------------------------------------
@@ -104,7 +125,7 @@ class _PackedProducts:
             is_turned, number = is_turned != (maker.kind == "StaticTranspose"), maker.inputs[0]
             maker = self._graph.maker(number)
         if maker is None:
-            return self._halves(number, is_turned, product), makers
+            return self._numbers(number, is_turned, product), makers
         key = number, is_turned
         if key not in self._known:
             op = maker.op  # the lowering may have made several steps of it
@@ -126,20 +147,32 @@ class _PackedProducts:
             )
         )
 
-    def _halves(self, number: int, is_turned: bool, product: Step) -> Packed | None:
-        """16-bit weights, which the library reads slowly for few rows."""
+    def _numbers(self, number: int, is_turned: bool, product: Step) -> Packed | None:
+        """Weights of 16 bits, which the library reads slowly for few rows; of 32 bits, if sizes are open."""
         value = self._graph.values[number]
-        src, known = self._graph.values[product.inputs[0]], value.constant
+        known = value.constant
+        if known is None or not is_matrix(value.shape) or self._options.reproducible:
+            return None
         is_half = value.dtype in (DataType.bf16, DataType.f16) and is_native(value.dtype)
-        if known is None or not is_half or not is_matrix(value.shape) or self._options.reproducible:
+        if not (self._is_worth_halves(value, product) if is_half else self._is_worth_full(value, product)):
             return None
-        if reason := refusal(WORTH, Candidate(prod(src.shape[:-1]), nbytes(value))):
-            self._edit.refuse(product, PACKED_PRODUCT.name, reason)
-            return None
-        key = derived(("packed", "halves", is_turned), self._edit.key(number))
-        array = self._graph.shared.once(key, lambda: halves_of(known, is_turned))
+        key = derived(("packed", "numbers", is_turned), self._edit.key(number))
+        array = self._graph.shared.once(key, lambda: numbers_of(known, is_turned))
         made = self._edit.constant(array, f"{value.name} (packed)", key)
         return Packed(value.dtype.value, 1, 0, (made,), False, True)
+
+    def _is_worth_halves(self, weights: Value, product: Step) -> bool:
+        src = self._graph.values[product.inputs[0]]
+        reason = refusal(WORTH, Candidate(prod(src.shape[:-1]), nbytes(weights)))
+        if reason:
+            self._edit.refuse(product, PACKED_PRODUCT.name, reason)
+        return not reason
+
+    def _is_worth_full(self, weights: Value, product: Step) -> bool:
+        ends = [self._graph.values[number] for number in (*product.inputs, *product.outputs)]
+        is_full = weights.dtype is DataType.f32 and all(value.dtype is DataType.f32 for value in ends)
+        is_open = self._options.opens and self._options.fpmath_mode == "strict" and has_avx2()
+        return is_open and is_full and prod(ends[0].shape[:-1]) <= MOST_ROWS
 
     def _dequantized(self, op: Op, is_turned: bool) -> Packed | None:
         """Codes behind a Dequantize or DynamicDequantize."""

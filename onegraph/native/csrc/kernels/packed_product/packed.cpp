@@ -52,7 +52,7 @@ struct Coding {
     float center; // the number that is taken from unsigned codes by that
 };
 
-enum { S4, U4, S8, U8, F16, BF16 };
+enum { S4, U4, S8, U8, F16, BF16, F32 };
 
 Coding coding_of(int number) {
     switch (number) {
@@ -62,6 +62,7 @@ Coding coding_of(int number) {
         case U8: return {EIGHT, static_cast<int>(0x80808080), 128};
         case BF16: return {HALF_BF16, 0, 0};
         case F16: return {HALF_F16, 0, 0};
+        case F32: return {FULL, 0, 0};
         default: throw std::invalid_argument("no packed weights of this coding");
     }
 }
@@ -467,6 +468,12 @@ private:
                     target[i * columns + j] = bias_.get() ? bias_.get()[first + j] : 0;
             for (long k = 0; k < depth; k += BLOCK_DEPTH) {
                 const long stop = std::min(k + BLOCK_DEPTH, depth);
+                if (problem_.coding.width == FULL) {
+                    const char *const lines = static_cast<const char *>(addresses_[1]) + first * problem_.matrix.bytes;
+                    problem_.tiles.multiply(rows + k, depth, count, reinterpret_cast<const float *>(lines) + k, depth, width,
+                            stop - k, target, columns);
+                    continue;
+                }
                 for (long j = 0; j < width; j++)
                     problem_.tiles.unpack(problem_.matrix, column_of(own, first + j), problem_.coding.width, k, stop,
                             own.panel + j * BLOCK_DEPTH);
@@ -494,7 +501,7 @@ private:
 // meet columns that are unpacked to blocks of memory. All tensors are dense.
 //
 // src (rows, depth); weights (columns, bytes of a row): two codes of 4 bits in a byte, the first one in the lower half,
-// codes of 8 bits, f16 or bf16, filled up to a multiple of 16 words of 32 bits; scales (columns, groups) of codes; zero
+// codes of 8 bits, f16, bf16 or f32, filled up to a multiple of 16 words of 32 bits; scales (columns, groups) of codes; zero
 // points likewise, if there are any; a bias (columns), if there is one; the result (rows, columns). src, scales, bias and
 // the result are f32, f16 or bf16, and zero points those, s8 or u8.
 //
@@ -530,7 +537,7 @@ PackedProduct::PackedProduct(const KernelArguments &arguments) {
         throw std::invalid_argument("no kernel for these tensors");
     const long known = src.dims[src.ndims - 1], columns = weights.dims[0];
     const long bytes = weights.dims[1] * static_cast<long>(size_of(weights.data_type));
-    const long depth = bytes * 8 / std::min(coding.width, long {16}), unit = 16 * per_word(coding.width);
+    const long unit = 16 * per_word(coding.width), depth = bytes / WORD * per_word(coding.width);
     const long group = has_scales ? arguments.number("group") : depth;
     const bool fits = group > 0 && (!has_scales || (group % 16 == 0 && (unit % group == 0 || group % unit == 0)));
     if (known <= 0 || columns <= 0 || depth < known || depth % unit != 0 || !fits)
@@ -562,7 +569,7 @@ void PackedProduct::run(void *const *addresses, int threads) const {
 }
 
 const Registered<PackedProduct> PACKED_PRODUCT {
-        "packed_product", "coding: s4|u4|s8|u8|f16|bf16, group, zero, zeros, bias, coded, unpacks, level"};
+        "packed_product", "coding: s4|u4|s8|u8|f16|bf16|f32, group, zero, zeros, bias, coded, unpacks, level"};
 
 } // namespace
 } // namespace onegraph
