@@ -79,8 +79,8 @@ def _printable(text: str) -> str:
 def as_github(findings: Sequence[Finding], files: Sequence[str]) -> str:
     """The findings as commands of GitHub Actions, which become annotations of the files."""
     return "\n".join(
-        f"::{COMMANDS.get(finding.violation.severity, 'warning')} "
-        f"file={_escaped(finding.file, ',:')},line={finding.line},title={_escaped(finding.violation.rule, ',:')}::{_escaped(finding.violation.message)}"
+        f"::{COMMANDS.get(finding.violation.severity, 'warning')} file={_escaped(finding.file, ',:')},"
+        f"line={finding.line},title={_escaped(finding.violation.rule, ',:')}::{_escaped(finding.violation.message)}"
         for finding in findings
     )
 

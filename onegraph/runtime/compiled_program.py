@@ -49,6 +49,7 @@ class CompiledProgram(Program):
         policy, fallback, fpmath_mode, threads, reproducible, finite_math: as for :meth:`onegraph.Graph.compile`.
         updates: by name of variable, the output that is its next value.
         shared: what other programs of the executable have computed from constants; nothing by default.
+        opens: whether the steps are to be those of any of several sizes.
 
     Attributes:
         steps: the steps that run in C.

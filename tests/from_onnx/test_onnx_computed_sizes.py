@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import onegraph as og
 from onegraph.native.library import HASHES_CONSTANTS
 
 parser = pytest.importorskip("onnx.parser", reason="onnx is not installed")
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the oracle")
+numpy_helper = pytest.importorskip("onnx.numpy_helper")
 load = pytest.importorskip("onegraph.onnx").load
 
 TOKENS, ROWS, IMAGE = "int64[b,t]", "float[b,t,8]", "float[b,4,h,w]"
@@ -23,8 +23,8 @@ MODELS = {
     ),
     "mask of earlier places": (
         ROWS,
-        f"{LENGTH} q=Range(s0,s,s1) r=Unsqueeze(q,one) o=Unsqueeze(q,zero) m=LessOrEqual(o,r) k=Transpose<perm=[0,2,1]>(x) "
-        "a=MatMul(x,k) l=Where(m,a,low) z=Softmax<axis=-1>(l) y=MatMul(z,x)",
+        f"{LENGTH} q=Range(s0,s,s1) r=Unsqueeze(q,one) o=Unsqueeze(q,zero) m=LessOrEqual(o,r) "
+        "k=Transpose<perm=[0,2,1]>(x) a=MatMul(x,k) l=Where(m,a,low) z=Softmax<axis=-1>(l) y=MatMul(z,x)",
     ),
     "first token of each batch": (
         ROWS,
@@ -40,8 +40,8 @@ MODELS = {
     ),
     "grid of an image": (
         IMAGE,
-        "h1=Shape<start=2,end=3>(x) h2=Squeeze(h1,zero) h3=Range(s0,h2,s1) h4=Unsqueeze(h3,one) w1=Shape<start=3,end=4>(x) "
-        "w2=Squeeze(w1,zero) w4=Range(s0,w2,s1) m=Mul(h4,w4) f=Cast<to=1>(m) y=Add(x,f)",
+        "h1=Shape<start=2,end=3>(x) h2=Squeeze(h1,zero) h3=Range(s0,h2,s1) h4=Unsqueeze(h3,one) "
+        "w1=Shape<start=3,end=4>(x) w2=Squeeze(w1,zero) w4=Range(s0,w2,s1) m=Mul(h4,w4) f=Cast<to=1>(m) y=Add(x,f)",
     ),
     "image of twice the size": (
         IMAGE,
@@ -53,7 +53,7 @@ MODELS = {
 SIZES = [(2, 9), (2, 10), (2, 11), (2, 13), (3, 10), (3, 12), (1, 7), (2, 12)]
 
 
-def made(model, given=None):
+def made(model):
     type_, nodes = MODELS[model]
     text = f'<ir_version:8,opset_import:["":17]> g({type_} x)=>(float[] y)<{NUMBERS}>{{{nodes}}}'
     proto = parser.parse_model(text)
@@ -71,9 +71,6 @@ def made(model, given=None):
     }
     proto.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items())
     return proto
-
-
-numpy_helper = pytest.importorskip("onnx.numpy_helper")
 
 
 def given(model, batch, size):

@@ -52,10 +52,10 @@ STAGES = {
     "__main__": "python -m onegraph",
 }
 # What a checkout holds beside the package.
-TOP = set(
-    "pyproject.toml build_ffi.py onegraph include tests examples README.md benchmarks docs CHANGELOG.md CONTRIBUTING.md "
-    "SECURITY.md CITATION.cff LICENSE .gitignore Makefile .ci .github".split()
-)
+TOP = {"pyproject.toml", "build_ffi.py", "onegraph", "include", "tests", "examples", "README.md"} | {
+    *("benchmarks", "docs", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "LICENSE", "Makefile"),
+    *(".gitignore", ".ci", ".github"),
+}
 # What stands on the library, which the core does without.
 NEEDS_LIBRARY = {"native", "capi", "compiler", "runtime"}
 # The border: the modules that take values straight from users, who may pass anything, and make plain values of them.
