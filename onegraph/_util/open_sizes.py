@@ -159,9 +159,6 @@ class OpenSize:
     def __neg__(self) -> Any:
         return self * -1
 
-    def __pos__(self) -> Any:
-        return self
-
     def __abs__(self) -> Any:
         return self if self >= 0 else -self
 
@@ -254,8 +251,7 @@ class OpenSize:
     def __index__(self) -> int:
         return self._pinned()
 
-    def __int__(self) -> int:
-        return self._pinned()
+    __int__ = __index__
 
     def __float__(self) -> float:
         return float(self._pinned())
@@ -278,8 +274,7 @@ class OpenSize:
     def __and__(self, other: Any) -> Any:
         return self._pinned() & index(other)
 
-    def __rand__(self, other: Any) -> Any:
-        return other & self._pinned()
+    __rand__ = __and__
 
     def __lshift__(self, other: Any) -> Any:
         return self._pinned() << index(other)
