@@ -46,13 +46,4 @@ def _named(graph: DataGraph, where: str, value: object) -> tuple[str, LogicalTen
         return names[0] if names else tensor.name, tensor
     if label in graph.outputs:
         return label, graph.outputs[label]
-    tensors = {tensor.id: tensor for tensor in graph._tensors if tensor.name == label}
-    tensors = tensors or {
-        op.outputs[0].id: op.outputs[0] for op in graph.ops if op.name == label and len(op.outputs) == 1
-    }
-    if len(tensors) != 1:
-        known = [*graph.outputs, *(op.name for op in graph.ops)]
-        names_of = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-        given = "no such tensor" if not tensors else f"{len(tensors)} tensors have this name"
-        raise ArgumentError(f"{where}: {shown(label)}: {given}; expected an output, tensor or op: {names_of}")
-    return label, next(iter(tensors.values()))
+    return label, graph._tensor_named(label, where)

@@ -59,7 +59,7 @@ class Editing(OpAdding):
         again. The op, and the ops and constants that it alone has read, leave the graph if nothing reads them now.
 
         Args:
-            op: the op, or its name; or a tensor, such as an input, a constant or one of several results.
+            op: the op, or its name; or a tensor, such as an input, a constant or one of several results, or its name.
             tensors: the new tensor for each result of the op in port order, with None for a result that stays; one
                 tensor if the op has one result. A number or an array becomes a constant of the result's data type.
             consumers: the ops, or names, that read the new tensors; by default all consumers and the graph outputs.
@@ -69,11 +69,10 @@ class Editing(OpAdding):
                 results. After any error the graph is as it was.
             SpecError: a consumer cannot have the new tensor.
         """
-        old = self._replaced(op)
+        removed, old = self._replaced(op)
         new = self._replacements(op, old, tensors)
         pairs = {a.id: b for a, b in zip(old, new, strict=True) if b is not None and b is not a}
         chosen = None if consumers is None else self._chosen(consumers, pairs)
-        removed = None if has_type(op, LogicalTensor) else self._own_op(op, "replace")
         self._rewire(pairs, chosen)
         if pairs:
             self._drop(old if removed is None else removed.outputs)
@@ -124,12 +123,15 @@ class Editing(OpAdding):
             f"g.replace(op, tensors) says which tensors they read"
         )
 
-    def _replaced(self, op: object) -> tuple[LogicalTensor, ...]:
-        """The tensors that are replaced."""
-        if has_type(op, LogicalTensor):
-            tensor = self._own(op, "replace")
-            return (self._by_id[tensor.id],)
-        return self._own_op(op, "replace").outputs
+    def _replaced(self, given: object) -> tuple[Op | None, tuple[LogicalTensor, ...]]:
+        """The op that is removed, if it is one, and the tensors that are replaced."""
+        label = text(given)
+        if has_type(given, LogicalTensor):
+            return None, (self._by_id[self._own(given, "replace").id],)
+        if label is not None and not self._is_taken(label):
+            return None, (self._tensor_named(label, "replace"),)
+        op = self._own_op(given, "replace")
+        return op, op.outputs
 
     def _replacements(self, op: object, old: Sequence[LogicalTensor], given: object) -> list[LogicalTensor | None]:
         """The tensor in the place of each result; None for one that stays."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import cast
 from weakref import ref
 
 from .._util.exact_types import has_type, text
 from .._util.init_once import once
 from .._util.validation import flag, string
 from ..errors import ArgumentError, shown
-from ..inference.suggestions import no_tensor
+from ..inference.suggestions import nearest_of, no_tensor
 from ..ir.op import Array, LogicalTensor, Op, make_tensor
 from ..ir.tensor_type import as_shape, as_strides
 from ..opset.dtypes import DataType
@@ -67,12 +68,15 @@ class GraphTensors(OpMethods):
 
         If several have one name, the number of its tensor is added to the name of each further one.
         """
-        contents: dict[str, Array] = {}
+        return MappingProxyType({name: cast("Array", tensor.value) for name, tensor in self._constants.items()})
+
+    @property
+    def _constants(self) -> dict[str, LogicalTensor]:
+        constants: dict[str, LogicalTensor] = {}
         for tensor in self._tensors:
             if tensor.constant and tensor.value is not None:
-                name = f"{tensor.name}_{tensor.id}" if tensor.name in contents else tensor.name
-                contents[name] = tensor.value
-        return MappingProxyType(contents)
+                constants[f"{tensor.name}_{tensor.id}" if tensor.name in constants else tensor.name] = tensor
+        return constants
 
     @property
     def outputs(self) -> Mapping[str, LogicalTensor]:
@@ -91,6 +95,36 @@ class GraphTensors(OpMethods):
     def assignments(self) -> Mapping[str, LogicalTensor]:
         """By name of variable, the tensors that give variables their next values."""
         return MappingProxyType({name: self._outputs[output] for name, output in self._next.items()})
+
+    def tensor(self, name: str) -> LogicalTensor:
+        """The tensor with a name, as a printed graph, ``outputs`` and ``constants`` show it.
+
+        Args:
+            name: of an output, an input, a variable, a constant or a result such as ``conv.dst``; or of an op with one
+                result, such as ``conv``.
+
+        Raises:
+            ArgumentError: no tensor has the name, or several have it.
+        """
+        label = text(name)
+        if label is None:
+            raise ArgumentError(f"tensor: {shown(name)}; expected the name of a tensor or of an op")
+        return self._tensor_named(label, "tensor")
+
+    def _tensor_named(self, label: str, where: str) -> LogicalTensor:
+        end = self.outputs.get(label, self._constants.get(label))
+        if end is not None:
+            return self._by_id[end.id]
+        tensors = [tensor for tensor in self._tensors if tensor.name == label]
+        tensors = tensors or [op.outputs[0] for op in self.ops if op.name == label and len(op.outputs) == 1]
+        if len(tensors) == 1:
+            return tensors[0]
+        if tensors:
+            raise ArgumentError(f"{where}: {shown(label)}: {len(tensors)} tensors have this name; take one from g.ops")
+        known = dict.fromkeys([*self.outputs, *(op.name for op in self.ops), *self._inputs, *self._constants])
+        close = nearest_of(label, [*known])
+        names = close or f"it has {', '.join([*known][:12])}" + (", ..." if len(known) > 12 else "")
+        raise ArgumentError(f"{where}: {shown(label)}: the graph has no tensor and no op of this name; {names}")
 
     def input(
         self,

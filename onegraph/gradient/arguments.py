@@ -31,11 +31,7 @@ def _tensor(graph: DataGraph, where: str, given: object) -> LogicalTensor:
     name = text(given)
     if name is None:
         return graph._own(given, f"gradient: {where}")
-    found = {**graph.inputs, **graph.variables, **graph.outputs}
-    if name not in found:
-        names = ", ".join(found) or "none"
-        raise ArgumentError(f"gradient: {where}: {shown(name)}; expected a tensor, or a name of {names}")
-    return graph._own(found[name], where)
+    return graph._tensor_named(name, f"gradient: {where}")
 
 
 def differentiable(graph: DataGraph, what: str, given: object) -> list[LogicalTensor]:

@@ -142,6 +142,8 @@ def no_tensor(value: object, where: str, dtype: DataType = DataType.f32, method:
         return f"{where}: an array; expected {expected}: wrap it in g.constant(array)"
     if not has_type(value, np.generic) and hasattr(value, "__dlpack__"):
         return f"{where}: a {class_of(value)}; expected {expected}: wrap it in g.constant(...)"
+    if has_type(value, str):
+        return f"{where}: {shown(value)}; expected {expected}: g.tensor({shown(value)}) finds it by name"
     if has_type(value, tuple) and not value:
         return f"{where}: what an op without outputs returns; expected {expected}"
     if has_type(value, tuple) and hasattr(value, "_fields"):

@@ -225,7 +225,7 @@ def test_rejects_a_tensor_of_another_graph(g):
         ),
         (
             lambda g, a: g.relu("x"),
-            "ReLU: src: 'x'; expected a tensor of this graph, as g.input, g.constant and ops return it",
+            "ReLU: src: 'x'; expected a tensor of this graph: g.tensor('x') finds it by name",
         ),
         (
             lambda g, a: g.add(a, 1.0),

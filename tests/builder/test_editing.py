@@ -72,6 +72,35 @@ def test_replaced_constant_leaves_the_graph():
     np.testing.assert_array_equal(g.constants["w"], W + 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("x", lambda g: g.inputs["x"]),
+        ("w", lambda g: named(g, "product").inputs[1]),
+        ("y", lambda g: named(g, "sum").outputs[0]),
+        ("bent.dst", lambda g: named(g, "bent").outputs[0]),
+        ("bent", lambda g: named(g, "bent").outputs[0]),
+    ],
+)
+def test_tensor_is_found_by_its_name(name, tensor):
+    g = chain()
+    assert g.tensor(name) is tensor(g)
+
+
+def test_each_constant_is_found_by_its_name():
+    g = og.Graph()
+    for number in range(3):
+        g.constant(np.float32(number), name="same")
+    assert [g.tensor(name).value for name in g.constants] == [*g.constants.values()] == [0, 1, 2]
+
+
+def test_tensor_is_replaced_by_its_name():
+    g = chain()
+    g.replace("w", W + 1)
+    g.replace("x", 2 * g.tensor("x"))
+    np.testing.assert_allclose(run(g), relu(2 * X @ (W + 1)) + np.tanh(relu(2 * X @ (W + 1))), rtol=1e-6)
+
+
 def test_shapes_behind_another_head_are_inferred_again():
     g = chain()
     x = g.inputs["x"]
@@ -114,6 +143,10 @@ REFUSED = {
     "an op with several inputs of its type": (lambda g: g.remove("sum"), "several inputs are of its type"),
     "an op with no input of its type": (lambda g: g.remove("product"), "is read by bent, and no input is of its type"),
     "an unknown name": (lambda g: g.remove("other"), "'other' is no op of this graph"),
+    "a mistyped name": (lambda g: g.replace("bend", 1.0), "no tensor and no op of this name; did you mean 'bent'\\?"),
+    "a name far from all": (lambda g: g.tensor("zzz"), "no op of this name; it has y, product, bent, last, sum, x, w"),
+    "a tensor's name that is a number": (lambda g: g.tensor(3), "tensor: 3; expected the name of a tensor or of an op"),
+    "a name in the place of a tensor": (lambda g: g.output("z", "bent"), "g.tensor\\('bent'\\) finds it by name"),
     "no op": (lambda g: g.remove(3), "3; expected an op of this graph, or its name"),
     "an op of another graph": (lambda g: g.remove(chain().ops[0]), "'product' is no op of this graph"),
     "a tensor of another graph": (lambda g: g.replace("bent", chain().outputs["y"]), "is of another graph"),

@@ -132,7 +132,7 @@ def test_shared_statistics_are_refused():
         (lambda g: g.for_inference(3), "expected a dictionary of arrays"),
         (lambda g: g.with_variables().for_inference({"head": np.zeros((8, 2))}), "float64.*expected f32"),
         (lambda g: g.with_variables().for_inference({"head": np.zeros(8, np.float32)}), r"float32 \[8\]"),
-        (lambda g: g.for_inference(outputs=["z"]), "no such tensor"),
+        (lambda g: g.for_inference(outputs=["z"]), "no tensor and no op of this name"),
     ],
 )
 def test_wrong_arguments_are_named(call, message):

@@ -256,7 +256,7 @@ def test_tensor_of_another_graph_is_refused():
 
 def test_unknown_name_is_refused_with_the_names():
     graph, _, _, z = product()
-    refuse(graph, "gradient: wrt: 'w'; expected a tensor, or a name of x, y, z", z, "w")
+    refuse(graph, "gradient: wrt: 'w': the graph has no tensor and no op of this name; it has z, times, x, y", z, "w")
 
 
 @pytest.mark.parametrize("given", [None, 3, object, {"x": 1}])
@@ -594,7 +594,13 @@ def test_repeated_batch_norm_has_the_same_gradient():
 
 def test_wrong_checkpoint_is_refused():
     graph, x, _, z = product()
-    refuse(graph, "gradient: checkpoint: 'w'; expected a tensor, or a name of x, y, z", z, x, checkpoint="w")
+    refuse(
+        graph,
+        "gradient: checkpoint: 'w': the graph has no tensor and no op of this name; it has z, times, x, y",
+        z,
+        x,
+        checkpoint="w",
+    )
     before = state(graph)
     with pytest.raises(og.ArgumentError, match="gradient: checkpoint: 3"):
         graph.gradient(z, x, checkpoint=3)

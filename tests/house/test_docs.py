@@ -77,6 +77,18 @@ def test_page_runs_as_written(page, tmp_path, monkeypatch):
             assert normalised((tmp_path / picture.name).read_text()) == normalised(picture.read_text())
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_empty_lines_surround_headings_and_blocks(page):
+    inside, lines = False, ["", *page.read_text().splitlines(), ""]
+    for before, line, after in zip(lines, lines[1:], lines[2:], strict=False):
+        fence = line.startswith("```")
+        if (fence and not inside) or (line.startswith("#") and not inside):
+            assert not before, line
+        if (fence and inside) or (line.startswith("#") and not inside):
+            assert not after, line
+        inside ^= fence
+
+
 def test_command_reference_is_complete():
     page = (DOCS / "commands.md").read_text()
     named = re.findall(
