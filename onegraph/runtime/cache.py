@@ -132,8 +132,7 @@ class CacheRun:
             StateError: another thread is running this object.
             StatusError: the library fails, for example because memory is short.
         """
-        if is_held(self._busy):
-            raise StateError("this run is in use by another thread; bind one for each thread")
+        self._refuse_held()
         for name in arrays:
             if name not in self._inputs or isinstance(self._inputs[name], Cache):
                 others = [other for other, array in self._inputs.items() if not isinstance(array, Cache)]
@@ -147,14 +146,55 @@ class CacheRun:
 
     __call__ = run
 
+    def warm_up(self, runs: int) -> None:
+        """Make the programs for the lengths that the caches have in the next runs, so that no run waits for one.
+
+        Args:
+            runs: the number of runs on arrays of the bound shapes; at most those for which the caches have room.
+
+        Raises:
+            ArgumentError: ``runs`` is no such number.
+            SpecError: an op cannot have inputs of these shapes.
+            StateError: another thread is running this object.
+        """
+        most = integer("runs", runs, 1, MOST)
+        self._refuse_held()
+        with self._busy:
+            lengths = [cache.length for cache in self._caches]
+            for _ in range(most):
+                lengths = self._lengths(self._arrays(lengths))
+                if self._overfull(lengths) is not None:
+                    return
+
+    def _refuse_held(self) -> None:
+        if is_held(self._busy):
+            raise StateError("this run is in use by another thread; bind one for each thread")
+
+    def _arrays(self, lengths: Sequence[int]) -> tuple[object, ...]:
+        """The inputs of a run, with so many tokens of each cache."""
+        caches = {
+            growth.past: cache._first(n) for growth, cache, n in zip(self._growths, self._caches, lengths, strict=True)
+        }
+        return tuple([caches.get(name, array) for name, array in self._inputs.items()])
+
+    def _overfull(self, lengths: Sequence[int]) -> int | None:
+        """The position of a cache that is too small for so many tokens; None if there is none."""
+        pairs = enumerate(zip(lengths, self._caches, strict=True))
+        return next((place for place, (length, cache) in pairs if length > cache.capacity), None)
+
     def _run(self) -> Any:
         arrays = tuple([array.array if isinstance(array, Cache) else array for array in self._inputs.values()])
         result, lengths = None, [cache.length + more for cache, more in zip(self._caches, self._more, strict=False)]
-        if lengths and all(length <= cache.capacity for length, cache in zip(lengths, self._caches, strict=True)):
+        if lengths and self._overfull(lengths) is None:
             out = [self._out(lengths).get(name) for name in self._interface.names]
             result = self._programs.quick(arrays, out[0] if len(out) == 1 else out)
         if result is None:
             lengths = self._lengths(arrays)
+            place = self._overfull(lengths)
+            if place is not None:
+                past, cache = self._growths[place].past, self._caches[place]
+                room = f"{cache.length} of {cache.capacity} tokens are in use"
+                raise ArgumentError(f"input {past!r}: a run makes {lengths[place]} tokens; {room}; bind a larger cache")
             result = slow_call(self._interface, self._programs, arrays, {}, self._out(lengths))
         self._more = [length - cache.length for length, cache in zip(lengths, self._caches, strict=True)]
         for cache, length in zip(self._caches, lengths, strict=True):
@@ -167,15 +207,7 @@ class CacheRun:
         found = self._interface.growing.prepared([*held.values()], grows=False, moves=False)
         entry = self._programs.find({**held, **self._interface.present}, 0 if found is None else found[1])
         grown = dict(zip([growth.past for growth in self._interface.growing.growths], entry.grown, strict=True))
-        lengths = []
-        for growth, cache in zip(self._growths, self._caches, strict=True):
-            lengths.append(grown[growth.past].shape[growth.axis])
-            if lengths[-1] > cache.capacity:
-                room = f"{cache.length} of {cache.capacity} tokens are in use"
-                raise ArgumentError(
-                    f"input {growth.past!r}: a run makes {lengths[-1]} tokens; {room}; bind a larger cache"
-                )
-        return lengths
+        return [grown[growth.past].shape[growth.axis] for growth in self._growths]
 
     def _out(self, lengths: Sequence[int]) -> dict[str, object]:
         """The arrays to write into, by name of output."""

@@ -329,6 +329,27 @@ def test_one_bound_run_serves_all_lengths(layout, batch):
     assert "19 of 24 tokens" in repr(cache)
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_warmed_up_runs_compile_nothing(layout, batch):
+    steps = Steps(layout, batch=batch)
+    cache = og.Cache(steps.cache, 12, steps.axis)
+    run = steps.model.bind(past=cache, new=steps.new(2))
+    run.warm_up(4)
+    made = steps.model.cache_info().misses
+    assert (made, cache.length) == (4, 0)
+    for _ in range(4):
+        run()
+    assert steps.model.cache_info().misses == made
+    run.warm_up(100)  # the cache has room for two runs more
+    run(), run()
+    assert steps.model.cache_info().misses <= made + 3
+    with pytest.raises(ArgumentError, match="a run makes 14 tokens"):
+        run()
+    with pytest.raises(ArgumentError, match="runs: 0"):
+        run.warm_up(0)
+
+
 def test_a_cache_forgets_tokens_and_is_full_at_its_capacity():
     steps = Steps()
     cache, sums = og.Cache(np.zeros((1, HEADS, 0, SIZE), np.float32), 9), np.zeros((1, HEADS, SIZE), np.float32)
