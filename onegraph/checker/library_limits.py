@@ -11,7 +11,7 @@ from ..errors import LIBRARY, NOTE, ArgumentError, Violation, shown
 from ..faults.capabilities import CAPABILITIES
 from ..faults.cpus import CPU_SUPPORT, EVERY_ISA, ISA_NAMES, OnCpu, low_types
 from ..faults.fault import LACKS, SLOW, Fault, Release
-from ..faults.leaks import LEAKY
+from ..faults.leaks import LEAKY, has_tiles
 from ..faults.ops import OPS
 from ..faults.precision import PRECISION
 from ..faults.support import SUPPORT
@@ -44,15 +44,20 @@ class Library(NamedTuple):
     def of_call(self, call: Call) -> list[tuple[Fault[Any], str, bool]]:
         """The faults that a call runs into, but for slow kernels: each with the reason, and whether it is certain."""
         kinds = frozenset([call.schema.kind])
-        found = [fault for table in TABLES for fault in table.of(kinds, call, self.version) if fault.severity != SLOW]
+        tables = [table for table in TABLES if table is not LEAKY or self._has_tiles(call)]
+        found = [fault for table in tables for fault in table.of(kinds, call, self.version) if fault.severity != SLOW]
         faults: list[tuple[Fault[Any], str, bool]] = [(one, one.reason, one.is_certain(call)) for one in found]
         if any(fault.severity == LACKS for fault in found):
             return faults
         return faults + [(fault, reason, True) for fault, reason in self._of_cpu(call, kinds)]
 
+    def _has_tiles(self, call: Call) -> bool:
+        types = low_types(call)  # for others the library need not be asked, which fixes the instruction set that it uses
+        return any(has_tiles(dtype, self.isa or _isa_of_this_cpu()) for dtype in types)
+
     def _of_cpu(self, call: Call, kinds: frozenset[str]) -> Iterator[tuple[Fault[OnCpu], str]]:
         if not low_types(call):
-            return  # the library need not be asked, which fixes the instruction set that it uses
+            return
         use = OnCpu(call, self.isa or _isa_of_this_cpu())
         for fault in filter(lambda one: one.is_certain(use), CPU_SUPPORT.of(kinds, use, self.version)):
             yield fault, CPU_SUPPORT.reason(kinds, use, self.version)
@@ -78,7 +83,7 @@ def library_named(given: object) -> Library | None:
         raise ArgumentError(f"library: {shown(given)}; expected 'none', or a version from '3.2' on, such as '3.6'")
     if parts is None or version is None:
         return None
-    isa = parts[4] or EVERY_ISA[-1]
+    isa = (parts[4] or EVERY_ISA[-1]).lower()
     if isa not in EVERY_ISA:
         raise ArgumentError(f"library: {shown(given)}; expected behind @ one of {', '.join(EVERY_ISA)}")
     return Library(version, isa)

@@ -37,6 +37,11 @@ def _has_halves(call: Call) -> bool:
     return first is not None and first.dtype in (DataType.bf16, DataType.f16)
 
 
+def has_tiles(dtype: DataType, isa: str) -> bool:
+    """Whether a CPU, whose newest instruction set is ``isa``, has tiles of AMX for products of a data type."""
+    return "amx" in isa and (dtype is not DataType.f16 or isa != "avx512_core_amx")
+
+
 def _channels(call: Call) -> int | None:
     """The number of channels that a convolution of 16 bits sums over in each group; None for other types."""
     found = convolution_geometry(call)

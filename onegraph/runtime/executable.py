@@ -211,8 +211,7 @@ class Executable(Made):
                 may be left out.
 
         Raises:
-            ArgumentError: a shape is missing or does not fit, or the contents of an input set a shape, so that it is known
-                in a call alone.
+            ArgumentError: a shape is missing or does not fit, or the contents of an input set a shape.
             SpecError: an op cannot have inputs of these shapes.
         """
         self._programs.warm_up([self._interface.arguments.shapes(given) for given in sizes])

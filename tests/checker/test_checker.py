@@ -709,6 +709,27 @@ def test_data_types_without_instructions_are_told(version, dtype, cpu, is_lackin
         assert "no_arithmetic_of_the_type" not in told(moved)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "cpu", "has_tiles"),
+    [
+        ("bf16", "", True),
+        ("bf16", "@avx512_core_amx", True),
+        ("bf16", "@avx512_core_fp16", False),
+        ("bf16", "@avx10_2", False),
+        ("bf16", "@AVX2", False),
+        ("f16", "", True),
+        ("f16", "@avx512_core_amx_fp16", True),
+        ("f16", "@avx512_core_amx", False),
+        ("f32", "", False),
+    ],
+)
+def test_leaks_of_tiles_are_told_for_cpus_with_tiles(dtype, cpu, has_tiles):
+    attrs = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    given = [(dtype, (1, 5, 5, 8)), (dtype, (3, 3, 8, 4))]
+    found = og.check_op("Convolution", attrs, given, library=f"3.6{cpu}")
+    assert ("window_leaks" in told(found)) is has_tiles
+
+
 def test_result_that_a_reference_kernel_casts_needs_no_instructions():
     softmax = {"axis": 1}, [("f32", (2, 3))]
     assert told(og.check_op("SoftMax", *softmax, [("f16", (2, 3))], library="3.13@avx2")) == [

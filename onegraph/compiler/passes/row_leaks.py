@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...capi.settings import get_cpu_isa, has_amx
-from ...faults.leaks import LEAKY, SOURCES, leaks_pairs
+from ...faults.leaks import LEAKY, SOURCES, has_tiles, leaks_pairs
 from ...native.library import VERSION
 from ...opset.convolution_geometry import SIDES
-from ...opset.dtypes import DataType
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..ir.value import Value
@@ -46,9 +45,7 @@ def _leaks(step: Step) -> bool:
         return False
     if not has_amx():
         return step.kind in SOURCES and leaks_pairs(part.call)
-    if part.types[0].dtype is DataType.f16 and "amx_fp16" not in get_cpu_isa():
-        return False
-    return bool(LEAKY.of(frozenset([part.kind]), part.call, VERSION))
+    return has_tiles(part.types[0].dtype, get_cpu_isa()) and bool(LEAKY.of(frozenset([part.kind]), part.call, VERSION))
 
 
 def convolution_of(step: Step) -> Step:
