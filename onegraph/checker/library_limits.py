@@ -52,7 +52,7 @@ class Library(NamedTuple):
         return faults + [(fault, reason, True) for fault, reason in self._of_cpu(call, kinds)]
 
     def _has_tiles(self, call: Call) -> bool:
-        types = low_types(call)  # for others the library need not be asked, which fixes the instruction set that it uses
+        types = low_types(call)  # others need not ask the library, which fixes the instruction set that it uses
         return any(has_tiles(dtype, self.isa or _isa_of_this_cpu()) for dtype in types)
 
     def _of_cpu(self, call: Call, kinds: frozenset[str]) -> Iterator[tuple[Fault[OnCpu], str]]:

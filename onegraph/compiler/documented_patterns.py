@@ -48,6 +48,8 @@ PATTERNS = (ATTENTION, *map(_of_page, fusion_patterns.PATTERNS), GATED_MLP, TRAI
 # The ops that carry a partition: a fusion has one of them at most.
 STARTS = frozenset(kind for pattern in PATTERNS for kind in pattern.first) - ELEMENTWISE - {*fusion_patterns.BINARY}
 
+INT8 = frozenset(pattern.main for pattern in fusion_graphs.QUANTIZED)  # products that have a pattern of 8-bit codes
+
 
 def nearest_pattern(kinds: Iterable[str]) -> DocumentedPattern | None:
     """The pattern that begins with the op that carries a partition, and takes the most of the ops behind it."""

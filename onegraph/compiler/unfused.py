@@ -75,6 +75,9 @@ def _pair(first: _Partition, second: _Partition, count: int) -> list[Unfused]:
 def _reason(first: _Partition, second: _Partition, count: int, missing: str) -> str:
     if missing:
         return missing
+    for partition in (first, second):
+        if is_kept_apart(partition.reason):
+            return partition.reason
     if count > 1:
         return f"{count} partitions read its result, and a fused result is not kept"
     for partition in (first, second):
@@ -82,6 +85,11 @@ def _reason(first: _Partition, second: _Partition, count: int, missing: str) -> 
             why = f": {partition.reason}" if partition.reason else ""
             return f"{partition.executor} runs {' + '.join(_ops(partition))}{why}"
     return "the pattern is documented, but the library does not fuse it here; see whether the result is an output too"
+
+
+def is_kept_apart(reason: str) -> bool:
+    """Whether the reason of a partition is that the library has a slow or wrong kernel for it and others together."""
+    return "so that the ops run one by one" in reason or "so that the ops run apart" in reason
 
 
 def _ops(partition: _Partition) -> tuple[str, ...]:

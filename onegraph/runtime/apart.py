@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from .._util.records import record
 from ..builder.graph import DataGraph
-from ..compiler.documented_patterns import PATTERNS, STARTS, nearest_pattern
+from ..builder.uses import uses_of
+from ..compiler.documented_patterns import INT8, PATTERNS, STARTS, nearest_pattern
 from ..compiler.library_partitions import library_partitions
 from ..compiler.report import NamedTensor, PartitionReport, nbytes
+from ..compiler.unfused import is_kept_apart
 from ..errors import OneGraphError
 from ..ir.op import LogicalTensor, Op
 from ..opset.dtypes import DataType
+from ..opset.kinds import PRODUCTS, QUANTIZATIONS
 from ..transform.part import part_of
 from ..transform.rebuild import Change, rebuild
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from .compile_options import Options
 
 SHORT = (DataType.bf16, DataType.f16)
-APART = ("so that the ops run one by one", "so that the ops run apart")
+BETWEEN = "with a Dequantize of its source and one of its weights"
 # How a partition runs that is no partition of the library: the cause, and what is said of it.
 OTHERS = {
     "host": ("host op", "numpy runs {ops}"),
@@ -102,9 +105,11 @@ class _Edges:
                 text = text.format(ops=_ops(report))
                 return cause, f"{text}: {report.reason}" if report.reason else text
         for report in (first, second):
-            if any(words in report.reason for words in APART):
+            if is_kept_apart(report.reason):
                 return "fault", _with_name(report.reason)
         ops = [self.by_name[name] for name in (*first.names, *second.names) if name in self.by_name]
+        if split := self._split_codes(ops):
+            return "fault", split
         for report in (second, first):
             if report.executor == "kernel":
                 reason = report.reason.removeprefix("by onegraph: ")
@@ -120,6 +125,24 @@ class _Edges:
             types = ", ".join(sorted({str(end.dtype) for op in ops for end in op.outputs}))
             return "data type", f"the library joins {_ops(first)} and {_ops(second)} in f32, but not in {types}"
         return "no pattern", _without_pattern(first, second)
+
+    def _split_codes(self, ops: Sequence[Op]) -> str:
+        """Which Dequantize or Quantize around a product keeps it from an int8 kernel, as it runs as other ops, and why.
+
+        Empty if none of ``ops`` is one, or none runs as other ops.
+        """
+        products = [op for op in ops if op.kind in PRODUCTS]
+        if not products or all(op.kind not in QUANTIZATIONS for op in ops):
+            return ""
+        uses = uses_of(self.graph)
+        before = [uses.producers.get(end.id) for op in products for end in op.inputs if end is not None]
+        around = {op.name: op for op in (*before, *ops) if op is not None and op.kind in QUANTIZATIONS}
+        for report in self.reports:
+            for kind, name in zip(report.kinds, report.names, strict=True):
+                if name in around and ": " in kind and report.reason:
+                    text = f"an int8 kernel takes {products[0].kind} {products[0].name!r} {BETWEEN}"
+                    return f"{text}, but {around[name].kind} {name!r} runs as other ops: {report.reason}"
+        return ""
 
     def _beside(self, second: PartitionReport, tensor: NamedTensor) -> tuple[str, str]:
         """Why two partitions are apart that the library joins if there is nothing else."""
@@ -190,6 +213,9 @@ def _without_pattern(first: PartitionReport, second: PartitionReport) -> str:
     if {begins, start} == {"MatMul", "SoftMax"}:
         text = "which takes MatMul, a scale or a mask, SoftMax and MatMul in a row, on four axes"
         return f"the nearest pattern of oneDNN is {PATTERNS[0].name!r}, {text}; the ops around them differ"
+    product = next((kind for kind in (*kinds, *more) if kind in INT8), None)
+    if product is not None and not QUANTIZATIONS.isdisjoint([*kinds, *more]):
+        return f"an int8 kernel takes {product} {BETWEEN}, and a Quantize behind it; the ops around it differ"
     if begins is not None and start is not None:
         return f"no pattern of oneDNN has both: {start} and {begins} each begin a pattern of their own"
     if begins is not None:

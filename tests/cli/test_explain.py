@@ -49,6 +49,17 @@ def inner_output(g, x):
     return bent, g.relu(bent)
 
 
+def requantized(g, x):
+    return g.dequantize(g.quantize(x, scales=[0.5], zps=[7], dtype=og.u8), scales=[0.5], zps=[7])
+
+
+def coded(g, x, zps):
+    """A product of codes, whose weights have these zero points."""
+    scales, codes = [0.5] * 32, np.ones((32, 32), np.int8)
+    weights = g.dequantize(g.constant(codes), qtype="per_channel", axis=1, scales=scales, zps=zps, name="w")
+    return g.matmul(requantized(g, x), weights, name="mm")
+
+
 # Graphs whose ops stay apart: how to build them, the options, the cause, and what the reason has to name.
 APART = {
     "a second consumer": (two_readers, {}, "second consumer", "mm.dst has a second consumer, Tanh"),
@@ -71,6 +82,19 @@ APART = {
         {},
         "no pattern",
         "the nearest pattern of oneDNN is 'attention: MatMul, scale, mask, SoftMax, MatMul'",
+    ),
+    "zero points of weights that differ": (
+        lambda g, x: coded(g, x, [0] * 31 + [3]),
+        {},
+        "fault",
+        "an int8 kernel takes MatMul 'mm' with a Dequantize of its source and one of its weights, but Dequantize 'w' runs "
+        "as other ops: computed once, at compilation; zero points apart",
+    ),
+    "codes of the source alone": (
+        lambda g, x: product(g, requantized(g, x)),
+        {},
+        "own kernel",
+        "an int8 kernel takes MatMul with a Dequantize of its source and one of its weights",
     ),
     "policy": (lambda g, x: g.relu(product(g, x)), {"policy": "debug"}, "policy", "policy='debug'"),
     "a view": (
@@ -99,6 +123,19 @@ def test_fused_ops_have_no_edge():
     found = explained(lambda g, x: g.relu(product(g, x), name="bent"))
     assert found.edges == ()
     assert [(op.name, op.steps, op.beside) for op in found.ops] == [("mm", (0,), ("bent",)), ("bent", (0,), ("mm",))]
+
+
+def test_equal_zero_points_keep_codes_fused():
+    assert {edge.tensor for edge in explained(lambda g, x: coded(g, x, [0] * 32)).edges} == {"quantize_1.dst"}
+
+
+def test_both_lists_of_reasons_name_the_same_fault():
+    g = og.Graph()
+    bent = product(g, g.input("x", og.f32, N))
+    g.output("y", g.add(g.tanh(bent), bent))
+    model = g.compile()
+    reasons = {edge.reason.partition("oneDNN has")[2] for edge in model.explain(runs=1).edges}
+    assert {pair.reason.partition("oneDNN has")[2] for pair in model.report().unfused()} == reasons
 
 
 def test_own_kernel_names_the_option_that_fuses():

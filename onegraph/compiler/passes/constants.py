@@ -82,7 +82,8 @@ class _Folding:
         if step.executor != "view":
             if self._grows(step) or not is_valid(step.op) or not all(number in constants for number in step.reads):
                 return False
-            self._edit.note_computed(step, OVERFLOWS if step.outputs[0] in self._apart else "")
+            split = step.note if step.op.kind in DEQUANTIZATIONS else ""  # which int8 kernels do without
+            self._edit.note_computed(step, OVERFLOWS if step.outputs[0] in self._apart else split)
         constants.add(step)
         return True
 
