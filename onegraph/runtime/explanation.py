@@ -120,6 +120,8 @@ class Explanation:
             rates = "".join(f", {kind} {rate * 1e-9:,.0f} GFLOP/s" for kind, rate in self.peaks.rates.items())
             lines[0] += f"; this machine: {self.peaks.bandwidth * 1e-9:,.1f} GB/s{rates} on "
             lines[0] += counted(self.peaks.threads, "thread")
+            if self.peaks.disturbed:
+                lines[0] += ", measured beside other work, so that shares are too high"
         rows = [["op", "steps", "multiply-adds", "bytes", "us", "compute", "memory"]]
         rows += [[f"{op.kind} {op.name!r}", " ".join(map(str, op.steps)) or "-", *_figures(op)] for op in self.ops]
         lines += ["", *_table(rows)]

@@ -27,6 +27,7 @@ IDLE = 0.85  # of the processor time of all threads, which a measurement gets on
 MEMORY = "memory"
 Make = Callable[..., Any]  # the executable of a graph, with the options of compile
 _known: dict[str, float] = {}
+_disturbed: set[tuple[str, int]] = set()  # kinds and numbers of threads
 
 
 @record(frozen=True)
@@ -38,22 +39,26 @@ class Peaks:
         bandwidth: bytes per second of a ReLU of 64 MiB, read and written.
         rates: floating-point operations per second of a product of two matrices of 1,024 rows and columns, by the data
             types that are multiplied; a multiply-add counts as two.
+        disturbed: whether other work ran beside a measurement, so that the machine may do more.
     """
 
     threads: int
     bandwidth: float
     rates: dict[str, float]
+    disturbed: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """The peaks as a plain dictionary."""
-        return {"threads": self.threads, "bandwidth": self.bandwidth, "rates": dict(self.rates)}
+        rates = dict(self.rates)
+        return {"threads": self.threads, "bandwidth": self.bandwidth, "rates": rates, "disturbed": self.disturbed}
 
 
 def peaks_of(make: Make, arithmetic: Iterable[str]) -> Peaks:
     """The peaks of this machine, for products of these data types; those that it cannot multiply are left out."""
     threads = get_num_threads() or 1
     rates = {kind: _kept(make, kind, threads) for kind in sorted({*arithmetic}) if kind in PRODUCTS}
-    return Peaks(threads, _kept(make, MEMORY, threads), rates)
+    bandwidth = _kept(make, MEMORY, threads)
+    return Peaks(threads, bandwidth, rates, not _disturbed.isdisjoint([(kind, threads) for kind in (MEMORY, *rates)]))
 
 
 def _kept(make: Make, kind: str, threads: int) -> float:
@@ -67,6 +72,8 @@ def _kept(make: Make, kind: str, threads: int) -> float:
             _known[key], share = _bandwidth(make) if kind == MEMORY else _rate(make, kind)
             if share > IDLE * threads:
                 LOG.keep(key, repr(_known[key]))
+            else:
+                _disturbed.add((kind, threads))
     return _known[key]
 
 
