@@ -25,6 +25,16 @@ from .op_names import methods
 from .operators import array_of_numbers
 
 
+# What other frameworks call an op that has another name here.
+ELSEWHERE = {
+    **dict.fromkeys(("dense", "dot", "gemm", "linear"), "matmul"),
+    **dict.fromkeys(("flatten", "view"), "static_reshape"),
+    "embedding": "gather",
+    "permute": "static_transpose",
+    "relu6": "clamp",
+}
+
+
 class OpMethods:
     """The op methods of :class:`onegraph.Graph`."""
 
@@ -47,6 +57,8 @@ def _meant(name: str, names: list[str]) -> list[str]:
     schema = edition(DEFAULT).schema(name) or edition(HOST).schema(name)
     if schema is not None and schema.kind in _names:
         return [_names[schema.kind]]
+    if name.lower() in ELSEWHERE:
+        return [ELSEWHERE[name.lower()]]
     stem = re.sub(r"_?[123]d$", "", name.lower())
     starts = [other for other in names if other.startswith(stem)] if len(stem) > 2 else []
     ends = [other for other in names if other.endswith(f"_{stem}")]

@@ -15,6 +15,7 @@ from ..faults.leaks import LEAKY, has_tiles
 from ..faults.ops import OPS
 from ..faults.precision import PRECISION
 from ..faults.support import SUPPORT
+from ..faults.user_faults import USER
 from ..inference.infer import Inference
 from ..inference.violations import Violations
 from ..opset.editions.dialect import base_call, edition_words
@@ -72,8 +73,12 @@ def library_named(given: object) -> Library | None:
             such as ``"3.6@avx2"``.
 
     Raises:
-        ArgumentError: ``given`` is no such text, or is older than 3.2.
+        ArgumentError: ``given`` is no such text, or is older than 3.2; or no fault has a name that is switched off.
     """
+    if USER.off:
+        from ..faults.catalogue import check_names
+
+        check_names(USER.off)
     if given is None:
         return _loaded()
     word = text(given)

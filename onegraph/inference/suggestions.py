@@ -13,7 +13,7 @@ from ..ir.op import LogicalTensor
 from ..ir.tensor_type import tensor_type
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import vocabulary
-from ..opset.editions.registry import EDITIONS, Edition, base_of
+from ..opset.editions.registry import EDITIONS, HOST, Edition, base_of
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Schema
 from ..opset.signature import Attribute, Port
@@ -51,6 +51,8 @@ def unknown_op(chosen: Edition, kind: object) -> str:
     """A suggestion for an op that the edition does not have; may be empty."""
     text = shortened(kind)
     others = editions_with(lambda edition: edition.schema(kind) is not None)
+    if not others and edition_named(HOST).schema(kind) is not None:
+        return f"edition {HOST} has it"
     close = chosen.renamed(text) if others else chosen.nearest(text)
     return "; ".join(filter(None, (others, f"did you mean {close!r}?" if close else "")))
 

@@ -15,6 +15,7 @@ from conftest import library
 from helpers.interrupts import Alarm, interrupted, moments
 
 import onegraph as og
+from onegraph.builder.op_methods import ELSEWHERE
 from onegraph.opset.editions.registry import BASE, edition
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.harness import rewrite
@@ -359,6 +360,7 @@ def test_suggests_a_list_for_a_single_number(g, rank, fix):
         ("reshape", "static_reshape"),
         ("sum", "reduce_sum"),
         ("compil", "compile"),
+        *ELSEWHERE.items(),
         ("batch_norm", "batch_norm_forward_training' or 'batch_norm_inference"),
     ],
 )

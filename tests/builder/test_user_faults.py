@@ -40,10 +40,10 @@ print(json.dumps([q.tolist(), s.tolist(), rules, executors]))
 """
 
 
-def _run(value, **more):
+def _run(value, program=PROGRAM):
     environment = {**os.environ, "ONEGRAPH_FAULTS": value, "ONEGRAPH_CACHE": ""}
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=120
     )
 
 
@@ -63,8 +63,9 @@ def test_faults_are_switched_off_and_added(tmp_path):
 
 
 @pytest.mark.library
-def test_unknown_fault_is_refused_with_the_nearest_name():
-    done = _run("-differing_zero_point")
+@pytest.mark.parametrize("program", [PROGRAM, "import onegraph as og\nog.check_op('ReLU')"], ids=["run", "check"])
+def test_unknown_fault_is_refused_with_the_nearest_name(program):
+    done = _run("-differing_zero_point", program)
     assert done.returncode
     assert "did you mean -differing_zero_points?" in done.stderr
 

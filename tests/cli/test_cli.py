@@ -175,6 +175,7 @@ def test_ops_shows_one_op_in_three_forms():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("ops", "top_k"), "onegraph: edition onednn-3.13 has no op 'top_k'; edition host has it"),
         (("ops", "Convolutoin"), "onegraph: edition onednn-3.13 has no op 'Convolutoin'; did you mean 'Convolution'?"),
         (
             ("ops", "RMSNorm", "--edition", "onednn-3.2"),
