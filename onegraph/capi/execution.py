@@ -42,7 +42,8 @@ def given_tensors(
     for tensor in wanted:
         got = found[tensor.id]
         if got.engine is not engine:
-            raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine")
+            fix = "make it with capi.Tensor(..., engine=compiled.engine)"
+            raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine than the compiled partition; {fix}")
         if got.nbytes < (tensor.mem_size or 0) or not is_same(got.logical_tensor, tensor):
             raise ArgumentError(f"{name}: {got.logical_tensor!r}; expected {tensor!r}, as it was compiled")
     return [found[tensor.id] for tensor in wanted]

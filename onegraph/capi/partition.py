@@ -321,7 +321,9 @@ class CompiledPartition(Handle):
         expect("stream", stream, Stream)
         refuse_other_threads(self.partition, self._compilation)
         if stream.engine is not self.engine:
-            raise ArgumentError("stream: of another engine than the compiled partition")
+            raise ArgumentError(
+                "stream: of another engine than the compiled partition; make it with capi.Stream(compiled.engine)"
+            )
         ins = given_tensors("inputs", self.inputs, self.partition._input_ids, inputs, self.engine)
         outs = given_tensors("outputs", self.outputs, self.partition._output_ids, outputs, self.engine)
         scratch = () if scratchpad is None else (self._checked_scratchpad(scratchpad, (*ins, *outs)),)

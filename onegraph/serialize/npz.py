@@ -82,13 +82,21 @@ def names_to_read(
     """
     for name in found if whole else ():
         if name not in tensors:
-            raise FormatError(f"{place}: {name}", f"unknown {what}", f"one of {', '.join(tensors) or 'none'}")
+            others = (
+                "; strict=False leaves other arrays out"
+                if what == "variable" and not tensors.keys().isdisjoint(found)
+                else ""
+            )
+            raise FormatError(f"{place}: {name}", f"unknown {what}", f"one of {', '.join(tensors) or 'none'}{others}")
     for name in tensors if whole else ():
         if name not in found:
             raise FormatError(f"{place}: {name}", "missing", f"an array for each {what} of the graph")
     names = [name for name in tensors if name in found]
-    if not names and tensors:
-        raise FormatError(str(place), f"no {what} of the graph", f"one of {', '.join(tensors)} at least")
+    if not names and (tensors or found):
+        expected = (
+            f"one of {', '.join(tensors)} at least" if tensors else f"a graph that has {what}s, and not constants alone"
+        )
+        raise FormatError(str(place), f"no {what} of the graph", expected)
     return names
 
 

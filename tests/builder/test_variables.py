@@ -565,7 +565,9 @@ def test_a_part_of_a_checkpoint_is_loaded(name, tmp_path):
     step, model = trained.compile(), small.compile()
     step.variables["w"] = np.float32([1, 2, 3])
     step.save_variables(tmp_path / name)
-    with pytest.raises(og.FormatError, match="unknown variable"):
+    with pytest.raises(
+        og.FormatError, match="unknown variable; expected one of w, b; strict=False leaves other arrays"
+    ):
         model.load_variables(tmp_path / name)
     model.variables["b"] = np.float32([4, 5, 6])
     model.load_variables(tmp_path / name, strict=False)
@@ -573,6 +575,8 @@ def test_a_part_of_a_checkpoint_is_loaded(name, tmp_path):
     assert model.variables["b"].tolist() == [4, 5, 6]
     with pytest.raises(og.FormatError, match="no variable of the graph; expected one of c at least"):
         other.compile().load_variables(tmp_path / name, strict=False)
+    with pytest.raises(og.FormatError, match="no variable of the graph; expected a graph that has variables"):
+        trained.for_inference(step.variables).compile().load_variables(tmp_path / name, strict=False)
 
 
 @pytest.mark.library
