@@ -169,10 +169,10 @@ class _Quantizing:
             own = made._tensor(tensor.dtype, tensor.shape, name, tensor.strides, tensor.value)
             self._renewed[tensor.id] = made._inputs[name] = own
         for op in source._ops:
-            emit.named(own_name(op))
             inputs = [None if end is None else emit.tensor(self._read(op, end)) for end in op.inputs]
             if op.id in self._done:
                 inputs[1] = emit.tensor(self._dequantized_weights(op))
+            emit.named(own_name(op))
             self._renewed.update(zip([end.id for end in op.outputs], emit.repeat(op, inputs), strict=True))
         made._outputs = {
             name: emit.tensor(self._renewed[end.id])._laid_out(end.strides) for name, end in source._outputs.items()
@@ -188,11 +188,12 @@ class _Quantizing:
         if not is_source and not (end.id in self._followed and op.kind in FOLLOWERS):
             return self._renewed[end.id]
         if end.id not in self._codes:
-            self._codes[end.id] = self._coded(end)
+            self._codes[end.id] = self._coded(op, end)
         return self._codes[end.id]
 
-    def _coded(self, end: LogicalTensor) -> Value:
+    def _coded(self, op: Op, end: LogicalTensor) -> Value:
         coder, emit = self._coders[end.id], self._emit
+        emit.named(f"{own_name(op)}/src")
         attrs: dict[str, Any] = {"scales": [coder.scale], "zps": [coder.zero], "qtype": "per_tensor"}
         codes = emit.op("Quantize", [self._renewed[end.id]], attrs, dtype=DataType(coder.dtype))
         return emit.op("Dequantize", [codes], attrs)
@@ -200,6 +201,7 @@ class _Quantizing:
     def _dequantized_weights(self, op: Op) -> Value:
         codes, scales, _, axis = self._weights[op.id]
         attrs = {"scales": scales.tolist(), "zps": [0] * len(scales), "qtype": "per_channel", "axis": axis}
+        self._emit.named(f"{own_name(op)}/weights")
         return self._emit.op("Dequantize", [codes], attrs)
 
 

@@ -149,6 +149,16 @@ def test_ops_are_excluded_by_name_and_by_error():
     assert "zero point 0" in str(quantized.quantization[0])
 
 
+def test_products_keep_their_names():
+    graph = network()
+    quantized = og.quantize(graph, samples())
+    kinds = {op.name: op.kind for op in quantized.ops}
+    products = {op.name: op.kind for op in graph.ops if op.kind in ("Convolution", "MatMul")}
+    assert products.items() <= kinds.items()
+    names = [end.name for op in quantized.ops for end in op.outputs]
+    assert len(names) == len({*names})
+
+
 def test_samples_may_be_named_or_tuples():
     g = og.Graph()
     x, z = g.input("x", og.f32, (2, 32)), g.input("z", og.f32, (2, 8))
