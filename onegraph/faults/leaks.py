@@ -37,7 +37,7 @@ def _has_halves(call: Call) -> bool:
     return first is not None and first.dtype in (DataType.bf16, DataType.f16)
 
 
-def has_tiles(dtype: DataType, isa: str) -> bool:
+def has_tiles(dtype: DataType | None, isa: str) -> bool:
     """Whether a CPU, whose newest instruction set is ``isa``, has tiles of AMX for products of a data type."""
     return "amx" in isa and (dtype is not DataType.f16 or isa != "avx512_core_amx")
 

@@ -124,6 +124,24 @@ def test_export_names_what_it_cannot_lower():
         onegraph.torch.export(Inverse(), (torch.eye(3),))
 
 
+def test_export_names_an_op_of_several_results_alone():
+    class Decomposed(nn.Module):
+        def forward(self, x):
+            return torch.linalg.svd(x)[0]
+
+    with pytest.raises(UnsupportedError, match="_linalg_svd") as caught:
+        onegraph.torch.export(Decomposed(), (torch.ones(3, 3),))
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_constants_have_the_names_of_parameters():
+    module = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
+    graph = onegraph.torch.export(module, (torch.ones(3, 4),))
+    for name, tensor in module.state_dict().items():
+        np.testing.assert_array_equal(graph.constants[name], tensor.numpy())
+    assert {*graph.with_variables().variables} == {*module.state_dict()}
+
+
 def test_export_refuses_what_is_no_module():
     with pytest.raises(ArgumentError, match=r"torch\.nn\.Module"):
         onegraph.torch.export(torch.tanh, (torch.ones(3),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,7 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
     gm: Any = program.graph_module
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     frozen: dict[Any, Any] = {}
+    targets: dict[str, Any] = {}
     inputs = []
     stored = {**program.state_dict, **program.constants, **buffers}
     for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
@@ -49,7 +51,7 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
             if hasattr(node.meta.get("val"), "stride"):
                 inputs.append(node)
         elif spec.target is not None:
-            frozen[node] = stored[spec.target].detach()
+            frozen[node], targets[spec.target] = stored[spec.target].detach(), node
     without_empty(gm)
     for node in gm.graph.nodes:
         if str(node.target) in CHECKS:
@@ -61,7 +63,7 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
     refused = {
         f"{node.target}: {verdict.reason}"
         for node, verdict in verdicts(gm.graph, known).items()
-        if verdict.reason and not verdict.host
+        if verdict.reason and not verdict.host and node.target is not operator.getitem
     }
     if refused:
         raise UnsupportedError("export: ops that no graph computes:\n  " + "\n  ".join(sorted(refused)))
@@ -77,13 +79,14 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
         metas |= _opened(open_dims, [*inputs, *calls])
     read = {*outputs, *[source for node in calls for source in node.all_input_nodes]}
     arrays = {node: _own(node, one) if hasattr(one, "stride") else one for node, one in known.items() if node in read}
+    more: Any = {"dense": True, "labels": {name: arrays[node] for name, node in targets.items() if node in arrays}}
     names = (lambda _: "output") if len(outputs) == 1 else (lambda place: f"output_{place}")
     try:
         if open_dims is None:
-            return lower_graph(calls, inputs, outputs, arrays, metas, names=names, dense=True).graph
+            return lower_graph(calls, inputs, outputs, arrays, metas, names=names, **more).graph
         watched = open_dims.watched(calls)
         opened = OpenValues()
-        found = lower_graph(watched, inputs, outputs, arrays, metas, names=names, dense=True, opened=opened).graph
+        found = lower_graph(watched, inputs, outputs, arrays, metas, names=names, opened=opened, **more).graph
         open_dims.expect_same("a result")
         return with_unknown_dims(found, opened)
     except (NotLowered, OneGraphError) as error:

@@ -167,6 +167,7 @@ def lower_graph(
     names: Callable[[int], str] | None = None,
     dense: bool = False,
     opened: OpenValues | None = None,
+    labels: Mapping[str, Array] | None = None,
 ) -> Lowered:
     """The graph of some calls.
 
@@ -179,11 +180,13 @@ def lower_graph(
         names: names of the outputs.
         dense: whether inputs and outputs are arrays of their own, with rows behind each other.
         opened: where to keep the values that follow from open sizes.
+        labels: arrays in ``known`` by the names of the constants that they become.
     """
     layout_of = Layout.dense if dense else Layout.of
     graph = Graph()
     emit = Emitter(graph, REWRITES)
     emit.opened = opened
+    emit.name_arrays(labels or {})
     values: dict[FxNode, Any] = dict(known)
     given: list[Layout] = []
     for node in inputs:
