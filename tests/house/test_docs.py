@@ -162,6 +162,12 @@ def test_page_names_the_packages_that_it_imports(page):
     assert text.count("Needs: ") == len(NEEDS.findall(text))
 
 
+def test_index_names_every_guide():
+    listed, trees = (DOCS / "index.md").read_text().split("```{toctree}", 1)
+    guides = {path.stem for path in (DOCS / "howto").glob("*.md")}
+    assert guides == {*re.findall(r"\(howto/([\w-]+)\.md\)", listed)} == {*re.findall(r"^howto/([\w-]+)$", trees, re.M)}
+
+
 def test_finds_every_page():
     names = {str(page.relative_to(ROOT)) for page in PAGES}
     assert {"README.md", "docs/index.md", "docs/tutorial/1-first-graph.md", "docs/safety.md"} <= names
