@@ -31,7 +31,7 @@ ONNX = re.compile(rb"\x08[\x01-\x20][\x12\x1a\x22\x2a\x3a\x42]")
 def other_format(raw: bytes) -> str:
     """What a file is that is no text in UTF-8, by its first bytes; empty if unknown."""
     if ONNX.match(raw):
-        return "a model of ONNX"
+        return "a model of ONNX, which onegraph.onnx.load reads"
     return next((what for start, what in OTHERS.items() if raw.startswith(start)), "")
 
 

@@ -459,8 +459,8 @@ def test_mutated_files_raise_package_errors_only(text, seed):
 @pytest.mark.parametrize(
     ("start", "what"),
     [
-        (b"\x08\x0a\x12\x07pytorch\x1a\x032.9", "a model of ONNX"),
-        (b"\x08\x07:\x02\x0a\x00", "a model of ONNX"),
+        (b"\x08\x0a\x12\x07pytorch\x1a\x032.9", "a model of ONNX, which onegraph.onnx.load reads"),
+        (b"\x08\x07:\x02\x0a\x00", "a model of ONNX, which onegraph.onnx.load reads"),
         (b"PK\x03\x04\x00\x00", "a zip archive, such as PyTorch's torch.save writes"),
         (b"\x80\x02\x8a\x0al", "a pickle, such as older versions of torch.save write"),
         (b"\x93NUMPY\x01\x00", "a numpy array"),

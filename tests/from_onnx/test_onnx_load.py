@@ -422,7 +422,7 @@ def test_every_truncation_is_refused():
 def test_other_files_are_refused(content, tmp_path):
     path = tmp_path / "m.onnx"
     path.write_bytes(content)
-    with pytest.raises(og.FormatError, match=r"m\.onnx"):
+    with pytest.raises(og.FormatError, match=r"m\.onnx.*which onegraph.load reads" if content == b"{}" else r"m\.onnx"):
         onegraph.onnx.load(path)
 
 

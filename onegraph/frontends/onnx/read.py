@@ -90,6 +90,8 @@ def _bytes(model: bytes | bytearray | memoryview) -> memoryview:
 def parsed(pieces: Pieces, where: str) -> ModelProto:
     """The structure of a model without the contents of its large tensors."""
     model = ModelProto()
+    if bytes(pieces.structure[:1]) == b"{":
+        raise FormatError(where, "JSON, which onegraph.load reads", "a model in the ONNX format")
     try:
         model.ParseFromString(pieces.structure)
     except Exception as error:  # protobuf raises errors of many classes
