@@ -34,8 +34,7 @@ def network(g, x, rng):
 g = og.Graph()
 x, labels = g.input("x", og.f32, (None, 8, 8, 1)), g.input("labels", og.s32, (None,))
 loss = g.output("loss", og.training.cross_entropy(g, network(g, x, np.random.default_rng(0)), labels))
-weights = [tensor for name, tensor in g.variables.items() if name not in g.assignments]
-og.training.Adam(3e-3).minimize(g, loss, weights)
+og.training.Adam(3e-3).minimize(g, loss)
 step = g.compile(outputs=["loss"])
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from .._util.validation import flag, number, string
 from ..builder.graph import DataGraph
 from ..builder.transaction import atomic
+from ..builder.uses import depended_on
 from ..errors import ArgumentError
 from ..gradient import gradient
 from ..ir.op import LogicalTensor
@@ -54,21 +55,22 @@ class Optimizer:
 
     @atomic
     def minimize(
-        self, graph: DataGraph, loss: LogicalTensor, variables: Sequence[LogicalTensor]
+        self, graph: DataGraph, loss: LogicalTensor, variables: Sequence[LogicalTensor] | None = None
     ) -> tuple[LogicalTensor, ...]:
         """Differentiate a loss, update variables against its gradients, and return the gradients.
 
         Args:
             graph: the graph to add ops to.
             loss: the tensor to make smaller.
-            variables: f32 variables of the graph.
+            variables: f32 variables of the graph; by default those that the loss depends on and nothing assigns yet.
 
         Raises:
             UnsupportedError: an op between has no gradient.
-            ArgumentError: as for ``update``.
+            ArgumentError: as for ``update``; or ``variables`` is left out, and the loss depends on none.
         """
-        found = gradient(graph, loss, tensors_of(graph, "minimize: variables", variables, [DataType.f32]))
-        self.update(graph, variables, found)
+        chosen = _trained(graph, loss) if variables is None else variables
+        found = gradient(graph, loss, tensors_of(graph, "minimize: variables", chosen, [DataType.f32]))
+        self.update(graph, chosen, found)
         return found
 
     @atomic
@@ -287,3 +289,15 @@ def _one_minus_power(graph: DataGraph, beta: float, count: LogicalTensor) -> Log
     """
     half = graph.tanh(count * (-math.log(max(beta, TINY)) / 2))
     return half * 2.0 / (half + 1.0)
+
+
+def _trained(graph: DataGraph, loss: LogicalTensor) -> list[LogicalTensor]:
+    """The f32 variables that a loss depends on and nothing assigns."""
+    (end,) = tensors_of(graph, "minimize: loss", [loss])
+    before = depended_on(graph, [end])
+    read = {end.id, *(source.id for op in graph.ops if op.id in before for source in op.inputs if source is not None)}
+    free = [variable for name, variable in graph.variables.items() if name not in graph.assignments]
+    chosen = [variable for variable in free if variable.id in read and variable.dtype is DataType.f32]
+    if not chosen:
+        raise ArgumentError("minimize: the loss depends on no f32 variable that is not assigned; expected one at least")
+    return chosen

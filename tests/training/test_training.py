@@ -150,6 +150,19 @@ def test_minimize_follows_the_slope():
 
 
 @pytest.mark.library
+def test_minimize_takes_what_the_loss_depends_on():
+    g = og.Graph()
+    x = g.input("x", og.f32, (4, 2))
+    made = {name: g.variable(name, np.ones(2, np.float32)) for name in ("w", "beta", "mean", "variance", "other")}
+    normal = og.training.batch_norm(g, x * made["w"], made["w"], made["beta"], made["mean"], made["variance"])
+    loss = g.output("loss", g.reduce_mean(normal, axes=[0, 1], keep_dims=False))
+    gradients = og.training.SGD(0.1).minimize(g, loss)
+    assert len(gradients) == 2
+    assert {*g.assignments} == {"w", "beta", "mean", "variance"}
+    with pytest.raises(og.ArgumentError, match="minimize: the loss depends on no f32 variable that is not assigned"):
+        og.training.SGD(0.1, name="again").minimize(g, loss)
+
+
 def test_two_optimizers_share_a_graph():
     g = og.Graph()
     w, b = (g.variable(name, np.ones(2, np.float32)) for name in "wb")
