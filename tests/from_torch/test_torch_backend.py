@@ -1,7 +1,10 @@
 """The backend of torch.compile: results, gradients, sharing of memory, and what is left to PyTorch."""
 
 import copy
+import json
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count  
 
 import onegraph.torch  # noqa: E402
 from onegraph.errors import ArgumentError, UnsupportedError  # noqa: E402
+from onegraph.frontends.torch.options import Options  # noqa: E402
 
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
 nn, functional = torch.nn, torch.nn.functional
@@ -413,3 +417,12 @@ def test_rows_without_keys_of_a_trained_mask_are_zero():
     module, x = Attention().eval(), torch.randn(2, 6, 16)
     with torch.no_grad():
         agree(module, x, mask)
+
+
+def test_page_of_the_backend_lists_every_option():
+    page = Path(__file__).parents[2] / "docs" / "api" / "torch.md"
+    listed = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]+?)`? \|", page.read_text(), flags=re.MULTILINE))
+    stated = {
+        name: json.dumps(value) if isinstance(value, str) else str(value) for name, value in Options()._asdict().items()
+    }
+    assert listed == {**stated, "threads": "that of PyTorch"}
