@@ -24,7 +24,6 @@ from ..opset.values import nearest
 from .op_names import methods
 from .operators import array_of_numbers
 
-
 # What other frameworks call an op that has another name here.
 ELSEWHERE = {
     **dict.fromkeys(("dense", "dot", "gemm", "linear"), "matmul"),

@@ -87,8 +87,8 @@ APART = {
         lambda g, x: coded(g, x, [0] * 31 + [3]),
         {},
         "fault",
-        "an int8 kernel takes MatMul 'mm' with a Dequantize of its source and one of its weights, but Dequantize 'w' runs "
-        "as other ops: computed once, at compilation; zero points apart",
+        "an int8 kernel takes MatMul 'mm' with a Dequantize of its source and one of its weights, but Dequantize 'w' "
+        "runs as other ops: computed once, at compilation; zero points apart",
     ),
     "codes of the source alone": (
         lambda g, x: product(g, requantized(g, x)),
