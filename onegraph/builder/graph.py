@@ -22,6 +22,7 @@ class DataGraph(Rewriting):
 
     compression: Sequence[CompressedWeights] = ()  # the weights that compress_weights has compressed
     quantization: Sequence[QuantizedOp] = ()  # what quantize has made of convolutions and products
+    _dims: Mapping[str, Sequence[str]] | None = None  # by input, names of its dims in a model; "" for none
 
     def copy(self: AnyGraph) -> AnyGraph:
         """A copy of the graph with the same records; adding to one graph does not change the other."""
@@ -88,7 +89,9 @@ class DataGraph(Rewriting):
     def _empty(self: AnyGraph, edition: str | None = None, *, strict: bool | None = None) -> AnyGraph:
         """A graph without ops; by default of the same edition and strictness."""
         strict = self.strict if strict is None else strict
-        return cast("AnyGraph", self._kind()(edition or self.edition, strict=strict))
+        made = cast("AnyGraph", self._kind()(edition or self.edition, strict=strict))
+        made._dims = self._dims
+        return made
 
 
 def snapshot(graph: AnyGraph) -> AnyGraph:

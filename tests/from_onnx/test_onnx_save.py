@@ -1,6 +1,7 @@
 """Graphs as ONNX models: other runtimes compute the same, and models that are read again are the same graphs."""
 
 import os
+import pickle
 from base64 import b64encode
 from importlib import import_module
 from pathlib import Path
@@ -424,3 +425,20 @@ def test_a_symbolic_link_stays(tmp_path):
 def test_paths_that_no_file_can_have_are_refused(path, error):
     with pytest.raises(error):
         onegraph.onnx.save(small(), path)
+
+
+def test_open_dims_keep_their_names(tmp_path):
+    ports = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", None, 3]) for name in ("x", "y")
+    ]
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", ports[:1], ports[1:]), ir_version=10)
+    graph = og.onnx.load(model)
+    graph.replace("y", graph.tanh(graph.tensor("x")))
+    for changed in (graph, graph.copy(), pickle.loads(pickle.dumps(graph))):
+        og.onnx.save(changed, tmp_path / "again.onnx")
+        dims = onnx.load(tmp_path / "again.onnx").graph.input[0].type.tensor_type.shape.dim
+        assert [dim.dim_param or dim.dim_value for dim in dims] == ["batch", "x_1", 3]
+    wider = og.onnx.load(model, shapes={"x": (None, 3)})
+    og.onnx.save(wider, tmp_path / "wider.onnx")
+    assert onnx.load(tmp_path / "wider.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_param == "x_0"

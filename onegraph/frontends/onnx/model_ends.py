@@ -61,9 +61,11 @@ class ModelEnds:
         dtype, shape = data_type(tensor.elem_type, where), given or self._shape(tensor)
         if info.name not in self.known:
             try:
-                return self.made.input(info.name, dtype, given if info.name in self.shapes else shape)
+                end = self.made.input(info.name, dtype, given if info.name in self.shapes else shape)
             except ArgumentError as error:
                 raise FormatError(where, str(error), "a name and a shape of a graph's input") from None
+            self.made._dims = {**(self.made._dims or {}), info.name: [dim.dim_param for dim in tensor.shape.dim]}
+            return end
         value = self.known[info.name]
         if value.dtype != dtype.numpy or not compatible(value.shape, shape):
             stated = f"{dtype.numpy} of shape {show(shape)}"

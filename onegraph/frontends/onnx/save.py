@@ -178,8 +178,8 @@ class Exporter:
         made = helper.make_graph(
             [proto(node, name) for node, name in zip(nodes, _names(nodes), strict=True)],
             "onegraph",
-            [_info(name, tensor, name) for name, tensor in graph.inputs.items()],
-            [_info(name, tensor, "") for name, tensor in graph.outputs.items()],
+            [_info(name, tensor, _dims_of(graph, name, tensor)) for name, tensor in graph.inputs.items()],
+            [_info(name, tensor) for name, tensor in graph.outputs.items()],
         )
         opsets = [helper.make_opsetid("", self.opset)]
         domains = {**dict.fromkeys([one.domain for one in self.functions.protos], 1), **self.functions.imports}
@@ -304,11 +304,17 @@ def _names(nodes: Sequence[Node]) -> list[str]:
     return names
 
 
-def _info(name: str, tensor: LogicalTensor, prefix: str) -> onnx.ValueInfoProto:
-    """A port of the model; unknown dims of an input have names."""
-    dims = None
-    if tensor.shape is not None:
-        dims = [
-            (f"{prefix}_{axis}" if prefix else None) if dim is None else dim for axis, dim in enumerate(tensor.shape)
-        ]
+def _dims_of(graph: DataGraph, name: str, tensor: LogicalTensor) -> list[str]:
+    """A name for each dim of an input: that of the model from which it was read, or that of the input and the axis."""
+    rank = len(tensor.shape or ())
+    read = (graph._dims or {}).get(name, ())
+    given = read if len(read) == rank else [""] * rank
+    return [label or f"{name}_{axis}" for axis, label in enumerate(given)]
+
+
+def _info(name: str, tensor: LogicalTensor, names: Sequence[str] = ()) -> onnx.ValueInfoProto:
+    """A port of the model; unknown dims have names if there are some."""
+    dims = None if tensor.shape is None else list[int | str | None](tensor.shape)
+    if dims is not None and names:
+        dims = [label if dim is None else dim for dim, label in zip(dims, names, strict=True)]
     return helper.make_tensor_value_info(name, NUMBERS[tensor.dtype], dims)
