@@ -59,15 +59,23 @@ class Scale:
             kind = {"qtype": "per_channel", "axis": self.axis % rank}
         return {"scales": scale.astype(np.float32).reshape(-1).tolist(), "zps": zeros, **kind}
 
-    def groups(self, codes: Array) -> Mapping[str, object] | None:
-        """The attributes of the DynamicDequantize of known codes in blocks; None if they have another form."""
+    def of_codes(self, codes: Array) -> Mapping[str, object] | None:
+        """The attributes of the DynamicDequantize of known codes; None if they have another form."""
         parts, zero = self.scale, self.zero
-        if not self.block or not isinstance(parts, np.ndarray) or not (zero is None or isinstance(zero, np.ndarray)):
+        if not isinstance(parts, np.ndarray) or not (zero is None or isinstance(zero, np.ndarray)) or not codes.ndim:
             return None
-        axis, is_code = self.axis % codes.ndim, dtype_of(codes) in EIGHT_BITS | FOUR_BITS
+        axis = self.axis % codes.ndim
+        if dtype_of(codes) not in EIGHT_BITS | FOUR_BITS:
+            return None
+        if not self.block:
+            if codes.ndim != len(("depth", "columns")):
+                return None
+            if parts.size == 1:
+                return {"qtype": "per_tensor"}
+            return {"qtype": "per_channel", "axis": axis} if parts.shape == codes.shape[axis : axis + 1] else None
         sizes = [self.block if place == axis else 1 for place in range(codes.ndim)]
         whole = tuple([dim * size for dim, size in zip(parts.shape, sizes, strict=False)])
-        if not is_code or parts.ndim != codes.ndim or whole != codes.shape:
+        if parts.ndim != codes.ndim or whole != codes.shape:
             return None
         return {"qtype": "per_group", "axis": axis, "group_shape": sizes}
 
@@ -106,9 +114,11 @@ def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -
         if shape_of(scale.scale) in ((), (1,)) and not is_known(src) and not is_known(scale.scale):
             one = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
             return emit.op("DynamicDequantize", [src, *one], {"qtype": "per_tensor"})
-    if isinstance(src, np.ndarray) and dtype_of(scale.scale) is dtype and (groups := scale.groups(src)) is not None:
+    if isinstance(src, np.ndarray) and dtype_of(scale.scale) is dtype and (form := scale.of_codes(src)) is not None:
         # The codes of weights stay what they are: a product reads them packed.
-        return emit.op("DynamicDequantize", [src, scale.scale, scale.zero], groups)
+        parts = scale.scale, scale.zero
+        ends = [each if scale.block or each is None else reshape(emit, each, numbers(-1)) for each in parts]
+        return emit.op("DynamicDequantize", [src, *ends], form)
     if (multiples := _multiples(emit, src, scale)) is not None:
         return cast(emit, multiples, dtype)
     wide = cast(emit, src, F32)

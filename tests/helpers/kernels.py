@@ -13,14 +13,14 @@ from onegraph.compiler.kernels.native import CompiledKernel, Numbers, compiled, 
 from onegraph.compiler.kernels.registry import named
 from onegraph.compiler.steps import CompiledStep
 from onegraph.native.library import address_of
-from onegraph.opset.dtypes import DataType
+from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.runtime.plan import Plan, PlanSource
 
 
 def values_of(arrays: Sequence[np.ndarray]) -> list[Value]:
     """A value with the layout of each array."""
     return [
-        Value(place, DataType.of(a.dtype), a.shape, tuple(stride // a.itemsize for stride in a.strides), place, "")
+        Value(place, OF_NUMPY[a.dtype], a.shape, tuple(stride // a.itemsize for stride in a.strides), place, "")
         for place, a in enumerate(arrays)
     ]
 

@@ -1,6 +1,7 @@
 """Multiplies by constant weights of 4, 8 or 16 bits as they are packed, and unpacks them in registers.
 
-The library dequantizes such weights in every run, and a product of few rows takes as long as reading its weights.
+The library dequantizes such weights in every run, and a product of few rows takes as long as reading its weights. The
+rows of such a table that indices name are read likewise, and no other ones.
 
 It compiles a product for each number of rows, and lays the weights out for the first one alone. So where sizes are
 open, weights of 32 bits are packed too: one kernel multiplies any number of rows by them, and adds the bias.
@@ -24,19 +25,23 @@ from ...opset.signature import AttrValue
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..ir.value import Value
-from ..kernels.kernel import FLOATS, refusal
+from ..kernels.kernel import FLOATS, call_of, refusal
+from ..kernels.packed_gather import NOTE as OF_ROWS
+from ..kernels.packed_gather import PACKED_GATHER
 from ..kernels.packed_product import FOR_SIZES, IN_CODES, MOST_ROWS, NOTE, PACKED_PRODUCT, WORTH, Candidate
 from ..options import Options
 from ..packed_weights import CODINGS, Packed, groups_of, is_matrix, numbers_of, pack, rows_of
 from ..report import nbytes
 from ..shared_constants import derived
 
+GATHERS = frozenset(["Gather", "PackedGather"])
+
 
 def multiply_packed(edit: Edit, options: Options) -> None:
-    """Put steps of executor ``packed`` in the place of such products."""
+    """Put steps of executor ``packed`` in the place of such products, and of rows of such tables."""
     found = _PackedProducts(edit, options)
     for step in edit.graph.steps:
-        made = found.made(step)
+        made = found.gathered(step) if step.op.edition == HOST and step.op.kind in GATHERS else found.made(step)
         if made is not None:
             edit.replace(step, made)
 
@@ -49,7 +54,7 @@ class _PackedProducts:
     def made(self, step: Step) -> Step | None:
         """The step in the place of a product; None for other steps."""
         if step.op.kind == "PackedMatMul" and step.op.edition == HOST and step.executor == "reference":
-            return self._of_host_op(step)
+            return self._of_packed_matmul(step)
         part = step.library_part
         if step.kind != "MatMul" or part is None or part.call.flag("transpose_a") or not self._has_floats(step):
             return None
@@ -70,6 +75,17 @@ class _PackedProducts:
             self._edit.replace(sum_, made._replace(members=(step, sum_)))
             return None
         return self._step(step, (src, *packed.values, *bias), packed, has_bias=bool(bias), coded=False)
+
+    def _of_packed_matmul(self, step: Step) -> Step | None:
+        src, weights, *_ = step.op.inputs
+        assert src is not None
+        assert weights is not None
+        shape = self._graph.values[src.id].shape
+        packed = None if 0 in shape else self._of_host_op(step, weights.id, shape[-1])
+        if packed is None:
+            return None
+        is_coded = call_of(step).string("arithmetic") == CODES
+        return self._step(step, (src.id, *packed.values), packed, has_bias=False, coded=is_coded)
 
     def _biased(self, step: Step) -> Step | None:
         """The addition of a constant row to a product, if nothing else reads the product."""
@@ -113,8 +129,8 @@ class _PackedProducts:
 
     # The weights of a MatMul ------------------------------------------------------------------------------------------
 
-    def _weights(self, number: int, is_turned: bool, product: Step) -> tuple[Packed | None, list[Step]]:
-        """The packed weights, and the steps that make the weights of the library."""
+    def _weights(self, number: int, is_turned: bool, product: Step | None) -> tuple[Packed | None, list[Step]]:
+        """The packed weights of a product or a table, and the steps that make the weights of the library."""
         makers: list[Step] = []
         maker = self._graph.maker(number)
         # Weights in 16 bits are read as they are packed too, and are not rounded before the sums.
@@ -125,6 +141,8 @@ class _PackedProducts:
             is_turned, number = is_turned != (maker.kind == "StaticTranspose"), maker.inputs[0]
             maker = self._graph.maker(number)
         if maker is None:
+            if product is None:
+                return self._halves_of_table(number) if is_turned and makers else None, makers
             return self._numbers(number, is_turned, product), makers
         key = number, is_turned
         if key not in self._known:
@@ -146,6 +164,13 @@ class _PackedProducts:
                 [-1, -2],
             )
         )
+
+    def _halves_of_table(self, number: int) -> Packed | None:
+        """A table of 16-bit numbers, which others would cast as a whole."""
+        value = self._graph.values[number]
+        if value.constant is None or value.dtype not in (DataType.bf16, DataType.f16) or not is_matrix(value.shape):
+            return None
+        return Packed(value.dtype.value, 1, 0, (number,), False, True)
 
     def _numbers(self, number: int, is_turned: bool, product: Step) -> Packed | None:
         """Weights of 16 bits, which the library reads slowly for few rows; of 32 bits, if sizes are open."""
@@ -201,30 +226,60 @@ class _PackedProducts:
             (is_turned, sorted(op.attrs.items())),
         )
 
-    # The host op ------------------------------------------------------------------------------------------------------
+    # Rows of a table --------------------------------------------------------------------------------------------------
 
-    def _of_host_op(self, step: Step) -> Step | None:
-        """The kernel for a PackedMatMul with constant weights."""
-        op, values = step.op, self._graph.values
-        ids = [None if tensor is None else tensor.id for tensor in (*op.inputs, None)][:4]
-        src, weights, scales, zps = ids
-        assert src is not None
-        assert weights is not None
-        assert scales is not None
-        known = [None if number is None else values[number].constant for number in (weights, scales, zps)]
-        codes, factors, points = known
-        if codes is None or factors is None or (zps is not None and points is None) or 0 in values[src].shape:
+    def gathered(self, step: Step) -> Step | None:
+        """The step in the place of a Gather of the rows of packed codes; None for others."""
+        if step.op.kind == "PackedGather":
+            table, indices, *_ = step.op.inputs
+            depth, makers = call_of(step).s64("depth"), list[Step]()
+            assert table is not None
+            assert indices is not None
+            numbers, packed = indices.id, self._of_host_op(step, table.id, depth)
+        else:
+            table_of_rows, numbers = step.inputs
+            shape = self._graph.values[table_of_rows].shape
+            if len(shape) != len(("rows", "numbers")) or 0 in shape or call_of(step).s64("axis") % len(shape):
+                return None
+            packed, makers = self._weights(table_of_rows, True, None)
+        if packed is None or self._graph.values[numbers].constant is not None or not self._is_gathered(step, numbers):
             return None
-        call = Call(schema_of(op), op.attrs, [None if each is None else each.type for each in op.inputs], 1)
-        coding, depth = call.string("coding"), values[src].shape[-1]
+        self._edit.spare(makers)
+        attrs: Mapping[str, AttrValue] = {
+            "coding": packed.coding,
+            "group": packed.group,
+            "zero": packed.zero,
+            "zeros": packed.has_zeros,
+        }
+        table_, *others = packed.values
+        ends = (table_, numbers, *others)
+        return step.instead(PACKED_GATHER.executor, ends, step.outputs, kind=step.kind, attrs=attrs, note=OF_ROWS)
+
+    def _is_gathered(self, step: Step, indices: int) -> bool:
+        """Whether the kernel takes the indices and writes the result."""
+        values = self._graph.values[indices], self._graph.values[step.outputs[0]]
+        return (
+            values[0].dtype in (DataType.s32, DataType.s64) and values[1].dtype in FLOATS and 0 not in values[1].shape
+        )
+
+    # Host ops ---------------------------------------------------------------------------------------------------------
+
+    def _of_host_op(self, step: Step, weights: int, depth: int) -> Packed | None:
+        """The weights of a PackedMatMul or PackedGather, if they are constants."""
+        values, call = self._graph.values, call_of(step)
+        codes, coding = values[weights].constant, call.string("coding")
+        *_, scales, zps = [None if tensor is None else tensor.id for tensor in (*step.op.inputs, None)][:4]
+        assert scales is not None
+        factors = values[scales].constant
+        points = None if zps is None else values[zps].constant
         groups = groups_of(call.s64("group"), depth, coding)
-        if groups is None or 0 in codes.shape:
+        if codes is None or factors is None or (zps is not None and points is None) or groups is None:
+            return None
+        if 0 in codes.shape:
             return None
         zeros = call.s64("zero") if zps is None or points is None else (zps, lambda: points)
         ends_of = (weights, lambda: codes), (scales, lambda: factors)
-        packed = pack(self._edit, values[weights].name, coding, groups, *ends_of, zeros)
-        is_coded = call.string("arithmetic") == CODES
-        return self._step(step, (src, *packed.values), packed, has_bias=False, coded=is_coded)
+        return pack(self._edit, values[weights].name, coding, groups, *ends_of, zeros)
 
 
 class _Parameters:
@@ -256,7 +311,8 @@ class _Parameters:
         if self._qtype == "per_group":
             matrix: Array = given.reshape(given.shape[-2:])
             matrix = matrix if depth_axis == -1 else matrix.T
-            return np.ascontiguousarray(np.repeat(matrix, columns // len(matrix), 0))
+            repeats = columns // len(matrix)
+            return np.ascontiguousarray(np.repeat(matrix, repeats, 0) if repeats > 1 else matrix)
         if self._qtype == "per_channel" and not self._runs_along(depth_axis):
             return given.reshape(columns, 1)
         return np.full((columns, 1), given.reshape(-1)[:1])

@@ -144,11 +144,13 @@ def scaled_channels(emit: Emitter, op: Op) -> Value | None:
 
 @rewrites("StaticTranspose")
 def transposed_weights(emit: Emitter, op: Op) -> Value | None:
-    """Transpose(Dequantize(weights)) as Dequantize of transposed weights."""
+    """Transpose(Dequantize(weights)) as Dequantize of transposed weights, unless rows of these are gathered too."""
     scaled = made(emit, op.inputs[0], "Dequantize")
     weights = None if scaled is None else contents(scaled.inputs[0])
     if scaled is None or weights is None:
         return None
+    if any(other.kind == "Gather" and other.inputs[0] is op.inputs[0] for other in emit.graph._ops):
+        return None  # an embedding and the last product share their codes, which then are in memory once
     order = [int(str(axis)) for axis in listed(op.attrs["order"])]
     attrs = dict(scaled.attrs)
     if attrs.get("qtype") == "per_channel":

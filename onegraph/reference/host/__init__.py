@@ -32,8 +32,8 @@ VIEWS = host_kinds(Trait.VIEW)
 # Ops that kernels of the package compute.
 KERNELS = frozenset(
     [
-        *("Attention", "AttentionBackward", "CachedAttention", "Classify", "ExtendCache", "LookUp", "PackedMatMul"),
-        *("Recurrence", "Rotary", "TreeEnsemble", "DynamicQuantizeLinear", "Erf", "FakeQuantize"),
+        *("Attention", "AttentionBackward", "CachedAttention", "Classify", "ExtendCache", "LookUp", "PackedGather"),
+        *("PackedMatMul", "Recurrence", "Rotary", "TreeEnsemble", "DynamicQuantizeLinear", "Erf", "FakeQuantize"),
     ]
 )
 

@@ -545,7 +545,7 @@ PackedProduct::PackedProduct(const KernelArguments &arguments) {
     const long rows = static_cast<long>(elements_of(src)) / known, groups = (known + group - 1) / group;
     const PackedMatrix matrix {nullptr, depth, bytes, known, coding.flip, std::min(group, depth)};
     auto problem = std::unique_ptr<PackedProblem>(new PackedProblem {coding, matrix, tiles_of(level), nullptr, is_coded, arguments.flag("unpacks"),
-            level > 0 && has_avx2(), static_cast<float>(arguments.number("zero")) - coding.center, rows, columns, groups,
+            level > 0 && has_avx2(), arguments.real("zero") - coding.center, rows, columns, groups,
             (depth + group - 1) / group, has_zeros ? 3 : -1, has_bias ? last - 1 : -1, last, {}});
     bool is_whole = rows > 0 && elements_of(dst) == static_cast<std::size_t>(rows * columns);
     for (int i = 0; i <= last; i++)
@@ -569,7 +569,7 @@ void PackedProduct::run(void *const *addresses, int threads) const {
 }
 
 const Registered<PackedProduct> PACKED_PRODUCT {
-        "packed_product", "coding: s4|u4|s8|u8|f16|bf16|f32, group, zero, zeros, bias, coded, unpacks, level"};
+        "packed_product", "coding: s4|u4|s8|u8|f16|bf16|f32, group, zero: f32, zeros, bias, coded, unpacks, level"};
 
 } // namespace
 } // namespace onegraph
