@@ -276,7 +276,7 @@ class _StepCompiler:
                 return
         if step.executor == "copy" or step.kind == "TypeCast":
             schedule.add_cast(step, reason)
-        elif not add_view(schedule, step) and not add_pad(schedule, step):
+        elif not (add_view(schedule, step) or add_pad(schedule, step) or self._concats.add(step)):
             self._add_without_library(step, reason or step.note)
 
     def _add_kernel(self, step: Step, note: str) -> bool:

@@ -89,17 +89,19 @@ def test_a_generation_needs_one_program_for_many_sizes():
     assert info.misses - info.reused <= 12 or HASHES_CONSTANTS
 
 
-def test_caches_of_other_types_are_right():
-    """A host op concatenates them, which copies the past."""
-    g = og.Graph()
-    past, new = (g.input(name, og.s8, (2, None, 4)) for name in ("past", "new"))
+@pytest.mark.parametrize("size", [3, 4, 16])
+@pytest.mark.parametrize("dtype", [og.s8, og.u8, og.boolean, og.s32, og.s64], ids=str)
+def test_caches_of_other_types_grow(dtype, size):
+    g, rng = og.Graph(), np.random.default_rng(size)
+    past, new = (g.input(name, dtype, (2, None, size)) for name in ("past", "new"))
     g.output("present", g.op("Concat", [past, new], {"axis": 1}, edition="host"))
-    model, known = g.compile(), np.arange(16, dtype=np.int8).reshape(2, 2, 4)
+    model, known = g.compile(), rng.integers(0, 2, (2, 2, size)).astype(dtype.numpy)
     cache = known
-    for token in range(5):
-        new = np.full((2, 1, 4), token, np.int8)
+    for _ in range(6):
+        new = rng.integers(0, 2, (2, 1, size)).astype(dtype.numpy)
         cache, known = model(cache, new), np.concatenate([known, new], 1)
         np.testing.assert_array_equal(cache, known)
+    assert model.cache_info().grown == (0 if dtype is og.s64 else 5)  # numpy copies 64 bits
 
 
 def extending(shape, rows):

@@ -1,11 +1,27 @@
-"""Casts f32, f16 and bf16 to one of them, and copies them, from any strides to any strides."""
+"""Casts f32, f16 and bf16 to one of them, and copies these and integers, from any strides to any strides."""
 
 from __future__ import annotations
 
-from ..ir.value import Value
-from .kernel import NOT_EMPTY, OF_FLOATS, REGULAR, Kernel, refusal
+from collections.abc import Sequence
 
-CAST = Kernel("cast", takes=(NOT_EMPTY, REGULAR, OF_FLOATS), is_dense=False, is_movement=True)
+from ...opset.dtypes import DataType
+from ..ir.value import Value
+from .kernel import FLOATS, NOT_EMPTY, REGULAR, Kernel, refusal
+
+COPIED = FLOATS | {DataType.s8, DataType.u8, DataType.s32, DataType.boolean}
+
+
+def _has_types(values: Sequence[Value]) -> bool:
+    types = {values[0].dtype, values[-1].dtype}
+    return types <= FLOATS or (len(types) == 1 and types <= COPIED)
+
+
+CAST = Kernel(
+    "cast",
+    takes=(NOT_EMPTY, REGULAR, (_has_types, "a tensor is neither f32, f16 nor bf16, nor copied as it is")),
+    is_dense=False,
+    is_movement=True,
+)
 KERNELS = (CAST,)
 
 

@@ -1,4 +1,4 @@
-// Casts between f32, f16 and bf16, and copies between layouts.
+// Casts between f32, f16 and bf16, and copies of elements of 1, 2 or 4 bytes between layouts.
 
 #include <algorithm>
 
@@ -123,7 +123,8 @@ void move(const char *source, Bytes source_stride, char *target, Bytes target_st
 }
 
 void move(dnnl_data_type_t type, const char *source, Bytes from, char *target, Bytes to, std::size_t count) {
-    (size_of(type) == 4 ? move<Word> : move<Half>)(source, from, target, to, count);
+    const std::size_t size = size_of(type);
+    (size == 4 ? move<Word> : size == 2 ? move<Half> : move<char>)(source, from, target, to, count);
 }
 
 // Casts elements at any strides.
@@ -171,7 +172,8 @@ void cast(dnnl_data_type_t from, const char *source, dnnl_data_type_t to, char *
 namespace {
 
 Row cast_row(std::size_t count, const dnnl_data_type_t *types) {
-    return count == 2 && is_float(types[0]) && is_float(types[1]) ? cast_elements : nullptr;
+    const bool are_floats = count == 2 && is_float(types[0]) && is_float(types[1]);
+    return are_floats || (count == 2 && types[0] == types[1]) ? cast_elements : nullptr;
 }
 
 const RegisteredRows<cast_row, true> CAST {"cast"};

@@ -30,8 +30,8 @@ void copy_rows(char *target, Bytes to, const char *source, Bytes from, std::size
         if (size >= CHUNK)
             std::memcpy(target + size - CHUNK, source + size - CHUNK, CHUNK); // some bytes a second time
         else
-            for (; done < size; done += sizeof(Half))
-                std::memcpy(target + done, source + done, sizeof(Half));
+            for (; done < size; done++)
+                target[done] = source[done];
     }
 }
 
