@@ -137,21 +137,29 @@ def quantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType, saturate:
         if shape_of(scale.scale) in ((), (1,)) and not is_known(scale.scale):
             one = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
             return emit.op("DynamicQuantize", [src, *one], {"qtype": "per_tensor"}, dtype=dtype)
-    wide = binary(emit, "Divide", cast(emit, src, F32), cast(emit, scale.along(emit, scale.scale, src), F32))
+    zero = None if scale.zero is None else scale.along(emit, cast(emit, scale.zero, F32), src)
+    found = codes_of(emit, src, scale.along(emit, scale.scale, src), zero, dtype, saturate)
+    if dtype in SIXTEEN_BITS and not is_known(found):
+        emit.codes[id(found)] = found, src, scale
+    return found
+
+
+def codes_of(
+    emit: Emitter, src: Value, scale: Value, zero: Value | None, dtype: DataType, saturate: bool = True
+) -> Value:
+    """src / scale + zero in a data type, where scale and zero broadcast to src."""
+    wide = binary(emit, "Divide", cast(emit, src, F32), cast(emit, scale, F32))
     kind = dtype.numpy
     is_integer = kind.kind in "iu" or dtype.value.startswith(("s4", "u4", "int", "uint"))
     if is_integer:
         wide = unary(emit, "Round", wide)
-    if scale.zero is not None:
-        wide = add(emit, wide, scale.along(emit, cast(emit, scale.zero, F32), src))
+    if zero is not None:
+        wide = add(emit, wide, zero)
     if is_integer:
         limits: Any = ml_dtypes.iinfo(kind)  # type: ignore[no-untyped-call]
         wide = binary(emit, "Maximum", wide, np.array(int(limits.min), np.float32))
         wide = binary(emit, "Minimum", wide, np.array(int(limits.max), np.float32))
-    found = cast(emit, wide, dtype, saturate)
-    if dtype in SIXTEEN_BITS and not is_known(found):
-        emit.codes[id(found)] = found, src, scale
-    return found
+    return cast(emit, wide, dtype, saturate)
 
 
 def _multiples(emit: Emitter, codes: Value, scale: Scale) -> Value | None:

@@ -9,6 +9,7 @@ import onegraph as og
 import onegraph.onnx
 from onegraph.arrays.packed_codes import packed
 from onegraph.capi.settings import has_vnni
+from onegraph.compiler.kernels.attention import OF_CODES
 from onegraph.native import library
 
 ort = pytest.importorskip("onnxruntime")
@@ -246,6 +247,34 @@ def test_other_attention_is_refused(attrs):
     inputs = grouped(1, 1, 7)
     model = model_of("GroupQueryAttention", inputs, (6, 7, 8), 3, {"num_heads": 4, "kv_num_heads": 2, **attrs})
     with pytest.raises(og.FormatError, match=next(iter(attrs))):
+        onegraph.onnx.load(model, strict=True)
+
+
+@pytest.mark.parametrize("room", [0, 8])
+@pytest.mark.parametrize(("tokens", "past"), [(1, 70), (5, 9), (6, 0)])
+@pytest.mark.parametrize("kind", ["PER_TENSOR", "PER_CHANNEL"])
+def test_caches_of_8_bits(kind, tokens, past, room):
+    """ONNX Runtime attends to the codes, too, of which a new one may differ where a quotient is a tie."""
+    batch = 1 if tokens > 1 and past else 2
+    inputs = grouped(batch, tokens, past, rotary=False)
+    shape = batch, 2, past, inputs[1].shape[-1] // 2
+    inputs[3:5] = [with_room(RNG.integers(-128, 128, shape).astype(np.int8), room) for _ in range(2)]
+    scales = [RNG.uniform(0.01, 0.03, (1,) if kind == "PER_TENSOR" else (1, 2, 1, shape[-1])) for _ in range(2)]
+    inputs = [*inputs, *[None] * (12 - len(inputs)), *[scale.astype(np.float32) for scale in scales]]
+    attrs = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": 8}
+    model = compare("GroupQueryAttention", inputs, (6, 12), 3, num_heads=4, kv_num_heads=2, **attrs)
+    assert OF_CODES in [part.reason for part in model.report().partitions]
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"k_quant_type": "NONE"}, {"k_quant_type": "PER_ROW"}, {"kv_cache_bit_width": 4}], ids=str
+)
+def test_other_caches_of_codes_are_refused(attrs):
+    inputs, kind = grouped(1, 1, 7, rotary=False), {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
+    inputs = [*inputs, *[None] * (12 - len(inputs)), *[np.float32([0.1])] * 2]
+    inputs[3:5] = [each.astype(np.int8) for each in inputs[3:5]]
+    model = model_of("GroupQueryAttention", inputs, (6,), 3, {"num_heads": 4, "kv_num_heads": 2, **kind, **attrs})
+    with pytest.raises(og.FormatError, match=next(iter(attrs)) if "k_quant_type" in attrs else "a cache of 4 bits"):
         onegraph.onnx.load(model, strict=True)
 
 

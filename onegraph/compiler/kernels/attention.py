@@ -1,4 +1,7 @@
-"""Attention and its gradient of f32, f16 or bf16, in tiles, with memory that is linear in the number of tokens."""
+"""Attention and its gradient of f32, f16 or bf16, in tiles, with memory that is linear in the number of tokens.
+
+Keys and values may be codes of 8 bits with scales and zero points: see ``passes/coded_attention.py``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,15 @@ from .kernel import NOT_EMPTY, OF_FLOATS, Kernel, call_of
 from .native import Numbers
 
 MOST_TOKENS = 2**31 - 1
+AXES = {"key_axis": 0, "value_axis": 0}  # of scales of codes
+OF_CODES = "by onegraph, which reads keys and values as codes of 8 bits"
+
+
+def numbers_of(step: Step) -> Numbers:
+    """What the kernel of an attention is made for besides its tensors."""
+    if step.executor == "attention":
+        return _numbers_of_scores(step)
+    return _numbers_of_cache(step) if step.op.kind == "CachedAttention" else _numbers(step)
 
 
 def _numbers(step: Step) -> Numbers:
@@ -22,6 +34,7 @@ def _numbers(step: Step) -> Numbers:
         "window": min(call.s64("window"), MOST_TOKENS),
         "scale": scale_of(call),
         "plain": False,
+        **AXES,
     }
 
 
@@ -32,12 +45,16 @@ def _numbers_of_cache(step: Step) -> Numbers:
         "scale": scale_of(call),
         "window": min(call.s64("window"), MOST_TOKENS),
     }
-    return {"backward": False, "lengths": True, "causal": True, "past": 0, "plain": False, **given}
+    return {"backward": False, "lengths": True, "causal": True, "past": 0, "plain": False, **AXES, **given}
 
 
 def _numbers_of_scores(step: Step) -> Numbers:
     given = {"mask": step.attrs["masked"], "scale": step.attrs["scale"], "plain": True}
-    return {"backward": False, "lengths": False, "causal": False, "past": 0, "window": 0, **given}
+    return {"backward": False, "lengths": False, "causal": False, "past": 0, "window": 0, **AXES, **given}
+
+
+def _numbers_of_codes(step: Step) -> Numbers:
+    return step.attrs
 
 
 KERNELS = (
@@ -67,5 +84,13 @@ KERNELS = (
         is_dense=False,
         numbers=_numbers_of_scores,
         fails=OutOfMemoryError,
+    ),
+    Kernel(
+        "attention",
+        executor="attention of codes",
+        is_dense=False,
+        numbers=_numbers_of_codes,
+        varies=True,
+        fails=ArgumentError,  # or OutOfMemoryError
     ),
 )

@@ -10,6 +10,7 @@ from ..ir.lowered import Lowered
 from ..options import Options
 from .changing_attention import attend
 from .channel_scales import fold_scales
+from .coded_attention import attend_codes
 from .codes import compute_on_codes
 from .constants import fold_constants
 from .label_gradients import add_at_labels
@@ -64,6 +65,7 @@ PASSES = (
     Pass("late_casts", cast_behind_norms, "a convolution takes in a normalization of its own data type only"),
     Pass("constants", fold_constants, "ops on constants alone are computed once", _always),
     Pass("changing_attention", attend, "the library compiles attention for each number of tokens", _is_strict),
+    Pass("coded_attention", attend_codes, "codes of keys and values are read in less time than their numbers"),
     Pass("label_gradients", add_at_labels, "the gradient of a LogSoftmax is zero but for the labels"),
     Pass("channel_scales", fold_scales, "the library has no convolution that writes codes with scales of channels"),
     Pass("moved_codes", move_codes, "the library fuses a Dequantize beside a product only"),

@@ -11,8 +11,10 @@ from ....lowering.attention import Masking
 from ....lowering.elementwise import add, binary, multiply
 from ....lowering.emitter import Value, numbers, shape_of
 from ....lowering.movement import cast, part, reshape
+from ....lowering.quantization import codes_of
 from ....lowering.rotary import angles, rotated
 from ....opset.dtypes import DataType
+from ....opset.signature import Shape
 from ..node import Node, NotLowered, Unsettled, lowers
 from .contrib import DOMAIN
 from .layers import native
@@ -76,11 +78,10 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     neutral: dict[str, object] = {
         "smooth_softmax": 0,
         "qk_output": 0,
-        "kv_cache_bit_width": 0,
         "sliding_window_cache": 0,
+        "causal": 1,
     }
-    neutral |= {"k_quant_type": "NONE", "v_quant_type": "NONE", "causal": 1}
-    _only(node, neutral, (9, 11, 12, 13, 14, 15, 16))
+    _only(node, neutral, (9, 11, 14, 15, 16))
     emit, heads, kv_heads = node.emit, node.attr("num_heads"), node.attr("kv_num_heads")
     query, key, value = _heads(node, heads, kv_heads)
     lengths = _lengths(node)
@@ -91,16 +92,39 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
         near = bool(node.attr("rotary_interleaved", 0))
         query, key = (rotated(emit, each, cos, sin, lengths, interleaved=near) for each in (query, key))
     past, total = [node.optional(index) for index in (3, 4)], cast(emit, node.value(6), DataType.s64)
-    present = [
-        rows if before is None else lowering.extended(emit, before, rows, lengths, total)
-        for before, rows in zip(past, (key, value), strict=True)
-    ]
+    steps = _steps_of_codes(node, kv_heads, shape_of(key), shape_of(value))
+    present, numbers_of_cache = list[Value](), list[Value]()
+    for before, rows, step in zip(past, (key, value), steps, strict=True):
+        new = rows if step is None else codes_of(emit, rows, step, None, DataType.s8)
+        present.append(new if before is None else lowering.extended(emit, before, new, lengths, total))
+        read = present[-1] if step is None else multiply(emit, cast(emit, present[-1], DataType.f32), step)
+        numbers_of_cache.append(cast(emit, read, node.dtype()))
     window, scale = node.attr("local_window_size", -1), node.attr("scale", 0.0) or None
     masking = Masking(node.optional(10), causal=True, left=window - 1 if window > 0 else -1, lengths=lengths)
     softcap = node.attr("softcap", 0.0)
-    found = lowering.attention_of_cache(emit, query, *present, scale=scale, softcap=softcap, masking=masking)
+    found = lowering.attention_of_cache(emit, query, *numbers_of_cache, scale=scale, softcap=softcap, masking=masking)
     output = lowering.heads_together(emit, found)
     return (output, *present)[: len(node.proto.output)]
+
+
+def _steps_of_codes(node: Node, heads: int, *shapes: Shape) -> list[Value | None]:
+    """The scales of the 8-bit codes of keys and values, as (1, heads, 1, size) or a scalar; None for numbers."""
+    found = list[Value | None]()
+    for name, past, index, shape in zip("kv", (3, 4), (12, 13), shapes, strict=True):
+        kind, width = node.attr(f"{name}_quant_type", "NONE"), node.attr("kv_cache_bit_width", 8)
+        if kind == "NONE":
+            if index < len(node) and node.optional(index) is not None:
+                raise node.invalid(f"{name}_scale beside {name}_quant_type NONE", "PER_TENSOR or PER_CHANNEL")
+            found.append(None)
+            continue
+        if kind not in ("PER_TENSOR", "PER_CHANNEL") or index >= len(node) or node.optional(index) is None:
+            raise node.invalid(f"{name}_quant_type {kind}", f"PER_TENSOR or PER_CHANNEL, and {name}_scale")
+        if width not in (0, 8) or (node.optional(past) is not None and node.dtype(past) is not DataType.s8):
+            raise NotLowered(f"a cache of {width} bits and {node.dtype(past)}")
+        size = None if shape is None else shape[-1]
+        dims = numbers() if kind == "PER_TENSOR" else numbers(1, heads, 1, size or -1)
+        found.append(reshape(node.emit, node.value(index), dims))
+    return found
 
 
 def _lengths(node: Node) -> Value:

@@ -41,6 +41,10 @@ bool has_fma() {
 }
 #endif
 
+bool is_code(dnnl_data_type_t type) {
+    return type == dnnl_s8 || type == dnnl_u8;
+}
+
 // The tiles for a data type on this CPU.
 const AttentionTiles &tiles_for(dnnl_data_type_t type, int level) {
 #if defined(__x86_64__)
@@ -51,10 +55,10 @@ const AttentionTiles &tiles_for(dnnl_data_type_t type, int level) {
     return PORTABLE_TILES;
 }
 
-AttentionTensor described(const dnnl_graph_logical_tensor_t &tensor, std::size_t rank) {
+// `first`: the axis of (batch, heads, tokens, size) that is the first one of the tensor.
+AttentionTensor described(const dnnl_graph_logical_tensor_t &tensor, std::size_t first) {
     std::ptrdiff_t strides[4] = {};
     const auto size = static_cast<std::ptrdiff_t>(size_of(tensor.data_type));
-    const std::size_t first = rank - static_cast<std::size_t>(tensor.ndims);
     for (int axis = 0; axis < tensor.ndims; axis++)
         if (tensor.dims[axis] > 1) strides[first + static_cast<std::size_t>(axis)] = tensor.layout.strides[axis] * size;
     return {tensor.data_type, strides[0], strides[1], strides[2], strides[3]};
@@ -66,6 +70,8 @@ void for_each_port(bool is_backward, const AttentionProblem &p, const Function &
     using P = AttentionProblem;
     using M = AttentionMemory;
     function(&P::query, &M::query, 4), function(&P::key, &M::key, 4), function(&P::value, &M::value, 4);
+    if (is_code(p.key.type)) function(&P::key_scale, &M::key_scale, 4), function(&P::key_zero, &M::key_zero, 4);
+    if (is_code(p.value.type)) function(&P::value_scale, &M::value_scale, 4), function(&P::value_zero, &M::value_zero, 4);
     if (p.has_lengths) function(&P::lengths, &M::lengths, 1);
     if (!is_backward && p.has_mask) function(&P::mask, &M::mask, 4);
     function(&P::dst, &M::dst, 4);
@@ -82,6 +88,10 @@ void for_each_port(bool is_backward, const AttentionProblem &p, const Function &
 // Tensors, each (batch, heads, tokens, size) with any strides: query, key, value, and a mask that is broadcast to the
 // scores; dst, and its logsumexp without the last axis. The gradient takes query, key, value, dst, logsumexp, grad_dst and
 // the mask, and gives the gradients of query, key and value. A row that sees no key is 0, and its logsumexp minus infinity.
+//
+// Keys, values or both may be codes of s8 or u8. Behind the values then come the scales, in f32, and the zero points of the
+// keys, and those of the values, each of which is broadcast to the codes. There is no gradient of codes. key_axis and
+// value_axis: the axis of the codes along which scales and zero points of one axis run.
 //
 // plain: a row without a finite score is NaN, as of a SoftMax, and all keys are seen.
 // lengths: the numbers of keys of each batch. causal: query t sees no key behind t + past, where past follows from lengths
@@ -109,8 +119,13 @@ Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.
     p.has_mask = arguments.flag("mask"), p.has_lengths = arguments.flag("lengths");
     p.is_causal = arguments.flag("causal");
     auto tensors = arguments.tensors;
-    const std::size_t inputs = (is_backward_ ? 6u : 3u) + p.has_mask + p.has_lengths, outputs = arguments.count - arguments.n_inputs;
-    if (arguments.n_inputs != inputs || (is_backward_ ? outputs != 3 : outputs != 1 && outputs != 2))
+    if (arguments.n_inputs < 3) throw std::invalid_argument("wrong number of tensors");
+    p.key.type = tensors[1]->data_type, p.value.type = tensors[2]->data_type;
+    const bool has_codes = is_code(p.key.type) || is_code(p.value.type);
+    const std::size_t codes = 2u * is_code(p.key.type) + 2u * is_code(p.value.type);
+    const std::size_t inputs = (is_backward_ ? 6u : 3u) + codes + p.has_mask + p.has_lengths;
+    const std::size_t outputs = arguments.count - arguments.n_inputs;
+    if (arguments.n_inputs != inputs || (is_backward_ && has_codes) || (is_backward_ ? outputs != 3 : outputs != 1 && outputs != 2))
         throw std::invalid_argument("wrong number of tensors");
     const auto &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
     p.batches = query.dims[0], p.heads = key.dims[1], p.group = query.dims[1] / key.dims[1];
@@ -119,10 +134,17 @@ Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.
     p.past = p.is_causal ? arguments.number("past") : p.keys;
     p.window = arguments.flag("window") ? arguments.number("window") : p.queries + p.past + p.keys;
     p.has_logsumexp = is_backward_ || outputs == 2;
-    for_each_port(is_backward_, p, [&](AttentionTensor AttentionProblem::*tensor, char *AttentionMemory::*, std::size_t rank) {
-        p.*tensor = described(**tensors++, rank);
+    using P = AttentionProblem;
+    for_each_port(is_backward_, p, [&](AttentionTensor P::*tensor, char *AttentionMemory::*, std::size_t rank) {
+        const dnnl_graph_logical_tensor_t &given = **tensors++;
+        std::size_t first = rank - static_cast<std::size_t>(given.ndims);
+        if (given.ndims == 1 && (tensor == &P::key_scale || tensor == &P::key_zero)) first = arguments.size("key_axis");
+        if (given.ndims == 1 && (tensor == &P::value_scale || tensor == &P::value_zero)) first = arguments.size("value_axis");
+        p.*tensor = described(given, first);
     });
-    tiles_ = &tiles_for(query.data_type, arguments.number("level"));
+    if ((is_code(p.key.type) && p.key_scale.type != dnnl_f32) || (is_code(p.value.type) && p.value_scale.type != dnnl_f32))
+        throw std::invalid_argument("scales that are not f32");
+    tiles_ = &tiles_for(has_codes ? dnnl_f32 : query.data_type, arguments.number("level"));
 }
 
 void Attention::run(void *const *addresses, int threads) const {
@@ -219,7 +241,7 @@ void Attention::backward(const AttentionMemory &memory, int threads) const {
 }
 
 const Registered<Attention> ATTENTION {
-        "attention", "backward, mask, lengths, causal, past, window, scale: f32, plain, level"};
+        "attention", "backward, mask, lengths, causal, past, window, scale: f32, plain, key_axis, value_axis, level"};
 
 } // namespace
 } // namespace onegraph

@@ -14,7 +14,8 @@ struct AttentionTensor {
     std::ptrdiff_t batch = 0, head = 0, token = 0, element = 0;
 };
 
-// softmax(scale * query @ key.T + mask) @ value. Each head of key and value serves `group` heads of the query.
+// softmax(scale * query @ key.T + mask) @ value. Each head of key and value serves `group` heads of the query. Key and value
+// may be codes of 8 bits, which stand for (code - zero) * scale.
 //
 // The rows of a group, its heads one after another, are computed together in blocks. Query t sees the keys from
 // t + past - window + 1 to t + past; `window` and `past` are so large that they hide nothing where nothing is hidden. With
@@ -25,6 +26,7 @@ struct AttentionProblem {
     long past, window;
     bool has_mask, has_lengths, is_causal, has_logsumexp, is_plain; // `is_plain`: whether a row that sees no key is NaN
     AttentionTensor query, key, value, mask, lengths, dst, logsumexp, grad_dst, grad_query, grad_key, grad_value;
+    AttentionTensor key_scale, key_zero, value_scale, value_zero; // of codes, to which they are broadcast
 
     long rows() const { return group * queries; }
 };
@@ -32,6 +34,7 @@ struct AttentionProblem {
 // The addresses of the tensors.
 struct AttentionMemory {
     char *query, *key, *value, *mask, *lengths;
+    char *key_scale, *key_zero, *value_scale, *value_zero;
     char *dst, *logsumexp; // results of the forward, inputs of the backward
     char *grad_dst, *grad_query, *grad_key, *grad_value;
 };
