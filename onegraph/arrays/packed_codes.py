@@ -41,7 +41,7 @@ def unpacked(rows: Array, coding: str, depth: int) -> Array:
     """The codes (..., depth) of rows of bytes, as int16."""
     codes = rows.astype(np.int16)
     if BITS[coding] == 4:
-        codes = np.stack([codes & 15, codes >> 4], -1).reshape(*rows.shape[:-1], -1)
+        codes = np.stack([codes & 15, codes >> 4], -1).reshape(*rows.shape[:-1], HALVES * rows.shape[-1])
     codes = codes[..., :depth]
     if coding.startswith("s"):
         half = 1 << (BITS[coding] - 1)

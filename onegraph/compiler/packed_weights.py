@@ -121,8 +121,10 @@ def _repeated(make: Callable[[], Array], count: int) -> Array:
 def _small(points: Array) -> Array:
     """Zero points in the smallest data type of the kernel that holds them."""
     for dtype in ZEROS:
-        if points.size and (points.astype(dtype) == points).all():
-            return points.astype(dtype)
+        with np.errstate(invalid="ignore"):  # NaN has no code
+            small = points.astype(dtype)
+        if points.size and (small == points).all():
+            return small
     return points.astype(np.float32)
 
 

@@ -11,14 +11,15 @@ from .emitter import Array, Emitter, Value
 
 def two_bits_as_four(rows: Array) -> Array:
     """Rows of bytes with four codes of 2 bits, as codes of 4 bits."""
-    codes = np.stack([rows >> shift & 3 for shift in (0, 2, 4, 6)], -1).reshape(len(rows), -1)
+    codes = unpacked_points(rows, 2, 4 * rows.shape[1])
     return packed(codes, 4)[:, : codes.shape[1] // 2]
 
 
 def unpacked_points(rows: Array, bits: int, count: int) -> Array:
     """Zero points (rows, count) of 2, 4 or 8 bits in bytes."""
     shifts = range(0, 8, bits)
-    found = np.stack([rows >> shift & ((1 << bits) - 1) for shift in shifts], -1).reshape(len(rows), -1)
+    found = np.stack([rows >> shift & ((1 << bits) - 1) for shift in shifts], -1)
+    found = found.reshape(len(rows), rows.shape[1] * len(shifts))
     return np.ascontiguousarray(found[:, :count])
 
 

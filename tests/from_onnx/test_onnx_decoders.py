@@ -111,27 +111,74 @@ def test_two_bits_are_read_as_four():
     np.testing.assert_allclose(model(src), src @ weights.T, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_rows_of_weights_in_the_order_of_their_blocks(bits):
+    """ONNX Runtime lacks some of these forms."""
+    codes, scales = weights_of(5, 100, 32, bits)
+    points = RNG.integers(0, 256, (5, -(-4 * bits // 8))).astype(np.uint8)
+    order, src = RNG.permutation(np.arange(100) // 32), floats(2, 100)
+    numbers, zeros = (
+        np.stack([each.reshape(5, -1) >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)], -1).reshape(5, -1)
+        for each in (codes, points)
+    )
+    weights = (numbers[:, :100] - 1.0 * zeros[:, order]) * scales[:, order]
+    inputs = [src, codes, scales, points, order.astype(np.int32)]
+    attrs = {"K": 100, "N": 5, "bits": bits, "block_size": 32}
+    model = onegraph.onnx.load(model_of("MatMulNBits", inputs, (1, 2, 3, 4), 1, attrs)).compile()
+    exact = src.astype(np.float64) @ weights.T
+    np.testing.assert_allclose(model(src), exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+
+
+PRODUCT = {1: np.zeros((16, 2, 16), np.uint8), 2: np.zeros((16, 2), np.float32), 3: np.zeros((16, 1), np.uint8)}
+TABLE = {0: np.zeros((16, 32), np.uint8), 2: np.zeros((16, 2), np.float32), 3: np.zeros((16, 1), np.uint8)}
+MALFORMED = [
+    ("MatMulNBits", {1: np.zeros((16, 2, 15), np.uint8)}, "B of shape"),
+    ("MatMulNBits", {1: np.zeros((2, 16, 16), np.uint8)}, "B of shape"),
+    ("MatMulNBits", {1: np.zeros((16, 2, 16), np.int8)}, "B of int8"),
+    ("MatMulNBits", {2: np.zeros((16, 3), np.float32)}, "scales of shape"),
+    ("MatMulNBits", {2: np.zeros((2, 16), np.float32)}, "scales of shape"),
+    ("MatMulNBits", {3: np.zeros((16, 2), np.uint8)}, "zero_points of shape"),
+    ("MatMulNBits", {3: np.zeros((16, 2), np.float16)}, "zero_points of float16"),
+    ("MatMulNBits", {4: np.full(64, 2, np.int32)}, "a block of g_idx"),
+    ("MatMulNBits", {4: np.full(64, -1, np.int32)}, "a block of g_idx"),
+    ("MatMulNBits", {4: np.zeros(60, np.int32)}, "g_idx of shape"),
+    ("MatMulNBits", {"block_size": 24}, "block_size 24"),
+    ("MatMulNBits", {"bits": 3}, "bits 3"),
+    ("GatherBlockQuantized", {"bits": 3}, "bits 3"),
+    ("GatherBlockQuantized", {"block_size": 31}, "block_size 31"),
+    ("GatherBlockQuantized", {"quantize_axis": 2}, r"axes \[0, 2\]"),
+    ("GatherBlockQuantized", {"gather_axis": -3}, r"axes \[-3, 1\]"),
+    ("GatherBlockQuantized", {2: np.zeros((16, 3), np.float32)}, "scales of shape"),
+    ("GatherBlockQuantized", {2: np.zeros(32, np.float32)}, "scales of shape"),
+    ("GatherBlockQuantized", {3: np.zeros((16, 2), np.uint8)}, "zero_points of shape"),
+    ("GatherBlockQuantized", {3: np.zeros((16, 1), np.int8)}, "zero_points of int8"),
+]
+
+
 @pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({"x1": (16, 2, 15)}, "B of shape"),
-        ({"x2": (16, 3)}, "scales of shape"),
-        ({"block_size": 24}, "block_size 24"),
-        ({"bits": 3}, "bits 3"),
-    ],
-    ids=str,
+    ("kind", "change", "text"), MALFORMED, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_malformed_packed_weights_are_refused(change, text):
-    codes, scales = weights_of(16, 64, 32, 4)
-    codes = np.zeros(change.pop("x1", codes.shape), np.uint8)
-    scales = np.zeros(change.pop("x2", scales.shape), np.float32)
-    attrs = {"K": 64, "N": 16, "bits": 4, "block_size": 32, **change}
+def test_malformed_packed_weights_are_refused(kind, change, text):
+    first = floats(2, 64) if kind == "MatMulNBits" else np.array([0])
+    inputs = {0: first, **PRODUCT} if kind == "MatMulNBits" else {1: first, **TABLE}
+    sizes = {"K": 64, "N": 16} if kind == "MatMulNBits" else {"gather_axis": 0, "quantize_axis": 1}
+    inputs |= {at: array for at, array in change.items() if isinstance(at, int)}
+    attrs = {"bits": 4, "block_size": 32, **sizes, **{name: v for name, v in change.items() if isinstance(name, str)}}
+    arrays, known = [inputs.get(at) for at in range(5)], [at for at in inputs if inputs[at] is not first]
+    arrays = arrays if kind == "MatMulNBits" else arrays[:4]
     with pytest.raises(og.FormatError, match=text):
-        onegraph.onnx.load(model_of("MatMulNBits", [floats(2, 64), codes, scales], (1, 2), 1, attrs)).compile()
+        onegraph.onnx.load(model_of(kind, arrays, known, 1, attrs), strict=True)
+
+
+def test_no_rows_of_a_packed_table():
+    model = model_of(
+        "GatherBlockQuantized", [TABLE[0], np.zeros((0, 3), np.int64), TABLE[2]], (0, 2), 1, {"block_size": 32}
+    )
+    assert onegraph.onnx.load(model).compile()(x1=np.zeros((0, 3), np.int64)).shape == (0, 3, 64)
 
 
 @pytest.mark.parametrize("with_points", [False, True])
-@pytest.mark.parametrize(("dtype", "bits"), [("u8", 4), ("u8", 8), ("u4", 4), ("s4", 4)])
+@pytest.mark.parametrize(("dtype", "bits"), [("u8", 2), ("u8", 4), ("u8", 8), ("u4", 4), ("s4", 4)])
 def test_rows_of_packed_tables(dtype, bits, with_points):
     rows, depth, block = 11, 64, 16
     indices = np.array([[3, 0], [-1, 10]], np.int64)

@@ -21,10 +21,11 @@ CODES_LEVEL = 4  # accuracy_level: the activations may become 8-bit codes
 
 
 def _stored(node: Node, index: int, shape: tuple[int, ...], name: str) -> Array:
-    """The contents of an input in a shape, whose elements it must have."""
+    """The contents of an input as (columns, others), which may be one axis, or several for the others."""
     found = node.known(index)
-    assert found is not None
-    if found.size != np.prod(shape):
+    if found is None:
+        raise NotLowered(f"{name} that is no constant")
+    if found.size != np.prod(shape) or (found.ndim > 1 and found.shape[0] != shape[0]):
         raise node.invalid(f"{name} of shape {list(found.shape)}", f"{[*shape]}")
     return found.reshape(shape)
 
@@ -42,17 +43,19 @@ def matmul_n_bits(node: Node) -> Value:
     src = node.shape()
     if src and src[-1] not in (None, depth):
         raise node.invalid(f"A of shape {list(src)}", f"{depth}, K, as its last dim")
-    order = node.known(4)
-    if order is not None and not np.array_equal(order.reshape(-1), np.arange(order.size) // block):
-        raise NotLowered("g_idx, the blocks of the rows in another order")
     weights = _stored(node, 1, (columns, blocks * block * bits // 8), "B")
     if weights.dtype != np.uint8:
         raise node.invalid(f"B of {weights.dtype}", "uint8")
     scales = _stored(node, 2, (columns, blocks), "scales")
-    zps = _points(node, bits, columns, blocks)
+    zps, order = _points(node, bits, columns, blocks), _order(node, depth, block, blocks)
+    emit, activations = node.emit, node.value(0)
+    if order is not None:
+        codes = lowering.unpacked_points(weights, bits, depth)[:, order]
+        weights = lowering.packed_points(np.pad(codes, ((0, 0), (0, blocks * block - depth))), bits)
+        activations = emit.op("Gather", [activations, order], {"axis": -1})
     found = lowering.packed_matmul(
-        node.emit,
-        node.value(0),
+        emit,
+        activations,
         lowering.two_bits_as_four(weights) if bits == min(BITS) else weights,
         scales,
         zps,
@@ -64,12 +67,34 @@ def matmul_n_bits(node: Node) -> Value:
     return found if node.optional(5) is None else add(node.emit, found, node.value(5))
 
 
+def _order(node: Node, depth: int, block: int, blocks: int) -> Array | None:
+    """The rows in the order of their blocks, which g_idx names; None if they are in order."""
+    if node.optional(4) is None:
+        return None
+    known = node.known(4)
+    if known is None:
+        raise NotLowered("g_idx that is no constant")
+    places = known.reshape(-1)[:depth].astype(np.int64)
+    if known.size not in (depth, blocks * block):
+        raise node.invalid(f"g_idx of shape {list(known.shape)}", f"[{depth}], K")
+    if places.size and (places.min() < 0 or places.max() >= blocks):
+        raise node.invalid("a block of g_idx that is not there", f"numbers from 0 to {blocks - 1}")
+    if np.array_equal(places, np.arange(depth) // block):
+        return None
+    order: Array = np.argsort(places, kind="stable")
+    if not np.array_equal(places[order], np.arange(depth) // block):
+        raise NotLowered("blocks of g_idx with other numbers of rows")
+    return order
+
+
 def _points(node: Node, bits: int, columns: int, blocks: int) -> Array | None:
     """Zero points (columns, blocks); None if there are none."""
-    known = node.known(3) if node.optional(3) is not None else None
-    if known is None:
+    if node.optional(3) is None:
         return None
-    if known.dtype != np.uint8:
+    known = node.known(3)
+    if known is not None and known.dtype != np.uint8:
+        if known.dtype != node.dtype(2).numpy:
+            raise node.invalid(f"zero_points of {known.dtype}", f"uint8 or {node.dtype(2)}")
         return _stored(node, 3, (columns, blocks), "zero_points")
     size = -(-blocks * bits // 8)
     return lowering.unpacked_points(_stored(node, 3, (columns, size), "zero_points"), bits, blocks)
@@ -79,37 +104,64 @@ def _points(node: Node, bits: int, columns: int, blocks: int) -> Array | None:
 def gather_block_quantized(node: Node) -> Value:
     """Rows of a table of codes with a scale for each block of a row."""
     data, scales = node.known(0), node.known(2)
-    block, bits = node.attr("block_size", 128), node.attr("bits", 4)
     if data is None or scales is None or (node.optional(3) is not None and node.known(3) is None):
         raise NotLowered("a table that is no constant")
+    bits, block = _table_form(node, data, scales)
     is_bytes = data.dtype == np.uint8
-    name = {"uint8": f"u{bits}", "int4": "s4", "uint4": "u4"}.get(str(data.dtype), "")
-    axes = node.attr("gather_axis", 0), node.attr("quantize_axis", 1) % max(data.ndim, 1)
-    if name not in ("s4", "u4", "u8") or data.ndim != len(("rows", "codes")) or axes != (0, 1):
-        raise NotLowered("a table that is not (rows, codes) of 4 or 8 bits with blocks along its rows")
-    half = 1 << (bits - 1)
-    depth = data.shape[1] * (8 // bits) if is_bytes else data.shape[1]
+    if is_bytes:
+        rows, coding = data, "u8" if bits == max(BITS) else "u4"
+    else:
+        rows, coding = packed(data, 4)[:, : -(-data.shape[1] // 2)], "s4" if str(data.dtype) == "int4" else "u4"
+    depth, half = data.shape[1] * (8 // bits if is_bytes else 1), 1 << (bits - 1)
     blocks = -(-depth // block)
     if scales.shape != (len(data), blocks):
         raise node.invalid(f"scales of shape {list(scales.shape)}", f"{[len(data), blocks]}, one for each block")
-    zps = node.known(3) if node.optional(3) is not None else None
-    if zps is not None:
-        rows = zps if is_bytes else packed(zps, 4)[:, : -(-blocks // 2)]
-        if is_bytes and zps.shape != (len(data), -(-blocks * bits // 8)):
-            raise node.invalid(f"zero_points of shape {list(zps.shape)}", "as many as scales")
-        points = lowering.unpacked_points(rows, bits, blocks).astype(np.int8 if name == "s4" else np.uint8)
-        zps = (points ^ half) - np.int8(half) if name == "s4" else points
     return lowering.packed_gather(
         node.emit,
-        data if is_bytes else packed(data, 4)[:, : -(-depth // 2)],
+        lowering.two_bits_as_four(rows) if bits == min(BITS) else rows,
         node.value(1),
         scales,
-        zps,
-        coding=name,
+        _points_of_table(node, bits, scales.shape, coding),
+        coding=coding,
         group=block if blocks > 1 else 0,
         zero=half if is_bytes else 0,
         depth=depth,
     )
+
+
+def _table_form(node: Node, data: Array, scales: Array) -> tuple[int, int]:
+    """Bits and block size of a table, whose form must be one that the op has and that is lowered."""
+    block, bits, rank = node.attr("block_size", 128), node.attr("bits", 4), data.ndim
+    is_bytes = data.dtype == np.uint8
+    if bits not in BITS or block < LEAST_BLOCK or block & (block - 1):
+        raise node.invalid(f"bits {bits} and block_size {block}", "bits 2, 4 or 8, and a power of 2 from 16 on")
+    if str(data.dtype) not in ("uint8", "int4", "uint4"):
+        raise NotLowered(f"a table of {data.dtype}")
+    if not is_bytes and bits != 4:
+        raise node.invalid(f"bits {bits} of {data.dtype}", "bits 4")
+    axes = node.attr("gather_axis", 0), node.attr("quantize_axis", 1)
+    if rank < 2 or scales.ndim != rank or any(not -rank <= axis < rank for axis in axes):
+        given = f"data of shape {list(data.shape)}, scales of shape {list(scales.shape)} and axes {[*axes]}"
+        raise node.invalid(given, "at least two axes, as many of scales, and axes among them")
+    if rank != len(("rows", "codes")) or (axes[0] % rank, axes[1] % rank) != (0, 1):
+        raise NotLowered("a table that is not (rows, codes) with blocks along its rows")
+    return bits, block
+
+
+def _points_of_table(node: Node, bits: int, shape: tuple[int, ...], coding: str) -> Array | None:
+    """Zero points in the form of the scales; None if there are none."""
+    zps = node.known(3) if node.optional(3) is not None else None
+    if zps is None:
+        return None
+    is_bytes = zps.dtype == np.uint8
+    if zps.dtype != node.dtype(0).numpy:
+        raise node.invalid(f"zero_points of {zps.dtype}", f"{node.dtype(0)}, as data")
+    wanted = (shape[0], -(-shape[1] * bits // 8)) if is_bytes else shape
+    if zps.shape != wanted:
+        raise node.invalid(f"zero_points of shape {list(zps.shape)}", f"{[*wanted]}")
+    if is_bytes:
+        return lowering.unpacked_points(zps, bits, shape[1])
+    return zps.astype(np.int8 if coding.startswith("s") else np.uint8)
 
 
 @lowers("DynamicQuantizeMatMul", domain=DOMAIN)
