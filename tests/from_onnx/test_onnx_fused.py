@@ -190,6 +190,16 @@ def test_a_skip_normalization_gives_its_statistics():
     np.testing.assert_allclose(found.t, total, rtol=1e-6)
 
 
+def test_a_simplified_skip_normalization_has_no_mean():
+    rng = np.random.default_rng(0)
+    inputs = {"x": numbers(rng, 2, 3, 8), "s": numbers(rng, 2, 3, 8), "g": numbers(rng, 8)}
+    proto, feeds = model("SkipSimplifiedLayerNormalization", inputs, ["y", "m", "v", "t"], epsilon=0.25)
+    wanted = by_runtime(proto, feeds)
+    for found, exact in zip(onegraph.onnx.load(proto).compile()(**feeds), wanted, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)
+    assert not wanted[1].any()
+
+
 # Optimized files -----------------------------------------------------------------------------------------------------
 
 

@@ -213,13 +213,13 @@ def skip_layer_norm(node: Node) -> tuple[Value | None, ...]:
     wide = cast(emit, total, DataType.f32) if any(wanted) else total
     mean = reduce(emit, "ReduceMean", wide, [-1], keep=True) if any(wanted) and not simple else None
     inverse: Value | None = None
-    if wanted[1]:
+    if wanted[1] or (simple and wanted[0]):
         away = wide if mean is None else binary(emit, "Subtract", wide, mean)
         square = reduce(emit, "ReduceMean", multiply(emit, away, away), [-1], keep=True)
         root = unary(emit, "Sqrt", add(emit, square, filled(epsilon, square)))
         inverse = binary(emit, "Divide", filled(1, root), root)
-    if wanted[0] and mean is None:
-        raise NotLowered("the mean of a normalization without one")
+    if wanted[0] and inverse is not None and mean is None:
+        mean = cast(emit, emit.op("Less", [inverse, filled(0, inverse)]), DataType.f32)  # zeros: there is no mean
     normal = (
         norms.rms_norm(emit, total, gamma, -1, epsilon)
         if simple

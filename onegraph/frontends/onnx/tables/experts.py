@@ -1,0 +1,141 @@
+"""Lowers layers of experts with packed weights, which ONNX Runtime defines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from ....lowering import packed as packing
+from ....lowering.elementwise import add, binary, filled, multiply, swish, unary
+from ....lowering.emitter import Emitter, Value, numbers, shape_of
+from ....lowering.experts import Expert, PackedLayer, chosen_experts, mixture
+from ....lowering.movement import reshape
+from ..node import Node, NotLowered, lowers
+from .contrib import DOMAIN
+from .layers import native
+from .packed import BITS, CODES_LEVEL, LEAST_BLOCK
+
+ACTIVATIONS: dict[str, tuple[str, dict[str, object]]] = {"relu": ("ReLU", {}), "gelu": ("GELU", {"mode": "gelu_tanh"})}
+FUSED, INTERLEAVED = 2, 1
+OTHERS = (8, 9, 10, 13, 15, 16, 17, 18, 19)  # inputs of a third layer, and of other quantizations
+
+
+@lowers("QMoE", domain=DOMAIN)
+def mixture_of_experts(node: Node) -> Value:
+    """Each token goes through the k experts with the largest logits, whose softmax are their shares of the sum."""
+    native(node)
+    for name, neutral in (("quant_type", "int"), ("weights_prepacked", 0), ("swiglu_limit_after_activation", 0)):
+        if node.attr(name, neutral) != neutral:
+            raise NotLowered(f"{name} = {node.attr(name)}")
+    if any(node.optional(index) is not None for index in OTHERS):
+        raise NotLowered("a third layer of experts, or weights of other kinds")
+    emit, src, logits = node.emit, node.value(0), node.value(1)
+    size, count = node.dims()[-1], node.dims(1)[-1]
+    if size is None or count is None:
+        raise NotLowered("unknown numbers of experts or of features")
+    k = node.attr("k", 1)
+    if not 0 < k <= count:
+        raise node.invalid(f"k {k}", f"1 to {count}, the experts")
+    experts = _experts(node, count, size)
+    places, shares = chosen_experts(emit, logits, k, node.optional(14), bool(node.attr("normalize_routing_weights", 0)))
+    found = mixture(emit, reshape(emit, src, numbers(-1, size)), places, shares, experts)
+    shape = shape_of(src) or ()
+    if len(shape) == 2:
+        return found
+    return reshape(emit, found, numbers(*[-1 if dim is None else dim for dim in shape]))
+
+
+def _experts(node: Node, count: int, size: int) -> list[Expert]:
+    kind, fusion = node.attr("activation_type", "relu"), node.attr("swiglu_fusion", 0)
+    if kind not in ("swiglu", "silu", "identity", *ACTIVATIONS):
+        raise NotLowered(f"activation_type = {kind}")
+    if kind == "swiglu" and fusion not in (INTERLEAVED, FUSED):
+        raise NotLowered("a swiglu of two products")
+    first = _layers(node, "fc1", (2, 3, 4, 11), count, size)
+    last = _layers(node, "fc2", (5, 6, 7, 12), count, len(first[0].rows) // (FUSED if kind == "swiglu" else 1))
+    if len(last[0].rows) != size:
+        raise node.invalid(f"fc2_experts_weights of {len(last[0].rows)} rows", f"{size}, the hidden size")
+    if kind != "swiglu":
+        activation = partial(_activated, kind=kind)
+        return [Expert((one, two), activation) for one, two in zip(first, last, strict=True)]
+    limit, alpha, beta = (
+        node.attr(name, default)
+        for name, default in (("swiglu_limit", np.inf), ("activation_alpha", 1.0), ("activation_beta", 0.0))
+    )
+    gated, half = partial(_gated, limit=limit, alpha=alpha, beta=beta), len(first[0].rows) // 2
+    return [Expert((*_halves(one, fusion, half), two), gated) for one, two in zip(first, last, strict=True)]
+
+
+def _halves(layer: PackedLayer, fusion: int, half: int) -> tuple[PackedLayer, PackedLayer]:
+    """The gate and what it multiplies."""
+    if fusion == INTERLEAVED:
+        return layer.every(0, 2), layer.every(1, 2)
+    first = layer._replace(rows=layer.rows[:half], scales=layer.scales[:half])
+    zeros, bias = (None if each is None else each[:half] for each in (layer.zeros, layer.bias))
+    return first._replace(zeros=zeros, bias=bias), layer.every(half, 1)
+
+
+def _gated(emit: Emitter, ends: Sequence[Value], *, limit: float, alpha: float, beta: float) -> Value:
+    gate, linear = ends
+    if np.isfinite(limit):
+        gate = binary(emit, "Minimum", gate, filled(limit, gate))
+        linear = binary(emit, "Maximum", binary(emit, "Minimum", linear, filled(limit, linear)), filled(-limit, linear))
+    return multiply(emit, swish(emit, gate, alpha), add(emit, linear, filled(beta, linear)) if beta else linear)
+
+
+def _activated(emit: Emitter, ends: Sequence[Value], *, kind: str) -> Value:
+    (src,) = ends
+    if kind == "silu":
+        return swish(emit, src)
+    if kind == "identity":
+        return src
+    name, attrs = ACTIVATIONS[kind]
+    return unary(emit, name, src, attrs)
+
+
+def _layers(node: Node, name: str, at: tuple[int, int, int, int], count: int, depth: int) -> list[PackedLayer]:
+    """The layer of each expert, whose weights, scales, bias and zero points are the inputs ``at``."""
+    bits = node.attr(f"{name}_expert_weight_bits", node.attr("expert_weight_bits", 4))
+    block = node.attr("block_size", 0)
+    if bits not in BITS or (block > 0 and (block < LEAST_BLOCK or block & (block - 1))):
+        raise NotLowered(f"weights of {bits} bits in blocks of {block}")
+    codes, scales, bias, zeros = (None if node.optional(index) is None else node.known(index) for index in at)
+    if codes is None or scales is None:
+        raise node.invalid(f"no {name}_experts_weights or {name}_scales", "both")
+    blocks = -(-depth // block) if block > 0 else 1
+    if codes.dtype != np.uint8 or codes.ndim != 3 or codes.shape[::2] != (count, -(-depth * bits // 8)):
+        given = f"{name}_experts_weights of {codes.dtype} {list(codes.shape)}"
+        raise node.invalid(given, f"uint8 of {[count, 'columns', -(-depth * bits // 8)]}")
+    columns = codes.shape[1]
+    wanted = {
+        "scales": (scales, (count, columns, blocks) if block > 0 else (count, columns)),
+        "experts_bias": (bias, (count, columns)),
+        "zero_points": (
+            zeros,
+            (count, columns, -(-blocks * bits // 8)) if block > 0 else (count, -(-columns * bits // 8)),
+        ),
+    }
+    for what, (array, shape) in wanted.items():
+        if array is not None and array.shape != shape:
+            raise node.invalid(f"{name}_{what} of shape {list(array.shape)}", f"{[*shape]}")
+    found = []
+    for expert in range(count):
+        rows = codes[expert]
+        points = None
+        if zeros is not None:
+            points = zeros[expert] if block > 0 else zeros[expert][None]
+            points = packing.unpacked_points(points, bits, blocks if block > 0 else columns).reshape(columns, blocks)
+        layer = PackedLayer(
+            packing.two_bits_as_four(rows) if bits == min(BITS) else rows,
+            scales[expert].reshape(columns, blocks),
+            points,
+            None if bias is None else bias[expert],
+            "u8" if bits == max(BITS) else "u4",
+            block if blocks > 1 else 0,
+            1 << (bits - 1),
+            node.attr("accuracy_level", 0) == CODES_LEVEL,
+        )
+        found.append(layer)
+    return found
