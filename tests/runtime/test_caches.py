@@ -82,6 +82,20 @@ def test_attention_sees_the_keys_of_each_row(dtype, level, monkeypatch):
             check("CachedAttention", [*arrays, lengths, mask], attrs, dtype)
 
 
+def test_sums_of_a_cache_are_those_of_its_keys():
+    rng = np.random.default_rng(0)
+    arrays = [numbers(rng, "f32", 1, 2, count, 16) for count in (3, 9, 9)]
+    g = og.Graph()
+    ends = [g.input(name, "f32", array.shape) for name, array in zip("qkv", arrays, strict=True)]
+    ends.append(g.input("lengths", "s64", (1,)))
+    _, total = g.op("CachedAttention", ends, {"scale": 1.0}, edition="host", outputs=["dst", "logsumexp"])
+    g.output("total", total)
+    scores = (arrays[0] @ arrays[1].swapaxes(2, 3)).astype(np.float64)
+    seen = np.arange(9) <= np.arange(4, 7)[:, None]
+    exact = np.log(np.where(seen, np.exp(scores), 0).sum(-1))
+    np.testing.assert_allclose(g.compile()(*arrays, np.array([7])), exact, rtol=1e-5, atol=1e-5)
+
+
 def test_keys_behind_the_last_are_not_read():
     rng = np.random.default_rng(0)
     query, key, value = (numbers(rng, "f32", 2, 2, count, 16) for count in (1, 9, 9))

@@ -42,11 +42,6 @@ def attention_shape(call: Call) -> tuple[Shape, ...]:
     return (*query[:3], value[3]), query[:3]
 
 
-def cached_shape(call: Call) -> tuple[Shape, ...]:
-    """(batch, heads, tokens, size of a value)."""
-    return attention_shape(call)[:1]
-
-
 def backward_shape(call: Call) -> tuple[Shape, ...]:
     """The shapes of query, key and value."""
     return call.shape("query"), call.shape("key"), call.shape("value")
@@ -181,14 +176,15 @@ OPS = (
     host(
         "CachedAttention",
         "Causal Attention of a cache, of which lengths[batch] keys are valid: query t sees the keys up to "
-        f"max(lengths[batch] - queries, 0) + t. dst = shares @ value, where {SCORED}.",
+        f"max(lengths[batch] - queries, 0) + t. dst = shares @ value, and logsumexp as of Attention, where {SCORED}.",
         "query:T key:T value:T lengths:s64 mask:M?",
-        "dst:T",
-        rows("T M", "f32|f16|bf16 f32|f16|bf16|boolean", "float64 float64|boolean"),
-        cached_shape,
+        "dst:T logsumexp:L?",
+        TYPES,
+        attention_shape,
         (ATTRIBUTES[0], ATTRIBUTES[-1]),
         rules=(ranks_are_four,),
         shape_rules=(operands_fit, mask_fits, lengths_fit),
+        implied_outputs=required_outputs,
         traits=Trait.NONE,
     ),
     host(

@@ -42,10 +42,10 @@ def attention(call: Call, query: Array, key: Array, value: Array, mask: Array | 
 
 def cached_attention(
     call: Call, query: Array, key: Array, value: Array, lengths: Array, mask: Array | None = None
-) -> Array:
-    """The mixed values of the keys that each batch has."""
+) -> tuple[Array, ...]:
+    """The mixed values of the keys that each batch has, and the logarithm of the sum of the exponentials."""
     _check_lengths(lengths, 0, key.shape[2], "the keys")
-    return _mixed(query, key, value, _scores(call, query, key, mask, lengths))[0]
+    return _mixed(query, key, value, _scores(call, query, key, mask, lengths))
 
 
 def _mixed(query: Array, key: Array, value: Array, scores: Array) -> tuple[Array, ...]:

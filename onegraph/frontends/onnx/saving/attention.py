@@ -87,9 +87,9 @@ def attention(call: Call, query: Value, key: Value, value: Value, mask: Value | 
 @composes("host CachedAttention")
 def cached_attention(
     call: Call, query: Value, key: Value, value: Value, lengths: Value, mask: Value | None = None
-) -> Value:
+) -> tuple[Value, ...]:
     heads = _Heads(call)
-    return heads.mixed(heads.scores(call, query, key, mask, lengths), value)[0]
+    return heads.mixed(heads.scores(call, query, key, mask, lengths), value)
 
 
 @composes("host AttentionBackward")

@@ -76,12 +76,11 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     """
     native(node)
     neutral: dict[str, object] = {
-        "smooth_softmax": 0,
         "qk_output": 0,
         "sliding_window_cache": 0,
         "causal": 1,
     }
-    _only(node, neutral, (9, 11, 14, 15, 16))
+    _only(node, neutral, (9, 14, 15, 16))
     emit, heads, kv_heads = node.emit, node.attr("num_heads"), node.attr("kv_num_heads")
     query, key, value = _heads(node, heads, kv_heads)
     lengths = _lengths(node)
@@ -102,9 +101,18 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     window, scale = node.attr("local_window_size", -1), node.attr("scale", 0.0) or None
     masking = Masking(node.optional(10), causal=True, left=window - 1 if window > 0 else -1, lengths=lengths)
     softcap = node.attr("softcap", 0.0)
-    found = lowering.attention_of_cache(emit, query, *numbers_of_cache, scale=scale, softcap=softcap, masking=masking)
+    found = lowering.attention_of_cache(
+        emit, query, *numbers_of_cache, scale=scale, softcap=softcap, masking=masking, sinks=_sinks(node, heads)
+    )
     output = lowering.heads_together(emit, found)
     return (output, *present)[: len(node.proto.output)]
+
+
+def _sinks(node: Node, heads: int) -> Value | None:
+    """The scores of a key without a value, one for each head; None if there is none."""
+    if node.optional(11) is not None:
+        return cast(node.emit, node.value(11), DataType.f32)
+    return np.zeros(heads, np.float32) if node.attr("smooth_softmax", 0) == 1 else None
 
 
 def _steps_of_codes(node: Node, heads: int, *shapes: Shape) -> list[Value | None]:
