@@ -60,9 +60,9 @@ def test_each_image_size_computes_what_known_dims_compute(build, shape):
         assert_same(model(x), opened(build, x.shape).compile()(x), model)
 
 
-def test_a_third_size_searches_no_graph_for_fusions(monkeypatch):
+def test_further_sizes_search_no_graph_for_fusions(monkeypatch):
     model = opened(normalized, (None, 16)).compile()
-    for size in (3, 5):
+    for size in (3, 5, 6, 8):
         model(drawn(size, 16))
     searches = filters(monkeypatch)
     model(drawn(7, 16))

@@ -108,11 +108,11 @@ def _exact(
 
 
 KERNELS = (
-    _exact("add", ("Add",), (), _spreads, SPREADS),
-    _exact("subtract", ("Subtract",), (), _spreads, SPREADS),
-    _exact("multiply", ("Multiply",), (), _spreads, SPREADS),
-    _exact("divide", ("Divide",), (), _spreads, SPREADS),
-    _exact("squared_difference", ("SquaredDifference",), (), _spreads, SPREADS),
+    _exact("spread_add", ("Add",), (), _spreads, SPREADS),
+    _exact("spread_subtract", ("Subtract",), (), _spreads, SPREADS),
+    _exact("spread_multiply", ("Multiply",), (), _spreads, SPREADS),
+    _exact("spread_divide", ("Divide",), (), _spreads, SPREADS),
+    _exact("spread_squared_difference", ("SquaredDifference",), (), _spreads, SPREADS),
     _exact("abs_backward", ("AbsBackward",)),
     _exact("clamp", ("Clamp",), ("min", "max")),
     _exact("clamp_backward", ("ClampBackward",), ("min", "max")),

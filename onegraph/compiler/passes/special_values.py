@@ -17,7 +17,7 @@ from ...opset.kinds import PRODUCTS
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
-from ..kernels.kernel import FLOATS
+from ..kernels.kernel import FLOATS, SPREADS
 from ..kernels.norm_relu import NORMALIZED
 from ..kernels.registry import IN_PLACE, special_kernel
 from ..kernels.when_special import LARGE
@@ -33,13 +33,13 @@ SLOPES = "PReLUBackward"  # which is divided into steps of kernels
 def keep_special_values(edit: Edit, options: Options) -> None:
     """Put a step of the package in the place of each op for which the library loses NaN or an infinity.
 
-    ``finite_math`` leaves to the library all ops that it takes.
+    ``finite_math`` leaves to the library all ops that it takes and is not slow for.
     """
     chosen = [(step, executor) for step in edit.graph.steps if (executor := _executor(step))]
     finite = finite_values(edit.graph) if chosen and not options.finite_math else frozenset[int]()
     bounded = _bounded(edit.graph, chosen) if options.fuses and not options.finite_math else frozenset[int]()
     for step, executor in chosen:
-        is_finite = options.finite_math or finite.issuperset(step.inputs)
+        is_finite = (options.finite_math or finite.issuperset(step.inputs)) and not _spreads(step)
         if is_finite and _is_taken(step, executor):
             continue
         if step.id in bounded and _is_taken(step, executor):
@@ -89,6 +89,12 @@ def _is_normalized(step: Step, lowered: Lowered) -> bool:
 def _is_taken(step: Step, executor: str) -> bool:
     """Whether the library takes a step; the lowering has not asked for an op that has a kernel of the package."""
     return executor not in IN_PLACE or (step.part is not None and takes(step.part.call))
+
+
+def _spreads(step: Step) -> bool:
+    """Whether the kernel of a step is one for its operands, whatever their numbers are."""
+    kernel = None if step.part is None else special_kernel(step.part.call)
+    return kernel is not None and kernel.reason == SPREADS
 
 
 def _executor(step: Step) -> str:
