@@ -103,9 +103,9 @@ class Reverse:
         gradients = [self.gradient(tensor) if has_gradient(tensor) else None for tensor in op.outputs]
         use = Use(self.emit, op, ports)
         composition = entry(COMPOSED, use.base)
-        if composition is not None:
-            self._take_composed(use, gradients)
-        elif entry(FLAT, use.base) is None:
+        if composition is not None and self._takes_composed(use, gradients):
+            return
+        if entry(FLAT, use.base) is None:
             self._take_by_rules(use, ports, gradients)
 
     def _take_by_rules(self, use: Use, ports: dict[str, list[int]], gradients: list[Value | None]) -> None:
@@ -120,12 +120,14 @@ class Reverse:
                         part = use.in_base_order(part, use.schema.input_port(index).name)
                     self.give(use.op.inputs[index], part, repeated=may_repeat(use, index))
 
-    def _take_composed(self, use: Use, gradients: list[Value | None]) -> None:
-        """Take the ops of a composition back, which are added behind those of the graph."""
+    def _takes_composed(self, use: Use, gradients: list[Value | None]) -> bool:
+        """Take the ops of a composition back, which are added behind those of the graph, if there is one."""
         composition, ops = entry(COMPOSED, use.base), self.emit.graph._ops
         assert composition is not None
         before = len(ops)
         made: Found = composition(self.emit, use)
+        if made is None:
+            return False
         added = ops[before:]
         for op in added:
             if active_ports(op, self.active):
@@ -133,6 +135,7 @@ class Reverse:
         for result, gradient in zip(made if isinstance(made, tuple) else (made,), gradients, strict=False):
             self.give(result if isinstance(result, LogicalTensor) else None, gradient)
         self.take(added[::-1])
+        return True
 
 
 def active_ports(op: Op, active: Set[int]) -> dict[str, list[int]]:

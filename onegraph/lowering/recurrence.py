@@ -5,20 +5,25 @@ The inputs of all steps meet their weights in one product.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..arrays.ndarrays import aligned_empty
 from ..opset.host.recurrence import GATES, LANES
 from ..opset.shapes import known_dims
+from ..opset.signature import AttrValue
 from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, shape_of
 from .layers import matmul
 from .movement import concat, reshape, slice_, transpose
-from .recurrent import parts_of
 
 # Places of the gates of a Recurrence in the order of PyTorch: in, forget, cell, out; reset, update, new.
 ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
+
+
+def parts_of(emit: Emitter, value: Value, count: int, size: int) -> list[Value]:
+    """Equal parts along the first axis."""
+    return [slice_(emit, value, [at * size], [(at + 1) * size], [0]) for at in range(count)]
 
 
 def ordered(emit: Emitter, value: Value, cell: str, units: int) -> Value:
@@ -71,6 +76,8 @@ def whole_layer(
     hidden: Value | None,
     cell_state: Value | None,
     lengths: Value | None = None,
+    peepholes: Value | None = None,
+    options: Mapping[str, AttrValue] | None = None,
 ) -> tuple[Value, ...]:
     """A layer in all directions as a Recurrence: the states of all steps, the last one, and the last cell state.
 
@@ -82,16 +89,22 @@ def whole_layer(
         bias: (directions, 2 * gates * units), for the inputs and for the state; None is zeros.
         hidden, cell_state: (directions, batch, units); None is zeros.
         lengths: (batch) of s32, the number of steps of each sequence; None is all steps.
+        peepholes: (directions, 3 * units) of an LSTM.
+        options: other attributes of Recurrence.
     """
     inputs = known_dims(shape_of(src))[2]
     directions, _, units = known_dims(shape_of(recurrence))
     gates, dtype = GATES[cell], dtype_of(src).numpy
     of_input: Value | None = None
     of_state: Value = np.zeros((directions, gates * units), dtype)
+    rows = reshape(emit, weights, numbers(directions * gates * units, inputs))
     if bias is not None:
         of_input, of_state = (slice_(emit, bias, [at], [at + gates * units], [1]) for at in (0, gates * units))
         of_input = reshape(emit, of_input, numbers(-1))
-    rows = reshape(emit, weights, numbers(directions * gates * units, inputs))
+    beside = [reshape(emit, of_state, numbers(directions, gates, units, 1))]
+    if peepholes is not None:
+        whole = concat(emit, [peepholes, np.zeros((directions, units), dtype)], 1)
+        beside.append(reshape(emit, whole, numbers(directions, gates, units, 1)))
     given = matmul(emit, src, rows, of_input, transpose_b=True)
     operands = [
         # The numbers of steps and of sequences may be unknown.
@@ -99,7 +112,7 @@ def whole_layer(
         in_blocks(
             emit,
             reshape(emit, recurrence, numbers(directions, gates, units, units)),
-            reshape(emit, of_state, numbers(directions, gates, units, 1)),
+            *beside,
         ),
     ]
     following = [hidden, cell_state if cell == "lstm" else None, lengths]
@@ -112,19 +125,32 @@ def whole_layer(
         zeros = np.zeros((directions, batch, units), dtype)
         following = [zeros if one is None else one for one in following]
     operands += [one for one in following if one is not None]
-    return emit.ends("Recurrence", operands, {"cell": cell, "direction": direction})
+    attrs: dict[str, AttrValue] = {"cell": cell, "direction": direction, **(options or {})}
+    if peepholes is not None:
+        attrs["peepholes"] = True
+    return emit.ends("Recurrence", operands, attrs)
 
 
-def in_blocks(emit: Emitter, recurrence: Value, bias: Value) -> Value:
-    """The weights of a Recurrence: (directions, gates, units, units of the state), and a bias with one more unit."""
+def in_blocks(emit: Emitter, recurrence: Value, *beside: Value) -> Value:
+    """The weights of a Recurrence: (directions, gates, units, units of the state), and columns with one more unit."""
     directions, gates, units, _ = known_dims(shape_of(recurrence))
     blocks = -(-units // LANES)
-    missing = np.zeros((directions, gates, blocks * LANES - units, units + 1), dtype_of(recurrence).numpy)
-    whole = concat(emit, [concat(emit, [recurrence, bias], 3), missing], 2)
-    parts = reshape(emit, whole, numbers(directions, gates, blocks, LANES, units + 1))
+    missing = np.zeros((directions, gates, blocks * LANES - units, units + len(beside)), dtype_of(recurrence).numpy)
+    whole = concat(emit, [concat(emit, [recurrence, *beside], 3), missing], 2)
+    parts = reshape(emit, whole, numbers(directions, gates, blocks, LANES, -1))
     found = transpose(emit, parts, (0, 2, 4, 1, 3))
     if not isinstance(found, np.ndarray):
         return found
     aligned = aligned_empty(found.shape, found.dtype)  # the kernel reads whole cache lines
     aligned[...] = found
     return aligned
+
+
+def from_blocks(emit: Emitter, weights: Value, units: int, first: int, last: int) -> Value:
+    """The factors of some units of the state, from ``first`` to ``last`` (directions, gates, units, those units)."""
+    directions, blocks, _, gates, _ = known_dims(shape_of(weights))
+    cut = slice_(emit, weights, [first], [last], [2])
+    turned = transpose(emit, cut, (0, 3, 1, 4, 2))
+    return slice_(
+        emit, reshape(emit, turned, numbers(directions, gates, blocks * LANES, last - first)), [0], [units], [2]
+    )

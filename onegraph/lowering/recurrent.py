@@ -1,198 +1,172 @@
-"""Lowers LSTM, GRU and RNN over a known number of steps.
+"""Composes a layer of a recurrent network of simpler ops: each step is a few products, sums and activations.
 
-The inputs of all steps meet their weights in one product. Then each gate of a step is a product with the state, a sum
-and an activation, which the library fuses. The usual networks take another way: :mod:`onegraph.lowering.recurrence`.
+Gradients of unusual cells are those of these ops. :mod:`onegraph.lowering.recurrence` adds one op for all steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from .._util.records import record
+from ..opset.host.recurrence import Activation, activations_of
+from ..opset.schema import Call
 from ..opset.shapes import known_dims
-from .elementwise import add, binary, celu, clamp, filled, multiply, select, softsign, thresholded_relu, unary
-from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, shape_of
+from .elementwise import add, binary, clamp, filled, multiply, select, softsign, thresholded_relu, unary
+from .emitter import Emitter, Value, dtype_of, numbers, shape_of
 from .layers import matmul
 from .movement import concat, reshape, slice_
-
-MAX_STEPS = 1024
-Activation = Callable[[Emitter, Value], Value]
+from .recurrence import from_blocks
 
 
-def parts_of(emit: Emitter, value: Value, count: int, size: int) -> list[Value]:
-    """Equal parts along the first axis."""
-    return [slice_(emit, value, [at * size], [(at + 1) * size], [0]) for at in range(count)]
+def activated(emit: Emitter, function: Activation, src: Value, clip: float = 0) -> Value:
+    """The activation of numbers, which are first limited to -clip to clip; 0 is no limit."""
+    if clip:
+        src = clamp(emit, src, filled(-clip, src), filled(clip, src))
+    alpha, beta = function.alpha, function.beta
 
+    def affine() -> Value:
+        return add(emit, multiply(emit, src, filled(alpha, src)), filled(beta, src))
 
-def activation(name: str, alpha: float | None, beta: float | None) -> Activation:
-    """The activation of this name; alpha and beta default to those of the name."""
+    def scaled_tanh() -> Value:
+        inner = unary(emit, "Tanh", multiply(emit, src, filled(beta, src)))
+        return multiply(emit, inner, filled(alpha, src))
 
-    def number(given: float | None, default: float) -> float:
-        return default if given is None else given
-
-    def affine(emit: Emitter, src: Value) -> Value:
-        scaled = multiply(emit, src, filled(number(alpha, 1), src))
-        return add(emit, scaled, filled(number(beta, 0), src))
-
-    def scaled_tanh(emit: Emitter, src: Value) -> Value:
-        inner = unary(emit, "Tanh", multiply(emit, src, filled(number(beta, 1), src)))
-        return multiply(emit, inner, filled(number(alpha, 1), src))
-
-    found: dict[str, Activation] = {
+    functions: dict[str, Callable[[], Value]] = {
         "affine": affine,
-        "celu": lambda emit, src: celu(emit, src, number(alpha, 1)),
-        "elu": lambda emit, src: unary(emit, "Elu", src, {"alpha": number(alpha, 1)}),
-        "hardsigmoid": lambda emit, src: unary(
-            emit, "HardSigmoid", src, {"alpha": number(alpha, 0.2), "beta": number(beta, 0.5)}
-        ),
-        "leakyrelu": lambda emit, src: unary(emit, "LeakyReLU", src, {"alpha": number(alpha, 0.01)}),
-        "relu": lambda emit, src: unary(emit, "ReLU", src),
+        "elu": lambda: unary(emit, "Elu", src, {"alpha": alpha}),
+        "hardsigmoid": lambda: unary(emit, "HardSigmoid", src, {"alpha": alpha, "beta": beta}),
+        "leakyrelu": lambda: unary(emit, "LeakyReLU", src, {"alpha": alpha}),
+        "relu": lambda: unary(emit, "ReLU", src),
         "scaledtanh": scaled_tanh,
-        "sigmoid": lambda emit, src: unary(emit, "Sigmoid", src),
-        "softplus": lambda emit, src: unary(emit, "SoftPlus", src),
-        "softsign": softsign,
-        "tanh": lambda emit, src: unary(emit, "Tanh", src),
-        "thresholdedrelu": lambda emit, src: thresholded_relu(emit, src, number(alpha, 1)),
+        "sigmoid": lambda: unary(emit, "Sigmoid", src),
+        "softplus": lambda: unary(emit, "SoftPlus", src),
+        "softsign": lambda: softsign(emit, src),
+        "tanh": lambda: unary(emit, "Tanh", src),
+        "thresholdedrelu": lambda: thresholded_relu(emit, src, alpha),
     }
-    if name.lower() not in found:
-        raise NotLowered(f"activation {name}")
-    return found[name.lower()]
+    return functions[function.name]()
 
 
 @record(frozen=True)
 class Direction:
-    """What one direction of a network has.
+    """One direction of a network.
 
     Attributes:
-        recurrence: (gates * hidden, hidden).
-        state_bias: (hidden), of the last gate of a GRU that multiplies before it resets; None is zeros.
-        peepholes: (3 * hidden) of an LSTM.
-        hidden, cell: the first state (batch, hidden); None is zeros.
-        activations: functions of the gates.
-        reverse: whether the last step is the first.
+        emit: adds the ops.
+        call: the Recurrence.
+        factors, biases: of each gate (units, units of the state) and (units).
+        peepholes: of each gate (units); None has none.
+        activations: of the gates, of the new state, and of the cell state of an LSTM.
     """
 
-    recurrence: Value
-    state_bias: Value | None
-    peepholes: Value | None
-    hidden: Value | None
-    cell: Value | None
+    emit: Emitter
+    call: Call
+    factors: Sequence[Value]
+    biases: Sequence[Value]
+    peepholes: Sequence[Value] | None
     activations: Sequence[Activation]
-    reverse: bool
 
+    def step(self, inputs: Sequence[Value], state: Value, memory: Value) -> tuple[Value, Value]:
+        """The state and the cell state behind a step."""
+        if self.call.string("cell") == "lstm":
+            return self._lstm(inputs, state, memory)
+        return self._gru(inputs, state) if len(inputs) > 1 else self._limited(0, self._seen(0, inputs, state)), memory
 
-@record(frozen=True)
-class Cell:
-    """The kind of a cell, and its options."""
+    def _limited(self, function: int, src: Value) -> Value:
+        return activated(self.emit, self.activations[function], src, self.call.f32("clip"))
 
-    gates: int
-    clip: float | None = None
-    input_forget: bool = False
-    linear_before_reset: bool = False
+    def _seen(self, place: int, inputs: Sequence[Value], state: Value) -> Value:
+        """What enters a gate: its inputs, and the product with the state."""
+        product = matmul(self.emit, state, self.factors[place], self.biases[place], transpose_b=True)
+        return add(self.emit, product, inputs[place])
 
-
-class Steps:
-    """One direction of a network, op by op."""
-
-    def __init__(self, emit: Emitter, steps: int, batch: int, size: int, cell: Cell, lengths: Value | None) -> None:
-        if not 0 < steps <= MAX_STEPS:
-            raise NotLowered(f"{steps} steps")
-        self.emit, self.steps, self.batch, self.size, self.cell = emit, steps, batch, size, cell
-        if isinstance(lengths, np.ndarray) and (lengths == steps).all():
-            lengths = None
-        self.lengths = None if lengths is None else reshape(emit, lengths, numbers(batch, 1))
-
-    def run(self, direction: Direction, gates: Sequence[Value]) -> tuple[Value, Value, Value | None]:
-        """The states of all steps (steps, 1, batch, size), the last state, and the last cell state.
-
-        Args:
-            direction: the direction.
-            gates: what the inputs of all steps add to each gate (steps * batch, size).
-        """
-        emit, zeros = self.emit, np.zeros((self.batch, self.size), dtype_of(gates[0]).numpy)
-        state = zeros if direction.hidden is None else direction.hidden
-        cell: Value | None = None
-        if self.cell.gates == 4:
-            cell = zeros if direction.cell is None else direction.cell
-        recurrent = parts_of(emit, direction.recurrence, self.cell.gates, self.size)
-        outputs: list[Value] = []
-        order = range(self.steps - 1, -1, -1) if direction.reverse else range(self.steps)
-        step = {1: self._rnn, 3: self._gru, 4: self._lstm}[self.cell.gates]
-        for place in order:
-            inputs = [slice_(emit, gate, [place * self.batch], [(place + 1) * self.batch], [0]) for gate in gates]
-            after, cell_after = step(direction, inputs, recurrent, state, cell)
-            output = after
-            if self.lengths is not None:
-                lives = emit.op("Less", [np.array(place, dtype_of(self.lengths).numpy), self.lengths])
-                output, after = select(emit, lives, after, zeros), select(emit, lives, after, state)
-                cell_after = None if cell is None or cell_after is None else select(emit, lives, cell_after, cell)
-            state, cell = after, cell_after
-            outputs.append(reshape(emit, output, numbers(1, 1, self.batch, self.size)))
-        if direction.reverse:
-            outputs.reverse()
-        return concat(emit, outputs, 0), state, cell
-
-    def _gate(self, inputs: Value, state: Value, weights: Value, bias: Value | None = None) -> Value:
-        """The sum of the projected inputs and the product of the state with the weights."""
-        product = matmul(self.emit, state, weights, bias, transpose_b=True)
-        return self._clipped(add(self.emit, product, inputs))
-
-    def _clipped(self, src: Value) -> Value:
-        if self.cell.clip is None:
-            return src
-        return clamp(self.emit, src, filled(-self.cell.clip, src), filled(self.cell.clip, src))
-
-    def _rnn(
-        self, direction: Direction, inputs: list[Value], weights: list[Value], state: Value, cell: Value | None
-    ) -> tuple[Value, Value | None]:
-        return direction.activations[0](self.emit, self._gate(inputs[0], state, weights[0])), None
-
-    def _gru(
-        self, direction: Direction, inputs: list[Value], weights: list[Value], state: Value, cell: Value | None
-    ) -> tuple[Value, Value | None]:
-        emit, (outer, inner) = self.emit, direction.activations[:2]
-        update = outer(emit, self._gate(inputs[0], state, weights[0]))
-        reset = outer(emit, self._gate(inputs[1], state, weights[1]))
-        if self.cell.linear_before_reset:
-            product = matmul(emit, state, weights[2], direction.state_bias, transpose_b=True)
-            fresh = self._clipped(add(emit, multiply(emit, product, reset), inputs[2]))
+    def _gru(self, inputs: Sequence[Value], state: Value) -> Value:
+        emit = self.emit
+        update, reset = (self._limited(0, self._seen(place, inputs, state)) for place in (0, 1))
+        if self.call.string("cell") == "gru":
+            product = matmul(emit, state, self.factors[2], self.biases[2], transpose_b=True)
+            total = add(emit, multiply(emit, product, reset), inputs[2])
         else:
-            fresh = self._gate(inputs[2], multiply(emit, reset, state), weights[2])
-        fresh = inner(emit, fresh)
+            total = self._seen(2, inputs, multiply(emit, reset, state))
+        fresh = self._limited(1, total)
         # (1 - update) * fresh + update * state
-        kept = multiply(emit, binary(emit, "Subtract", state, fresh), update)
-        return add(emit, kept, fresh), None
+        return add(emit, multiply(emit, binary(emit, "Subtract", state, fresh), update), fresh)
 
-    def _lstm(
-        self, direction: Direction, inputs: list[Value], weights: list[Value], state: Value, cell: Value | None
-    ) -> tuple[Value, Value | None]:
-        emit, (outer, inner, last) = self.emit, direction.activations[:3]
-        assert cell is not None
-        peeps: list[Value | None] = [None, None, None]
-        if direction.peepholes is not None:
-            peeps = [*parts_of(emit, direction.peepholes, 3, self.size)]
+    def _lstm(self, inputs: Sequence[Value], state: Value, memory: Value) -> tuple[Value, Value]:
+        emit = self.emit
 
-        def gate(place: int, seen: Value, peep: Value | None) -> Value:
-            total = add(emit, matmul(emit, state, weights[place], transpose_b=True), inputs[place])
-            if peep is not None:
-                total = add(emit, total, multiply(emit, seen, peep))
-            return self._clipped(total)
+        def gate(place: int, memory: Value) -> Value:
+            total = self._seen(place, inputs, state)
+            if self.peepholes is not None:
+                total = add(emit, total, multiply(emit, memory, self.peepholes[place]))
+            return self._limited(0, total)
 
-        entry = outer(emit, gate(0, cell, peeps[0]))
-        fresh = inner(emit, gate(3, cell, None))
-        if self.cell.input_forget:
-            forget = binary(emit, "Subtract", filled(1, entry), entry)
-        else:
-            forget = outer(emit, gate(2, cell, peeps[2]))
-        after = add(emit, multiply(emit, entry, fresh), multiply(emit, forget, cell))
-        output = outer(emit, gate(1, after, peeps[1]))
-        return multiply(emit, last(emit, after), output), after
+        entry, fresh = gate(0, memory), self._limited(1, self._seen(3, inputs, state))
+        is_rest = self.call.flag("input_forget")
+        forget = binary(emit, "Subtract", filled(1, entry), entry) if is_rest else gate(2, memory)
+        after = add(emit, multiply(emit, entry, fresh), multiply(emit, forget, memory))
+        return multiply(emit, activated(emit, self.activations[2], after), gate(1, after)), after
 
 
-def projected(emit: Emitter, src: Value, weights: Value, bias: Value | None) -> Value:
-    """The products of src (steps, batch, inputs) with (outputs, inputs), plus the bias: (steps * batch, outputs)."""
-    steps, batch, inputs = known_dims(shape_of(src))
-    rows = reshape(emit, src, numbers(steps * batch, inputs))
-    return matmul(emit, rows, weights, bias, transpose_b=True)
+def _directions(emit: Emitter, call: Call, weights: Value, sizes: Sequence[int]) -> list[Direction]:
+    directions, gates, units = sizes
+    functions = activations_of(call)
+    each = len(functions) // directions
+    ends = [0, units, units + 1, *([units + 2] if call.flag("peepholes") else [])]
+    rows = [from_blocks(emit, weights, units, *pair) for pair in pairwise(ends)]
+
+    def part(value: Value, *place: int) -> Value:
+        cut = slice_(emit, value, [*place], [at + 1 for at in place], [0, 1])
+        return reshape(emit, cut, numbers(units, -1) if value is rows[0] else numbers(units))
+
+    found = []
+    for at in range(directions):
+        factors, biases, *peepholes = ([part(row, at, gate) for gate in range(gates)] for row in rows)
+        activations = functions[at * each : (at + 1) * each]
+        found.append(Direction(emit, call, factors, biases, peepholes[0] if peepholes else None, activations))
+    return found
+
+
+def composed_recurrence(
+    emit: Emitter,
+    call: Call,
+    inputs: Value,
+    weights: Value,
+    hidden: Value | None = None,
+    cell: Value | None = None,
+    lengths: Value | None = None,
+) -> tuple[Value, ...]:
+    """The results of a Recurrence of known dims, op by op."""
+    steps, batch, *sizes = known_dims(shape_of(inputs))
+    units = sizes[-1]
+    zeros = np.zeros((batch, units), dtype_of(inputs).numpy)
+    ends = None if lengths is None else reshape(emit, lengths, numbers(batch, 1))
+
+    def cut(value: Value, dims: Sequence[int], **places: int) -> Value:
+        axes = [*places.values()]
+        return reshape(
+            emit, slice_(emit, value, axes, [at + 1 for at in axes], [int(axis[1:]) for axis in places]), numbers(*dims)
+        )
+
+    columns, lasts = [], []
+    for at, direction in enumerate(_directions(emit, call, weights, sizes)):
+        state, memory = (zeros if value is None else cut(value, (batch, units), _0=at) for value in (hidden, cell))
+        states: dict[int, Value] = {}
+        is_reversed = call.string("direction") == "reverse" or at == 1
+        for time in range(steps)[::-1] if is_reversed else range(steps):
+            given = [cut(inputs, (batch, units), _0=time, _2=at, _3=gate) for gate in range(sizes[1])]
+            after, memory_after = direction.step(given, state, memory)
+            states[time] = after
+            if ends is not None:
+                lives = emit.op("Less", [np.array(time, dtype_of(ends).numpy), ends])
+                states[time] = select(emit, lives, after, zeros)
+                after = select(emit, lives, after, state)
+                memory_after = memory_after if memory_after is memory else select(emit, lives, memory_after, memory)
+            state, memory = after, memory_after
+        rows = [reshape(emit, states[time], numbers(1, 1, batch, units)) for time in range(steps)]
+        columns.append(concat(emit, rows, 0))
+        lasts.append([reshape(emit, value, numbers(1, batch, units)) for value in (state, memory)])
+    return concat(emit, columns, 1), *[concat(emit, [*values], 0) for values in zip(*lasts, strict=True)]

@@ -10,12 +10,31 @@ from helpers.host_cases import graph_of, recurrence
 import onegraph as og
 from onegraph import reference
 from onegraph.compiler.kernels import native
+from onegraph.ir.op import schema_of
+from onegraph.lowering.emitter import Emitter
+from onegraph.lowering.recurrent import composed_recurrence
 from onegraph.opset.dtypes import OF_NUMPY
+from onegraph.opset.host.recurrence import ACTIVATIONS
+from onegraph.opset.schema import Call
 
 TESTED_KERNELS = ("recurrence",)
 LEVELS = {"any CPU": 0, "AVX2": 1, "AVX-512": 2}
 CELLS = ["lstm", "gru", "reset_gru", "tanh", "relu"]
 DIRECTIONS = ["forward", "reverse", "bidirectional"]
+# Cells of each kind with attributes that usual ones lack.
+OPTIONS = {
+    "clip": ("lstm", {"clip": 0.5}),
+    "peepholes": ("lstm", {"peepholes": True}),
+    "peepholes and no forget gate": ("lstm", {"peepholes": True, "input_forget": True, "clip": 0.75}),
+    "other activations": (
+        "lstm",
+        {"activations": "scaledtanh softsign affine", "alpha": (0.7, 0, 0.5), "beta": (0.9, 0, 0.1)},
+    ),
+    "clipped gru": ("gru", {"clip": 0.5, "activations": "softsign tanh"}),
+    "gru that resets first": ("reset_gru", {"clip": 0.5, "activations": "sigmoid softsign"}),
+    "affine": ("tanh", {"activations": "affine", "alpha": (0.3,), "beta": (0.1,)}),
+    "clipped tanh": ("tanh", {"clip": 0.75}),
+}
 RNG = np.random.default_rng(1)
 
 
@@ -122,6 +141,42 @@ def test_activations_are_exact_to_a_few_units_in_the_last_place(level, monkeypat
 
 @pytest.mark.library
 @pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_each_activation_is_exact(name, level, monkeypatch):
+    """With factors of zero, the states are the activations of the inputs, at each end of what f32 holds."""
+    monkeypatch.setattr(native, "LEVEL", level)
+    ends = [0.0, -0.0, 1e-30, 1e-3, 1, 30, 88, 1000, 1e30]
+    x = np.float32([*np.linspace(-12, 12, 183), *ends, *np.negative(ends)])
+    numbers = (0.7, 0.3) if ACTIVATIONS[name] else (0.0, 0.0)
+    attrs = {"cell": "tanh", "activations": name, "alpha": numbers[:1], "beta": numbers[1:]}
+    zeros = np.zeros((1, -(-x.size // 16), x.size + 1, 1, 16), np.float32)
+    g, arrays = graph_of(host_cases.HostCase("Recurrence", [x.reshape(1, 1, 1, 1, -1), zeros], [], attrs))
+    expected = [host_cases.ACTIVATIONS[name](number, *numbers) for number in x.astype(np.float64)]
+    for states in (g.compile()(**arrays)[0], reference.run(g, arrays)["y0"]):
+        np.testing.assert_allclose(states.ravel(), expected, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
+@pytest.mark.parametrize("option", OPTIONS)
+def test_the_kernel_computes_unusual_cells(option, level, monkeypatch):
+    monkeypatch.setattr(native, "LEVEL", level)
+    cell, attrs = OPTIONS[option]
+    direction = DIRECTIONS[(level + [*OPTIONS].index(option)) % 3]
+    twice = 2 if direction == "bidirectional" else 1
+    attrs = {key: value * twice if key in ("alpha", "beta") else value for key, value in attrs.items()}
+    if "activations" in attrs:
+        attrs["activations"] = " ".join([attrs["activations"]] * twice)
+    for seed, (batch, units) in enumerate([(1, 17), (5, 3), (13, 16)]):
+        case = recurrence(cell, direction, 3, batch, units, seed=seed, least=0 if seed else None, **attrs)
+        g, arrays = graph_of(case)
+        model = g.compile(threads=2)
+        assert [part.executor for part in model.report().partitions] == ["kernel"]
+        close(model(**arrays), case.results)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_what_is_not_finite_goes_where_the_reference_sends_it(cell, level, monkeypatch):
     monkeypatch.setattr(native, "LEVEL", level)
@@ -194,6 +249,15 @@ def test_results_do_not_depend_on_threads_or_on_the_batch(cell):
         ({"direction": "bidirectional"}, r"\(steps, batch, 2, 4, units\) for lstm, bidirectional"),
         ({"cell": "peephole"}, "expected one of 'lstm', 'gru', 'reset_gru', 'tanh', 'relu'"),
         ({1: (1, 1, 5, 4, 16)}, r"weights: shape \[1, 1, 5, 4, 16\]; expected shape \[1, 1, 6, 4, 16\]"),
+        ({"peepholes": True}, r"weights: shape \[1, 1, 6, 4, 16\]; expected shape \[1, 1, 7, 4, 16\]"),
+        ({"activations": "tanh"}, r"activations: 'tanh'; expected 3 of sigmoid, tanh, .*, separated by spaces"),
+        ({"activations": "tanh tanh celu"}, r"activations: 'tanh tanh celu'; expected 3 of sigmoid, tanh, "),
+        ({"alpha": (1.0,)}, "alpha: 1 numbers; expected one for each of 3 activations, or none"),
+        ({"clip": -1.0}, "clip"),
+        (
+            {"cell": "gru", "input_forget": True, 3: None},
+            "input_forget: true; expected it only if the attribute cell is",
+        ),
         ({2: (1, 3, 5)}, r"hidden: shape \[1, 3, 5\]; expected shape \[1, 2, 5\]"),
     ],
 )
@@ -219,7 +283,30 @@ def test_other_cells_have_no_cell_state():
 @pytest.mark.parametrize("cell", CELLS[:4])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_gradients_are_finite_differences(cell, direction, least):
-    case = recurrence(cell, direction, 3, 3, 4, np.float64, seed=1, least=least)
+    gradients_are_differences(recurrence(cell, direction, 3, 3, 4, np.float64, seed=1, least=least))
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_gradients_of_unusual_cells_are_differences(option):
+    cell, attrs = OPTIONS[option]
+    gradients_are_differences(recurrence(cell, "reverse", 3, 3, 4, np.float64, seed=1, least=0, **attrs))
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_the_composition_has_each_activation(name):
+    """Gradients are those of these ops, which have tests of their own."""
+    numbers = {"alpha": (0.7,) * 3, "beta": (0.3,) * 3} if ACTIVATIONS[name] else {}
+    case = recurrence("lstm", "reverse", 3, 2, 4, least=0, activations=" ".join([name] * 3), **numbers)
+    g, arrays = graph_of(case)
+    call = Call(schema_of(g.ops[0]), g.ops[0].attrs, [tensor.type for tensor in g.ops[0].inputs], 3)
+    results = composed_recurrence(Emitter(g), call, *g.inputs.values())
+    for at, result in enumerate(results):
+        g.output(f"composed{at}", result)
+    found = reference.run(g, arrays)
+    close([found[f"composed{at}"] for at in range(3)], case.results, atol=2e-5)
+
+
+def gradients_are_differences(case):
     g, arrays = graph_of(case)
     total, wide = None, OF_NUMPY[np.dtype(np.float64)]
     for out in [*g.outputs.values()]:
@@ -362,28 +449,65 @@ def onnx_proto(array, name):
     return numpy_helper.from_array(np.ascontiguousarray(array), name)
 
 
+# As a plain network of ONNX Runtime needs them: with capitals, and with numbers that it would take as 0.
+PLAIN = {
+    "Relu": {},
+    "Sigmoid": {},
+    "Affine": {"activation_alpha": [0.7], "activation_beta": [0.3]},
+    "Elu": {},
+    "HardSigmoid": {},
+    "LeakyRelu": {},
+    "ScaledTanh": {"activation_alpha": [0.7], "activation_beta": [0.3]},
+    "Softplus": {},
+    "Softsign": {},
+    "ThresholdedRelu": {"activation_alpha": [0.7]},
+}
 UNUSUAL = [
     ("LSTM", {"clip": 0.5}),
     ("LSTM", {"input_forget": 1}),
     ("LSTM", {"given": ("B", "h0", "c0", "P")}),
     ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}),
     ("GRU", {"clip": 0.5}),
-    ("RNN", {"activations": ["Softsign"]}),
+    ("GRU", {"clip": 0.5, "linear_before_reset": 1, "activations": ["HardSigmoid", "Softsign"]}),
+    ("RNN", {"clip": 0.5}),
+    *[("RNN", {"activations": [name], **numbers}) for name, numbers in PLAIN.items()],
+    ("RNN", {"activations": ["LeakyRelu"], "activation_alpha": [0.3]}),
+    ("LSTM", {"activations": ["HardSigmoid", "Tanh", "Elu"], "activation_alpha": [0.3, 0.5], "activation_beta": [0.4]}),
 ]
 
 
 @pytest.mark.library
 @pytest.mark.parametrize(("kind", "attrs"), UNUSUAL, ids=[f"{kind} {attrs}" for kind, attrs in UNUSUAL])
-def test_other_nodes_are_ops_for_each_step(kind, attrs):
+def test_unusual_nodes_are_one_op_too(kind, attrs, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     from onegraph import onnx
 
     model, x = node_model(kind, "forward", **attrs)
     g = onnx.load(model)
-    assert "Recurrence" not in [op.kind for op in g.ops]
+    assert [op.kind for op in g.ops].count("Recurrence") == 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     x = x.astype(np.float32)
-    close_to_onnx_runtime(g.compile()(x), session.run(None, {"x": x}))
+    expected = session.run(None, {"x": x})
+    close_to_onnx_runtime(g.compile()(x), expected)
+    onnx.save(g, tmp_path / "again.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "again.onnx", providers=["CPUExecutionProvider"])
+    close_to_onnx_runtime(session.run(None, {"x": x}), expected)
+    close_to_onnx_runtime(onnx.load(tmp_path / "again.onnx").compile()(x), expected)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "text"),
+    [
+        ({"clip": 0.0}, r"clip=0.0; expected a number above 0"),
+        ({"activations": ["Celu"]}, r"activations celu; expected 1 of sigmoid, tanh, "),
+        ({"activations": ["Tanh", "Tanh"]}, r"activations tanh, tanh; expected 1 of"),
+    ],
+)
+def test_options_that_no_network_has(attrs, text):
+    from onegraph import onnx
+
+    with pytest.raises(og.FormatError, match=text):
+        onnx.load(node_model("RNN", "forward", **attrs)[0])
 
 
 @pytest.mark.library

@@ -317,13 +317,48 @@ def _caches() -> Iterator[HostCase]:
     yield HostCase("ExtendCache", [past, rows, np.array([2, 1])], [rows], {"room": 1})
 
 
+# The functions that a recurrent network may have, of a number and of alpha and beta.
+ACTIVATIONS: dict[str, Callable[[float, float, float], float]] = {
+    "sigmoid": lambda x, a, b: 0.5 * (1 + np.tanh(0.5 * x)),
+    "tanh": lambda x, a, b: np.tanh(x),
+    "relu": lambda x, a, b: x * (x > 0),
+    "affine": lambda x, a, b: a * x + b,
+    "elu": lambda x, a, b: x if x >= 0 else a * np.expm1(x),
+    "hardsigmoid": lambda x, a, b: min(1, max(0, a * x + b)),
+    "leakyrelu": lambda x, a, b: x if x >= 0 else a * x,
+    "scaledtanh": lambda x, a, b: a * np.tanh(b * x),
+    "softplus": lambda x, a, b: np.logaddexp(0, x),
+    "softsign": lambda x, a, b: x / (1 + abs(x)),
+    "thresholdedrelu": lambda x, a, b: x if x > a else 0,
+}
+USUAL = {"tanh": "tanh", "relu": "relu"}  # others have sigmoid tanh tanh
+
+
 def stepped(
-    cell: str, gates: Array, factors: Array, bias: Array, hidden: Array, memory: Array, lengths: Array, reverse: bool
+    cell: str,
+    gates: Array,
+    factors: Array,
+    bias: Array,
+    hidden: Array,
+    memory: Array,
+    lengths: Array,
+    reverse: bool,
+    peeps: Array | None = None,
+    functions: Sequence[tuple[str, float, float]] = (),
+    clip: float = 0,
+    input_forget: bool = False,
 ) -> tuple[Array, Array, Array]:
     """One direction of a recurrent network, a number at a time: the states of all steps, and both last ones.
 
-    gates (steps, batch, gates, units), factors (gates, units, units of the state), bias (gates, units).
+    gates (steps, batch, gates, units), factors (gates, units, units of the state), bias (gates, units), peeps
+    (3, units).
     """
+    usual = [(name, 0, 0) for name in USUAL.get(cell, "sigmoid tanh tanh").split()]
+
+    def act(place: int, x: float, limit: float = clip) -> float:
+        name, alpha, beta = (functions or usual)[place]
+        return ACTIVATIONS[name](min(max(x, -limit), limit) if limit else x, alpha, beta)
+
     steps, batch, count, units = gates.shape
     states, before, memory = np.zeros((steps, batch, units)), hidden.astype(np.float64), memory.astype(np.float64)
     for step in reversed(range(steps)) if reverse else range(steps):
@@ -334,31 +369,35 @@ def stepped(
             seen = [factors[gate, unit] @ before[row] + bias[gate, unit] for gate in range(count)]
             sums = [number + gates[step, row, gate, unit] for gate, number in enumerate(seen)]
             if cell == "lstm":
-                entry, out, forget = (1 / (1 + np.exp(-number)) for number in sums[:3])
-                memory[row, unit] = forget * memory[row, unit] + entry * np.tanh(sums[3])
-                state[row, unit] = out * np.tanh(memory[row, unit])
+                peep, seen = np.zeros(3) if peeps is None else peeps[:, unit], memory[row, unit]
+                entry, forget = act(0, sums[0] + peep[0] * seen), act(0, sums[2] + peep[2] * seen)
+                seen = (1 - entry if input_forget else forget) * seen + entry * act(1, sums[3])
+                memory[row, unit] = seen
+                state[row, unit] = act(0, sums[1] + peep[1] * seen) * act(2, seen, 0)
             elif count == 3:
-                update, reset = (1 / (1 + np.exp(-number)) for number in sums[:2])
-                fresh = np.tanh(gates[step, row, 2, unit] + reset * seen[2])
+                update, reset = (act(0, number) for number in sums[:2])
+                fresh = act(1, gates[step, row, 2, unit] + reset * seen[2])
                 if cell == "reset_gru":
                     own = [gates[step, row, 1, k] + factors[1, k] @ before[row] + bias[1, k] for k in range(units)]
-                    scaled = [before[row, k] / (1 + np.exp(-number)) for k, number in enumerate(own)]
-                    fresh = np.tanh(gates[step, row, 2, unit] + factors[2, unit] @ scaled + bias[2, unit])
+                    scaled = [before[row, k] * act(0, number) for k, number in enumerate(own)]
+                    fresh = act(1, gates[step, row, 2, unit] + factors[2, unit] @ scaled + bias[2, unit])
                 state[row, unit] = (1 - update) * fresh + update * before[row, unit]
             else:
-                state[row, unit] = np.tanh(sums[0]) if cell == "tanh" else max(sums[0], 0)
+                state[row, unit] = act(0, sums[0])
         states[step] = state
         before = np.where(step < lengths[:, None], state, before)
     return states, before, memory
 
 
-def blocks(factors: Array, bias: Array) -> Array:
+def blocks(factors: Array, bias: Array, peeps: Array | None = None) -> Array:
     """The weights of a Recurrence of (directions, gates, units, units of the state) and (directions, gates, units)."""
     directions, gates, units, _ = factors.shape
-    found = np.zeros((directions, -(-units // 16), units + 1, gates, 16), factors.dtype)
+    found = np.zeros((directions, -(-units // 16), units + 1 + (peeps is not None), gates, 16), factors.dtype)
     for direction, gate, unit in np.ndindex(directions, gates, units):
         found[direction, unit // 16, :units, gate, unit % 16] = factors[direction, gate, unit]
         found[direction, unit // 16, units, gate, unit % 16] = bias[direction, gate, unit]
+        if peeps is not None and gate < 3:
+            found[direction, unit // 16, units + 1, gate, unit % 16] = peeps[direction, gate, unit]
     return found
 
 
@@ -371,8 +410,9 @@ def recurrence(
     dtype: type = np.float32,
     seed: int = 0,
     least: int | None = None,
+    **options: Any,
 ) -> HostCase:
-    """A Recurrence with random operands, with sequences of at least ``least`` steps."""
+    """A Recurrence with random operands, with sequences of at least ``least`` steps, and other attributes."""
     count, directions = {"lstm": 4, "gru": 3, "reset_gru": 3}.get(cell, 1), 2 if direction == "bidirectional" else 1
     rng = np.random.default_rng(seed)
     lengths = np.full(batch, steps) if least is None else rng.integers(least, steps, batch, np.int32, endpoint=True)
@@ -380,27 +420,34 @@ def recurrence(
     factors = (rng.standard_normal((directions, count, units, units)) / np.sqrt(units)).astype(dtype)
     bias = rng.standard_normal((directions, count, units)).astype(dtype)
     hidden, memory = rng.standard_normal((2, directions, batch, units)).astype(dtype)
+    peeps = rng.standard_normal((directions, 3, units)).astype(dtype) if options.get("peepholes") else None
+    names, alphas, betas = options.get("activations", "").split(), options.get("alpha"), options.get("beta")
+    functions = [*zip(names, alphas or [0] * len(names), betas or [0] * len(names), strict=True)]
+    each = len(functions) // directions
     found = [
         stepped(
             cell,
             *(inputs[:, :, at], factors[at], bias[at], hidden[at], memory[at], lengths),
             reverse=direction == "reverse" or at == 1,
+            peeps=None if peeps is None else peeps[at],
+            functions=functions[at * each : (at + 1) * each],
+            clip=options.get("clip", 0),
+            input_forget=options.get("input_forget", False),
         )
         for at in range(directions)
     ]
     states, last, last_cell = (
         np.stack(ends, axis) for axis, ends in zip((1, 0, 0), zip(*found, strict=True), strict=True)
     )
-    operands, results = [inputs, blocks(factors, bias), hidden], [states, last]
+    operands, results = [inputs, blocks(factors, bias, peeps), hidden], [states, last]
     if cell == "lstm" or least is not None:
         operands.append(memory)
     if least is not None:
         operands.append(lengths)
     if cell == "lstm":
         results.append(last_cell)
-    return HostCase(
-        "Recurrence", operands, [one.astype(dtype) for one in results], {"cell": cell, "direction": direction}
-    )
+    attrs = {"cell": cell, "direction": direction, **options}
+    return HostCase("Recurrence", operands, [one.astype(dtype) for one in results], attrs)
 
 
 def _recurrence() -> Iterator[HostCase]:
@@ -415,6 +462,9 @@ def _recurrence() -> Iterator[HostCase]:
     yield recurrence("reset_gru", "reverse", 4, 5, 3, seed=2, least=1)  # ONNX Runtime clears the last state of no steps
     yield recurrence("tanh", "forward", 1, 1, 1)
     yield recurrence("relu", "bidirectional", 3, 3, 16)
+    yield recurrence("lstm", "bidirectional", 3, 2, 17, peepholes=True, clip=0.75)
+    numbers = {"alpha": (0.3, 0.0, 0.5), "beta": (0.4, 0.0, 0.0)}
+    yield recurrence("lstm", "reverse", 3, 2, 3, input_forget=True, activations="hardsigmoid softsign elu", **numbers)
 
 
 def _packed() -> Iterator[HostCase]:

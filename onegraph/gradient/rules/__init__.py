@@ -19,6 +19,7 @@ from . import (
     quantization,
     recurrence,
     reduction,
+    unusual_recurrence,
 )
 from .table import COMPOSED, FLAT, REFUSED, RULES, Rule, described, refusal, rules_of
 
@@ -49,4 +50,5 @@ __all__ = [
     "reduction",
     "refusal",
     "rules_of",
+    "unusual_recurrence",
 ]

@@ -15,14 +15,21 @@ from ...errors import UnsupportedError
 from ...lowering.elementwise import add, binary, filled, multiply, select, unary
 from ...lowering.emitter import Emitter, Value, dtype_of, numbers
 from ...lowering.layers import matmul
-from ...lowering.movement import concat, reshape, slice_, transpose
-from ...lowering.recurrence import in_blocks
-from ...lowering.recurrent import MAX_STEPS
+from ...lowering.movement import concat, reshape, slice_
+from ...lowering.recurrence import from_blocks, in_blocks
 from ...lowering.reduction import reduce
-from ...opset.host.recurrence import LANES, blocks_of
 from ...opset.shapes import known_dims
 from ..use import Use
 from .table import gradient_of
+
+MAX_STEPS = 1024
+
+
+def refuse_many_steps(use: Use, steps: int) -> None:
+    """Raise UnsupportedError for more steps than a graph of all of them should have."""
+    if not 0 < steps <= MAX_STEPS:
+        text = f"{steps} steps; expected at most {MAX_STEPS}"
+        raise UnsupportedError(f"gradient: {use.op.kind} {use.op.name!r}: {text}")
 
 
 @gradient_of("host Recurrence", "inputs weights hidden cell")
@@ -30,21 +37,9 @@ def recurrence(
     emit: Emitter, use: Use, diff: Value | None, diff_last: Value | None = None, diff_cell: Value | None = None
 ) -> tuple[Value | None, ...]:
     steps, batch, directions, gates, units = use.dims("inputs")
-    if not 0 < steps <= MAX_STEPS:
-        text = f"{steps} steps; expected at most {MAX_STEPS}"
-        raise UnsupportedError(f"gradient: {use.op.kind} {use.op.name!r}: {text}")
-    blocks, direction = blocks_of(units), use.call.string("direction")
-    assert blocks is not None
-
-    def of_units(first: int, last: int) -> Value:
-        """The weights of some units of the state (directions, gates, units, those units), in memory of their own."""
-        cut = slice_(emit, use["weights"], [first], [last], [2])
-        turned = reshape(
-            emit, transpose(emit, cut, (0, 3, 1, 4, 2)), numbers(directions, gates, blocks * LANES, last - first)
-        )
-        return slice_(emit, turned, [0], [units], [2])
-
-    factors, bias = of_units(0, units), of_units(units, units + 1)
+    refuse_many_steps(use, steps)
+    direction = use.call.string("direction")
+    factors, bias = (from_blocks(emit, use["weights"], units, *part) for part in ((0, units), (units, units + 1)))
 
     def of(value: Value | None, place: int, axis: int, *dims: int) -> Value | None:
         """The part of a direction."""

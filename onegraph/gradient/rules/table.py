@@ -34,7 +34,7 @@ class Rule:
 
 RULES: dict[str, list[Rule]] = {}
 # Ops whose gradient is that of a composition of simpler ops. A function takes the emitter and the use, and adds the
-# composition, which computes the outputs of the op.
+# composition, which computes the outputs of the op; it returns None for a use that has rules.
 COMPOSED: dict[str, Callable[..., Found]] = {}
 # Ops whose gradient is zero everywhere, or whose results are integers, and why.
 FLAT: dict[str, str] = {}

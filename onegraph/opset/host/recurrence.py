@@ -3,16 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ..schema import Call, Finding
 from ..shapes import compatible, show
-from ..signature import Attribute, Shape, rows
+from ..signature import NON_NEGATIVE, Attribute, Shape, rows
 from ..traits import Trait
 from .types import host
 
 LANES = 16  # units of a block of weights
 GATES = {"lstm": 4, "gru": 3, "reset_gru": 3, "tanh": 1, "relu": 1}
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+# The activations of one direction: of gates, of the new state, and of the cell state of an LSTM.
+USUAL = {
+    "lstm": ("sigmoid", "tanh", "tanh"),
+    "gru": ("sigmoid", "tanh"),
+    "reset_gru": ("sigmoid", "tanh"),
+    "tanh": ("tanh",),
+    "relu": ("relu",),
+}
+# Activations, with the default of alpha, and that of beta, if they have such a number in ONNX.
+ACTIVATIONS: dict[str, tuple[float, ...]] = {
+    "sigmoid": (),
+    "tanh": (),
+    "relu": (),
+    "affine": (1, 0),
+    "elu": (1,),
+    "hardsigmoid": (0.2, 0.5),
+    "leakyrelu": (0.01,),
+    "scaledtanh": (1, 1),
+    "softplus": (),
+    "softsign": (),
+    "thresholdedrelu": (1,),
+}
+
+
+class Activation(NamedTuple):
+    """A function of ``ACTIVATIONS`` with its numbers."""
+
+    name: str
+    alpha: float
+    beta: float
+
+
+def activations_of(call: Call) -> tuple[Activation, ...]:
+    """The activations of each direction in turn."""
+    words = call.string("activations").split()
+    names = words or USUAL[call.string("cell")] * DIRECTIONS[call.string("direction")]
+    defaults = [(*ACTIVATIONS[name], 0, 0) for name in names]
+    alphas, betas = (call.f32s(key) or [row[place] for row in defaults] for place, key in enumerate(("alpha", "beta")))
+    return tuple([Activation(*row) for row in zip(names, alphas, betas, strict=True)])
+
+
+def is_usual(call: Call) -> bool:
+    """Whether the cell has the activations of its name, and none of the options."""
+    has_options = call.f32("clip") or call.flag("input_forget") or call.flag("peepholes")
+    usual = USUAL[call.string("cell")] * DIRECTIONS[call.string("direction")]
+    return not has_options and tuple([activation.name for activation in activations_of(call)]) == usual
 
 
 def blocks_of(units: int | None) -> int | None:
@@ -43,7 +90,7 @@ def operands_fit(call: Call) -> Iterable[Finding]:
         return
     _, batch, directions, gates, units = _sizes(call)
     state = directions, batch, units
-    rows = None if units is None else units + 1
+    rows = None if units is None else units + 1 + call.flag("peepholes")
     operands: dict[str, Shape] = {
         "weights": (directions, blocks_of(units), rows, gates, LANES),
         "hidden": state,
@@ -65,6 +112,23 @@ def has_cell(call: Call) -> Iterable[Finding]:
         yield Finding("last_cell", "the output last_cell", "it only if the attribute cell is lstm")
 
 
+def options_fit(call: Call) -> Iterable[Finding]:
+    """Each activation is known and has its numbers, and only an LSTM has peepholes and a forget gate."""
+    words, count = call.string("activations").split(), DIRECTIONS[call.string("direction")]
+    wanted = len(USUAL[call.string("cell")]) * count
+    if words and (len(words) != wanted or not ACTIVATIONS.keys() >= {*words}):
+        yield Finding(
+            "activations", repr(" ".join(words)), f"{wanted} of {', '.join(ACTIVATIONS)}, separated by spaces"
+        )
+    for name in ("alpha", "beta"):
+        given = call.f32s(name)
+        if len(given) not in (0, wanted):
+            yield Finding(name, f"{len(given)} numbers", f"one for each of {wanted} activations, or none")
+    for name in ("input_forget", "peepholes"):
+        if call.flag(name) and call.string("cell") != "lstm":
+            yield Finding(name, "true", "it only if the attribute cell is lstm")
+
+
 OPS = (
     host(
         "Recurrence",
@@ -76,7 +140,9 @@ OPS = (
         f"{LANES} units: (directions, blocks, units of the state + 1, gates, {LANES}), with the bias behind the last "
         "unit of the state, and with zeros behind the last unit of the last block. The first states default to 0. "
         "A sequence ends after its number of steps in lengths, from 0 to all, in each direction: the states behind "
-        "are 0, and the last states are those where it ends. Cells other than lstm ignore a cell state before lengths.",
+        "are 0, and the last states are those where it ends. Cells other than lstm ignore a cell state before lengths. "
+        "With peepholes, the weights have one more row, by which i and f add the cell state before the step, and o the "
+        "one behind it.",
         "inputs:T weights:T hidden:T? cell:T? lengths:s32?",
         "states:T last_hidden:T last_cell:T?",
         rows("T", "f32", "float64"),
@@ -90,8 +156,26 @@ OPS = (
                 default="forward",
                 values=tuple(DIRECTIONS),
             ),
+            Attribute(
+                "clip",
+                "f32",
+                "Limits what enters an activation to -clip to clip; 0 is no limit.",
+                default=0.0,
+                range=NON_NEGATIVE,
+            ),
+            Attribute("input_forget", "bool", "Whether the gate f of an LSTM is 1 - i.", default=False),
+            Attribute("peepholes", "bool", "Whether the gates of an LSTM see its cell state.", default=False),
+            Attribute(
+                "activations",
+                "str",
+                "The activations of each direction in turn, separated by spaces, in the place of those of the cell: of "
+                "the gates, of the new state, and of the cell state of an LSTM.",
+                default="",
+            ),
+            Attribute("alpha", "f32[]", "The first number of each activation; those of ONNX if not given.", default=()),
+            Attribute("beta", "f32[]", "The second number of each activation; those of ONNX if not given.", default=()),
         ),
-        rules=(has_cell,),
+        rules=(has_cell, options_fit),
         shape_rules=(operands_fit,),
         implied_outputs=lambda call: 3 if call.string("cell") == "lstm" else 2,
         traits=Trait.NONE,

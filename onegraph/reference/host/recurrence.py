@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...opset.host.recurrence import GATES
+from ...opset.host.recurrence import DIRECTIONS, GATES, Activation, activations_of
 from ...opset.schema import Call
 
 Array = NDArray[Any]
@@ -15,6 +17,36 @@ Array = NDArray[Any]
 
 def _sigmoid(x: Array) -> Array:
     return 0.5 * (1 + np.tanh(0.5 * x))
+
+
+def activated(function: Activation, x: Array) -> Array:
+    """The activation of x."""
+    alpha, beta = function.alpha, function.beta
+    if function.name == "sigmoid":
+        return _sigmoid(x)
+    if function.name == "softsign":
+        return np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x)))
+    functions: dict[str, Callable[[Array], Array]] = {
+        "tanh": np.tanh,
+        "relu": lambda x: np.maximum(x, 0),
+        "affine": lambda x: alpha * x + beta,
+        "elu": lambda x: np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x),
+        "hardsigmoid": lambda x: np.clip(alpha * x + beta, 0, 1),
+        "leakyrelu": lambda x: np.where(x < 0, alpha * x, x),
+        "scaledtanh": lambda x: alpha * np.tanh(beta * x),
+        "softplus": lambda x: np.logaddexp(0, x),
+        "thresholdedrelu": lambda x: np.where(x <= alpha, 0, x),
+    }
+    return functions[function.name](x)
+
+
+def _functions(call: Call, direction: int) -> list[Callable[[Array], Array]]:
+    """The activations of gates and of the new state, which limit what they get, and that of the cell state."""
+    functions, clip = activations_of(call), call.f32("clip") or np.inf
+    each = len(functions) // DIRECTIONS[call.string("direction")]
+    gate, inner, outer = (functions[direction * each : (direction + 1) * each] * 3)[:3]
+    limited = [lambda x, function=one: activated(function, np.clip(x, -clip, clip)) for one in (gate, inner)]
+    return [*limited, partial(activated, outer)]
 
 
 def recurrence(
@@ -30,8 +62,10 @@ def recurrence(
     kind, direction = call.string("cell"), call.string("direction")
     assert gates == GATES[kind]
     # (directions, units of the state and the bias, gates, units)
-    whole = weights.transpose(0, 2, 3, 1, 4).reshape(directions, units + 1, gates, -1)[..., :units].astype(np.float64)
-    factors, bias = whole[:, :-1], whole[:, -1, :, None]
+    turned = weights.transpose(0, 2, 3, 1, 4)
+    whole = turned.reshape(directions, weights.shape[2], gates, -1)[..., :units].astype(np.float64)
+    factors, bias = whole[:, :units], whole[:, units, :, None]
+    peeps = whole[:, -1] if call.flag("peepholes") else np.zeros((directions, gates, units))
     states = np.empty((steps, directions, batch, units))
     ends = np.full(batch, steps) if lengths is None else lengths
     if np.any((ends < 0) | (ends > steps)):
@@ -41,6 +75,7 @@ def recurrence(
         state, memory = (
             np.zeros((batch, units)) if given is None else given[one].astype(np.float64) for given in (hidden, cell)
         )
+        gate, inner, outer = _functions(call, one)
         order = range(steps)
         for step in reversed(order) if direction == "reverse" or one == 1 else order:
             given = inputs[step, :, one].astype(np.float64).swapaxes(0, 1)  # (gates, batch, units)
@@ -48,17 +83,19 @@ def recurrence(
             before, lives = (state, memory), (step < ends)[:, None]
             if kind == "lstm":
                 entry, out, forget, fresh = given + seen
-                memory = _sigmoid(forget) * memory + _sigmoid(entry) * np.tanh(fresh)
-                state = _sigmoid(out) * np.tanh(memory)
-            elif gates == GATES["gru"]:
-                update, reset = _sigmoid(given[:2] + seen[:2])
+                entry = gate(entry + peeps[one, 0] * memory)
+                kept = 1 - entry if call.flag("input_forget") else gate(forget + peeps[one, 2] * memory)
+                memory = kept * memory + entry * inner(fresh)
+                state = gate(out + peeps[one, 1] * memory) * outer(memory)
+            elif kind in ("gru", "reset_gru"):
+                update, reset = gate(given[:2] + seen[:2])
                 if kind == "gru":
-                    fresh = np.tanh(given[2] + reset * seen[2])
+                    fresh = inner(given[2] + reset * seen[2])
                 else:
-                    fresh = np.tanh(given[2] + (reset * state) @ factors[one, :, 2] + bias[one, 2])
+                    fresh = inner(given[2] + (reset * state) @ factors[one, :, 2] + bias[one, 2])
                 state = fresh + update * (state - fresh)
             else:
-                state = np.tanh(given[0] + seen[0]) if kind == "tanh" else np.maximum(given[0] + seen[0], 0)
+                state = gate(given[0] + seen[0])
             state, memory = (np.where(lives, *pair) for pair in zip((state, memory), before, strict=True))
             states[step, one] = np.where(lives, state, 0)
         last[one], last_cell[one] = state, memory

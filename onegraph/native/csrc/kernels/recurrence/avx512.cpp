@@ -20,8 +20,8 @@ constexpr int SUMS = 24, SINGLE = 1;
 
 } // namespace
 
-RecurrenceStep recurrence_step_avx512(Cell cell) {
-    return step_of(cell);
+RecurrenceStep recurrence_step_avx512(Cell cell, bool is_usual) {
+    return is_usual ? step_of<true>(cell) : step_of<false>(cell);
 }
 
 } // namespace onegraph

@@ -16,8 +16,8 @@ constexpr int SUMS = 12, SINGLE = 2;
 
 } // namespace
 
-RecurrenceStep recurrence_step_portable(Cell cell) {
-    return step_of(cell);
+RecurrenceStep recurrence_step_portable(Cell cell, bool is_usual) {
+    return is_usual ? step_of<true>(cell) : step_of<false>(cell);
 }
 
 } // namespace onegraph

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,12 +17,12 @@
 namespace onegraph {
 namespace {
 
-RecurrenceStep step_for(Cell cell, int level) {
+RecurrenceStep step_for(Cell cell, bool is_usual, int level) {
 #if defined(__x86_64__)
-    if (level > 1 && has_avx512()) return recurrence_step_avx512(cell);
-    if (level > 0 && has_avx2()) return recurrence_step_avx2(cell);
+    if (level > 1 && has_avx512()) return recurrence_step_avx512(cell, is_usual);
+    if (level > 0 && has_avx2()) return recurrence_step_avx2(cell, is_usual);
 #endif
-    return recurrence_step_portable(cell);
+    return recurrence_step_portable(cell, is_usual);
 }
 
 // Elements of `share` for products of so many numbers: a region of threads takes as long as some 100,000 of them.
@@ -35,8 +36,9 @@ std::size_t weighed(long products) {
 // inputs, weights, hidden if it is not 0, cell if it is given, which is 0 for an LSTM without one, lengths if they are given;
 // states, the last hidden state, the last cell state of an LSTM.
 //
-// hidden, cell, lengths: whether these are given. relu: whether a plain network has ReLU in the place of tanh. reset_first:
-// whether a GRU resets the state in front of its product. reversed: bit d says that direction d begins with the last step.
+// hidden, cell, lengths: whether these are given. reset_first: whether a GRU resets the state in front of its product. reversed:
+// bit d says that direction d begins with the last step. clip, input_forget, peepholes: see RecurrenceProblem. activations: of
+// each one its kind and the bits of its two numbers; none if all are the usual ones and nothing else is unusual.
 class Recurrence : public Runnable {
 public:
     explicit Recurrence(const KernelArguments &arguments);
@@ -50,6 +52,7 @@ private:
 
     bool has_hidden_, has_cell_, has_lengths_, gives_cell_;
     RecurrenceProblem problem_ {};
+    std::vector<Activation> activations_;
     std::vector<RecurrenceStep> parts_; // of a step, one after another
 };
 
@@ -60,21 +63,32 @@ Recurrence::Recurrence(const KernelArguments &arguments)
       gives_cell_(false) {
     RecurrenceProblem &p = problem_;
     p.gates = arguments.number("gates");
-    p.is_relu = arguments.flag("relu");
     p.reversed = static_cast<unsigned>(arguments.number("reversed"));
     const std::size_t n_inputs = arguments.n_inputs, outputs = arguments.count - n_inputs;
     const std::size_t inputs = 2u + has_hidden_ + has_cell_ + has_lengths_;
     if ((p.gates != 1 && p.gates != 3 && p.gates != 4) || n_inputs != inputs || outputs < 2
             || outputs > (p.gates == 4 ? 3u : 2u))
         throw std::invalid_argument("wrong number of tensors");
+    p.clip = arguments.real("clip"), p.input_forget = arguments.flag("input_forget");
+    p.has_peepholes = arguments.flag("peepholes");
+    for (std::size_t at = 0; at + 2 < arguments.n_list(); at += 3) {
+        const int *given = arguments.list() + at;
+        Activation activation {static_cast<Activation::Kind>(given[0]), 0, 0};
+        std::memcpy(&activation.alpha, given + 1, sizeof(float));
+        std::memcpy(&activation.beta, given + 2, sizeof(float));
+        activations_.push_back(activation);
+    }
     const auto &states = *arguments.tensors[n_inputs];
     p.steps = states.dims[0], p.directions = states.dims[1], p.batch = states.dims[2], p.units = states.dims[3];
+    p.is_usual = activations_.empty(), p.activations = activations_.data();
+    if (!p.is_usual && activations_.size() != static_cast<std::size_t>(p.directions * p.functions()))
+        throw std::invalid_argument("wrong number of activations");
     gives_cell_ = outputs == 3;
     const int level = arguments.number("level");
     if (arguments.flag("reset_first"))
-        parts_ = {step_for(Cell::RESET, level), step_for(Cell::FRESH, level)};
+        parts_ = {step_for(Cell::RESET, p.is_usual, level), step_for(Cell::FRESH, p.is_usual, level)};
     else
-        parts_ = {step_for(p.gates == 4 ? Cell::LSTM : p.gates == 3 ? Cell::GRU : Cell::PLAIN, level)};
+        parts_ = {step_for(p.gates == 4 ? Cell::LSTM : p.gates == 3 ? Cell::GRU : Cell::PLAIN, p.is_usual, level)};
 }
 
 void Recurrence::run(void *const *addresses, int threads) const {
@@ -142,7 +156,9 @@ void Recurrence::clear(const RecurrenceMemory &m) const {
 }
 
 const Registered<Recurrence> RECURRENCE {
-        "recurrence", "gates, relu, reset_first, reversed, hidden, cell, lengths, level"};
+        "recurrence",
+        "gates, reset_first, reversed, hidden, cell, lengths, clip: f32, input_forget, peepholes, level, activations...: "
+        "sigmoid|tanh|relu|affine|elu|hardsigmoid|leakyrelu|scaledtanh|softplus|softsign|thresholdedrelu"};
 
 } // namespace
 } // namespace onegraph
