@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import onegraph.capi  # noqa: F401 - its graphs run in the library
+from onegraph.errors import FormatError
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
@@ -615,3 +616,18 @@ def test_entry_agrees_with_another_implementation(name, data):
         np.testing.assert_allclose(
             got.astype(np.float64), want.astype(np.float64), rtol=case.tolerance, atol=case.tolerance
         )
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 3), (1, 2), (3, 3), (3, 2)])
+def test_windows_that_leave_gaps_need_a_stated_size(kernel, stride, auto_pad):
+    """The text of ONNX, ONNX Runtime and frameworks disagree about the sizes and places of such images."""
+    attrs = {"strides": [stride], "auto_pad": auto_pad}
+    inputs = [np.float32([[[1, 10, 100]]]), np.arange(1, kernel + 1, dtype=np.float32).reshape(1, 1, -1)]
+    if stride > kernel:
+        with pytest.raises(FormatError, match=f"{auto_pad} with the stride {stride} above a window of {kernel}.*"):
+            load(model_of("ConvTranspose", Case(inputs, attrs, known=(1,))))
+        attrs["output_shape"] = [3 * stride]
+    model = model_of("ConvTranspose", Case(inputs, attrs, known=(1,)))
+    (wanted,) = expected("ConvTranspose", model, {"x0": inputs[0]})
+    np.testing.assert_array_equal(load(model).compile()(inputs[0]), wanted)

@@ -67,6 +67,13 @@ def _transposed(node: Node, window: Window, extra: list[int]) -> tuple[Window, l
         wanted = size * window.strides[axis] if stated is None else stated[axis - len(dims)]
         reach = (kernel[axis] - 1) * window.dilations[axis] + 1
         total = (size - 1) * window.strides[axis] + reach + extra[axis] - wanted
+        if total < 0 and stated is None:
+            # The text asks for size * stride elements and shifts the image; ONNX Runtime and the inference of shapes
+            # of the package onnx end the image with its last window; frameworks append zeros.
+            raise node.invalid(
+                f"auto_pad={window.auto_pad} with the stride {window.strides[axis]} above a window of {reach}",
+                "output_shape or pads, because runtimes disagree on the size and the place of such an image",
+            )
         more.append(extra[axis] + max(-total, 0))
         small = max(total, 0) // 2
         large = max(total, 0) - small
