@@ -53,7 +53,7 @@ ACTIVATIONS = (("Relu", None), ("Sigmoid", None), ("Tanh", None), ("LeakyRelu", 
 
 def fused_conv(rng):
     groups = choice(rng, 1, 2)
-    name, params = choice(rng, *ACTIVATIONS, ("HardSigmoid", [0.3, 0.4]))
+    name, params = choice(rng, *ACTIVATIONS, ("HardSigmoid", [0.3, 0.4]), ("HardSwish", None))
     inputs = {"x": numbers(rng, 2, 4, 7, 6), "w": numbers(rng, 6, 4 // groups, 3, 3), "b": numbers(rng, 6)}
     if rng.random() < 0.5:
         inputs["z"] = numbers(rng, 2, 6, 7, 6)

@@ -42,6 +42,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "LeakyRelu": lambda emit, src, given: unary(emit, "LeakyReLU", src, {"alpha": given[0] if given else 0.01}),
     "Clip": _clip,
     "HardSigmoid": _hard_sigmoid,
+    "HardSwish": lambda emit, src, _: unary(emit, "HardSwish", src),
 }
 
 
