@@ -107,30 +107,31 @@ def run_op(
             raise ArgumentError(f"inputs[{index}]: shape {array.shape}; expected {show(tensor.shape)}")
     if not _is_examined(op):
         _refuse_shapes(op, arrays, lenient=True)
-    return _computed(op, schema, arrays, rounded, host)
+    return computed(op, schema, arrays, rounded, host)
 
 
-def _computed(
+def computed(
     op: Op,
     schema: Schema,
     inputs: Sequence[Array | None],
     rounded: bool = True,
     host: HostFunction | None = None,
 ) -> tuple[Array, ...]:
+    """As :func:`run_op`, for an op of a schema and arrays that its rules allow."""
     base = base_of(schema)
     types = [
         None if array is None or tensor is None else TensorType(tensor.dtype, array.shape, array)
         for tensor, array in zip(op.inputs, inputs, strict=True)
     ]
     call = base_call(schema, base, op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
-    ordered = [
-        None if array is None else _swapped(schema, schema.input_port(index).name, array, op)
-        for index, array in enumerate(inputs[: len(call.inputs)])
-    ]
     if base.category == HOST:
         function = host_function(schema) if host is None else host(op.kind, host_function(schema))
         with np.errstate(all="ignore"):
             return computed_on_host(op, partial(_host_results, function, op), call, inputs)
+    ordered = [
+        None if array is None else _swapped(schema, schema.input_port(index).name, array, op)
+        for index, array in enumerate(inputs[: len(call.inputs)])
+    ]
     is_wide = base.kind not in MOVES and base.category not in BY_ELEMENT
     try:
         arrays = [_widen(array) if is_wide and array is not None else array for array in ordered]
@@ -199,7 +200,7 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         arrays = [None if source is None else values[source.id] for source in op.inputs]
         if is_specialised or not _is_examined(op):
             _refuse_shapes(op, arrays, lenient=not graph.strict)
-        for tensor, array in zip(op.outputs, _computed(op, schema_of(op), arrays), strict=True):
+        for tensor, array in zip(op.outputs, computed(op, schema_of(op), arrays), strict=True):
             values[tensor.id] = array
     return {name: values[tensor.id] for name, tensor in graph.outputs.items()}
 
