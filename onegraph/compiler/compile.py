@@ -43,6 +43,7 @@ from .row_leaks import RowLeaks
 from .schedule import Schedule
 from .structure import structure_of
 from .views import add_view
+from .wide_hosts import add_widened
 
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
 
@@ -299,4 +300,5 @@ class _StepCompiler:
             if not refused:
                 return
             step = step._replace(refused=(*step.refused, f"{kernel.name}: {refused}"))
-        self._schedule.add_numpy(step, reason)
+        if not add_widened(self._schedule, step, partial(self._add_without_library, reason=reason)):
+            self._schedule.add_numpy(step, reason)

@@ -32,6 +32,7 @@ from .ir.step import Step
 from .ir.value import Dims, Value, Values, dense_of
 from .kernels.cast import CAST, can_cast
 from .kernels.native import CompiledKernel, Numbers, compiled, packed
+from .kernels.strided_copy import COPY, can_copy
 from .notes import Note
 from .numpy_steps import numpy_step, store
 from .partition_store import SharedPartitions
@@ -227,7 +228,7 @@ class Schedule:
             made = recipe.compiled(present, self._reorders, self.threads)
         except OneGraphError:
             self.notes.append(note._replace(executor="copy"))
-            self._cast((source.id,), (target.id,), index)
+            self.cast((source.id,), (target.id,), index)
             return
         self.notes.append(note)
         self.add_compiled(made, (source.id, target.id), index, recipe)
@@ -236,12 +237,15 @@ class Schedule:
         """Add a TypeCast, hundreds of times as fast as the library's for data types that the CPU lacks."""
         if not (reason or step.note):
             reason = "by onegraph: the library's kernel for data types that the CPU has not is slower"
-        self._cast(step.inputs, step.outputs, self.note("copy", step, step.note, reason))
+        self.cast(step.inputs, step.outputs, self.note("copy", step, step.note, reason))
 
-    def _cast(self, inputs: tuple[int, ...], outputs: tuple[int, ...], note: int) -> None:
+    def cast(self, inputs: tuple[int, ...], outputs: tuple[int, ...], note: int) -> None:
         """Add a step that casts a value, or copies it to another layout."""
-        if can_cast(self.values[inputs[0]], self.values[outputs[0]]):
+        source, target = self.values[inputs[0]], self.values[outputs[0]]
+        if can_cast(source, target):
             self.copy_into(inputs[0], outputs[0], note)
+        elif can_copy(source, target):
+            self.add_kernel(COPY.name, [source], [target], note, {"size": source.dtype.numpy.itemsize})
         else:
             self.steps.append(NumpyStep(store, inputs, outputs, note))
 
@@ -257,10 +261,14 @@ class Schedule:
     def add_numpy(self, step: Step, reason: str) -> None:
         """Add an op that numpy runs."""
         executor = "host" if step.op.edition == HOST else "reference"
+        self.let_overwrite(step)
+        self.steps.append(numpy_step(step, self.values, self.note(executor, step, reason)))
+
+    def let_overwrite(self, step: Step) -> None:
+        """Give the result of an op that changes some elements the memory of its source, if nobody else reads it."""
         if self._may_overwrite(step):
             source, target = (self.values[number] for number in (step.inputs[0], step.outputs[0]))
             self.values[target.id] = target.placed(source.storage, source.strides)
-        self.steps.append(numpy_step(step, self.values, self.note(executor, step, reason)))
 
     def _may_overwrite(self, step: Step) -> bool:
         """Whether an op that changes some elements of a copy may change its source, which nobody else reads."""
@@ -286,6 +294,7 @@ class Schedule:
         in_place: Sequence[tuple[int, int]] = (),
         *,
         varies: bool = False,
+        rows: Sequence[int] = (),
     ) -> None:
         """Add a kernel of the package.
 
@@ -295,7 +304,7 @@ class Schedule:
             note: the index of the note about it.
             numbers: as of :class:`Kernel`.
             in_place: as in ``CompiledStep``.
-            varies: as of :class:`Kernel`.
+            varies, rows: as of :class:`Kernel`.
         """
         values, code = [*inputs, *outputs], packed(name, numbers)
         key = name, len(inputs), code, *[(value.dtype, value.shape, value.strides) for value in values]
@@ -305,7 +314,9 @@ class Schedule:
         is_small, shifts = size <= SMALL_BYTES, shifts_of(values)
         is_quick = is_small or varies
         self.steps.append(
-            CompiledStep(kernel, kernel, pieces, len(inputs), in_place, note, size, 0, is_small, is_quick, shifts)
+            CompiledStep(
+                *(kernel, kernel, pieces, len(inputs), in_place, note, size, 0, is_small, is_quick, shifts), rows=rows
+            )
         )
 
     def add_compiled(

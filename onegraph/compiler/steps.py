@@ -51,6 +51,7 @@ class CompiledStep(NamedTuple):
     room: tuple[int, int] = 0, 0  # where the block of intermediates has memory that nobody uses meanwhile: start, size
     alone: CompiledPartition | None = None  # for one thread, which is faster beside other programs; see thread_tuning
     recipe: Recipe | None = None
+    rows: Sequence[int] = ()  # of its inputs, those that may lie at any address, because it copies rows of them
 
 
 def shifts_of(values: Sequence[Value]) -> Sequence[int]:

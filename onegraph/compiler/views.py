@@ -21,7 +21,8 @@ def add_view(schedule: Schedule, step: Step) -> bool:
         schedule.note("view", step, "no copy: written into the memory of the output", step.note)
         return True
     is_returned = target.id in schedule.returned
-    if target.id in schedule.viewed or 0 in target.shape or not (target.dense or is_returned):
+    is_placed = target.id in schedule.viewed or not (target.dense or is_returned)  # where others expect it
+    if 0 in target.shape or (is_placed and not is_host):
         return False
     place = place_of(step, source, target)
     if place is None and is_returned and target.dense:
@@ -36,7 +37,7 @@ def add_view(schedule: Schedule, step: Step) -> bool:
     view = target.placed(source.storage, strides, source.offset + place.offset)
     if source.constant is not None and not is_host:
         view = view._replace(constant=viewed_constant(step, source, target))
-    if is_returned:
+    if is_returned or is_placed:
         view = values[values.add(view._replace(name=f"{target.name} (view)"), shares=True)]
         schedule.add_copy(view, target, step, "the result is stored as an array of its own")
     else:

@@ -185,7 +185,7 @@ def _read_outside_of_library(values: Mapping[int, Value], steps: Steps) -> set[i
             used = {*step.inputs, *step.outputs} - {None, *step.rows}
             found.update(values[number].storage for number in used if number is not None)
         if isinstance(step, CompiledStep) and isinstance(step.compiled, CompiledKernel):
-            found.update(step.pieces)
+            found.update(piece for place, piece in enumerate(step.pieces) if place not in step.rows)
     return found
 
 

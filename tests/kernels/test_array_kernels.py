@@ -9,12 +9,14 @@ import onegraph as og
 import onegraph.onnx
 from benchmarks import kinds
 from onegraph.compiler.array_kernels import FUNCTIONS, with_kernel
+from onegraph.compiler.kernels.arrays import RECORDS
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import edition
 from onegraph.opset.traits import Trait
 from onegraph.reference import run_op
 
 pytestmark = pytest.mark.library
+TESTED_KERNELS = ("arrays",)
 NUMBERS = ("f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 # Ops whose results follow from places or shapes, or element by element: whole models measure them.
 PLAIN = Trait.POINTWISE | Trait.VIEW | Trait.MOVES | Trait.SHAPE_ONLY
@@ -103,6 +105,19 @@ def tuples(d, *, updates):
         return [src, places], {}
     values = src.reshape(-1)[d.rng.integers(0, src.size, size=[*outer, *src.shape[count:]])]
     return [src, places, values], {"reduction": d.one("none", "add", "mul", "max", "min")}
+
+
+def extreme(d):
+    src = d.array(*d.dims(1, 3))
+    axis = d.number(-src.ndim, src.ndim - 1)
+    src = np.repeat(src, d.one(1, 30), axis)
+    return [src], {"axis": axis, "keep_dims": d.flag(), "last": d.flag()}
+
+
+def joined(d):
+    src = d.array(*d.dims(1, 4))
+    axis = d.number(-src.ndim, src.ndim - 1)
+    return [np.repeat(src, d.number(1, 3), axis) for _ in range(d.number(1, 4))], {"axis": axis}
 
 
 def rows(d):
@@ -210,6 +225,9 @@ DRAWS = {
     "Compress": compressed,
     "NonZero": found,
     "MatMul": multiplied,
+    "ArgMax": extreme,
+    "ArgMin": extreme,
+    "Concat": joined,
     "Triangle": lambda d: ([d.array(*d.dims(2, 4))], {"upper": d.flag(), "offset": d.number(-8, 8)}),
 }
 ROUNDS = 40
@@ -256,6 +274,69 @@ def test_kernels_agree_with_numpy(kind):
         else:
             assert all(close(*pair) for pair in zip(results, wanted, strict=True)), (seed, attrs)
     assert taken["all"] - taken["numpy"] > ROUNDS / 5
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_steps_of_a_plan_agree_with_numpy(kind):
+    """With known sizes, and for those that lie next to one another in memory or not."""
+    taken = 0
+    for seed in range(ROUNDS):
+        d = Draw(seed)
+        arrays, attrs, *known = DRAWS[kind](d)
+        op = op_of(kind, arrays, attrs, *known)
+        g, inputs = og.Graph(), {}
+        for place, array in enumerate(arrays):
+            if place not in (known[0] if known else ()):
+                inputs[f"x{place}"] = array
+        ends = [
+            g.input(f"x{place}", OF_NUMPY[array.dtype], array.shape)
+            if f"x{place}" in inputs
+            else g.constant(array, dtype=OF_NUMPY[array.dtype])
+            for place, array in enumerate(arrays)
+        ]
+        outs = g.op(kind, ends, attrs, edition="host")
+        for place, out in enumerate(outs if isinstance(outs, tuple) else (outs,)):
+            g.output(f"y{place}", out)
+        model = g.compile(threads=d.number(1, 2))
+        executors = {part.executor for part in model.report().partitions}
+        taken += executors == {"kernel"}
+        wanted = computed(op, arrays)
+        if isinstance(wanted, og.ArgumentError):
+            with pytest.raises(og.ArgumentError, match=kind):
+                model(**inputs)
+            continue
+        results = model(**inputs)
+        for found, one in zip(results if isinstance(results, tuple) else [results], wanted, strict=True):
+            assert close(found, one), (seed, attrs)
+    assert taken > ROUNDS / 3
+
+
+@pytest.mark.parametrize("kind", ["Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"])
+def test_a_plan_names_the_op_of_a_bad_index(kind):
+    arrays, attrs, text = BAD[kind]
+    g = og.Graph()
+    inputs = {f"x{place}": array for place, array in enumerate(arrays)}
+    ends = [g.input(name, OF_NUMPY[array.dtype], array.shape) for name, array in inputs.items()]
+    g.output("y", g.op(kind, ends, attrs, edition="host", name="looked up"))
+    model = g.compile()
+    assert [part.executor for part in model.report().partitions] == ["kernel"]
+    with pytest.raises(og.ArgumentError, match=f"{kind} 'looked up': index {text} is out of range"):
+        model(**inputs)
+
+
+def test_one_program_gathers_for_all_sizes():
+    g = og.Graph()
+    src, indices = g.input("src", "f32", (None, 3)), g.input("indices", "s64", (None,))
+    g.output("y", g.op("Gather", [src, indices], {"axis": 0}, edition="host"))
+    g.output("best", g.op("ArgMax", [src], {"axis": 0, "keep_dims": False}, edition="host"))
+    model = g.compile()
+    for rows_, count in ((5, 2), (2, 9), (40, 1), (3, 0)):
+        array, places = np.random.default_rng(rows_).random((rows_, 3), np.float32), np.arange(count) % rows_
+        y, best = model(array, places)
+        np.testing.assert_array_equal(y, array[places])
+        np.testing.assert_array_equal(best, array.argmax(0))
+    with pytest.raises(og.ArgumentError, match=r"index 7 at \[0\] of indices is out of range"):
+        model(array, np.int64([7]))
 
 
 BAD = {

@@ -58,7 +58,7 @@ class Adding:
         schedule.notes.append(Note(executor, step.members or (step,), texts, ins, outs))
         pairs = in_place_pairs(ins, outs) if kernel.overwrites else []
         note, numbers = len(schedule.notes) - 1, kernel.numbers(step)
-        schedule.add_kernel(kernel.name, ins, outs, note, numbers, pairs, varies=kernel.varies)
+        schedule.add_kernel(kernel.name, ins, outs, note, numbers, pairs, varies=kernel.varies, rows=kernel.rows)
         for source, target in zip(outs, wanted, strict=True):
             if source is not target:
                 schedule.add_copy(source, target, step, STRIDED_OUTPUT)

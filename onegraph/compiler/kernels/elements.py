@@ -1,4 +1,4 @@
-"""One op on a few elements of any data type of numpy's, where numpy takes longer to begin than to compute."""
+"""One op on each element of tensors of any data type of numpy's, with broadcasting, without numpy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..ir.step import Step
 from ..ir.value import Value
 from ..notes import Note
 from .adding import Adding
-from .kernel import Kernel, refusal
+from .kernel import Kernel, call_of, refusal
 from .native import fields_of
 
-MOST = 1 << 10  # elements; for more, numpy takes no longer
 MOST_REPEATED = 128  # elements of an op of the base vocabulary in the body of a loop
 WIDE = frozenset([DataType.f32, DataType.float64])
+ROUNDINGS = kinds.JUMPS & kinds.HOST_UNARY - {"Sign"}
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -42,6 +42,10 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
     if inputs[-1].dtype in WIDE:
         if kind in ("Maximum", "Minimum"):
             return "numpy keeps NaN"
+        if kind == "Mod":
+            return "numpy says what the remainder of floats is"
+    elif kind in ROUNDINGS:
+        return "integers are whole"
         if kind == "Cast" and output.dtype not in (*WIDE, DataType.boolean):
             return "numpy says which integer a number beyond the range becomes"
     layout = [*output.shape]
@@ -49,7 +53,8 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
         layout += [0] * (len(output.shape) - len(value.shape))
         layout += [0 if dim == 1 else stride for dim, stride in zip(value.shape, value.strides, strict=True)]
     types = {"source": inputs[-1].dtype.value, "target": output.dtype.value}
-    numbers = {"op": kind, **types, "rank": len(output.shape), "layout": layout}
+    truncate = kind == "Mod" and call_of(step).flag("truncate")
+    numbers = {"op": kind, **types, "truncate": truncate, "rank": len(output.shape), "layout": layout}
     schedule, plain = adding.schedule, [*map(_as_bytes, values)]
     schedule.notes.append(Note("kernel", (step,), (ELEMENTS.reason,), inputs, [output]))
     schedule.add_kernel("elements", plain[:-1], plain[-1:], len(schedule.notes) - 1, numbers)
@@ -75,11 +80,11 @@ def add_repeated(adding: Adding, step: Step) -> bool:
 
 ELEMENTS = Kernel(
     "elements",
-    "by onegraph: it takes longer to begin in numpy or in the library than to compute a few elements",
+    "by onegraph: it takes longer to begin in numpy, or in the library for a few elements",
     kinds=OPS,
     takes=(
         (lambda values: len(values) > 1 and values[-1].dense, "the result has strides"),
-        (lambda values: 0 < prod(values[-1].shape) <= MOST, f"no element, or more than {MOST}"),
+        (lambda values: 0 not in values[-1].shape, "no element"),
         (_has_types, "a data type that C lacks"),
     ),
     is_dense=False,

@@ -26,6 +26,7 @@ def refusal(conditions: Conditions[T], subject: T) -> str:
     return next((sentence for holds, sentence in conditions if not holds(subject)), "")
 
 
+HOST_OP = "a host op"  # why the library does not compute one
 # Why kernels compute an op for which the library loses NaN or an infinity, or compute it again.
 KEEPS = "by onegraph: the library's kernel loses NaN or an infinity"
 AGAIN = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
@@ -81,6 +82,7 @@ class Kernel:
         is_dense: whether its tensors are dense; of others, dense copies are made. Otherwise copies are made of inputs
             whose elements share memory or run backwards.
         n_read: the number of inputs of a step that it reads; others only order the steps. None for all.
+        rows: the indices of inputs of which it copies rows, whatever their address.
         numbers: what the kernel is made for besides its tensors, by the names that C++ gives them.
         is_movement: whether it only moves, casts or selects elements, as ``copy`` in a report.
         overwrites: whether a result may lie in the memory of an input, as each element is written once it is read.
@@ -102,6 +104,7 @@ class Kernel:
     takes: Conditions[Sequence[Value]] = ()
     is_dense: bool = True
     n_read: int | None = None
+    rows: tuple[int, ...] = ()
     numbers: Callable[[Step], Numbers] = no_numbers
     is_movement: bool = False
     overwrites: bool = False

@@ -121,9 +121,9 @@ class KernelSource(NamedTuple):
         return self._replace(inputs=inputs, outputs=outputs, code=code)
 
     def made(self) -> CompiledKernel:
-        """The kernel, for known sizes; elements of float64, which no tensor of the C API has, are s64 there."""
+        """The kernel, for known sizes; elements of types that no tensor of the C API has, are s64 there."""
         values = [
-            value._replace(dtype=DataType.s64) if value.dtype is DataType.float64 else value
+            value._replace(dtype=DataType.s64) if value.dtype.is_host else value
             for value in (*self.inputs, *self.outputs)
         ]
         tensors = [capi_tensor(value.id, value, "variable") for value in values]

@@ -18,7 +18,7 @@ from ...opset.dtypes import DataType
 from ...opset.editions.dialect import base_call
 from ...opset.editions.registry import HOST, base_of
 from ...opset.schema import Call, Schema
-from ..kernels.kernel import SPREADS
+from ..kernels.kernel import HOST_OP, SPREADS
 from ..kernels.registry import exact_kernel
 from .compositions import COMPOSITIONS, PREFERRED
 from .form import Form, Rewrite, form_of
@@ -65,7 +65,7 @@ def library_form(schema: Schema, call: Call, *, finite_math: bool = False) -> tu
             is its own form, and so is one that is newer than the library.
     """
     if schema.category == HOST:
-        return None, "a host op"
+        return None, HOST_OP
     if schema.dialect is None and schema.kind != call.schema.kind:
         return None, f"{schema.kind} is not an op of the library"
     kernel = exact_kernel(call)

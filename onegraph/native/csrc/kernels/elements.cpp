@@ -1,18 +1,23 @@
-// One op on a few elements of any data type of numpy's, where calling numpy takes longer than the op.
+// One op on each element of tensors of any data type of numpy's, with broadcasting.
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 #include "registry.h"
+
+#include "arrays/arrays.h"
 
 namespace onegraph {
 namespace {
 
 enum Op {
     add, subtract, multiply, maximum, minimum, negative, // of integers, and all but maximum and minimum of floats
+    divide, modulo, // the latter of integers
+    absolute, sign,
+    floor_, ceil_, round_, is_not_number, // of floats
     equal, greater, greater_equal, less, less_equal,
     and_, or_, xor_, not_, // of booleans
     select, // a boolean, then what it chooses from
@@ -20,70 +25,45 @@ enum Op {
 };
 enum Type { boolean, s8, u8, s16, u16, s32, u32, s64, u64, f32, f64 };
 
-template <typename T>
-T load(const char *place) {
-    T value;
-    std::memcpy(&value, place, sizeof value);
-    return value;
-}
-
-template <typename T>
-void store(char *place, T value) {
-    std::memcpy(place, &value, sizeof value);
-}
-
-// Integers wrap around, as numpy's: they are computed without a sign.
-template <typename T>
-struct Wide {
-    using type = std::uint64_t;
+// Integers wrap around, as numpy's: they are computed without a sign, and without becoming signed ones of more bits.
+template <typename T, bool IS_INTEGER = std::is_integral_v<T>>
+struct Unsigned {
+    using type = std::conditional_t<sizeof(T) < 4, std::uint32_t, std::make_unsigned_t<T>>;
 };
-template <>
-struct Wide<float> {
-    using type = float;
-};
-template <>
-struct Wide<double> {
-    using type = double;
+template <typename T>
+struct Unsigned<T, false> {
+    using type = T;
 };
 
+// The quotient, rounded towards 0; that by 0 is `a`, as numpy is told to compute it.
 template <typename T>
-T arithmetic(int op, T a, T b) {
-    using W = typename Wide<T>::type;
-    const W x = static_cast<W>(a), y = static_cast<W>(b);
-    switch (op) {
-        case add: return static_cast<T>(x + y);
-        case subtract: return static_cast<T>(x - y);
-        case multiply: return static_cast<T>(x * y);
-        case maximum: return a < b ? b : a;
-        case minimum: return b < a ? b : a;
-        case negative: return static_cast<T>(W(0) - x);
-        default: return a;
+ONEGRAPH_INLINE T quotient(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return a / b;
+    else {
+        using W = typename Unsigned<T>::type;
+        if (b == T(0)) return a;
+        if (std::is_signed_v<T> && b == static_cast<T>(-1)) return static_cast<T>(W(0) - static_cast<W>(a));
+        return static_cast<T>(a / b);
     }
 }
 
+// The remainder of the quotient that is rounded down, or towards 0 if it is truncated; that by 0 is 0.
 template <typename T>
-bool compared(int op, T a, T b) {
-    switch (op) {
-        case equal: return a == b;
-        case greater: return a > b;
-        case greater_equal: return a >= b;
-        case less: return a < b;
-        default: return a <= b;
-    }
+ONEGRAPH_INLINE T remainder_of(T a, T b, bool is_truncated) {
+    if (b == 0 || (std::is_signed_v<T> && b == static_cast<T>(-1))) return 0;
+    const auto rest = static_cast<T>(a % b);
+    return !is_truncated && rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
 }
 
-bool combined(int op, bool a, bool b) {
-    switch (op) {
-        case and_: return a && b;
-        case or_: return a || b;
-        case xor_: return a != b;
-        default: return !a;
-    }
+template <typename T>
+ONEGRAPH_INLINE T sign_of(T x) {
+    if constexpr (std::is_unsigned_v<T>) return x != 0;
+    return x > 0 ? T(1) : x < 0 ? T(-1) : x == 0 ? T(0) : x;
 }
 
 // Calls `body` with a number of the type that this one of include/onegraph.h is.
 template <typename Body>
-void with_type(int type, Body body) {
+void with_number(int type, Body body) {
     switch (type) {
         case boolean:
         case u8: return body(std::uint8_t());
@@ -99,7 +79,94 @@ void with_type(int type, Body body) {
     }
 }
 
-// One op on a few elements of any data type of numpy's; the result is dense.
+// Elements of a row: the first one, and the distance of two in elements.
+template <typename T>
+struct Row {
+    const T *first;
+    std::ptrdiff_t step;
+};
+
+// The types of most tensors, for which loops are compiled with vectors; others take scalar loops, which compile in less time.
+template <typename T>
+constexpr bool is_common = std::is_floating_point_v<T> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint8_t>;
+
+template <typename Body>
+__attribute__((noinline, optimize("no-tree-vectorize", "no-unroll-loops"))) void plainly(const Body &body) {
+    body();
+}
+
+// Calls a function that is inlined. AVX-512 would wait for memory as AVX2 does.
+template <bool IS_COMMON, typename Body>
+void compiled_for(const Body &body) {
+    if constexpr (!IS_COMMON) return plainly(body);
+    else if (has_avx2()) return with_avx2(body);
+    else return plainly(body);
+}
+
+// Computes `count` elements; the usual steps have loops of their own, so that vectors compute them.
+template <typename R, typename T, typename Function>
+ONEGRAPH_INLINE void compute(R *result, Row<T> a, Row<T> b, std::int64_t count, const Function &function) {
+    const auto loop = [&](std::ptrdiff_t first, std::ptrdiff_t second) ONEGRAPH_VECTORS {
+        for (std::int64_t i = 0; i < count; i++)
+            result[i] = static_cast<R>(function(a.first[i * first], b.first[i * second]));
+    };
+    if constexpr (is_common<T> && is_common<R>) {
+        if (a.step == 1 && b.step == 1) return loop(1, 1);
+        if (a.step == 1 && b.step == 0) return loop(1, 0);
+    }
+    loop(a.step, b.step);
+}
+
+#define ONEGRAPH_OF [=](auto a, auto b) ONEGRAPH_VECTORS
+
+// Computes a row of results of another type than the sources: booleans.
+template <typename T>
+ONEGRAPH_INLINE void compare(int op, std::uint8_t *result, Row<T> a, Row<T> b, std::int64_t count) {
+    switch (op) {
+        case is_not_number: return compute(result, a, b, count, ONEGRAPH_OF { return a != b; });
+        case equal: return compute(result, a, b, count, ONEGRAPH_OF { return a == b; });
+        case greater: return compute(result, a, b, count, ONEGRAPH_OF { return a > b; });
+        case greater_equal: return compute(result, a, b, count, ONEGRAPH_OF { return a >= b; });
+        case less: return compute(result, a, b, count, ONEGRAPH_OF { return a < b; });
+        case less_equal: return compute(result, a, b, count, ONEGRAPH_OF { return a <= b; });
+        case and_: return compute(result, a, b, count, ONEGRAPH_OF { return (a != 0) & (b != 0); });
+        case or_: return compute(result, a, b, count, ONEGRAPH_OF { return (a != 0) | (b != 0); });
+        case xor_: return compute(result, a, b, count, ONEGRAPH_OF { return (a != 0) != (b != 0); });
+        default: return compute(result, a, b, count, ONEGRAPH_OF { return a == 0; });
+    }
+}
+
+template <typename T>
+ONEGRAPH_INLINE void calculate(int op, T *result, Row<T> a, Row<T> b, std::int64_t count, bool is_truncated) {
+    using W = typename Unsigned<T>::type;
+    switch (op) {
+        case add: return compute(result, a, b, count, ONEGRAPH_OF { return static_cast<W>(a) + static_cast<W>(b); });
+        case subtract: return compute(result, a, b, count, ONEGRAPH_OF { return static_cast<W>(a) - static_cast<W>(b); });
+        case multiply: return compute(result, a, b, count, ONEGRAPH_OF { return static_cast<W>(a) * static_cast<W>(b); });
+        case maximum: return compute(result, a, b, count, ONEGRAPH_OF { return a < b ? b : a; });
+        case minimum: return compute(result, a, b, count, ONEGRAPH_OF { return b < a ? b : a; });
+        case negative:
+            if constexpr (std::is_floating_point_v<T>) return compute(result, a, b, count, ONEGRAPH_OF { return -a; });
+            return compute(result, a, b, count, ONEGRAPH_OF { return W(0) - static_cast<W>(a); });
+        case divide: return compute(result, a, b, count, ONEGRAPH_OF { return quotient(a, b); });
+        case sign: return compute(result, a, b, count, ONEGRAPH_OF { return sign_of(a); });
+        case absolute:
+            if constexpr (std::is_floating_point_v<T>) return compute(result, a, b, count, ONEGRAPH_OF { return std::abs(a); });
+            return compute(result, a, b, count, ONEGRAPH_OF { return a < T(0) ? W(0) - static_cast<W>(a) : static_cast<W>(a); });
+        default: break;
+    }
+    if constexpr (std::is_floating_point_v<T>) {
+        if (op == floor_) return compute(result, a, b, count, ONEGRAPH_OF { return std::floor(a); });
+        if (op == ceil_) return compute(result, a, b, count, ONEGRAPH_OF { return std::ceil(a); });
+        compute(result, a, b, count, ONEGRAPH_OF { return std::nearbyint(a); });
+    } else {
+        compute(result, a, b, count, ONEGRAPH_OF { return remainder_of(a, b, is_truncated); });
+    }
+}
+
+#undef ONEGRAPH_OF
+
+// One op on each element of tensors of any data type of numpy's; the result is dense.
 class Elements : public Runnable {
 public:
     explicit Elements(const KernelArguments &arguments);
@@ -107,81 +174,125 @@ public:
     void run(void *const *addresses, int threads) const override;
 
 private:
+    struct Axis {
+        std::int64_t dim;
+        std::ptrdiff_t steps[3]; // of each source, in elements
+    };
+
+    // Calls `body` with the number of the first element of each row, its size, and where it lies in the sources.
+    template <typename Body>
+    void for_rows(std::int64_t first, std::int64_t last, const Body &body) const;
+    void run_rows(const char *const *sources, char *target, std::int64_t first, std::int64_t last) const;
+
     int op_, source_, target_;
-    std::size_t n_inputs_, total_ = 1;
-    std::vector<std::ptrdiff_t> places_; // for each source, the element that each element of the result reads
+    bool is_truncated_; // of modulo
+    std::size_t n_inputs_;
+    std::vector<Axis> axes_; // the last one is a row
+    std::int64_t rows_ = 1;
 };
 
 Elements::Elements(const KernelArguments &arguments)
     : op_(arguments.number("op")), source_(arguments.number("source")), target_(arguments.number("target")),
-      n_inputs_(arguments.count - 1) {
+      is_truncated_(arguments.flag("truncate")), n_inputs_(arguments.count - 1) {
     const std::size_t rank = arguments.size("rank");
     if (n_inputs_ < 1 || n_inputs_ > 3 || arguments.n_list() != rank * arguments.count)
         throw std::invalid_argument("other tensors");
     const int *dims = arguments.list();
-    for (std::size_t i = 0; i < rank; i++)
-        total_ *= static_cast<std::size_t>(dims[i]);
-    for (std::size_t input = 0; input < n_inputs_; input++) {
-        const int *strides = dims + rank * (input + 1);
-        for (std::size_t number = 0; number < total_; number++) {
-            std::ptrdiff_t place = 0;
-            for (std::size_t axis = rank, rest = number; axis-- > 0; rest /= static_cast<std::size_t>(dims[axis]))
-                place += static_cast<std::ptrdiff_t>(rest % static_cast<std::size_t>(dims[axis])) * strides[axis];
-            places_.push_back(place);
+    for (std::size_t axis = 0; axis < rank; axis++) {
+        if (dims[axis] == 1) continue;
+        Axis next {dims[axis], {}};
+        bool continues = !axes_.empty();
+        for (std::size_t input = 0; input < n_inputs_; input++) {
+            next.steps[input] = dims[rank * (input + 1) + axis];
+            continues = continues && axes_.back().steps[input] == next.dim * next.steps[input];
         }
+        if (continues) {
+            next.dim *= axes_.back().dim;
+            axes_.back() = next;
+        } else {
+            axes_.push_back(next);
+        }
+    }
+    if (axes_.empty()) axes_.push_back({1, {}});
+    for (std::size_t axis = 0; axis + 1 < axes_.size(); axis++)
+        rows_ *= axes_[axis].dim;
+}
+
+template <typename Body>
+void Elements::for_rows(std::int64_t first, std::int64_t last, const Body &body) const {
+    const std::int64_t size = axes_.back().dim;
+    for (std::int64_t number = first / size; number * size < last; number++) {
+        std::ptrdiff_t places[3] {};
+        std::int64_t rest = number;
+        for (std::size_t axis = axes_.size() - 1; axis-- > 0; rest /= axes_[axis].dim)
+            for (std::size_t input = 0; input < n_inputs_; input++)
+                places[input] += rest % axes_[axis].dim * axes_[axis].steps[input];
+        const std::int64_t begin = std::max(first, number * size), end = std::min(last, (number + 1) * size);
+        for (std::size_t input = 0; input < n_inputs_; input++)
+            places[input] += (begin - number * size) * axes_.back().steps[input];
+        body(begin, end - begin, places);
     }
 }
 
-void Elements::run(void *const *addresses, int) const {
+void Elements::run_rows(const char *const *sources, char *target, std::int64_t first, std::int64_t last) const {
+    const auto &steps = axes_.back().steps;
+    if (op_ == select)
+        return with_size(source_ == f64 || source_ == s64 || source_ == u64 ? onegraph_type_u64
+                         : source_ == f32 || source_ == s32 || source_ == u32 ? onegraph_type_u32
+                         : source_ == s16 || source_ == u16 ? onegraph_type_u16 : onegraph_type_byte, [&](auto number) {
+            using T = decltype(number);
+            for_rows(first, last, [&](std::int64_t begin, std::int64_t count, const std::ptrdiff_t *places) {
+                const auto *chosen = reinterpret_cast<const std::uint8_t *>(sources[0]) + places[0];
+                const auto *a = reinterpret_cast<const T *>(sources[1]) + places[1];
+                const auto *b = reinterpret_cast<const T *>(sources[2]) + places[2];
+                auto *result = reinterpret_cast<T *>(target) + begin;
+                for (std::int64_t i = 0; i < count; i++)
+                    result[i] = chosen[i * steps[0]] ? a[i * steps[1]] : b[i * steps[2]];
+            });
+        });
+    with_number(source_, [&](auto number) {
+        using T = decltype(number);
+        const std::size_t other = n_inputs_ - 1; // the second source, or the only one
+        for_rows(first, last, [&](std::int64_t begin, std::int64_t count, const std::ptrdiff_t *places) {
+            const Row<T> a {reinterpret_cast<const T *>(sources[0]) + places[0], steps[0]};
+            const Row<T> b {reinterpret_cast<const T *>(sources[other]) + places[other], steps[other]};
+            if (op_ == cast)
+                return with_number(target_, [&](auto result) {
+                    using R = decltype(result);
+                    auto *results = reinterpret_cast<R *>(target) + begin;
+                    const bool to_boolean = target_ == boolean;
+                    compiled_for<is_common<T> && is_common<R>>([&]() ONEGRAPH_VECTORS {
+                        if (to_boolean) return compute(results, a, b, count, [](T x, T) ONEGRAPH_VECTORS { return x != T(0); });
+                        compute(results, a, b, count, [](T x, T) ONEGRAPH_VECTORS { return static_cast<R>(x); });
+                    });
+                });
+            if (op_ >= is_not_number)
+                return compiled_for<is_common<T>>([&]() ONEGRAPH_VECTORS {
+                    compare<T>(op_, reinterpret_cast<std::uint8_t *>(target) + begin, a, b, count);
+                });
+            compiled_for<is_common<T>>([&]() ONEGRAPH_VECTORS {
+                calculate<T>(op_, reinterpret_cast<T *>(target) + begin, a, b, count, is_truncated_);
+            });
+        });
+    });
+}
+
+void Elements::run(void *const *addresses, int threads) const {
     const char *sources[3] = {};
     for (std::size_t i = 0; i < n_inputs_; i++)
         sources[i] = static_cast<const char *>(addresses[i]);
     auto *target = static_cast<char *>(addresses[n_inputs_]);
-    const auto *first = places_.data(), *second = first + (n_inputs_ > 1 ? total_ : 0);
-    const auto *third = first + (n_inputs_ > 2 ? 2 * total_ : 0);
-    const int op = op_;
-    if (op >= and_ && op <= not_) {
-        for (std::size_t i = 0; i < total_; i++)
-            target[i] = combined(op, sources[0][first[i]] != 0, n_inputs_ > 1 && sources[1][second[i]] != 0);
-        return;
-    }
-    with_type(source_, [&](auto number) {
-        using T = decltype(number);
-        constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(T));
-        const auto at = [&](std::size_t input, std::ptrdiff_t place) { return load<T>(sources[input] + size * place); };
-        if (op == select) {
-            for (std::size_t i = 0; i < total_; i++) {
-                const bool chosen = sources[0][first[i]] != 0;
-                store<T>(target + size * static_cast<std::ptrdiff_t>(i), chosen ? at(1, second[i]) : at(2, third[i]));
-            }
-        } else if (op == cast) {
-            const bool to_boolean = target_ == boolean;
-            with_type(target_, [&](auto result) {
-                using R = decltype(result);
-                for (std::size_t i = 0; i < total_; i++) {
-                    const T value = at(0, first[i]);
-                    store<R>(target + sizeof(R) * i, to_boolean ? static_cast<R>(value != T(0)) : static_cast<R>(value));
-                }
-            });
-        } else if (op >= equal) {
-            for (std::size_t i = 0; i < total_; i++)
-                target[i] = compared<T>(op, at(0, first[i]), at(1, second[i]));
-        } else {
-            const std::size_t other = n_inputs_ - 1;
-            const auto *places = n_inputs_ > 1 ? second : first;
-            for (std::size_t i = 0; i < total_; i++)
-                store<T>(target + size * static_cast<std::ptrdiff_t>(i),
-                        arithmetic<T>(op, at(0, first[i]), at(other, places[i])));
-        }
-    });
+    onegraph::divide(rows_ * axes_.back().dim, 1, threads,
+            [&](std::int64_t begin, std::int64_t end) { run_rows(sources, target, begin, end); });
 }
 
 // `source`: the data type of the sources behind a condition. `layout`: the dims of the result, then for each source the
 // stride along each axis in elements, 0 along an axis of broadcasting.
 const Registered<Elements> ELEMENTS {"elements",
-        "op: Add|Subtract|Multiply|Maximum|Minimum|Negative|Equal|Greater|GreaterEqual|Less|LessEqual|And|Or|Xor|Not|Where|Cast, "
+        "op: Add|Subtract|Multiply|Maximum|Minimum|Negative|Divide|Mod|Abs|Sign|Floor|Ceil|Round|IsNaN|Equal|Greater|"
+        "GreaterEqual|Less|LessEqual|And|Or|Xor|Not|Where|Cast, "
         "source: boolean|s8|u8|int16|uint16|s32|uint32|s64|uint64|f32|float64, "
-        "target: boolean|s8|u8|int16|uint16|s32|uint32|s64|uint64|f32|float64, rank, layout..."};
+        "target: boolean|s8|u8|int16|uint16|s32|uint32|s64|uint64|f32|float64, truncate, rank, layout..."};
 
 } // namespace
 } // namespace onegraph

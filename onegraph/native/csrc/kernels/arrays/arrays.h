@@ -1,4 +1,4 @@
-// Kernels on dense arrays whose shapes a call states. Steps that numpy runs call them by name.
+// Kernels on dense arrays whose shapes a call states. Steps that numpy runs call them by name, and so do steps of a plan.
 
 #pragma once
 

@@ -5,7 +5,7 @@
 namespace onegraph {
 namespace {
 
-// src, indices of s64; dst. Numbers: the axis.
+// src, which may lie at any address, indices of s64; dst. Numbers: the axis.
 void gather(const ArrayCall &call) {
     const auto axis = static_cast<int>(call.integer(0));
     const std::int64_t dim = call.dim(0, axis), outer = call.size(0, 0, axis), count = call.size(1);
@@ -21,17 +21,17 @@ void gather(const ArrayCall &call) {
         if (row == size && outer >= call.threads)
             return divide(outer, count, call.threads, [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t i = begin; i < end; i++) {
-                    const T *source = call.data<const T>(0) + i * dim;
+                    const char *source = call.data<const char>(0) + i * dim * size;
                     T *target = call.data<T>(2) + i * count;
                     for (std::int64_t k = 0; k < count; k++)
-                        target[k] = source[places[static_cast<std::size_t>(k)]];
+                        std::memcpy(target + k, source + places[static_cast<std::size_t>(k)] * size, sizeof(T));
                 }
             });
         divide(outer * count, row / 4 + 1, call.threads, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; i++) {
                 const std::int64_t at = i / count * dim + places[static_cast<std::size_t>(i % count)];
                 if (row == size)
-                    call.data<T>(2)[i] = call.data<const T>(0)[at];
+                    std::memcpy(call.data<T>(2) + i, call.data<const char>(0) + at * size, sizeof(T));
                 else
                     std::memcpy(call.data<char>(2) + i * row, call.data<const char>(0) + at * row, static_cast<std::size_t>(row));
             }

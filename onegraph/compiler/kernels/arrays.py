@@ -1,0 +1,161 @@
+"""Kernels on dense arrays (``csrc/kernels/arrays/``) as steps of a plan, which begin at once.
+
+Calling them from Python takes longer than most of them compute. They take the forms that
+:mod:`onegraph.compiler.array_kernels` passes on as they are; numpy or that package computes others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ...errors import ArgumentError
+from ...opset import kinds
+from ...opset.dtypes import DataType
+from ...opset.editions.registry import HOST, edition
+from ...opset.schema import Call
+from ..array_kernels.arrays import MOVED, TYPES
+from ..array_kernels.detection import MODES, PADDINGS
+from ..array_kernels.indexing import REDUCED, REDUCTIONS, SIZES
+from ..ir.step import Step
+from ..ir.value import Value
+from .adding import Adding
+from .kernel import HOST_OP, NOT_EMPTY, Kernel, call_of, refusal
+
+Values = Sequence[Value]
+REASON = "by onegraph, called without Python"
+INDICES = frozenset([DataType.s32, DataType.s64])
+
+
+def _axis(call: Call, values: Values) -> int:
+    return call.s64("axis") % len(values[0].shape)
+
+
+def _of_axis(call: Call, values: Values) -> list[int]:
+    return [_axis(call, values)]
+
+
+def _of_scatter(call: Call, values: Values) -> list[int]:
+    axis = 0 if "axis" not in {one.name for one in call.schema.attributes} else _axis(call, values)
+    return [axis, REDUCTIONS[call.string("reduction")]]
+
+
+def _of_running(call: Call, values: Values) -> list[int]:
+    return [_axis(call, values), call.flag("exclusive"), call.flag("reverse")]
+
+
+def _of_grid(call: Call, values: Values) -> list[int]:
+    return [MODES[call.string("mode")], PADDINGS[call.string("padding")], call.flag("align_corners")]
+
+
+# By the kind of an op, the numbers that its kernel takes.
+NUMBERS: dict[str, Callable[[Call, Values], Sequence[int]]] = {
+    "Gather": _of_axis,
+    "GatherElements": _of_axis,
+    "GatherND": lambda call, values: [],
+    "ScatterElements": _of_scatter,
+    "ScatterND": _of_scatter,
+    "CumSum": _of_running,
+    "CumProd": _of_running,
+    "TopK": lambda call, values: [_axis(call, values), call.flag("largest")],
+    "ArgMax": lambda call, values: [_axis(call, values), call.flag("last")],
+    "ArgMin": lambda call, values: [_axis(call, values), call.flag("last")],
+    "GridSample": _of_grid,
+    "Triangle": lambda call, values: [call.flag("upper"), call.s64("offset")],
+    "Concat": lambda call, values: [_axis(call, values), len(values) - 1],
+}
+SCHEMAS = {kind: edition(HOST).schemas[kind] for kind in NUMBERS}
+# Those whose second input holds indices.
+INDEXED = frozenset([kind for kind, schema in SCHEMAS.items() if "indices" in {port.name for port in schema.inputs}])
+
+
+def _fits(call: Call, kind: str, values: Values) -> str:
+    """Why the kernel does not compute an op; empty if it does."""
+    src, types = values[0], {value.dtype.numpy.name for value in values}
+    if not src.shape:
+        return "a tensor has no axis"
+    if kind in INDEXED:
+        return _fits_indices(call, kind, values)
+    if kind in kinds.MOVES:
+        return "" if src.dtype.numpy.itemsize in SIZES else "a data type that C lacks"
+    if kind == "GridSample":
+        return (
+            ""
+            if len(types) == 1 and src.dtype in (DataType.f32, DataType.float64)
+            else "a tensor is neither f32 nor f64"
+        )
+    return "" if src.dtype.numpy in TYPES else "a data type that C lacks"
+
+
+def _fits_indices(call: Call, kind: str, values: Values) -> str:
+    src, indices, *rest = values
+    if src.dtype.numpy.itemsize not in SIZES or indices.dtype not in INDICES:
+        return "a data type that C lacks"
+    if kind == "GatherND" and call.s64("batch_dims"):
+        return "numpy takes axes of a batch"
+    if not src.dense and not kind.startswith("Scatter"):
+        return "the source has strides, and few of its elements are read"
+    reduces = kind.startswith("Scatter") and call.string("reduction") != "none"
+    if reduces and src.dtype.numpy.name not in REDUCED:
+        return "a data type that C lacks"
+    if kind.endswith("Elements"):
+        axis = _axis(call, values)
+        pairs = [pair for at, pair in enumerate(zip(indices.shape, src.shape, strict=True)) if at != axis]
+        if any(dim > most for dim, most in pairs) or (len(rest) > 1 and rest[0].shape != indices.shape):
+            return "shapes do not fit"
+    elif kind == "ScatterND":
+        expected = *indices.shape[:-1], *src.shape[indices.shape[-1] :]
+        if rest[0].shape != expected:
+            return "shapes do not fit"
+    return ""
+
+
+def _letters(text: str) -> list[int]:
+    code = text.encode()
+    return [len(code), *[byte - 256 if byte > 127 else byte for byte in code]]
+
+
+def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
+    kind, call, kernel = step.op.kind, call_of(step), RECORDS[step.op.kind]
+    values = adding.at((*step.inputs[: kernel.n_read], *step.outputs))
+    if refused := refusal(kernel.takes, values) or _fits(call, kind, values):
+        return refused
+    adding.schedule.let_overwrite(step)
+    says_more = step.note not in ("", HOST_OP)  # of a step that a pass made
+    said = replace(kernel, reason=step.note) if says_more else kernel
+    return adding.plainly(said, step, reasons)
+
+
+def _numbers(step: Step) -> dict[str, object]:
+    kind, call, op = step.op.kind, call_of(step), step.op
+    ends = [tensor for tensor in (*op.inputs[: RECORDS[kind].n_read], *op.outputs) if tensor is not None]
+    moves = kind in kinds.MOVES or (op.attrs.get("reduction", "none") == "none" and kind in INDEXED)
+    types = []
+    for place, tensor in enumerate(ends):
+        dtype = tensor.dtype.numpy
+        is_indices = kind in INDEXED and place == 1
+        types.append(TYPES[dtype] if dtype in TYPES and (is_indices or not moves) else MOVED[dtype.itemsize])
+    numbers = [int(number) for number in NUMBERS[kind](call, ends)]  # type: ignore[arg-type]
+    contents = [len(numbers), *numbers, *types, *_letters(kind), *_letters(f"{kind} {op.name!r}")]
+    return {"indices": 1 if kind in INDEXED else -1, "contents": contents}
+
+
+def _record(kind: str) -> Kernel:
+    """The record of an op, which reads no input that only decides the shape of its result."""
+    decides = [port.decides for port in SCHEMAS[kind].inputs]
+    return Kernel(
+        "arrays",
+        REASON,
+        kinds=(kind,),
+        takes=(NOT_EMPTY,),
+        n_read=decides.index(True) if any(decides) else None,
+        rows=(0,) if kind == "Gather" else (),
+        numbers=_numbers,
+        fails=ArgumentError,  # or OutOfMemoryError
+        varies=kind in INDEXED,
+        add=_add,
+    )
+
+
+RECORDS = {kind: _record(kind) for kind in NUMBERS}
+KERNELS = tuple(RECORDS.values())

@@ -1,0 +1,64 @@
+"""Copies of elements of any data type between layouts, compared with numpy."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.compiler.kernels.native import compiled, packed, value_of
+from onegraph.compiler.kernels.strided_copy import can_copy
+from onegraph.opset.dtypes import OF_NUMPY, DataType
+
+pytestmark = pytest.mark.library
+TESTED_KERNELS = ("strided_copy",)
+BASE = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+LAYOUTS = {
+    "dense": lambda a: a,
+    "turned": lambda a: a.transpose(3, 1, 0, 2),
+    "turned inside": lambda a: a.transpose(0, 2, 1, 3),
+    "every second one": lambda a: a[:, :, ::2, 1::2],
+    "repeated": lambda a: np.broadcast_to(a[:, :1, :, :1], a.shape),
+    "one element": lambda a: a[1:, 2:, 3:, 4:],
+    "a row": lambda a: a.reshape(-1)[::3],
+    "a number": lambda a: np.asarray(a.reshape(-1)[7]),
+}
+
+
+def placed(array):
+    """A value with the strides of an array."""
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    return value_of(np.zeros(array.shape, np.int32))._replace(dtype=OF_NUMPY[array.dtype], strides=strides)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "?", "f2", "u2", "i4", "f8", "u8"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_copy_has_the_elements_of_its_source(layout, dtype):
+    base = BASE.astype(dtype)
+    source = LAYOUTS[layout](base)
+    for target in (np.zeros(source.shape, dtype), np.zeros(source.shape[::-1], dtype).T):
+        kernel = compiled(
+            "strided_copy", [placed(source)], [placed(target)], packed("strided_copy", {"size": source.itemsize})
+        )
+        kernel.run_once(source, target, threads=2)
+        np.testing.assert_array_equal(target, source)
+
+
+def test_other_copies_stay_with_numpy():
+    dense = placed(np.zeros((2, 3), np.int64))
+    assert can_copy(dense, dense._replace(strides=(1, 2)))
+    assert not can_copy(dense._replace(strides=(-3, 1)), dense)
+    assert not can_copy(dense, dense._replace(strides=(0, 1)))
+    assert not can_copy(dense, dense._replace(dtype=DataType.s32))
+
+
+def test_integers_that_a_view_repeats_are_copied_by_the_kernel():
+    g = og.Graph()
+    x, indices = g.input("x", "f32", (2, 4, 6)), g.input("i", "s64", (2, 4, 1))
+    wide = g.op("Expand", [indices, g.constant(np.int64([2, 4, 6]), dtype=og.s64)], edition="host")
+    g.output("y", g.op("GatherElements", [x, wide], {"axis": 1}, edition="host"))
+    model = g.compile()
+    assert {part.executor for part in model.report().partitions} <= {"view", "copy", "kernel"}
+    array, places = (
+        BASE[..., :3].astype("f4").reshape(2, -1)[:, :24].reshape(2, 4, 6),
+        np.int64([[[3], [2], [0], [1]]] * 2),
+    )
+    np.testing.assert_array_equal(model(array, places), np.take_along_axis(array, places + np.zeros(6, np.int64), 1))
