@@ -165,7 +165,7 @@ def test_host_ops_of_16_bits_compute_in_f32(dtype):
     with np.errstate(invalid="ignore"):
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(one.astype(np.float32), other.astype(one.dtype).astype(np.float32))
-    np.testing.assert_array_equal(best, np.take_along_axis(array, at, 1))
+    np.testing.assert_array_equal(best.astype(np.float32), np.take_along_axis(wide, at, 1))
     np.testing.assert_array_equal(best[1:], -np.sort(-wide[1:], 1)[:, :5].astype(kind))
 
 
