@@ -178,3 +178,13 @@ def test_remainders_of_both_kinds_have_the_right_sign():
         model = g.compile()
         assert [part.executor for part in model.report().partitions] == ["kernel"]
         np.testing.assert_array_equal(model(first, second), wanted)
+
+
+def test_few_elements_of_two_repeated_operands_need_no_library():
+    for first, second, executor in (((2, 9, 1), (9, 9), "kernel"), ((9, 9), (2, 9, 9), "oneDNN")):
+        a, b = (np.random.default_rng(len(shape)).random(shape, np.float32) for shape in (first, second))
+        g = og.Graph()
+        g.output("y", g.add(g.input("a", "f32", first), g.input("b", "f32", second)))
+        model = g.compile()
+        assert {part.executor for part in model.report().partitions} == {executor}
+        np.testing.assert_array_equal(model(a, b), a + b)

@@ -15,6 +15,7 @@ from .kernel import Kernel, call_of, refusal
 from .native import fields_of
 
 MOST_REPEATED = 128  # elements of an op of the base vocabulary in the body of a loop
+MOST_CROSSED = 1 << 11  # of one whose operands are both broadcast
 WIDE = frozenset([DataType.f32, DataType.float64])
 ROUNDINGS = kinds.JUMPS & kinds.HOST_UNARY - {"Sign"}
 
@@ -66,14 +67,17 @@ def _as_bytes(value: Value) -> Value:
 
 
 def add_repeated(adding: Adding, step: Step) -> bool:
-    """Add an op of the base vocabulary on few elements in the body of a loop; returns False for other steps.
+    """Add an op of the base vocabulary on few elements in the body of a loop, or one that repeats both operands.
 
-    The library takes longer to begin than to compute them.
+    The library takes longer to begin than to compute them. It copies an operand that a broadcast repeats, if the other
+    one is repeated too. Returns False for other steps.
     """
-    if not adding.lowered.shared.partitions.repeats or step.kind not in REPEATED or len(step.inputs) != 2:
+    if step.kind not in REPEATED or len(step.inputs) != 2:
         return False
-    values = adding.at((*step.inputs, *step.outputs))
-    if any(value.dtype is not DataType.f32 for value in values) or prod(values[-1].shape) > MOST_REPEATED:
+    *sources, result = values = adding.at((*step.inputs, *step.outputs))
+    is_crossed = all(source.shape != result.shape for source in sources)
+    most = MOST_CROSSED if is_crossed else MOST_REPEATED if adding.lowered.shared.partitions.repeats else 0
+    if any(value.dtype is not DataType.f32 for value in values) or prod(result.shape) > most:
         return False
     return not adding.add(ELEMENTS, step)
 
