@@ -264,13 +264,14 @@ def test_an_array_that_does_not_fit_changes_nothing(change, message):
 
 
 def failing_step():
-    """A step whose last op fails for an index beyond 1; a is assigned before that."""
+    """A step that fails for an index beyond 1, and ends in numpy; a is assigned before that."""
     g = og.Graph()
     a, b = g.variable("a", np.zeros(2, np.float32)), g.variable("b", np.zeros(2, np.float32))
     one = g.constant(np.ones(2, np.float32))
     g.assign(a, g.add(a, one))
     index = g.input("index", og.s32, (2,))
-    g.assign(b, g.op("Gather", [g.add(b, one), index], edition="host"))
+    gathered = g.op("Gather", [g.add(b, one), index], edition="host")
+    g.assign(b, g.op("Mod", [gathered, g.constant(np.float32(1000))], edition="host"))  # numpy takes that of floats
     return g
 
 
