@@ -80,6 +80,7 @@ class Schedule:
         inputs: those of the graph.
         keys: the keys of constants that the schedule has added.
         changes: whether sizes change.
+        wide: by id of a value of 16-bit floats that steps read, that of its f32 form.
         grown: by id of a Concat, the earlier one whose result is the first part of its own.
     """
 
@@ -105,6 +106,7 @@ class Schedule:
         self._first: dict[int, int] = {}  # of equal results, the one that a step computes outside of a fusion
         self._copies: dict[tuple[int, Dims], int] = {}
         self._numbers: dict[tuple[float, int], int] = {}
+        self.wide: dict[int, int] = {}
         self._lowered = lowered
         self.inputs = [*lowered.graph.inputs.values()]
         self.keys: dict[int, Key] = {}

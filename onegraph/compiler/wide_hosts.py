@@ -39,12 +39,16 @@ def add_widened(schedule: Schedule, step: Step, add: Callable[[Step], None]) -> 
     def wide(tensor: LogicalTensor | None, *, is_source: bool) -> LogicalTensor | None:
         if tensor is None or tensor.dtype not in NARROW:
             return tensor
+        if is_source and tensor.id in schedule.wide:
+            new[tensor.id] = schedule.wide[tensor.id]
         if tensor.id not in new:
             value = schedule.values[tensor.id]
             constant = None if value.constant is None else value.constant.astype(DataType.f32.numpy)
             new[tensor.id] = schedule.values.new(DataType.f32, value.shape, value.name, constant)
             if is_source and constant is None:
                 schedule.cast((tensor.id,), (new[tensor.id],), note)
+            if is_source:
+                schedule.wide[tensor.id] = new[tensor.id]
         known = None if tensor.value is None else tensor.value.astype(DataType.f32.numpy)
         return LogicalTensor(new[tensor.id], DataType.f32, tensor.shape, None, tensor.name, known)
 
