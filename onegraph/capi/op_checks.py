@@ -15,12 +15,12 @@ from ..inference.infer import infer_op
 from ..inference.op_inference import MAX_INPUTS, OpInference
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import BASE, DEFAULT, NEWEST, edition
+from ..opset.editions.registry import BASE, DEFAULT, NEWEST, edition, edition_of_version
 from ..opset.schema import Call, Schema, TensorType
 from ..opset.signature import AttrValue, Shape
 
 _LOADED = f"the loaded library is {VERSION[0]}.{VERSION[1]}"
-EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")
+EDITION = edition(edition_of_version(VERSION))
 
 
 def check_use(

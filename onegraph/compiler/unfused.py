@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ..opset.fusion_patterns import matches
+from ..opset.fusion_patterns import matches, patterns_of
 
 
 class _Tensor(Protocol):
@@ -65,11 +65,21 @@ def unfused(partitions: Sequence[_Partition]) -> list[Unfused]:
 
 
 def _pair(first: _Partition, second: _Partition, count: int) -> list[Unfused]:
-    best = next(iter(matches((*first.kinds, *second.kinds))), None)
+    kinds = (*first.kinds, *second.kinds)
+    best = next(iter(matches(kinds)), None)
     if best is None:
         return []
-    reason = _reason(first, second, count, best.missing)
+    reason = _reason(first, second, count, best.missing or _undocumented(kinds, best.pattern.since))
     return [Unfused(_ops(first), _ops(second), best.pattern.name, best.length, reason)]
+
+
+def _undocumented(kinds: Sequence[str], since: tuple[int, int]) -> str:
+    """Why a pattern of the newest guide may be missing in the loaded library; empty if its own guide has it."""
+    from ..native.library import VERSION
+
+    if any(not match.missing for match in matches(kinds, patterns=patterns_of(VERSION[:2]))):
+        return ""
+    return f"documented since {'.'.join(map(str, since))}, and the library is oneDNN {'.'.join(map(str, VERSION))}"
 
 
 def _reason(first: _Partition, second: _Partition, count: int, missing: str) -> str:

@@ -1,18 +1,19 @@
 """Defines the documented fusion patterns that are more than a chain as data: quantized ops, attention, gated MLP.
 
-Source: oneDNN developer guide since 3.7, fusion patterns. Of the pages of attention, the patterns of inference with a
+Source: oneDNN developer guide since 3.2, fusion patterns. Of the pages of attention, the patterns of inference with a
 mask that the user gives, and of training forward without Dropout, are here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
 from .._util.init_once import made_once
 from .._util.records import record
-from .fusion_patterns import ADDRESS, BINARY, FLOATS, UNARY
+from .dtypes import NEVER
+from .fusion_patterns import ADDRESS, BINARY, FIRST, FLOATS, PAGES, TABLE_UNARY, UNARY
 from .signature import Version
 
 REAL, WIDE = "T", "f32"  # the data type of a case, and f32 in each case
@@ -63,7 +64,9 @@ class FusionGraph:
         arguments: what the ops read, by name.
         nodes: the ops, in an order in which they can run; the last one makes the result.
         dtypes: data types of the case.
-        since: the first guide that has the page.
+        since: the first guide that has the pattern.
+        half_since: the first guide that has it with 16 bits and f32 between the ops; NEVER if none has.
+        of_pages: kinds that may stand in it since the guide has a page for each pattern.
         half: groups that are there with data types of 16 bits, and left out in f32.
     """
 
@@ -74,12 +77,19 @@ class FusionGraph:
     nodes: tuple[Node, ...]
     dtypes: tuple[str, ...] = FLOATS
     since: Version = (3, 7)
+    half_since: Version = NEVER
+    of_pages: frozenset[str] = field(default_factory=frozenset)
     half: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def page(self) -> str:
         """Address of the page."""
         return ADDRESS.format(self.name)
+
+    def is_documented(self, kinds: Iterable[str], dtype: str, version: Version) -> bool:
+        """Whether the guide of a version has the pattern with these ops, in a data type."""
+        since = self.half_since if dtype in ("bf16", "f16") else self.since
+        return version >= since and (version >= PAGES or self.of_pages.isdisjoint(kinds))
 
     def choices(self, dtype: str) -> Iterator[tuple[str, ...]]:
         """The kinds of the nodes in each case, empty for one that is left out.
@@ -109,7 +119,15 @@ _CHOICE = {"Select": ("allowed", "scaled", "lowest")}
 
 
 def _attention(
-    name: str, title: str, query: tuple[int, ...], key: tuple[int, ...], mask: tuple[int, ...], *, stats: bool = False
+    name: str,
+    title: str,
+    query: tuple[int, ...],
+    key: tuple[int, ...],
+    mask: tuple[int, ...],
+    since: Version,
+    half_since: Version = NEVER,
+    *,
+    stats: bool = False,
 ) -> FusionGraph:
     """Attention of tensors with these shapes; the scores are f32, also of operands of 16 bits."""
     rank = len(query)
@@ -139,17 +157,19 @@ def _attention(
             Node("out", ("MatMul",), ("weights", "value"), REAL),
             *last,
         ),
+        since=since,
+        half_since=half_since,
     )
 
 
 _HEADS = (2, 3, 8, 4)
 _GROUPED = (2, 2, 3, 8, 4)
-ATTENTION = _attention("sdpa", "attention", _HEADS, _HEADS, (2, 1, 8, 8))
+ATTENTION = _attention("sdpa", "attention", _HEADS, _HEADS, (2, 1, 8, 8), (3, 6), (3, 8))
 ATTENTIONS = (
     ATTENTION,
-    _attention("sdpa", "attention with stats", _HEADS, _HEADS, (2, 1, 8, 8), stats=True),
-    _attention("gqa", "grouped attention", _GROUPED, (2, 2, 1, 8, 4), (2, 1, 1, 8, 8)),
-    _attention("gqa", "grouped attention with stats", _GROUPED, (2, 2, 1, 8, 4), (2, 1, 1, 8, 8), stats=True),
+    _attention("sdpa", "attention with stats", _HEADS, _HEADS, (2, 1, 8, 8), (3, 9), (3, 9), stats=True),
+    _attention("gqa", "grouped attention", _GROUPED, (2, 2, 1, 8, 4), (2, 1, 1, 8, 8), (3, 7)),
+    _attention("gqa", "grouped attention with stats", _GROUPED, (2, 2, 1, 8, 4), (2, 1, 1, 8, 8), (3, 10), stats=True),
 )
 
 # Gated MLP -----------------------------------------------------------------------------------------------------------
@@ -174,6 +194,7 @@ def _gated_mlp(title: str, *active: Node) -> FusionGraph:
             Node("narrowed", ("TypeCast",), ("joined",), REAL, group="narrow"),
             Node("out", ("MatMul",), ("narrowed", "down"), REAL),
         ),
+        half_since=(3, 12),
         half=frozenset(["narrow"]),
     )
 
@@ -238,7 +259,8 @@ def _quantized(
             ),
         ),
         CODES,
-        (3, 9),
+        FIRST,
+        of_pages=frozenset(["TypeCast", *UNARY]).difference(TABLE_UNARY),
     )
 
 

@@ -1,17 +1,18 @@
 """Defines the documented fusion patterns as data: an op, and what may follow it in one partition.
 
-Source: oneDNN developer guide since 3.9, fusion patterns. The patterns of quantized ops, of attention and of gated
-MLPs, which are no chains, are in :mod:`onegraph.opset.fusion_graphs`.
+Source: oneDNN developer guide. Up to 3.8 it has a table of patterns, since 3.9 a page for each. The patterns of
+quantized ops, of attention and of gated MLPs, which are no chains, are in :mod:`onegraph.opset.fusion_graphs`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from .._util.init_once import made_once
 from .._util.records import record
+from .dtypes import NEVER
 from .signature import Version
 
 BINARY = ("Add", "Subtract", "Maximum", "Minimum", "Multiply", "Divide")
@@ -36,8 +37,12 @@ UNARY = (
 )
 REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 FLOATS = ("f32", "bf16", "f16")
-FIRST: Version = (3, 9)  # the first guide with these pages
+FIRST: Version = (3, 2)  # the first guide with a table of patterns
+PAGES: Version = (3, 9)  # the first guide with a page for each pattern
+MANY: Version = (3, 10)  # the first guide that allows 20 ops behind the first
 ADDRESS = "https://github.com/uxlfoundation/oneDNN/blob/v3.13/doc/graph/fusion_patterns/{}.md"
+TABLE_ADDRESS = "https://github.com/uxlfoundation/oneDNN/blob/v3.6/doc/graph/supported_patterns.md"
+OF_TABLE = "supported_patterns of "  # how the names of patterns of the table begin
 Attrs = Mapping[str, Any]
 
 
@@ -66,14 +71,14 @@ class FusionPattern:
     """A documented pattern: an op and, in this order, what may follow it.
 
     Attributes:
-        name: the name of the pattern's page.
+        name: the name of the pattern's page; of a pattern of the table, what it is of.
         heads: the ops that the pattern may start with.
         stages: what may follow; every stage may be left out.
         dtypes: data types of the first op.
         behind: data types of its result with which anything may follow.
         conversions: what a TypeCast may convert, as (from, to); None for any pair of floats.
         limits: what the page rules out.
-        since: the first guide that has the page.
+        since, until: the first guide that has the pattern in this form, and the first that has it no more.
     """
 
     name: str
@@ -83,16 +88,19 @@ class FusionPattern:
     behind: tuple[str, ...] = FLOATS
     conversions: tuple[tuple[str, str], ...] | None = None
     limits: tuple[Limit, ...] = field(default_factory=tuple)
-    since: Version = FIRST
+    since: Version = MANY
+    until: Version = NEVER
 
     @property
     def page(self) -> str:
         """Address of the page."""
-        return ADDRESS.format(self.name)
+        return TABLE_ADDRESS if self.name.startswith(OF_TABLE) else ADDRESS.format(self.name)
 
 
 BIAS = Stage("bias", ("BiasAdd",))
 EPILOGUE = Stage("epilogue", (*BINARY, *UNARY), 20)
+FEW = EPILOGUE._replace(most=4)
+SELECT = Stage("select", ("Select",))
 FLOAT_RESULT = Stage("conversion to another float", ("TypeCast",))
 QUANTIZED_RESULT = Stage("quantization", ("Quantize",))
 
@@ -124,7 +132,7 @@ PATTERNS: tuple[FusionPattern, ...] = (
     FusionPattern(
         "matmul_fusion_patterns",
         ("MatMul",),
-        (BIAS, EPILOGUE, Stage("select", ("Select",)), FLOAT_RESULT),
+        (BIAS, EPILOGUE, SELECT, FLOAT_RESULT),
         behind=("f32",),
     ),
     _general("binary_fusion_patterns", *BINARY),
@@ -153,8 +161,65 @@ PATTERNS: tuple[FusionPattern, ...] = (
         (EPILOGUE, FLOAT_RESULT, QUANTIZED_RESULT),
         behind=("f32",),
         conversions=(("f32", "bf16"), ("f32", "f16")),
+        since=(3, 11),
     ),
 )
+
+
+def _of_first_pages(pattern: FusionPattern) -> FusionPattern:
+    """A pattern as the first guide with pages has it: with four ops behind the first."""
+    stages = tuple(FEW if stage is EPILOGUE else stage for stage in pattern.stages)
+    return replace(pattern, stages=stages, since=PAGES, until=MANY)
+
+
+def _softmax(epilogue: Stage, since: Version, until: Version) -> FusionPattern:
+    """SoftMax before 3.11: the conversion to another float stands in front, and no data type is ruled out."""
+    stages = (FLOAT_RESULT, epilogue, QUANTIZED_RESULT)
+    return FusionPattern("softmax_fusion_patterns", ("SoftMax",), stages, since=since, until=until)
+
+
+_SAME = [pattern for pattern in PATTERNS if pattern.heads not in (("MatMul",), ("SoftMax",))]
+FIRST_PAGES = (
+    *map(_of_first_pages, _SAME),
+    FusionPattern("matmul_fusion_patterns", ("MatMul",), (BIAS, FEW, SELECT), since=PAGES, until=MANY),
+    _softmax(FEW, PAGES, MANY),
+    _softmax(EPILOGUE, MANY, (3, 11)),
+)
+
+# The table ------------------------------------------------------------------------------------------------------------
+
+TABLE_UNARY = (*(kind for kind in UNARY if kind not in ("HardSigmoid", "Mish")), "Pow")
+_OPERANDS = Stage("binary ops", BINARY, 3)
+_ANY = Stage("unary and binary ops", (*BINARY, *TABLE_UNARY), 3)
+
+
+def _row(
+    of: str, heads: Sequence[str], *stages: Stage, since: Version = FIRST, until: Version = PAGES
+) -> FusionPattern:
+    return FusionPattern(f"{OF_TABLE}{of}", tuple(heads), stages, since=since, until=until)
+
+
+TABLE = (
+    _row("Convolution", ["Convolution"], BIAS, Stage("batch normalization", ("BatchNormInference",)), _ANY),
+    _row("ConvTranspose", ["ConvTranspose"], BIAS, _ANY),
+    _row("Interpolate", ["Interpolate"], _ANY),
+    _row("MatMul", ["MatMul"], BIAS, _ANY, until=(3, 5)),
+    _row("MatMul with Select", ["MatMul"], BIAS, _ANY, SELECT, since=(3, 5)),
+    _row("reductions", REDUCTIONS, _ANY),
+    _row("unary ops", TABLE_UNARY, _OPERANDS),
+    _row("binary ops", BINARY, _ANY),
+    _row("pools", ["AvgPool", "MaxPool"], _OPERANDS),
+    _row("BatchNormInference", ["BatchNormInference"], Stage("activation", ("ReLU",))),
+    _row("Reciprocal", ["Reciprocal"], Stage("product", ("Multiply",))),
+    _row("Reorder", ["Reorder"], Stage("sum", ("Add",))),
+    _row("norms", ["SoftMax", "LayerNorm", "GroupNorm"], _ANY, QUANTIZED_RESULT, since=(3, 5)),
+)
+EVERY_PATTERN = (*TABLE, *FIRST_PAGES, *PATTERNS)
+
+
+def patterns_of(version: Version) -> tuple[FusionPattern, ...]:
+    """The patterns that the guide of a version has."""
+    return tuple(pattern for pattern in EVERY_PATTERN if pattern.since <= version < pattern.until)
 
 
 class Match(NamedTuple):
@@ -171,14 +236,17 @@ class Match(NamedTuple):
     missing: str
 
 
-def matches(kinds: Sequence[str], attrs: Attrs | None = None) -> list[Match]:
+def matches(
+    kinds: Sequence[str], attrs: Attrs | None = None, patterns: Sequence[FusionPattern] = PATTERNS
+) -> list[Match]:
     """How far each documented pattern covers a chain of ops, the best first; none if no pattern starts with the op.
 
     Args:
         kinds: the op and the ops behind it, each reading the result of the one before.
         attrs: attributes of the first op; empty by default.
+        patterns: those of the newest guide by default.
     """
-    found = [_match(pattern, kinds, attrs or {}) for pattern in PATTERNS if kinds[0] in pattern.heads]
+    found = [_match(pattern, kinds, attrs or {}) for pattern in patterns if kinds[0] in pattern.heads]
     return sorted(found, key=lambda match: -match.length)
 
 

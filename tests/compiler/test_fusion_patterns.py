@@ -5,14 +5,14 @@ import pytest
 
 import onegraph as og
 from onegraph.opset.editions.registry import BASE
-from onegraph.opset.fusion_patterns import PATTERNS, matches
+from onegraph.opset.fusion_patterns import EVERY_PATTERN, matches
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
+@pytest.mark.parametrize("pattern", EVERY_PATTERN, ids=lambda pattern: f"{pattern.name} {pattern.since}")
 def test_every_op_of_a_pattern_exists(pattern):
     kinds = (*pattern.heads, *(kind for stage in pattern.stages for kind in stage.kinds))
     assert set(kinds) <= set(BASE)
-    assert pattern.page.endswith(f"/{pattern.name}.md")
+    assert pattern.page.endswith(f"/{pattern.name.partition(' ')[0]}.md")
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,21 @@ def test_report_names_the_readers_of_a_shared_result():
     found = g.compile().report().unfused()
     assert [each.second for each in found] == [("Tanh 'one'",), ("Exp 'other'",)]
     assert all("2 partitions read its result" in each.reason for each in found)
+
+
+@pytest.mark.library
+def test_hint_names_the_guide_that_has_the_pattern(monkeypatch):
+    g = og.Graph()
+    x = g.input("x", og.f32, (4, 8))
+    g.output("y", g.square(g.tanh(x, name="first"), name="second"))
+    report = g.compile(policy="debug").report()
+    for version, expected in (
+        ((3, 6, 2), "documented since 3.10, and the library is oneDNN 3.6.2"),
+        ((3, 13, 2), "the pattern is documented, but the library does not fuse it here"),
+    ):
+        monkeypatch.setattr("onegraph.native.library.VERSION", version)
+        [found] = report.unfused()
+        assert found.reason.startswith(expected)
 
 
 @pytest.mark.library

@@ -234,6 +234,11 @@ def edition(name: str) -> Edition:
     return _loaded[word]
 
 
+def edition_of_version(version: tuple[int, ...]) -> str:
+    """Name of the edition of a version of oneDNN; the newest one for a version that is newer than every edition."""
+    return f"onednn-{NEWEST[0]}.{min(version[1], NEWEST[1]) if version[:1] == NEWEST[:1] else NEWEST[1]}"
+
+
 def base_of(schema: Schema) -> Schema:
     """The schema of the same op in the base vocabulary.
 

@@ -16,7 +16,7 @@ from typing import Any
 from ..._util.validation import callback
 from ..._util.worker_process import Outcome
 from ...errors import ArgumentError
-from ...opset.editions.registry import BASE, NEWEST, Edition, base_of
+from ...opset.editions.registry import BASE, NEWEST, Edition, base_of, edition_of_version
 from ...opset.schema import Schema
 from .causes import GOOD, judge
 from .changes import Changes
@@ -115,10 +115,9 @@ def _best_first(uses: Sequence[Use]) -> list[Use]:
 
 def own_edition(version: tuple[int, int, int]) -> tuple[str, str]:
     """The edition of a library, and a note where its version is newer than every edition."""
-    if version[:2] <= NEWEST:
-        return f"onednn-{version[0]}.{version[1]}", ""
-    known, given = ".".join(map(str, NEWEST)), ".".join(map(str, version))
-    return f"onednn-{known}", f"oneDNN {given} is newer than every edition; tested against the newest, onednn-{known}"
+    name, given = edition_of_version(version), ".".join(map(str, version))
+    note = f"oneDNN {given} is newer than every edition; tested against the newest, {name}"
+    return name, "" if version[:2] <= NEWEST else note
 
 
 def too_new(edition: Edition, version: tuple[int, int, int]) -> list[str]:

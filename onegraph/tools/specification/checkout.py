@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from ...errors import ArgumentError
-from ...opset.editions.registry import BASE, EDITIONS, NEWEST
+from ...opset.editions.registry import BASE, EDITIONS, NEWEST, edition_of_version
 from .printed import PrintedPage
 from .reader import read_page, replacements_in
 
@@ -80,10 +80,9 @@ def edition_of(tag: str | None, sources: Sources) -> tuple[str, str]:
             f"{'tag ' + word if word else 'checkout'}: its edition is unknown; pass --edition with the edition to "
             f"compare with: {', '.join(EDITIONS)}"
         )
-    if version <= NEWEST:
-        return f"onednn-{version[0]}.{version[1]}", ""
-    newest = f"onednn-{NEWEST[0]}.{NEWEST[1]}"
-    return newest, f"version {version[0]}.{version[1]} is no edition yet; compared with the newest, {newest}"
+    name = edition_of_version(version)
+    older = f"version {version[0]}.{version[1]} is no edition yet; compared with the newest, {name}"
+    return name, "" if version <= NEWEST else older
 
 
 def _names(path: Path, tag: str | None) -> list[str]:

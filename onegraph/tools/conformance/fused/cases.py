@@ -11,7 +11,7 @@ from ....graph import Graph
 from ....ir.op import Array, LogicalTensor
 from ....opset.editions.registry import BASE
 from ....opset.fusion_graphs import CODES
-from ....opset.fusion_patterns import BINARY, PATTERNS, FusionPattern, matches
+from ....opset.fusion_patterns import BINARY, PATTERNS, FusionPattern, matches, patterns_of
 from ....opset.shapes import known_dims
 from ....opset.signature import Version
 from .graphs import BY_TITLE, graph_choices, graph_of
@@ -34,6 +34,7 @@ ATTRS: dict[str, dict[str, Any]] = {
     "Clamp": {"min": 0.25, "max": 1.0},
     "Elu": {"alpha": 0.5},
     "LeakyReLU": {"alpha": 0.125},
+    "Pow": {"beta": 2.0},
     "HardSigmoid": {"alpha": 0.25, "beta": 0.5},
     "Quantize": {"scales": [0.125], "zps": [0], "qtype": "per_tensor"},
     **{kind: {"axes": [3], "keep_dims": True} for kind in BASE if kind.startswith("Reduce")},
@@ -134,16 +135,24 @@ def pattern_cases(version: Version, names: Sequence[str] = ()) -> Iterator[Patte
         version: that of the library.
         names: first ops of chains, and ops that graphs are named after; all by default.
     """
-    for pattern in PATTERNS:
+    documented = patterns_of(version)
+    tried: set[tuple[tuple[str, ...], str]] = set()
+    for pattern in (*documented, *PATTERNS):  # the ops of newer pages show what is fused beyond an older text
         for head in pattern.heads:
             if BASE[head].since <= version and (not names or head in names):
-                for dtype in pattern.dtypes:
-                    yield from _of_head(pattern, head, dtype, version)
-    for title, kinds, dtype in graph_choices(version, names):
-        yield PatternCase(title, kinds, dtype, True)
+                chains = [
+                    kinds for kinds in _chains(pattern, head) if all(BASE[kind].since <= version for kind in kinds)
+                ]
+                for kinds, dtype in ((kinds, dtype) for dtype in pattern.dtypes for kinds in chains):
+                    if (kinds, dtype) not in tried and _types_fit(kinds, dtype):
+                        tried.add((kinds, dtype))
+                        yield PatternCase(pattern.name, kinds, dtype, is_promised(documented, kinds, dtype))
+    for title, kinds, dtype, promised in graph_choices(version, names):
+        yield PatternCase(title, kinds, dtype, promised)
 
 
-def _of_head(pattern: FusionPattern, head: str, dtype: str, version: Version) -> Iterator[PatternCase]:
+def _chains(pattern: FusionPattern, head: str) -> Iterator[tuple[str, ...]]:
+    """Chains that begin with an op of a pattern, and some just beyond the pattern."""
     chains = [[kind] for stage in pattern.stages for kind in stage.kinds]
     chains += [[stage.kinds[0] for stage in pattern.stages], [stage.kinds[-1] for stage in pattern.stages]]
     for stage in pattern.stages:
@@ -151,11 +160,13 @@ def _of_head(pattern: FusionPattern, head: str, dtype: str, version: Version) ->
         chains.append([*chains[-1], "Add"])
     chains += [[stage.kinds[0], "ReLU"] for stage in pattern.stages]
     chains += [["ReLU", kind] for kind in BEYOND]
-    for chain in dict.fromkeys(map(tuple, chains)):
-        kinds = (head, *chain)
-        if all(BASE[kind].since <= version for kind in kinds) and _types_fit(kinds, dtype):
-            match = next(match_ for match_ in matches(kinds, ATTRS.get(head)) if match_.pattern is pattern)
-            yield PatternCase(pattern.name, kinds, dtype, not match.missing and _types_allowed(pattern, kinds, dtype))
+    yield from ((head, *chain) for chain in dict.fromkeys(map(tuple, chains)))
+
+
+def is_promised(documented: Sequence[FusionPattern], kinds: tuple[str, ...], dtype: str) -> bool:
+    """Whether a guide has the chain in a data type."""
+    whole = (match for match in matches(kinds, ATTRS.get(kinds[0]), documented) if not match.missing)
+    return any(_types_allowed(match.pattern, kinds, dtype) for match in whole)
 
 
 def _types_allowed(pattern: FusionPattern, kinds: Sequence[str], dtype: str) -> bool:

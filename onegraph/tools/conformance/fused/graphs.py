@@ -8,7 +8,7 @@ from ....checker.check import check_graph
 from ....graph import Graph
 from ....ir.op import LogicalTensor
 from ....opset.dtypes import DataType
-from ....opset.editions.registry import NEWEST
+from ....opset.editions.registry import edition_of_version
 from ....opset.fusion_graphs import GRAPHS, REAL, FusionGraph, Node
 from ....opset.fusion_patterns import UNARY
 from ....opset.signature import Version
@@ -18,19 +18,21 @@ ATTRS["HardSigmoid"] = {"alpha": 0.25, "beta": 0.5}
 BY_TITLE = {pattern.title: pattern for pattern in GRAPHS}
 
 
-def graph_choices(version: Version, names: Sequence[str] = ()) -> Iterator[tuple[str, tuple[str, ...], str]]:
+def graph_choices(version: Version, names: Sequence[str] = ()) -> Iterator[tuple[str, tuple[str, ...], str, bool]]:
     """The title of the pattern, the kinds of its nodes and the data type of each case that an edition allows.
+
+    The last of each tells whether the guide of the version has the pattern.
 
     Args:
         version: that of the library.
         names: ops that patterns are named after; all by default.
     """
-    edition = f"onednn-3.{min(version[1], NEWEST[1])}"
+    edition = edition_of_version(version)
     for pattern in GRAPHS:
         for dtype in pattern.dtypes if not names or pattern.main in names else ():
             for kinds in pattern.choices(dtype):
                 if not check_graph(graph_of(pattern, kinds, dtype), edition=edition, library="none").errors:
-                    yield pattern.title, kinds, dtype
+                    yield pattern.title, kinds, dtype, pattern.is_documented(kinds, dtype, version)
 
 
 def graph_of(pattern: FusionGraph, kinds: Sequence[str], dtype: str) -> Graph:
