@@ -87,6 +87,7 @@ class Fault(Generic[Subject]):
         refusal: the exception of onegraph, of a misuse of the C API.
         certain: the condition under which the fault shows whatever the numbers and the memory are; ``when`` by default.
             Where ``when`` alone holds, what comes out depends on them.
+        of_nan: whether, where ``when`` alone holds, the fault shows with NaN and infinities alone.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Fault(Generic[Subject]):
     refusal: Refusal | None = None
     examples: list[Example] = field(default_factory=list)
     certain: Callable[[Subject], bool | str] | None = None
+    of_nan: bool = False
 
     @property
     def measured(self) -> dict[str, Score]:
@@ -186,6 +188,7 @@ class Faults(Generic[Subject]):
         mended: Version | Release | None = None,
         refusal: Refusal | None = None,
         certain: Callable[[Subject], bool | str] | None = None,
+        of_nan: bool = False,
     ) -> Fault[Subject]:
         """Make a record and keep it; ``ops`` may be names in one text."""
         concerned = frozenset(ops.split()) if isinstance(ops, str) else ops
@@ -202,6 +205,7 @@ class Faults(Generic[Subject]):
             mended,
             refusal,
             certain=certain,
+            of_nan=of_nan,
         )
         self.records.append(fault)
         return fault

@@ -21,6 +21,7 @@ from .load import INSTALL, TRIED, load
 
 Function = Callable[..., int]
 OLDEST = (3, 2)
+MAJOR = 3  # of the C interface, and of the name of the file
 
 
 def _python_functions() -> tuple[Callable[..., Any], ...]:
@@ -40,8 +41,10 @@ HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()
 PATH = ffi.string(lib.onegraph_library_path()).decode()
 RUNTIMES = {0: "none", 1: "sequential", 2: "OpenMP", 4: "TBB", 8: "thread pool", 512: "SYCL"}
 RUNTIME = RUNTIMES.get(_version.cpu_runtime, str(_version.cpu_runtime))
-if VERSION < OLDEST:
-    raise LibraryError(f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}; onegraph needs 3.2 or later; {INSTALL}")
+if VERSION < OLDEST or VERSION[0] != MAJOR:
+    raise LibraryError(
+        f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}; onegraph needs version {MAJOR}, from 3.2 on; {INSTALL}"
+    )
 if VERSION[:2] not in TRIED:
     warnings.warn(
         f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}, a version that onegraph was never tried with; fused int8 ops "

@@ -51,6 +51,9 @@ FAULTS = {
     "exclude_pad=True": another("bool", "exclude_pad", True, False),
     "alpha=0.5": another("f32", "alpha", 0.5, 0.25),
     "mode=nearest": another("str", "mode", b"nearest", b"linear"),
+    "keep_dims=True": another("bool", "keep_dims", True, False),
+    "auto_pad=same_lower": another("str", "auto_pad", b"SAME_LOWER", b"SAME_UPPER"),
+    "qtype=per_channel": another("str", "qtype", b"per_channel", b"per_tensor"),
     "endless": ("dnnl_graph_graph_finalize", endless),
 }
 

@@ -6,25 +6,29 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
+from onegraph._util.worker_process import Outcome
 from onegraph.checker.library_limits import Library
 from onegraph.faults.measured import PRECISE, Score, figures
 from onegraph.native import siblings
 from onegraph.native.library import PATH, VERSION
 from onegraph.opset.editions.registry import BASE, DEFAULT, edition
 from onegraph.tools.conformance import own_edition
-from onegraph.tools.conformance.drawn import run, trials
+from onegraph.tools.conformance.drawn import findings, run, trials
 from onegraph.tools.conformance.drawn.c_program import c_program, is_small, is_writable
 from onegraph.tools.conformance.drawn.drawing import NOT_DRAWN, draw, pages_to_draw
 from onegraph.tools.conformance.drawn.features import cause
 from onegraph.tools.conformance.drawn.filing import cases_of_report, file_findings
+from onegraph.tools.conformance.drawn.measurement import Tried
 from onegraph.tools.conformance.page_of_op import PageOfOp
 from onegraph.tools.conformance.uses import SINGLE, Use
+from onegraph.tools.conformance.worker import compare
 
 SHORT = 300  # uses that the suite runs
 MEASURED = figures()
@@ -79,6 +83,21 @@ def test_draws_reach_every_value_dtype_and_layout():
     assert any(use.attrs["groups"] > 1 for use in convolutions if "groups" in use.attrs)
     for name in ("strides", "dilations", "pads_begin", "pads_end"):
         assert any(len(set(use.attrs.get(name, [1]))) > 1 for use in convolutions), name
+
+
+def test_draws_reach_contents_that_values_are_about():
+    pages = pages_to_draw(DEFAULT, ["Quantize", "SoftMax"], (3, 13, 2))
+    drawn = [draw(2, number, pages).use for number in range(120)]
+    points = [use.attrs.get("zps") for use in drawn if use.attrs.get("qtype") == "per_channel"]
+    several = [list(each) for each in points if each and len(each) > 1]
+    assert any(not any(each) for each in several), "zeros, as in weights"
+    assert any(len(set(each)) == 1 and any(each) for each in several)
+    assert any(len(set(each)) > 1 for each in several)
+    assert None in points
+    nothing = [use for use in drawn if use.attrs.get("mode") == "inf_as_zero" and np.isinf(use.arrays[0]).any()]
+    assert nothing
+    for use in nothing:
+        assert np.isneginf(use.arrays[0].astype(np.float32).max(axis=use.attrs.get("axis", 1))).any()
 
 
 def test_a_use_depends_on_its_number_alone():
@@ -210,12 +229,40 @@ def test_finds_a_wrong_attribute_value_and_its_cause(seeded):
 
 @pytest.mark.parametrize(
     ("value", "kinds"),
-    [("exclude_pad=True", ["AvgPool"]), ("alpha=0.5", ["Elu"]), ("mode=nearest", ["Interpolate", "ReLU"])],
+    [
+        ("exclude_pad=True", ["AvgPool"]),
+        ("alpha=0.5", ["Elu"]),
+        ("mode=nearest", ["Interpolate", "ReLU"]),
+        ("auto_pad=same_lower", ["ConvTranspose"]),  # of 16 bits too, where a record tells of NaN
+        ("keep_dims=True", ["ReduceL2"]),  # which changes the shape alone
+        ("qtype=per_channel", ["Quantize"]),
+    ],
 )
-def test_finds_wrong_values_of_every_setter(value, kinds):
-    found = seeded_run(value, kinds, 45).findings
+def test_finds_wrong_values_of_every_setter(value, kinds, monkeypatch):
+    monkeypatch.setattr(findings, "SHRINKING_TESTS", 3)
+    found = seeded_run(value, kinds, 30).findings
     assert {finding.kind for finding in found} == {kinds[0]}
     assert value in found[0].shared, [finding.id for finding in found]
+
+
+def test_faults_of_nan_explain_no_wrong_result_of_finite_inputs():
+    drawn = draw(1, 0, pages_to_draw(DEFAULT, ["Convolution"], (3, 13, 2)))
+    wrong, of_nan = Outcome("wrong", "execute", ""), ("window_leaks",)
+    assert Tried(drawn, (), (), wrong).is_unknown
+    assert Tried(drawn, (), of_nan, wrong).is_unknown
+    assert not Tried(drawn, (), ("spanned_source", *of_nan), wrong).is_unknown
+    assert not Tried(drawn, ("grouped_gradient",), of_nan, wrong).is_unknown
+    assert not Tried(drawn, (), of_nan, Outcome("right", "execute", "")).is_unknown
+    lines = [[dtype, shape, [float("nan"), *numbers[1:]]] for dtype, shape, numbers in drawn.use.tensors]
+    with_nan = replace(drawn, use=replace(drawn.use, tensors=lines))
+    assert not Tried(with_nan, (), of_nan, wrong).is_unknown
+
+
+def test_results_of_other_shapes_are_wrong():
+    row, column = np.ones((1, 3), np.float32), np.ones((3, 1), np.float32)
+    assert compare([row], [row]) == ""
+    assert compare([row], [column]) == "output 0 has shape [1, 3], the reference [3, 1]"
+    assert compare([np.ones(1, np.float32)], [np.ones((), np.float32)]) == ""  # the library has no scalars
 
 
 def test_cause_names_what_failing_uses_share():

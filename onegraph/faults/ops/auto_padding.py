@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.convolution_geometry import convolution_geometry
@@ -13,39 +15,53 @@ from .windows import NCX, ROW
 FAULTS = Faults[Call](where="auto_pad", severity=UNSAFE, instead="the same op with the pads that auto_pad stands for")
 
 
-def _padded_as(call: Call, *, of_wide: bool) -> bool:
-    """Whether ``same_*`` of a Convolution over the wide side, or over the narrow one, pads in front otherwise."""
-    auto_pad, found = call.string("auto_pad"), convolution_geometry(call)
-    if not auto_pad.startswith("same_"):
-        return False
+def _begins(call: Call, *, of_wide: bool) -> list[int] | None:
+    """The pads in front by ``same_*`` of a Convolution over the wide side, or the narrow one; None if unknown."""
+    found = convolution_geometry(call)
     sizes = None if found is None else found.wide if of_wide else found.narrow
     if found is None or sizes is None or found.kernel is None or found.pads_begin is None:
-        return True
-    for size, kernel, stride, dilation, begin in zip(
-        sizes, found.kernel, found.strides, found.dilations, found.pads_begin, strict=True
-    ):
+        return None
+    begins = []
+    for size, kernel, stride, dilation in zip(sizes, found.kernel, found.strides, found.dilations, strict=True):
         if size is None or kernel is None:
-            return True
+            return None
         total = extent(kernel, dilation) - (size % stride or stride)
-        if split_padding(total, auto_pad)[0] != begin:
-            return True
-    return False
+        begins.append(split_padding(total, call.string("auto_pad"))[0])
+    return begins
 
 
-def _reads_anything(call: Call) -> bool:
-    """Whether along each axis a window reads an element of the wide side."""
+def _padded_as(call: Call, *, of_wide: bool) -> bool:
+    """Whether ``same_*`` of a Convolution over the wide side, or over the narrow one, pads in front otherwise."""
+    if not call.string("auto_pad").startswith("same_"):
+        return False
+    begins, found = _begins(call, of_wide=of_wide), convolution_geometry(call)
+    return begins is None or found is None or begins != [*(found.pads_begin or ())]
+
+
+def _shows(call: Call, *, of_wide: bool) -> bool:
+    """Whether other padding changes the result: with one of the two, windows read the wide side along each axis."""
+    return _padded_as(call, of_wide=of_wide) and (
+        _reads_anything(call) or _reads_anything(call, _begins(call, of_wide=of_wide))
+    )
+
+
+def _reads_anything(call: Call, begins: Sequence[int] | None = None) -> bool:
+    """Whether along each axis a window reads an element of the wide side, with these pads in front or its own."""
     found = convolution_geometry(call)
     if found is None or found.wide is None or found.narrow is None:
         return False
     windows = [found.window(axis) for axis in found.axes]
+    nones: list[None] = [None] * len(windows)
     return all(
         window is not None
         and any(
-            0 <= start * window.stride + tap * window.dilation - window.begin < (wide or 0)
+            0
+            <= start * window.stride + tap * window.dilation - (window.begin if begin is None else begin)
+            < (wide or 0)
             for start in range(narrow or 0)
             for tap in range(window.kernel)
         )
-        for window, wide, narrow in zip(windows, found.wide, found.narrow, strict=True)
+        for window, wide, narrow, begin in zip(windows, found.wide, found.narrow, begins or nones, strict=True)
     )
 
 
@@ -65,6 +81,7 @@ PADDING_OF_BOTH_SIZES = FAULTS.add(
     seen={(3, 2): "wrong | throws could not create a primitive descriptor"},
     reason="the padding of auto_pad is computed from dst_shape alone, where the page computes it from both sizes and "
     "output_padding",
+    certain=lambda call: other_count(call) or _shows(call, of_wide=True),
 )
 
 
@@ -88,7 +105,7 @@ GRADIENT_AUTO_PAD = FAULTS.add(
     when=lambda call: _padded_as(call, of_wide=False),
     seen={(3, 2): "wrong"},
     reason="the padding of auto_pad is computed from src in place of diff_dst; pads_begin and pads_end are right",
-    certain=lambda call: _padded_as(call, of_wide=False) and _reads_anything(call),
+    certain=lambda call: _shows(call, of_wide=False),
 )
 
 

@@ -48,7 +48,8 @@ SELECT_PRODUCTS = FAULTS.add(
     reason="what is not selected is multiplied by 0, which infinities survive; from rank 6 on it is a signal",
     instead="onegraph's own kernel",
     since=(3, 3),
-    certain=lambda call: len(call.shapes[0] or ()) >= WILD_RANK,  # else with infinities alone
+    certain=lambda call: len(call.shapes[0] or ()) >= WILD_RANK,
+    of_nan=True,
 )
 
 

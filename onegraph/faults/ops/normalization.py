@@ -140,7 +140,8 @@ SOFTMAX_OF_NOTHING = FAULTS.add(
     reason="inf_as_zero gives NaN along another axis than the last",
     instead="other ops, or numpy",
     since=(3, 3),
-    certain=never,  # of -inf alone
+    certain=never,
+    of_nan=True,
 )
 
 

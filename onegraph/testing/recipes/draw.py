@@ -19,7 +19,7 @@ Dims = tuple[int, ...]
 Inputs = list[TensorType]
 MAX_DIM = 5  # of a new tensor
 NUMBERS = (0.25, 0.5, 1.0, 2.0)
-WIDE_NUMBERS = (*NUMBERS, -1.0, 0.0, 0.1, 3.0)
+WIDE_NUMBERS = (*NUMBERS, -1.0, 0.0, 0.01, 0.1, 3.0)
 EPSILONS = (1e-5, 1e-3, 0.25)
 
 

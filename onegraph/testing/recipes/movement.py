@@ -82,9 +82,16 @@ def quantize(draw: Draw) -> Inputs:
     dims = draw.source(0, 5)
     count = _channels(draw, dims)
     draw.fixed["scales"] = tuple(draw.rng.choice(NUMBERS) / 8 for _ in range(count))
-    if not draw.types["T"].value.startswith("f8"):
-        draw.fixed["zps"] = tuple(draw.number(0, 9) for _ in range(count))
+    if not draw.types["T"].value.startswith("f8") and not (draw.wide and draw.coin(0.2)):
+        draw.fixed["zps"] = _zero_points(draw, count, 9)
     return draw.tensors(dims)
+
+
+def _zero_points(draw: Draw, count: int, highest: int) -> tuple[int, ...]:
+    """Integers from zero; of everything that is allowed, equal ones and zeros too."""
+    if draw.wide and draw.coin():
+        return (draw.number(0, highest) if draw.coin() else 0,) * count
+    return tuple(draw.number(0, highest) for _ in range(count))
 
 
 def dynamic_quantize(draw: Draw) -> Inputs:
@@ -97,7 +104,7 @@ def dynamic_quantize(draw: Draw) -> Inputs:
     scales = draw.positive(1, (count,))
     if draw.coin(0.3):
         return [source, scales]
-    return [source, scales, draw.integers(2, [draw.number(0, 7) for _ in range(count)])]
+    return [source, scales, draw.integers(2, _zero_points(draw, count, 7))]
 
 
 def _grouped(draw: Draw, source: TensorType, dims: Dims) -> Inputs:

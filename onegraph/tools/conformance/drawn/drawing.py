@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from ...._util.records import record
 from ....errors import ArgumentError, OneGraphError
 from ....graph import Graph
@@ -27,6 +29,7 @@ LONG_DIMS = (9, 15, 16, 17, 24, 32, 33)  # now and then, beside the vectors of k
 LONG = 0.06
 MAX_ELEMENTS = 4096  # of the first input
 TRIES = 400
+HALF = 0.5
 # An op whose kind stands for any op, and an op without a result.
 NOT_DRAWN = frozenset(["Wildcard", "End"])
 
@@ -176,11 +179,21 @@ def use_of(graph: Graph, seed: int) -> Use | None:
         if tensor is None:
             return None
         array: Array = made[tensor.name] if tensor.value is None else tensor.value
+        if op.attrs.get("mode") == "inf_as_zero" and Random(seed).random() < HALF:
+            array = _with_a_row_of_nothing(array, op.attrs.get("axis", 1))
         picks.append((len(tensors), tensor.dtype.value))
         tensors.append([tensor.dtype.value, list(array.shape), _numbers(array)])
     outputs = tuple(tensor.dtype.value for tensor in op.outputs)
     attrs = {name: plain(value) for name, value in op.attrs.items()}
     return Use(op.kind, (GIVEN,), tuple(picks), attrs, outputs, tensors)
+
+
+def _with_a_row_of_nothing(array: Array, axis: AttrValue) -> Array:
+    """The array with -inf in its first row along an axis, which the mode inf_as_zero is about."""
+    assert isinstance(axis, int)
+    filled = array.copy()
+    np.moveaxis(filled, axis, -1)[(0,) * (array.ndim - 1)] = -np.inf
+    return filled
 
 
 def _numbers(array: Array) -> list[float] | list[int] | list[bool]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from ...._util.records import record
 from ...._util.worker_process import Outcome
-from ..uses import Use
+from ..uses import SINGLE, Use
 from .drawing import DrawnUse, draw, pages_to_draw, use_of
 from .trials import CALM, HARSH, is_bad, run_uses
 
@@ -40,14 +42,22 @@ class Tried:
         return is_bad(self.worst)
 
     @property
+    def is_surprising(self) -> bool:
+        """Whether the use ends otherwise than the records say."""
+        return bool(self.claims) != self.is_wrong
+
+    @property
     def worst(self) -> Outcome:
         """The outcome that is not right, if there is one."""
         return self.calm if self.calm is not None and is_bad(self.calm) else self.outcome
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the library goes wrong and no record says so."""
-        return self.is_wrong and not self.claims and not self.cautions
+        """Whether the library goes wrong and no record explains it: finite inputs show no fault of NaN."""
+        if not self.is_wrong or self.claims:
+            return False
+        is_finite = all(np.isfinite(array.astype(np.float64)).all() for array in self.drawn.use.arrays)
+        return all(is_finite and SINGLE[name].of_nan for name in self.cautions)
 
     @property
     def depends_on_memory(self) -> bool:
@@ -92,12 +102,12 @@ def measure(
         Tried(use, _named(said, True), _named(said, False), outcome)
         for use, said, outcome in zip(drawn, claims, outcomes, strict=True)
     ]
-    for again in range(AGAIN):
-        surprising = [place for place, one in enumerate(tried) if bool(one.claims) != one.is_wrong]
-        drawn_again = [_with_contents(tried[place].drawn, again) for place in surprising]
-        calm = run_uses(drawn_again, [claims[place] for place in surprising], CALM, workers)
-        for place, outcome in zip(surprising, calm, strict=True):
-            tried[place] = replace(tried[place], calm=outcome)
+    surprising = [place for place, one in enumerate(tried) if one.is_surprising]
+    contents = [(place, _with_contents(tried[place].drawn, again)) for place in surprising for again in range(AGAIN)]
+    calm = run_uses([use for _, use in contents], [claims[place] for place, _ in contents], CALM, workers)
+    for (place, _), result in zip(contents, calm, strict=True):
+        if tried[place].is_surprising:
+            tried[place] = replace(tried[place], calm=result)
     return _confirmed(tried, workers)
 
 
