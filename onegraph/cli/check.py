@@ -120,9 +120,9 @@ def command(
         return 0
     new = _without(findings, accepted)
     if as_json:
-        emit([asdict(one.violation) for one in new])
+        emit([asdict(one.violation) for one in _distinct(new)])
     elif form != "text":
-        click.echo(FORMATS[form](new, [file.source.name for file in files]))
+        click.echo(FORMATS[form](_distinct(new), [file.source.name for file in files]))
     elif edition == ALL:
         _print_matrix(new, [file.source.name for file in files], libraries)
     else:
@@ -156,6 +156,11 @@ def _without(findings: Sequence[Finding], accepted: Sequence[dict[str, str]]) ->
     return new
 
 
+def _distinct(findings: Sequence[Finding]) -> list[Finding]:
+    """Each finding once: an op that breaks its own edition breaks it whatever edition the file is checked against."""
+    return list({(*finding.key().values(), finding.path): finding for finding in findings}.values())
+
+
 def _print(findings: Sequence[Finding], n_accepted: int, several: bool, with_library: bool) -> None:
     """Print each finding in one line, with its file if there are several, and its library likewise."""
     for finding in findings:
@@ -180,8 +185,8 @@ def _print_matrix(findings: Sequence[Finding], files: Sequence[str], libraries: 
 
 def _cell(findings: Sequence[Finding], words: str, library: str) -> str:
     """What a file breaks in an edition, or else which of its ops the library lacks, refuses or gets wrong."""
-    own = [finding.violation for finding in findings if finding.library == library]
-    errors = {(one.op, one.rule, one.where) for one in own if one.severity in (ERROR, TAKEN) and one.edition == words}
+    own = [finding.violation for finding in findings if (finding.library, finding.words) == (library, words)]
+    errors = {(one.op, one.rule, one.where) for one in own if one.severity in (ERROR, TAKEN)}
     limits = {one.op for one in own if one.severity in (LIBRARY, UNSAFE)}
     if errors:
         return counted(len(errors), "error")

@@ -31,6 +31,8 @@ class Finding:
         path: the place in a JSON file, as keys and indices; empty if unknown.
         line: the line of the place, from 1; 1 if unknown.
         library: the version of the library that the op was checked for, as it was given; empty for the loaded one.
+        words: the edition that the file was checked against; empty for that of each op. An op that breaks its own
+            edition has the violations of that one.
     """
 
     violation: Violation
@@ -39,6 +41,7 @@ class Finding:
     path: tuple[str | int, ...] = ()
     line: int = 1
     library: str = ""
+    words: str = ""
 
     @property
     def url(self) -> str:
@@ -95,7 +98,9 @@ class CheckedFile:
             where = self.source.name if self._is_single else f"{self.source.name}: {subject}"
             for violation in violations_of(facts, where, words or DEFAULT, library):
                 path = (*self._prefix, *(() if self._is_single else (number,)), *_inside(facts, violation))
-                findings.append(Finding(violation, self.source.name, subject, path, self._line(path), library or ""))
+                findings.append(
+                    Finding(violation, self.source.name, subject, path, self._line(path), library or "", words or "")
+                )
         return findings
 
     # Records ----------------------------------------------------------------------------------------------------------
@@ -126,7 +131,8 @@ class CheckedFile:
     def _of_graph(self, words: str | None, library: str | None) -> list[Finding]:
         graph = self._graph
         if isinstance(graph, SpecError):
-            return [self._in_graph(violation, _number(violation.message), library) for violation in graph.violations]
+            found = [self._in_graph(violation, _number(violation.message)) for violation in graph.violations]
+            return [replace(finding, library=library or "", words=words or "") for finding in found]
         numbers = _numbers(graph)
         # Loading has refused what oneDNN refuses too, so oneDNN takes the errors of the op's own edition that are left.
         own = {op.edition for op in graph.ops}
@@ -134,17 +140,17 @@ class CheckedFile:
             replace(one, severity=TAKEN) if one.severity == ERROR and (words is None or one.edition in own) else one
             for one in check_graph(graph, edition=words, library=library)
         ]
-        return [
-            self._in_graph(violation, numbers.get(violation.op, _number(violation.message)), library)
-            for violation in violations
+        found = [
+            self._in_graph(violation, numbers.get(violation.op, _number(violation.message))) for violation in violations
         ]
+        return [replace(finding, library=library or "", words=words or "") for finding in found]
 
-    def _in_graph(self, violation: Violation, number: int | None, library: str | None) -> Finding:
+    def _in_graph(self, violation: Violation, number: int | None) -> Finding:
         path: tuple[str | int, ...] = ()
         if number is not None and isinstance(self.data, dict):
             attrs = self.data["graph"][number].get("attrs", {})
             path = ("graph", number, *(("attrs", violation.where) if violation.where in attrs else ()))
-        return Finding(violation, self.source.name, violation.op, path, self._line(path), library or "")
+        return Finding(violation, self.source.name, violation.op, path, self._line(path))
 
     @cached_property
     def _text(self) -> str:

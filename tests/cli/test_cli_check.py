@@ -95,6 +95,20 @@ def test_matrix_of_editions_and_libraries(norm):
     assert rows["onednn-3.6"][1:] == ["1 op not in the library", "ok"]
 
 
+def test_matrix_counts_errors_of_an_op_in_its_own_edition(tmp_path):
+    g = og.Graph()
+    g.output("y", g.softmax(g.input("x", "f32", (2, 3)), axis=1))
+    g.save(tmp_path / "graph.json")
+    data = json.loads((tmp_path / "graph.json").read_text())
+    data["graph"][0]["attrs"]["axis"]["value"] = 9
+    (tmp_path / "graph.json").write_text(json.dumps(data))
+    done = check(tmp_path / "graph.json", "--edition", "all", "--library", "3.2", "--library", "none")
+    rows = [re.split(" {2,}", line) for line in done.stdout.splitlines() if "-" in line]
+    assert [row[1:] for row in rows[-len(EDITIONS) :]] == [["1 error", "1 error"]] * len(EDITIONS)
+    done = check(tmp_path / "graph.json", "--edition", "all", "--library", "none", "--format", "json")
+    assert [one["rule"] for one in json.loads(done.stdout)] == ["axis_in_range"]  # once, not for each edition
+
+
 def test_words_of_another_edition_are_translated():
     g = og.Graph(edition="legacy-1")
     d, x = g.input("d", "f32", (2, 11, 11, 4)), g.input("x", "f32", (2, 5, 5, 6))
