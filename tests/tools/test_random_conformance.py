@@ -349,6 +349,9 @@ def test_files_findings_of_probes_that_a_call_shows(tmp_path):
     ended = _compiled((laxer / "program.c").read_text(), tmp_path)
     assert (ended.returncode, ended.stdout) == (1, "executed\n")
     for place in places.values():
+        text = (place / "README.md").read_text()
+        for name in ("graph.json", "program.c"):
+            assert (place / name).is_file() == (f"There is no {name}: " not in text)
         if (place / "program.c").is_file():
             assert len((place / "program.c").read_text().splitlines()) <= 40
 

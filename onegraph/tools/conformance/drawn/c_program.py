@@ -111,7 +111,8 @@ def c_program(
     attributes = _packed(_attributes(use.arguments() if call is None else call), "  ")
     body = _BODY.format(name=BASE[use.kind].name, attributes=attributes, checks=_packed(checks, "  "))
     head = [_HEAD, _COMPARISON.replace("GUARD", str(GUARD))] if compares else [_HEAD]
-    lines = [f"// {title}: {compile_line}", *head, _packed([*definitions, *tables]), body]
+    bits = "; bf16 and f16 are their bits" if BITS.keys() & {*use.dtypes, *use.outputs} else ""
+    lines = [f"// {title}: {compile_line}{bits}", *head, _packed([*definitions, *tables]), body]
     return "\n".join(line for line in "\n".join(lines).split("\n") if line.strip()) + "\n"
 
 

@@ -24,7 +24,7 @@ from ....opset.values import BadValueError
 from ..causes import GOOD
 from ..run_record import Run
 from ..uses import SINGLE, Use
-from .c_program import c_program, is_small, is_writable
+from .c_program import MANY, c_program, is_small, is_writable
 from .drawing import graph_of
 from .report import Report
 from .trials import CALM, HARSH, Condition, is_bad, run_alone
@@ -42,7 +42,9 @@ GRAPH, PROGRAM, README = "graph.json", "program.c", "README.md"
 BENCHDNN = f"benchdnn --graph --mode=C --engine=cpu --case={GRAPH}"
 COMPILE = f"cc {PROGRAM} -I$DNNLROOT/include -L$DNNLROOT/lib -ldnnl -lm"
 DEPENDS = "what comes out depends on what lies in memory beside the tensors, or on the numbers, and may be right"
-THROWN = "could not create a"  # how messages of exceptions of the library begin
+NO_GRAPH = "the specification forbids the use, and graph files hold valid ops"
+OF_NAN = "NaN and infinities: the numbers are right for inputs without NaN and infinities."
+THROWN = re.compile(r"returned \w+: ")  # a status with a message stands for an exception of the library
 _FACTS = "import json; from onegraph.capi.machine import library_and_machine as f; print(json.dumps(f()))"
 
 
@@ -133,6 +135,13 @@ class Case:
         return "" if self.outcome.outcome in GOOD else where(self.outcome)
 
     @property
+    def unwritable(self) -> str:
+        """Why no C program of 40 lines shows it."""
+        if not is_writable(self.use):
+            return "the headers of oneDNN 3.2 have no name for its data types"
+        return f"wrong numbers show with more numbers than a short program holds, {MANY}; run the graph"
+
+    @property
     def is_writable(self) -> bool:
         """Whether a C program can show it."""
         shows = is_small(self.use) or self.outcome.outcome != "wrong"  # zeros hide wrong numbers
@@ -179,7 +188,7 @@ def cases_of_run(run: Run) -> list[Case]:
         if fault is not None and fault.reason not in finding.correction:
             notes.append(f"Cause, as far as known: {fault.reason}.")
         if fault is not None and call is not None and not fault.is_certain(call):
-            notes.append(f"Undefined memory or rounding: {DEPENDS}.")
+            notes.append(OF_NAN if fault.of_nan else f"Undefined memory or rounding: {DEPENDS}.")
         cases.append(
             Case(
                 finding.id,
@@ -272,13 +281,12 @@ def _readme(case: Case, title: str, library: Library, outcomes: Sequence[tuple[L
     yield f"- Inputs: {inputs}; outputs: {', '.join(use.outputs)}."
     yield f"- Attributes: {attrs}."
     yield f"- The library {case.does}{case.detail}."
-    if case.outcome.outcome == "refused" and THROWN in case.outcome.detail:
-        yield "- The C function lets the C++ exception dnnl::error escape, which ends a program in C."
+    if case.outcome.outcome == "refused" and THROWN.search(case.outcome.detail):
+        yield "- The C function lets a C++ exception escape, which ends a program in C."
     yield from (f"- {note}" for note in case.notes)
-    if case.graph is not None:
-        yield from ("", f"`{BENCHDNN}`")
-    if case.is_writable:
-        yield from ("", f"`{PROGRAM}` needs the headers of oneDNN alone: `{COMPILE}`")
+    yield from ("", f"`{BENCHDNN}`" if case.graph is not None else f"There is no {GRAPH}: {NO_GRAPH}.")
+    runs = f"`{PROGRAM}` needs the headers of oneDNN alone: `{COMPILE}`"
+    yield from ("", runs if case.is_writable else f"There is no {PROGRAM}: {case.unwritable}.")
     yield from ("", "| library | hash | outcome |", "| --- | --- | --- |")
     yield from (f"| oneDNN {one.version} | {one.hash[:12]} | {text} |" for one, text in outcomes)
     yield from ("", f"CPU: {library.cpu}, {library.isa}. System: {library.system}.")
