@@ -153,6 +153,8 @@ def library_violations(
 
 def _expected(fault: Fault[Any], library: Library, is_certain: bool) -> str:
     """What is expected of a call that runs into a fault."""
+    if not is_certain and fault.of_nan:
+        return f"a form that {library} gets right with NaN and infinities too; without them this one is right"
     if not is_certain:
         return (
             f"a form that {library} always gets right; this one it gets right or wrong, by what lies in memory or by "
