@@ -23,6 +23,7 @@ ELEMENTS = {"f32": "float", "s64": "int64_t", "bool": "uint8_t"}
 ULPS = 2  # by which rounding may move a number of 16 bits
 GUARD = 4096  # elements behind each result
 UNKNOWN = 1 << 20  # elements of a result of unknown shape
+FLAGS = "dnnl_stream_default_flags"  # libraries with the runtime SYCL refuse a stream without
 MANY = 2048  # numbers; more are not written out
 
 
@@ -40,7 +41,7 @@ int main(void) {{
   dnnl_graph_tensor_t x[N_IN + N_OUT]; const_dnnl_graph_tensor_t *all = (const_dnnl_graph_tensor_t *)x;
   dnnl_stream_t stream; dnnl_graph_op_t op; dnnl_graph_graph_t graph; dnnl_graph_partition_t part; uint8_t taken;
   dnnl_graph_compiled_partition_t compiled; dnnl_engine_t engine; DO(dnnl_engine_create(&engine, dnnl_cpu, 0));
-  DO(dnnl_stream_create(&stream, engine, FLAGS)); DO(dnnl_graph_op_create(&op, 0, dnnl_graph_op_{name}, "op"));
+  DO(dnnl_stream_create(&stream, engine, {flags})); DO(dnnl_graph_op_create(&op, 0, dnnl_graph_op_{name}, "op"));
   for (int i = 0; i < N_IN + N_OUT; i++) {{  // the library infers the shapes of outputs
     DO(i < N_IN ? dnnl_graph_logical_tensor_init_with_dims(&t[i], i, types[i], ranks[i], dims[i], LAYOUT, UNDEF)
                 : dnnl_graph_logical_tensor_init(&t[i], i, types[i], -1, LAYOUT, UNDEF));
@@ -96,7 +97,6 @@ def c_program(
     tables = [
         f"enum {{ N_IN = {len(inputs)}, N_OUT = {len(expected)} }};",
         "enum { LAYOUT = dnnl_graph_layout_type_strided, UNDEF = dnnl_graph_tensor_property_undef };",
-        "enum { FLAGS = dnnl_stream_default_flags };",  # libraries with the runtime SYCL refuse none
         f"static const dnnl_data_type_t types[] = {{{types}}};",
         f"static const int ranks[] = {{{ranks}}};",
         f"static const dnnl_dims_t dims[] = {{{dims}}};",
@@ -110,7 +110,7 @@ def c_program(
         checks += ['puts("executed");', f"bad = {int(not is_allowed)};"]
     checks.append("return bad != 0;")
     attributes = _packed(_attributes(use.arguments() if call is None else call), "  ")
-    body = _BODY.format(name=BASE[use.kind].name, attributes=attributes, checks=_packed(checks, "  "))
+    body = _BODY.format(name=BASE[use.kind].name, flags=FLAGS, attributes=attributes, checks=_packed(checks, "  "))
     head = [_HEAD, _COMPARISON.replace("GUARD", str(GUARD))] if compares else [_HEAD]
     bits = "; bf16 and f16 are their bits" if BITS.keys() & {*use.dtypes, *use.outputs} else ""
     lines = [f"// {title}: {compile_line}{bits}", *head, _packed([*definitions, *tables]), body]
