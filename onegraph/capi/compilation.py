@@ -69,6 +69,7 @@ class Compilation:
         self.owner_thread = calling_thread() if SCRATCH_OF_THE_THREAD.when(kinds) else None
         self._is_exclusive = SHARED_BLOCKING.affects(VERSION) and bool(SHARED_BLOCKING.when(kinds))
         self.inputs, self._given = tuple(inputs), [tensor._as_variable() for tensor in outputs]
+        self._is_read = False
         self._compiled = inputs if keeps_constants else [tensor._as_variable() for tensor in inputs]
         self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in self._compiled])
         self._outs = ffi.new(_TENSORS, [tensor._struct for tensor in self._given])
@@ -90,7 +91,12 @@ class Compilation:
         return made
 
     def query(self, pointer: Any) -> None:
-        """Read the outputs and the in-place pairs from a compiled C object."""
+        """Read the outputs and the in-place pairs from the C object that was compiled first.
+
+        Those compiled later have the same. Plans hold the addresses of the C tensors, so these stay.
+        """
+        if self._is_read:
+            return
         self.outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in self._given])
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
         call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
@@ -102,6 +108,7 @@ class Compilation:
         self.in_place = {pair.output_id: pair.input_id for pair in listed if reads[pair.input_id] == 1}
         structs = [tensor._struct for tensor in (*self.inputs, *self.outputs)]
         self.ports = len(self.inputs), len(self.outputs), ffi.new(_TENSORS, structs)
+        self._is_read = True
 
 
 def compile_all(jobs: Sequence[tuple[Compilation, int]], most: int) -> list[tuple[list[Any], int]]:

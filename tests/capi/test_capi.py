@@ -14,6 +14,7 @@ from helpers.interrupts import interrupted
 import onegraph as og
 from onegraph import capi, reference
 from onegraph.capi import op_checks
+from onegraph.capi.postponed import compile_postponed
 from onegraph.native import library
 
 lt = capi.LogicalTensor
@@ -103,6 +104,19 @@ def test_constant_weights_in_repeated_executions():
     assert compiled.query_logical_tensor(1).property == "constant"
     x, w = values(2, 8, 8, 3), values(3, 3, 3, 4)
     for _ in range(3):
+        np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[3], expected(x, w), rtol=1e-4, atol=1e-5)
+
+
+def test_compiling_again_keeps_tensors_of_plans():
+    """Plans hold the addresses of the C tensors of a partition, which another partition for other constants shares."""
+    (partition,) = conv_relu("constant").partitions()
+    first = partition.compile()
+    x, w = values(2, 8, 8, 3), values(3, 3, 3, 4)
+    ports = first._compilation.ports
+    second = first._another()
+    assert compile_postponed([[second]], 1) == [0]
+    assert second._compilation.ports is first._compilation.ports is ports
+    for compiled in (first, second):
         np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[3], expected(x, w), rtol=1e-4, atol=1e-5)
 
 
