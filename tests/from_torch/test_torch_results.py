@@ -184,6 +184,7 @@ F = torch.nn.functional
 # A function, and what it reads.
 LAID_OUT = {
     "convolution of a sequence": (F.conv1d, last(2, 3, 4), rows(2, 3, 2)),
+    "sequence of one channel": (F.conv1d, rows(2, 4, 1).mT, rows(3, 1, 2)),
     "weights of a sequence": (F.conv1d, rows(2, 3, 4), last(2, 3, 2)),
     "convolution of pictures": (F.conv2d, last(2, 3, 4, 5), rows(2, 3, 2, 2)),
     "small 3D kernels": (F.conv3d, last(2, 3, 4, 4, 4), rows(2, 3, 1, 1, 1)),

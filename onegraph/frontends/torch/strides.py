@@ -53,11 +53,13 @@ def _true_strides(node: FxNode, like: Any) -> tuple[int, ...] | None:
 
 
 def _of_sequences(node: FxNode, like: Any) -> tuple[int, ...]:
-    """The strides of a convolution of sequences: the kernel copies its source to rows, and looks at the weights."""
-    weights: Any = node.args[1]
-    order = suggest_memory_format(weights.meta["val"].unsqueeze(2))
-    true: tuple[int, ...] = like.unsqueeze(2).contiguous(memory_format=order).squeeze(2).stride()
-    return true
+    """The strides of a convolution of sequences, whose kernel takes them for images, and copies the source to rows."""
+    source, weights = (argument.meta["val"] for argument in node.args[:2])  # type: ignore[union-attr]
+    formats = {suggest_memory_format(one.unsqueeze(2)) for one in (source.contiguous(), weights)}
+    order = torch.channels_last if torch.channels_last in formats else torch.contiguous_format
+    with _disable_current_modes():
+        made = torch.empty(like.unsqueeze(2).shape, device="meta", memory_format=order)
+        return tuple(made.squeeze(2).stride())
 
 
 def _of_elements(node: FxNode, like: Any) -> tuple[int, ...] | None:

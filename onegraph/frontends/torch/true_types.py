@@ -77,7 +77,7 @@ def _repeated(node: FxNode) -> bool:
     try:
         with torch.no_grad():
             now = target(*args, **kwargs)
-    except RuntimeError:  # PyTorch has no such view of the true strides; a graph computes it all the same
+    except (RuntimeError, ValueError):  # PyTorch has no such view of the true strides; a graph computes it all the same
         return False
     node.meta["val"] = now
     return not _alike(before, now)
