@@ -29,6 +29,7 @@ class OpenSizes:
     Attributes:
         symbols: a number for each symbol.
         pinned: the texts of the polynomials whose number was needed.
+        divided: what was divided by what, by the atom that the quotient is.
     """
 
     def __init__(self, values: Sequence[int]) -> None:
@@ -37,6 +38,7 @@ class OpenSizes:
         self._codes: list[str] = []
         self._guards: dict[str, bool] = {}
         self.pinned: set[str] = set()
+        self.divided: dict[int, tuple[Any, Any]] = {}
         self.symbols = [self._atom(("symbol", place), f"s[{place}]", value) for place, value in enumerate(values)]
 
     def _atom(self, key: object, code: str, value: int) -> OpenSize:
@@ -65,6 +67,10 @@ class OpenSizes:
         """The result of a function that is no polynomial, whose code has a place for each argument."""
         code = function.format(*[self.code(argument) for argument in arguments])
         return self._atom(code, code, value)
+
+    def text(self, atom: int) -> str:
+        """What an atom is, as an expression of Python."""
+        return self._codes[atom]
 
     def code(self, size: Any) -> str:
         """A size as an expression of Python in the list ``s`` of the values of the symbols."""
@@ -333,6 +339,7 @@ def _quotient(sizes: OpenSizes, first: Any, second: Any) -> tuple[Any, Any]:
         if not any(left is None or over for left, _, over in shares):
             return sizes.size({left: share for left, share, _ in shares if left is not None}, value), 0
     quotient = sizes.call("({}//{})", value, first, second)
+    sizes.divided[quotient.terms[0][0][0]] = first, second
     remainder = first - quotient * second
     assert present(remainder) == rest
     return quotient, remainder

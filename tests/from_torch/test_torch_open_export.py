@@ -66,6 +66,26 @@ class Tokens(nn.Module):
         )
 
 
+class Ends(nn.Module):
+    """What counts from the end of an open axis, writes into a part of it, or divides by its size."""
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        inner, even, last = x.clone(), x.clone(), x.clone()
+        inner[:, 1:-1] += 1
+        even[:, ::2] = x[:, 1 : tokens // 2 + 1].sum(1, keepdim=True)
+        last[:, -1] = x[:, tokens // 2]
+        scores = x @ x.mT
+        return (
+            *(x.flip(1), x.flip(0, -1), x.roll((-1, 2), (0, 1)), x[:, : tokens // 2], inner, even, last),
+            torch.slice_scatter(x, x[:, 1::3] * 2, 1, 1, None, 3),
+            *(x.std(1), x.var((0, 1)), x.var(1, unbiased=False), *torch.var_mean(x, (0, 1), keepdim=True)),
+            nn.functional.pad(x, (1, -1, 2, 1, -1, 0), value=3.0),
+            nn.functional.pad(x.mT, (1, 2), mode="circular"),
+            *(*x.sort(1), x.cumprod(1), scores.diagonal(-1, 1, 2), scores + torch.eye(tokens)),
+        )
+
+
 def pictures():
     layers = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3)]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5))
@@ -81,6 +101,7 @@ CASES = {
         [[(3, 9, 6), (3, 6)], [(7, 2, 6), (7, 6)], [(2, 3, 6), (2, 6)]],
     ),
     "tokens": (Tokens, [(3, 7, 8)], ({0: AUTO, 1: Dim("t", max=39)},), [[(1, 5, 8)], [(4, 39, 8)]]),
+    "ends": (Ends, [(3, 7, 8)], ({0: AUTO, 1: AUTO},), [[(2, 33, 8)], [(5, 4, 8)], [(2, 16, 8)]]),
     "pictures": (pictures, [(2, 3, 16, 18)], ({0: AUTO, 2: AUTO, 3: AUTO},), [[(1, 3, 16, 18)], [(3, 3, 7, 30)]]),
 }
 

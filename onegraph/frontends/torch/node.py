@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from ..._util.open_sizes import is_open
@@ -89,6 +90,16 @@ class Node:
             return None
         recipe = Recipe("value", (), lambda emit, sizes: cast(emit, make(emit, sizes), dtype))
         return self.emit.opened.value(self.emit.graph, dtype, shape, recipe)
+
+    def counted(self, count: int, start: int = 0, step: int = 1, dtype: DataType = DataType.s64) -> Value:
+        """So many whole numbers from ``start`` on, of which any may be an open size."""
+
+        def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
+            ends = start, start + count * step, step
+            return emit.op("Range", [reshape(emit, sizes([end]), ()) for end in ends])
+
+        found = self.open_value((count,), dtype, (count, start, step), opened)
+        return (np.arange(count) * step + start).astype(dtype.numpy) if found is None else found
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of argument ``name``."""

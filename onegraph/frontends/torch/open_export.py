@@ -27,6 +27,7 @@ from ...lowering.open_values import OpenValues
 from ...opset.editions.registry import edition as edition_named
 from .lowering import concrete
 from .open_part import OpenLikes, marks
+from .tables.quotients import floored
 
 LARGEST = 2**20  # of a dim without an end
 MOST_SIZES = 4096  # of one dim, for each of which the guards are tried
@@ -232,14 +233,19 @@ class _Unknown:
         if size in self._dims:
             source, axis = self._dims[size]
             return slice_(emit, emit.op("Shape", [source]), [axis], [axis + 1], [0])
-        symbols = size.sizes.symbols
         terms = []
         for monomial, factor in size.terms:
-            if any(atom >= len(symbols) for atom in monomial):
-                raise NotLowered(f"the size {size!r} is no sum of products of the dims of inputs")
-            factors = [numbers(factor), *[self._size(symbols[atom]) for atom in monomial]]
+            factors = [numbers(factor), *[self._atom(size.sizes, atom) for atom in monomial]]
             terms.append(reduce(lambda a, b: emit.op("Multiply", [a, b], edition="host"), factors))
         return reduce(lambda a, b: emit.op("Add", [a, b], edition="host"), terms)
+
+    def _atom(self, sizes: OpenSizes, atom: int) -> Value:
+        """The number that an atom of a size is: a dim of an input, or a quotient."""
+        if atom < len(sizes.symbols):
+            return self._size(sizes.symbols[atom])
+        if atom not in sizes.divided:
+            raise NotLowered(f"a size is no sum of products and quotients of the dims of inputs: {sizes.text(atom)}")
+        return floored(self._emit, *[self._vector([one]) for one in sizes.divided[atom]])
 
 
 __all__ = ["OpenDims", "with_unknown_dims"]

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from ..._util.open_sizes import is_open
 from ...ir.op import LogicalTensor, Op
 from ...opset.shapes import known
 from ...opset.signature import Shape
@@ -21,18 +22,30 @@ Atom = tuple[int, int]  # size and stride
 @rewrites("Concat", of_known_dims=True)
 def joined_slices(emit: Emitter, op: Op) -> Value | None:
     """Join Slices that lie side by side in one tensor, and that a Concat joins again."""
-    axis, inputs = int(str(op.attrs["axis"])), list[Value | None]()
-    last: tuple[LogicalTensor, int, int] | None = None
+    axis, runs = int(str(op.attrs["axis"])), list[list[LogicalTensor | None]]()
+    ends = list[tuple[LogicalTensor, int, int] | None]()  # of each run of Slices side by side
     for value in op.inputs:
-        part = _part(emit, value, axis)
+        part, last = _part(emit, value, axis), ends[-1] if ends else None
         if part is not None and last is not None and part[0] is last[0] and part[1] == last[2]:
-            src, last = part[0], (part[0], last[1], part[2])
-            is_whole = src.shape is not None and (last[1], last[2]) == (0, src.shape[axis])
-            inputs[-1] = src if is_whole else slice_(emit, src, [last[1]], [last[2]], [axis], [1])
+            ends[-1] = part[0], last[1], part[2]
+            runs[-1].append(value)
         else:
-            last = part
-            inputs.append(value)
+            ends.append(part)
+            runs.append([value])
+    inputs = [one for run, part in zip(runs, ends, strict=True) for one in _side_by_side(emit, run, part, axis)]
     return again(emit, op, inputs) if 1 < len(inputs) < len(op.inputs) else None
+
+
+def _side_by_side(
+    emit: Emitter, run: Sequence[Value | None], part: tuple[LogicalTensor, int, int] | None, axis: int
+) -> Sequence[Value | None]:
+    """Slices side by side as one; they stay as they are where an open size would be an end."""
+    if part is None or len(run) == 1:
+        return run
+    src, *ends = part
+    if src.shape is not None and ends == [0, src.shape[axis]]:
+        return [src]
+    return run if is_open(ends) else [slice_(emit, src, [ends[0]], [ends[1]], [axis], [1])]
 
 
 def _part(emit: Emitter, value: LogicalTensor | None, axis: int) -> tuple[LogicalTensor, int, int] | None:

@@ -59,17 +59,9 @@ def arange(node: Node) -> Value:
     """Numbers that count up."""
     start, step = node["start"] or 0, 1 if node["step"] is None else node["step"]
     count = node.result_shape[0]
-    is_whole = isinstance(start, int) and isinstance(step, int)
-
-    def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
-        ends = start, start + count * step, step
-        return emit.op("Range", [reshape(emit, sizes([end]), ()) for end in ends])
-
-    found = node.open_value((count,), node.result_dtype, (count, start, step), opened) if is_whole else None
-    if found is not None:
-        return found
-    exact = np.int64 if is_whole else np.float64
-    return (np.arange(count).astype(exact) * step + start).astype(node.result_dtype.numpy)
+    if isinstance(start, int) and isinstance(step, int):
+        return node.counted(count, start, step, node.result_dtype)
+    return (np.arange(count).astype(np.float64) * step + start).astype(node.result_dtype.numpy)
 
 
 @lowers(

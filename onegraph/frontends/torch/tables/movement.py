@@ -9,7 +9,7 @@ import numpy as np
 from ...._util.open_sizes import is_open
 from ....lowering import movement as lowering
 from ....lowering.blocks import MOST_PLACES
-from ....lowering.emitter import Value
+from ....lowering.emitter import Value, shape_of
 from ....lowering.layout import inverse
 from ....lowering.movement import part
 from ....lowering.open_values import Recipe
@@ -107,17 +107,28 @@ def slice_(node: Node) -> Value:
     size, step = shape[axis], node["step"] or 1
     if node.emit.opened is not None and is_open((node["start"], node["end"])):
         first = node["start"] or 0
-        first, count = first + size if first < 0 else first, node.result_shape[axis]
-        places = Recipe("places", (axis, first, first + count * step, step))
-        index = node.emit.opened.value(node.emit.graph, DataType.s64, (count,), places)
-        return node.emit.op("Gather", [node.value("self"), index], {"axis": axis})
-    if is_open((size,)):  # the op reads places as Python does
-        first, last = (end if one is None else one for one, end in ((node["start"], 0), (node["end"], WHOLE)))
-        if first == 0 and step == 1 and (last is size or last == WHOLE):
-            return node.value("self")
-        return lowering.slice_(node.emit, node.value("self"), [first], [last], [axis], [step])
+        return _rows(node, axis, first + size if first < 0 else first, node.result_shape[axis], step)
+    if is_open((size,)):
+        return _ends(node, axis, node["start"], node["end"], step)
     start, end, _ = slice(node["start"], node["end"], step).indices(size)
     return part(node.emit, node.value("self"), axis, start, end, step)
+
+
+def _ends(node: Node, axis: int, start: int | None, end: int | None, step: int = 1) -> Value:
+    """self[start:end:step] along an open axis, whose places the op reads as Python does."""
+    first, last = 0 if start is None else start, WHOLE if end is None else end
+    if first == 0 and step == 1 and (last is node.shape("self")[axis] or last == WHOLE):
+        return node.value("self")
+    return lowering.slice_(node.emit, node.value("self"), [first], [last], [axis], [step])
+
+
+def _rows(node: Node, axis: int, first: int, count: int, step: int = 1) -> Value:
+    """So many rows of self along an axis, where a size is open."""
+    emit = node.emit
+    assert emit.opened is not None
+    places = Recipe("places", (axis, first, first + count * step, step))
+    index = emit.opened.value(emit.graph, DataType.s64, (count,), places)
+    return emit.op("Gather", [node.value("self"), index], {"axis": axis})
 
 
 @lowers("select.int")
@@ -127,7 +138,7 @@ def select(node: Node) -> Value:
     axis = node.axis("dim")
     if is_open((shape[axis],)):
         first = node["index"]
-        row = lowering.slice_(node.emit, node.value("self"), [first], [first + 1 or WHOLE], [axis], [1])
+        row = _rows(node, axis, first, 1) if is_open((first,)) else _ends(node, axis, first, first + 1 or None)
         return reshape(node, row, node.result_shape)
     index = node["index"] % shape[axis]
     return reshape(node, part(node.emit, node.value("self"), axis, index, index + 1), node.result_shape)
@@ -185,6 +196,9 @@ def constant_pad(node: Node) -> Value:
     for place in range(len(pads) // 2):
         axis = rank - 1 - place
         begin[axis], end[axis] = pads[2 * place], pads[2 * place + 1]
+    if is_open(node.shape("self")):
+        number = np.array(node["value"] or 0).astype(node.result_dtype.numpy)
+        return node.emit.op("Pad", [src, np.array([*begin, *end]), number], {"mode": "constant"}, edition="host")
     for axis, size in enumerate(node.shape("self")):
         low, high = max(-begin[axis], 0), max(-end[axis], 0)
         if low or high:
@@ -216,9 +230,17 @@ def roll(node: Node) -> Value:
         raise NotLowered("all elements as one row")
     for axis, shift in zip(node["dims"], node["shifts"], strict=True):
         axis %= max(len(shape), 1)
-        start = -shift % shape[axis]
-        if start:
-            parts = [part(node.emit, src, axis, start, shape[axis]), part(node.emit, src, axis, 0, start)]
+        size = shape[axis]
+        if not is_open((size,)):
+            shift %= size
+        elif not abs(shift) <= size:
+            raise NotLowered("a shift beyond an open axis")
+        if shift:
+            starts, ends = [-shift, 0], [WHOLE, -shift]
+            parts = [
+                lowering.slice_(node.emit, src, [start], [end], [axis], [1])
+                for start, end in zip(starts, ends, strict=True)
+            ]
             src = lowering.concat(node.emit, parts, axis)
     return src
 
@@ -233,20 +255,49 @@ def flip(node: Node) -> Value:
     if isinstance(src, np.ndarray):
         found: Value = np.flip(src, tuple(axes))
         return found
-    least = [-(shape[axis] + 1) for axis in axes]
-    return lowering.slice_(node.emit, src, [-1] * len(axes), least, axes, [-1] * len(axes))
+    return lowering.slice_(node.emit, src, [-1] * len(axes), [-WHOLE] * len(axes), axes, [-1] * len(axes))
 
 
 @lowers("slice_scatter.default", "select_scatter.default")
 def scatter(node: Node) -> Value:
-    """self with another tensor in the place of a part; one element of every few is a part of an axis that is split."""
-    shape = [*node.shape("self")]
-    axis = node.axis("dim")
-    updates = node.value("src")
+    """self with another tensor in the place of a part along an axis."""
+    shape, axis, updates = [*node.shape("self")], node.axis("dim"), node.value("src")
     if "select" in node.name:
-        start = node["index"] % shape[axis]
-        places = range(start, start + 1)
+        start, end, step = node["index"], node["index"] + 1 or None, 1
         updates = reshape(node, updates, [*shape[:axis], 1, *shape[axis + 1 :]])
     else:
-        places = range(shape[axis])[slice(node["start"], node["end"], node["step"] or 1)]
-    return lowering.with_part(node.emit, node.value("self"), updates, axis, places)
+        start, end, step = node["start"] or 0, node["end"], node["step"] or 1
+    if not is_open((shape[axis], start, end)):
+        places = range(shape[axis])[slice(start, end, step)]
+        if lowering.is_replaceable(shape[axis], places):
+            return lowering.with_part(node.emit, node.value("self"), updates, axis, places)
+        start, step = places.start, places.step
+    elif step == 1:
+        return _spliced(node, updates, axis, start, end)
+    elif start < 0:
+        raise NotLowered("a step from a place that is counted from the end of an open axis")
+    return _apart(node, updates, axis, start, step)
+
+
+def _spliced(node: Node, updates: Value, axis: int, start: int, end: int | None) -> Value:
+    """self with updates in the place of self[start:end] along an axis, where a size is open."""
+    size, pieces = node.shape("self")[axis], [updates]
+    if is_open((start,)):
+        pieces.insert(0, _rows(node, axis, 0, start))
+    elif start != 0:
+        pieces.insert(0, _ends(node, axis, 0, start))
+    if end is not None and end is not size and is_open((end,)):
+        pieces.append(_rows(node, axis, end, size - end))
+    elif end is not None and end is not size and end != WHOLE:
+        pieces.append(_ends(node, axis, end, None))
+    return lowering.concat(node.emit, pieces, axis)
+
+
+def _apart(node: Node, updates: Value, axis: int, start: int, step: int) -> Value:
+    """self with updates at every few places along an axis."""
+    emit, rank = node.emit, len(node.result_shape)
+    order = [axis, *[other for other in range(rank) if other != axis]]
+    src, updates = (transpose(node, one, order) for one in (node.value("self"), updates))
+    count = (shape_of(updates) or ())[0] or 0
+    index = lowering.unsqueeze(emit, node.counted(count, start, step), [1])
+    return transpose(node, emit.op("ScatterND", [src, index, updates], edition="host"), inverse(order))

@@ -70,9 +70,11 @@ def divide(node: Node) -> Value:
             cast(emit, one, DataType.f32) if dtype_of(one) not in FLOATS else one for one in (first, second)
         )
         return rounded(emit, binary(emit, "Divide", first, second), node.result_dtype)
+    if dtype_of(first) not in FLOATS and mode == "floor":
+        return cast(emit, floored(emit, first, second), node.result_dtype)
     quotient = binary(emit, "Divide", first, second)
     if dtype_of(first) not in FLOATS:
-        return cast(emit, quotient if mode == "trunc" else _floor(emit, first, second, quotient), node.result_dtype)
+        return cast(emit, quotient, node.result_dtype)
     found = _truncated(emit, quotient) if mode == "trunc" else _floor_of_floats(emit, first, second, quotient)
     return rounded(emit, found, node.result_dtype)
 
@@ -84,8 +86,9 @@ def _differ(emit: Emitter, rest: Value, second: Value) -> Value:
     return binary(emit, "And", some, binary(emit, "Xor", *signs))
 
 
-def _floor(emit: Emitter, first: Value, second: Value, quotient: Value) -> Value:
-    """A quotient of integers rounded down, of one that is rounded towards 0."""
+def floored(emit: Emitter, first: Value, second: Value) -> Value:
+    """The quotient of integers, rounded down."""
+    quotient = binary(emit, "Divide", first, second)
     rest = binary(emit, "Subtract", first, binary(emit, "Multiply", quotient, second))
     less = binary(emit, "Subtract", quotient, _number(1, quotient))
     return select(emit, _differ(emit, rest, second), less, quotient)

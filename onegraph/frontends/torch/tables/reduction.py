@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 
+from ...._util.open_sizes import is_open
 from ....lowering.elementwise import binary, filled, multiply, unary
-from ....lowering.emitter import Value, dtype_of
-from ....lowering.movement import NATIVE, cast, reshape, rounded
+from ....lowering.emitter import Emitter, Value, dtype_of
+from ....lowering.movement import NATIVE, cast, reshape, rounded, scalar
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, axes_of, lowers
@@ -50,13 +52,25 @@ def _variance(node: Node) -> tuple[Value, Value]:
         raise NotLowered(f"{dtype_of(src)} is no data type of the ops")
     count = prod([node.shape("self")[axis] for axis in axes])
     less = int(node["unbiased"]) if "var.dim" in node.name else 1 if node["correction"] is None else node["correction"]
-    if count <= less:
+    if not is_open((count,)) and count <= less:
         raise NotLowered("too few elements")
     wide = cast(emit, src, DataType.f32)
     mean = reduce(emit, "ReduceMean", wide, axes, True)
     apart = unary(emit, "Square", binary(emit, "Subtract", wide, mean))
     found = reduce(emit, "ReduceMean", apart, axes, bool(node["keepdim"]))
-    return multiply(emit, found, filled(count / (count - less), found)), mean
+    return multiply(emit, found, _correction(node, count, less)), mean
+
+
+def _correction(node: Node, count: int, less: float) -> Value:
+    """The number of elements, divided by that number less another one; of open sizes infinity where nothing is left."""
+
+    def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
+        whole = cast(emit, reshape(emit, sizes([count]), ()), DataType.f32)
+        left = binary(emit, "Maximum", binary(emit, "Subtract", whole, filled(less, whole)), filled(0, whole))
+        return binary(emit, "Divide", whole, left)
+
+    found = node.open_value((), DataType.f32, (count,), opened)
+    return scalar(count / (count - less), DataType.f32) if found is None else found
 
 
 @lowers("var.correction", "var.dim")
@@ -103,13 +117,13 @@ def place(node: Node) -> Value:
     return node.emit.op(kind, [src], {"axis": node.axis("dim"), "keep_dims": keep})
 
 
-@lowers("cumsum.default")
-def cumulative_sum(node: Node) -> Value:
-    """Sums so far along an axis."""
+@lowers("cumsum.default", "cumprod.default")
+def cumulative(node: Node) -> Value:
+    """Sums or products so far along an axis."""
     src = cast(node.emit, node.value("self"), node.result_dtype)
     if not node.shape("self"):
         return src
-    return node.emit.op("CumSum", [src], {"axis": node.axis("dim")})
+    return node.emit.op("CumSum" if "cumsum" in node.name else "CumProd", [src], {"axis": node.axis("dim")})
 
 
 @lowers("linalg_vector_norm.default")

@@ -142,11 +142,13 @@ def sort(node: Node) -> list[Value]:
         return [src, np.array(0)]
     dim = -1 if node["dim"] is None else node["dim"]
     axis = int(dim) % len(shape)
-    attrs = {"axis": axis, "largest": bool(node["descending"])}
+    attrs, size = {"axis": axis, "largest": bool(node["descending"])}, shape[axis]
+    opened = node.open_value((1,), DataType.s64, (size,), lambda emit, sizes: sizes([size]))
+    count = numbers(size) if opened is None else opened
     if dtype_of(src) is DataType.boolean:
-        values, places = node.emit.ends("TopK", [cast(node.emit, src, DataType.s32), numbers(shape[axis])], attrs)
+        values, places = node.emit.ends("TopK", [cast(node.emit, src, DataType.s32), count], attrs)
         return [cast(node.emit, values, DataType.boolean), places]
-    return [*node.emit.ends("TopK", [src, numbers(shape[axis])], attrs)]
+    return [*node.emit.ends("TopK", [src, count], attrs)]
 
 
 @lowers("diagonal.default")
@@ -160,8 +162,9 @@ def diagonal(node: Node) -> Value:
     rows, columns = shape[first], shape[second]
     src = transpose(node.emit, node.value("self"), [*others, first, second])
     flat = reshape(node.emit, src, [*[shape[axis] for axis in others], rows * columns])
-    places = [row * columns + row + offset for row in range(rows) if 0 <= row + offset < columns]
-    return node.emit.op("Gather", [flat, np.array(places, np.int64)], {"axis": len(others)})
+    start = offset if offset >= 0 else -offset * columns
+    places = node.counted(node.result_shape[-1], start, columns + 1)
+    return node.emit.op("Gather", [flat, places], {"axis": len(others)})
 
 
 @lowers("_embedding_bag.default", "_embedding_bag_forward_only.default")
