@@ -70,7 +70,7 @@ class Ends(nn.Module):
     """What counts from the end of an open axis, writes into a part of it, or divides by its size."""
 
     def forward(self, x):
-        batch, tokens, width = x.shape
+        tokens = x.shape[1]
         inner, even, last = x.clone(), x.clone(), x.clone()
         inner[:, 1:-1] += 1
         even[:, ::2] = x[:, 1 : tokens // 2 + 1].sum(1, keepdim=True)

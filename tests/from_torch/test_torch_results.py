@@ -197,6 +197,11 @@ LAID_OUT = {
     "axes of one element": (lambda x: F.adaptive_avg_pool2d(x / x, 2), last(8, 5, 1, 1)),
     "batch normalization": (lambda x: F.batch_norm(x, None, None, training=True), turned(5, 2, 1, 1, 4)),
     "logarithm of a sigmoid": (lambda x: torch.full_like(F.logsigmoid(x), 1), turned(4, 3)),
+    "number for each element": (
+        lambda x, w: F.conv_transpose2d(torch.full_like(x, 0), w),
+        *(turned(1, 5, 4, 1), rows(5, 4, 1, 1)),
+    ),
+    "number beside a tensor": (lambda x: F.conv2d(x.remainder(2.0), torch.ones(3, 5, 1, 1)), turned(1, 5, 4, 1)),
     "sign": (lambda x: torch.copysign(x, -1.0), turned(4, 3)),
     "filled places": (lambda x, y: x.masked_fill(y, 0.5), rows(3, 1), turned(3, 3) > 0),
     "filled with a tensor": (lambda x, y: x.masked_fill(y, torch.tensor(0.5)), rows(3, 1), turned(3, 3) > 0),

@@ -35,6 +35,7 @@ CHECKS = frozenset(["aten._assert_tensor_metadata.default", "aten._assert_scalar
 def export(module: object, args: object, kwargs: object = None, dynamic_shapes: object = None) -> Graph:
     """The graph of a module or of a program; see :func:`onegraph.torch.export`."""
     program, buffers = _program(module, args, kwargs, dynamic_shapes)
+    ranges = dict(program.range_constraints)
     with torch.no_grad(), whole_ops(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`isinstance.treespec", FutureWarning)  # PyTorch warns of a call of its own
         usual = torch.export.default_decompositions()
@@ -57,7 +58,8 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
         if str(node.target) in CHECKS:
             gm.graph.erase_node(node)
     known = folded(gm, frozen)
-    open_dims = OpenDims(inputs, program.range_constraints) if program.range_constraints else None
+    ranges |= program.range_constraints  # decompositions may drop those that no call names
+    open_dims = OpenDims(inputs, ranges) if ranges else None
     if open_dims is not None:
         known |= _opened(open_dims, [node for node in gm.graph.nodes if _is_number(node.meta.get("val"))])
     refused = {

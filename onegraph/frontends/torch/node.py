@@ -10,7 +10,7 @@ import torch
 
 from ..._util.open_sizes import is_open
 from ...lowering.emitter import Emitter, NotLowered, Value, dtype_of, shape_of
-from ...lowering.movement import cast, reshape, scalar
+from ...lowering.movement import cast, expand, reshape, scalar
 from ...lowering.open_values import Recipe
 from ...opset.dtypes import DataType
 from .types import DTYPES
@@ -101,9 +101,22 @@ class Node:
         found = self.open_value((count,), dtype, (count, start, step), opened)
         return (np.arange(count) * step + start).astype(dtype.numpy) if found is None else found
 
+    def filled(self, shape: Sequence[int], number: Any, dtype: DataType) -> Value:
+        """A tensor with one number, of which any size may be open, as may be the number."""
+
+        def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
+            first = reshape(emit, sizes([number]), ()) if is_open((number,)) else np.array(number, dtype.numpy)
+            return expand(emit, cast(emit, first, dtype), sizes(shape)) if shape else first
+
+        value = self.open_value(shape, dtype, (*shape, number), opened)
+        return np.broadcast_to(np.array(number).astype(dtype.numpy), shape) if value is None else value
+
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of argument ``name``."""
-        return tuple(dim or 0 for dim in shape_of(self.value(name)) or ())
+        shape = shape_of(self.value(name)) or ()
+        if None in shape:
+            raise NotLowered(f"{name} has a size that depends on contents")
+        return shape  # type: ignore[return-value]
 
     def axis(self, name: str, of: str = "self") -> int:
         """The axis that argument ``name`` is, by default 0, counted from the start of the axes of a tensor."""

@@ -20,7 +20,15 @@ aten = torch.ops.aten
 FORMATS = torch.contiguous_format, torch.channels_last
 LARGEST = 2**26  # bytes of a tensor that is indexed to see the strides of the result
 # Tagged as ops on elements, with an order of their own.
-OWN_ORDER = (aten.clone.default, aten._to_copy.default, aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+OWN_ORDER = (
+    *(aten.clone.default, aten._to_copy.default, aten.masked_fill.Scalar, aten.masked_fill.Tensor),
+    *(aten.nan_to_num.default, aten.hardtanh.default),
+)
+# Their results have the strides of the first input, unless a memory format is given.
+LIKE_SOURCES = frozenset(
+    getattr(aten, f"{name}_like").default for name in ("full", "zeros", "ones", "empty", "rand", "randn")
+)
+BARE_NUMBERS = (aten.pow.Tensor_Scalar, aten.pow.Scalar, aten.lerp.Scalar)  # others make a tensor of the number
 # Ops on elements whose results are laid out by PyTorch's kernels alone, by the number of tensors.
 ON_ELEMENTS: Mapping[int, Callable[..., Any]] = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
 
@@ -45,6 +53,8 @@ def _true_strides(node: FxNode, like: Any) -> tuple[int, ...] | None:
     sources = [one.meta.get("val") for one in node.all_input_nodes]
     if not all(hasattr(source, "stride") and _is_known(source) for source in sources) or all(map(_is_plain, sources)):
         return None
+    if target in LIKE_SOURCES and node.kwargs.get("memory_format") is None:
+        return _of_copy(sources[0])
     if target in (aten.index.Tensor, aten._unsafe_index.Tensor):
         return _of_index(node)
     if torch.Tag.pointwise in target.tags and target not in OWN_ORDER and not target._schema.is_mutable:
@@ -52,9 +62,17 @@ def _true_strides(node: FxNode, like: Any) -> tuple[int, ...] | None:
     return None
 
 
+def _of_copy(source: Any) -> tuple[int, ...] | None:
+    """The strides of a new tensor that lies as another one, of which PyTorch states others for axes of one element."""
+    if source.numel() * source.element_size() > LARGEST:
+        return None
+    with _disable_current_modes():
+        return tuple(torch.empty_like(torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)).stride())
+
+
 def _of_sequences(node: FxNode, like: Any) -> tuple[int, ...]:
     """The strides of a convolution of sequences, whose kernel takes them for images, and copies the source to rows."""
-    source, weights = (argument.meta["val"] for argument in node.args[:2])  # type: ignore[union-attr]
+    source, weights = (argument.meta["val"] for argument in node.args[:2])
     formats = {suggest_memory_format(one.unsqueeze(2)) for one in (source.contiguous(), weights)}
     order = torch.channels_last if torch.channels_last in formats else torch.contiguous_format
     with _disable_current_modes():
@@ -70,12 +88,12 @@ def _of_elements(node: FxNode, like: Any) -> tuple[int, ...] | None:
     numbers = sum(
         kind == "Tensor" and type(argument) in (int, float, bool)
         for kind, argument in zip(kinds, node.args, strict=False)
-    )
+    ) + ("Scalar" in target._overloadname and target not in BARE_NUMBERS)
     given += [torch.empty((), device="meta")] * numbers  # a number in the place of a tensor is one of the tensors
     if len(given) not in ON_ELEMENTS:
         return None
+    stands = [_stand(one) for one in given]
     with _disable_current_modes():
-        stands = [torch.empty_strided(one.shape, one.stride(), device="meta") for one in given]
         made = ON_ELEMENTS[len(given)](*stands)
         if made.shape != like.shape:
             return None
@@ -101,6 +119,12 @@ def _of_index(node: FxNode) -> tuple[int, ...] | None:
         stand = torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)
         zeros = [None if place is None else _zeros(place) for place in places]
         return tuple(target(stand, zeros).stride())
+
+
+def _stand(like: Any) -> Any:
+    """A tensor without memory, of the same form."""
+    with _disable_current_modes():
+        return torch.empty_strided(like.shape, like.stride(), device="meta")
 
 
 def _zeros(like: Any) -> Any:

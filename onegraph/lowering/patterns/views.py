@@ -71,7 +71,7 @@ def one_slice(emit: Emitter, op: Op) -> Value | None:
         return None
     shape, axis = src.shape, int(str(op.attrs.get("axis", 0))) % len(src.shape)
     size, count = shape[axis], indices.value.size
-    if None in shape or size is None:
+    if None in shape or size is None or is_open((size,)):  # a Slice, once the size is known
         return None
     places = indices.value.reshape(-1).astype(np.int64)
     first = int(places[0]) + (size if places[0] < 0 else 0)

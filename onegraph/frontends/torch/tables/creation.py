@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...._util.open_sizes import is_open
-from ....lowering.emitter import Emitter, Value
-from ....lowering.movement import cast, expand, reshape
+from ....lowering.emitter import Value
+from ....lowering.movement import cast, expand
 from ..node import Node, NotLowered, lowers
 
 
@@ -39,19 +37,7 @@ def full(node: Node) -> Value:
         number = node["s"]
     if hasattr(number, "shape"):
         raise NotLowered("a number that is a tensor")
-    return _filled(node, number)
-
-
-def _filled(node: Node, number: Any) -> Value:
-    """A tensor of the shape and the data type of the result with one number."""
-    shape = node.result_shape
-
-    def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
-        first = reshape(emit, sizes([number]), ()) if is_open((number,)) else np.array(number, node.result_dtype.numpy)
-        return expand(emit, cast(emit, first, node.result_dtype), sizes(shape)) if shape else first
-
-    value = node.open_value(shape, node.result_dtype, (*shape, number), opened)
-    return np.broadcast_to(np.array(number).astype(node.result_dtype.numpy), shape) if value is None else value
+    return node.filled(node.result_shape, number, node.result_dtype)
 
 
 @lowers("arange.start_step", "arange.start", "arange.default")
@@ -73,4 +59,4 @@ def arange(node: Node) -> Value:
 )
 def empty(node: Node) -> Value:
     """A tensor of any contents, which are 0 here: a program that reads them would differ from run to run."""
-    return _filled(node, 0)
+    return node.filled(node.result_shape, 0, node.result_dtype)

@@ -32,7 +32,7 @@ def scatter(node: Node) -> Value:
         for place, size in enumerate(shape):
             updates = part(node.emit, updates, place, 0, size) if node.shape("src")[place] != size else updates
     else:
-        updates = np.full(shape, node["value"], node.result_dtype.numpy)
+        updates = node.filled(shape, node["value"], node.result_dtype)
     index, attrs = node.value("index"), {"axis": axis}
     if reduction is None:
         return _changed(node, "ScatterElements", src, index, updates, attrs)
@@ -43,7 +43,7 @@ def scatter(node: Node) -> Value:
     else:
         raise NotLowered(f"the reduction {reduction}")
     if node["include_self"] is False:
-        none = np.full(shape, neutral, node.result_dtype.numpy)
+        none = node.filled(shape, neutral, node.result_dtype)
         src = _changed(node, "ScatterElements", src, index, none, attrs)
     return _changed(node, "ScatterElements", src, index, updates, {**attrs, "reduction": kind})
 
@@ -147,8 +147,10 @@ def sort(node: Node) -> list[Value]:
     count = numbers(size) if opened is None else opened
     if dtype_of(src) is DataType.boolean:
         values, places = node.emit.ends("TopK", [cast(node.emit, src, DataType.s32), count], attrs)
-        return [cast(node.emit, values, DataType.boolean), places]
-    return [*node.emit.ends("TopK", [src, count], attrs)]
+        found = [cast(node.emit, values, DataType.boolean), places]
+    else:
+        found = [*node.emit.ends("TopK", [src, count], attrs)]
+    return [reshape(node.emit, one, shape) for one in found]  # the op does not know an open size
 
 
 @lowers("diagonal.default")
