@@ -82,6 +82,7 @@ class Ends(nn.Module):
             *(x.std(1), x.var((0, 1)), x.var(1, unbiased=False), *torch.var_mean(x, (0, 1), keepdim=True)),
             nn.functional.pad(x, (1, -1, 2, 1, -1, 0), value=3.0),
             nn.functional.pad(x.mT, (1, 2), mode="circular"),
+            *(x[:, torch.tensor([0, 1, 0])], x.scatter(1, x.argsort(1), 1.5)),
             *(*x.sort(1), x.cumprod(1), scores.diagonal(-1, 1, 2), scores + torch.eye(tokens)),
         )
 
@@ -152,6 +153,17 @@ class Scaled(nn.Module):
 def test_what_does_not_hold_for_all_sizes_is_refused(module, dims, reason):
     with pytest.raises(UnsupportedError, match=reason):
         onegraph.torch.export(module.eval(), (torch.randn(2, 7, 8),), dynamic_shapes=(dims,))
+
+
+class Ordered(nn.Module):
+    def forward(self, x):
+        return torch.take_along_dim(x, x.argsort(1), 1)
+
+
+def test_sizes_that_pytorch_fixes_become_known():
+    x = torch.randn(3, 7, 8)
+    found = onegraph.torch.export(Ordered(), (x,), dynamic_shapes=({0: AUTO, 1: AUTO},)).compile()(x.numpy())
+    np.testing.assert_array_equal(found, x.sort(1)[0].numpy())
 
 
 def test_a_program_has_dynamic_shapes_of_its_own():

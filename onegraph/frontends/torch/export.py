@@ -22,6 +22,7 @@ from .folding import folded, without_empty
 from .lowering import array_of, lower_graph
 from .node import NotLowered
 from .open_export import OpenDims, with_unknown_dims
+from .open_part import marks
 from .resizing import whole_ops
 from .results import shares_memory
 from .support import verdicts
@@ -59,7 +60,7 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
             gm.graph.erase_node(node)
     known = folded(gm, frozen)
     ranges |= program.range_constraints  # decompositions may drop those that no call names
-    open_dims = OpenDims(inputs, ranges) if ranges else None
+    open_dims = OpenDims(inputs, ranges) if any(map(_is_number, marks(inputs))) else None
     if open_dims is not None:
         known |= _opened(open_dims, [node for node in gm.graph.nodes if _is_number(node.meta.get("val"))])
     refused = {
