@@ -68,10 +68,6 @@ class OpenSizes:
         code = function.format(*[self.code(argument) for argument in arguments])
         return self._atom(code, code, value)
 
-    def text(self, atom: int) -> str:
-        """What an atom is, as an expression of Python."""
-        return self._codes[atom]
-
     def code(self, size: Any) -> str:
         """A size as an expression of Python in the list ``s`` of the values of the symbols."""
         if type(size) is not OpenSize:

@@ -244,7 +244,7 @@ class _Unknown:
         if atom < len(sizes.symbols):
             return self._size(sizes.symbols[atom])
         if atom not in sizes.divided:
-            raise NotLowered(f"a size is no sum of products and quotients of the dims of inputs: {sizes.text(atom)}")
+            raise NotLowered("a size is no sum of products and quotients of the dims of inputs")
         return floored(self._emit, *[self._vector([one]) for one in sizes.divided[atom]])
 
 
