@@ -37,8 +37,7 @@ class OpenSizes:
         self._known: dict[Terms, OpenSize] = {}
         self._codes: list[str] = []
         self._guards: dict[str, bool] = {}
-        self.pinned: set[str] = set()
-        self.divided: dict[int, tuple[Any, Any]] = {}
+        self.pinned, self.divided = set[str](), dict[int, tuple[Any, Any]]()
         self.symbols = [self._atom(("symbol", place), f"s[{place}]", value) for place, value in enumerate(values)]
 
     def _atom(self, key: object, code: str, value: int) -> OpenSize:
