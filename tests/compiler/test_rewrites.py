@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import draws
+from conftest import LONG, draws
 
 import onegraph as og
 from onegraph.capi import settings
@@ -341,7 +341,8 @@ def test_rewritten_op_is_right_without_fallback(name: str, dtype: str) -> None:
         assert all("does not support the partition of Concat" in reason for reason in by_numpy)
         return
     assert not by_numpy
-    assert_right(*compiled(REWRITTEN[name], dtype, policy="debug", fallback=False))
+    if dtype == "f32" or LONG:
+        assert_right(*compiled(REWRITTEN[name], dtype, policy="debug", fallback=False))
 
 
 BACK = {"strides": [2], "pads_begin": [0], "pads_end": [0], "data_format": "NCX"}

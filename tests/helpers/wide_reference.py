@@ -25,11 +25,21 @@ def run_wide(
 ) -> list[NDArray[np.float64]]:
     """The values of tensors of a graph; floating-point numbers are computed in float64 and never rounded."""
     values = {tensor.id: wide(tensor, np.asarray(inputs[name])) for name, tensor in graph.inputs.items()}
-    for op in graph.ops:
+    for op in ops_of(graph, wanted):
         arrays = [None if tensor is None else value_of(tensor, values) for tensor in op.inputs]
         for tensor, result in zip(op.outputs, computed(op, arrays), strict=False):
             values[tensor.id] = wide(tensor, np.asarray(result))
     return [value_of(tensor, values) for tensor in wanted]
+
+
+def ops_of(graph: og.Graph, wanted: Sequence[og.LogicalTensor]) -> list[Op]:
+    """The ops that the tensors depend on, in order."""
+    ids, chosen = {tensor.id for tensor in wanted}, []
+    for op in reversed(graph.ops):
+        if not ids.isdisjoint(tensor.id for tensor in op.outputs):
+            chosen.append(op)
+            ids.update(tensor.id for tensor in op.inputs if tensor is not None)
+    return chosen[::-1]
 
 
 def value_of(tensor: og.LogicalTensor, values: Mapping[int, Array]) -> Array:
