@@ -40,6 +40,8 @@ LONGEST = (
     "test_gradient_rules", "test_onnx_functions", "test_warm_start", "test_fuzz", "test_arguments", "test_verify_proof",
     "test_whole_files", "test_structure", "test_process_faults", "test_onnx_half", "test_ops", "test_special_values",
 )  # fmt: skip
+# A collection of the youngest objects costs more than what it frees: the suite collects seldom, and where tests ask.
+gc.set_threshold(20_000, 20, 50)
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
 
@@ -48,6 +50,20 @@ def freeze_objects():
     """Exempt what other files of tests have left from garbage collection: a collection then takes little time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def steady_threads(request):
+    """No step is measured with several numbers of threads, except in modules that say MEASURES_THREADS.
+
+    What other processes do would decide how many threads compute, and measuring takes a tenth of a compilation.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not MISSING and not getattr(request.module, "MEASURES_THREADS", False):
+            from onegraph.runtime.compiled_program import CompiledProgram
+
+            patch.setattr(CompiledProgram, "_measure", lambda self, steps, counts: [None] * len(steps))
+        yield
 
 
 def check_passes() -> None:

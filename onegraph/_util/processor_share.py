@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +41,7 @@ def processor_share() -> Share:
         return Share(stated, f"{VARIABLE}={stated}")
     total, count = os.cpu_count() or 1, openmp_threads()
     share = Share(count, f"processor affinity: {count} of {total} processors" if count < total else "")
-    quota = cgroup_quota(ROOT, OWN_GROUPS)
+    quota = _recent_quota(cgroup_quota, int(time.monotonic()))
     if quota is not None and ceil(quota) < share.threads:
         share = Share(ceil(quota), f"cgroup quota: {quota:g} of {total} processors")
     tasks = dask_tasks()
@@ -47,6 +49,12 @@ def processor_share() -> Share:
         reason = f"Dask runs {tasks} tasks at once on {share.threads} processors"
         share = Share(max(1, share.threads // tasks), reason)
     return share
+
+
+@lru_cache(maxsize=1)
+def _recent_quota(read: Callable[[Path, Path], float | None], second: int) -> float | None:
+    """The quota of this process, read once in a second, because every compilation asks for it."""
+    return read(ROOT, OWN_GROUPS)
 
 
 def openmp_threads() -> int:

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from conftest import draws
 from helpers.grouped import grouped
 
 import onegraph as og
@@ -47,8 +48,12 @@ def test_message_names_the_wrong_port_first(name, kind):
     ports = [*inputs, *schema.outputs]
     names = [f"inputs[{i}]" if schema.variadic else port.name for i, port in enumerate(inputs)]
     names += [port.name for port in schema.outputs]
-    for right in set(combinations(schema, ports)):
+    # The rows and ports take turns with the wrong types; make test-long tries each with all.
+    step = draws(3, 1)
+    for place, right in enumerate(dict.fromkeys(combinations(schema, ports))):
         for index, wrong in itertools.product(range(len(ports)), DataType):
+            if (place + index + [*DataType].index(wrong)) % step:
+                continue
             dtypes = [*right[:index], wrong, *right[index + 1 :]]
             if allowed(schema, ports, dtypes):
                 continue

@@ -19,6 +19,7 @@ from onegraph.native import library
 from onegraph.runtime import compiled_program, frame
 
 F32 = np.float32
+MEASURES_THREADS = True
 
 
 @pytest.fixture

@@ -5,10 +5,13 @@ It calls the C API without the checks of :mod:`onegraph.capi`, because a probe t
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
+import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,7 @@ from ...testing.tolerance import FLOORS, INEXACT, INEXACTNESS, ROUNDED_TWICE, su
 from .page_ends import at_page_end
 from .uses import Use
 
+PR_SET_PDEATHSIG = 1  # of prctl: the signal that a process gets when its parent ends
 ROOM = 4096  # bytes after each output, where a write beyond its end is detected and does no harm
 UNTOUCHED = 0xA5
 UNWRITTEN = 0x7F  # large numbers in every data type
@@ -236,7 +240,26 @@ def _divides_exactly(use: Use) -> bool:
     return use.kind == "Quantize" and all(math.frexp(scale)[0] == 0.5 for scale in scales)
 
 
+def serve(answer: Callable[[dict[str, Any]], dict[str, object]]) -> None:
+    """Answer the requests of the parent process until it closes the pipe.
+
+    Copies of this process do it, which has everything imported and has run nothing: after a crash the next copy starts
+    at once.
+    """
+    while True:
+        copy = os.fork()
+        if not copy:
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            for line in sys.stdin:
+                tell(done=True, **answer(json.loads(line)))
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+        if not status:
+            return
+        name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        tell(done=True, outcome="crash", detail=name)
+
+
 def main() -> None:
-    """Answer the requests of the parent process until it closes the pipe."""
-    for line in sys.stdin:
-        tell(done=True, **answer(json.loads(line)))
+    """Run probes."""
+    serve(answer)

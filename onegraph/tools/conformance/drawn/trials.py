@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import resource
-import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +16,6 @@ from ..runner import run_all
 from ..uses import SINGLE, Use
 
 ENTRY = __name__  # the module whose ``main`` workers run
-PR_SET_PDEATHSIG = 1  # of prctl: the signal that a process gets when its parent ends
 LIMIT, SHORT_LIMIT = 10.0, 3.0  # seconds for a use, and for one that a fault says never ends
 MOST_MEMORY = 4 << 30  # bytes of a worker; some uses ask for all that there is
 
@@ -56,23 +52,9 @@ def new_worker(condition: Condition) -> Worker:
 
 
 def main() -> None:
-    """Answer the requests of the parent process, in bounded memory.
-
-    Copies of this process do it, which has everything imported and has run nothing: after a crash the next copy starts
-    at once.
-    """
+    """Run uses in bounded memory."""
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
-    while True:
-        copy = os.fork()
-        if not copy:
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            worker.main()
-            os._exit(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
-        if not status:
-            return
-        name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        worker.tell(done=True, outcome="crash", detail=name)
+    worker.main()
 
 
 def request(use: Use, condition: Condition, claims: Iterable[str] = ()) -> dict[str, Any]:

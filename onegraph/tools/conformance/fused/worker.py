@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +12,7 @@ from ....capi import LogicalTensor, Op
 from ....errors import OneGraphError
 from ....ir.op import Array
 from ....reference.run import run as reference
-from ..worker import _compile_and_execute, tell
+from ..worker import _compile_and_execute, serve, tell
 from .cases import PatternCase
 
 # The largest error, of the largest number of the result: what rounding between the ops of a chain explains.
@@ -86,6 +84,5 @@ def _between(case: PatternCase) -> set[str]:
 
 
 def main() -> None:
-    """Answer the requests of the parent process until it closes the pipe."""
-    for line in sys.stdin:
-        tell(done=True, **answer(json.loads(line)))
+    """Run chains."""
+    serve(answer)
