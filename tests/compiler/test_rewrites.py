@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import LONG, draws
+from conftest import draws
 
 import onegraph as og
 from onegraph.capi import settings
