@@ -70,13 +70,13 @@ def arithmetic_of(steps: Sequence[Step], inputs: Sequence[Value]) -> str:
 
     ``inputs`` are what the partition reads. An op of a type that the CPU lacks reads f32.
     """
-    given = {value.id: value.dtype for value in inputs}
+    dtype_by_id = {value.id: value.dtype for value in inputs}
     makers = {number: step for step in steps for number in step.outputs}
 
     def read_by(step: Step) -> list[DataType]:
         types = _types(step.op.inputs)
         # A part of an op may have more inputs than the op, such as the MatMul by ones of ReduceSum.
-        return [given.get(number, types[min(place, len(types) - 1)]) for place, number in enumerate(step.inputs)]
+        return [dtype_by_id.get(number, types[min(place, len(types) - 1)]) for place, number in enumerate(step.inputs)]
 
     def multiplied(step: Step, place: int) -> DataType:
         """The type of an operand before the casts of the same partition, which the kernel undoes."""

@@ -42,7 +42,7 @@ def coding(step: Step) -> Coding | None:
 
 
 def _listed(value: object) -> list[float]:
-    return [float(one) for one in value] if isinstance(value, tuple) else []
+    return [float(number) for number in value] if isinstance(value, tuple) else []
 
 
 def numbers_of(

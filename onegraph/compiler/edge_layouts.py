@@ -108,10 +108,10 @@ class EdgeLayouts:
 
     def has_slow_operand(self, step: Step) -> bool:
         """Whether the library has no fast kernel for the operand of a binary op."""
-        known = self._slow.get(step.part)
-        if known is None:
-            known = self._slow[step.part] = slow_operand(step, self._values) is not None
-        return known
+        is_slow = self._slow.get(step.part)
+        if is_slow is None:
+            is_slow = self._slow[step.part] = slow_operand(step, self._values) is not None
+        return is_slow
 
     def _is_shared(self, value: Value, step: Step) -> bool:
         """Whether several MatMuls would each copy a value that one of them reads as weights."""

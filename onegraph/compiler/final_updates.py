@@ -26,7 +26,7 @@ def move_updates_last(schedule: Schedule, graph: DataGraph, updates: Mapping[str
     """
     old = _replaced(graph, updates, schedule.values)
     last: list[CompiledStep] = []  # from the last one on
-    others: list[CompiledStep | NumpyStep] = []
+    computing: list[CompiledStep | NumpyStep] = []
     needed = {schedule.values[output.id].storage for output in graph.outputs.values() if output.id not in old}
     for step in reversed(schedule.steps):
         if (
@@ -38,9 +38,9 @@ def move_updates_last(schedule: Schedule, graph: DataGraph, updates: Mapping[str
         ):
             last.append(step)
         else:
-            others.append(step)
+            computing.append(step)
             needed.update(_read(step, schedule.values))
-    schedule.steps[:] = [*reversed(others), *reversed(last)]
+    schedule.steps[:] = [*reversed(computing), *reversed(last)]
     names = {tensor.id: name for name, tensor in graph.inputs.items()}
     return Ending(len(last), frozenset(names[old[number]] for number in _in_place(last, old, schedule)))
 

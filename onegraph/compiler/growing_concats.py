@@ -34,7 +34,7 @@ def growing(lowered: Lowered, values: Mapping[int, Value], fixed: AbstractSet[in
     found: dict[int, Step] = {}
     latest: list[Step] = []  # Concats whose results no later one has yet
     for step in concats:
-        first = next((one for one in reversed(latest) if _continues(step, one, values)), None)
+        first = next((earlier for earlier in reversed(latest) if _continues(step, earlier, values)), None)
         if first is not None and values[step.outputs[0]].dense and step.outputs[0] not in fixed:
             found[step.id] = first
             latest.remove(first)
@@ -50,15 +50,15 @@ def placed_in(grown: Mapping[int, Step], lowered: Lowered, values: Mapping[int, 
     for step in reversed(lowered.steps):
         if step.id in grown:
             number, result = grown[step.id].outputs[0], step.outputs[0]
-            whole = placed.get(result) or values[result]
-            placed[number] = values[number].placed(whole.storage, whole.strides, whole.offset)
+            storage = placed.get(result) or values[result]
+            placed[number] = values[number].placed(storage.storage, storage.strides, storage.offset)
     return placed
 
 
 def _continues(step: Step, first: Step, values: Mapping[int, Value]) -> bool:
     """Whether a Concat begins with all tensors of another one."""
     rank = len(values[step.outputs[0]].shape)
-    axes = {int(one.attrs["axis"]) % rank for one in (step, first)}  # type: ignore[arg-type]
+    axes = {int(concat.attrs["axis"]) % rank for concat in (step, first)}  # type: ignore[arg-type]
     return axes == {rank - 1} and _begins(step.inputs, first.inputs) and len(step.inputs) > len(first.inputs)
 
 

@@ -109,10 +109,10 @@ def independent_parts(steps: Sequence[Step], values: Values) -> Parts | None:
         if ports is None:
             return None
         rows = {step.inputs[port] for port in ports}
-        others = set(step.inputs) - rows
-        if others & by_row or any(values[number].constant is not None or number in shared for number in rows):
+        operands = set(step.inputs) - rows
+        if operands & by_row or any(values[number].constant is not None or number in shared for number in rows):
             return None
-        shared |= others
+        shared |= operands
         by_row |= rows | {*step.outputs}
     counts = [values[number].shape[:1] for number in by_row]
     return Parts(by_row, gcd(*[count[0] for count in counts]) or 1) if all(counts) else None

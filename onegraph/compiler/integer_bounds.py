@@ -34,11 +34,11 @@ class IntegerBounds:
             self._bounds[op.outputs[0].id] = source.shape[axis] or 0
         if kind not in INTEGRAL or source is None or source.dtype is not DataType.s32:
             return ()
-        found = tuple([None if tensor is None else self._bound(tensor) for tensor in op.inputs])
-        known = [bound for bound in found if bound is not None]
-        if len(known) == len(found):
-            self._bounds[op.outputs[0].id] = sum(known)
-        return found
+        input_bounds = tuple([None if tensor is None else self._bound(tensor) for tensor in op.inputs])
+        finite_bounds = [bound for bound in input_bounds if bound is not None]
+        if len(finite_bounds) == len(input_bounds):
+            self._bounds[op.outputs[0].id] = sum(finite_bounds)
+        return input_bounds
 
     def _bound(self, tensor: LogicalTensor) -> int | None:
         if tensor.value is None:

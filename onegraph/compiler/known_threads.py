@@ -48,8 +48,8 @@ def find_counts(key: str, count: int, limit: int) -> Counts | None:
         count: how many steps there are.
         limit: the most threads.
     """
-    kept = LOG.find(key)
-    texts = [] if kept is None else kept.split(",")
+    entry = LOG.find(key)
+    texts = [] if entry is None else entry.split(",")
     if len(texts) != count or not all(text in _TEXTS[: limit + 1] for text in texts):
         return None
     return [_TEXTS.index(text) or None for text in texts]

@@ -246,8 +246,8 @@ class LibrarySteps:
         free = tuple([value.dense and self._edges.is_free(value) for value in values[count:]]) if layout.is_open else ()
         is_small = self._use_threads(pattern)
         at = self._patterns.at
-        known = values if at is None else [value_at(value, at) for value in values]
-        compiled = pattern.compile(known, layout, free, schedule.key)
+        known_values = values if at is None else [value_at(value, at) for value in values]
+        compiled = pattern.compile(known_values, layout, free, schedule.key)
         recipe, chosen = None, compiled.chosen
         if at is not None:
             chosen = tuple([chosen_again(index, values[index], strides, size, at) for index, strides, size in chosen])
@@ -260,15 +260,15 @@ class LibrarySteps:
             self._values[value.id], schedule.sizes[value.id] = value, size
         pieces, shifts = [value.storage for value in values], shifts_of(values)
         index = len(schedule.notes)
-        made, like = compiled.made, compiled.like
+        kernel, like = compiled.made, compiled.like
         costs, is_quick = (pattern.nbytes, pattern.flops), is_small and pattern.is_quick
         again = None
-        if HASHES_CONSTANTS and made._compilation.keeps_constants:
+        if HASHES_CONSTANTS and kernel._compilation.keeps_constants:
             again = partial(self._patterns.partition_again, steps, ends[count:])
         self._shared.append((len(schedule.steps), compiled, values))
         schedule.steps.append(
             CompiledStep(
-                made, like, pieces, count, (), index, *costs, is_small, is_quick, shifts, again, ends, recipe=recipe
+                kernel, like, pieces, count, (), index, *costs, is_small, is_quick, shifts, again, ends, recipe=recipe
             )
         )
         schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
@@ -293,14 +293,14 @@ class LibrarySteps:
         ends = [number if values[number].dense else schedule.dense_copy(values[number]) for number in step.inputs]
         if not all(values[number].dense for number in step.outputs):
             return False
-        known = self._collapsed.get(step.part)
+        collapsed_part = self._collapsed.get(step.part)
         recipe = Collapsing(step._replace(inputs=tuple(ends)), [values[number] for number in (*ends, *step.outputs)])
-        if known is None:
+        if collapsed_part is None:
             compiled = recipe.compiled(present, schedule.threads)
             if compiled is None:
                 return False
-            known = self._collapsed[step.part] = compiled, recipe.places(compiled)
-        compiled, places = known
+            collapsed_part = self._collapsed[step.part] = compiled, recipe.places(compiled)
+        compiled, places = collapsed_part
         shapes = [values[number].shape for number in ends]
         small = min((0, 1), key=lambda index: prod(shapes[index]))
         if (count := rows_together(values[step.outputs[0]].shape, shapes[small])) > 1:

@@ -34,7 +34,7 @@ def lifted_rank(steps: Sequence[Step], values: Mapping[int, Value]) -> int:
 
     They are a MatMul, and elementwise ops behind it.
     """
-    first, *others = steps
+    first, *following = steps
     if first.kind != "MatMul" or first.attrs.get("transpose_a"):
         return 0
     x, weights = (values[number] for number in first.inputs[:2])
@@ -43,7 +43,7 @@ def lifted_rank(steps: Sequence[Step], values: Mapping[int, Value]) -> int:
     is_copied_once = weights.constant is not None and not is_short
     product = Product(x.shape, weights.shape, turned, is_copied_once, has_avx512())
     is_slow = bool(WEIGHTS.of(frozenset(["MatMul"]), product, VERSION))
-    return rank if is_slow and all(_is_behind(step, values, rank) for step in others) else 0
+    return rank if is_slow and all(_is_behind(step, values, rank) for step in following) else 0
 
 
 def _is_behind(step: Step, values: Mapping[int, Value], rank: int) -> bool:
@@ -63,8 +63,8 @@ def lifted(value: Value, rank: int) -> Value:
     shape = (1,) * more + value.shape
     if value.dense:
         return value._replace(shape=shape, strides=dense_of(shape))
-    whole = value.shape[0] * value.strides[0]
-    return value._replace(shape=shape, strides=(whole,) * more + value.strides)
+    extent = value.shape[0] * value.strides[0]
+    return value._replace(shape=shape, strides=(extent,) * more + value.strides)
 
 
 def with_lifted(lowered: Lowered, steps: Sequence[Step], rank: int) -> Lowered:

@@ -72,10 +72,10 @@ class _Lowering:
         self._fallback, self.shared, self._finite_math = fallback, shared, finite_math
         self.keys: dict[int, Key] = {}
         self.values = Values({tensor.id: _value(tensor) for tensor in graph._tensors})
-        given = {tensor.id for tensor in graph.inputs.values()}
+        graph_inputs = {tensor.id for tensor in graph.inputs.values()}
         for tensor in graph.outputs.values():  # a value with several names gets the last, as in programs
             value = self.values[tensor.id]
-            if tensor.id not in given and value.constant is None:
+            if tensor.id not in graph_inputs and value.constant is None:
                 self.values[tensor.id] = value._replace(strides=tensor.strides or dense_of(value.shape))
         self.steps: list[Step] = []
         self._graph = graph
@@ -135,34 +135,34 @@ class _Lowering:
         used = {source for part in form.parts for source in part.inputs if isinstance(source, int)}
         sources = []
         for index, tensor in enumerate(op.inputs):
-            seen = -1 if tensor is None else tensor.id
+            operand_id = -1 if tensor is None else tensor.id
             if tensor is not None and index in used and is_swapped(schema, schema.input_port(index).name):
-                seen = self._view(op, schema, tensor)
-                self._step("view", "Wildcard", (tensor.id,), (seen,), op, note="axis order of the edition")
-            sources.append(seen)
+                operand_id = self._view(op, schema, tensor)
+                self._step("view", "Wildcard", (tensor.id,), (operand_id,), op, note="axis order of the edition")
+            sources.append(operand_id)
         results = [
             self._view(op, schema, tensor) if is_swapped(schema, port.name) else tensor.id
             for port, tensor in zip(schema.outputs, op.outputs[:n_outputs], strict=False)
         ]
         self._add_form(op, form, sources, results)
-        for tensor, seen in zip(op.outputs, results, strict=False):
-            if seen != tensor.id:
-                self._step("view", "Wildcard", (seen,), (tensor.id,), op, note="axis order of the edition")
+        for tensor, operand_id in zip(op.outputs, results, strict=False):
+            if operand_id != tensor.id:
+                self._step("view", "Wildcard", (operand_id,), (tensor.id,), op, note="axis order of the edition")
 
     def _add_form(self, op: Op, form: Form, sources: list[int], results: list[int]) -> None:
         """Add the steps of a form that reads ``sources`` and writes ``results``."""
-        whole = len(form.parts) == 1
+        is_single = len(form.parts) == 1
         # An edition and the base vocabulary may have different numbers of input ports.
         numbers = [*sources, *[-1] * form.n_inputs][: form.n_inputs]
         targets = dict(zip(form.results, results, strict=True))
         for part in form.parts:
             ins = [numbers[source] if isinstance(source, int) else self._constant(source) for source in part.inputs]
-            if part.kind == "TypeCast" and not whole:
-                known = self._casts.get((ins[0], part.outputs[0].dtype))
-                if known is None and self.values[ins[0]].constant is not None and len(numbers) not in targets:
-                    known = self._cast_constant(self.values[ins[0]], part.outputs[0].dtype)
-                if known is not None and len(numbers) not in targets:
-                    numbers.append(known)
+            if part.kind == "TypeCast" and not is_single:
+                cast_value = self._casts.get((ins[0], part.outputs[0].dtype))
+                if cast_value is None and self.values[ins[0]].constant is not None and len(numbers) not in targets:
+                    cast_value = self._cast_constant(self.values[ins[0]], part.outputs[0].dtype)
+                if cast_value is not None and len(numbers) not in targets:
+                    numbers.append(cast_value)
                     continue
             first = len(numbers)
             for index, tensor in enumerate(part.outputs, first):
@@ -170,9 +170,9 @@ class _Lowering:
                     targets[index] if index in targets else self._new_value(tensor, f"{op.name} ({part.kind})")
                 )
             outs = tuple(numbers[first:])
-            if part.kind == "TypeCast" and not whole:
+            if part.kind == "TypeCast" and not is_single:
                 self._casts[ins[0], part.outputs[0].dtype] = outs[0]
-            self._step(_executor(part), part.kind, tuple(ins), outs, op, part.attrs, form.note, part, whole)
+            self._step(_executor(part), part.kind, tuple(ins), outs, op, part.attrs, form.note, part, is_single)
 
     def _step(
         self,
@@ -190,11 +190,11 @@ class _Lowering:
 
     def _view(self, op: Op, schema: Schema, tensor: LogicalTensor) -> int:
         """A new view of the tensor with the library's axis order; returns its id."""
-        whole = self.values[tensor.id]
-        order = channel_swap(len(whole.shape), format_of(schema, op.attrs))
-        constant = None if whole.constant is None else whole.constant.transpose(order)
-        shape, strides = (tuple([dims[axis] for axis in order]) for dims in (whole.shape, whole.strides))
-        view = self.values.part(whole, "view", shape, strides, whole.offset)
+        base = self.values[tensor.id]
+        order = channel_swap(len(base.shape), format_of(schema, op.attrs))
+        constant = None if base.constant is None else base.constant.transpose(order)
+        shape, strides = (tuple([dims[axis] for axis in order]) for dims in (base.shape, base.strides))
+        view = self.values.part(base, "view", shape, strides, base.offset)
         self.values[view] = self.values[view]._replace(constant=constant)
         return view
 

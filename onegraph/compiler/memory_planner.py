@@ -38,7 +38,7 @@ def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> t
             first is the last to use the second, and their sizes are equal.
     """
     offsets: dict[int, int] = {}
-    found = {piece.number: piece for piece in lifetimes}
+    piece_by_number = {piece.number: piece for piece in lifetimes}
     ending: dict[int, list[Lifetime]] = {}
     for piece in lifetimes:
         ending.setdefault(piece.end, []).append(piece)
@@ -53,7 +53,7 @@ def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> t
                 if dead.number not in reused:
                     gaps.free(offsets[dead.number], dead.size)
             freed += 1
-        source = found.get(in_place.get(piece.number, -1))
+        source = piece_by_number.get(in_place.get(piece.number, -1))
         if (
             source is not None
             and source.size == piece.size

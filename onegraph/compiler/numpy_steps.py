@@ -30,16 +30,16 @@ def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     return _numpy_step(step, values, note, _sized(step.op))._replace(source=step)
 
 
-def numpy_step_at(made: NumpyStep, values: Mapping[int, Value], at: At) -> NumpyStep:
+def numpy_step_at(numpy_step: NumpyStep, values: Mapping[int, Value], at: At) -> NumpyStep:
     """A numpy step for known sizes."""
-    step = made.source
+    step = numpy_step.source
     if step is None:
-        return made
+        return numpy_step
     op = step.op
     inputs = tuple([None if tensor is None else _tensor_at(tensor, at) for tensor in op.inputs])
     outputs = tuple([_tensor_at(tensor, at) for tensor in op.outputs])
-    known = Op(op.id, op.kind, inputs, outputs, attrs_at(op.attrs, at), op.name, op.edition)
-    return _numpy_step(step_at(step, at)._replace(op=known), values, made.note, _sized(op))
+    sized_op = Op(op.id, op.kind, inputs, outputs, attrs_at(op.attrs, at), op.name, op.edition)
+    return _numpy_step(step_at(step, at)._replace(op=sized_op), values, numpy_step.note, _sized(op))
 
 
 def _tensor_at(tensor: LogicalTensor, at: At) -> LogicalTensor:
@@ -63,15 +63,15 @@ def _numpy_step(step: Step, values: Mapping[int, Value], note: int, sized: Seque
     """A numpy step; ``sized``: as ``_sized`` finds them."""
     op = step.op
     if op.edition == HOST:
-        given = tuple([None if tensor is None or port in sized else tensor.id for port, tensor in enumerate(op.inputs)])
+        input_ids = tuple([None if tensor is None or port in sized else tensor.id for port, tensor in enumerate(op.inputs)])
         run = CONTROL[op.kind](op) if op.kind in CONTROL else _host_run(op)
         if sized:
             ends = {port: tensor for port, tensor in enumerate(op.inputs) if tensor is not None and port in sized}
             run = partial(_with_numbers, run, {port: _numbers(tensor) for port, tensor in ends.items()})
-        return NumpyStep(run, given, step.outputs, note, given[:1] if op.kind == "Gather" else ())
+        return NumpyStep(run, input_ids, step.outputs, note, input_ids[:1] if op.kind == "Gather" else ())
     if step.whole:
-        given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
-        return NumpyStep(partial(_store_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
+        input_ids = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
+        return NumpyStep(partial(_store_op, op), input_ids, tuple([tensor.id for tensor in op.outputs]), note)
     ins, outs = (
         tuple([LogicalTensor(n, values[n].dtype, values[n].shape, None, values[n].name) for n in ends])
         for ends in (step.inputs, step.outputs)
@@ -90,8 +90,8 @@ def _host_run(op: Op) -> Run:
     def run(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
         with np.errstate(all="ignore"):
             into = partial(function, out=results[0]) if op.kind in INTO else function
-            found = computed_on_host(op, with_kernel(op.kind, into, results), call, arrays)
-            copied_to(op, results, found)
+            computed = computed_on_host(op, with_kernel(op.kind, into, results), call, arrays)
+            copied_to(op, results, computed)
 
     return run
 
@@ -109,9 +109,9 @@ def _with_numbers(
     run([numbers.get(port, array) for port, array in enumerate(arrays)], results)
 
 
-def copied_to(op: Op, results: Sequence[Array], found: Sequence[Array]) -> None:
+def copied_to(op: Op, results: Sequence[Array], computed: Sequence[Array]) -> None:
     """Copy the results of an op to their places; what lies there stays."""
-    for tensor, target, array in zip(op.outputs, results, found, strict=True):
+    for tensor, target, array in zip(op.outputs, results, computed, strict=True):
         if array.shape != target.shape:  # numpy would broadcast it
             raise ArgumentError(f"{op.kind} {op.name!r}: shape {array.shape}; expected {tensor}")
         if array is not target and not _is_same_memory(array, target):
@@ -124,8 +124,8 @@ def _is_same_memory(array: Array, target: Array) -> bool:
 
 
 def _store_op(op: Op, arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
-    for target, found in zip(results, run_op(op, arrays), strict=True):
-        target[...] = found
+    for target, result in zip(results, run_op(op, arrays), strict=True):
+        target[...] = result
 
 
 def store(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:

@@ -49,38 +49,38 @@ def step_at(step: Step, at: At) -> Step:
             part.kind,
             attrs_at(part.attrs, at),
             part.inputs,
-            *[tuple([_type_at(given, at) for given in types]) for types in (part.types, part.outputs)],
+            *[tuple([_type_at(type_, at) for type_ in types]) for types in (part.types, part.outputs)],
         )
     return step._replace(attrs=attrs_at(step.attrs, at), part=part)
 
 
-def _type_at(given: TensorType, at: At) -> TensorType:
-    dims = given.shape
-    return given if dims is None or not is_open(dims) else replace(given, shape=tuple(map(at, dims)))
+def _type_at(type_: TensorType, at: At) -> TensorType:
+    dims = type_.shape
+    return type_ if dims is None or not is_open(dims) else replace(type_, shape=tuple(map(at, dims)))
 
 
 def attrs_at(attrs: Mapping[str, AttrValue], at: At) -> Mapping[str, AttrValue]:
     """Attributes of known sizes."""
-    known = {
+    sized_attrs = {
         name: tuple(map(at, value)) for name, value in attrs.items() if isinstance(value, tuple) and is_open(value)
     }
-    return {**attrs, **known} if known else attrs
+    return {**attrs, **sized_attrs} if sized_attrs else attrs
 
 
 def open_sizes_of(steps: Iterable[Step], values: Iterable[Value]) -> tuple[OpenSize, ...]:
     """The open sizes in steps and values, each once."""
-    found: dict[OpenSize, None] = {}
+    sizes: dict[OpenSize, None] = {}
 
     def look(size: Any) -> int:
         if type(size) is OpenSize:
-            found[size] = None
+            sizes[size] = None
         return present(size)
 
     for step in steps:
         step_at(step, look)
     for value in values:
         value_at(value, look)
-    return (*found,)
+    return (*sizes,)
 
 
 class OpenValues:

@@ -22,14 +22,14 @@ def add_pad(schedule: Schedule, step: Step) -> bool:
     if op.kind != "Pad" or op.edition != HOST:
         return False
     source, target = values[step.inputs[0]], values[step.outputs[0]]
-    known = [None if tensor is None else tensor.value for tensor in (*op.inputs[1:], None)]
-    pads = [] if known[0] is None else [int(number) for number in known[0].tolist()]
+    constants = [None if tensor is None else tensor.value for tensor in (*op.inputs[1:], None)]
+    pads = [] if constants[0] is None else [int(number) for number in constants[0].tolist()]
     if not pads or min(pads) < 0 or not can_cast(source, target):
         return False
     inside = [*zip(pads[: len(source.shape)], source.shape, strict=True)]
     mode = op.attrs.get("mode", "constant")
     around: list[tuple[Box, Box | None]]
-    if mode == "constant" and (known[1] is not None or len(op.inputs) == 2):
+    if mode == "constant" and (constants[1] is not None or len(op.inputs) == 2):
         around = [(box, None) for box in _around(inside, target.shape)]
     elif mode == "reflect" and _is_short(inside, target.shape):
         around = [*_mirrored(inside, target.shape)]
@@ -39,12 +39,12 @@ def add_pad(schedule: Schedule, step: Step) -> bool:
         return False
     note = schedule.note("copy", step, "with the elements around it, by all threads", step.note)
     schedule.copy_into(source.id, _part(schedule, target, inside), note)
-    for box, other in around:
-        if other is None:
-            number = np.zeros((), source.dtype.numpy) if known[1] is None else known[1]
+    for box, border in around:
+        if border is None:
+            number = np.zeros((), source.dtype.numpy) if constants[1] is None else constants[1]
             first = schedule.new_constant(number.reshape((1,) * len(source.shape)), "value")
         else:
-            first = _part(schedule, target, other)
+            first = _part(schedule, target, border)
         schedule.copy_into(first, _part(schedule, target, box), note)
     return True
 
@@ -72,7 +72,7 @@ def _mirrored(inside: Box, shape: Dims) -> Iterator[tuple[Box, Box]]:
         yield from (([*done, (to, 1), *left], [*done, (place, 1), *left]) for to, place in places)
 
 
-def _part(schedule: Schedule, whole: Value, box: Box) -> int:
+def _part(schedule: Schedule, value: Value, box: Box) -> int:
     """A new value: the elements of a box; returns its id."""
-    offset = sum(start * step for (start, _), step in zip(box, whole.strides, strict=True))
-    return schedule.part(whole, tuple([size for _, size in box]), whole.strides, whole.offset + offset)
+    offset = sum(start * step for (start, _), step in zip(box, value.strides, strict=True))
+    return schedule.part(value, tuple([size for _, size in box]), value.strides, value.offset + offset)

@@ -190,8 +190,8 @@ class Pattern:
     @property
     def is_elsewhere(self) -> bool:
         """Whether another thread alone can execute what was compiled."""
-        compiled = [known for layout in self.layouts.values() for known in layout.compiled.values()]
-        owners = {known.made.owner_thread for known in compiled} - {None}
+        compiled = [compiled_ for layout in self.layouts.values() for compiled_ in layout.compiled.values()]
+        owners = {compiled_.made.owner_thread for compiled_ in compiled} - {None}
         return bool(owners) and owners != {calling_thread()}
 
     def settle(self) -> None:
@@ -222,9 +222,9 @@ class Pattern:
         inputs, outputs = values[:count], values[count:]
         keeps = self._keeps and not self._is_plain
         kinds = ["constant" if keeps and value.constant is not None else "variable" for value in inputs]
-        tensors = [capi_tensor(*given) for given in zip(ids[:count], inputs, kinds, strict=True)]
+        tensors = [capi_tensor(*tensor_facts) for tensor_facts in zip(ids[:count], inputs, kinds, strict=True)]
         # A dense output is compiled without its shape, because the library would accept a wrong one.
-        results = [_result(*given) for given in zip(ids[count:], outputs, strict=True)]
+        results = [_result(*tensor_facts) for tensor_facts in zip(ids[count:], outputs, strict=True)]
         compiled = None
         if any(free):
             open_results = [
@@ -236,20 +236,20 @@ class Pattern:
         if compiled is None or any(tensor.strides is None for tensor in compiled.outputs):
             compiled = CompiledPartition._postponed(self.partition, tensors, results, default_engine())
             if self._postpones and compiled.owner_thread is None:
-                found = Compiled(compiled, compiled, (), [])
-                self._waiting.append((found, values))
-                return found
+                entry = Compiled(compiled, compiled, (), [])
+                self._waiting.append((entry, values))
+                return entry
             compiled._make()
-        found = Compiled(compiled, compiled, (), [])
-        return found._replace(chosen=self._check(found, values, free))
+        entry = Compiled(compiled, compiled, (), [])
+        return entry._replace(chosen=self._check(entry, values, free))
 
     def _check(
         self, compiled: Compiled, values: Sequence[Value], free: tuple[bool, ...]
     ) -> tuple[tuple[int, Dims, int], ...]:
         """Fill the in-place pairs of a compiled partition, and return its chosen layouts."""
-        made, count, ids = compiled.made, self.n_inputs, self.ids
+        kernel, count, ids = compiled.made, self.n_inputs, self.ids
         chosen = []
-        for index, (value, tensor) in enumerate(zip(values[count:], made.outputs, strict=True), count):
+        for index, (value, tensor) in enumerate(zip(values[count:], kernel.outputs, strict=True), count):
             if tensor.shape != value.shape and not (value.shape == () and tensor.shape == (1,)):
                 raise UnsupportedError(f"the library infers {tensor.shape} for {value.name}, not {value.shape}")
             if tensor.strides is None:
@@ -258,7 +258,7 @@ class Pattern:
                 if not (free and free[index - count]):  # strides of huge dims overflow
                     raise UnsupportedError(f"the library infers strides {tensor.strides} for {value.name}")
                 chosen.append((index, tensor.strides, tensor.mem_size or 0))
-        compiled.in_place.extend((ids.index(target), ids.index(source)) for source, target in made.inplace_pairs)
+        compiled.in_place.extend((ids.index(target), ids.index(source)) for source, target in kernel.inplace_pairs)
         return tuple(chosen)
 
 

@@ -86,8 +86,8 @@ class PartitionStore:
 
         ``key``: what compiled partitions depend on besides their ops, such as the number of threads.
         """
-        known = self._known.pop(key, None) or SharedPartitions(self._prepared)
-        yield known
-        other = self._known.get(key)  # of a compilation at the same time
-        if other is None or len(other.patterns) <= len(known.patterns):
-            self._known[key] = known
+        shared = self._known.pop(key, None) or SharedPartitions(self._prepared)
+        yield shared
+        returned = self._known.get(key)  # of a compilation at the same time
+        if returned is None or len(returned.patterns) <= len(shared.patterns):
+            self._known[key] = shared

@@ -62,8 +62,8 @@ def search(lowered: Lowered, fpmath_mode: str, piece: Sequence[Step], needed: Co
     Raises:
         LibraryRuntimeError: the library fails on a single op.
     """
-    kept = [number for step in piece for number in step.outputs if number in needed]
-    graph, refused = capi_graph(lowered, fpmath_mode, piece, kept)
+    needed_outputs = [number for step in piece for number in step.outputs if number in needed]
+    graph, refused = capi_graph(lowered, fpmath_mode, piece, needed_outputs)
     try:
         partitions = graph.partitions("fusion")
     except LibraryRuntimeError:
@@ -72,9 +72,9 @@ def search(lowered: Lowered, fpmath_mode: str, piece: Sequence[Step], needed: Co
         # The search throws on some graphs that nearly match one of its patterns.
         half = len(piece) // 2
         read = {number for step in piece[half:] for number in step.inputs}
-        both = {*kept, *[number for step in piece[:half] for number in step.outputs if number in read]}
-        yield from search(lowered, fpmath_mode, piece[:half], both)
-        yield from search(lowered, fpmath_mode, piece[half:], both)
+        boundary = {*needed_outputs, *[number for step in piece[:half] for number in step.outputs if number in read]}
+        yield from search(lowered, fpmath_mode, piece[:half], boundary)
+        yield from search(lowered, fpmath_mode, piece[half:], boundary)
         return
     for partition, numbers in _in_order(partitions, piece):
         if numbers[0] < len(lowered.steps):  # larger ids are of ops that stand for no step
@@ -89,7 +89,7 @@ def _in_order(partitions: Sequence[Partition], steps: Sequence[Step]) -> list[tu
     """
     ops = [sorted(partition.ops) for partition in partitions]
     pairs = sorted(zip(partitions, ops, strict=True), key=lambda pair: pair[1])
-    if all(numbers[-1] < others[0] for (_, numbers), (_, others) in pairwise(pairs)):
+    if all(numbers[-1] < following[0] for (_, numbers), (_, following) in pairwise(pairs)):
         return pairs
     owner = {number: index for index, numbers in enumerate(ops) for number in numbers}
     producer = {number: owner[step.id] for step in steps for number in step.outputs}
@@ -97,10 +97,10 @@ def _in_order(partitions: Sequence[Partition], steps: Sequence[Step]) -> list[tu
     users: list[set[int]] = [set() for _ in ops]
     for step in steps:
         index = owner[step.id]
-        found = {producer[number] for number in step.inputs if number in producer} - {index}
-        needs[index] |= found
-        for other in found:
-            users[other].add(index)
+        producers = {producer[number] for number in step.inputs if number in producer} - {index}
+        needs[index] |= producers
+        for producer_index in producers:
+            users[producer_index].add(index)
     ready = [(numbers[0], index) for index, numbers in enumerate(ops) if not needs[index]]
     heapify(ready)
     ordered = []

@@ -51,15 +51,15 @@ def pass_changes(graph: DataGraph, options: Options) -> list[PassChange]:
     def note(current: Pass, before: Lowered, after: Lowered) -> None:
         removed, added = (Counter(map(_text, steps.steps)) for steps in (before, after))
         gone, new = (removed - added).elements(), (added - removed).elements()
-        known = {text for step in before.steps for text in _refused(step)}
-        refused = tuple([text for step in after.steps for text in _refused(step) if text not in known])
+        texts = {text for step in before.steps for text in _refused(step)}
+        refused = tuple([text for step in after.steps for text in _refused(step) if text not in texts])
         changes[current.name] = PassChange(
             current.name, current.reason, True, tuple(gone), tuple(new), refused, len(after.steps)
         )
 
     fallback = not options.reproducible
     run_passes(lower(graph, fallback=fallback, finite_math=options.finite_math), options, watch=note)
-    return [changes.get(each.name) or PassChange(each.name, each.reason, False) for each in PASSES]
+    return [changes.get(pass_.name) or PassChange(pass_.name, pass_.reason, False) for pass_ in PASSES]
 
 
 def _refused(step: Step) -> list[str]:

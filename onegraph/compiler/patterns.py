@@ -122,7 +122,7 @@ class Patterns:
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
             inputs = inputs if opened is None else [numbers[place] for place in inputs]
-            constants = [number for number, known in zip(numbers, constant, strict=True) if known]
+            constants = [number for number, is_constant in zip(numbers, constant, strict=True) if is_constant]
             reason, cut = self._verdict(steps, constants)
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
         keeps = self._keeps_constants(steps, inputs) and not self._reads_in_place(steps)
@@ -190,11 +190,11 @@ class Patterns:
     def _opened(self, steps: Sequence[Step], numbers: Sequence[int], results: Sequence[int]) -> Partition | None:
         """A partition for all sizes, if these steps have had another size; its ports are places in ``numbers``."""
         key = open_key(steps, [self._values[number] for number in numbers], results)
-        known = self._shared
-        if key not in known.seen:
-            known.seen.add(key)
+        shared = self._shared
+        if key not in shared.seen:
+            shared.seen.add(key)
             return None
-        if key not in known.opened:
+        if key not in shared.opened:
             place = {number: place for place, number in enumerate(numbers)}
             values = {place[number]: self._values[number]._replace(id=place[number]) for number in numbers}
             renumbered = [
@@ -206,8 +206,8 @@ class Patterns:
                 for index, step in enumerate(steps)
             ]
             ends = [place[number] for number in results]
-            known.opened[key] = open_partition(values, renumbered, self._mode(steps), ends)
-        return known.opened[key]
+            shared.opened[key] = open_partition(values, renumbered, self._mode(steps), ends)
+        return shared.opened[key]
 
     def _reads_in_place(self, steps: Sequence[Step]) -> bool:
         """Whether a product reads constant weights where they lie, because they are prepared for other rows already.
@@ -252,9 +252,9 @@ class Patterns:
 
     def _with_values(self, numbers: Sequence[int]) -> Lowered:
         """The graph with these values, some of which the schedule may have added."""
-        known = self._lowered.values
-        added = {number: self._values[number] for number in numbers if number not in known}
-        return replace(self._lowered, values=Values(known | added)) if added else self._lowered
+        values = self._lowered.values
+        added = {number: self._values[number] for number in numbers if number not in values}
+        return replace(self._lowered, values=Values(values | added)) if added else self._lowered
 
     def _marks(self, steps: Sequence[Step], lifts: int) -> Iterator[str]:
         """How the steps run, and those that run a reference kernel because there is no better way, for the report."""
@@ -262,9 +262,9 @@ class Patterns:
             yield f"on four axes, as {SLOW_WEIGHTS.reason[0].lower()}{SLOW_WEIGHTS.reason[1:]}"
         for step in steps:
             if step.kind in WITH_REFERENCE_KERNELS and (
-                found := reference_kernel(use_of(step, self._values).call, VERSION)
+                fault := reference_kernel(use_of(step, self._values).call, VERSION)
             ):
-                yield f"reference kernel: {found}"
+                yield f"reference kernel: {fault}"
 
     def _reads_constants(self, steps: Sequence[Step]) -> bool:
         return any(self._values[number].constant is not None for step in steps for number in step.inputs)

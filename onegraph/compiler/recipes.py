@@ -66,17 +66,17 @@ def compile_recipes(
         NoParametersError: for these sizes, other partitions are right or fast.
     """
     threads, keeps, unkept = ThreadCount(), library_keeps(), frozenset[int]()
-    with lowered.shared.partitions.lent(known_by(policy, fpmath_mode, share, keeps, unkept)) as known:
+    with lowered.shared.partitions.lent(known_by(policy, fpmath_mode, share, keeps, unkept)) as shared:
         patterns = Patterns(
-            lowered, schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=True, known=known, at=at
+            lowered, schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=True, known=shared, at=at
         )
-        found = [_compiled(recipe, at, patterns, schedule, known, threads) for recipe in recipes]
+        compiled = [_compiled(recipe, at, patterns, schedule, shared, threads) for recipe in recipes]
         groups = [group for pattern in patterns for group in pattern.postponed()]
         if failed := next(filter(None, compile_postponed(groups, threads.before)), 0):
             raise status_error("dnnl_graph_partition_compile", failed)
         for pattern in patterns:
             pattern.settle()
-    return [Made(made.made, made.like, made.in_place, pattern) for made, pattern in found]
+    return [Made(kernel.made, kernel.like, kernel.in_place, pattern) for kernel, pattern in compiled]
 
 
 def _compiled(
@@ -84,21 +84,23 @@ def _compiled(
     at: At,
     patterns: Patterns,
     schedule: Schedule,
-    known: SharedPartitions,
+    shared: SharedPartitions,
     threads: ThreadCount,
 ) -> tuple[Compiled, Pattern | None]:
     if isinstance(recipe, Partitioning):
         pattern, compiled = recipe.compiled(at, patterns, schedule.key, threads)
         return compiled, pattern
     if isinstance(recipe, Reordering):
-        made = recipe.compiled(at, known.reorders, threads)
+        kernel = recipe.compiled(at, shared.reorders, threads)
     else:
         collapsed = recipe.compiled(at, threads)
         if collapsed is None:
             raise NoParametersError("a binary op is slow for another size")
-        made = collapsed
+        kernel = collapsed
     if isinstance(recipe, Reordering):  # maybe compiled for other values
-        places = {made.inputs[0].id: 0, made.outputs[0].id: 1}
+        places = {kernel.inputs[0].id: 0, kernel.outputs[0].id: 1}
     else:
         places = {value.id: place for place, value in enumerate(recipe.values)}
-    return Compiled(made, made, (), [(places[target], places[source]) for source, target in made.inplace_pairs]), None
+    return Compiled(
+        kernel, kernel, (), [(places[target], places[source]) for source, target in kernel.inplace_pairs]
+    ), None

@@ -230,8 +230,8 @@ class Report:
         if self.copies:
             lines.append(f"inputs copied because of their layout: {self.copies}")
         if self.cache.get("hits") or self.cache.get("misses", 0) > 1:
-            kept = "{size} of {capacity} programs kept: {hits} hits, {misses} misses, {evictions} evictions"
-            lines.append(kept.format_map(self.cache))
+            template = "{size} of {capacity} programs kept: {hits} hits, {misses} misses, {evictions} evictions"
+            lines.append(template.format_map(self.cache))
         if self.cache.get("reused"):
             reused = "{reused} of them with the steps for another size, and {partitions} partitions compiled for that"
             lines.append(reused.format_map({"partitions": 0, **self.cache}))

@@ -119,8 +119,8 @@ class Reproducible:
         tensors, form, reason = [*note.inputs, *note.outputs], None, AGREED
         if not step.ends:  # an elementwise op on fewer axes
             return most, AGREED
-        made = {number for part in note.steps for number in part.outputs}
-        if not {number for part in note.steps for number in part.inputs} - made <= {*step.ends}:
+        produced = {number for part in note.steps for number in part.outputs}
+        if not {number for part in note.steps for number in part.inputs} - produced <= {*step.ends}:
             return 1, FIXED  # ops on other values than those of its note, such as those that run for NaN alone
         try:
             form = _Part(step, note, self._lowered, self._fpmath_mode)
@@ -129,7 +129,7 @@ class Reproducible:
         except OneGraphError:
             reason = AGREED if note.steps[0].note == OF_ONE_IMAGE else FIXED
         divided = [form is not None and number in form.values for number in step.ends]
-        for count in dict.fromkeys([most, *[one for one in reversed(powers_of_two(most)) if one < most], 1]):
+        for count in dict.fromkeys([most, *[power for power in reversed(powers_of_two(most)) if power < most], 1]):
             trial = compiled_for(step, count, self._made)
             if form is None and count == 1:
                 return 1, _joined(reason, count, most)
@@ -140,8 +140,8 @@ class Reproducible:
         return 0, BY_PART.format(form.count)
 
 
-def _on_one_thread(step: CompiledStep, made: Made, part: int) -> CompiledStep:
-    return compiled_for(step, 1, made)._replace(pieces=range(len(step.pieces)), shifts=())
+def _on_one_thread(step: CompiledStep, variants: Made, part: int) -> CompiledStep:
+    return compiled_for(step, 1, variants)._replace(pieces=range(len(step.pieces)), shifts=())
 
 
 def _joined(reason: str, count: int, most: int) -> str:
@@ -180,7 +180,7 @@ class _Part:
         results = step.ends[step.n_inputs :]
         graph, _ = capi_graph(divided, fpmath_mode, [_with_shape(step, values) for step in note.steps], results)
         partitions = graph.partitions("fusion" if len(note.steps) > 1 else "debug")
-        partition = next((one for one in partitions if len(one.ops) == len(note.steps)), None)
+        partition = next((candidate for candidate in partitions if len(candidate.ops) == len(note.steps)), None)
         if partition is None:
             raise UnsupportedError("the library finds another partition for a part of the batch")
         assert isinstance(step.compiled, CompiledPartition)

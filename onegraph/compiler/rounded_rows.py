@@ -120,12 +120,12 @@ class RoundedRows:
 
     Args:
         schedule: of the graph, which gets the values with more rows.
-        given: ids of the inputs of the graph, whose memory is the caller's.
-        known: what earlier programs of the executable have compiled.
+        graph_inputs: ids of the inputs of the graph, whose memory is the caller's.
+        shared: what earlier programs of the executable have compiled.
     """
 
-    def __init__(self, schedule: Schedule, given: frozenset[int], known: SharedPartitions) -> None:
-        self._schedule, self._values, self._given, self._known = schedule, schedule.values, given, known
+    def __init__(self, schedule: Schedule, graph_inputs: frozenset[int], shared: SharedPartitions) -> None:
+        self._schedule, self._values, self._given, self._known = schedule, schedule.values, graph_inputs, shared
         self._copies: dict[int, int] = {}  # of values in the caller's memory
 
     def rounded(self, steps: Sequence[Step], results: Sequence[int]) -> Rounded | None:
@@ -136,7 +136,7 @@ class RoundedRows:
             results: the values that others read.
         """
         lean = [self._without_stats(step) for step in steps]
-        spare = {n for step, other in zip(steps, lean, strict=True) for n in step.outputs[len(other.outputs) :]}
+        spare = {n for step, lean_step in zip(steps, lean, strict=True) for n in step.outputs[len(lean_step.outputs) :]}
         steps, results = lean, [number for number in results if number not in spare]
         rows = self._rows(steps)
         if rows is None or rows <= EXACT:
@@ -154,8 +154,8 @@ class RoundedRows:
         if not all(map(self._is_sound, parts)):
             return None
         is_product = any(step.kind == "MatMul" for step in steps)
-        made = {number for step in steps for number in step.outputs}
-        read, written = shapes.keys() - made, made.intersection(results)
+        produced = {number for step in steps for number in step.outputs}
+        read, written = shapes.keys() - produced, produced.intersection(results)
         callers = [number for number in read | written if self._is_callers(number)]
         if not is_product and sum([nbytes(self._values[number]) for number in callers]) > SMALL_COPY:
             return None  # a copy would take as long
@@ -163,7 +163,7 @@ class RoundedRows:
             return None
         at = {number: self._source(number, shape) for number, shape in shapes.items() if number in read}
         copies = []
-        for number in made:
+        for number in produced:
             target = number
             if number in written and self._is_callers(number):
                 target = self._values.like(number, "rows")
@@ -190,9 +190,9 @@ class RoundedRows:
 
     def _without_stats(self, step: Step) -> Step:
         """A LayerNorm without mean and variance if nobody reads them, and other steps as they are."""
-        part, (first, *others) = step.part, step.outputs
-        is_read = any(self._schedule.is_read(number) for number in others)
-        if step.kind != "LayerNorm" or part is None or not others or is_read:
+        part, (first, *statistics) = step.part, step.outputs
+        is_read = any(self._schedule.is_read(number) for number in statistics)
+        if step.kind != "LayerNorm" or part is None or not statistics or is_read:
             return step
         attrs = {**part.attrs, "keep_stats": False}
         lean = Part(part.kind, attrs, part.inputs, part.types, part.outputs[:1])
@@ -224,27 +224,27 @@ class RoundedRows:
         if step.kind in AXES:
             attrs = {**attrs, AXES[step.kind]: rank - 1}
         types = [
-            replace(given, shape=shapes.get(number, given.shape))
-            for number, given in zip(step.inputs, part.types, strict=True)
+            replace(type_, shape=shapes.get(number, type_.shape))
+            for number, type_ in zip(step.inputs, part.types, strict=True)
         ]
         outputs = [
-            replace(given, shape=shapes[number]) for number, given in zip(step.outputs, part.outputs, strict=True)
+            replace(type_, shape=shapes[number]) for number, type_ in zip(step.outputs, part.outputs, strict=True)
         ]
         return Part(part.kind, attrs, part.inputs, tuple(types), tuple(outputs))
 
     def _is_sound(self, part: Part) -> bool:
         """Whether the library computes a part right."""
-        known = self._known.sound.get(part)
-        if known is None:
+        is_sound = self._known.sound.get(part)
+        if is_sound is None:
             if len(self._known.sound) >= MOST_PARTS:
                 self._known.sound.clear()
-            known = self._known.sound[part] = not faults_of(part.call, VERSION)
-        return known
+            is_sound = self._known.sound[part] = not faults_of(part.call, VERSION)
+        return is_sound
 
     def _is_callers(self, number: int) -> bool:
         """Whether a value lies in the memory of the caller, or of a constant."""
-        whole = self._values[self._values[number].storage]
-        return whole.id in self._schedule.returned or whole.id in self._given or whole.constant is not None
+        storage = self._values[self._values[number].storage]
+        return storage.id in self._schedule.returned or storage.id in self._given or storage.constant is not None
 
     def _is_own(self, number: int) -> bool:
         """Whether what lies behind a value is no other value."""

@@ -56,8 +56,8 @@ class RowLeaks:
         if any(self._values[number].dtype not in FLOATS for number in ends) or self._sources(steps) is None:
             return "NaN would reach other rows inside of the partition, so that the ops run one by one"
         wide = [_in_f32(step) for step in steps if step.kind not in ("TypeCast", *SIDES)]
-        found = next((fault for part in wide for fault in faults_of(part.call, VERSION)), None)
-        return "" if found is None else f"NaN would reach other rows, and in f32 {found.reason}"
+        fault_ = next((fault for part in wide for fault in faults_of(part.call, VERSION)), None)
+        return "" if fault_ is None else f"NaN would reach other rows, and in f32 {fault_.reason}"
 
     def refuse(self, step: Step) -> None:
         """Raise UnsupportedError if a step must not be a partition."""
@@ -116,8 +116,8 @@ class RowLeaks:
     def _add_mark(self, steps: Sequence[Step], results: Sequence[int], sources: Sequence[int], note: int) -> None:
         """Add the condition: what the sources have, and what weights and gradients have, as the results show it."""
         schedule, values = self._schedule, self._values
-        made = {number for step in steps for number in step.outputs}
-        hidden = [number for step in _spreading(steps) for number in _multiplied(step) if number not in made]
+        produced = {number for step in steps for number in step.outputs}
+        hidden = [number for step in _spreading(steps) for number in _multiplied(step) if number not in produced]
         shown = self._witnesses(steps, results)
         ends = [[schedule.forwards(number) for number in dict.fromkeys(numbers)] for numbers in (hidden, sources)]
         inputs = [*shown, *[values[number] for numbers in ends for number in numbers]]
@@ -128,8 +128,8 @@ class RowLeaks:
         """The value that is NaN if an element of an input of the graph is NaN, infinite or large; computed once."""
         if self._flag is None:
             self._flag = self._values.new(DataType.f32, (1,), "unbounded")
-            given = [self._values[tensor.id] for tensor in self._schedule.inputs if tensor.dtype in FLOATS]
-            self._schedule.add_kernel(UNBOUNDED.name, given, [self._values[self._flag]], note)
+            float_inputs = [self._values[tensor.id] for tensor in self._schedule.inputs if tensor.dtype in FLOATS]
+            self._schedule.add_kernel(UNBOUNDED.name, float_inputs, [self._values[self._flag]], note)
         return self._flag
 
     def _witnesses(self, steps: Sequence[Step], results: Sequence[int]) -> Sequence[Value]:

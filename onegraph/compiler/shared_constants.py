@@ -62,10 +62,10 @@ class SharedConstants:
 
     def once(self, key: Key, make: Callable[[], Array]) -> Array:
         """The array with this key: that of a program, otherwise a new one."""
-        found = self.find(key)
-        return self.keep(key, make()) if found is None else found
+        contents = self.find(key)
+        return self.keep(key, make()) if contents is None else contents
 
 
-def derived(what: object, *sources: Key) -> Key:
-    """The key of what is computed from other arrays; ``what`` is plain data with an exact ``repr``."""
-    return blake2b(repr(what).encode() + b"".join(sources), digest_size=16).digest()
+def derived(recipe: object, *sources: Key) -> Key:
+    """The key of recipe is computed from other arrays; ``what`` is plain data with an exact ``repr``."""
+    return blake2b(repr(recipe).encode() + b"".join(sources), digest_size=16).digest()

@@ -53,13 +53,13 @@ class Reordering(NamedTuple):
     target: Value
 
     def compiled(
-        self, at: At, known: MutableMapping[Hashable, CompiledPartition], threads: ThreadCount
+        self, at: At, reorders: MutableMapping[Hashable, CompiledPartition], threads: ThreadCount
     ) -> CompiledPartition:
         """The compiled Reorder.
 
         Args:
             at: what an open size is.
-            known: the Reorders by layouts, which gets this one.
+            reorders: the Reorders by layouts, which gets this one.
             threads: set to all threads.
 
         Raises:
@@ -67,10 +67,10 @@ class Reordering(NamedTuple):
         """
         source, target = value_at(self.source, at), value_at(self.target, at)
         key = source.dtype, source.shape, source.strides, target.strides
-        operands = known.get(key)
+        operands = reorders.get(key)
         if operands is None:
             threads.use(None)
-            operands = known[key] = compile_reorder(source, target)
+            operands = reorders[key] = compile_reorder(source, target)
         return operands
 
     def sizes(self) -> tuple[OpenSize, ...]:
@@ -125,13 +125,13 @@ def slow_operand(step: Step, values: Mapping[int, Value]) -> tuple[Value, Value]
     if step.kind not in ARITHMETIC and not _is_add(step):
         return None
     result = values[step.outputs[0]].shape
-    whole, operand = (values[number] for number in step.inputs)
-    if step.kind in EXCHANGED and whole.shape != result:
-        whole, operand = operand, whole
-    if whole.shape != result or operand.shape == result:
+    source, operand = (values[number] for number in step.inputs)
+    if step.kind in EXCHANGED and source.shape != result:
+        source, operand = operand, source
+    if source.shape != result or operand.shape == result:
         return None
     is_slow = BROADCASTS.reason(frozenset([step.kind]), (result, operand.shape), VERSION)
-    return (whole, operand) if is_slow else None
+    return (source, operand) if is_slow else None
 
 
 def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartition | None:

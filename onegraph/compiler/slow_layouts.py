@@ -63,13 +63,13 @@ def mixed(steps: Sequence[Step], values: Sequence[Value]) -> set[int]:
     inside = [step for step in steps if step.kind in SLOW_STRIDES.ops | ELEMENTWISE]
     if not any(step.kind in SLOW_STRIDES.ops for step in inside):
         return set()
-    known = {value.id: value for value in values}
-    read = {number: known[number] for step in inside for number in step.inputs if number in known}
+    value_by_id = {value.id: value for value in values}
+    read = {number: value_by_id[number] for step in inside for number in step.inputs if number in value_by_id}
     largest = max([prod(value.shape) for value in read.values()], default=0)
     strided = {number for number, value in read.items() if prod(value.shape) == largest and not value.dense}
     is_fast = all(SLOW_STRIDES.when((read[number].shape, read[number].strides)) is False for number in strided)
-    others = [value for number, value in read.items() if number not in strided]
-    return set() if is_fast and all(sum(dim > 1 for dim in value.shape) < 2 for value in others) else strided
+    dense = [value for number, value in read.items() if number not in strided]
+    return set() if is_fast and all(sum(dim > 1 for dim in value.shape) < 2 for value in dense) else strided
 
 
 def _rank(step: Step) -> int:

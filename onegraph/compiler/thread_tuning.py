@@ -63,11 +63,11 @@ def share_threads(
             enough memory to measure.
         store: what other programs of the executable have measured and compiled.
     """
-    chosen, counts, made = list(steps), [fixed.get(step.note, 0) for step in steps], store.variants
+    chosen, counts, variants_of = list(steps), [fixed.get(step.note, 0) for step in steps], store.variants
     steps_by_kernel: dict[CompiledPartition | CompiledKernel, list[int]] = {}  # steps to measure that take equally long
     for index, step in enumerate(steps):
         if counts[index]:
-            chosen[index] = compiled_for(step, counts[index], made)
+            chosen[index] = compiled_for(step, counts[index], variants_of)
             continue
         counts[index] = int(step.is_small)
         is_large = step.nbytes > LARGE_BYTES or step.flops > LARGE_FLOPS * limit
@@ -77,17 +77,17 @@ def share_threads(
         return chosen, counts
     groups = [*steps_by_kernel.values()]
     firsts = [steps[indices[0]] for indices in groups]
-    found = _counts(firsts, notes, limit, measure, store)
-    for indices, count in zip(groups, found, strict=True):
+    counts_of_groups = _counts(firsts, notes, limit, measure, store)
+    for indices, count in zip(groups, counts_of_groups, strict=True):
         if count is None:
             continue
         for index in indices:
-            chosen[index] = _on(count, steps[index], limit, made)
+            chosen[index] = _on(count, steps[index], limit, variants_of)
             counts[index] = count if count < limit else 0
     for kernel in steps_by_kernel:
-        kept = {chosen[index].compiled for index in steps_by_kernel[kernel]}
-        variants = made.get(kernel, {}) if isinstance(kernel, CompiledPartition) else {}
-        for tried in [threads for threads, other in variants.items() if other not in kept]:
+        used = {chosen[index].compiled for index in steps_by_kernel[kernel]}
+        variants = variants_of.get(kernel, {}) if isinstance(kernel, CompiledPartition) else {}
+        for tried in [threads for threads, variant in variants.items() if variant not in used]:
             del variants[tried]  # with the constants that the library has prepared for the measurement
     for index in chain.from_iterable(groups):
         if steps[index].again is not None:  # the first execution, in which constants are prepared, is to come
@@ -134,25 +134,25 @@ def without_barriers(
         fixed: numbers of threads that the user set, by the note of the step.
         counts: the number of threads of each step; 0 for all.
     """
-    made: Made = {}
-    found = []
+    variants: Made = {}
+    steps_without = []
     for step, count in zip(steps, counts, strict=True):
         spins = step.note not in fixed and count != 1 and step.again is None
         spins = spins and not isinstance(step.compiled, CompiledKernel)
-        if spins and any(one.kind in SPINNING for one in notes[step.note].steps):
-            other = compiled_for(step, 1, made).compiled
-            if other is not step.compiled and isinstance(other, CompiledPartition):
-                step = step._replace(alone=other)
-        found.append(step)
-    return found
+        if spins and any(part.kind in SPINNING for part in notes[step.note].steps):
+            single = compiled_for(step, 1, variants).compiled
+            if single is not step.compiled and isinstance(single, CompiledPartition):
+                step = step._replace(alone=single)
+        steps_without.append(step)
+    return steps_without
 
 
-def measured(steps: Sequence[CompiledStep], limit: int, measure: Measure, made: Made) -> tuple[Counts, bool]:
+def measured(steps: Sequence[CompiledStep], limit: int, measure: Measure, variants: Made) -> tuple[Counts, bool]:
     """The number of threads with which each step is fast, None where it cannot be measured, and whether that is sure.
 
     Args:
         steps, limit, measure: as for ``share_threads``.
-        made: gets what is compiled.
+        variants: gets what is compiled.
     """
     numbers, enough = (*powers_of_two(limit), limit), long_seconds(limit)
     counts: Counts = []
@@ -161,17 +161,17 @@ def measured(steps: Sequence[CompiledStep], limit: int, measure: Measure, made: 
         counts.append(None if not alone else 1 if alone < QUICK_SECONDS else limit)
         if alone and QUICK_SECONDS <= alone < enough:
             short[index] = alone
-    tried = [_on(count, steps[index], limit, made) for index in short for count in numbers]
+    tried = [_on(count, steps[index], limit, variants) for index in short for count in numbers]
     times = measure(tried, [*numbers] * len(short))
-    taken = iter(times)
+    time_of = iter(times)
     for index, alone in short.items():
-        counts[index] = numbers[fastest([next(taken) for _ in numbers], alone)]
+        counts[index] = numbers[fastest([next(time_of) for _ in numbers], alone)]
     return counts, None not in counts and None not in times
 
 
-def _on(count: int, step: CompiledStep, limit: int, made: Made) -> CompiledStep:
+def _on(count: int, step: CompiledStep, limit: int, variants: Made) -> CompiledStep:
     """The step compiled for ``count`` threads."""
-    return step if count == (1 if step.is_small else limit) else compiled_for(step, count, made)
+    return step if count == (1 if step.is_small else limit) else compiled_for(step, count, variants)
 
 
 def long_seconds(limit: int) -> float:
@@ -186,10 +186,10 @@ def fastest(seconds: Sequence[float | None], alone: float) -> int:
         seconds: time of a step for rising numbers of threads; None where other load prevented measuring.
         alone: time on one thread as the step was compiled first, in seconds.
     """
-    known = [taken for taken in seconds if taken is not None]
-    if len(known) < len(seconds):
+    known_seconds = [second for second in seconds if second is not None]
+    if len(known_seconds) < len(seconds):
         return 0 if alone < WORTHWHILE_SECONDS else len(seconds) - 1
-    return next(index for index, taken in enumerate(known) if taken <= min(known) + MIN_GAIN_SECONDS)
+    return next(index for index, second in enumerate(known_seconds) if second <= min(known_seconds) + MIN_GAIN_SECONDS)
 
 
 def powers_of_two(limit: int) -> list[int]:

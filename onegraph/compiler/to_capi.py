@@ -135,7 +135,7 @@ class _Export:
 
     def add_ops(self) -> None:
         """Add the library steps."""
-        taken: list[int] = []
+        added: list[int] = []
         templates: dict[Part, OpTemplate] = {}
         for step in self.steps:
             part = step.part
@@ -148,8 +148,8 @@ class _Export:
                 self.refused[step.id] = str(error)
                 continue
             self._ops.add(template, step.id, step.op.name, step.inputs, step.outputs)
-            taken.append(step.id)
-        self.refused.update(self._graph._add_lazy_ops(self._ops, taken))
+            added.append(step.id)
+        self.refused.update(self._graph._add_lazy_ops(self._ops, added))
 
     def add_wildcards(self) -> None:
         """Add a Wildcard for each step that the library does not run."""

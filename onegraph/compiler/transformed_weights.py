@@ -28,9 +28,9 @@ def weights_in(form: str, weights: Array) -> Array:
     Raises:
         ValueError: the weights do not have the form.
     """
-    made = transformed_weights(weights, form) if form in LAYOUTS else skewed_weights(weights, form)
-    made.flags.writeable = False
-    return made
+    transformed = transformed_weights(weights, form) if form in LAYOUTS else skewed_weights(weights, form)
+    transformed.flags.writeable = False
+    return transformed
 
 
 def skewed_weights(weights: Array, form: str) -> Array:
@@ -44,9 +44,9 @@ def skewed_weights(weights: Array, form: str) -> Array:
     *batch, first, second = weights.shape
     shape = (*batch, first, second) if form == BY_ROWS else (*batch, second, first)
     rows = aligned_empty(shape, weights.dtype, skew=SKEW)
-    made = rows if form == BY_ROWS else rows.swapaxes(-1, -2)
-    made[...] = weights
-    return made
+    skewed = rows if form == BY_ROWS else rows.swapaxes(-1, -2)
+    skewed[...] = weights
+    return skewed
 
 
 def transformed_weights(weights: Array, layout: str) -> Array:

@@ -21,7 +21,7 @@ def repetitions(ops: Sequence[Op]) -> dict[int, list[LogicalTensor]]:
     def root(tensor: LogicalTensor | None) -> int | None:
         return None if tensor is None else first.get(tensor.id, tensor.id)
 
-    found: dict[int, list[LogicalTensor]] = {}
+    repeated_values: dict[int, list[LogicalTensor]] = {}
     for op in ops:
         name, suffix, _ = op.name.rpartition(SUFFIX)
         original = named.get(name) if suffix else None
@@ -31,5 +31,5 @@ def repetitions(ops: Sequence[Op]) -> dict[int, list[LogicalTensor]]:
             continue
         for again, tensor in zip(op.outputs, original.outputs, strict=False):
             first[again.id] = first.get(tensor.id, tensor.id)
-            found.setdefault(first[again.id], []).append(again)
-    return found
+            repeated_values.setdefault(first[again.id], []).append(again)
+    return repeated_values

@@ -15,21 +15,21 @@ class Transplant:
 
     Args:
         graph, scratch: the graph, and its extended copy.
-        kept: the results of ops of ``graph`` that the new ops may read; they compute others again. None is all results.
+        checkpoints: the results of ops of ``graph`` that the new ops may read; they compute others again. None is all results.
     """
 
-    def __init__(self, graph: DataGraph, scratch: DataGraph, kept: Sequence[LogicalTensor] | None) -> None:
+    def __init__(self, graph: DataGraph, scratch: DataGraph, checkpoints: Sequence[LogicalTensor] | None) -> None:
         self.graph, self.scratch = graph, scratch
         self._count = len(graph.ops)
         self._moved: dict[int, LogicalTensor] = {}
         self._repeated: dict[int, Op] = {}
-        if kept is not None:
-            whole = {tensor.id for tensor in kept}
+        if checkpoints is not None:
+            kept_ids = {tensor.id for tensor in checkpoints}
             self._repeated = {
                 tensor.id: op
                 for op in graph.ops
                 for tensor in op.outputs
-                if whole.isdisjoint(output.id for output in op.outputs)
+                if kept_ids.isdisjoint(output.id for output in op.outputs)
             }
 
     def moved(self, results: Sequence[LogicalTensor]) -> tuple[LogicalTensor, ...]:
@@ -45,16 +45,16 @@ class Transplant:
 
     def _tensor(self, tensor: LogicalTensor) -> LogicalTensor:
         """A tensor of the scratch graph, or one to repeat, in the graph."""
-        found = self._moved.get(tensor.id)
-        if found is not None:
-            return found
+        moved_tensor = self._moved.get(tensor.id)
+        if moved_tensor is not None:
+            return moved_tensor
         if tensor.id in self._repeated:
             self._repeat(self._repeated[tensor.id])
             return self._moved[tensor.id]
         if self.graph._by_id.get(tensor.id) is tensor:
             return tensor
-        found = self.graph._tensor(tensor.dtype, tensor.shape, tensor.name, tensor.strides, tensor.value)
-        return self._moved.setdefault(tensor.id, found)
+        moved_tensor = self.graph._tensor(tensor.dtype, tensor.shape, tensor.name, tensor.strides, tensor.value)
+        return self._moved.setdefault(tensor.id, moved_tensor)
 
     def _repeat(self, op: Op) -> None:
         """Compute an op of the graph again, after the ops that it needs; without recursion, as graphs may be deep."""
@@ -76,10 +76,10 @@ class Transplant:
         inputs = [None if tensor is None else self._tensor(tensor) for tensor in op.inputs]
         dtypes = tuple(tensor.dtype for tensor in op.outputs)
         names = [f"{name}.{tensor.name.rpartition('.')[2]}" for tensor in op.outputs]
-        made = self.graph._add_op(
+        outputs = self.graph._add_op(
             edition(op.edition), op.kind, dict(op.attrs), inputs, dtypes, name=self._free(name), names=names
         )
-        self._moved.update(zip((tensor.id for tensor in op.outputs), made, strict=True))
+        self._moved.update(zip((tensor.id for tensor in op.outputs), outputs, strict=True))
 
     def _free(self, name: str) -> str:
         """The name, or the name with a number behind it, that no op of the graph has."""

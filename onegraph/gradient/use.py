@@ -126,10 +126,10 @@ class Use:
         Raises:
             UnsupportedError: they are unknown when the graph is built.
         """
-        found = self.call.value(port)
-        if found is None:
+        tensor = self.call.value(port)
+        if tensor is None:
             raise UnsupportedError(f"gradient: {self.op.kind} {self.op.name!r}: {port} is unknown; expected a constant")
-        return found
+        return tensor
 
     def dims(self, port: str) -> tuple[int, ...]:
         """The shape of an input.
@@ -153,9 +153,9 @@ class Use:
 
     def shared(self, kind: str, without: Collection[str] = ()) -> dict[str, AttrValue]:
         """The given attributes that another op of the base vocabulary has too."""
-        other = edition(DEFAULT).schemas[kind]
+        schema = edition(DEFAULT).schemas[kind]
         return {
-            name: value for name, value in self.call.given.items() if other.has_attribute(name) and name not in without
+            name: value for name, value in self.call.given.items() if schema.has_attribute(name) and name not in without
         }
 
 
@@ -173,8 +173,10 @@ def has_gradient(value: Value | None) -> bool:
 
 def ones_like(emit: Emitter, like: LogicalTensor, number: float = 1) -> Value:
     """A value of the same shape and data type that is the same number everywhere."""
-    one = scalar(number, like.dtype)
-    return np.broadcast_to(one, known_dims(like.shape)) if known(like.shape) else expand(emit, one, dims_of(emit, like))
+    unit = scalar(number, like.dtype)
+    return (
+        np.broadcast_to(unit, known_dims(like.shape)) if known(like.shape) else expand(emit, unit, dims_of(emit, like))
+    )
 
 
 def may_repeat(use: Use, index: int) -> bool:
@@ -184,19 +186,19 @@ def may_repeat(use: Use, index: int) -> bool:
     another size. A result that is longer there repeats the input.
     """
     types = [None if tensor is None else tensor.type for tensor in use.op.inputs]
-    given = types[index]
+    operand = types[index]
     if (
-        given is None
+        operand is None
         or sum(type_ is not None for type_ in types) < 2
-        or (given.shape is not None and known(given.shape))
+        or (operand.shape is not None and known(operand.shape))
     ):
         return False
-    if given.shape is None:
+    if operand.shape is None:
         return True
-    others = given.shape  # an open dim beside a known one may be that one
-    alone = replace(given, shape=tuple([1 if dim is None else dim for dim in given.shape]))
+    dims = operand.shape  # an open dim beside a known one may be that one
+    alone = replace(operand, shape=tuple([1 if dim is None else dim for dim in operand.shape]))
     tried = [
-        alone if place == index else type_ and replace(type_, shape=_filled(type_.shape, others))
+        alone if place == index else type_ and replace(type_, shape=_filled(type_.shape, dims))
         for place, type_ in enumerate(types)
     ]
     dtypes = [tensor.dtype for tensor in use.op.outputs]

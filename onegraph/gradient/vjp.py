@@ -29,14 +29,14 @@ def gradient(
     """The gradients with respect to ``wrt``; see :meth:`onegraph.Graph.gradient`."""
     results, sources = differentiable(graph, "outputs", outputs), differentiable(graph, "wrt", wrt)
     seeds = seeds_of(graph, results, grad_outputs)
-    kept = None if checkpoint is None else tensors_of(graph, "checkpoint", checkpoint)
+    checkpoints = None if checkpoint is None else tensors_of(graph, "checkpoint", checkpoint)
     # The ops are added to a copy, so that an error leaves the graph as it is, and ops without a reader stay out of it.
     scratch = DataGraph.copy(graph)
     again = repetitions(graph.ops)
     copies = [again.get(source.id, []) for source in sources]
     emit, between = (
         Emitter(scratch),
-        _between(graph.ops, results, [*sources, *(one for some in copies for one in some)]),
+        _between(graph.ops, results, [*sources, *(op_ for some in copies for op_ in some)]),
     )
     reverse = Reverse(emit, between, _label(graph.ops))
     emit.named(reverse.label)
@@ -45,15 +45,15 @@ def gradient(
             seed = ones_like(emit, result, 1 if seed is None else float(seed))
         reverse.give(result, seed)
     reverse.take(graph.ops[::-1])
-    found = []
+    gradients = []
     for source, repeated in zip(sources, copies, strict=True):
         emit.named(f"{source.name}/{reverse.label}")
-        parts = [part for one in (source, *repeated) if (part := reverse.gradient(one)) is not None]
+        parts = [part for op_ in (source, *repeated) if (part := reverse.gradient(op_)) is not None]
         while len(parts) > 1:
             parts[:2] = [add(emit, parts[0], parts[1])]
-        one = parts[0] if parts else None
-        found.append(emit.tensor(ones_like(emit, source, 0) if one is None else one))
-    return Transplant(graph, scratch, kept).moved(found)
+        op_ = parts[0] if parts else None
+        gradients.append(emit.tensor(ones_like(emit, source, 0) if op_ is None else op_))
+    return Transplant(graph, scratch, checkpoints).moved(gradients)
 
 
 def _between(ops: Sequence[Op], results: Sequence[LogicalTensor], sources: Sequence[LogicalTensor]) -> set[int]:
@@ -93,14 +93,18 @@ def _refused(
     op: Op, reason: str, ops: Sequence[Op], results: Sequence[LogicalTensor], sources: Sequence[LogicalTensor]
 ) -> str:
     """The message for an op without a gradient, with the path from a result through the op to a source."""
-    makers = {tensor.id: one for one in ops for tensor in one.outputs}
+    makers = {tensor.id: maker for maker in ops for tensor in maker.outputs}
     readers: dict[int, list[Op]] = {}
-    for one in ops:
-        for tensor in one.inputs:
+    for maker in ops:
+        for tensor in maker.inputs:
             if tensor is not None:
-                readers.setdefault(tensor.id, []).append(one)
-    up = _chain(op.outputs, results, lambda one: ((other, other.outputs) for other in readers.get(one.id, ())))
-    down = _chain(op.inputs, sources, lambda one: ((other, other.inputs) for other in _listed(makers.get(one.id))))
+                readers.setdefault(tensor.id, []).append(maker)
+    up = _chain(
+        op.outputs, results, lambda maker: ((consumer, consumer.outputs) for consumer in readers.get(maker.id, ()))
+    )
+    down = _chain(
+        op.inputs, sources, lambda maker: ((consumer, consumer.inputs) for consumer in _listed(makers.get(maker.id)))
+    )
     path = " <- ".join([*reversed(up), op.name, *down])
     return f"gradient: {op.kind} {op.name!r}: {reason}; the path is {path}"
 
@@ -117,12 +121,12 @@ def _chain(
     """The names of the ops on a shortest path from a tensor of ``starts`` to one of ``ends``, and that of the end."""
     last = {tensor.id for tensor in ends}
     paths: list[tuple[LogicalTensor, list[str]]] = [(tensor, []) for tensor in starts if tensor is not None]
-    seen: set[int] = set()
+    visited: set[int] = set()
     for tensor, names in paths:  # the list grows
         if tensor.id in last:
             return [*names, tensor.name]
-        if tensor.id not in seen:
-            seen.add(tensor.id)
+        if tensor.id not in visited:
+            visited.add(tensor.id)
             paths += [(end, [*names, op.name]) for op, to in steps(tensor) for end in to if end is not None]
     return []
 

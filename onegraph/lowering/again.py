@@ -35,23 +35,23 @@ def lowered_again(graph: AnyGraph, is_model: bool) -> AnyGraph:
         is_model: whether all ops are those of a model. A graph whose ops were added one by one keeps the ops that were
             asked for, so that no pattern is tried.
     """
-    made, renewed = graph._empty(), dict[int, Value]()
+    lowered, renewed = graph._empty(), dict[int, Value]()
     for tensor in graph._tensors:
         if tensor.constant:
-            renewed[tensor.id] = made._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+            renewed[tensor.id] = lowered._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
     for name, tensor in graph._inputs.items():
-        one = made._tensor(tensor.dtype, tensor.shape, name, tensor.strides, tensor.value)
-        renewed[tensor.id] = made._inputs[name] = one
-    emit = Emitter(made, OF_KNOWN_DIMS if is_model else None)
+        constant = lowered._tensor(tensor.dtype, tensor.shape, name, tensor.strides, tensor.value)
+        renewed[tensor.id] = lowered._inputs[name] = constant
+    emit = Emitter(lowered, OF_KNOWN_DIMS if is_model else None)
     for op in graph._ops:
         emit.named(op.name)
         inputs = [None if input_ is None else emit.tensor(renewed[input_.id]) for input_ in op.inputs]
         results = _again(emit, op, inputs) if is_model or op.kind in FRONT_ENDS else emit.repeat(op, inputs)
         renewed.update(zip([end.id for end in op.outputs], results, strict=True))
-    made._outputs = {name: _laid(emit.tensor(renewed[end.id]), end) for name, end in graph._outputs.items()}
-    made._roundings = graph._roundings
-    made._constant_inputs, made._n_read = set(graph._constant_inputs), len(made._ops) if is_model else 0
-    return without_unread(made)
+    lowered._outputs = {name: _laid(emit.tensor(renewed[end.id]), end) for name, end in graph._outputs.items()}
+    lowered._roundings = graph._roundings
+    lowered._constant_inputs, lowered._n_read = set(graph._constant_inputs), len(lowered._ops) if is_model else 0
+    return without_unread(lowered)
 
 
 def _again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Sequence[Value]:
@@ -59,8 +59,8 @@ def _again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Seq
     if op.kind in FRONT_ENDS:
         import_late(FRONT_ENDS[op.kind])
     node, shape = NODES.get(op.kind), op.outputs[0].shape
-    if node is not None and (found := node(emit, op, inputs)) is not None:
-        return found
+    if node is not None and (replacement := node(emit, op, inputs)) is not None:
+        return replacement
     src = inputs[0] if op.kind in RESHAPES and inputs else None
     if src is not None and not known(shape) and len(inputs) > 1 and src.dtype in NATIVE:
         parts = known_parts(emit, inputs[1])

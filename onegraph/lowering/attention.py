@@ -115,12 +115,12 @@ def attention(
     if is_plain and (is_tiled(query, key, masking) or (is_half and has_kernel(query, masking))):
         return Attention(in_tiles(emit, query, key, value, scale=scale, masking=masking)[0], key, value, None)
     # The kernel has scores in f32. Large ones, rounded to 16 bits, would give other keys the most weight.
-    wide = [cast(emit, one, DataType.f32) if is_half else one for one in (query, key, value)]
+    wide = [cast(emit, operand, DataType.f32) if is_half else operand for operand in (query, key, value)]
     if is_half and precision in (DataType.f16, DataType.bf16):
         precision = None
-    found = in_fusions(emit, *wide, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage)
-    scores = None if found.scores is None else rounded(emit, found.scores, dtype_of(query))
-    return Attention(rounded(emit, found.output, dtype_of(query)), key, value, scores)
+    attended = in_fusions(emit, *wide, masking=masking, scale=scale, softcap=softcap, precision=precision, stage=stage)
+    scores = None if attended.scores is None else rounded(emit, attended.scores, dtype_of(query))
+    return Attention(rounded(emit, attended.output, dtype_of(query)), key, value, scores)
 
 
 def attention_of_cache(
@@ -181,32 +181,32 @@ def in_fusions(
     batch, heads, tokens, size = _known(query, 4)
     kv_heads, keys = _known(key, 4)[1:3]
     group, dtype = heads // kv_heads, dtype_of(query)
-    whole, parts = (batch, heads, tokens, keys), (batch, kv_heads, group * tokens, keys)
+    joint, parts = (batch, heads, tokens, keys), (batch, kv_heads, group * tokens, keys)
     scale = size**-0.5 if scale is None else scale
     rows = query if group == 1 else reshape(emit, query, (batch, kv_heads, group * tokens, size))
     scores = matmul(emit, rows, key, transpose_b=True)
     if scale != 1:
         scores = binary(emit, "Divide", scores, np.full(1, 1 / scale, dtype.numpy))
-    stages = [scores if group == 1 else reshape(emit, scores, whole)]
+    stages = [scores if group == 1 else reshape(emit, scores, joint)]
     if softcap > 0:
         capped = unary(emit, "Tanh", multiply(emit, stages[0], filled(1 / softcap, query)))
         stages.append(multiply(emit, capped, filled(softcap, query)))
     else:
         stages.append(stages[0])
-    bias, kept = bias_of(emit, masking, tokens, keys, dtype)
+    bias, allowed = bias_of(emit, masking, tokens, keys, dtype)
     stages.append(stages[1] if bias is None else add(emit, stages[1], bias))
     wide = dtype if precision not in NATIVE or precision is None else precision
     shares = emit.op("SoftMax", [cast(emit, stages[2], wide)], {"axis": -1}, dtype=wide, outputs=[])
     shares = cast(emit, shares, dtype)
-    if kept is not None:
-        shares = select(emit, kept, shares, filled(0, query))
+    if allowed is not None:
+        shares = select(emit, allowed, shares, filled(0, query))
     stages.append(shares)
     if group != 1:
         shares = reshape(emit, shares, parts)
-    found = matmul(emit, shares, value)
+    weighted = matmul(emit, shares, value)
     if group != 1:
-        found = reshape(emit, found, (batch, heads, tokens, _known(value, 4)[3]))
-    return Attention(found, key, value, None if stage is None else stages[stage])
+        weighted = reshape(emit, weighted, (batch, heads, tokens, _known(value, 4)[3]))
+    return Attention(weighted, key, value, None if stage is None else stages[stage])
 
 
 def has_kernel(query: Value, masking: Masking) -> bool:
@@ -233,8 +233,8 @@ def in_tiles(
         mask = mask if dtype_of(mask) is DataType.boolean else cast(emit, mask, dtype_of(query))
     causal = masking.is_causal
     attrs = {"causal": causal, "past": masking.past if causal else 0, "window": masking.left + 1}
-    given = attrs if scale is None else {**attrs, "scale": scale}
-    dst, total = emit.ends("Attention", [query, key, value, mask], given, outputs=["dst", "logsumexp"])
+    settings = attrs if scale is None else {**attrs, "scale": scale}
+    dst, total = emit.ends("Attention", [query, key, value, mask], settings, outputs=["dst", "logsumexp"])
     return dst, total
 
 
@@ -289,8 +289,8 @@ def _allowed(emit: Emitter, masking: Masking, tokens: int, keys: int) -> Value |
     if masking.right >= 0:
         values.append(emit.op("LessEqual", [key, emit.op("Add", [place, np.array(masking.right)])]))
     allowed = values[0] if values else None
-    for one in values[1:]:
-        allowed = emit.op("And", [allowed, one])
+    for condition in values[1:]:
+        allowed = emit.op("And", [allowed, condition])
     return allowed
 
 

@@ -63,12 +63,12 @@ def from_blocks(emit: Emitter, src: Value, image: Sequence[int], kernel: Sequenc
     for number, place in enumerate(places):
         at = [divmod(place[axis] * window.dilations[axis], strides[axis]) for axis in axes]
         piece = reshape(emit, part(emit, src, 2, number, number + 1), numbers(batch, channels, *counts))
-        before = [0, 0, *(whole for whole, _ in at)]
+        before = [0, 0, *(pad for pad, _ in at)]
         after = [0, 0, *(grid[axis] - at[axis][0] - counts[axis] for axis in axes)]
-        piece, rest = padded(emit, piece, before, after), tuple(one for _, one in at)
-        sums[rest] = add(emit, sums[rest], piece) if rest in sums else piece
+        piece, inner = padded(emit, piece, before, after), tuple(begin for _, begin in at)
+        sums[inner] = add(emit, sums[inner], piece) if inner in sums else piece
     none = np.zeros((batch, channels, *grid), dtype_of(src).numpy)
-    parts = [sums.get(rest, none) for rest in product(*map(range, strides))]
+    parts = [sums.get(inner, none) for inner in product(*map(range, strides))]
     return _interleaved(emit, parts, image, window)
 
 
@@ -76,11 +76,11 @@ def _interleaved(emit: Emitter, parts: Sequence[Value], image: Sequence[int], wi
     """The image of which each part has one element of every few along each axis, without the padding."""
     batch, channels, *grid = (dim or 0 for dim in shape_of(parts[0]) or ())
     strides, count = window.strides, len(image)
-    apart = [reshape(emit, one, numbers(batch, channels, 1, *grid)) for one in parts]
-    found = reshape(emit, concat(emit, apart, 2), numbers(batch, channels, *strides, *grid))
+    apart = [reshape(emit, tensor, numbers(batch, channels, 1, *grid)) for tensor in parts]
+    interleaved = reshape(emit, concat(emit, apart, 2), numbers(batch, channels, *strides, *grid))
     order = [0, 1, *(place for axis in range(count) for place in (2 + count + axis, 2 + axis))]
-    whole = [size * step for size, step in zip(grid, strides, strict=True)]
-    found = reshape(emit, transpose(emit, found, order), numbers(batch, channels, *whole))
+    extent = [size * step for size, step in zip(grid, strides, strict=True)]
+    interleaved = reshape(emit, transpose(emit, interleaved, order), numbers(batch, channels, *extent))
     for axis, size in enumerate(image):
-        found = part(emit, found, axis + 2, window.begin[axis], window.begin[axis] + size)
-    return found
+        interleaved = part(emit, interleaved, axis + 2, window.begin[axis], window.begin[axis] + size)
+    return interleaved

@@ -22,25 +22,29 @@ class Emitted(Expression):
     def __init__(self, emit: Emitter, value: Value) -> None:
         self.emit, self.value = emit, value
 
-    def op(self, kind: str, *others: Operand) -> Expression:
+    def op(self, kind: str, *operands: Operand) -> Expression:
         """See :class:`Expression`."""
         emit, src = self.emit, self.value
         if kind == "OneMinus":
-            found = binary(emit, "Subtract", filled(1, src), src)
+            value = binary(emit, "Subtract", filled(1, src), src)
         elif kind == "Square":
-            found = multiply(emit, src, src)
+            value = multiply(emit, src, src)
         elif kind == "Pow":
-            found = emit.op(kind, [src, *(one.value for one in others if isinstance(one, Emitted))], edition="legacy-1")
-        elif not others:
-            found = unary(emit, kind, src, ATTRS.get(kind))
+            value = emit.op(
+                kind,
+                [src, *(operand.value for operand in operands if isinstance(operand, Emitted))],
+                edition="legacy-1",
+            )
+        elif not operands:
+            value = unary(emit, kind, src, ATTRS.get(kind))
         else:
-            like = src if kind != "Select" else next(one.value for one in others if isinstance(one, Emitted))
-            values = [one.value if isinstance(one, Emitted) else filled(float(one), like) for one in others]  # type: ignore[arg-type]
+            like = src if kind != "Select" else next(end.value for end in operands if isinstance(end, Emitted))
+            values = [end.value if isinstance(end, Emitted) else filled(float(end), like) for end in operands]  # type: ignore[arg-type]
             if kind == "Select":
-                found = select(emit, src, *values)
+                value = select(emit, src, *values)
             else:
-                found = PAIRS[kind](emit, src, *values) if kind in PAIRS else binary(emit, kind, src, *values)
-        return Emitted(emit, found)
+                value = PAIRS[kind](emit, src, *values) if kind in PAIRS else binary(emit, kind, src, *values)
+        return Emitted(emit, value)
 
     def reduce(self, kind: str, axes: Sequence[int], *, keep: bool = True) -> Expression:
         """See :class:`Expression`."""
@@ -65,11 +69,11 @@ class Emitted(Expression):
             shape = [-1 if dim is None else dim for dim in dims]
         assert not isinstance(shape, Expression)
         now = (*(shape_of(self.value) or ()), *[None] * len(shape))
-        kept = [dim or now[axis] for axis, dim in enumerate(shape)]
-        if None in kept:
+        dims_now = [dim or now[axis] for axis, dim in enumerate(shape)]
+        if None in dims_now:
             attrs = {"shape": [*shape], "special_zero": True}
             return Emitted(self.emit, self.emit.op("StaticReshape", [self.value], attrs))
-        return Emitted(self.emit, reshape(self.emit, self.value, numbers(*known_dims(tuple(kept)))))
+        return Emitted(self.emit, reshape(self.emit, self.value, numbers(*known_dims(tuple(dims_now)))))
 
     def transpose(self, order: Sequence[int]) -> Expression:
         """See :class:`Expression`."""
@@ -78,5 +82,5 @@ class Emitted(Expression):
 
 def add_body(emit: Emitter, call: Call, inputs: Sequence[Value | None]) -> list[Value]:
     """Add the body of an op; returns its results."""
-    found = expand(call, [None if value is None else Emitted(emit, value) for value in inputs])
-    return [one.value for one in found if isinstance(one, Emitted)]
+    results = expand(call, [None if value is None else Emitted(emit, value) for value in inputs])
+    return [result.value for result in results if isinstance(result, Emitted)]

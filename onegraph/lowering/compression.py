@@ -44,10 +44,10 @@ def compress_weights(graph: AnyGraph, kind: str, *, group: int = 32) -> AnyGraph
     """
     expect_graph(graph)
     coding = KINDS[choice("kind", kind, [*KINDS])]
-    wanted = f"a power of 2 from {LEAST_GROUP} on, or 0 for whole columns"
-    size = integer("group", group, 0, LARGEST_GROUP, wanted)
+    allowed = f"a power of 2 from {LEAST_GROUP} on, or 0 for whole columns"
+    size = integer("group", group, 0, LARGEST_GROUP, allowed)
     if size and (size < LEAST_GROUP or size & (size - 1)):
-        raise ArgumentError(f"group: {size}; expected {wanted}")
+        raise ArgumentError(f"group: {size}; expected {allowed}")
     return _Compression(graph._as_step(), coding, size).graph()._with_variables_of(graph)
 
 
@@ -60,28 +60,28 @@ class _Compression(Generic[AnyGraph]):
 
     def graph(self) -> AnyGraph:
         """The compressed graph."""
-        source, made = self._source, self._source._empty()
+        source, compressed = self._source, self._source._empty()
         renewed = dict[int, Value]()
         for tensor in source._tensors:
             if tensor.constant:
-                renewed[tensor.id] = made._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+                renewed[tensor.id] = compressed._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
         for name, tensor in source._inputs.items():
-            own = made._tensor(tensor.dtype, tensor.shape, name, tensor.strides, tensor.value)
-            renewed[tensor.id] = made._inputs[name] = own
-        emit = Emitter(made)
+            own = compressed._tensor(tensor.dtype, tensor.shape, name, tensor.strides, tensor.value)
+            renewed[tensor.id] = compressed._inputs[name] = own
+        emit = Emitter(compressed)
         for op in source._ops:
             emit.named(op.name)
             inputs = [None if end is None else emit.tensor(renewed[end.id]) for end in op.inputs]
-            found = self._compressed(emit, op, inputs)
-            results = emit.repeat(op, inputs) if found is None else (found,)
+            product = self._compressed(emit, op, inputs)
+            results = emit.repeat(op, inputs) if product is None else (product,)
             renewed.update(zip([end.id for end in op.outputs], results, strict=True))
-        made._outputs = {
+        compressed._outputs = {
             name: emit.tensor(renewed[end.id])._laid_out(end.strides) for name, end in source._outputs.items()
         }
-        made._constant_inputs, made._roundings = set(source._constant_inputs), source._roundings
-        made = without_unread(made)
-        made.compression = tuple(self._done)
-        return made
+        compressed._constant_inputs, compressed._roundings = set(source._constant_inputs), source._roundings
+        compressed = without_unread(compressed)
+        compressed.compression = tuple(self._done)
+        return compressed
 
     def _compressed(self, emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Value | None:
         """The result of a product by compressed weights; None for other ops."""
@@ -107,7 +107,7 @@ class _Compression(Generic[AnyGraph]):
         codes, scales, error = self._known[key]
         self._done.append(CompressedWeights(op.name, shape, weights.value.nbytes, codes.nbytes + scales.nbytes, error))
         depth = shape[1 if is_turned else 0]
-        found = packed_matmul(
+        product = packed_matmul(
             emit,
             src,
             codes,
@@ -119,7 +119,7 @@ class _Compression(Generic[AnyGraph]):
             in_codes=False,
         )
         bias = inputs[2] if len(inputs) > len(("src", "weights")) else None
-        return found if bias is None else add(emit, found, bias)
+        return product if bias is None else add(emit, product, bias)
 
 
 def _exchanges(op: Op) -> bool:
@@ -141,7 +141,7 @@ def coded(matrix: Array, coding: str, group: int) -> tuple[Array, Array, float]:
     scales = extreme / -half if bits == 4 else np.abs(extreme) / (half - 1)
     factors = np.where(scales == 0, 1, scales)
     codes = np.clip(np.rint(parts / factors), -half, half - 1)
-    whole = float(np.linalg.norm(parts))
-    error = float(np.linalg.norm(codes * scales - parts)) / whole if whole else 0.0
+    norm = float(np.linalg.norm(parts))
+    error = float(np.linalg.norm(codes * scales - parts)) / norm if norm else 0.0
     raw = (codes + (half if coding.startswith("u") else 0)).reshape(columns, -1)[:, :depth]
     return packed(raw.astype(np.int16), bits), scales[..., 0].astype(np.float32), error

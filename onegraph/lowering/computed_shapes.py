@@ -29,7 +29,7 @@ def known_parts(emit: Emitter, value: Value | None, most: int = MOST_OPS) -> Par
     if rule is None or op is None:
         return None
     if op.id not in emit.parts:  # else a few ops that each read one value twice would take for ever
-        emit.parts[op.id] = rule(op, lambda one: known_parts(emit, one, most - 1))
+        emit.parts[op.id] = rule(op, lambda input_: known_parts(emit, input_, most - 1))
     return emit.parts[op.id]
 
 
@@ -59,8 +59,8 @@ def _slice(op: Op, parts: Read) -> Parts | None:
 
 
 def _concat(op: Op, parts: Read) -> Parts | None:
-    found = [parts(input_) for input_ in op.inputs]
-    return None if None in found else [number for one in found for number in one or ()]
+    lists = [parts(input_) for input_ in op.inputs]
+    return None if None in lists else [number for numbers_ in lists for number in numbers_ or ()]
 
 
 def _gather(op: Op, parts: Read) -> Parts | None:
@@ -72,10 +72,10 @@ def _gather(op: Op, parts: Read) -> Parts | None:
 
 def _elementwise(function: Callable[..., int | None]) -> Rule:
     def rule(op: Op, parts: Read) -> Parts | None:
-        found = [one for one in map(parts, op.inputs) if one is not None]
-        count = max(map(len, found), default=0)
-        wide = [list(one) * count if len(one) == 1 else one for one in found]
-        if len(found) < len(op.inputs) or any(len(one) != count for one in wide):
+        operands = [operand for operand in map(parts, op.inputs) if operand is not None]
+        count = max(map(len, operands), default=0)
+        wide = [list(operand) * count if len(operand) == 1 else operand for operand in operands]
+        if len(operands) < len(op.inputs) or any(len(operand) != count for operand in wide):
             return None
         return [*map(function, *wide)]
 

@@ -49,11 +49,11 @@ def branch(emit: Emitter, condition: Value, then: Branch, otherwise: Branch) -> 
         body = Body(captures)
         graphs.append(body.finish(_numbered("y", add(body))))
     ends = [list(graph.outputs.values()) for graph in graphs]
-    types = [[end.dtype for end in one] for one in ends]
+    types = [[end.dtype for end in bodies] for bodies in ends]
     if types[0] != types[1]:
         texts = [", ".join(map(str, type_)) or "nothing" for type_ in types]
         raise ArgumentError(f"If: the branches return {texts[0]} and {texts[1]}; expected the same data types")
-    shapes = [_common(end.shape, other.shape) for end, other in zip(*ends, strict=True)]
+    shapes = [_common(end.shape, second.shape) for end, second in zip(*ends, strict=True)]
     attrs = {"then_body": as_word(graphs[0]), "else_body": as_word(graphs[1]), "shapes": coded(shapes)}
     return _added(emit, "If", [condition, *captures.values], attrs, types[0])
 
@@ -139,8 +139,8 @@ class Looping:
         pairs = enumerate(zip(self._states, shapes, strict=True))
         states = [body.input(f"s{index}", dtype_of(state), shape) for index, (state, shape) in pairs]
         slices = [
-            body.input(f"x{index}", dtype_of(one), _without(shape_of(one), axis))
-            for index, (one, axis) in enumerate(zip(self._scans.scanned, self._scans.axes, strict=True))
+            body.input(f"x{index}", dtype_of(element), _without(shape_of(element), axis))
+            for index, (element, axis) in enumerate(zip(self._scans.scanned, self._scans.axes, strict=True))
         ]
         turn = iteration(body, number, states, slices)
         for index, (state, after) in enumerate(zip(self._states, turn.states, strict=True)):
@@ -183,7 +183,7 @@ class Looping:
     def _count(self) -> int | None:
         """The number of iterations; None if only a run knows it."""
         pairs = zip(self._scans.scanned, self._scans.axes, strict=True)
-        sizes = [None if (shape := shape_of(one)) is None else shape[axis] for one, axis in pairs]
+        sizes = [None if (shape := shape_of(scanned)) is None else shape[axis] for scanned, axis in pairs]
         return _iterations(self._going, _known(self._trips), _known(self._condition), sizes)
 
 
@@ -219,11 +219,11 @@ def coded(shapes: Sequence[Shape]) -> list[int]:
     ]
 
 
-def _common(one: Shape, other: Shape) -> Shape:
+def _common(left: Shape, right: Shape) -> Shape:
     """The shape of a tensor that has one shape or another one."""
-    if one is None or other is None or len(one) != len(other):
+    if left is None or right is None or len(left) != len(right):
         return None
-    return tuple([first if first == second else None for first, second in zip(one, other, strict=True)])
+    return tuple([first if first == second else None for first, second in zip(left, right, strict=True)])
 
 
 def _without(shape: Shape, axis: int) -> Shape:
@@ -261,47 +261,52 @@ def control_again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None])
     except (SpecError, ValueError):  # a run names the mistake
         return emit.repeat(op, inputs)
     attrs = {**op.attrs, "shapes": coded(shapes)}
-    given = [input_ for input_ in inputs if input_ is not None]
-    return _added(emit, op.kind, given, attrs, [output.dtype for output in op.outputs])
+    operands = [input_ for input_ in inputs if input_ is not None]
+    return _added(emit, op.kind, operands, attrs, [output.dtype for output in op.outputs])
 
 
-def _ends(word: str, given: Mapping[str, LogicalTensor | Shape]) -> Mapping[str, LogicalTensor]:
+def _ends(word: str, tensors: Mapping[str, LogicalTensor | Shape]) -> Mapping[str, LogicalTensor]:
     """The outputs of a body for inputs of these types."""
     from ..serialize.words import of_word
 
     graph = of_word(word)
-    pairs = {name: given[name] for name in graph.inputs if name in given}
+    pairs = {name: tensors[name] for name in graph.inputs if name in tensors}
     shapes = {name: pair.shape if isinstance(pair, LogicalTensor) else pair for name, pair in pairs.items()}
     return for_shapes(graph, shapes, sparing=True).outputs
 
 
 def _branched(op: Op, inputs: Sequence[LogicalTensor | None]) -> list[Shape]:
-    given = {f"c{number}": input_ for number, input_ in enumerate(inputs[1:]) if input_ is not None}
-    ends = [_ends(str(op.attrs[name]), given) for name in ("then_body", "else_body")]
+    captured = {f"c{number}": input_ for number, input_ in enumerate(inputs[1:]) if input_ is not None}
+    ends = [_ends(str(op.attrs[name]), captured) for name in ("then_body", "else_body")]
     return [_common(ends[0][name].shape, ends[1][name].shape) for name in ends[0]]
 
 
 def _looped(op: Op, inputs: Sequence[LogicalTensor | None]) -> list[Shape]:
     attrs: Any = op.attrs
     count, scanned = attrs["n_states"], attrs.get("n_scanned", 0)
-    given = [input_ for input_ in inputs[2:] if input_ is not None]
+    operands = [input_ for input_ in inputs[2:] if input_ is not None]
     axes = [*attrs.get("axes", ()), *[0] * scanned][:scanned]
-    slices = [_without(one.shape, axis) for one, axis in zip(given[count : count + scanned], axes, strict=True)]
-    fixed: dict[str, Any] = {f"c{number}": one for number, one in enumerate(given[count + scanned :])}
+    slices = [
+        _without(sequence.shape, axis) for sequence, axis in zip(operands[count : count + scanned], axes, strict=True)
+    ]
+    fixed: dict[str, Any] = {f"c{number}": sequence for number, sequence in enumerate(operands[count + scanned :])}
     fixed |= {f"x{number}": slice_ for number, slice_ in enumerate(slices)} | {"i": ()}
-    states = [one.shape for one in given[:count]]
+    states = [sequence.shape for sequence in operands[:count]]
     while True:
         ends = _ends(attrs["body"], {**fixed, **{f"s{number}": state for number, state in enumerate(states)}})
         after = [_common(state, ends[f"t{number}"].shape) for number, state in enumerate(states)]
         if after == states:
             break
         states = after
-    sizes = [None if one.shape is None else one.shape[axis] for one, axis in zip(given[count:], axes, strict=False)]
+    sizes = [
+        None if sequence.shape is None else sequence.shape[axis]
+        for sequence, axis in zip(operands[count:], axes, strict=False)
+    ]
     limit, first = (None if input_ is None else input_.value for input_ in inputs[:2])
     number = _iterations(ends["going"].value, limit, first, sizes)
-    found = [ends[f"y{index}"].shape for index in range(len(op.outputs) - count)]
-    axes = [*attrs.get("result_axes", ()), *[0] * len(found)][: len(found)]
-    return [*states, *[_with(one, axis, number) for one, axis in zip(found, axes, strict=True)]]
+    stacked = [ends[f"y{index}"].shape for index in range(len(op.outputs) - count)]
+    axes = [*attrs.get("result_axes", ()), *[0] * len(stacked)][: len(stacked)]
+    return [*states, *[_with(sequence, axis, number) for sequence, axis in zip(stacked, axes, strict=True)]]
 
 
 NODES.update(dict.fromkeys(BODIES, control_again))

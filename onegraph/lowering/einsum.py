@@ -22,7 +22,7 @@ def einsum(emit: Emitter, equation: str, operands: Sequence[Value]) -> Value:
     Raises:
         NotLowered: an operand names an axis twice, or dims are unknown.
     """
-    terms, wanted = _parsed(equation, operands)
+    terms, target = _parsed(equation, operands)
     for value, term in zip(operands, terms, strict=True):
         if len(set(term)) != len(term):
             raise NotLowered(f"a diagonal: {term}")
@@ -30,16 +30,16 @@ def einsum(emit: Emitter, equation: str, operands: Sequence[Value]) -> Value:
             raise Unsettled("unknown dims")
     left: Named = operands[0], terms[0]
     for place in range(1, len(operands)):
-        later = wanted + "".join(terms[place + 1 :])
+        later = target + "".join(terms[place + 1 :])
         left = _product(emit, left, (operands[place], terms[place]), later)
-    value, term = _summed(emit, left, wanted)
-    return transpose(emit, value, [term.index(name) for name in wanted])
+    value, term = _summed(emit, left, target)
+    return transpose(emit, value, [term.index(name) for name in target])
 
 
 def _parsed(equation: str, operands: Sequence[Value]) -> tuple[list[str], str]:
     """The axes of each operand and of the result, with letters in the place of dots."""
-    given, arrow, wanted = equation.replace(" ", "").partition("->")
-    terms = given.split(",")
+    operand_terms, arrow, target = equation.replace(" ", "").partition("->")
+    terms = operand_terms.split(",")
     free = [letter for letter in string.ascii_letters if letter not in equation]
     longest = ""
     for place, (term, value) in enumerate(zip(terms, operands, strict=True)):
@@ -49,17 +49,19 @@ def _parsed(equation: str, operands: Sequence[Value]) -> tuple[list[str], str]:
             terms[place] = term.replace("...", hidden)
     names = "".join(terms)
     if not arrow:
-        wanted = "..." + "".join(sorted(name for name in set(given) if given.count(name) == 1 and name.isalpha()))
-    return terms, wanted.replace("...", longest if "..." in given else "") if names or wanted else ""
+        target = "..." + "".join(
+            sorted(name for name in set(operand_terms) if operand_terms.count(name) == 1 and name.isalpha())
+        )
+    return terms, target.replace("...", longest if "..." in operand_terms else "") if names or target else ""
 
 
-def _summed(emit: Emitter, named: Named, kept: str) -> Named:
+def _summed(emit: Emitter, named: Named, remaining: str) -> Named:
     """Without the axes that no other term names."""
     value, term = named
-    axes = [place for place, name in enumerate(term) if name not in kept]
+    axes = [place for place, name in enumerate(term) if name not in remaining]
     if not axes:
         return named
-    return reduce(emit, "ReduceSum", value, axes, keep=False), "".join(name for name in term if name in kept)
+    return reduce(emit, "ReduceSum", value, axes, keep=False), "".join(name for name in term if name in remaining)
 
 
 def _product(emit: Emitter, first: Named, second: Named, later: str) -> Named:
@@ -84,8 +86,8 @@ def _product(emit: Emitter, first: Named, second: Named, later: str) -> Named:
         )
     ]
     names = [*batch, *rows, *columns]
-    found = matmul(emit, matrices[0], matrices[1])
-    return reshape(emit, found, [dims[name] for name in names]), "".join(names)
+    product = matmul(emit, matrices[0], matrices[1])
+    return reshape(emit, product, [dims[name] for name in names]), "".join(names)
 
 
 def _dims(value: Value, term: str) -> dict[str, int]:

@@ -25,9 +25,14 @@ def binary(emit: Emitter, kind: str, first: Value, second: Value) -> Value:
     return emit.op(kind, [_narrowed(first, second), _narrowed(second, first)])
 
 
-def _narrowed(value: Value, other: Value) -> Value:
+def _narrowed(value: Value, reference: Value) -> Value:
     """A known array that is one number everywhere as this number, if broadcasting with a tensor gives its shape."""
-    if isinstance(value, np.ndarray) and not is_known(other) and _is_one_number(value) and _widens(value, other):
+    if (
+        isinstance(value, np.ndarray)
+        and not is_known(reference)
+        and _is_one_number(value)
+        and _widens(value, reference)
+    ):
         return np.array(value.flat[0])
     return value
 
@@ -39,17 +44,21 @@ def filled(value: float, like: Value) -> Value:
 
 def add(emit: Emitter, first: Value, second: Value) -> Value:
     """The sum; adding a known 0 changes nothing."""
-    for one, other in ((first, second), (second, first)):
-        if isinstance(one, np.ndarray) and one.ndim == 0 and not one.any():
-            return other
+    for summand, operand in ((first, second), (second, first)):
+        if isinstance(summand, np.ndarray) and summand.ndim == 0 and not summand.any():
+            return operand
     return binary(emit, "Add", first, second)
 
 
 def multiply(emit: Emitter, first: Value, second: Value) -> Value:
     """The product; multiplying with a known 1 changes nothing."""
-    for one, other in ((first, second), (second, first)):
-        if isinstance(one, np.ndarray) and _is_one_number(one) and _widens(one, other):
-            return other if one.flat[0] == 1 else binary(emit, "Multiply", other, one[(0,) * one.ndim + (...,)])
+    for factor, operand in ((first, second), (second, first)):
+        if isinstance(factor, np.ndarray) and _is_one_number(factor) and _widens(factor, operand):
+            return (
+                operand
+                if factor.flat[0] == 1
+                else binary(emit, "Multiply", operand, factor[(0,) * factor.ndim + (...,)])
+            )
     return binary(emit, "Multiply", first, second)
 
 
@@ -58,16 +67,16 @@ def _is_one_number(array: Array) -> bool:
     return array.ndim == 0 or (array.size > 0 and not any(array.strides))
 
 
-def _widens(array: Array, other: Value) -> bool:
+def _widens(array: Array, operand: Value) -> bool:
     """Whether the shape of a value is not changed by broadcasting with an array."""
-    shape = shape_of(other)
+    shape = shape_of(operand)
     return array.ndim == 0 or (known(shape) and np.broadcast_shapes(array.shape, shape) == shape)  # type: ignore[arg-type]
 
 
 def clamp(emit: Emitter, src: Value, low: Value | None, high: Value | None) -> Value:
     """src between two numbers, either of which may be missing."""
-    if dtype_of(src) in NATIVE and not is_known(src) and all(one is None or is_known(one) for one in (low, high)):
-        least, most = (None if one is None else float(np.asarray(one).reshape(-1)[0]) for one in (low, high))
+    if dtype_of(src) in NATIVE and not is_known(src) and all(bound is None or is_known(bound) for bound in (low, high)):
+        least, most = (None if bound is None else float(np.asarray(bound).reshape(-1)[0]) for bound in (low, high))
         if least == 0 and most is None:
             return unary(emit, "ReLU", src)
         limits = {"min": -math.inf if least is None else least, "max": math.inf if most is None else most}
@@ -81,16 +90,16 @@ def clamp(emit: Emitter, src: Value, low: Value | None, high: Value | None) -> V
 def select(emit: Emitter, condition: Value, first: Value, second: Value) -> Value:
     """The elements of the first where the condition is True, else of the second."""
     if dtype_of(first) in NATIVE and not all(map(is_known, (condition, first, second))):
-        shapes = [shape_of(one) for one in (first, second, condition)]
+        shapes = [shape_of(operand) for operand in (first, second, condition)]
         # Select takes its shape from the two sources; a known one is widened to that of the condition.
         if all(shape is not None and None not in shape for shape in shapes):
-            whole: Any = reduce(broadcast, shapes)
-            if broadcast(*shapes[:2]) != whole and not is_open(whole):
+            common: Any = reduce(broadcast, shapes)
+            if broadcast(*shapes[:2]) != common and not is_open(common):
                 first, second = (
-                    np.broadcast_to(one, whole).copy() if isinstance(one, np.ndarray) and turn else one
-                    for turn, one in ((True, first), (not is_known(first), second))
+                    np.broadcast_to(operand, common).copy() if isinstance(operand, np.ndarray) and turn else operand
+                    for turn, operand in ((True, first), (not is_known(first), second))
                 )
-            if broadcast(first.shape, second.shape) == whole:
+            if broadcast(first.shape, second.shape) == common:
                 return emit.op("Select", [condition, first, second])
     return emit.op("Where", [condition, first, second])
 

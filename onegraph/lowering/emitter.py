@@ -98,13 +98,13 @@ class Emitter:
         """The value as a tensor of the graph; an array becomes a constant once."""
         if isinstance(value, LogicalTensor):
             return value
-        known = self._constants.get(id(value))
-        if known is None:
+        constant = self._constants.get(id(value))
+        if constant is None:
             dtype = DataType.s64 if has_open_numbers(value) else OF_NUMPY[value.dtype]
             _, name = self._names.get(id(value), (value, f"constant_{len(self.graph._by_id)}"))
             # The array is kept, so that its id stays its own.
-            known = self._constants[id(value)] = value, self.graph._tensor(dtype, value.shape, name, None, _kept(value))
-        return known[1]
+            constant = self._constants[id(value)] = value, self.graph._tensor(dtype, value.shape, name, None, _kept(value))
+        return constant[1]
 
     def op(
         self,
@@ -165,13 +165,13 @@ class Emitter:
         if kind not in KEPT and all(value is None or isinstance(value, np.ndarray) for value in inputs):
             return computed(kind, inputs, attrs, dtype, outputs, chosen)
         tensors = [None if value is None else self.tensor(value) for value in inputs]
-        if outputs is None and dtype is None and (other := self._replaced(kind, tensors, attrs, chosen)) is not None:
-            return other
-        found = self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
-        other = self._replaced_late(self.graph._ops[-1])
-        if other is None:
-            return found
-        return other if isinstance(found, LogicalTensor) else (other, *found[1:])
+        if outputs is None and dtype is None and (replacement := self._replaced(kind, tensors, attrs, chosen)) is not None:
+            return replacement
+        results = self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
+        replacement = self._replaced_late(self.graph._ops[-1])
+        if replacement is None:
+            return results
+        return replacement if isinstance(results, LogicalTensor) else (replacement, *results[1:])
 
     def repeat(self, op: Op, inputs: Sequence[LogicalTensor | None]) -> Sequence[Value]:
         """Add an op of another graph, or what replaces it, and return its results.
@@ -187,17 +187,17 @@ class Emitter:
             return (early,)
         names, types = [end.name for end in op.outputs], tuple([end.dtype for end in op.outputs])
         name = self._name() or op.name
-        found = self.graph._add_op(edition(op.edition), op.kind, dict(op.attrs), inputs, types, name=name, names=names)
-        other = self._replaced_late(self.graph._ops[-1])
-        return found if other is None else (other, *found[1:])
+        results = self.graph._add_op(edition(op.edition), op.kind, dict(op.attrs), inputs, types, name=name, names=names)
+        replacement = self._replaced_late(self.graph._ops[-1])
+        return results if replacement is None else (replacement, *results[1:])
 
     def _replaced_late(self, op: Op) -> Value | None:
         """What replaces the first result of an op that was just added; None if nothing does."""
         self._makers.update(dict.fromkeys([tensor.id for tensor in op.outputs], op))
         for rewrite in self.rewrites.late.get(op.kind, ()):
             try:
-                if (other := rewrite(self, op)) is not None:
-                    return other
+                if (replacement := rewrite(self, op)) is not None:
+                    return replacement
             except SpecError:  # no op has this form; the op that was added stays
                 continue
         return None
@@ -213,8 +213,8 @@ class Emitter:
         for rewrite in self.rewrites.early.get(kind, ()):
             draft = make_op(-1, kind, tuple(inputs), (), attrs or {}, "", chosen, None)
             try:
-                if (other := rewrite(self, draft)) is not None:
-                    return other
+                if (replacement := rewrite(self, draft)) is not None:
+                    return replacement
             except SpecError:
                 return None  # adding the op raises an error in the terms of the model
         return None
@@ -249,9 +249,9 @@ class Emitter:
             tensors = [graph._tensor(OF_NUMPY[array.dtype], array.shape, "", None, array) for array in arrays]
         name = self._name() or f"{kind}_{len(graph.ops)}"
         labels = [f"{name}.{number}" for number in range(len(dtypes))]
-        found = graph._add_op(edition(HOST), kind, attrs, tensors, tuple(dtypes), name=name, names=labels)  # type: ignore[arg-type]
+        results = graph._add_op(edition(HOST), kind, attrs, tensors, tuple(dtypes), name=name, names=labels)  # type: ignore[arg-type]
         if graph is self.graph:
-            return found
+            return results
         for result in graph.ops[0].outputs:
             refuse_large(result.shape, result.dtype)
         return run_op(graph.ops[0], inputs)  # type: ignore[arg-type]
@@ -330,5 +330,5 @@ def numbers(*values: int) -> Array:
 
 def integers(op: Op, name: str) -> tuple[int, ...]:
     """An attribute that is a list of integers."""
-    found: Any = op.attrs[name]
-    return tuple(int(one) for one in found)
+    attribute: Any = op.attrs[name]
+    return tuple(int(number) for number in attribute)

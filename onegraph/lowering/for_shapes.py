@@ -19,11 +19,11 @@ def for_shapes(
 ) -> AnyGraph:
     """The graph for inputs of known shapes; see :meth:`onegraph.Graph.specialise`, and ``specialise``."""
     before = DataGraph.copy(graph)
-    found = specialise(before, shapes, values, sparing=sparing)
+    specialised = specialise(before, shapes, values, sparing=sparing)
     is_model = before._is_as_read()
     if not is_model and HOST_OPAQUE.isdisjoint([op.kind for op in before._ops]):
-        return found
+        return specialised
     import_late(PATTERNS)
     from .again import lowered_again
 
-    return lowered_again(found, is_model)
+    return lowered_again(specialised, is_model)

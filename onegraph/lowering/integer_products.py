@@ -96,18 +96,18 @@ def integer_product(
     is_vector = zero is None or (isinstance(zero, np.ndarray) and zero.size in (1, shapes[1][product.columns]))
     if not isinstance(weights, np.ndarray) or not (zero is None or isinstance(zero, np.ndarray)) or not is_vector:
         return _of_unknown(emit, src, weights, src_zero, zero, product)
-    known = _signed(weights, zero, product.columns)
-    parts = _exact_parts(known, product)
+    signed = _signed(weights, zero, product.columns)
+    parts = _exact_parts(signed, product)
     if not parts:
         raise NotLowered("no products")
     total: Value | None = None
     for begin, end in parts:
         first, axis = src, product.depth[0] % len(shapes[0])
-        codes = known.codes
+        codes = signed.codes
         if len(parts) > 1:
             first = slice_(emit, first, [begin], [end], [axis])
             codes = np.ascontiguousarray(codes.take(range(begin, end), product.depth[1]))
-        part = as_integers(emit, _part(emit, first, Weights(codes, known.zeros), src_zero, product))
+        part = as_integers(emit, _part(emit, first, Weights(codes, signed.zeros), src_zero, product))
         total = part if total is None else binary(emit, "Add", total, part)
     assert total is not None
     return total
@@ -119,15 +119,15 @@ def _part(emit: Emitter, src: Value, weights: Weights, src_zero: Value | None, p
     point = None if src_zero is None or not is_inside else reshape(emit, src_zero, numbers())
     image = dequantize(emit, src, Scale(ONE, point))
     kernel = dequantize(emit, weights.codes, Scale(ONE))
-    found = product.both(emit, image, kernel)
+    product_part = product.both(emit, image, kernel)
     if weights.zeros is not None:
         sums = product.src_sums(emit, src, point, weights.codes)
         zeros = weights.zeros.astype(np.float32)
-        found = binary(emit, "Subtract", found, multiply(emit, sums, product.by_column(zeros)))
+        product_part = binary(emit, "Subtract", product_part, multiply(emit, sums, product.by_column(zeros)))
     if src_zero is not None and not is_inside:
         sums = product.weight_sums(weights.numbers(product.columns)).astype(np.float32)
-        found = binary(emit, "Subtract", found, multiply(emit, _by_row(emit, src_zero), sums))
-    return found
+        product_part = binary(emit, "Subtract", product_part, multiply(emit, _by_row(emit, src_zero), sums))
+    return product_part
 
 
 def _by_row(emit: Emitter, zero: Value) -> Value:
@@ -141,21 +141,23 @@ def _by_row(emit: Emitter, zero: Value) -> Value:
 
 def _exact_parts(weights: Weights, product: Product) -> list[tuple[int, int]]:
     """Ranges of the depth, over each of which f32 holds all terms of the product exactly."""
-    known = [weights.codes.astype(np.int64), weights.numbers(product.columns)]
+    operands = [weights.codes.astype(np.int64), weights.numbers(product.columns)]
     if weights.zeros is not None:
-        known.append(np.broadcast_to(np.abs(_along(weights.zeros, known[0].ndim, product.columns)), known[0].shape))
-    axes = product.columns % known[0].ndim, product.depth[1] % known[0].ndim
-    rest = tuple([axis for axis in range(known[0].ndim) if axis not in axes])
+        operands.append(
+            np.broadcast_to(np.abs(_along(weights.zeros, operands[0].ndim, product.columns)), operands[0].shape)
+        )
+    axes = product.columns % operands[0].ndim, product.depth[1] % operands[0].ndim
+    summed = tuple([axis for axis in range(operands[0].ndim) if axis not in axes])
     # Positive and negative numbers by depth and column: src has no negative ones, or none larger than 128.
-    sides = [side.sum(rest) for one in known for side in (np.maximum(one, 0), np.maximum(-one, 0))]
+    sides = [side.sum(summed) for codes in operands for side in (np.maximum(codes, 0), np.maximum(-codes, 0))]
     sizes = np.stack([side if axes[0] > axes[1] else side.T for side in sides], -1) * MOST
-    found, begin, total = list[tuple[int, int]](), 0, np.zeros(sizes.shape[1:], np.int64)
+    ranges, begin, total = list[tuple[int, int]](), 0, np.zeros(sizes.shape[1:], np.int64)
     for place, size in enumerate(sizes):
         if place > begin and (total + size).max(initial=0) >= EXACT:
-            found.append((begin, place))
+            ranges.append((begin, place))
             begin, total = place, np.zeros_like(total)
         total = total + size
-    return [*found, (begin, len(sizes))] if len(sizes) else found
+    return [*ranges, (begin, len(sizes))] if len(sizes) else ranges
 
 
 def _of_unknown(
@@ -168,8 +170,8 @@ def _of_unknown(
     inner = [dim for place, dim in enumerate(shape) if place not in (axis, product.columns % rank)]
     if rank > len(("depth", "columns")) and None in inner and product.depth[0] > 0:
         raise Unsettled("the number of products of a sum is unknown")
-    each = int(np.prod([dim or 1 for dim in inner])) if product.depth[0] > 0 else 1
-    most = (EXACT - 1) // (_most(src, src_zero) * _most(weights, zero) * each)
+    channel_size = int(np.prod([dim or 1 for dim in inner])) if product.depth[0] > 0 else 1
+    most = (EXACT - 1) // (_most(src, src_zero) * _most(weights, zero) * channel_size)
     if not most or not shape[axis]:
         raise NotLowered("sums that f32 does not hold exactly" if shape[axis] else "no products")
     total: Value | None = None
@@ -204,10 +206,10 @@ def _without_zero(emit: Emitter, src: Value, zero: tuple[Value, int] | None) -> 
 
 def as_integers(emit: Emitter, src: Value) -> Value:
     """Integers in f32 as s32; a cast back to f32 takes them without another step."""
-    found = cast(emit, src, DataType.s32)
-    if not is_known(found):
-        emit.same_as[id(found)] = found, src
-    return found
+    integers_ = cast(emit, src, DataType.s32)
+    if not is_known(integers_):
+        emit.same_as[id(integers_)] = integers_, src
+    return integers_
 
 
 # Two kinds of products ------------------------------------------------------------------------------------------------
@@ -243,10 +245,10 @@ def _of_vectors(emit: Emitter, src: Value, weights: Value, src_zero: Value | Non
         raise Unsettled("the dims of a product with a vector are unknown")
     rows = src if len(left) > 1 else reshape(emit, src, numbers(1, -1))
     columns = weights if len(right) > 1 else reshape(emit, weights, numbers(-1, 1))
-    found = integer_matmul(emit, rows, columns, src_zero, zero)
+    sums = integer_matmul(emit, rows, columns, src_zero, zero)
     batch, ends = max(left[:-2], right[:-2], key=len), [*(left[-2:-1] if len(left) > 1 else ()), *right[-1:]]
     ends = ends if len(right) > 1 else ends[:-1]
-    return reshape(emit, found, numbers(*[dim or 0 for dim in (*batch, *ends)]))
+    return reshape(emit, sums, numbers(*[dim or 0 for dim in (*batch, *ends)]))
 
 
 def integer_convolution(
@@ -267,8 +269,8 @@ def integer_convolution(
 
     def sums_of_src(emit: Emitter, src: Value, point: Value | None, codes: Array) -> Value:
         image = dequantize(emit, src, Scale(ONE, point))
-        ones = np.ones((1 if groups == 1 else len(codes), *codes.shape[1:]), np.int8)
-        return convolution(emit, image, dequantize(emit, ones, Scale(ONE)), None, window, groups=groups)
+        kernel_of_ones = np.ones((1 if groups == 1 else len(codes), *codes.shape[1:]), np.int8)
+        return convolution(emit, image, dequantize(emit, kernel_of_ones, Scale(ONE)), None, window, groups=groups)
 
     def sums_of_weights(numbers: Array) -> Array:
         taps = numbers.sum(1)
@@ -293,11 +295,11 @@ def integer_convolution(
     images, kernels = split(emit, src, [shape[1] or 0] * groups, 1), split(emit, weights, [size] * groups, 0)
     is_common = zero is None or shape_of(zero) in ((), (1,))
     zeros = [zero] * groups if zero is None or is_common else split(emit, zero, [size] * groups, 0)
-    found = [
+    parts = [
         integer_convolution(emit, image, kernel, src_zero, point, window, groups=1)
         for image, kernel, point in zip(images, kernels, zeros, strict=True)
     ]
-    return concat(emit, found, 1)
+    return concat(emit, parts, 1)
 
 
 def _is_one_part(weights: Value, zero: Value | None, product: Product) -> bool:

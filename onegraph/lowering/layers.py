@@ -41,7 +41,7 @@ def scaled_matmul(
     """
     narrow = dtype_of(src) in NATIVE and dtype_of(src) is not DataType.f32
     if narrow and any(scalar(number, dtype_of(src)).astype(np.float64) != number for number in (alpha, beta)):
-        wide = [cast(emit, one, DataType.f32) for one in (src, weights)]
+        wide = [cast(emit, operand, DataType.f32) for operand in (src, weights)]
         product = matmul(emit, *wide, transpose_a=transpose_a, transpose_b=transpose_b)
         product = multiply(emit, product, scalar(alpha, DataType.f32))
         if bias is not None:

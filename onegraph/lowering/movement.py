@@ -62,9 +62,9 @@ def transpose(emit: Emitter, src: Value, order: Sequence[int]) -> Value:
     """src with its axes in another order; a transpose of a transpose is one transpose or none."""
     if [*order] == [*range(len(order))]:
         return src
-    found = moved(emit, src)
-    if found is not None and {*order} == {*found[1]}:
-        return transpose(emit, found[0], [found[1][axis] for axis in order])
+    inner = moved(emit, src)
+    if inner is not None and {*order} == {*inner[1]}:
+        return transpose(emit, inner[0], [inner[1][axis] for axis in order])
     kind = "StaticTranspose" if dtype_of(src) in NATIVE and not is_known(src) else "Transpose"
     return emit.op(kind, [src], {"order": [*order]})
 
@@ -133,17 +133,17 @@ def as_s64(emit: Emitter, value: Value) -> Value:
 
 def cast(emit: Emitter, value: Value, dtype: DataType, saturate: bool = True) -> Value:
     """The value in another data type."""
-    given = dtype_of(value)
-    if given is dtype:
+    src_dtype = dtype_of(value)
+    if src_dtype is dtype:
         return value
-    same = emit.same_as.get(id(value))
-    if same is not None and dtype_of(same[1]) is dtype:
-        return same[1]
-    if {given, dtype} <= NATIVE and not is_known(value):
-        if DataType.f32 in (given, dtype):
+    wide = emit.same_as.get(id(value))
+    if wide is not None and dtype_of(wide[1]) is dtype:
+        return wide[1]
+    if {src_dtype, dtype} <= NATIVE and not is_known(value):
+        if DataType.f32 in (src_dtype, dtype):
             return emit.op("TypeCast", [value], dtype=dtype)
         return cast(emit, cast(emit, value, DataType.f32), dtype)
-    if given in CODES and dtype in NATIVE and _is_large_matrix(value):
+    if src_dtype in CODES and dtype in NATIVE and _is_large_matrix(value):
         # A product reads such weights as they are, in a quarter of the time that numbers of f32 take.
         real = emit.op("Dequantize", [value], {"scales": [1.0], "zps": [0]})
         return cast(emit, real, dtype)
@@ -157,11 +157,11 @@ def _is_large_matrix(value: Value) -> bool:
 
 def rounded(emit: Emitter, value: Value, dtype: DataType) -> Value:
     """A result that was computed in f32, in the 16-bit type of its sources; see ``DataGraph._roundings``."""
-    found, known = cast(emit, value, dtype), emit.graph._roundings
-    op = emit.maker(found)
-    if known is not None and found is not value and op is not None and op.kind == "TypeCast":
-        emit.graph._roundings = known | {op.name}
-    return found
+    narrow, roundings = cast(emit, value, dtype), emit.graph._roundings
+    op = emit.maker(narrow)
+    if roundings is not None and narrow is not value and op is not None and op.kind == "TypeCast":
+        emit.graph._roundings = roundings | {op.name}
+    return narrow
 
 
 def concat(emit: Emitter, sources: Sequence[Value], axis: int) -> Value:
@@ -185,12 +185,12 @@ def expand(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
         if isinstance(src, np.ndarray) and not is_open(dims):
             return np.broadcast_to(src, np.broadcast_shapes(src.shape, dims))
         if emit.opened is not None and is_open(dims):
-            whole = emit.opened.value(emit.graph, DataType.boolean, dims, Recipe("shape", dims))
-            return emit.op("Where", [whole, src, src], edition="host")
+            shape_source = emit.opened.value(emit.graph, DataType.boolean, dims, Recipe("shape", dims))
+            return emit.op("Where", [shape_source, src, src], edition="host")
         shape = numbers(*dims)
-    found = emit.op("Expand", [src, as_s64(emit, shape)])
+    expanded = emit.op("Expand", [src, as_s64(emit, shape)])
     # A 1 in the shape leaves the dim of src.
-    return _with_dims(emit, found, [dim if dim != 1 else None for dim in known_parts(emit, shape) or ()])
+    return _with_dims(emit, expanded, [dim if dim != 1 else None for dim in known_parts(emit, shape) or ()])
 
 
 def split(emit: Emitter, src: Value, sizes: Sequence[int], axis: int) -> list[Value]:
@@ -230,8 +230,8 @@ def with_part(emit: Emitter, src: Value, updates: Value, axis: int, places: rang
         step = places.step
         halves = [numbers(*shape[:axis], shape[axis] // step, own, *shape[axis + 1 :]) for own in (step, 1)]
         at = range(places.start, places.start + 1)
-        found = with_part(emit, reshape(emit, src, halves[0]), reshape(emit, updates, halves[1]), axis + 1, at)
-        return reshape(emit, found, shape)
+        halved = with_part(emit, reshape(emit, src, halves[0]), reshape(emit, updates, halves[1]), axis + 1, at)
+        return reshape(emit, halved, shape)
     pieces = [updates]
     if places.start > 0:
         pieces.insert(0, part(emit, src, axis, 0, places.start))

@@ -31,7 +31,7 @@ def batch_norm(
 
 
 def batch_norm_of_images(
-    emit: Emitter, kind: str, images: Sequence[Value], others: Sequence[Value], **attrs: object
+    emit: Emitter, kind: str, images: Sequence[Value], statistics: Sequence[Value], **attrs: object
 ) -> list[Value]:
     """A BatchNorm in training or its gradient, over (N, C, X): the op over (N, X, C) between transposes.
 
@@ -43,9 +43,9 @@ def batch_norm_of_images(
     """
     rank = rank_of(images[0]) or 0
     order = (0, *range(2, rank), 1)
-    seen = [transpose(emit, image, order) for image in images]
-    first, *rest = emit.ends(kind, [*seen, *others], {**attrs, "data_format": "NXC"})
-    return [transpose(emit, first, inverse(order)), *rest]
+    turned = [transpose(emit, image, order) for image in images]
+    first, *following = emit.ends(kind, [*turned, *statistics], {**attrs, "data_format": "NXC"})
+    return [transpose(emit, first, inverse(order)), *following]
 
 
 def layer_norm(
@@ -66,20 +66,20 @@ def layer_norm(
     rows, size = src, int(np.prod([dim or 0 for dim in inner]))
     if len(inner) > 1:
         rows = reshape(emit, src, [*_open(outer), size])
-        gamma, beta = (None if one is None else reshape(emit, one, numbers(size)) for one in (gamma, beta))
+        gamma, beta = (None if vector is None else reshape(emit, vector, numbers(size)) for vector in (gamma, beta))
     gamma, beta = in_f32(emit, gamma, beta)
     if has_one:
         gamma = np.ones(size, np.float32) if gamma is None else gamma
         beta = np.zeros(size, np.float32) if beta is None else beta
     if gamma is None or beta is None:
-        found = emit.ends("LayerNorm", [rows], {"epsilon": epsilon, "use_affine": False})
-        normal = found[0]
+        normalized = emit.ends("LayerNorm", [rows], {"epsilon": epsilon, "use_affine": False})
+        normal = normalized[0]
     else:
-        found = emit.ends("LayerNorm", [rows, gamma, beta], {"epsilon": epsilon})
-        normal = found[0]
+        normalized = emit.ends("LayerNorm", [rows, gamma, beta], {"epsilon": epsilon})
+        normal = normalized[0]
     if len(inner) > 1:
         normal = reshape(emit, normal, _open(shape))
-    return [normal, *(unsqueeze(emit, one, [*range(begin, len(shape))]) for one in found[1:])]
+    return [normal, *(unsqueeze(emit, vector, [*range(begin, len(shape))]) for vector in normalized[1:])]
 
 
 def _open(shape: Sequence[int | None]) -> list[int]:

@@ -61,9 +61,9 @@ TORCH_OFFSETS = {"pytorch_nearest": 0.0, "pytorch_nearest_exact": 0.5}
 def places(axis: Axis, coordinates: str) -> Array:
     """The places in src of the elements of the result."""
     at: Array = np.arange(axis.count, dtype=np.float64)
-    whole = axis.scale * axis.size
+    extent = axis.scale * axis.size
     if coordinates == "align_corners":
-        return np.zeros(axis.count) if whole == 1 else at * (axis.size - 1) / (whole - 1)
+        return np.zeros(axis.count) if extent == 1 else at * (axis.size - 1) / (extent - 1)
     if coordinates == "asymmetric":
         return at / axis.scale
     if coordinates in TORCH_OFFSETS:
@@ -72,15 +72,15 @@ def places(axis: Axis, coordinates: str) -> Array:
     if coordinates == "tf_crop_and_resize":
         span = axis.end - axis.begin
         inner = np.full(axis.count, 0.5 * span * (axis.size - 1))
-        if whole != 1:
-            inner = at * span * (axis.size - 1) / (whole - 1)
+        if extent != 1:
+            inner = at * span * (axis.size - 1) / (extent - 1)
         return inner + axis.begin * (axis.size - 1)
-    if coordinates == "pytorch_half_pixel" and whole == 1:
+    if coordinates == "pytorch_half_pixel" and extent == 1:
         return np.full(axis.count, -0.5)
-    found: Array = (at + 0.5) / axis.scale - 0.5
+    points: Array = (at + 0.5) / axis.scale - 0.5
     if coordinates == "half_pixel_symmetric":
-        found += axis.size / 2 * (1 - axis.count / whole)
-    return found
+        points += axis.size / 2 * (1 - axis.count / extent)
+    return points
 
 
 def nearest(axis: Axis, sampling: Sampling) -> Array:
@@ -92,8 +92,8 @@ def nearest(axis: Axis, sampling: Sampling) -> Array:
         "floor": np.floor(at),
         "ceil": np.ceil(at),
     }[sampling.rounding]
-    found: Array = np.clip(rounded, 0, axis.size - 1).astype(np.int64)
-    return found
+    indices: Array = np.clip(rounded, 0, axis.size - 1).astype(np.int64)
+    return indices
 
 
 def _cubic(distance: Array, slope: float) -> Array:
@@ -118,10 +118,10 @@ def matrix(axis: Axis, sampling: Sampling) -> Array:
     if sampling.exclude_outside:
         shares = np.where((index >= 0) & (index < axis.size), shares, 0)
     shares = shares / shares.sum(1, keepdims=True)
-    found: Array = np.zeros((axis.count, axis.size))
+    weights: Array = np.zeros((axis.count, axis.size))
     rows = np.broadcast_to(np.arange(axis.count)[:, None], index.shape)
-    np.add.at(found, (rows, np.clip(index, 0, axis.size - 1)), shares)
-    return found
+    np.add.at(weights, (rows, np.clip(index, 0, axis.size - 1)), shares)
+    return weights
 
 
 def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
@@ -137,9 +137,9 @@ def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampli
     if not axes:
         return src
     if dtype_of(src) in NATIVE:
-        found = _interpolated(emit, src, axes, sampling)
-        if found is not None:
-            return found
+        resized = _interpolated(emit, src, axes, sampling)
+        if resized is not None:
+            return resized
     elif sampling.mode != "nearest" and dtype_of(src) in BYTES:
         return _truncated(emit, resize(emit, cast(emit, src, DataType.f32), axes, sampling), dtype_of(src))
     elif sampling.mode != "nearest":
@@ -157,10 +157,10 @@ def _truncated(emit: Emitter, src: Value, dtype: DataType) -> Value:
     """The whole part of numbers of f32 as small integers. ONNX Runtime and the reference of ONNX cut digits off too."""
     limits = np.iinfo(np.int8 if dtype is DataType.s8 else np.uint8)
     # A share of 0.3 and one of 0.7 of the same number may be a little less than the number.
-    found, extra = clamp(emit, src, filled(limits.min, src), filled(limits.max, src)), filled(ROUNDING, src)
+    limited, extra = clamp(emit, src, filled(limits.min, src), filled(limits.max, src)), filled(ROUNDING, src)
     if limits.min < 0:
-        extra = multiply(emit, unary(emit, "Sign", found), extra)
-    return cast(emit, add(emit, found, extra), dtype)
+        extra = multiply(emit, unary(emit, "Sign", limited), extra)
+    return cast(emit, add(emit, limited, extra), dtype)
 
 
 def enlarged(emit: Emitter, src: Value, factors: Mapping[int, float], sampling: Sampling) -> Value:
@@ -227,12 +227,12 @@ def _interpolated(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling:
     return emit.op("Interpolate", [src], attrs)
 
 
-def _alike(axis: Axis, wanted: Sampling, plain: Sampling) -> bool:
+def _alike(axis: Axis, expected: Sampling, plain: Sampling) -> bool:
     """Whether an Interpolate, which scales by the ratio of the sizes, gives the wanted elements."""
     stated = Axis(axis.size, axis.count, axis.count / axis.size)
     if plain.mode == "nearest":
-        return bool((nearest(axis, wanted) == nearest(stated, plain)).all())
-    return bool(np.allclose(matrix(axis, wanted), matrix(stated, plain), rtol=0, atol=1e-6))
+        return bool((nearest(axis, expected) == nearest(stated, plain)).all())
+    return bool(np.allclose(matrix(axis, expected), matrix(stated, plain), rtol=0, atol=1e-6))
 
 
 def _products(emit: Emitter, src: Value, matrices: Mapping[int, Array]) -> Value:
@@ -260,13 +260,13 @@ def _cropped(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Samp
     inside: Array = np.ones([1] * rank, np.bool_)
     for place, axis in axes.items():
         at = places(axis, sampling.coordinates)
-        dims = [-1 if other == place else 1 for other in range(rank)]
+        dims = [-1 if axis_ == place else 1 for axis_ in range(rank)]
         inside = inside & ((at >= 0) & (at <= axis.size - 1)).reshape(dims)
     if inside.all():
         return src
     kind = dtype_of(src).numpy
-    kept = multiply(emit, src, inside.astype(kind))
-    return add(emit, kept, np.where(inside, 0, sampling.outside).astype(kind))
+    cropped = multiply(emit, src, inside.astype(kind))
+    return add(emit, cropped, np.where(inside, 0, sampling.outside).astype(kind))
 
 
 def settled_sizes(dims: Sequence[int], sizes: Sequence[int], policy: str) -> tuple[list[int], list[float]]:

@@ -44,22 +44,27 @@ def composed_rotation(
         raise Unsettled("unknown dims of a rotary embedding")
     dtype = dtype_of(src)
     src, cos, sin = (
-        cast(emit, one, DataType.f32) if one.dtype is not DataType.float64 else one for one in (src, cos, sin)
+        cast(emit, operand, DataType.f32) if operand.dtype is not DataType.float64 else operand
+        for operand in (src, cos, sin)
     )
     size, turned = shape[-1] or 0, angles if whole else 2 * angles
     pairs = turned // 2
     ends = (slice(0, turned, 2), slice(1, turned, 2)) if interleaved else (slice(0, pairs), slice(pairs, turned))
     first, second = _halves(emit, src, ends)
-    cosines, sines = (_halves(emit, one, ends) if whole else [one, one] for one in (cos, sin))
+    cosines, sines = (_halves(emit, operand, ends) if whole else [operand, operand] for operand in (cos, sin))
     real = binary(emit, "Subtract", multiply(emit, first, cosines[0]), multiply(emit, second, sines[0]))
     imaginary = add(emit, multiply(emit, first, sines[1]), multiply(emit, second, cosines[1]))
     if interleaved:
         dims = numbers(*[-1 if dim is None else dim for dim in shape[:3]], turned)
-        found = reshape(emit, concat(emit, [unsqueeze(emit, each, [4]) for each in (real, imaginary)], 4), dims)
+        rotated_halves = reshape(
+            emit, concat(emit, [unsqueeze(emit, component, [4]) for component in (real, imaginary)], 4), dims
+        )
     else:
-        found = concat(emit, [real, imaginary], 3)
-    found = found if turned == size else concat(emit, [found, part(emit, src, 3, turned, size)], 3)
-    return rounded(emit, found, dtype)
+        rotated_halves = concat(emit, [real, imaginary], 3)
+    rotated_halves = (
+        rotated_halves if turned == size else concat(emit, [rotated_halves, part(emit, src, 3, turned, size)], 3)
+    )
+    return rounded(emit, rotated_halves, dtype)
 
 
 def _halves(emit: Emitter, src: Value, ends: tuple[slice, slice]) -> list[Value]:
@@ -70,8 +75,8 @@ def angles(emit: Emitter, cache: Value, places: Value) -> Value:
     """The rows (batch or 1, 1, tokens, pairs) of a table of cosines or sines for places (batch, tokens)."""
     if isinstance(cache, np.ndarray) and isinstance(places, np.ndarray):
         return np.ascontiguousarray(cache[places])[:, None]
-    found = emit.op("Gather", [cache, places], {"axis": 0})
-    return unsqueeze(emit, found, [1])
+    gathered = emit.op("Gather", [cache, places], {"axis": 0})
+    return unsqueeze(emit, gathered, [1])
 
 
 def rows_of(emit: Emitter, table: Value, lengths: Value, tokens: int) -> Value:

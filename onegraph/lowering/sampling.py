@@ -78,24 +78,26 @@ def composed_grid_sample(
     first = np.arange(batch, dtype=np.int64).reshape(batch, *[1] * rank) * prod(sizes)
     total: Value | None = None
     for chosen in product(*sides):
-        index = _index(emit, [one.at for one in chosen], sizes, first)
-        found = emit.op("Gather", [rows, index], {"axis": 0})
-        share, inside = (_product(emit, factors) for factors in zip(*[one[1:] for one in chosen], strict=True))
+        index = _index(emit, [neighbour.at for neighbour in chosen], sizes, first)
+        samples = emit.op("Gather", [rows, index], {"axis": 0})
+        share, inside = (
+            _product(emit, factors) for factors in zip(*[neighbour[1:] for neighbour in chosen], strict=True)
+        )
         if share is not None:
-            found = multiply(emit, found, unsqueeze(emit, share, [-1]))
+            samples = multiply(emit, samples, unsqueeze(emit, share, [-1]))
         if inside is not None:
             counts = binary(emit, "Greater", unsqueeze(emit, inside, [-1]), filled(0.5, inside))
-            found = select(emit, counts, found, filled(0, found))
-        total = found if total is None else add(emit, total, found)
+            samples = select(emit, counts, samples, filled(0, samples))
+        total = samples if total is None else add(emit, total, samples)
     assert total is not None
     return rounded(emit, transpose(emit, total, (0, rank + 1, *range(1, rank + 1))), dtype)
 
 
 def _product(emit: Emitter, factors: Iterable[Value | None]) -> Value | None:
-    found: Value | None = None
+    product: Value | None = None
     for factor in factors:
-        found = factor if found is None or factor is None else multiply(emit, found, factor)
-    return found
+        product = factor if product is None or factor is None else multiply(emit, product, factor)
+    return product
 
 
 def _place(emit: Emitter, at: Value, size: int, align_corners: bool) -> Value:
@@ -116,15 +118,15 @@ def _neighbours(
         return
     low = unary(emit, "Floor", at)
     share = binary(emit, "Subtract", at, low)
-    rest = binary(emit, "Subtract", filled(1, share), share)
+    complement = binary(emit, "Subtract", filled(1, share), share)
     if mode == "linear":
-        shares = [(0, rest), (1, share)]
+        shares = [(0, complement), (1, share)]
     else:
         shares = [
             (-1, _cubic_outer(emit, share)),
             (0, _cubic_inner(emit, share)),
-            (1, _cubic_inner(emit, rest)),
-            (2, _cubic_outer(emit, rest)),
+            (1, _cubic_inner(emit, complement)),
+            (2, _cubic_outer(emit, complement)),
         ]
     for step, weight in shares:
         index = add(emit, low, filled(step, low)) if step else low
@@ -139,9 +141,9 @@ def _cubic_inner(emit: Emitter, distance: Value) -> Value:
 
 def _cubic_outer(emit: Emitter, distance: Value) -> Value:
     """The share of an element between 1 and 2 away, d + 1: ((a d - 2 a) d + a) d."""
-    found = add(emit, multiply(emit, distance, filled(CUBIC, distance)), filled(-2 * CUBIC, distance))
-    found = add(emit, multiply(emit, found, distance), filled(CUBIC, distance))
-    return multiply(emit, found, distance)
+    polynomial = add(emit, multiply(emit, distance, filled(CUBIC, distance)), filled(-2 * CUBIC, distance))
+    polynomial = add(emit, multiply(emit, polynomial, distance), filled(CUBIC, distance))
+    return multiply(emit, polynomial, distance)
 
 
 def _counted(
@@ -150,9 +152,9 @@ def _counted(
     """A neighbour, whose index is one inside the image, also at a place that is NaN."""
     inside = None
     if padding == "zeros":
-        one, zero = filled(1, index), filled(0, index)
-        above = clamp(emit, add(emit, index, one), zero, one)
-        below = clamp(emit, binary(emit, "Subtract", filled(size, index), index), zero, one)
+        unit, zero = filled(1, index), filled(0, index)
+        above = clamp(emit, add(emit, index, unit), zero, unit)
+        below = clamp(emit, binary(emit, "Subtract", filled(size, index), index), zero, unit)
         inside = multiply(emit, above, below)
     elif padding == "reflection":
         index = _inside(emit, index, size, padding, align_corners)
@@ -180,9 +182,9 @@ def _index(emit: Emitter, along: Sequence[Value], sizes: Sequence[int], first: A
     """The row of an element, from its indices along the axes of its image and the first row of each image."""
     count = len(first) * prod(sizes)
     dtype = DataType.f32 if count <= EXACT else DataType.s64
-    found = cast(emit, along[0], dtype)
+    flat_index = cast(emit, along[0], dtype)
     for index, size in zip(along[1:], sizes[1:], strict=True):
-        found = add(emit, multiply(emit, found, filled(size, found)), cast(emit, index, dtype))
+        flat_index = add(emit, multiply(emit, flat_index, filled(size, flat_index)), cast(emit, index, dtype))
     if len(first) > 1:
-        found = add(emit, found, first.astype(dtype.numpy))
-    return cast(emit, found, DataType.s64)
+        flat_index = add(emit, flat_index, first.astype(dtype.numpy))
+    return cast(emit, flat_index, DataType.s64)

@@ -59,19 +59,19 @@ class Body:
 
     def input(self, name: str, dtype: DataType, shape: Shape) -> LogicalTensor:
         """A new input of the body."""
-        made = self._graph._inputs[name] = self._graph._tensor(dtype, shape, name)
-        return made
+        tensor = self._graph._inputs[name] = self._graph._tensor(dtype, shape, name)
+        return tensor
 
     def finish(self, outputs: Mapping[str, Value]) -> DataGraph:
         """The graph of what the outputs depend on."""
         ends = {name: self.emit.tensor(value) for name, value in outputs.items()}
         known_arrays = {tensor.id: array for array, tensor in self.emit._constants.values()}
-        needed, kept = {tensor.id for tensor in ends.values()}, list[Op]()
+        needed, live_ops = {tensor.id for tensor in ends.values()}, list[Op]()
         for op in reversed(self._graph.ops):
             if any(tensor.id in needed for tensor in op.outputs):
                 needed.update(tensor.id for tensor in op.inputs if tensor is not None)
-                kept.append(op)
-        made, renewed = self._graph._empty(), dict[int, LogicalTensor]()
+                live_ops.append(op)
+        body, renewed = self._graph._empty(), dict[int, LogicalTensor]()
         names = {tensor.id: name for name, tensor in self._graph._inputs.items()}
         for tensor in self._graph._tensors:
             name = names.get(tensor.id)
@@ -80,13 +80,13 @@ class Body:
             if name is None and tensor.value is not None and tensor.value.nbytes > SMALL:
                 name = f"c{self._captures.place(known_arrays.get(tensor.id, tensor.value))}"
             value = tensor.value if name is None else None
-            renewed[tensor.id] = made._tensor(tensor.dtype, tensor.shape, name or tensor.name, None, value)
+            renewed[tensor.id] = body._tensor(tensor.dtype, tensor.shape, name or tensor.name, None, value)
             if name is not None:
-                made._inputs[name] = renewed[tensor.id]
-        for op in reversed(kept):
+                body._inputs[name] = renewed[tensor.id]
+        for op in reversed(live_ops):
             sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
-            results = made._repeat_op(op, sources)
+            results = body._repeat_op(op, sources)
             renewed.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
-        made._outputs = {name: renewed[tensor.id] for name, tensor in ends.items()}
-        made._roundings, made._n_read = self._graph._roundings, len(made._ops)
-        return made
+        body._outputs = {name: renewed[tensor.id] for name, tensor in ends.items()}
+        body._roundings, body._n_read = self._graph._roundings, len(body._ops)
+        return body

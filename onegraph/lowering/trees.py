@@ -59,19 +59,19 @@ def tree_ensemble(
     by_leaf = np.argsort(owner, kind="stable")[np.count_nonzero(owner < 0) :]
     counts = np.bincount(owner[by_leaf], minlength=len(ends))
     table, roots = table_of(trees, order, leaves)
-    given = weights.number[by_leaf], weights.target[by_leaf].astype(np.int32)
+    contributions = weights.number[by_leaf], weights.target[by_leaf].astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     has_starts = bool((counts != 1).any())
     has_targets = has_starts or n_targets > 1
     if has_targets and base is None:  # an absent input has none behind it
         base = np.zeros(n_targets, trees.threshold.dtype)
-    optional = [base, given[1] if has_targets else None, starts if has_starts else None]
-    inputs = [src, table, roots, given[0], *optional]
+    optional = [base, contributions[1] if has_targets else None, starts if has_starts else None]
+    inputs = [src, table, roots, contributions[0], *optional]
     attrs: Mapping[str, object] = {"n_targets": n_targets, "aggregate": aggregate, "absent": absent}
     return emit.op("TreeEnsemble", inputs, attrs)
 
 
 def classify(emit: Emitter, src: Value, classes: Array, attrs: Mapping[str, object]) -> tuple[Value, Value]:
     """The label of each row of scores, and the scores behind a transform; see the host op Classify for ``attrs``."""
-    found: Any = emit.op("Classify", [src, classes.astype(np.int64)], attrs)
-    return found[0], found[1]
+    results: Any = emit.op("Classify", [src, classes.astype(np.int64)], attrs)
+    return results[0], results[1]

@@ -119,12 +119,12 @@ def _of_frames(
         frames = part(emit, src, 1, place * apart, place * apart + count)
         frames = reshape(emit, frames, numbers(batch * count, *dims[1:], channels))
         ends = [frames, np.ascontiguousarray(weights[:, :, place]), None if place else bias]
-        found = emit.op("Convolution", ends, attrs)
-        total = found if total is None else add(emit, found, total)
+        convolved = emit.op("Convolution", ends, attrs)
+        total = convolved if total is None else add(emit, convolved, total)
     assert total is not None
     sizes = shape_of(total) or ()
-    whole = reshape(emit, total, numbers(batch, count, *(size or 0 for size in sizes[1:])))
-    return transpose(emit, whole, (0, 4, 1, 2, 3))
+    divided = reshape(emit, total, numbers(batch, count, *(size or 0 for size in sizes[1:])))
+    return transpose(emit, divided, (0, 4, 1, 2, 3))
 
 
 def convolution_transpose(
@@ -207,22 +207,22 @@ def average_pool(
     """
     dilated = any(step != 1 for step in window.dilations)
     dims = _spatial_for(src, "the number of elements of a window", ceil or dilated)
-    whole = window
+    full_window = window
     if dims is not None:
-        whole = window.settled(dims, kernel, ceil)
+        full_window = window.settled(dims, kernel, ceil)
         window = window.settled(dims, kernel)
-    behind = dims is not None and [*whole.end] != [*window.end] and not exclude_pad
-    if not dilated and not behind:
-        attrs = whole.attrs(
+    counts_end = dims is not None and [*full_window.end] != [*window.end] and not exclude_pad
+    if not dilated and not counts_end:
+        attrs = full_window.attrs(
             kernel=[*kernel],
             rounding_type="floor",
             exclude_pad=exclude_pad,
         )
         return emit.op("AvgPool", [src], attrs)
     assert dims is not None
-    total = window_sum(emit, src, kernel, whole)
+    total = window_sum(emit, src, kernel, full_window)
     pads = ([0] * len(dims), [0] * len(dims)) if exclude_pad else (window.begin, window.end)
-    counts = _counts(dims, kernel, whole, pads)
+    counts = _counts(dims, kernel, full_window, pads)
     return multiply(emit, total, (1 / counts).astype(dtype_of(src).numpy))
 
 
@@ -236,22 +236,22 @@ def window_sum(emit: Emitter, src: Value, kernel: Sequence[int], window: Window)
     channels = None if shape is None else shape[1]
     if channels is None:
         raise Unsettled("the number of channels is unknown")
-    ones = np.ones((channels, 1, *kernel), dtype_of(src).numpy)
-    return convolution(emit, src, ones, None, window, groups=channels)
+    kernel_of_ones = np.ones((channels, 1, *kernel), dtype_of(src).numpy)
+    return convolution(emit, src, kernel_of_ones, None, window, groups=channels)
 
 
 def _counts(
     dims: Sequence[int], kernel: Sequence[int], window: Window, pads: tuple[Sequence[int], Sequence[int]]
 ) -> Array:
     """The number of elements in each window that are in src or in ``pads`` around it."""
-    found: Array = np.ones((1, 1), np.float64)
+    counts: Array = np.ones((1, 1), np.float64)
     for axis, (size, length) in enumerate(zip(dims, kernel, strict=True)):
         step, apart, begin = window.strides[axis], window.dilations[axis], window.begin[axis]
         count = (size + begin + window.end[axis] - (length - 1) * apart - 1) // step + 1
         places = np.arange(count)[:, None] * step - begin + np.arange(length) * apart
         inside = (places >= -pads[0][axis]) & (places < size + pads[1][axis])
-        found = found[..., None] * inside.sum(1)
-    return found
+        counts = counts[..., None] * inside.sum(1)
+    return counts
 
 
 def lp_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, power: int, *, ceil: bool) -> Value:
@@ -261,11 +261,11 @@ def lp_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, po
         Unsettled: ``ceil`` is set and the spatial dims are unknown, or the number of channels is unknown.
     """
     dims = _spatial_for(src, "the number of windows", ceil)
-    whole = window if dims is None else window.settled(dims, kernel, ceil)
+    full_window = window if dims is None else window.settled(dims, kernel, ceil)
     base = unary(emit, "Square", src) if power == 2 else unary(emit, "Abs", src)
     if power > 2:
         base = unary(emit, "Pow", base, {"beta": float(power)})
-    total = window_sum(emit, base, kernel, whole)
+    total = window_sum(emit, base, kernel, full_window)
     return root(emit, total, power)
 
 

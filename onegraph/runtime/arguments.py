@@ -80,23 +80,23 @@ class Arguments:
                 held[name] = self._copy(tensor, array)
         return held
 
-    def dense(self, given: Held) -> None:
+    def dense(self, held: Held) -> None:
         """Copy the first parts of longer caches, for a program that takes dense ones."""
         for growth in self._growing.growths:
-            tensor, array = self.inputs[growth.past], given[growth.past]
+            tensor, array = self.inputs[growth.past], held[growth.past]
             if not _laid_out(tensor, array):
-                given[growth.past] = self._copy(tensor, array)
+                held[growth.past] = self._copy(tensor, array)
 
-    def shapes(self, given: object) -> dict[str, tuple[int, ...]]:
-        """The shapes of all inputs, of which ``given`` has at least those with unknown dims, by name.
+    def shapes(self, sizes: object) -> dict[str, tuple[int, ...]]:
+        """The shapes of all inputs, of which ``sizes`` has at least those with unknown dims, by name.
 
         Raises:
             ArgumentError: a shape is missing, unknown, has unknown dims, or does not fit.
         """
         expected = "a dictionary of shapes by names of inputs: " + (", ".join(self.inputs) or "none")
-        named, found = entries(given), dict[str, tuple[int, ...]]()
+        named, found = entries(sizes), dict[str, tuple[int, ...]]()
         if named is None or not named.keys() <= self.inputs.keys():
-            raise ArgumentError(f"sizes: {shown(given)}; expected {expected}")
+            raise ArgumentError(f"sizes: {shown(sizes)}; expected {expected}")
         for name, tensor in self.inputs.items():
             shape = as_shape(named.get(name, tensor.shape))
             if shape is None or not known(shape) or not compatible(shape, tensor.shape):
@@ -116,20 +116,20 @@ class Arguments:
             raise ArgumentError("a dictionary is given as an input; inputs by name are given as model(**inputs)")
         if len(arrays) > len(names):
             raise ArgumentError(f"{len(arrays)} inputs given; expected {len(names)}: {', '.join(names)}")
-        given = dict(zip(names, arrays, strict=False))
+        named_arrays = dict(zip(names, arrays, strict=False))
         for name, array in named.items():
             if name not in names:
                 raise ArgumentError(f"unknown input {shown(name)}; the inputs are {', '.join(names) or 'none'}")
-            if name in given:
+            if name in named_arrays:
                 raise ArgumentError(f"input {name!r} is given twice")
-            given[name] = array
-        if len(given) != len(names):
-            missing = ", ".join(name for name in names if name not in given)
+            named_arrays[name] = array
+        if len(named_arrays) != len(names):
+            missing = ", ".join(name for name in names if name not in named_arrays)
             hint = ""
             if len(arrays) == 1 and len(elements(arrays[0]) or ()) == len(names):
                 hint = "; a list of them is given as model(*inputs)"
             raise ArgumentError(f"missing inputs: {missing}{hint}")
-        return given
+        return named_arrays
 
     def _copy(self, tensor: LogicalTensor, array: Array) -> Array:
         copied = laid_empty(array.shape, tensor.strides, array.dtype)
@@ -153,11 +153,11 @@ class Arguments:
                     raise ArgumentError(f"out: unknown output {shown(name)}; the outputs are {', '.join(names)}")
             return {name: array for name, array in by_name.items() if array is not None}
         several = elements(out)
-        given = [out] if several is None else several
-        if len(given) != len(names):
+        targets = [out] if several is None else several
+        if len(targets) != len(names):
             arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
-            raise ArgumentError(f"out: {counted(len(given), 'array')}; expected {arrays} {', '.join(names)}")
-        return {name: array for name, array in zip(names, given, strict=True) if array is not None}
+            raise ArgumentError(f"out: {counted(len(targets), 'array')}; expected {arrays} {', '.join(names)}")
+        return {name: array for name, array in zip(names, targets, strict=True) if array is not None}
 
     def ordered(self, out: object) -> object:
         """``out`` of a call in the order of the outputs if it is a dictionary of all outputs, otherwise unchanged."""
@@ -180,8 +180,10 @@ class Arguments:
         held = Held(arrays)
         for name, array in held.items():
             source = self._growing.source_of(name, array, given)
-            others = {other: np.asarray(one) for other, one in given.given.items() if other != source}
-            refuse_shared({name: array}, others)
+            input_arrays = {
+                input_name: np.asarray(one) for input_name, one in given.given.items() if input_name != source
+            }
+            refuse_shared({name: array}, input_arrays)
         return held
 
     def results(self, outputs: Iterable[OutputSpec], written: Held) -> Held:
@@ -191,14 +193,14 @@ class Arguments:
             ArgumentError: an array in ``written`` does not fit, or shares memory with another.
             OutOfMemoryError: there is not enough memory for a new array.
         """
-        wanted = tuple(outputs)
-        for one in wanted:
+        names = tuple(outputs)
+        for one in names:
             if one.name in written:
                 check_output(*one, written[one.name])
         refuse_shared(written, {})
         arrays = {
             name: written.given[name] if name in written else laid_empty(shape, strides, dtype.numpy)
-            for name, dtype, shape, strides in wanted
+            for name, dtype, shape, strides in names
         }
         held = Held(arrays)
         held.update(written)  # the checked arrays
@@ -239,12 +241,12 @@ def _layout_error(name: str, tensor: LogicalTensor, array: Array) -> ArgumentErr
 
 def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
     """Raise ArgumentError if an output shares memory with an input or with another output."""
-    seen = dict(inputs)
+    memories = dict(inputs)
     for name, array in outputs.items():
-        for other, memory in seen.items():
+        for owner, memory in memories.items():
             if np.may_share_memory(array, memory):
-                raise ArgumentError(f"output {name!r} shares memory with {other!r}")
-        seen[name] = array
+                raise ArgumentError(f"output {name!r} shares memory with {owner!r}")
+        memories[name] = array
 
 
 def value_inputs(graph: DataGraph) -> tuple[str, ...]:
@@ -255,13 +257,15 @@ def value_inputs(graph: DataGraph) -> tuple[str, ...]:
     """
     makers = {tensor.id: op for op in graph.ops for tensor in op.outputs}
     waiting = [*shape_tensors(graph)]
-    found = {tensor.id for tensor in waiting if tensor.shape is None}  # a shape is a vector, if no rank says otherwise
+    vectors = {
+        tensor.id for tensor in waiting if tensor.shape is None
+    }  # a shape is a vector, if no rank says otherwise
     while waiting:
         tensor = waiting.pop()
-        if tensor.id not in found and (tensor.shape is None or len(tensor.shape) > 1):
+        if tensor.id not in vectors and (tensor.shape is None or len(tensor.shape) > 1):
             continue
-        found.add(tensor.id)
+        vectors.add(tensor.id)
         op = makers.get(tensor.id)
         if op is not None and op.kind not in ("Shape", "Size"):
-            waiting += [source for source in op.inputs if source is not None and source.id not in found]
-    return tuple(name for name, tensor in graph.inputs.items() if tensor.id in found)
+            waiting += [source for source in op.inputs if source is not None and source.id not in vectors]
+    return tuple(name for name, tensor in graph.inputs.items() if tensor.id in vectors)

@@ -29,20 +29,20 @@ def bind_arrays(
             present = {name: array.array.copy() if isinstance(array, Cache) else array for name, array in named.items()}
             programs.find(arguments.arrays((), present))
         return CacheRun(interface, programs, named, outs)
-    given = arguments.arrays(inputs, ins, copy=False, grows=True)
-    found = growing.prepared([*given.values()], grows=False)
-    room = 0 if found is None else found[1]
+    held = arguments.arrays(inputs, ins, copy=False, grows=True)
+    grown = growing.prepared([*held.values()], grows=False)
+    room = 0 if grown is None else grown[1]
     if not room:
-        given = arguments.arrays(inputs, ins, copy=False)
-    whole = {**given, **interface.present}
-    entry = programs.find(whole, room)
+        held = arguments.arrays(inputs, ins, copy=False)
+    all_inputs = {**held, **interface.present}
+    entry = programs.find(all_inputs, room)
     program = entry.program
     if isinstance(program, Staged):
         raise ArgumentError("bind: a shape or an axis in this graph depends on data; call the executable instead")
     outs = {name: array for name, array in arrays.items() if name in graph.outputs}
     outputs = interface.outputs_of(program)
-    written = arguments.written(outs, given)
-    growing.refuse_over(entry.grown, written, given)
+    written = arguments.written(outs, held)
+    growing.refuse_over(entry.grown, written, held)
     results = arguments.results(outputs, written)
     for output in outputs:
         array = results[output.name]
@@ -52,8 +52,8 @@ def bind_arrays(
         if output.laid_out(array) is not array:
             raise ArgumentError(f"output {output.name!r}: C-contiguous; expected strides of {output.strides} elements")
     frame = program.check_out()
-    external = program.placement.external_arrays(given, results)
+    external = program.placement.external_arrays(held, results)
     frame.bind(external)
-    shaping = {name: whole[name] for name in programs.value_inputs}
+    shaping = {name: all_inputs[name] for name in programs.value_inputs}
     value = interface.value(results.given)
     return BoundRun._of(program, frame, external, results, value, programs.recover, shaping, interface.state)

@@ -147,12 +147,12 @@ class BoundRun(Made):
         frame.bind({**arrays, **{target: arrays[source] for target, source in in_place.items()}})
 
 
-def signature(what: str, inputs: Iterable[Port], outputs: Iterable[Port]) -> str:
+def signature(title: str, inputs: Iterable[Port], outputs: Iterable[Port]) -> str:
     """One line with the inputs and outputs of an executable or a bound run."""
     ins, outs = (
         ", ".join(f"{name}: {dtype} {show(shape)}" for name, dtype, shape in ports) for ports in (inputs, outputs)
     )
-    return f"{what}({ins} -> {outs})"
+    return f"{title}({ins} -> {outs})"
 
 
 def sample(run: Callable[[], object], enough: int, most: int) -> list[int]:

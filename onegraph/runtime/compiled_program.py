@@ -101,14 +101,14 @@ class CompiledProgram(Program):
             self._plan(
                 schedule, threads, Reproducible(lowered, fpmath_mode, schedule, agrees) if reproducible else None
             )
-            taken = self._prepare()
-            if not taken:
+            without_memory = self._prepare()
+            if not without_memory:
                 break
             attempts += 1
             if attempts == ATTEMPTS:
                 unkept = frozenset(step.id for step in lowered.steps)
             elif attempts > 1:  # the first time may be a collision, which partitions that are made again do not have
-                unkept |= {step.id for note in taken for step in schedule.notes[note].steps}
+                unkept |= {step.id for note in without_memory for step in schedule.notes[note].steps}
         give_back(contents)
 
     def _plan(self, schedule: Schedule, threads: Threads, reproducible: Reproducible | None) -> None:
@@ -118,10 +118,10 @@ class CompiledProgram(Program):
         # Whether one call into C executes the whole program.
         self.in_c = len(in_c) == len(schedule.steps) > 0 and not self.placement.copied
         self.owner_thread = owner_of(in_c)
-        every = threads if isinstance(threads, int) else 0
-        counts = [every] * len(in_c)
+        stated = threads if isinstance(threads, int) else 0
+        counts = [stated] * len(in_c)
         limit = min(get_num_threads() or 1, self.share.threads)
-        if not every and limit > 1:
+        if not stated and limit > 1:
             chosen = threads if isinstance(threads, Mapping) else {}
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
             measure = self._measure if is_measurable else None
@@ -129,9 +129,9 @@ class CompiledProgram(Program):
             if reproducible is None:
                 in_c = without_barriers(in_c, schedule.notes, chosen, counts)
         if reproducible is not None:
-            in_c, counts = self._settle(schedule, reproducible.choose(in_c, counts, every or limit))
-        self.source = self._source(in_c, every or self._most(), self.ending.n_steps)
-        if reproducible is not None or not every:
+            in_c, counts = self._settle(schedule, reproducible.choose(in_c, counts, stated or limit))
+        self.source = self._source(in_c, stated or self._most(), self.ending.n_steps)
+        if reproducible is not None or not stated:
             self.source.threads = counts
         self.steps = in_c
         self._keeping = [step.note for step in in_c if step.again is not None]
@@ -177,20 +177,20 @@ class CompiledProgram(Program):
         with self._trial(self.source) as frame:
             try:
                 with frame.blank() as plan:
-                    kept = plan.prepare()
+                    sizes = plan.prepare()
             except OutOfMemoryError:
                 give_up_constants()
                 return self._keeping
-        found, prepared = list[int](), set[tuple[int, ...]]()
-        for step, size, keeps in zip(self.steps, kept, self.source.keeps, strict=True):
+        total_sizes, prepared = list[int](), set[tuple[int, ...]]()
+        for step, size, keeps in zip(self.steps, sizes, self.source.keeps, strict=True):
             if keeps:  # the parts of a batch run one partition, which takes its own constants from the second part on
                 memory = id(step.compiled), *step.pieces
-                found.append(0 if memory in prepared else size)
+                total_sizes.append(0 if memory in prepared else size)
                 prepared.add(memory)
-        taken = [note for note, size in zip(self._keeping, found, strict=True) if size < 0]
-        if not taken:
-            count_kept(self, found)
-        return taken
+        without_memory = [note for note, size in zip(self._keeping, total_sizes, strict=True) if size < 0]
+        if not without_memory:
+            count_kept(self, total_sizes)
+        return without_memory
 
     def _measure(self, steps: Sequence[CompiledStep], counts: Sequence[int]) -> list[float | None]:
         """The time of each step in seconds with these numbers of threads, on zeroed memory."""

@@ -33,8 +33,8 @@ def agrees(case: Case) -> bool:
     memory = [_memory_of(value) for value in (*tensors, *tensors[n_inputs:])]
     parts = _chosen(case.parts)
     canonical = [_moved(case.canonical(part), n_inputs, len(outputs)) for part in parts]
-    whole = step._replace(pieces=range(len(tensors)), shifts=())
-    runs = [_plan([whole], case.threads, memory), _plan(canonical, 1, memory)]
+    full_step = step._replace(pieces=range(len(tensors)), shifts=())
+    runs = [_plan([full_step], case.threads, memory), _plan(canonical, 1, memory)]
     compared, draw = 0, 0
     enough = max(ENOUGH.get(tensors[port].dtype.numpy.itemsize, ENOUGH_OTHERS) for port in outputs)
     while (compared < enough and draw < MOST_DRAWS) or draw < LEAST_DRAWS:

@@ -83,15 +83,15 @@ class Frame:
     def bind_variables(self, state: State) -> None:
         """Bind the present values of the variables, and the memory for the next ones."""
         self._use(state)
-        present, known = state.present, self._variables.get(state.turn)
-        if known is None or known[0] is not present:
+        present, bound = state.present, self._variables.get(state.turn)
+        if bound is None or bound[0] is not present:
             state.give_memory(self.ending.variables)
             present = state.present
             external, placed = self.placement.external_arrays(present, state.following), self.placement.slots
             slots = [(placed[number], as_pointer(address_of(array))) for number, array in external.items()]
-            known = self._variables[state.turn] = present, slots, self._resident_views(external)
-        self.plan.bind_all(known[1])
-        self._arrays.update(known[2])
+            bound = self._variables[state.turn] = present, slots, self._resident_views(external)
+        self.plan.bind_all(bound[1])
+        self._arrays.update(bound[2])
 
     def refuse_moved(self) -> None:
         """Raise StateError if an array has other memory than when it was bound."""
@@ -168,9 +168,9 @@ class Frame:
         residents = self.placement.residents
         return {n: self._view(n, array) for piece, array in external.items() for n in residents.get(piece, ())}
 
-    def _view(self, number: int, whole: Array) -> Array:
-        """The value as an array: ``whole`` itself, or a view of it."""
+    def _view(self, number: int, array: Array) -> Array:
+        """The value as an array: ``array`` itself, or a view of it."""
         value = self.placement.values[number]
         if value.storage == number:
-            return whole
-        return strided(whole, value.shape, value.strides, value.shift)
+            return array
+        return strided(array, value.shape, value.strides, value.shift)

@@ -99,7 +99,7 @@ def growths_of(graph: DataGraph, shapes: Mapping[str, Shape]) -> tuple[Growth, .
     outputs: dict[int, list[str]] = {}
     for name, tensor in graph.outputs.items():
         outputs.setdefault(tensor.id, []).append(name)
-    names, found = ([*graph.inputs], [*graph.outputs]), dict[str, Growth]()
+    names, growths = ([*graph.inputs], [*graph.outputs]), dict[str, Growth]()
     for op in graph.ops:
         past, present = op.inputs[0] if op.inputs else None, outputs.get(op.outputs[0].id, []) if op.outputs else []
         if op.kind not in AXES or past is None or len(op.inputs) < 2 or past.id not in inputs or len(present) != 1:
@@ -109,9 +109,9 @@ def growths_of(graph: DataGraph, shapes: Mapping[str, Shape]) -> tuple[Growth, .
         ends = past, graph.outputs[present[0]]
         stated = shapes[name] or ()
         may_grow = bool(shape and stated) and (op.kind == "ExtendCache" or stated[axis] is None)
-        if may_grow and name not in found and all(end.strides is None for end in ends):
-            found[name] = Growth(name, present[0], axis, names[0].index(name), names[1].index(present[0]))
-    return tuple(found.values())
+        if may_grow and name not in growths and all(end.strides is None for end in ends):
+            growths[name] = Growth(name, present[0], axis, names[0].index(name), names[1].index(present[0]))
+    return tuple(growths.values())
 
 
 def capacity_of(shape: Sequence[int], strides: Sequence[int], axis: int) -> int | None:
@@ -124,8 +124,8 @@ def capacity_of(shape: Sequence[int], strides: Sequence[int], axis: int) -> int 
     for place in range(len(shape) - 1, -1, -1):
         dim, stride = shape[place], strides[place]
         if dim > 1 and place < axis and not capacity:
-            capacity, rest = divmod(stride, inner) if inner else (0, 1)
-            if rest or capacity < max(shape[axis], 1):
+            capacity, remainder = divmod(stride, inner) if inner else (0, 1)
+            if remainder or capacity < max(shape[axis], 1):
                 return None
             step = stride
         elif dim > 1 and stride != step:
@@ -175,22 +175,22 @@ class Growing:
         axis = self._axes.get(name)
         return axis is not None and _capacity(array, axis) is not None
 
-    def source_of(self, name: str, array: Array, given: Mapping[str, Array]) -> str | None:
+    def source_of(self, name: str, array: Array, inputs: Mapping[str, Array]) -> str | None:
         """The name of the input whose memory an array for an output begins with; None if there is none."""
         sources = [growth.past for growth in self.growths if growth.present == name]
-        return next((past for past in sources if address_of(array) == address_of(given[past])), None)
+        return next((past for past in sources if address_of(array) == address_of(inputs[past])), None)
 
     def overs(self, grown: Sequence[Grown]) -> dict[str, int]:
         """By name of output, the position of the input where whose memory it may lie."""
         pairs = zip(self.growths, grown, strict=False)
-        return {growth.present: growth.source for growth, one in pairs if one.is_over}
+        return {growth.present: growth.source for growth, state in pairs if state.is_over}
 
-    def refuse_over(self, grown: Sequence[Grown], written: Mapping[str, Array], given: Mapping[str, Array]) -> None:
+    def refuse_over(self, grown: Sequence[Grown], written: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
         """Raise ArgumentError if an output begins where an input lies that its program does not keep there."""
         overs = self.overs(grown)
         for name, array in written.items():
-            source = None if name in overs else self.source_of(name, array, given)
-            if source is not None and np.may_share_memory(array, given[source]):
+            source = None if name in overs else self.source_of(name, array, inputs)
+            if source is not None and np.may_share_memory(array, inputs[source]):
                 raise ArgumentError(f"output {name!r} shares memory with {source!r}")
 
     def prepared(
@@ -236,9 +236,9 @@ class Growing:
         strides = dense_strides((*shape[:axis], capacity, *shape[axis + 1 :]))
         in_bytes = tuple([step * size for step in strides])
         nbytes = prod(shape[:axis]) * strides[axis] * capacity * size
-        made = with_room(Grown(array.dtype, shape, in_bytes, 0, nbytes), self._rooms)
-        made[...] = array
-        return made
+        moved = with_room(Grown(array.dtype, shape, in_bytes, 0, nbytes), self._rooms)
+        moved[...] = array
+        return moved
 
     def laid_out(self, graph: DataGraph, room: int) -> DataGraph:
         """The graph of a call with the layout of caches whose capacity this is."""
@@ -263,16 +263,16 @@ class Growing:
             given: names of outputs for which the caller gives memory.
             more: number of views of each input that the call has made.
         """
-        made = CacheStep(self)
-        for growth, one in zip(self.growths, grown, strict=False):
+        cache_step = CacheStep(self)
+        for growth, state in zip(self.growths, grown, strict=False):
             if growth.present not in given:
-                made.add(growth, one, arrays[growth.source], more)
-        return made
+                cache_step.add(growth, state, arrays[growth.source], more)
+        return cache_step
 
     def out(self, step: CacheStep) -> Any:
         """The argument ``out`` of a quick call for which the caller gives no memory."""
-        found = tuple(map(step.presents.get, self._names))
-        return found[0] if len(found) == 1 else found
+        targets = tuple(map(step.presents.get, self._names))
+        return targets[0] if len(targets) == 1 else targets
 
     def note(self, value: Any) -> None:
         """Note what a call has returned, which a later one may get back."""
@@ -323,9 +323,9 @@ def with_room(grown: Grown, rooms: dict[int, Room]) -> Array:
     row = aligned_empty((grown.size,), np.dtype(np.uint8))
     memory: Any = row.base
     number, offset = id(memory), address_of(row) - address_of(memory)
-    made: Array = np.ndarray(grown.shape, grown.dtype, memory, offset, grown.strides)
+    view: Array = np.ndarray(grown.shape, grown.dtype, memory, offset, grown.strides)
     rooms[number] = Room(ref(memory, lambda _: rooms.pop(number, None)), offset, grown.size)
-    return made
+    return view
 
 
 def _release(present: Callable[[], Array | None], _past: object) -> None:

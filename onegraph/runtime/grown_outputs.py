@@ -18,27 +18,30 @@ def grown_outputs(program: Program, growths: Sequence[Growth]) -> tuple[Grown, .
     """What a program writes for each growth."""
     if not growths:
         return ()
-    kept = program.known.get("kept")
-    if kept is None:
-        kept = program.known["kept"] = _kept(program, growths)
-    values, graph, known = program.placement.values, program.graph, dict[Hashable, Grown]()
-    found = []
+    plan_kept = program.known.get("kept")
+    if plan_kept is None:
+        plan_kept = program.known["kept"] = _kept(program, growths)
+    values, graph, memo = program.placement.values, program.graph, dict[Hashable, Grown]()
+    outputs = []
     for growth in growths:
         past, present = values[graph.inputs[growth.past].id], values[graph.outputs[growth.present].id]
-        key = growth.axis, growth in kept, past.shape, past.strides, present.dtype, present.shape, present.strides
-        if key not in known:
-            known[key] = _grown(past, present, growth.axis, growth in kept)
-        found.append(known[key])
-    return tuple(found)
+        key = growth.axis, growth in plan_kept, past.shape, past.strides, present.dtype, present.shape, present.strides
+        if key not in memo:
+            memo[key] = _grown(past, present, growth.axis, growth in plan_kept)
+        outputs.append(memo[key])
+    return tuple(outputs)
 
 
 def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
     """The growths whose output the steps write only behind the input, and a copy of the input at the beginning."""
     writers, readers = dict[int, list[CompiledStep]](), dict[int, list[CompiledStep]]()
     for step in program.steps:
-        for known, pieces in ((readers, step.pieces[: step.n_inputs]), (writers, step.pieces[step.n_inputs :])):
+        for steps_by_value, pieces in (
+            (readers, step.pieces[: step.n_inputs]),
+            (writers, step.pieces[step.n_inputs :]),
+        ):
             for piece in {*pieces}:
-                known.setdefault(piece, []).append(step)
+                steps_by_value.setdefault(piece, []).append(step)
     graph, direct, found = program.graph, dict(program.placement.direct), list[Growth]()
     resident = program.placement.residents.keys()  # what numpy reads or writes, or copies at the end
     for growth in growths:
@@ -46,9 +49,9 @@ def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
         if past in resident or present in resident:
             continue
         copies = [step for step in writers.get(present, ()) if _keeps(step, past, present)]
-        others = [step for step in writers.get(present, ()) if not _keeps(step, past, present)]
+        foreign = [step for step in writers.get(present, ()) if not _keeps(step, past, present)]
         is_alone = [*map(id, readers.get(past, ()))] == [*map(id, copies)]
-        if copies and all(_is_behind(step, present) for step in others) and (is_alone or not _replaces(copies[0])):
+        if copies and all(_is_behind(step, present) for step in foreign) and (is_alone or not _replaces(copies[0])):
             found.append(growth)
     return found
 
@@ -61,7 +64,7 @@ def _grown(past: Value, present: Value, axis: int, is_kept: bool) -> Grown:
         reach += (dim - 1) * step if dim else 0
     rows = capacity_of(shape, strides, axis) or room_for(shape[axis])
     is_over = is_kept and all(
-        dim == 1 or stride == other for dim, stride, other in zip(past.shape, past.strides, strides, strict=True)
+        dim == 1 or stride == expected for dim, stride, expected in zip(past.shape, past.strides, strides, strict=True)
     )
     size_with_room = prod(shape[:axis]) * rows * prod(shape[axis + 1 :]) * size
     return Grown(dtype, shape, tuple([step * size for step in strides]), reach * size, size_with_room, is_over)

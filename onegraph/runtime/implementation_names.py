@@ -41,11 +41,11 @@ def implementation_names(program: Program, policy: str, fpmath_mode: str, finite
     Raises:
         UnsupportedError: the process failed, or took more than ten minutes.
     """
-    every = get_num_threads() or 1
-    threads = {report.index: report.threads or every for report in program.reports if report.threads is not None}
+    limit = get_num_threads() or 1
+    threads = {report.index: report.threads or limit for report in program.reports if report.threads is not None}
     task = pickle.dumps((program.whole_graph(), policy, fpmath_mode, finite_math, threads, get_cpu_isa()))
     settings = {name: value for name, value in os.environ.items() if "DNNL_VERBOSE" not in name}
-    settings.update(ONEDNN_VERBOSE="profile_exec", OMP_NUM_THREADS=str(max([every, *threads.values()])))
+    settings.update(ONEDNN_VERBOSE="profile_exec", OMP_NUM_THREADS=str(max([limit, *threads.values()])))
     try:
         done = subprocess.run(command(__name__), input=task, capture_output=True, env=settings, timeout=TIME_LIMIT)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -60,19 +60,19 @@ def implementation_names(program: Program, policy: str, fpmath_mode: str, finite
 
 def parse(lines: list[str]) -> dict[int, str]:
     """The implementation names of each partition, which may have several steps, from the output of the process."""
-    index, found, whole = None, dict[str, None](), dict[int, dict[str, None]]()
+    index, found, names_by_index = None, dict[str, None](), dict[int, dict[str, None]]()
     for line in lines:
         if line.startswith(MARK):
             number = line.removeprefix(MARK)
             index = int(number) if number.isdigit() else None
-            found = {} if index is None else whole.setdefault(index, {})
+            found = {} if index is None else names_by_index.setdefault(index, {})
         elif index is not None and line.startswith("onednn_verbose,"):
             # onednn_verbose[,v1[,primitive]],exec,cpu,<primitive>,<implementation>,...
             before, _, after = line.partition(",exec,")
             fields = after.split(",")
             if len(fields) > 3 and "graph" not in before.split(","):
                 found[f"{fields[1]} {fields[2]}"] = None
-    return {number: ", ".join(names) for number, names in whole.items()}
+    return {number: ", ".join(names) for number, names in names_by_index.items()}
 
 
 def main() -> None:

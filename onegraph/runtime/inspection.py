@@ -53,23 +53,23 @@ def constant_memory(interface: Interface, entry: Entry | None) -> dict[str, int]
     arrays = [tensor.value for tensor in interface.graph._tensors if tensor.value is not None]
     if entry is not None and not isinstance(entry.program, Staged):
         arrays += entry.program.placement.constants.values()
-    found = {"mapped": 0, "own": 0, **({"prepared": prepared_bytes()} if HASHES_CONSTANTS else {})}
+    bytes_by_place = {"mapped": 0, "own": 0, **({"prepared": prepared_bytes()} if HASHES_CONSTANTS else {})}
     for array in {address_of(array): array for array in arrays}.values():
-        found["own" if file_of(array) is None else "mapped"] += array.nbytes
-    return found
+        bytes_by_place["own" if file_of(array) is None else "mapped"] += array.nbytes
+    return bytes_by_place
 
 
-def profile(programs: ProgramFinder, given: Arrays, runs: int, implementations: bool) -> Profile:
+def profile(programs: ProgramFinder, inputs: Arrays, runs: int, implementations: bool) -> Profile:
     """The times of the partitions on these arrays; see :meth:`onegraph.runtime.executable.Executable.profile`."""
     from .measuring import measure
 
-    entry = programs.find(given)
+    entry = programs.find(inputs)
     program, partitions = entry.program, _partitions(programs, entry, implementations)
     if isinstance(program, Staged):
-        profile = program.profile(given, runs)
+        profile = program.profile(inputs, runs)
     else:
         results = Arguments(program.graph).results(program.placement.outputs(), Held({}))
-        external = program.placement.external_arrays(given, results)
+        external = program.placement.external_arrays(inputs, results)
         try:
             profile = measure(program, partitions, external, results, runs)
         except StatusError as error:
@@ -97,9 +97,9 @@ def explain(
 
     if not (arrays or named):
         named = {name: _ones(tensor) for name, tensor in interface.graph.inputs.items()}
-    given = {**interface.arguments.arrays(arrays, named), **interface.present}
-    times = profile(programs, given, runs, implementations)
-    entry = programs.find(given)
+    inputs = {**interface.arguments.arrays(arrays, named), **interface.present}
+    times = profile(programs, inputs, runs, implementations)
+    entry = programs.find(inputs)
     partitions, program = _partitions(programs, entry, implementations), entry.program
     graph = interface.graph._as_step() if isinstance(program, Staged) else program.whole_graph()
     peaks = peaks_of(make, [report.arithmetic for report in partitions])
@@ -110,8 +110,8 @@ def explain(
 def _ones(tensor: LogicalTensor) -> Array:
     """Contents of an input for measuring."""
     if not known(tensor.shape):
-        what = f"input {tensor.name!r} has the shape {show(tensor.shape)}"
-        raise ArgumentError(f"explain: {what}; expected an array for each input, whose dims are then known")
+        subject = f"input {tensor.name!r} has the shape {show(tensor.shape)}"
+        raise ArgumentError(f"explain: {subject}; expected an array for each input, whose dims are then known")
     return np.ones(known_dims(tensor.shape), tensor.dtype.numpy)
 
 
@@ -133,5 +133,5 @@ def _partitions(programs: ProgramFinder, entry: Entry, implementations: bool) ->
         from .implementation_names import implementation_names
 
         entry.implementations = implementation_names(program, options.policy, options.fpmath_mode, options.finite_math)
-    found = entry.implementations
-    return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
+    names = entry.implementations
+    return tuple(replace(report, implementation=names.get(report.index, "")) for report in program.reports)

@@ -35,9 +35,9 @@ class Interface:
         self.growing = Growing(graph)
         self.arguments = Arguments(self.graph, self.growing)
         self.names = tuple(graph.outputs)
-        one = len(self.names) == 1
+        is_single = len(self.names) == 1
         self.result: Callable[..., Any] | None = (
-            None if one else picklable(namedtuple("Outputs", self.names, rename=True))
+            None if is_single else picklable(namedtuple("Outputs", self.names, rename=True))
         )
 
     @property

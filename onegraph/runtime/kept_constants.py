@@ -22,10 +22,10 @@ _kept: dict[int, tuple[int, int]] = {}  # bytes and blocks of each program that 
 _numbers = count()
 
 
-def count_kept(program: object, kept: Sequence[int]) -> None:
-    """Count the constants of a program until it is gone; ``kept``: their bytes for each step."""
+def count_kept(program: object, sizes: Sequence[int]) -> None:
+    """Count the constants of a program until it is gone; ``sizes``: their bytes for each step."""
     number = next(_numbers)
-    _kept[number] = sum(kept), len(kept)
+    _kept[number] = sum(sizes), len(sizes)
     weakref.finalize(program, _drop, number).atexit = False
     _forget_unused()
 

@@ -55,34 +55,34 @@ class Described(NamedTuple):
     compiled: list[Json]
 
 
-def described(found: Iterable[CompiledPartition | CompiledKernel]) -> Described:
+def described(kernels: Iterable[CompiledPartition | CompiledKernel]) -> Described:
     """Compiled partitions and kernels as plain data."""
     numberings: dict[int, Numbering] = {}  # by id of the partition
     places: dict[int, int] = {}  # of partitions and compilations in the lists, by id
     partitions, compilations, compiled = list[Json](), list[Json](), list[Json]()
-    for one in found:
-        if isinstance(one, CompiledKernel):
-            ins = one.ports[0]
-            kinds = [*map(_tensor, one._tensors)]
-            compiled.append({"kernel": one.name, "code": list(one.code), "inputs": ins, "tensors": kinds})
+    for kernel in kernels:
+        if isinstance(kernel, CompiledKernel):
+            ins = kernel.ports[0]
+            kinds = [*map(_tensor, kernel._tensors)]
+            compiled.append({"kernel": kernel.name, "code": list(kernel.code), "inputs": ins, "tensors": kinds})
             continue
-        partition, made = one._partition, one._compilation
+        partition, compilation = kernel._partition, kernel._compilation
         if id(partition) not in places:
             places[id(partition)], numberings[id(partition)] = len(partitions), Numbering()
             partitions.append(_partition(partition, numberings[id(partition)]))
-        if id(made) not in places:
-            places[id(made)] = len(compilations)
+        if id(compilation) not in places:
+            places[id(compilation)] = len(compilations)
             number = numberings[id(partition)].of
             compilations.append(
                 {
                     "partition": places[id(partition)],
-                    "inputs": [(number(tensor), *_tensor(tensor)) for tensor in made.inputs],
-                    "outputs": [(number(tensor), *_tensor(tensor)) for tensor in made._given],
-                    "threads": made.threads,
-                    "results": _results(made),
+                    "inputs": [(number(tensor), *_tensor(tensor)) for tensor in compilation.inputs],
+                    "outputs": [(number(tensor), *_tensor(tensor)) for tensor in compilation._given],
+                    "threads": compilation.threads,
+                    "results": _results(compilation),
                 }
             )
-        compiled.append({"compilation": places[id(made)]})
+        compiled.append({"compilation": places[id(compilation)]})
     return Described(partitions, compilations, compiled)
 
 
@@ -105,20 +105,20 @@ def _tensor(tensor: LogicalTensor) -> tuple[Json, ...]:
     return tensor._dtype.value, tensor._shape, tensor._strides, tensor._layout, tensor._property
 
 
-def _results(made: Compilation) -> Json:
+def _results(compilation: Compilation) -> Json:
     """What a compilation decided: the outputs, and which inputs' memory they may reuse, by port."""
-    ids = [tensor._id for tensor in made.inputs]
-    outputs = [(tensor._shape, tensor._strides, made.in_place.get(tensor._id)) for tensor in made.outputs]
+    ids = [tensor._id for tensor in compilation.inputs]
+    outputs = [(tensor._shape, tensor._strides, compilation.in_place.get(tensor._id)) for tensor in compilation.outputs]
     return [[shape, strides, None if source is None else ids.index(source)] for shape, strides, source in outputs]
 
 
 def restored(
-    kept: Mapping[str, Json], fpmath_mode: str, policy: str, most: int
+    contents: Mapping[str, Json], fpmath_mode: str, policy: str, most: int
 ) -> list[CompiledPartition | CompiledKernel]:
     """The compiled partitions and kernels that were described, in their order.
 
     Args:
-        kept: the fields of :class:`Described`.
+        contents: the fields of :class:`Described`.
         fpmath_mode, policy: the options of the compilation.
         most: number of threads that compile.
 
@@ -126,29 +126,29 @@ def restored(
         NotKeptError: the library finds other partitions, or compiles them in another way.
         OneGraphError: the library refuses something.
     """
-    partitions = _partitions(kept["partitions"], fpmath_mode, policy)
-    made = [_compilation(one, *partitions[one["partition"]]) for one in kept["compilations"]]
+    partitions = _partitions(contents["partitions"], fpmath_mode, policy)
+    compilations = [_compilation(entry, *partitions[entry["partition"]]) for entry in contents["compilations"]]
     used: dict[int, list[CompiledPartition]] = {}
-    found: list[CompiledPartition | CompiledKernel] = []
-    for one in kept["compiled"]:
-        if "kernel" in one:
-            tensors = [_logical(number, *kind) for number, kind in enumerate(one["tensors"])]
-            found.append(CompiledKernel(one["kernel"], tensors, one["inputs"], one["code"]))
+    kernels: list[CompiledPartition | CompiledKernel] = []
+    for entry in contents["compiled"]:
+        if "kernel" in entry:
+            tensors = [_logical(number, *kind) for number, kind in enumerate(entry["tensors"])]
+            kernels.append(CompiledKernel(entry["kernel"], tensors, entry["inputs"], entry["code"]))
             continue
         compiled = CompiledPartition.__new__(CompiledPartition)
-        compiled._compilation = made[one["compilation"]]
-        compiled._partition = partitions[kept["compilations"][one["compilation"]]["partition"]][0]
-        used.setdefault(one["compilation"], []).append(compiled)
-        found.append(compiled)
+        compiled._compilation = compilations[entry["compilation"]]
+        compiled._partition = partitions[contents["compilations"][entry["compilation"]]["partition"]][0]
+        used.setdefault(entry["compilation"], []).append(compiled)
+        kernels.append(compiled)
     free = [group for group in used.values() if group[0].owner_thread is None]
     if any(compile_postponed(free, most)):
         raise NotKeptError("the library refuses a partition")
     for compiled in chain.from_iterable(group for group in used.values() if group[0].owner_thread is not None):
         compiled._make()
     for index, group in used.items():
-        if _plain(_results(group[0]._compilation)) != kept["compilations"][index]["results"]:
+        if _plain(_results(group[0]._compilation)) != contents["compilations"][index]["results"]:
             raise NotKeptError("the library compiles a partition in another way")
-    return found
+    return kernels
 
 
 def _partitions(described: Sequence[Json], fpmath_mode: str, policy: str) -> list[tuple[Partition, int]]:
@@ -157,21 +157,21 @@ def _partitions(described: Sequence[Json], fpmath_mode: str, policy: str) -> lis
     tensors: list[LogicalTensor] = []
     places: dict[int, int] = {}  # the kind of each tensor
     starts = [0]
-    for one in described:
-        for number, kind in enumerate(one["tensors"], starts[-1]):
+    for entry in described:
+        for number, kind in enumerate(entry["tensors"], starts[-1]):
             if (text := repr(kind)) not in kinds:
                 kinds[text] = len(tensors)
                 tensors.append(_logical(len(tensors), *kind))
             places[number] = kinds[text]
-        starts.append(starts[-1] + len(one["tensors"]))
+        starts.append(starts[-1] + len(entry["tensors"]))
     ops, numbers = LazyOps(tensors, places), count()
     templates: dict[str, OpTemplate] = {}
-    wanted: dict[tuple[int, ...], int] = {}  # the index of a partition, by the ids of its ops
+    index_by_ids: dict[tuple[int, ...], int] = {}  # the index of a partition, by the ids of its ops
     marks: list[int] = []
-    for index, (one, start) in enumerate(zip(described, starts, strict=False)):
+    for index, (entry, start) in enumerate(zip(described, starts, strict=False)):
         ids: list[int] = []
         nodes: list[tuple[str, list[int], list[int]]] = []
-        for op in one["ops"]:
+        for op in entry["ops"]:
             text = repr((op["kind"], op["attrs"]))
             if text not in templates:
                 attrs = {name: _tuples(value) for name, value in op["attrs"].items()}
@@ -180,11 +180,11 @@ def _partitions(described: Sequence[Json], fpmath_mode: str, policy: str) -> lis
             nodes.append((op["kind"], *([start + number for number in op[side]] for side in ("inputs", "outputs"))))
             ops.add(templates[text], ids[-1], "", *nodes[-1][1:])
         used = {number for _, *sides in nodes for side in sides for number in side}
-        if not used <= {*range(start, start + len(one["tensors"]))}:
+        if not used <= {*range(start, start + len(entry["tensors"]))}:
             raise NotKeptError("an op has an unknown tensor")
-        wanted[tuple(ids)] = index
+        index_by_ids[tuple(ids)] = index
         read = {number for _, inputs, _ in nodes for number in inputs}
-        for number in one["needed"]:
+        for number in entry["needed"]:
             if start + number in read:
                 kind = "End" if tensors[places[start + number]]._dtype in END_TYPES else "Wildcard"
                 marks.append(next(numbers))
@@ -193,34 +193,36 @@ def _partitions(described: Sequence[Json], fpmath_mode: str, policy: str) -> lis
             marks.append(next(numbers))
             ops.add(OpTemplate("Wildcard", {}), marks[-1], "", [], [number])
     graph = Graph(fpmath_mode=fpmath_mode)
-    if graph._add_lazy_ops(ops, [*chain.from_iterable(wanted), *marks]):
+    if graph._add_lazy_ops(ops, [*chain.from_iterable(index_by_ids), *marks]):
         raise NotKeptError("the library refuses an op")
     graph.finalize()
-    found: dict[int, Partition] = {}
+    partition_by_index: dict[int, Partition] = {}
     for partition in graph.partitions(policy):
-        index = wanted.get(tuple(sorted(partition.ops)), -1)
+        index = index_by_ids.get(tuple(sorted(partition.ops)), -1)
         if index >= 0:
-            found[index] = partition
-    if len(found) < len(described):
+            partition_by_index[index] = partition
+    if len(partition_by_index) < len(described):
         raise NotKeptError("the library finds other partitions")
-    return [(found[index], start) for index, start in zip(range(len(described)), starts, strict=False)]
+    return [(partition_by_index[index], start) for index, start in zip(range(len(described)), starts, strict=False)]
 
 
-def _compilation(kept: Json, partition: Partition, start: int) -> Compilation:
-    ins, outs = ([_logical(start + number, *kind) for number, *kind in kept[side]] for side in ("inputs", "outputs"))
+def _compilation(contents: Json, partition: Partition, start: int) -> Compilation:
+    ins, outs = (
+        [_logical(start + number, *kind) for number, *kind in contents[side]] for side in ("inputs", "outputs")
+    )
     ports = [*dict.fromkeys(partition.input_ids)], [*dict.fromkeys(partition.output_ids)]
     if ports != ([tensor._id for tensor in ins], [tensor._id for tensor in outs]):
         raise NotKeptError("the library orders the ports of a partition in another way")
     partition._refuse_unsupported()
-    made = Compilation(partition, partition._ops, ins, outs, default_engine(), keeps_constants=True)
-    made.threads = check_threads(kept["threads"])
-    return made
+    compilation = Compilation(partition, partition._ops, ins, outs, default_engine(), keeps_constants=True)
+    compilation.threads = check_threads(contents["threads"])
+    return compilation
 
 
 def _logical(
     number: int, dtype: str, shape: Sequence[int] | None, strides: Sequence[int] | None, layout: str, property: str
 ) -> LogicalTensor:
-    dims, steps = (None if one is None else tuple(one) for one in (shape, strides))
+    dims, steps = (None if extent is None else tuple(extent) for extent in (shape, strides))
     return LogicalTensor._checked(number, DataType(dtype), dims, steps, layout, property)
 
 

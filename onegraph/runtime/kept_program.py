@@ -59,23 +59,25 @@ class KeptProgram(Program):
             raise NotKeptError(str(error)) from error
 
     def _restore(self, data: memoryview, files: Sequence[MappedFile], options: Options) -> None:
-        own, whole, self._described = _sections(data)
-        kept = json.loads(whole)
-        super().__init__(_interface(kept), Share(*kept["share"]))
-        self.placement = _placement(self.graph, kept, [*files, own])
-        compiled = restored(kept, options.fpmath_mode, options.policy, self.share.threads)
-        self.step_notes, self.in_c, self.ending = kept["step_notes"], kept["in_c"], Ending(0, frozenset())
-        self.parts = [*map(_kept_part, kept["parts"])]
+        own, text, self._described = _sections(data)
+        contents = json.loads(text)
+        super().__init__(_interface(contents), Share(*contents["share"]))
+        self.placement = _placement(self.graph, contents, [*files, own])
+        compiled = restored(contents, options.fpmath_mode, options.policy, self.share.threads)
+        self.step_notes, self.in_c, self.ending = contents["step_notes"], contents["in_c"], Ending(0, frozenset())
+        self.parts = [*map(_kept_part, contents["parts"])]
         steps = [
             CompiledStep(compiled[number], compiled[number], pieces, n_inputs, (), note, 0, shifts=shifts)
-            for number, pieces, n_inputs, shifts, note in kept["steps"]
+            for number, pieces, n_inputs, shifts, note in contents["steps"]
         ]
         owners = {owner for step in steps if (owner := step.compiled.owner_thread) is not None}
         self.owner_thread = calling_thread() if owners else None
         placed = self.placement
         places, pages = placed.places(), placed.file_pages()
-        limit, *threads = [integer("threads", count, 0, MAX_THREADS) for count in (kept["limit"], *kept["threads"])]
-        self.source = PlanSource(steps, places, placed.n_slots, limit, pages, bound=kept["bound"])
+        limit, *threads = [
+            integer("threads", count, 0, MAX_THREADS) for count in (contents["limit"], *contents["threads"])
+        ]
+        self.source = PlanSource(steps, places, placed.n_slots, limit, pages, bound=contents["bound"])
         self.source.threads = threads
         _refuse_outside(self.source, placed)
 
@@ -86,7 +88,7 @@ class KeptProgram(Program):
         return specialise(self._read()._as_step(), {})
 
     def _reports(self) -> tuple[PartitionReport, ...]:
-        return tuple(_kept_report(index, one) for index, one in enumerate(json.loads(self._described)))
+        return tuple(_kept_report(index, entry) for index, entry in enumerate(json.loads(self._described)))
 
 
 def without_proof(data: memoryview) -> tuple[memoryview, Json]:
@@ -113,65 +115,67 @@ def _sections(data: memoryview) -> tuple[Array, bytes, bytes]:
     return own, bytes(data[middle : middle + sizes[1]]), bytes(data[middle + sizes[1] :])
 
 
-def _interface(kept: Json) -> DataGraph:
+def _interface(contents: Json) -> DataGraph:
     """A graph without ops, with the inputs and outputs of the program."""
     graph = DataGraph()
     for side, named in (("inputs", graph._inputs), ("outputs", graph._outputs)):
-        for name, number, dtype, shape, strides in kept[side]:
+        for name, number, dtype, shape, strides in contents[side]:
             tensor = make_tensor(number, DataType(dtype), tuple(shape), _dims(strides), name, None, (), None)
             named[name] = graph._by_id.setdefault(number, tensor)
     return graph
 
 
-def _dims(given: Json) -> tuple[int, ...] | None:
-    return None if given is None else tuple(given)
+def _dims(contents: Json) -> tuple[int, ...] | None:
+    return None if contents is None else tuple(contents)
 
 
-def _placement(graph: DataGraph, kept: Json, memory: Sequence[MappedFile | Array]) -> Placement:
+def _placement(graph: DataGraph, contents: Json, memory: Sequence[MappedFile | Array]) -> Placement:
     values = {
         number: Value(number, DataType(dtype), tuple(shape), tuple(strides), storage, name, None, offset)
-        for number, dtype, shape, strides, storage, name, offset in kept["values"]
+        for number, dtype, shape, strides, storage, name, offset in contents["values"]
     }
-    constants = {number: _array(memory, place, made) for number, made, place in kept["constants"]}
-    external = tuple(kept["external"])
+    constants = {number: _array(memory, place, dtype_name) for number, dtype_name, place in contents["constants"]}
+    external = tuple(contents["external"])
     return Placement(
         graph,
         values,
-        tuple([(name, number) for name, number in kept["direct"]]),
-        tuple([(name, number) for name, number in kept["copied"]]),
+        tuple([(name, number) for name, number in contents["direct"]]),
+        tuple([(name, number) for name, number in contents["copied"]]),
         external,
         constants,
         {number: slot for slot, number in enumerate((*external, *constants), 1)},
-        dict(kept["offsets"]),
-        kept["arena_size"],
-        dict(kept["residents"]),
-        dict(kept["in_place"]),
+        dict(contents["offsets"]),
+        contents["arena_size"],
+        dict(contents["residents"]),
+        dict(contents["in_place"]),
     )
 
 
-def _array(memory: Sequence[MappedFile | Array], place: Json, made: str) -> Array:
+def _array(memory: Sequence[MappedFile | Array], place: Json, dtype_name: str) -> Array:
     """A constant, made of a part of a file or of the bytes, which numpy refuses if it does not lie inside."""
     index, offset, dtype, shape, strides = place
-    whole: Any = memory[index]
-    array: Array = np.ndarray(tuple(shape), DataType(dtype).numpy, whole, offset, tuple(strides))
+    mapped: Any = memory[index]
+    array: Array = np.ndarray(tuple(shape), DataType(dtype).numpy, mapped, offset, tuple(strides))
     array.flags.writeable = False
-    if made == PLAIN:
+    if dtype_name == PLAIN:
         return array
-    return copy_of(array) if made == COPY else weights_in(made, array)
+    return copy_of(array) if dtype_name == COPY else weights_in(dtype_name, array)
 
 
-def _kept_part(kept: Json) -> range | NumpyStep:
-    if isinstance(kept, list):
-        return range(*kept)
+def _kept_part(contents: Json) -> range | NumpyStep:
+    if isinstance(contents, list):
+        return range(*contents)
     from ..compiler.numpy_steps import numpy_step, store  # imports the reference of every op
 
-    if "kind" not in kept:
-        return NumpyStep(store, tuple(kept["inputs"]), tuple(kept["outputs"]), kept["note"])
-    ins, outs = ([None if one is None else _kept_tensor(*one) for one in kept[side]] for side in ("inputs", "outputs"))
-    attrs = {name: tuple(value) if isinstance(value, list) else value for name, value in kept["attrs"].items()}
-    op = Op(0, kept["kind"], tuple(ins), tuple(outs), attrs, kept["name"], kept["edition"])  # type: ignore[arg-type]
-    inputs, outputs = kept["step"]
-    return numpy_step(Step(0, "reference", op.kind, tuple(inputs), tuple(outputs), op), {}, kept["note"])
+    if "kind" not in contents:
+        return NumpyStep(store, tuple(contents["inputs"]), tuple(contents["outputs"]), contents["note"])
+    ins, outs = (
+        [None if entry is None else _kept_tensor(*entry) for entry in contents[side]] for side in ("inputs", "outputs")
+    )
+    attrs = {name: tuple(value) if isinstance(value, list) else value for name, value in contents["attrs"].items()}
+    op = Op(0, contents["kind"], tuple(ins), tuple(outs), attrs, contents["name"], contents["edition"])  # type: ignore[arg-type]
+    inputs, outputs = contents["step"]
+    return numpy_step(Step(0, "reference", op.kind, tuple(inputs), tuple(outputs), op), {}, contents["note"])
 
 
 def _kept_tensor(number: int, dtype: str, shape: Json, name: str, contents: Json) -> LogicalTensor:
@@ -180,17 +184,17 @@ def _kept_tensor(number: int, dtype: str, shape: Json, name: str, contents: Json
     return make_tensor(number, kind, tuple(shape), None, name, value, (), None)
 
 
-def _kept_report(index: int, kept: Json) -> PartitionReport:
+def _kept_report(index: int, contents: Json) -> PartitionReport:
     from ..compiler.report import PartitionReport
 
-    executor, kinds, names, reasons, sources, results, threads, arithmetic, refused = kept
+    executor, kinds, names, reasons, sources, results, threads, arithmetic, refused = contents
     named = index, executor, tuple(kinds), tuple(names), tuple(reasons)
     return PartitionReport(*named, _kept_ends(sources), _kept_ends(results), threads, arithmetic, tuple(refused))
 
 
-def _kept_ends(kept: Json) -> tuple[Value, ...]:
+def _kept_ends(contents: Json) -> tuple[Value, ...]:
     return tuple(
-        [Value(0, DataType(dtype), tuple(shape), tuple(strides), 0, name) for name, dtype, shape, strides in kept]
+        [Value(0, DataType(dtype), tuple(shape), tuple(strides), 0, name) for name, dtype, shape, strides in contents]
     )
 
 

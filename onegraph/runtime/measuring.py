@@ -46,11 +46,11 @@ def measure(
 
 def _joined(notes: Sequence[int], spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """The start and the duration of each partition; a Concat has a step for each source."""
-    found: dict[int, tuple[float, float]] = {}
+    times_by_part: dict[int, tuple[float, float]] = {}
     for note, (start, seconds) in zip(notes, spans, strict=True):
-        begin, before = found.get(note, (start, 0.0))
-        found[note] = begin, before + seconds
-    return [*found.values()]
+        begin, before = times_by_part.get(note, (start, 0.0))
+        times_by_part[note] = begin, before + seconds
+    return [*times_by_part.values()]
 
 
 def _time(frame: Frame) -> Iterator[tuple[float, float]]:
@@ -71,13 +71,13 @@ def measure_heads(graph: DataGraph, report: PartitionReport, run: Callable[[], o
     return _profile(graph, [report], [[_span(run)] for _ in range(runs)], runs)
 
 
-def joined(first: Profile, rest: Profile, count: int) -> Profile:
+def joined(first: Profile, second: Profile, count: int) -> Profile:
     """The profile of two stages; ``count`` is the number of partitions of the first."""
-    total = first.seconds + rest.seconds or 1.0
-    rows = (*first.rows, *[replace(row, index=row.index + count) for row in rest.rows])
-    spans = [[*run, *other] for run, other in zip(first._spans.runs, rest._spans.runs, strict=True)]
+    total = first.seconds + second.seconds or 1.0
+    rows = (*first.rows, *[replace(row, index=row.index + count) for row in second.rows])
+    spans = [[*run, *run_after] for run, run_after in zip(first._spans.runs, second._spans.runs, strict=True)]
     shared = [replace(row, share=row.seconds / total) for row in rows]
-    return Profile(shared, first.runs, Spans(spans, max(first._spans.limit, rest._spans.limit)))
+    return Profile(shared, first.runs, Spans(spans, max(first._spans.limit, second._spans.limit)))
 
 
 def _span(run: Callable[[], object]) -> tuple[float, float]:
@@ -91,11 +91,11 @@ def _profile(
     graph: DataGraph, partitions: Sequence[PartitionReport], spans: Sequence[Sequence[tuple[float, float]]], runs: int
 ) -> Profile:
     ops = {(label_of(op), op.name): op for op in graph.ops}
-    times = [[seconds for _, seconds in taken] for taken in zip(*spans, strict=True)]
-    medians = [median(taken) for taken in times]
+    times = [[seconds for _, seconds in spans_of_part] for spans_of_part in zip(*spans, strict=True)]
+    medians = [median(spans_of_part) for spans_of_part in times]
     total = sum(medians) or 1.0
     rows = []
-    for report, taken, seconds in zip(partitions, times, medians, strict=True):
+    for report, spans_of_part, seconds in zip(partitions, times, medians, strict=True):
         inside = (ops.get(key) for key in zip(report.kinds, report.names, strict=True))
         counts = [count for op in inside if op is not None and (count := flops(op)) is not None]
         rate = 1 / max(seconds, 1e-9)
@@ -106,7 +106,7 @@ def _profile(
                 report.executor,
                 report.threads,
                 seconds,
-                min(taken),
+                min(spans_of_part),
                 seconds / total,
                 sum(counts) * rate * 1e-9 if counts else None,
                 report.bytes * rate,

@@ -62,16 +62,16 @@ class Parameters(NamedTuple):
         for place, (dim, changes) in enumerate(zip(dims, is_open, strict=True)):
             if changes and dim > 1:
                 places.setdefault(dim, []).append(place)
-        taken = {place for some in places.values() for place in some}
-        fixed = tuple([None if place in taken else dim for place, dim in enumerate(dims)])
+        used_places = {place for some in places.values() for place in some}
+        fixed = tuple([None if place in used_places else dim for place, dim in enumerate(dims)])
         return cls(fixed, tuple(map(tuple, places.values())), layouts)
 
     def sizes(self, dims: Sequence[int]) -> list[int] | None:
         """The sizes in the dims of all inputs; None if the dims differ where they are fixed, or equal."""
         if len(dims) != len(self.fixed):
             return None
-        for known, dim in zip(self.fixed, dims, strict=True):
-            if known is not None and known != dim:
+        for fixed_dim, dim in zip(self.fixed, dims, strict=True):
+            if fixed_dim is not None and fixed_dim != dim:
                 return None
         found = [dims[some[0]] for some in self.places]
         for some, size in zip(self.places, found, strict=True):
@@ -82,11 +82,11 @@ class Parameters(NamedTuple):
 
     def opened(self, dims: Sequence[int], symbols: Sequence[Any]) -> list[Any]:
         """The dims with symbols in the place of sizes."""
-        found: list[Any] = [*dims]
+        open_dims: list[Any] = [*dims]
         for symbol, some in zip(symbols, self.places, strict=True):
             for place in some:
-                found[place] = symbol
-        return found
+                open_dims[place] = symbol
+        return open_dims
 
 
 class Kind(NamedTuple):
@@ -221,20 +221,20 @@ class OpenProgram:
             raise NoParametersError("a step runs at the end, in one thread alone, or with constants of its own")
         if any(isinstance(step, NumpyStep) and step.source is None and step.run is not store for step in steps):
             raise NoParametersError("a step runs graphs of its own")
-        known = like.placement.values
-        same = len(in_c) == len(like.steps) and len(values) == len(known) and all(map(_is_like, in_c, like.steps))
-        if not same or not all(_is_same(value, known[number]) for number, value in values.items()):
+        like_values = like.placement.values
+        is_equal = len(in_c) == len(like.steps) and len(values) == len(like_values) and all(map(_is_like, in_c, like.steps))
+        if not is_equal or not all(_is_same(value, like_values[number]) for number, value in values.items()):
             raise OtherStepsError("the program for these sizes has other steps")
 
     def _collect(self, counts: Sequence[int]) -> None:
         """Collect the open sizes, and the steps that depend on them; ``counts`` are the numbers of threads."""
         in_c = [index for index, step in enumerate(self.schedule.steps) if isinstance(step, CompiledStep)]
         count_of = dict(zip(in_c, counts, strict=True))
-        found: dict[OpenSize, None] = {}
+        sizes: dict[OpenSize, None] = {}
 
         def look(size: Any) -> int:
             if type(size) is OpenSize:
-                found[size] = None
+                sizes[size] = None
             return present(size)
 
         for value in self.schedule.values.values():
@@ -279,24 +279,24 @@ class OpenProgram:
                     alike = kinds_alike.setdefault((recipe.kind(None), threads), len(kinds_alike))
                     self.kinds.append(Kind(recipe, own, threads, alike))
                 self.recipes[index] = step.recipe, number
-                found.update(dict.fromkeys(own))
+                sizes.update(dict.fromkeys(own))
                 # The partition goes with the last program for the present sizes.
                 self.schedule.steps[index] = step._replace(compiled=None, like=None, recipe=None)  # type: ignore[arg-type]
         self.schedule.patterns, self.values = (), OpenValues(self.schedule.values)
-        texts = {repr(size): size for size in found}  # as reasons name sizes
+        texts = {repr(size): size for size in sizes}  # as reasons name sizes
         self.texts = {text: texts[text] for text in sorted(texts, key=len, reverse=True)}  # parts behind the whole
-        self._sizes = [*found]
-        self._numbers = [*map(id, found)]
-        self._evaluate = written_function(["s"], f"[{', '.join(map(repr, found))}]")
+        self._sizes = [*sizes]
+        self._numbers = [*map(id, sizes)]
+        self._evaluate = written_function(["s"], f"[{', '.join(map(repr, sizes))}]")
 
     def at(self, sizes: Sequence[int]) -> At:
         """What open sizes are for these values of the symbols."""
-        known = dict(zip(self._numbers, self._evaluate(sizes), strict=True))
+        size_by_number = dict(zip(self._numbers, self._evaluate(sizes), strict=True))
 
         def at(size: Any) -> int:
             if type(size) is not OpenSize:
                 return size  # type: ignore[no-any-return]
-            number = known.get(id(size))
+            number = size_by_number.get(id(size))
             # A size of a value that no step reads, but whose graph a partition is searched in, is evaluated here.
             return int(written_function(["s"], repr(size))(sizes)) if number is None else number
 
@@ -308,26 +308,26 @@ def thread_state() -> tuple[int, int]:
     return get_num_threads() or 1, thread_share().threads
 
 
-def _is_like(step: CompiledStep, other: CompiledStep) -> bool:
+def _is_like(step: CompiledStep, second: CompiledStep) -> bool:
     """Whether a step with open sizes is, for the present ones, a step of a program."""
     shifts = [present(shift) for shift in step.shifts]
-    if step.pieces != other.pieces or step.n_inputs != other.n_inputs or shifts != [*other.shifts]:
+    if step.pieces != second.pieces or step.n_inputs != second.n_inputs or shifts != [*second.shifts]:
         return False
-    made, known = step.compiled, other.compiled
-    if isinstance(made, CompiledKernel) and isinstance(known, CompiledKernel):
-        return made.name == known.name and [*made.code] == [*known.code]
-    return not isinstance(made, CompiledKernel) and not isinstance(known, CompiledKernel)
+    kernel, second_kernel = step.compiled, second.compiled
+    if isinstance(kernel, CompiledKernel) and isinstance(second_kernel, CompiledKernel):
+        return kernel.name == second_kernel.name and [*kernel.code] == [*second_kernel.code]
+    return not isinstance(kernel, CompiledKernel) and not isinstance(second_kernel, CompiledKernel)
 
 
-def _is_same(value: Value, other: Value) -> bool:
+def _is_same(value: Value, second: Value) -> bool:
     """Whether a value with open sizes is, for the present ones, a value of a program."""
-    mine, others = value.constant, other.constant
-    if mine is not None and others is not None and has_open_numbers(mine):
-        mine, others = (numbers_at(array, present, value.dtype.numpy) for array in (mine, others))
-    if mine is not others and (mine is None or others is None or not _has_bytes_of(mine, others)):
+    mine, second_constant = value.constant, second.constant
+    if mine is not None and second_constant is not None and has_open_numbers(mine):
+        mine, second_constant = (numbers_at(array, present, value.dtype.numpy) for array in (mine, second_constant))
+    if mine is not second_constant and (mine is None or second_constant is None or not _has_bytes_of(mine, second_constant)):
         return False
     # A graph with open sizes has other ops that compute shapes, so that a counter in a name may differ.
-    return value_at(value, present)._replace(constant=None, name="") == other._replace(constant=None, name="")
+    return value_at(value, present)._replace(constant=None, name="") == second._replace(constant=None, name="")
 
 
 def _has_bytes_of(mine: Any, other: Any) -> bool:

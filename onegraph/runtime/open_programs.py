@@ -57,12 +57,12 @@ class OpenPrograms:
 
         From the second combination of shapes on, a program with open sizes is made where none fits.
         """
-        found = self._of_known(shapes, room)
-        if found is not None:
-            self.reused, self.partitions, self._unused = self.reused + 1, self.partitions + found.compiled, 0
+        sized = self._of_known(shapes, room)
+        if sized is not None:
+            self.reused, self.partitions, self._unused = self.reused + 1, self.partitions + sized.compiled, 0
         elif self._learn(shapes, room):
-            found, self._forms[-1].like = self._of_known(shapes, room), None
-        return found
+            sized, self._forms[-1].like = self._of_known(shapes, room), None
+        return sized
 
     def _of_known(self, shapes: Shapes, room: int) -> SizedProgram | None:
         """The program for these shapes of a program with open sizes that is known; None if none fits."""

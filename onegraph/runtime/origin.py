@@ -101,12 +101,12 @@ def key_of(path: str | os.PathLike[str], *arguments: object) -> str:
 
 def opened(key: str) -> SourceFiles | None:
     """The files of a model of which a program was kept, opened now; None if none was kept, or a file is missing."""
-    kept = disk_cache.find(key, digest_of)
-    if kept is None:
+    entry = disk_cache.find(key, digest_of)
+    if entry is None:
         return None
     files = SourceFiles()
     with suppress(OSError, ValueError, TypeError):
-        for path in json.loads(bytes(kept)):
+        for path in json.loads(bytes(entry)):
             files.open(path, os.path.realpath(path))
         return files
     return None
@@ -122,8 +122,8 @@ def is_proven(proof: Any, files: Sequence[SourceFile]) -> bool:
     with suppress(LookupError, TypeError, ValueError, OSError):  # other data, or a file that cannot be read
         package, given = proof
         paths = [[file.written, file.resolved] for file in files]
-        if package is not None and package == package_digest() and paths == [one[:2] for one in given]:
-            return all(digest_of_file(file) == one[2] for file, one in zip(files, given, strict=True))
+        if package is not None and package == package_digest() and paths == [file_facts[:2] for file_facts in given]:
+            return all(digest_of_file(file) == file_facts[2] for file, file_facts in zip(files, given, strict=True))
     return False
 
 

@@ -63,8 +63,8 @@ class Placement:
 
     def file_pages(self) -> dict[int, Pages]:
         """The pages of files that constants lie in, by constant."""
-        found = {number: pages_of(array) for number, array in self.constants.items()}
-        return {number: pages for number, pages in found.items() if pages is not None}
+        pages_by_value = {number: pages_of(array) for number, array in self.constants.items()}
+        return {number: pages for number, pages in pages_by_value.items() if pages is not None}
 
     def outputs(self) -> list[OutputSpec]:
         """The graph outputs with their shapes."""
@@ -76,9 +76,9 @@ class Placement:
             found.append(OutputSpec(name, tensor.dtype, value.shape, strides))
         return found
 
-    def external_arrays(self, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
+    def external_arrays(self, inputs: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
         """The caller's arrays for inputs and outputs, by the value that each holds."""
-        arrays = {self.graph.inputs[name].id: array for name, array in given.items()}
+        arrays = {self.graph.inputs[name].id: array for name, array in inputs.items()}
         arrays.update((number, results[name]) for name, number in self.direct if name in results)
         return arrays
 
@@ -96,6 +96,6 @@ def span(value: Value) -> int:
 def copy_of(constant: Array) -> Array:
     """A copy of a constant with the same strides."""
     strides = [step // constant.itemsize for step in constant.strides]
-    made = laid_empty(constant.shape, strides, constant.dtype)
-    made[...] = constant
-    return made
+    copy_ = laid_empty(constant.shape, strides, constant.dtype)
+    copy_[...] = constant
+    return copy_

@@ -54,10 +54,10 @@ class PlanSource:
             "onegraph_step_t[]",
             [_in_c(step, keeps) for step, keeps in zip(steps, self.keeps, strict=True)],
         )
-        found = [places[piece] for step in steps for piece in step.pieces]
+        piece_places = [places[piece] for step in steps for piece in step.pieces]
         shifts = [shift for step in steps for shift in step.shifts or [0] * len(step.pieces)]
-        self.slots = ffi.new("size_t[]", [slot for slot, _ in found])
-        self.offsets = ffi.new("size_t[]", [at + shift for (_, at), shift in zip(found, shifts, strict=True)])
+        self.slots = ffi.new("size_t[]", [slot for slot, _ in piece_places])
+        self.offsets = ffi.new("size_t[]", [at + shift for (_, at), shift in zip(piece_places, shifts, strict=True)])
 
         last = {piece: index for index, step in enumerate(steps) for piece in step.pieces if piece in pages}
         ends = sorted((index, *pages[piece]) for piece, index in last.items())
@@ -70,22 +70,22 @@ class PlanSource:
             before: the steps of this source.
             steps: those that are other objects have other kernels, partitions or shifts, and are else the same.
         """
-        made, compiled, start = copy(self), [*self.compiled], 0
-        made.steps = ffi.new("onegraph_step_t[]", len(steps))
-        made.offsets = ffi.new("size_t[]", len(self.offsets))
-        ffi.memmove(made.steps, self.steps, ffi.sizeof(self.steps))
-        ffi.memmove(made.offsets, self.offsets, ffi.sizeof(self.offsets))
-        for index, (step, other) in enumerate(zip(steps, before, strict=True)):
-            if step is not other:
+        source, compiled, start = copy(self), [*self.compiled], 0
+        source.steps = ffi.new("onegraph_step_t[]", len(steps))
+        source.offsets = ffi.new("size_t[]", len(self.offsets))
+        ffi.memmove(source.steps, self.steps, ffi.sizeof(self.steps))
+        ffi.memmove(source.offsets, self.offsets, ffi.sizeof(self.offsets))
+        for index, (step, step_before) in enumerate(zip(steps, before, strict=True)):
+            if step is not step_before:
                 threads, compiled[index] = self.steps[index].threads, step.compiled
-                made.steps[index] = _in_c(step, self.keeps[index])
-                made.steps[index].threads = threads
-                shifts = zip(step.shifts, other.shifts, strict=True)
-                for place, (shift, known) in enumerate(shifts, start):
-                    made.offsets[place] += shift - known
+                source.steps[index] = _in_c(step, self.keeps[index])
+                source.steps[index].threads = threads
+                shifts = zip(step.shifts, step_before.shifts, strict=True)
+                for place, (shift, shift_before) in enumerate(shifts, start):
+                    source.offsets[place] += shift - shift_before
             start += len(step.pieces)
-        made.compiled = tuple(compiled)
-        return made
+        source.compiled = tuple(compiled)
+        return source
 
     def constants(self, slots: Mapping[int, int], arrays: Mapping[int, Array]) -> Sequence[tuple[int, object]]:
         """The slots of constants with their addresses, for :meth:`Plan.bind_all`."""
@@ -106,12 +106,23 @@ class PlanSource:
 
 def _in_c(step: CompiledStep, keeps: bool) -> tuple[object, ...]:
     """A step as C reads it."""
-    made = step.compiled
-    if isinstance(made, CompiledKernel):
-        return ffi.NULL, *made.ports, 0, keeps, made.pointer, made.code, len(made.code), False, *step.room, ffi.NULL
+    kernel = step.compiled
+    if isinstance(kernel, CompiledKernel):
+        return (
+            ffi.NULL,
+            *kernel.ports,
+            0,
+            keeps,
+            kernel.pointer,
+            kernel.code,
+            len(kernel.code),
+            False,
+            *step.room,
+            ffi.NULL,
+        )
     alone = ffi.NULL if step.alone is None else step.alone._ptr
-    prepares = made._compilation.prepares
-    return made._ptr, *made._compilation.ports, 0, keeps, ffi.NULL, ffi.NULL, 0, prepares, *step.room, alone
+    prepares = kernel._compilation.prepares
+    return kernel._ptr, *kernel._compilation.ports, 0, keeps, ffi.NULL, ffi.NULL, 0, prepares, *step.room, alone
 
 
 def as_pointer(memory: int) -> object:
@@ -217,9 +228,9 @@ class Plan(Handle):
             count[0] = 0
             part = min(enough, PART), min(CHUNK, most - len(samples))
             _check(lib.onegraph_plan_sample(self._ptr, *part, nanoseconds, count))
-            taken = nanoseconds[0 : count[0]]
-            samples.extend(taken)
-            enough -= sum(taken)
+            durations = nanoseconds[0 : count[0]]
+            samples.extend(durations)
+            enough -= sum(durations)
         return samples
 
     def prepare(self) -> list[int]:
@@ -228,9 +239,9 @@ class Plan(Handle):
         Returns:
             for each step, the bytes that the library keeps; -1 if it took constants of another partition.
         """
-        kept = ffi.new("int64_t[]", self.n_steps)
-        _check(lib.onegraph_plan_prepare(self._ptr, kept))
-        return list(kept)
+        sizes = ffi.new("int64_t[]", self.n_steps)
+        _check(lib.onegraph_plan_prepare(self._ptr, sizes))
+        return list(sizes)
 
     def measure(self, enough: float) -> list[float | None]:
         """The shortest time of each step in seconds, with its number of threads.
@@ -240,7 +251,7 @@ class Plan(Handle):
         """
         nanoseconds = ffi.new("int64_t[]", self.n_steps)
         _check(lib.onegraph_plan_measure(self._ptr, int(enough * 1e9), nanoseconds))
-        return [taken * 1e-9 if taken >= 0 else None for taken in nanoseconds]
+        return [duration * 1e-9 if duration >= 0 else None for duration in nanoseconds]
 
 
 def plan_error(status: int) -> Exception:

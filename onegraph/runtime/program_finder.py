@@ -102,11 +102,11 @@ class ProgramFinder:
         program = self.find({}).program if self._is_static else None
         return program if isinstance(program, Program) else None
 
-    def find(self, given: Arrays, room: int | None = None) -> Entry:
+    def find(self, inputs: Arrays, room: int | None = None) -> Entry:
         """The entry for the shapes of these arrays.
 
         Args:
-            given: the arrays by name of input.
+            inputs: the arrays by name of input.
             room: the capacity of caches that grow; 0 or None if they are dense.
         """
         if self._is_static:
@@ -115,8 +115,8 @@ class ProgramFinder:
                 self._static, self.quick = entry, entry.quick
             return entry
         # One copy gives both the key and the contents, because other threads may write to the caller's arrays.
-        values = {name: given[name].copy() for name in self.value_inputs}
-        shapes = {name: array.shape for name, array in given.items()}
+        values = {name: inputs[name].copy() for name in self.value_inputs}
+        shapes = {name: array.shape for name, array in inputs.items()}
         key = (*shapes.values(), *(value.tobytes() for value in values.values()), *((room,) if room else ()))
         return self._entry(key, lambda: self._for_shapes(shapes, values, room or 0))
 
@@ -132,17 +132,17 @@ class ProgramFinder:
         present = {name: array.shape for name, array in self._interface.present.items()}
         for shapes in sizes:
             if not self._is_static:
-                whole = {**shapes, **present}
-                self._entry(tuple(whole.values()), partial(self._for_shapes, whole, {}))
+                all_shapes = {**shapes, **present}
+                self._entry(tuple(all_shapes.values()), partial(self._for_shapes, all_shapes, {}))
 
     def info(self) -> CacheInfo:
         """The counters of the cache, and of the programs with open sizes."""
-        found = self.cache.info()
+        cache_info = self.cache.info()
         if not self._is_static and "_open" in vars(self):
-            found.reused, found.partitions = self._open.reused, self._open.partitions
-            found.reason = self._open.reason
-        found.grown, found.moved = self._interface.growing.grown, self._interface.growing.moved
-        return found
+            cache_info.reused, cache_info.partitions = self._open.reused, self._open.partitions
+            cache_info.reason = self._open.reason
+        cache_info.grown, cache_info.moved = self._interface.growing.grown, self._interface.growing.moved
+        return cache_info
 
     def _for_shapes(self, shapes: Mapping[str, tuple[int, ...]], values: Arrays, room: int = 0) -> Entry:
         """A new entry: of a program whose steps are known from other sizes, or one that is compiled from its graph."""

@@ -48,7 +48,7 @@ class _Constants:
             self.own.append(array)
             where = -1, at
         else:
-            indexes = [index for index, one in enumerate(self._files) if one is file]
+            indexes = [index for index, kept_file in enumerate(self._files) if kept_file is file]
             if not indexes:
                 raise NotKeptError("a constant lies in a file of another graph")
             where = indexes[0], address_of(array) - file.address
@@ -75,14 +75,14 @@ def written(program: CompiledProgram, files: Sequence[MappedFile]) -> list[bytes
     if any(source.keeps) or program.ending.n_steps:
         raise NotKeptError("constants are found by a hash, or variables are updated")
     constants = _Constants(files)
-    found = described(dict.fromkeys(source.compiled))
-    numbers = {one: index for index, one in enumerate(dict.fromkeys(source.compiled))}
+    kernels = described(dict.fromkeys(source.compiled))
+    numbers = {kernel: index for index, kernel in enumerate(dict.fromkeys(source.compiled))}
     used = {
         *[tensor.id for tensor in (*graph.inputs.values(), *graph.outputs.values())],
         *placed.external,
         *[number for ids in placed.residents.values() for number in ids],
     }
-    whole = {
+    contents = {
         "inputs": [*map(_end, graph.inputs.items())],
         "outputs": [*map(_end, graph.outputs.items())],
         "values": [_value(placed.values[number]) for number in sorted(used)],
@@ -94,7 +94,7 @@ def written(program: CompiledProgram, files: Sequence[MappedFile]) -> list[bytes
         "arena_size": placed.arena_size,
         "residents": [*placed.residents.items()],
         "in_place": [*placed.in_place.items()],
-        **found._asdict(),
+        **kernels._asdict(),
         "steps": [
             [numbers[step.compiled], step.pieces, step.n_inputs, step.shifts, step.note] for step in program.steps
         ],
@@ -108,7 +108,7 @@ def written(program: CompiledProgram, files: Sequence[MappedFile]) -> list[bytes
     }
     reports = [_report(report) for report in program._reports()]
     try:
-        sections = [json.dumps(one, separators=(",", ":")).encode() for one in (whole, reports)]
+        sections = [json.dumps(kernel, separators=(",", ":")).encode() for kernel in (contents, reports)]
     except (TypeError, ValueError):
         raise NotKeptError("an attribute is no plain data") from None
     sizes = constants.size, *map(len, sections)
@@ -188,7 +188,7 @@ def _typed(tensor: LogicalTensor, with_contents: bool) -> Json:
 
 def _report(report: PartitionReport) -> Json:
     sources, results = (
-        [[one.name, one.dtype.value, one.shape, one.strides] for one in side]
+        [[end.name, end.dtype.value, end.shape, end.strides] for end in side]
         for side in (report.sources, report.results)
     )
     named = report.executor, report.kinds, report.names, report.reasons

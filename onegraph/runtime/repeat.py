@@ -48,7 +48,7 @@ class Repeatable(Protocol):
     def executable(self) -> Any:
         """Runs the body; None if it computes nothing."""
 
-    def compiled(self, given: Mapping[str, int]) -> Any:
+    def compiled(self, shapes: Mapping[str, int]) -> Any:
         """What runs the body, with results of ops as further inputs, whose ids are given by name."""
 
     def slices(self) -> dict[int, Slice]:
@@ -99,13 +99,13 @@ class Repeat:
         is_fixed = any(name.startswith("t") for name in body.fixed) or "going" in body.passed
         if not body.same or is_moved or is_fixed or results & {*body.passed, *body.fixed}:
             return None
-        found = body.slices()
-        names = {f"g{number}": result for number, result in enumerate(found)}
+        slices = body.slices()
+        names = {f"g{number}": result for number, result in enumerate(slices)}
         executable = body.compiled(names) if names else body.executable
         program = None if executable is None else executable._programs.only_program()
         if program is None or not program.in_c or program.owner_thread is not None:
             return None
-        return cls(call, body, program, {name: found[result] for name, result in names.items()})
+        return cls(call, body, program, {name: slices[result] for name, result in names.items()})
 
     def run(self, course: Course, results: Sequence[Array] | None) -> tuple[Sequence[Array] | None, int]:
         """The last states and the results of all iterations, and how many iterations have run.
@@ -139,13 +139,13 @@ class Repeat:
         return run.finish(), run.done
 
     @staticmethod
-    def _source(one: Slice, course: Course) -> Array:
-        return course.given[one.source] if isinstance(one.source, str) else one.source
+    def _source(slice_: Slice, course: Course) -> Array:
+        return course.given[slice_.source] if isinstance(slice_.source, str) else slice_.source
 
     def _fits(self, course: Course) -> bool:
         """Whether the states, slices and other values have the shapes that the body is compiled for."""
-        given = course.inputs(0)
-        types = ((given[name], self.types[name]) for name in self.names if name[0] != "g")
+        inputs = course.inputs(0)
+        types = ((inputs[name], self.types[name]) for name in self.names if name[0] != "g")
         return all(array.shape == shape and array.dtype == dtype for array, (dtype, shape) in types)
 
 
@@ -168,12 +168,12 @@ class Rounds:
         self, loop: Repeat, course: Course, results: Sequence[Array] | None, limit: int, chosen: Mapping[str, Array]
     ) -> None:
         self._loop, self._course, self._limit, self.done, self.goes = loop, course, limit, 0, True
-        same, names = loop.body.same, loop.names
-        self._checks = "going" in same
-        given = {**course.given, **loop.body.values}
-        self._given = {name: np.ascontiguousarray(given[name]) for name in names if name[0] == "c"}
+        same_as, names = loop.body.same, loop.names
+        self._checks = "going" in same_as
+        values = {**course.given, **loop.body.values}
+        self._given = {name: np.ascontiguousarray(values[name]) for name in names if name[0] == "c"}
         self._states = [np.ascontiguousarray(state) for state in course.states]
-        slices = {f"x{number}": one for number, one in enumerate(course.scanned)} | dict(chosen)
+        slices = {f"x{number}": sequence for number, sequence in enumerate(course.scanned)} | dict(chosen)
         self._slices = {
             name: slice_ if slice_[:1].flags.c_contiguous else np.ascontiguousarray(slice_)
             for name, slice_ in slices.items()
@@ -183,8 +183,8 @@ class Rounds:
         self._rows: dict[str, Array] = {}  # by output of the body, the slices of all iterations
         self._turns: dict[str, tuple[Array, Array]] = {}  # by output of the body, the memory that it has in turn
         for number in range(loop.n_results):
-            self._rows.setdefault(same[f"y{number}"], self._memory(number, results))
-        for name in {*same.values()} - {*self._rows}:
+            self._rows.setdefault(same_as[f"y{number}"], self._memory(number, results))
+        for name in {*same_as.values()} - {*self._rows}:
             dtype, shape = loop.types[name]
             self._turns[name] = aligned_empty(shape, dtype), aligned_empty(shape, dtype)
 
@@ -224,8 +224,8 @@ class Rounds:
         """Whether the condition holds after the last iteration."""
         memory = self._turns.get(self._loop.body.same["going"])
         last = self.done - 1
-        found = self._rows[self._loop.body.same["going"]][last] if memory is None else memory[last & 1]
-        return bool(found.reshape(-1)[0])
+        flags = self._rows[self._loop.body.same["going"]][last] if memory is None else memory[last & 1]
+        return bool(flags.reshape(-1)[0])
 
     def _make_room(self, end: int) -> None:
         for name, rows in self._rows.items():
@@ -237,25 +237,25 @@ class Rounds:
 
     def _places(self) -> dict[str, Moving]:
         """Where each tensor of the body lies; that of the condition comes last."""
-        same, names = self._loop.body.same, {*self._loop.names}
-        found: dict[str, Moving] = {}
+        same_as, names = self._loop.body.same, {*self._loop.names}
+        moving: dict[str, Moving] = {}
         for name in names:
             if name[0] == "c":
-                found[name] = _still(self._given[name])
+                moving[name] = _still(self._given[name])
             elif name == "i":
                 start = address_of(self._numbers) - 8 * self.done
-                found[name] = Moving(start, start + 8, start + 8, 8)
+                moving[name] = Moving(start, start + 8, start + 8, 8)
         for name, slice_ in self._slices.items():
             start, step = address_of(slice_[:1]), slice_.strides[0]
-            found[name] = Moving(start, start + step, start + step, step)
+            moving[name] = Moving(start, start + step, start + step, step)
         for number, slice_ in enumerate(self._states):
             if f"s{number}" in names:
-                source = same.get(f"t{number}")
-                found[f"s{number}"] = _still(slice_) if source is None else self._before(source, address_of(slice_))
+                source = same_as.get(f"t{number}")
+                moving[f"s{number}"] = _still(slice_) if source is None else self._before(source, address_of(slice_))
         ends = [*self._rows, *self._turns]
         if self._checks:
-            ends.sort(key=lambda name: name == same["going"])
-        return found | {name: self._after(name) for name in ends}
+            ends.sort(key=lambda name: name == same_as["going"])
+        return moving | {name: self._after(name) for name in ends}
 
     def _after(self, name: str) -> Moving:
         """Where an iteration writes an output of the body."""
@@ -285,8 +285,8 @@ class Rounds:
 
     def finish(self) -> Sequence[Array]:
         """The last states, and the results."""
-        same, count = self._loop.body.same, self._loop.n_results
-        slices = [self._rows[same[f"y{number}"]][: self.done] for number in range(count)]
+        same_as, count = self._loop.body.same, self._loop.n_results
+        slices = [self._rows[same_as[f"y{number}"]][: self.done] for number in range(count)]
         return [*self.states(), *[self._course.laid(number, slice_) for number, slice_ in enumerate(slices)]]
 
 

@@ -40,11 +40,11 @@ def load_executable(make: type[DataGraph], folder: Path) -> Executable:
     key = key_of(folder) if keeps_programs() else None
     if key is not None and (files := opened(key)) is not None:
         settings = _checked(read_settings(folder, files).settings, None)
-        if found := find(key, settings.options, files, lambda: _graph(load_model(make, folder, files)[0], settings)):
-            found.cache_capacity = settings.cache_capacity
-            return found
-    reading, graph, given = read_together(folder / MODEL, lambda: _read(make, folder, key))
-    settings = _checked(given, graph)
+        if program := find(key, settings.options, files, lambda: _graph(load_model(make, folder, files)[0], settings)):
+            program.cache_capacity = settings.cache_capacity
+            return program
+    reading, graph, settings_read = read_together(folder / MODEL, lambda: _read(make, folder, key))
+    settings = _checked(settings_read, graph)
     executable = compile_graph(_graph(graph, settings), **settings.options._asdict())
     executable.cache_capacity = settings.cache_capacity
     if reading is not None and key is not None and (origin := reading.origin(key, graph)) is not None:
@@ -75,8 +75,8 @@ def _checked(settings: Mapping[str, object], graph: DataGraph | None) -> _Settin
     options = {name: settings.get(name) for name in (*Options._fields, "cache_capacity")}
     options["finite_math"] = settings.get("finite_math", False)  # older files lack it
     capacity = options.pop("cache_capacity")
-    if isinstance(given := options["threads"], dict):  # JSON has the indices of partitions as text
-        options["threads"] = {int(index) if index.isdecimal() else index: count for index, count in given.items()}
+    if isinstance(threads := options["threads"], dict):  # JSON has the indices of partitions as text
+        options["threads"] = {int(index) if index.isdecimal() else index: count for index, count in threads.items()}
     try:
         return _Settings(
             compile_options(graph, **options),  # type: ignore[arg-type]

@@ -34,11 +34,11 @@ class Ready:
     """A partition for some sizes. Programs hold it, and the program with open sizes knows it as long as one does.
 
     Args:
-        made: the partition.
+        kernel: the partition.
     """
 
-    def __init__(self, made: Made) -> None:
-        self.made = made
+    def __init__(self, kernel: Made) -> None:
+        self.made = kernel
 
     def step(self, step: CompiledStep | NumpyStep, recipe: PartitionRecipe, at: At) -> CompiledStep:
         """A step that runs the partition.
@@ -77,7 +77,7 @@ class SizedProgram(Program):
     Args:
         form: the program whose sizes are open.
         sizes: the sizes, which fit.
-        whole: makes the graph with its ops.
+        make_graph: makes the graph with its ops.
 
     Attributes:
         compiled: the number of partitions that the library has compiled for it.
@@ -87,18 +87,18 @@ class SizedProgram(Program):
         NoParametersError: for these sizes, other steps are right or fast.
     """
 
-    def __init__(self, form: OpenProgram, sizes: Sequence[int], whole: Callable[[], DataGraph]) -> None:
+    def __init__(self, form: OpenProgram, sizes: Sequence[int], make_graph: Callable[[], DataGraph]) -> None:
         super().__init__(form.graph, thread_share())
-        self._form, self._whole, at = form, whole, form.at(sizes)
+        self._form, self._whole, at = form, make_graph, form.at(sizes)
         self.known = form.known
         self._at, schedule = at, form.schedule
         values = form.values.at(sizes)
         steps: list[CompiledStep | NumpyStep] = [*schedule.steps]
-        made: dict[int, CompiledKernel] = {}
+        kernels: dict[int, CompiledKernel] = {}
         for index, source in form.kernels.items():
-            kernel = made.get(id(source))
+            kernel = kernels.get(id(source))
             if kernel is None:
-                kernel = made[id(source)] = source.at(at).made()
+                kernel = kernels[id(source)] = source.at(at).made()
             steps[index] = _with(steps[index], kernel, at)
         for index in form.moved:
             step = steps[index]
@@ -107,7 +107,11 @@ class SizedProgram(Program):
         for index in form.on_host:
             steps[index] = numpy_step_at(steps[index], values, at)  # type: ignore[arg-type]
         self._ready = ready = self._partitions(at)
-        self._patterns = {id(known.made.pattern): known.made.pattern for known in ready if known.made.pattern}.values()
+        self._patterns = {
+            id(ready_kernel.made.pattern): ready_kernel.made.pattern
+            for ready_kernel in ready
+            if ready_kernel.made.pattern
+        }.values()
         for index, (recipe, kind) in form.recipes.items():
             steps[index] = ready[kind].step(steps[index], recipe, at)
         pieces = {**form.pieces, **{number: at(size) for number, size in form.open_pieces}}
@@ -128,12 +132,12 @@ class SizedProgram(Program):
             source = PlanSource(self.steps, places, placed.n_slots, form.runs_limit, pages, arenas=arenas)
             source.threads = form.counts
             notes = [step.note for step in steps]
-            kept = prepared(self.steps)
+            prepared_constants = prepared(self.steps)
         else:
             source, notes = last.source.with_steps(last.steps, self.steps), last.notes
-            kept = last.prepared if self._ready == last.ready else prepared(self.steps)
-        form.last = Last(placed.offsets, self.steps, self._ready, source, notes, kept)
-        self.source, self.step_notes, self._prepared = source, notes, kept
+            prepared_constants = last.prepared if self._ready == last.ready else prepared(self.steps)
+        form.last = Last(placed.offsets, self.steps, self._ready, source, notes, prepared_constants)
+        self.source, self.step_notes, self._prepared = source, notes, prepared_constants
         is_whole = len(steps) == len(self.steps) > 0  # numpy steps are made for these sizes
         self.parts = [range(len(steps))] if is_whole else divided(steps)
 
@@ -141,26 +145,31 @@ class SizedProgram(Program):
         """For each kind the partition for these sizes; those that no program has are compiled."""
         form = self._form
         keys = [(number, *map(at, kind.sizes)) for number, kind in enumerate(form.kinds)]
-        found = [form.partitions.get(key) for key in keys]
-        missing = [number for number, ready in enumerate(found) if ready is None]
+        partitions = [form.partitions.get(key) for key in keys]
+        missing = [number for number, ready in enumerate(partitions) if ready is None]
         self.compiled, self._missing = 0, frozenset(missing)
         if missing:
             for number, ready in zip(missing, self._compile(missing, at), strict=True):
-                found[number] = form.partitions[keys[number]] = ready
-        return [ready for ready in found if ready is not None]
+                partitions[number] = form.partitions[keys[number]] = ready
+        return [ready for ready in partitions if ready is not None]
 
     def _compile(self, missing: Sequence[int], at: At) -> list[Ready]:
         """Compile the partitions of these kinds."""
-        kinds, known = self._form.kinds, dict[int, Ready]()
+        kinds, ready_by_kind = self._form.kinds, dict[int, Ready]()
         firsts = {kinds[number].alike: number for number in reversed(missing)}
-        found = self._compiled([*firsts.values()], at)
+        ready_by_number = self._compiled([*firsts.values()], at)
         for alike, number in firsts.items():
-            pattern = found[number].made.pattern
+            pattern = ready_by_number[number].made.pattern
             if pattern is None or pattern.takes_all:  # kinds that differ in constants alone share it
-                known[alike] = found[number]
-        others = [number for number in missing if number not in found and kinds[number].alike not in known]
-        found.update(self._compiled(others, at))
-        return [found[number] if number in found else known[kinds[number].alike] for number in missing]
+                ready_by_kind[alike] = ready_by_number[number]
+        others = [
+            number for number in missing if number not in ready_by_number and kinds[number].alike not in ready_by_kind
+        ]
+        ready_by_number.update(self._compiled(others, at))
+        return [
+            ready_by_number[number] if number in ready_by_number else ready_by_kind[kinds[number].alike]
+            for number in missing
+        ]
 
     def _compiled(self, numbers: Sequence[int], at: At) -> dict[int, Ready]:
         """Compile the partitions of kinds, by their numbers."""
@@ -171,11 +180,11 @@ class SizedProgram(Program):
             is_small = isinstance(kind.recipe, Partitioning) and kind.recipe.is_small
             groups.setdefault(limit if is_small else kind.threads or limit, []).append(number)
         self.compiled += len(numbers)
-        found: dict[int, Ready] = {}
+        ready_by_number: dict[int, Ready] = {}
         try:
             for count, some in groups.items():
                 threads.use(count)
-                made = compile_recipes(
+                kernels = compile_recipes(
                     [form.kinds[number].recipe for number in some],
                     at,
                     form.lowered,
@@ -184,10 +193,10 @@ class SizedProgram(Program):
                     fpmath_mode=options.fpmath_mode,
                     share=not isinstance(options.threads, int),
                 )
-                found.update(zip(some, map(Ready, made), strict=True))
+                ready_by_number.update(zip(some, map(Ready, kernels), strict=True))
         finally:
             restore_threads(threads.before)
-        return found
+        return ready_by_number
 
     def pieces(self) -> dict[Hashable, int]:
         """The arena, if it has its own, and the constants that the library has prepared for each partition."""
@@ -228,7 +237,7 @@ class SizedProgram(Program):
         return tuple([note.report(index, threads.get(index)) for index, note in enumerate(self.notes)])
 
 
-def _with(step: CompiledStep | NumpyStep, made: CompiledKernel | CompiledPartition, at: At) -> CompiledStep:
+def _with(step: CompiledStep | NumpyStep, kernel: CompiledKernel | CompiledPartition, at: At) -> CompiledStep:
     """A step that is compiled for known sizes."""
     assert isinstance(step, CompiledStep)
-    return step._replace(compiled=made, like=made, shifts=[at(shift) for shift in step.shifts])
+    return step._replace(compiled=kernel, like=kernel, shifts=[at(shift) for shift in step.shifts])

@@ -24,7 +24,7 @@ OPEN_SHAPE = "the shape of a result depends on contents, so numpy runs the op an
 class Runnable(Protocol):
     """An executable, as the stages see it."""
 
-    def _run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
+    def _run_by_name(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The results of a call, by name."""
 
     def report(self) -> Report:
@@ -56,54 +56,54 @@ class Staged:
         self._rest = compiled(stages.rest)
         self._runs = {op.id: host_run(op, body) for op in stages.heads}
 
-    def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph for these inputs, by name."""
-        needed = self._needed(given)
-        if (found := self._complete(needed, given)) is not None:
-            return found
+        needed = self._needed(inputs)
+        if (results := self._complete(needed, inputs)) is not None:
+            return results
         return self._rest._run_by_name(needed)
 
-    def _complete(self, needed: Mapping[str, Array], given: Mapping[str, Array]) -> dict[str, Array] | None:
+    def _complete(self, needed: Mapping[str, Array], inputs: Mapping[str, Array]) -> dict[str, Array] | None:
         """The outputs if the last stage has no ops; None if it has some, or an output shares memory."""
-        rest, names = self._stages.rest, {tensor.id: name for name, tensor in self._stages.rest.inputs.items()}
-        ends = [tensor.id for tensor in rest.outputs.values()]
-        if rest.ops or len({*ends}) < len(ends) or not names.keys() >= {*ends}:
+        rest_stage, names = self._stages.rest, {tensor.id: name for name, tensor in self._stages.rest.inputs.items()}
+        ends = [tensor.id for tensor in rest_stage.outputs.values()]
+        if rest_stage.ops or len({*ends}) < len(ends) or not names.keys() >= {*ends}:
             return None
-        found = {name: needed[names[tensor.id]] for name, tensor in rest.outputs.items()}
-        others = [*given.values(), *(tensor.value for tensor in self._graph._tensors if tensor.value is not None)]
-        for place, array in enumerate(found.values()):
-            if any(np.may_share_memory(array, other) for other in (*others, *[*found.values()][:place])):
+        results = {name: needed[names[tensor.id]] for name, tensor in rest_stage.outputs.items()}
+        memories = [*inputs.values(), *(tensor.value for tensor in self._graph._tensors if tensor.value is not None)]
+        for place, array in enumerate(results.values()):
+            if any(np.may_share_memory(array, memory) for memory in (*memories, *[*results.values()][:place])):
                 return None
-        return found
+        return results
 
-    def _needed(self, given: Mapping[str, Array]) -> dict[str, Array]:
+    def _needed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs of the last stage, by name."""
-        graph, stages, found = self._graph, self._stages, dict[str, Array]()
+        graph, stages, needed = self._graph, self._stages, dict[str, Array]()
         if self._first is not None:
-            found.update(self._first._run_by_name(given))
+            needed.update(self._first._run_by_name(inputs))
         else:
-            values = {tensor.id: given[name] for name, tensor in graph.inputs.items()}
+            values = {tensor.id: inputs[name] for name, tensor in graph.inputs.items()}
             values |= {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
             for op in stages.heads:
                 results = self._runs[op.id]([None if tensor is None else values[tensor.id] for tensor in op.inputs])
                 values.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
-            found.update((name, values[tensor.id]) for name, tensor in stages.needed.items())
+            needed.update((name, values[tensor.id]) for name, tensor in stages.needed.items())
         names = {tensor.id: name for name, tensor in graph.inputs.items()}
         for name, tensor in stages.needed.items():
-            if name not in found:
-                found[name] = given[names[tensor.id]]
-        return {name: found[name] for name in stages.needed}
+            if name not in needed:
+                needed[name] = inputs[names[tensor.id]]
+        return {name: needed[name] for name in stages.needed}
 
-    def profile(self, given: Mapping[str, Array], runs: int) -> Profile:
+    def profile(self, inputs: Mapping[str, Array], runs: int) -> Profile:
         """The profile of all stages, in their order."""
         from .measuring import joined, measure_heads
 
-        needed = self._needed(given)
+        needed = self._needed(inputs)
         if self._first is None:
             (report,) = self._first_reports()
-            first = measure_heads(self._graph, report, partial(self._needed, given), runs)
+            first = measure_heads(self._graph, report, partial(self._needed, inputs), runs)
         else:
-            first = self._first.profile(*given.values(), runs=runs)
+            first = self._first.profile(*inputs.values(), runs=runs)
         return joined(first, self._rest.profile(*needed.values(), runs=runs), len(self._first_reports()))
 
     def _first_reports(self) -> tuple[PartitionReport, ...]:

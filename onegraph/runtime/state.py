@@ -44,12 +44,12 @@ class State:
 
     def without_contents(self, graph: DataGraph) -> DataGraph:
         """A copy of the graph that does not keep the first contents of its variables in memory."""
-        other = graph.copy()
-        other._initial = {
+        stripped = graph.copy()
+        stripped._initial = {
             name: np.broadcast_to(array.flat[:1], array.shape) if array.size > 1 else array
-            for name, array in other._initial.items()
+            for name, array in stripped._initial.items()
         }
-        return other
+        return stripped
 
     @property
     def turn(self) -> int:
@@ -64,8 +64,8 @@ class State:
     @property
     def following(self) -> dict[str, Array]:
         """By name of output, the memory for the values after the next call."""
-        other = self._memory[1 - self.turn]
-        return {output: other[name] for name, output in self.updates.items()}
+        memory_after = self._memory[1 - self.turn]
+        return {output: memory_after[name] for name, output in self.updates.items()}
 
     def give_memory(self, in_place: Container[str] = ()) -> None:
         """Give each assigned variable a second memory, but not those that a program updates in place."""
@@ -81,14 +81,14 @@ class State:
         self.turns[0] = 1 - self.turn
 
     @contextmanager
-    def reading(self, what: str) -> Iterator[None]:
+    def reading(self, action: str) -> Iterator[None]:
         """A block in which no other thread changes the values.
 
         Raises:
             StateError: a signal handler or a destructor interrupted a call in this thread.
         """
         if self._busy._is_owned():  # type: ignore[attr-defined]
-            raise StateError(f"{what}: this thread is in the midst of a call that changes the variables")
+            raise StateError(f"{action}: this thread is in the midst of a call that changes the variables")
         with self._busy:
             yield
 
@@ -111,11 +111,11 @@ class State:
     def write(self, arrays: Mapping[str, Array]) -> None:
         """Set values, which fit their variables; all of them in one interpreter step, so an interrupt sets none."""
         with self.reading("variables"):
-            made = {name: _copy(array) for name, array in arrays.items()}
+            copies = {name: _copy(array) for name, array in arrays.items()}
             first, second = self._memory
-            alone = {name: array for name, array in made.items() if first[name] is second[name]}
+            alone = {name: array for name, array in copies.items() if first[name] is second[name]}
             memory = [{**values, **alone} for values in self._memory]
-            memory[self.turn].update(made)
+            memory[self.turn].update(copies)
             self._memory = memory[0], memory[1]
 
 
@@ -154,8 +154,8 @@ class Variables(MutableMapping[str, Array]):
 
     def update(self, arrays: Mapping[str, object] = {}, /, **named: object) -> None:  # type: ignore[override]
         """Set several variables, all or none."""
-        given = {**arrays, **named}
-        self._state.write({name: self._fitting(name, array) for name, array in given.items()})
+        named_arrays = {**arrays, **named}
+        self._state.write({name: self._fitting(name, array) for name, array in named_arrays.items()})
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all values to a file; see ``Executable.save_variables``."""

@@ -44,9 +44,9 @@ class Body:
         from ..serialize.words import of_word
 
         self._graph, self._make = of_word(str(op.attrs[name])), make
-        given = {f"c{number}": input_ for number, input_ in enumerate(op.inputs[first:]) if input_ is not None}
+        captured = {f"c{number}": input_ for number, input_ in enumerate(op.inputs[first:]) if input_ is not None}
         self.values = {
-            name: one.value for name, one in given.items() if one.value is not None and name in self._graph._inputs
+            name: one.value for name, one in captured.items() if one.value is not None and name in self._graph._inputs
         }
         names = {tensor.id: name for name, tensor in self._graph._inputs.items()}
         self.passed, self.fixed, self.same = dict[str, str](), dict[str, Array](), dict[str, str]()
@@ -66,14 +66,14 @@ class Body:
         """Runs the body; None if it computes nothing."""
         return self.compiled({}) if self._ends else None
 
-    def compiled(self, given: Mapping[str, int]) -> Any:
+    def compiled(self, shapes: Mapping[str, int]) -> Any:
         """What runs the body, with results of ops as further inputs, whose ids are given by name."""
         ends = {name: number for number, name in self._ends.items()}
-        return self._make(with_values(self._graph, self.values, ends, given))
+        return self._make(with_values(self._graph, self.values, ends, shapes))
 
     def slices(self) -> dict[int, Slice]:
         """By id of result, the slices that the number of the iteration chooses from what all iterations read."""
-        found: dict[int, Slice] = {}
+        slice_by_id: dict[int, Slice] = {}
         counter, names = self._graph._inputs.get("i"), {input_.id: name for name, input_ in self._graph._inputs.items()}
         for op in self._graph.ops if counter is not None else ():
             if op.kind != "Gather" or op.edition != HOST or op.inputs[1] is None or op.inputs[1].id != counter.id:  # type: ignore[union-attr]
@@ -82,18 +82,18 @@ class Body:
             name = names.get(source.id) if source is not None else None
             if source is None or not known(result.shape) or (source.value is None and (name or "s")[0] != "c"):
                 continue
-            found[result.id] = Slice(source.value if name is None else name, int(op.attrs.get("axis", 0)))  # type: ignore[arg-type]
-        return found
+            slice_by_id[result.id] = Slice(source.value if name is None else name, int(op.attrs.get("axis", 0)))  # type: ignore[arg-type]
+        return slice_by_id
 
-    def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the body by name, for arrays by the names of its inputs; some may share memory with these."""
-        found: dict[str, Array] = {}
+        results: dict[str, Array] = {}
         if self.executable is not None:
-            made = self.executable._run_by_name({name: given[name] for name in self.executable._names})
-            found.update((name, made[source]) for name, source in self.same.items())
-        found.update((name, given[source]) for name, source in self.passed.items())
-        found.update(self.fixed)
-        return found
+            outputs = self.executable._run_by_name({name: inputs[name] for name in self.executable._names})
+            results.update((name, outputs[source]) for name, source in self.same.items())
+        results.update((name, inputs[source]) for name, source in self.passed.items())
+        results.update(self.fixed)
+        return results
 
 
 class Control:
@@ -142,9 +142,9 @@ class Control:
             assert going is not None
             course, first = Course(self._call, trips, going, values), 0
             if self._repeat is not None:
-                found, first = self._repeat.run(course, results)
-                if found is not None:
-                    return found
+                rounds, first = self._repeat.run(course, results)
+                if rounds is not None:
+                    return rounds
             return iterate(course, self._bodies["body"].run, first)
         except OneGraphError as error:
             raise _renamed(error, self.op) from None

@@ -51,10 +51,10 @@ def find(key: str, options: Options, files: SourceFiles, read: Callable[[], Data
         # Reading the files takes as long as compiling, so that both go on at once.
         check = _started(lambda: is_proven(proof, sources))
         try:
-            made = Executable._of_program(KeptProgram(program, mapped, options, read), options, read)
+            executable = Executable._of_program(KeptProgram(program, mapped, options, read), options, read)
         finally:
             proven = check()
-        return made if proven else None
+        return executable if proven else None
     return None
 
 
@@ -107,7 +107,7 @@ def _is_usable() -> bool:
 
 
 def _program_key(key: str, options: Options) -> str:
-    given = options._asdict()
+    settings = options._asdict()
     if isinstance(options.threads, Mapping):
-        given["threads"] = sorted(options.threads.items())
-    return digest(key, machine(), get_num_threads(), thread_share(), given)
+        settings["threads"] = sorted(options.threads.items())
+    return digest(key, machine(), get_num_threads(), thread_share(), settings)

@@ -17,6 +17,8 @@ class WriterVersion(str):
 
 def _same_version(writer: str) -> str:
     if writer != __version__:
-        what = f"written by onegraph {writer}, and read by onegraph {__version__}"
-        raise FormatError("pickle", what, "the same version; Executable.save writes a folder that newer versions load")
+        versions = f"written by onegraph {writer}, and read by onegraph {__version__}"
+        raise FormatError(
+            "pickle", versions, "the same version; Executable.save writes a folder that newer versions load"
+        )
     return writer

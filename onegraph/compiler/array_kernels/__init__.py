@@ -37,7 +37,7 @@ def with_kernel(kind: str, function: Callable[..., object], results: Sequence[Ar
         return function
 
     def computed(call: Call, *arrays: Array | None) -> object:
-        found = kernel(call, arrays, results)
-        return function(call, *arrays) if found is None else tuple(map(np.asarray, found))
+        computed_by_kernel = kernel(call, arrays, results)
+        return function(call, *arrays) if computed_by_kernel is None else tuple(map(np.asarray, computed_by_kernel))
 
     return computed

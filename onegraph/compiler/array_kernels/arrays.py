@@ -77,9 +77,14 @@ def wide(array: Array) -> Array:
 def place_for(results: Sequence[Array], index: int, shape: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
     """Memory for a result: the array that the caller wants it in, if it is dense and of this type, else a new one."""
     if index < len(results):
-        given = results[index]
-        if given.shape == tuple(shape) and given.dtype == dtype and given.flags.c_contiguous and given.flags.aligned:
-            return given
+        result = results[index]
+        if (
+            result.shape == tuple(shape)
+            and result.dtype == dtype
+            and result.flags.c_contiguous
+            and result.flags.aligned
+        ):
+            return result
     return np.empty(shape, dtype)
 
 
@@ -126,7 +131,7 @@ def run(
         number, place, index = answer
         given = arrays[number]
         assert given is not None
-        where = [int(one) for one in np.unravel_index(place, given.shape)]
+        where = [int(coordinate) for coordinate in np.unravel_index(place, given.shape)]
         raise IndexError(f"index {index} at {where} of {ports[number]} is out of range")
     if status == OUT_OF_MEMORY:
         raise MemoryError(f"{name} needs more memory than there is")

@@ -31,14 +31,14 @@ def convolved(call: Call, arrays: Sequence[Array | None], shape: Shape) -> Array
     first = [array for array in arrays[:3] if array is not None]
     if call.schema.kind not in KINDS or len(first) != len(arrays) or any(array.dtype != np.float64 for array in first):
         return None
-    found = np.empty(known_dims(shape))
-    if any(array.size == 0 for array in (*first, found)):
+    result = np.empty(known_dims(shape))
+    if any(array.size == 0 for array in (*first, result)):
         return None
     numbers = {**numbers_of(call), "wide": True}
     *inputs, output = [
-        Value(0, DataType.float64, array.shape, dense_of(array.shape), 0, "") for array in (*first, found)
+        Value(0, DataType.float64, array.shape, dense_of(array.shape), 0, "") for array in (*first, result)
     ]
     kernel = compiled(NAME, inputs, [output], packed(NAME, numbers))
     threads = 1 if is_forked() else LIMIT.threads or get_num_threads() or 1
-    kernel.run_once(*map(dense, first), found, threads=threads)
-    return found
+    kernel.run_once(*map(dense, first), result, threads=threads)
+    return result

@@ -37,13 +37,13 @@ def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) ->
     if not most:
         return [np.empty((0, 3), np.int64)]
     f32 = np.dtype(np.float32)
-    kept, counts = np.empty((batches * classes, most), np.int32), np.empty(batches * classes, np.int64)
+    selected, counts = np.empty((batches * classes, most), np.int32), np.empty(batches * classes, np.int64)
     numbers = [float(overlap), float(least), call.flag("center")]
-    run("NonMaxSuppression", [dense(boxes, f32), dense(scores, f32)], [kept, counts], numbers)
+    run("NonMaxSuppression", [dense(boxes, f32), dense(scores, f32)], [selected, counts], numbers)
     labels = np.repeat(np.arange(batches * classes), counts)
     within = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     result = np.empty((len(labels), 3), np.int64)
-    result[:, 0], result[:, 1], result[:, 2] = labels // classes, labels % classes, kept[labels, within]
+    result[:, 0], result[:, 1], result[:, 2] = labels // classes, labels % classes, selected[labels, within]
     return [result]
 
 
@@ -76,9 +76,9 @@ def max_pool_places(call: Call, arrays: Arrays, results: Sequence[Array]) -> Fou
     numbers = [1, 1, 0, 1, 0] * lacking
     for window in zip(kernel, strides, begin, dilations, weights, strict=True):
         numbers += window
-    planes, ones = prod(src.shape[:2]), [1] * lacking
-    ends = [array.reshape(planes, *ones, *sizes) for array, sizes in ((best, counts), (places, counts))]
-    run("MaxPoolPlaces", [source.reshape(planes, *ones, *dims)], ends, numbers)
+    planes, unit_dims = prod(src.shape[:2]), [1] * lacking
+    ends = [array.reshape(planes, *unit_dims, *sizes) for array, sizes in ((best, counts), (places, counts))]
+    run("MaxPoolPlaces", [source.reshape(planes, *unit_dims, *dims)], ends, numbers)
     return best.astype(src.dtype, copy=False), places
 
 
@@ -96,7 +96,7 @@ def deform_columns(call: Call, arrays: Arrays, results: Sequence[Array]) -> Foun
     if not _floats(src) or not offsets.size:
         return None
     source = wide(src)
-    ends = [None if one is None else dense(one, source.dtype) for one in (source, offsets, mask)]
+    ends = [None if array is None else dense(array, source.dtype) for array in (source, offsets, mask)]
     kernel, strides, dilations, begin, _ = (call.s64s(name) for name in LISTS)
     result = place_for(results, 0, (*src.shape[:2], prod(kernel), prod(offsets.shape[2:])), source.dtype)
     run("DeformColumns", ends, [result], [*kernel, *strides, *begin, *dilations, call.s64("offset_groups")])

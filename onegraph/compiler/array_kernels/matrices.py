@@ -37,8 +37,10 @@ def mat_mul(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
 
 def _matrix(array: Array, turned: bool) -> Array:
     """Matrices whose elements lie at aligned addresses, in any order."""
-    found = array.swapaxes(-1, -2) if turned and array.ndim > 1 else array
-    return found if found.flags.aligned and not any(step % found.itemsize for step in found.strides) else dense(found)
+    matrix = array.swapaxes(-1, -2) if turned and array.ndim > 1 else array
+    return (
+        matrix if matrix.flags.aligned and not any(step % matrix.itemsize for step in matrix.strides) else dense(matrix)
+    )
 
 
 def _steps(array: Array) -> list[int]:
@@ -47,10 +49,10 @@ def _steps(array: Array) -> list[int]:
 
 def _places(array: Array, batch: Sequence[int]) -> Array:
     """The places of the first elements of all matrices."""
-    found = np.zeros((), np.int64)
+    places = np.zeros((), np.int64)
     for dim, step in zip(batch, _steps(np.broadcast_to(array, (*batch, *array.shape[-2:]))), strict=False):
-        found = found[..., None] + np.arange(dim) * step
-    return dense(found.reshape(-1))
+        places = places[..., None] + np.arange(dim) * step
+    return dense(places.reshape(-1))
 
 
 def triangle(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:

@@ -17,7 +17,7 @@ def broken_rules(graph: Lowered) -> Iterator[str]:
             yield f"the memory of value {value.id} is that of no value"
         elif value.constant is not None and value.constant.dtype not in (value.dtype.numpy, object):  # open numbers
             yield f"the contents of value {value.id} are {value.constant.dtype}, not {value.dtype}"
-    made: set[int] = set()
+    produced: set[int] = set()
     later = {result for step in graph.steps for result in step.outputs}
     for number, step in enumerate(graph.steps):
         if step.id != number:
@@ -25,16 +25,16 @@ def broken_rules(graph: Lowered) -> Iterator[str]:
         for source in step.reads:
             if source not in graph.values:
                 yield f"step {number} ({step.label}) reads value {source}, which there is not"
-            elif source in later and source not in made:
+            elif source in later and source not in produced:
                 yield f"step {number} ({step.label}) reads value {source}, which a later step makes"
         for result in step.outputs:
-            if result in made:
+            if result in produced:
                 yield f"step {number} ({step.label}) makes value {result}, which an earlier step makes"
-            made.add(result)
+            produced.add(result)
         if set(step.reads) <= graph.values.keys():
             yield from _mismatches(graph, step)
-    given = {tensor.id for tensor in graph.graph.inputs.values()}
-    for result in graph.returned - made - given:
+    graph_inputs = {tensor.id for tensor in graph.graph.inputs.values()}
+    for result in graph.returned - produced - graph_inputs:
         if graph.values[result].constant is None:
             yield f"no step makes value {result}, which the graph returns"
 
@@ -45,6 +45,6 @@ def _mismatches(graph: Lowered, step: Step) -> Iterator[str]:
     if part is None:
         return
     ends = [*zip(step.inputs, part.types, strict=False), *zip(step.outputs, part.outputs, strict=False)]
-    for number, given in ends:
-        if given != (known := graph.values[number].type):
-            yield f"step {step.id} ({step.label}) takes value {number} as {given}, not {known}"
+    for number, stated in ends:
+        if stated != (actual := graph.values[number].type):
+            yield f"step {step.id} ({step.label}) takes value {number} as {stated}, not {actual}"

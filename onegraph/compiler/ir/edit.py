@@ -139,10 +139,10 @@ class Edit:
         return [step._replace(refused=refused.get(step.id, step.refused)) for step in steps] if refused else steps
 
     def _without_spare(self, steps: Sequence[Step]) -> Sequence[Step]:
-        read, kept = {*self.graph.returned}, list[Step]()
+        read, live_steps = {*self.graph.returned}, list[Step]()
         for step in reversed(steps):
             if step.id in self._spare and read.isdisjoint(step.outputs):
                 continue
             read.update(step.reads)
-            kept.append(step)
-        return kept[::-1]
+            live_steps.append(step)
+        return live_steps[::-1]

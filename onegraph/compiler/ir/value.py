@@ -69,21 +69,21 @@ class Values(dict[int, Value]):
         """The id of a new dense value with memory of its own."""
         return self.add(Value(0, dtype, shape, dense_of(shape), 0, name, constant))
 
-    def like(self, value: int, what: str, shape: Dims | None = None, strides: Dims | None = None) -> int:
+    def like(self, value: int, suffix: str, shape: Dims | None = None, strides: Dims | None = None) -> int:
         """The id of a new variable of the data type of another value, in memory of its own.
 
         Args:
             value: the other value.
-            what: follows the name of the other value, in parentheses.
+            suffix: follows the name of the other value, in parentheses.
             shape: its shape; that of the other value by default.
             strides: its strides; those of a dense value by default.
         """
-        other = self[value]
-        shape = other.shape if shape is None else shape
+        model = self[value]
+        shape = model.shape if shape is None else shape
         strides = dense_of(shape) if strides is None else strides
-        return self.add(Value(0, other.dtype, shape, strides, 0, f"{other.name} ({what})"))
+        return self.add(Value(0, model.dtype, shape, strides, 0, f"{model.name} ({suffix})"))
 
-    def part(self, other: Value, what: str, shape: Dims, strides: Dims, offset: int = 0) -> int:
+    def part(self, base: Value, suffix: str, shape: Dims, strides: Dims, offset: int = 0) -> int:
         """The id of a new value in the memory of another one, whose first element is element ``offset`` there."""
-        made = other._replace(shape=shape, strides=strides, offset=offset, name=f"{other.name} ({what})")
-        return self.add(made, shares=True)
+        view = base._replace(shape=shape, strides=strides, offset=offset, name=f"{base.name} ({suffix})")
+        return self.add(view, shares=True)

@@ -51,11 +51,11 @@ def _is_fast(step: Step, source: Value) -> bool:
 
 def add_norm(adding: Adding, steps: Sequence[Step]) -> bool:
     """Add a normalization, and a ReLU behind it; returns False for other steps, and adds nothing."""
-    first, *rest = steps
-    if first.kind != KIND or first.executor != "library" or [step.kind for step in rest] not in ([], ["ReLU"]):
+    first, *epilogue = steps
+    if first.kind != KIND or first.executor != "library" or [step.kind for step in epilogue] not in ([], ["ReLU"]):
         return False
     schedule, inner = adding.schedule, first.outputs[0]
-    if rest and (rest[0].inputs != (inner,) or inner in schedule.returned or inner in schedule.viewed):
+    if epilogue and (epilogue[0].inputs != (inner,) or inner in schedule.returned or inner in schedule.viewed):
         return False
     source, *vectors = adding.at([schedule.forwards(number) for number in first.inputs])
     target = adding.values[steps[-1].outputs[0]]
@@ -69,7 +69,7 @@ def add_norm(adding: Adding, steps: Sequence[Step]) -> bool:
     is_alike = (source.strides, source.offset) == (target.strides, 0)
     numbers = {
         "channels": len(source.shape) - 1 if first.attrs.get("data_format", "NXC") == "NXC" else 1,
-        "relu": bool(rest),
+        "relu": bool(epilogue),
         "epsilon": first.attrs["epsilon"],
     }
     schedule.notes.append(Note("kernel", steps, (first.note, REASON), [source, *vectors], [target]))

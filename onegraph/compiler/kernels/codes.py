@@ -20,7 +20,9 @@ EXECUTOR = "codes"  # of steps whose attribute "kernel" names the kernel
 
 def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
     schedule, kernel = adding.schedule, BY_NAME[str(step.attrs["kernel"])]
-    inputs = adding.at([schedule.dense_copy(one) if one.irregular else one.id for one in adding.at(step.inputs)])
+    inputs = adding.at(
+        [schedule.dense_copy(value) if value.irregular else value.id for value in adding.at(step.inputs)]
+    )
     outputs, note = adding.at(step.outputs), schedule.note("kernel", step, *reasons)
     if not refusal(kernel.takes, (*inputs, *outputs)):  # not for empty tensors
         _add_kernel(adding, kernel, inputs, outputs, note)
@@ -46,11 +48,11 @@ BY_NAME = {kernel.name: kernel for kernel in KERNELS}
 
 def add_rescaling(adding: Adding, step: Step) -> bool:
     """Add a Quantize or Dequantize that no fusion takes in; returns False for other steps, and adds nothing."""
-    found = coding(step) if step.kind in ("Quantize", "Dequantize") else None
+    coding_ = coding(step) if step.kind in ("Quantize", "Dequantize") else None
     (source, *_), (target, *_) = adding.at(step.inputs), adding.at(step.outputs)
-    if found is None or refusal(RESCALE.takes, (source, target)):
+    if coding_ is None or refusal(RESCALE.takes, (source, target)):
         return False
-    before, after = (PLAIN, found) if step.kind == "Quantize" else (found, PLAIN)
+    before, after = (PLAIN, coding_) if step.kind == "Quantize" else (coding_, PLAIN)
     numbers = adding.schedule.new_constant(numbers_of((before,), after, target.dtype), "numbers")
     note = adding.schedule.note("kernel", step, step.note)
     _add_kernel(adding, RESCALE, [source, adding.values[numbers]], [target], note)

@@ -31,25 +31,25 @@ OWN = "own"  # the attribute of a step that names its kernel, if the op is compu
 def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
     schedule, values = adding.schedule, adding.values
     assert step.part is not None
-    call, wanted, name = step.part.call, values[step.outputs[0]], step.attrs.get(OWN)
+    call, result, name = step.part.call, values[step.outputs[0]], step.attrs.get(OWN)
     kernel = BY_NAME[str(name)] if name else exact_kernel(call)
     assert kernel is not None
     numbers = [*step.inputs]
     if kernel.name in SLOPES:
-        numbers[1] = _slopes(adding, call, values[numbers[1]], wanted)
+        numbers[1] = _slopes(adding, call, values[numbers[1]], result)
     inputs = adding.at([schedule.forwards(number) for number in numbers])
-    if adding.edges.is_free(wanted):
-        like = next((input_ for input_ in inputs if input_.shape == wanted.shape and is_whole(input_)), wanted)
-        wanted = values[wanted.id] = wanted._replace(strides=like.strides)
-    attrs = adding.at([schedule.new_number(call.f32(name), len(wanted.shape)) for name in kernel.attrs])
+    if adding.edges.is_free(result):
+        like = next((input_ for input_ in inputs if input_.shape == result.shape and is_whole(input_)), result)
+        result = values[result.id] = result._replace(strides=like.strides)
+    attrs = adding.at([schedule.new_number(call.f32(name), len(result.shape)) for name in kernel.attrs])
     in_place = [
-        (wanted.storage, input_.storage)
+        (result.storage, input_.storage)
         for input_ in inputs
         if (input_.dtype, input_.shape, input_.strides, input_.offset)
-        == (wanted.dtype, wanted.shape, wanted.strides, 0)
+        == (result.dtype, result.shape, result.strides, 0)
     ]
     note = schedule.note("kernel", step, kernel.reason)
-    schedule.add_kernel(kernel.name, [*inputs, *attrs], [wanted], note, in_place=in_place)
+    schedule.add_kernel(kernel.name, [*inputs, *attrs], [result], note, in_place=in_place)
     return ""
 
 
@@ -61,9 +61,9 @@ def _add_patch(adding: Adding, step: Step, _: Sequence[str]) -> str:
     return ""
 
 
-def _slopes(adding: Adding, call: Call, slope: Value, wanted: Value) -> int:
+def _slopes(adding: Adding, call: Call, slope: Value, result: Value) -> int:
     """The slopes of a PReLU in a shape that is broadcast to that of src."""
-    shape = known_dims(slope_target(call, slope.shape, wanted.shape))
+    shape = known_dims(slope_target(call, slope.shape, result.shape))
     dense = slope if slope.dense else adding.values[adding.schedule.dense_copy(slope)]
     if dense.constant is not None:
         return adding.schedule.new_constant(dense.constant.reshape(shape), dense.name)

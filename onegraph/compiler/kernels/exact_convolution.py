@@ -23,22 +23,22 @@ def _numbers(step: Step) -> Numbers:
 
 def numbers_of(call: Call) -> Numbers:
     """The numbers of the kernel for a convolution whose sizes are known."""
-    kind, found = call.schema.kind, convolution_geometry(call)
-    assert found is not None
-    pads = known_dims(found.pads_begin)
+    kind, geometry = call.schema.kind, convolution_geometry(call)
+    assert geometry is not None
+    pads = known_dims(geometry.pads_begin)
     of = "weights" if "Weights" in kind else OF.get(kind, "narrow")
-    rank, n = len(known_dims(call.inputs[0].shape)), len(found.strides)  # type: ignore[union-attr]
-    is_last = found.weights_format.startswith("X")
+    rank, n = len(known_dims(call.inputs[0].shape)), len(geometry.strides)  # type: ignore[union-attr]
+    is_last = geometry.weights_format.startswith("X")
     outer, inner = (rank - 1, rank - 2) if is_last else (0, 1)
     first, windows = 0 if is_last else 2, list[int]()
     for axis in range(n):
-        windows += [first + axis, found.strides[axis], found.dilations[axis], pads[axis]]
+        windows += [first + axis, geometry.strides[axis], geometry.dilations[axis], pads[axis]]
     return {
         "of": of,
-        "groups": found.groups,
+        "groups": geometry.groups,
         "wide": call.inputs[0].dtype is DataType.float64,  # type: ignore[union-attr]
         "swapped": kind == "ConvTransposeBackwardWeights",
-        "channels": rank - 1 if found.data_format == "NXC" else 1,
+        "channels": rank - 1 if geometry.data_format == "NXC" else 1,
         "outer": outer,
         "inner": inner,
         "windows": windows,

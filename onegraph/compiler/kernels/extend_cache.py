@@ -21,7 +21,9 @@ def _is_narrow(values: Sequence[Value]) -> bool:
 def _has_whole_rows(values: Sequence[Value]) -> bool:
     """Whether the tokens of each head of the result lie side by side."""
     shape, strides = values[-1].shape[-2:], values[-1].strides[-2:]
-    return all(dim == 1 or step == whole for dim, step, whole in zip(shape, strides, dense_of(shape), strict=True))
+    return all(
+        dim == 1 or step == dense_step for dim, step, dense_step in zip(shape, strides, dense_of(shape), strict=True)
+    )
 
 
 EXTEND_CACHE = Kernel(

@@ -18,29 +18,29 @@ SIDE_BY_SIDE = "the kernel reads rows or channels side by side"
 
 def pool_numbers(call: Call) -> tuple[int, list[int]]:
     """The axis of the channels of a pool; kernel, stride, dilation and padding before of each spatial axis."""
-    found = pool_geometry(call)
-    assert found is not None
+    geometry = pool_geometry(call)
+    assert geometry is not None
     numbers = list[int]()
-    for window in found.windows:
+    for window in geometry.windows:
         assert window is not None
         numbers += [window.kernel, window.stride, window.dilation, window.begin]
-    return len(found.windows) + 1 if found.data_format == "NXC" else 1, numbers
+    return len(geometry.windows) + 1 if geometry.data_format == "NXC" else 1, numbers
 
 
 def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
     schedule, values = adding.schedule, adding.values
     assert step.part is not None
-    (channels, windows), wanted = pool_numbers(step.part.call), values[step.outputs[0]]
+    (channels, windows), result = pool_numbers(step.part.call), values[step.outputs[0]]
     source = values[schedule.forwards(step.inputs[0])]
     last = channels_last(source.shape) if channels == 1 else dense_of(source.shape)
     if source.strides[channels] != 1 and source.strides[-1] != 1:
         source = values[schedule.copy(source, last, SIDE_BY_SIDE)]
-    if adding.edges.is_free(wanted):
+    if adding.edges.is_free(result):
         is_last = source.strides[channels] == 1 and channels == 1
-        strides = channels_last(wanted.shape) if is_last else dense_of(wanted.shape)
-        wanted = values[wanted.id] = wanted._replace(strides=strides)
+        strides = channels_last(result.shape) if is_last else dense_of(result.shape)
+        result = values[result.id] = result._replace(strides=strides)
     numbers = {"channels": channels, "windows": windows}
-    schedule.add_kernel("max_pool", [source], [wanted], schedule.note("kernel", step, KEEPS), numbers)
+    schedule.add_kernel("max_pool", [source], [result], schedule.note("kernel", step, KEEPS), numbers)
     return ""
 
 

@@ -187,7 +187,7 @@ def _gates(step: Step) -> dict[int, int]:
     sources = {member.outputs[0]: member.inputs[0] for member in step.members if member.kind == "Sigmoid"}
     products = [member.inputs for member in step.members if member.kind == "Multiply"]
     alone = [[input_ for input_ in inputs if input_ in sources and reads[input_] == 1] for inputs in products]
-    return {found[0]: sources[found[0]] for found in alone if found and found[0] not in step.outputs}
+    return {gate[0]: sources[gate[0]] for gate in alone if gate and gate[0] not in step.outputs}
 
 
 POINTWISE = Kernel(

@@ -49,7 +49,7 @@ def _tree_numbers(step: Step) -> Numbers:
     call, nodes = call_of(step), step.op.inputs[1]
     head = np.zeros(0, np.int32) if nodes is None or nodes.value is None else np.asarray(nodes.value)[:, HEAD]
     kinds = {int(kind) for kind in np.unique(head[head != LEAF] & (2 * MISSING - 1))}
-    common = (name for all_, name in WALKS.items() if kinds and kinds <= all_)
+    common = (name for walk_kinds, name in WALKS.items() if kinds and kinds <= walk_kinds)
     return {
         "targets": call.s64("n_targets"),
         "aggregate": call.string("aggregate"),

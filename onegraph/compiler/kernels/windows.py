@@ -54,19 +54,19 @@ def _add(adding: Adding, step: Step, _: Sequence[str]) -> str:
     return ""
 
 
-def _padded(schedule: Schedule, source: Value, taken: Windows, note: int) -> Value:
+def _padded(schedule: Schedule, source: Value, windows: Windows, note: int) -> Value:
     """A copy of what windows reach of images, with zeros around it."""
     batch, *places, channels = source.shape
-    shape = (batch, *taken.reach, channels)
+    shape = (batch, *windows.reach, channels)
     target = schedule.new_value(source._replace(shape=shape, constant=None), dense_of(shape))
     zero = schedule.new_constant(np.zeros((1,) * len(shape), source.dtype.numpy), "zero")
     schedule.copy_into(zero, target.id, note)
-    room = [*map(sub, taken.reach, taken.pads_begin)]
+    room = [*map(sub, windows.reach, windows.pads_begin)]
     if min(room) > 0:
         shape = (batch, *map(min, places, room), channels)
-        offset = sum(map(mul, taken.pads_begin, target.strides[1:]))
+        offset = sum(map(mul, windows.pads_begin, target.strides[1:]))
         parts = (source, source.offset), (target, offset)
-        first, second = (schedule.part(one, shape, one.strides, start) for one, start in parts)
+        first, second = (schedule.part(value, shape, value.strides, start) for value, start in parts)
         schedule.copy_into(first, second, note)
     return target
 

@@ -31,15 +31,15 @@ def attend(edit: Edit, options: Options) -> None:
     for step in graph.steps:
         if step.kind != "SoftMax" or not _is_plain(graph, step, 1):
             continue
-        found = _attention(graph, step)
+        match = _attention(graph, step)
         changes = graph.shared.partitions.rounds
-        if found is not None and (changes or _has_few_queries(graph, found)):
-            found = found._replace(note=CHANGING if changes else FEW)
-            *others, last = found.members
-            for other in others:
-                edit.replace(other)
-            edit.replace(last, *_with_keys(edit, found))
-            _place_for_reader(edit, found.outputs[0])
+        if match is not None and (changes or _has_few_queries(graph, match)):
+            match = match._replace(note=CHANGING if changes else FEW)
+            *following, last = match.members
+            for member in following:
+                edit.replace(member)
+            edit.replace(last, *_with_keys(edit, match))
+            _place_for_reader(edit, match.outputs[0])
 
 
 def _is_plain(graph: Lowered, step: Step, n_inputs: int) -> bool:
@@ -62,17 +62,21 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     members = [softmax, last]
     maker = _only_maker(graph, scores)
     if maker is not None and maker.kind == "Add" and _is_plain(graph, maker, 2):
-        number, other = maker.inputs
+        number, operand = maker.inputs
         if _only_maker(graph, number) is None:
-            number, other = other, number
-        mask, scores, members = (other,), number, [maker, *members]
-        if len(values[other].shape) > 4 or values[number].shape != values[scores].shape:
+            number, operand = operand, number
+        mask, scores, members = (operand,), number, [maker, *members]
+        if len(values[operand].shape) > 4 or values[number].shape != values[scores].shape:
             return None
         maker = _only_maker(graph, scores)
     if maker is not None and maker.kind in ("Multiply", "Divide") and _is_plain(graph, maker, 2):
-        number, other = maker.inputs
-        constant = values[other].constant
-        if constant is None or prod(values[other].shape) != 1 or values[number].shape != values[maker.outputs[0]].shape:
+        number, operand = maker.inputs
+        constant = values[operand].constant
+        if (
+            constant is None
+            or prod(values[operand].shape) != 1
+            or values[number].shape != values[maker.outputs[0]].shape
+        ):
             return None
         taken = float(constant.reshape(-1)[0])
         factor = taken if maker.kind == "Multiply" else 1 / taken if taken else 0.0
@@ -113,7 +117,7 @@ def _is_view(step: Step | None) -> bool:
 
 def _with_keys(edit: Edit, step: Step) -> list[Step]:
     """An attention, behind a view of the keys as (batch, heads, tokens, size) if the product reads them transposed."""
-    product, (query, key, *others) = step.members[0], step.inputs
+    product, (query, key, *rest_inputs) = step.members[0], step.inputs
     if product.attrs.get("transpose_b"):
         return [step]
     maker = edit.graph.maker(key)
@@ -121,11 +125,11 @@ def _with_keys(edit: Edit, step: Step) -> list[Step]:
     source, order = edit.values[maker.inputs[0]], [int(axis) % 4 for axis in maker.attrs["order"]]  # type: ignore[union-attr]
     order = [order[axis] for axis in TURNED]
     number = source.id
-    made: list[Step] = []
+    added: list[Step] = []
     if order != sorted(order):
         number = edit.values.like(key, "keys", tuple([source.shape[axis] for axis in order]))
-        made = [edit.library_step(maker, "StaticTranspose", (source.id,), (number,), {"order": tuple(order)})]
-    return [*made, step._replace(inputs=(query, number, *others))]
+        added = [edit.library_step(maker, "StaticTranspose", (source.id,), (number,), {"order": tuple(order)})]
+    return [*added, step._replace(inputs=(query, number, *rest_inputs))]
 
 
 def _place_for_reader(edit: Edit, result: int) -> None:
@@ -148,5 +152,5 @@ def _fit(graph: Lowered, query: int, key: int, value: int, scores: int, mask: tu
         return False
     shapes = [graph.values[number].shape for number in mask]
     return s == (*q[:3], k[2]) and all(
-        dim in (1, whole) for shape in shapes for dim, whole in zip(reversed(shape), reversed(s), strict=False)
+        dim in (1, full) for shape in shapes for dim, full in zip(reversed(shape), reversed(s), strict=False)
     )

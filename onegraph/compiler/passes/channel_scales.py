@@ -34,7 +34,7 @@ def _fold(edit: Edit, step: Step) -> None:
     chain = _chain(edit, step, scales, zeros)
     if not chain:
         return
-    product, *others = chain
+    product, *following = chain
     weights = edit.graph.maker(product.inputs[1])
     assert weights is not None
     own, rank = _listed(weights, "scales"), len(edit.graph.values[weights.inputs[0]].shape)
@@ -56,9 +56,9 @@ def _fold(edit: Edit, step: Step) -> None:
         assert bias.constant is not None
         moved = (bias.constant.astype(np.float64) / scales).astype(np.float32)
         inputs = (*inputs[:2], edit.constant(moved, f"{bias.name} (scaled)"))
-    result = (others[-1] if others else product).outputs
-    for other in others:
-        edit.replace(other)
+    result = (following[-1] if following else product).outputs
+    for member in following:
+        edit.replace(member)
     edit.replace(product, edit.library_step(product, product.kind, inputs, result, product.attrs, product.note))
     attrs = {"qtype": "per_tensor", "scales": (1.0,), "zps": tuple(map(int, zeros))}
     edit.replace(step, edit.library_step(step, "Quantize", step.inputs, step.outputs, attrs, NOTE))
@@ -66,7 +66,7 @@ def _fold(edit: Edit, step: Step) -> None:
 
 def _chain(edit: Edit, step: Step, scales: Any, zeros: set[float]) -> list[Step]:
     """The convolution in front of a Quantize, and a limit between them that the codes have too; else nothing."""
-    graph, found = edit.graph, list[Step]()
+    graph, chain = edit.graph, list[Step]()
     low, high = LIMITS.get(graph.values[step.outputs[0]].dtype, (0, 0))
     maker = graph.maker(step.inputs[0])
     if len(zeros) > 1 or low == high or not (scales > 0).all():
@@ -76,12 +76,12 @@ def _chain(edit: Edit, step: Step, scales: Any, zeros: set[float]) -> list[Step]
         ends = np.array([0.0, np.inf] if maker.kind == "ReLU" else [maker.attrs["min"], maker.attrs["max"]], np.float64)
         if (ends[0] / scales > low - zero).any() or (ends[1] / scales < high - zero).any():
             return []
-        found.append(maker)
+        chain.append(maker)
         maker = graph.maker(maker.inputs[0])
-    reader = found[0] if found else step
+    reader = chain[0] if chain else step
     if maker is None or maker.kind != "Convolution" or graph.only_consumer(maker.outputs[0]) is not reader:
         return []
-    return [maker, *found] if _is_of_codes(edit, maker, step) else []
+    return [maker, *chain] if _is_of_codes(edit, maker, step) else []
 
 
 def _is_of_codes(edit: Edit, product: Step, step: Step) -> bool:

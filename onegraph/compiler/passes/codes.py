@@ -121,27 +121,27 @@ class _Codes:
         if len(step.outputs) != 1 or not _is_computed(step):
             return None
         result = self._values[step.outputs[0]]
-        known = self._tables_of(step)
-        if 0 in result.shape or len({table.root for table in known.values()}) != 1:
+        tables = self._tables_of(step)
+        if 0 in result.shape or len({table.root for table in tables.values()}) != 1:
             return None
-        arrays = [self._contents(number, known.get(number), result) for number in step.inputs]
-        given = [array for array in arrays if array is not None]
-        if len(given) < len(arrays) or result.dtype not in (*CODES, DataType.f32):
+        arrays = [self._contents(number, tables.get(number), result) for number in step.inputs]
+        tables_given = [array for array in arrays if array is not None]
+        if len(tables_given) < len(arrays) or result.dtype not in (*CODES, DataType.f32):
             return None
-        computed = _computed(step, given, result)
+        computed = _computed(step, tables_given, result)
         if computed is None:
             return None
-        before = {link.id: link for table in known.values() for link in table.steps}
-        return Table(next(iter(known.values())).root, computed, (*before.values(), step))
+        before = {link.id: link for table in tables.values() for link in table.steps}
+        return Table(next(iter(tables.values())).root, computed, (*before.values(), step))
 
     def _tables_of(self, step: Step) -> dict[int, Table]:
         """The inputs of a step that are functions of codes, by their ids; those of a first Dequantize are the codes."""
-        known = {number: self._tables[number] for number in step.inputs if number in self._tables}
+        tables = {number: self._tables[number] for number in step.inputs if number in self._tables}
         source = self._values[step.inputs[0]]
-        if step.kind == "Dequantize" and not known and source.dtype in CODES and source.constant is None:
+        if step.kind == "Dequantize" and not tables and source.dtype in CODES and source.constant is None:
             contents = np.arange(COUNT).astype(np.uint8).view(source.dtype.numpy)
             return {source.id: Table(source.id, contents, ())}
-        return known
+        return tables
 
     def _contents(self, number: int, table: Table | None, result: Value) -> Array | None:
         """What an input holds for each code, or its one number; None if it has neither."""
@@ -196,8 +196,8 @@ class _Codes:
         self._edit.spare([*inner, step])
         numbers = self._edit.constant(contents, f"{step.op.name} ({kernel})")
         note = "8-bit codes are " + ("looked up in a table" if kernel == "look_up" else "computed in one pass")
-        made = step.instead(EXECUTOR, (*sources, numbers), step.outputs, attrs={"kernel": kernel}, note=note)
-        return made._replace(folded=tuple(dict.fromkeys(link.op for link in inner if link.op is not step.op)))
+        kernel_step = step.instead(EXECUTOR, (*sources, numbers), step.outputs, attrs={"kernel": kernel}, note=note)
+        return kernel_step._replace(folded=tuple(dict.fromkeys(link.op for link in inner if link.op is not step.op)))
 
 
 def _is_computed(step: Step) -> bool:

@@ -34,7 +34,7 @@ def _scatter_of_labels(graph: Lowered, step: Step) -> Step | None:
     """The step that scatters the gradients of labels among zeros for a LogSoftmaxBackward, and for nothing else."""
     if step.kind != "LogSoftmaxBackward" or step.executor != "library":
         return None
-    diff, known = (graph.values[number] for number in step.inputs[:2])
+    diff, indices = (graph.values[number] for number in step.inputs[:2])
     scatter = graph.maker(diff.id)
     if scatter is None or scatter.op.edition != HOST or scatter.op.kind != "ScatterElements":
         return None
@@ -44,7 +44,7 @@ def _scatter_of_labels(graph: Lowered, step: Step) -> Step | None:
         return None
     zeros, updates = (graph.values[number] for number in (scatter.inputs[0], scatter.inputs[2]))
     axis, rank = int(step.attrs.get("axis", -1)), len(diff.shape)  # type: ignore[arg-type]
-    is_label = axis % rank == rank - 1 and updates.shape == (*diff.shape[:-1], 1) and updates.dense and known.dense
+    is_label = axis % rank == rank - 1 and updates.shape == (*diff.shape[:-1], 1) and updates.dense and indices.dense
     is_along = int(scatter.op.attrs["axis"]) % rank == axis % rank  # type: ignore[arg-type]
     is_added = scatter.op.attrs.get("reduction") == "add" and updates.dtype is DataType.f32
     is_zero = zeros.constant is not None and not zeros.constant.any()
@@ -52,15 +52,15 @@ def _scatter_of_labels(graph: Lowered, step: Step) -> Step | None:
 
 
 def _compute_in_place(edit: Edit, step: Step, scatter: Step) -> None:
-    (_, known), (_, indices, updates) = step.inputs, scatter.inputs
-    gradient = edit.values.like(known, "gradient", strides=edit.values[known].strides)
+    (_, labels), (_, indices, updates) = step.inputs, scatter.inputs
+    gradient = edit.values.like(labels, "gradient", strides=edit.values[labels].strides)
     inputs, old = (gradient, indices, updates), scatter.op
     ins, outs = (tuple([_tensor(edit, number) for number in ends]) for ends in (inputs, step.outputs))
     op = Op(old.id, old.kind, ins, outs, old.attrs, old.name, old.edition)
     edit.replace(scatter)
     edit.replace(
         step,
-        step.instead(EXECUTOR, (known, updates), (gradient,), note=NOTE),
+        step.instead(EXECUTOR, (labels, updates), (gradient,), note=NOTE),
         scatter._replace(inputs=inputs, outputs=step.outputs, op=op, note=NOTE),
     )
 

@@ -50,7 +50,7 @@ def _exchange(edit: Edit, cast: Step, norm: Step) -> None:
         inputs.append(number)
     source = edit.graph.values[cast.inputs[0]]
     result = edit.values.new(DataType.f32, source.shape, f"{norm.op.name} (f32)")
-    made = edit.library_step(norm, norm.kind, tuple(inputs), (result,), norm.attrs, norm.note)
+    narrow_norm = edit.library_step(norm, norm.kind, tuple(inputs), (result,), norm.attrs, norm.note)
     narrowed = edit.library_step(norm, "TypeCast", (result,), norm.outputs, note=cast.note)
     edit.replace(cast)
-    edit.replace(norm, *added, made, narrowed)
+    edit.replace(norm, *added, narrow_norm, narrowed)

@@ -122,10 +122,10 @@ class LazyConstants:
 
     def _run(self, step: Step) -> list[Array]:
         run = numpy_step(step, self.values, 0)
-        given = [None if number is None else self.values[number].constant for number in run.inputs]
+        constants = [None if number is None else self.values[number].constant for number in run.inputs]
         values = [self.values[number] for number in run.outputs]
         results = [aligned_empty(value.shape, value.dtype.numpy) for value in values]
-        run.run(given, results)
+        run.run(constants, results)
         return [*map(placed, results)]
 
     def _viewed(self, step: Step) -> Array:
@@ -145,8 +145,12 @@ class LazyConstants:
         """What a step computes, as plain data."""
         op = step.op
         named = step.executor, step.kind, step.whole, sorted(step.attrs.items())
-        whole = op.kind, op.edition, sorted(op.attrs.items()), [tensor is None for tensor in op.inputs]
-        return (*named, *whole, [(self.values[number].dtype.value, self.values[number].shape) for number in results])
+        signature = op.kind, op.edition, sorted(op.attrs.items()), [tensor is None for tensor in op.inputs]
+        return (
+            *named,
+            *signature,
+            [(self.values[number].dtype.value, self.values[number].shape) for number in results],
+        )
 
     def _place(self, step: Step, number: int) -> tuple[Dims, int]:
         """The strides and the storage of a result.

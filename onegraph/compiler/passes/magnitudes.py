@@ -86,10 +86,10 @@ def finite_values(lowered: Lowered, given: Mapping[int, float] = NOTHING) -> fro
         if rule is None or step.executor not in ("library", "copy", "view") or len(step.outputs) != 1:
             continue
         ends = [values[number] for number in step.inputs]
-        known = [_bound(value, bounds) for value in ends]
-        if values[step.outputs[0]].dtype not in WIDE or not all(map(isfinite, known)):
+        input_bounds = [_bound(value, bounds) for value in ends]
+        if values[step.outputs[0]].dtype not in WIDE or not all(map(isfinite, input_bounds)):
             continue
-        bound = rule(step, known, ends)
+        bound = rule(step, input_bounds, ends)
         if bound < LARGEST:
             bounds[step.outputs[0]] = bound
     return frozenset([*bounds, *[number for number, value in values.items() if _is_small(value)]])
@@ -99,10 +99,10 @@ def _bound(value: Value, bounds: Mapping[int, float]) -> float:
     """A number that no element exceeds; infinity or NaN if there is none."""
     if value.dtype in (DataType.s8, DataType.u8):
         return CODES
-    known = bounds.get(value.id)
-    if known is None and value.constant is not None and value.dtype in WIDE:
-        known = float(np.abs(value.constant.astype(np.float32)).max(initial=0))
-    return float("inf") if known is None else known
+    bound = bounds.get(value.id)
+    if bound is None and value.constant is not None and value.dtype in WIDE:
+        bound = float(np.abs(value.constant.astype(np.float32)).max(initial=0))
+    return float("inf") if bound is None else bound
 
 
 def _is_small(value: Value) -> bool:

@@ -44,8 +44,8 @@ def _joined(edit: Edit, step: Step) -> Step | None:
     if step.kind != "Convolution" or part is None or len(step.inputs) < 2:
         return None
     src, weights = (edit.values[number] for number in step.inputs[:2])
-    known, count = weights.constant, part.call.s64("groups")
-    if known is None or src.dtype is not F32 or not weights.dense:
+    constant, count = weights.constant, part.call.s64("groups")
+    if constant is None or src.dtype is not F32 or not weights.dense:
         return None
     is_oix = part.call.string("weights_format") == "OIX"
     results, source = weights.shape[:2] if is_oix else weights.shape[:-3:-1]
@@ -54,8 +54,8 @@ def _joined(edit: Edit, step: Step) -> Step | None:
     if together == 1 or not GROUPS.of(frozenset([step.kind]), groups, VERSION):
         return None
     key = derived(("joined", together, count, is_oix), edit.key(weights.id))
-    array = edit.graph.shared.once(key, lambda: joined_weights(known, groups, together, is_oix))
-    give_back([known])
+    array = edit.graph.shared.once(key, lambda: joined_weights(constant, groups, together, is_oix))
+    give_back([constant])
     inputs = (src.id, edit.constant(array, f"{weights.name} (joined)", key), *step.inputs[2:])
     attrs = {**part.attrs, "groups": count // together}
     first, second, *types = part.types
@@ -78,8 +78,8 @@ def joined_weights(weights: Array, groups: Groups, together: int, is_oix: bool) 
     _, source, *window = spread.shape
     joined = groups.groups // together
     parts = spread.reshape(joined, together, groups.result, source, *window)
-    found = np.zeros((joined, together, groups.result, together, source, *window), weights.dtype)
+    blocks = np.zeros((joined, together, groups.result, together, source, *window), weights.dtype)
     for place in range(together):
-        found[:, place, :, place] = parts[:, place]
-    whole = found.reshape(groups.groups * groups.result, together * source, *window)
-    return placed(np.ascontiguousarray(whole if is_oix else np.moveaxis(whole, (0, 1), (-1, -2))))
+        blocks[:, place, :, place] = parts[:, place]
+    matrix = blocks.reshape(groups.groups * groups.result, together * source, *window)
+    return placed(np.ascontiguousarray(matrix if is_oix else np.moveaxis(matrix, (0, 1), (-1, -2))))

@@ -41,13 +41,13 @@ class Normalizations:
     def __init__(self, edit: Edit, constants: LazyConstants) -> None:
         self._edit, self._constants = edit, constants
 
-    def fold(self, taken: Container[int]) -> None:
+    def fold(self, skipped: Container[int]) -> None:
         """Let each convolution with constant weights take in the normalization of its result.
 
-        ``taken``: ids of the steps whose results are constants.
+        ``skipped``: ids of the steps whose results are constants.
         """
         for step in self._edit.graph.steps:
-            if step.kind != "Convolution" or step.id in taken:
+            if step.kind != "Convolution" or step.id in skipped:
                 continue
             norm = self._edit.graph.only_consumer(step.outputs[0])
             joined = None if norm is None else self._with_norm(step, norm)
@@ -90,13 +90,13 @@ class Normalizations:
         constants = self._constants
         weights = constants.values[numbers[0]]
         axis = OUTPUT_CHANNELS[str(part.call.attr("weights_format"))] % len(weights.shape)
-        what = "normalized", axis, norm.call.f32("epsilon"), weights.dtype.value
-        keys = [derived((port, *what), *map(constants.key, numbers)) for port in ("weights", "bias")]
-        found = [constants.shared.find(key) for key in keys]
-        arrays = [array for array in found if array is not None]
+        recipe = "normalized", axis, norm.call.f32("epsilon"), weights.dtype.value
+        keys = [derived((port, *recipe), *map(constants.key, numbers)) for port in ("weights", "bias")]
+        contents = [constants.shared.find(key) for key in keys]
+        arrays = [array for array in contents if array is not None]
         if len(arrays) < len(keys):
             sources = [constants.contents(number) for number in numbers]
-            arrays = normalized(sources, *what[1:3], weights.dtype)
+            arrays = normalized(sources, *recipe[1:3], weights.dtype)
             give_back(sources)
             arrays = [constants.shared.keep(key, placed(array)) for key, array in zip(keys, arrays, strict=False)]
         return dict(zip(keys, arrays, strict=True)) if arrays else None
@@ -130,10 +130,10 @@ def normalized(constants: Sequence[Array], axis: int, epsilon: float, dtype: Dat
         epsilon: attribute of the normalization.
         dtype: data type of the weights and the bias.
     """
-    weights, *rest = (np.asarray(array, np.float32) for array in constants)
+    weights, *vectors = (np.asarray(array, np.float32) for array in constants)
     with np.errstate(all="ignore"):
-        bias = rest[0] if len(rest) > 4 else np.zeros_like(rest[-1])
-        factor, shift = factor_and_shift(rest[-4:], epsilon, bias)
+        bias = vectors[0] if len(vectors) > 4 else np.zeros_like(vectors[-1])
+        factor, shift = factor_and_shift(vectors[-4:], epsilon, bias)
         shift = rounded(shift, dtype)
         changed = scaled(weights, factor, axis, dtype)
     return [] if changed is None or not np.isfinite(shift).all() else [changed, shift]
@@ -144,8 +144,8 @@ def scaled(weights: Array, factor: Array, axis: int, dtype: DataType) -> Array |
 
     The products are rounded once. Weights of a channel that are all smaller than normal numbers would lose their bits.
     """
-    others = tuple([other for other in range(weights.ndim) if other != axis])
-    largest = np.maximum(weights.max(others), -weights.min(others)) * np.abs(factor)
+    other_axes = tuple([axis_ for axis_ in range(weights.ndim) if axis_ != axis])
+    largest = np.maximum(weights.max(other_axes), -weights.min(other_axes)) * np.abs(factor)
     limits = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
     if not np.all((largest <= float(limits.max)) & ((largest == 0) | (largest >= float(limits.smallest_normal)))):
         return None

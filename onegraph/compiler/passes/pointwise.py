@@ -57,8 +57,8 @@ def join_elementwise(edit: Edit, options: Options) -> None:
 
 def _merged(group: Sequence[Step], results: Sequence[int]) -> Step:
     """One step for several, which reads each input once."""
-    made = {number for step in group for number in step.outputs}
-    sources = dict.fromkeys(number for step in group for number in step.inputs if number not in made)
+    produced = {number for step in group for number in step.outputs}
+    sources = dict.fromkeys(number for step in group for number in step.inputs if number not in produced)
     return group[-1]._replace(
         executor=POINTWISE.executor,
         inputs=tuple(sources),
@@ -96,11 +96,11 @@ class _Groups:
                 continue
             joinable = [group_of[maker] for maker in makers if maker in group_of and self._takes(steps[maker], step)]
             group_of[step.id] = {step.id}
-            for other in sorted(joinable, key=len, reverse=True):
+            for second in sorted(joinable, key=len, reverse=True):
                 own = group_of[step.id]
-                whole = own | other
-                if own is not other and self._is_convex(whole, before):
-                    group_of.update(dict.fromkeys(whole, whole))
+                union = own | second
+                if own is not second and self._is_convex(union, before):
+                    group_of.update(dict.fromkeys(union, union))
         groups = {id(group): group for group in group_of.values()}
         return [[steps[number] for number in sorted(group)] for group in groups.values()]
 
@@ -153,17 +153,17 @@ class _Groups:
 
     def described(self, group: Sequence[Step]) -> Group:
         """What decides whether a group is worth a step."""
-        results, made = self.results(group), {number for step in group for number in step.outputs}
+        results, produced = self.results(group), {number for step in group for number in step.outputs}
         read = {number for step in group for number in step.inputs}
         sizes = [nbytes(self._values[number]) for number in results]
-        makers = [maker for number in read - made if (maker := self._graph.maker(number)) is not None]
+        makers = [maker for number in read - produced if (maker := self._graph.maker(number)) is not None]
         inside = {step.id for step in group}
         readers = [step for number in results for step in self._graph.consumers(number) if step.id not in inside]
         return Group(
             kinds=tuple([step.kind for step in group]),
             size=prod(self._values[group[0].outputs[0]].shape),
-            n_tensors=len(read | made),
-            n_sources=sum(prod(self._values[number].shape) > 1 for number in read - made),
+            n_tensors=len(read | produced),
+            n_sources=sum(prod(self._values[number].shape) > 1 for number in read - produced),
             n_results=len(results),
             is_update=self._updates.issuperset(results) and max(sizes, default=0) >= UPDATED_BYTES,
             scales_channels=len(group) == 1 and self._scales_channels(group[0]),
@@ -180,24 +180,26 @@ class _Groups:
         """Whether a step multiplies each channel of a tensor, which other steps read too, by a computed factor."""
         shape = self._values[step.outputs[0]].shape
         factors = [number for number in step.inputs if _is_row(self._values[number].shape, shape)]
-        others = [number for number in step.inputs if self._values[number].shape == shape]
+        full_operands = [number for number in step.inputs if self._values[number].shape == shape]
         return (
             step.kind == "Multiply"
-            and len(factors) == len(others) == 1
+            and len(factors) == len(full_operands) == 1
             and self._graph.maker(factors[0]) is not None
-            and len(self._graph.consumers(others[0])) > 1
+            and len(self._graph.consumers(full_operands[0])) > 1
         )
 
 
 def _are_kernels(steps: Sequence[Step]) -> bool:
     """Whether the library computes none of these steps, but for elementwise ops."""
-    others = [step for step in steps if step.kind not in OPS]
-    return bool(others) and all(step.library_part is None or step.executor != "library" for step in others)
+    library_steps = [step for step in steps if step.kind not in OPS]
+    return bool(library_steps) and all(
+        step.library_part is None or step.executor != "library" for step in library_steps
+    )
 
 
-def _is_row(shape: Dims, whole: Dims) -> bool:
+def _is_row(shape: Dims, result_shape: Dims) -> bool:
     """Whether a tensor has one number for each place of the last axis of another one."""
-    return bool(shape) and shape[-1] == whole[-1] > 1 and prod(shape) == shape[-1] < prod(whole)
+    return bool(shape) and shape[-1] == result_shape[-1] > 1 and prod(shape) == shape[-1] < prod(result_shape)
 
 
 def _in_order(graph: Lowered) -> list[Step] | None:
@@ -210,13 +212,15 @@ def _in_order(graph: Lowered) -> list[Step] | None:
     needs = [{maker.id for value in step.inputs if (maker := graph.maker(value)) is not None} for step in steps]
     users: list[list[int]] = [[] for _ in steps]
     for place, need in enumerate(needs):
-        for other in need:
-            users[other].append(place)
+        for producer in need:
+            users[producer].append(place)
     keys = [float(place) for place in range(len(steps))]
-    given = {tensor.id for tensor in graph.graph.inputs.values()}
+    graph_inputs = {tensor.id for tensor in graph.graph.inputs.values()}
     for place, step in enumerate(steps):
         if step.members:
-            readers = {consumer.id for value in step.inputs if value in given for consumer in graph.consumers(value)}
+            readers = {
+                consumer.id for value in step.inputs if value in graph_inputs for consumer in graph.consumers(value)
+            }
             keys[place] = max([*needs[place], *readers.difference(_reached(users, place))], default=place) + 0.5
     waits = [len(need) for need in needs]
     ready = [(keys[place], place) for place, count in enumerate(waits) if not count]

@@ -26,7 +26,7 @@ def repeat_for_consumers(edit: Edit, _: Options) -> None:
     """
     repetition = _Repetition(edit)
     if repetition.is_needed:
-        steps = [made for step in reversed(edit.graph.steps) for made in repetition.added(step)]
+        steps = [repeated_step for step in reversed(edit.graph.steps) for repeated_step in repetition.added(step)]
         edit.reorder(steps[::-1])
 
 

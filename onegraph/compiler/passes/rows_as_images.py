@@ -74,9 +74,9 @@ class _Images:
             if consumer is None or consumer.kind not in BEHIND:
                 return
             step = consumer
-            others = {number for number in step.inputs if number != result and self._graph.maker(number) is not None}
+            operands = {number for number in step.inputs if number != result and self._graph.maker(number) is not None}
             is_alike = self._values[step.outputs[0]].shape == self._values[result].shape
-            if step.library_part is None or not others <= self._ready or not is_alike:
+            if step.library_part is None or not operands <= self._ready or not is_alike:
                 return
             yield step
 
@@ -96,9 +96,9 @@ class _Images:
         self._add_step(first, inputs, result, _attrs(call, is_column, weights_axis))
         for before, step in pairwise(chain):
             assert step.part is not None
-            made = {before.outputs[0]: result}
+            image_by_value = {before.outputs[0]: result}
             result = self._image(step.outputs[0], axis)
-            inputs = [made.get(number) or self._read(step, number, axis, result) for number in step.inputs]
+            inputs = [image_by_value.get(number) or self._read(step, number, axis, result) for number in step.inputs]
             self._add_step(step, inputs, result, step.part.attrs)
         self._view(chain[-1], result, chain[-1].outputs[0])
 
@@ -107,12 +107,12 @@ class _Images:
         value = self._values[number]
         if len(value.shape) != len(self._values[result].shape) - 1:
             return number
-        known = self._seen.get((number, axis))
-        if known is None:
-            known = self._seen[number, axis] = self._image(number, axis)
+        image = self._seen.get((number, axis))
+        if image is None:
+            image = self._seen[number, axis] = self._image(number, axis)
             if value.constant is None:
-                self._view(step, number, known)
-        return known
+                self._view(step, number, image)
+        return image
 
     def _image(self, number: int, axis: int) -> int:
         """A new value: a tensor with an axis of size 1 at a place, in the same memory; returns its id."""
@@ -143,8 +143,8 @@ def _attrs(call: Call, is_column: bool, weights_axis: int) -> dict[str, AttrValu
     attrs = dict(call.given)
     for name, value in NEUTRAL.items():
         if name in attrs:
-            (given,) = call.s64s(name, 1)
-            attrs[name] = (given, value) if is_column else (value, given)
+            (number,) = call.s64s(name, 1)
+            attrs[name] = (number, value) if is_column else (value, number)
     if "weights_shape" in attrs:
         attrs["weights_shape"] = _with_axis(known_dims(call.shapes[0]), weights_axis, 1)
     return attrs

@@ -39,7 +39,7 @@ def slope_steps(edit: Edit, step: Step) -> Iterator[Step]:
         parts.append(("TypeCast", {}, result.shape))
     for index, (kind, attrs, dims) in enumerate(parts, 1):
         is_last = index == len(parts)
-        made = result.id if is_last else values.new(DataType.f32, dims, f"{result.name} (products)")
-        step = edit.library_step(step, kind, (source,), (made,), attrs, step.note)
+        product_id = result.id if is_last else values.new(DataType.f32, dims, f"{result.name} (products)")
+        step = edit.library_step(step, kind, (source,), (product_id,), attrs, step.note)
         yield step._replace(executor="copy") if kind == "TypeCast" else step
-        source = made
+        source = product_id

@@ -36,15 +36,15 @@ def multiply_vectors(edit: Edit, options: Options) -> None:
             if step.inputs[1] in constant:
                 edit.refuse(step, VECTOR_PRODUCT.name, "all matrices stay in the last cache, in the library's layout")
         products = [step for step in products if step.inputs[1] not in constant]
-    taken: set[int] = set()  # ids of the sums that take in a product
+    fused_sums: set[int] = set()  # ids of the sums that take in a product
     for step in products:
         (result,) = step.outputs
         consumer = graph.only_consumer(result) if len(step.inputs) == 2 else None
         # Of a sum of two products, the first one is taken in.
-        if consumer is not None and consumer.id not in taken and _adds(graph, consumer, result):
-            taken.add(consumer.id)
-            (other,) = {*consumer.inputs}.difference(step.outputs)
-            joined = _product(step, (*step.inputs, other), consumer.outputs)
+        if consumer is not None and consumer.id not in fused_sums and _adds(graph, consumer, result):
+            fused_sums.add(consumer.id)
+            (addend,) = {*consumer.inputs}.difference(step.outputs)
+            joined = _product(step, (*step.inputs, addend), consumer.outputs)
             edit.replace(step)
             edit.replace(consumer, joined._replace(members=(step, consumer)))
         else:
@@ -75,11 +75,11 @@ def _adds(graph: Lowered, step: Step, product: int) -> bool:
     if step.kind != "Add" or step.executor != "library" or len({*step.inputs}) != 2:
         return False
     shape = graph.values[product].shape
-    (other,) = (graph.values[number] for number in step.inputs if number != product)
+    (addend,) = (graph.values[number] for number in step.inputs if number != product)
     (result,) = (graph.values[number] for number in step.outputs)
-    is_alike = other.dtype is result.dtype is DataType.f32 and result.shape == shape
-    is_row = bool(other.shape) and prod(other.shape) == other.shape[-1] == shape[-1]
-    return is_alike and (is_row or other.shape == shape)
+    is_alike = addend.dtype is result.dtype is DataType.f32 and result.shape == shape
+    is_row = bool(addend.shape) and prod(addend.shape) == addend.shape[-1] == shape[-1]
+    return is_alike and (is_row or addend.shape == shape)
 
 
 def _product(step: Step, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:

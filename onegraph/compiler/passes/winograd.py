@@ -51,13 +51,13 @@ class _Transforms:
 
     def run(self) -> None:
         """Change the graph; called once."""
-        taken = set[int]()
+        fused_steps = set[int]()
         for step in self._graph.steps:
-            geometry = None if step.id in taken else self._geometry(step)
+            geometry = None if step.id in fused_steps else self._geometry(step)
             chain = [] if geometry is None else self._chain(step)
             if geometry is None or not self._is_own(chain[-1].outputs[0]):
                 continue
-            taken.update(link.id for link in chain)
+            fused_steps.update(link.id for link in chain)
             for link in chain[1:]:
                 self._edit.replace(link)
             self._edit.replace(step, *self._transformed(chain, geometry))
@@ -125,7 +125,7 @@ class _Transforms:
 
     def _transformed(self, chain: Sequence[Step], geometry: Geometry) -> Iterator[Step]:
         """The steps in the place of a convolution and the ops behind it."""
-        step, *others = chain
+        step, *epilogue = chain
         source, target, slope = step.inputs[0], chain[-1].outputs[0], _slope(chain[-1])
         if geometry.tiles < LEAST_TILES:
             weights = self._constant_weights(step)
@@ -134,7 +134,7 @@ class _Transforms:
             weights = self._values.new(F32, shape, f"{step.op.name} (weights)")
             yield self._kernel(step, (step.inputs[1],), weights, geometry, _layout(step))
         bias = self._bias(chain, geometry)
-        folded = (*step.folded, *[op for link in others for op in (link.op, *link.folded)])
+        folded = (*step.folded, *[op for link in epilogue for op in (link.op, *link.folded)])
         together, before = [*geometry.strips()], tuple[int, ...]()
         parts = self._values[source].shape[0] // geometry.images
         strips = [(part * geometry.tiles + first, count) for part in range(parts) for first, count in together]
@@ -183,13 +183,13 @@ class _Transforms:
         """The transformed weights of a convolution, (16, channels of src, channels of dst)."""
         assert step.part is not None
         value, layout = self._values[step.inputs[1]], str(step.part.call.attr("weights_format"))
-        known = value.constant
-        assert known is not None
+        constant = value.constant
+        assert constant is not None
         key = derived(("winograd", layout), self._edit.key(value.id))
-        array = self._graph.shared.once(key, lambda: weights_in(layout, known))
-        give_back([known])
+        array = self._graph.shared.once(key, lambda: weights_in(layout, constant))
+        give_back([constant])
         number = self._edit.constant(array, f"{value.name} (transformed)", key)
-        self._edit.transformed[number] = known, layout
+        self._edit.transformed[number] = constant, layout
         return number
 
     def _bias(self, chain: Sequence[Step], geometry: Geometry) -> int:

@@ -31,7 +31,7 @@ PERMISSIONS = frozenset(["accumulation_mode"])
 
 @lru_cache(maxsize=MAX_SIGNATURES)
 def signature_form(
-    found: Signature,
+    signature: Signature,
     n_outputs: int,
     bounds: tuple[int | None, ...] = (),
     finite_math: bool = False,
@@ -39,17 +39,19 @@ def signature_form(
     """``library_form`` for all ops with this signature, computed once; the result must not be changed.
 
     Args:
-        found: the signature.
+        signature: the signature.
         n_outputs: number of outputs to compute, the first ones.
         bounds: the largest magnitudes of integer inputs, None for an unknown one; empty if they do not matter.
         finite_math: as for ``library_form``.
     """
-    inputs = found.inputs
+    inputs = signature.inputs
     if bounds:
         pairs = zip(inputs, bounds, strict=True)
         inputs = tuple([None if tensor is None else replace(tensor, bound=bound) for tensor, bound in pairs])
-    call = base_call(found.schema, base_of(found.schema), found.attrs, inputs, n_outputs, found.dtypes[:n_outputs])
-    form, reason = library_form(found.schema, call, finite_math=finite_math)
+    call = base_call(
+        signature.schema, base_of(signature.schema), signature.attrs, inputs, n_outputs, signature.dtypes[:n_outputs]
+    )
+    form, reason = library_form(signature.schema, call, finite_math=finite_math)
     for constant in () if form is None else form.constants:
         constant.flags.writeable = False
     return form, reason

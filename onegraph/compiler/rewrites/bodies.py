@@ -17,10 +17,10 @@ class Composed(Expression):
     def __init__(self, parts: Parts, source: Source) -> None:
         self.parts, self.source = parts, source
 
-    def op(self, kind: str, *others: Operand) -> Expression:
+    def op(self, kind: str, *operands: Operand) -> Expression:
         """See :class:`Expression`."""
         rank = len(self.parts.shape(self.source))
-        sources = [one.source if isinstance(one, Composed) else scalar(float(one), rank) for one in others]  # type: ignore[arg-type]
+        sources = [end.source if isinstance(end, Composed) else scalar(float(end), rank) for end in operands]  # type: ignore[arg-type]
         if kind == "OneMinus":
             return Composed(self.parts, self.parts.add("Subtract", scalar(1, rank), self.source))
         return Composed(self.parts, self.parts.add(kind, self.source, *sources))
@@ -49,8 +49,8 @@ class Composed(Expression):
         assert not isinstance(shape, Expression)
         now = self.parts.shape(self.source)
         dims = [dim or now[axis] for axis, dim in enumerate(shape)]
-        rest = prod(now) // max(prod(dim for dim in dims if dim > 0), 1)
-        return Composed(self.parts, self.parts.reshape(self.source, [rest if dim < 0 else dim for dim in dims]))
+        remaining = prod(now) // max(prod(dim for dim in dims if dim > 0), 1)
+        return Composed(self.parts, self.parts.reshape(self.source, [remaining if dim < 0 else dim for dim in dims]))
 
     def transpose(self, order: Sequence[int]) -> Expression:
         """See :class:`Expression`."""
@@ -62,6 +62,6 @@ def by_body(call: Call, note: str) -> Form:
     """An op as the ops of its body."""
     parts = Parts(call)
     inputs = iter(parts.wide())
-    given = [None if tensor is None else Composed(parts, next(inputs)) for tensor in call.inputs]
-    results = [one.source for one in expand(call, given) if isinstance(one, Composed)]
+    operands = [None if tensor is None else Composed(parts, next(inputs)) for tensor in call.inputs]
+    results = [result.source for result in expand(call, operands) if isinstance(result, Composed)]
     return parts.form(*results, note=note)

@@ -88,14 +88,14 @@ def divide(parts: Parts, dividend: Source, divisor: Source) -> int:
         # A NaN in the divisor gives NaN after the division in any case.
         number = float(dividend.item())
         return parts.add("Divide", parts.add("Clamp", divisor, min=number, max=number), divisor)
-    ones = parts.add("Clamp", divisor, min=1.0, max=1.0)
-    return parts.add("Divide", _times(parts, ones, dividend), divisor)
+    unit = parts.add("Clamp", divisor, min=1.0, max=1.0)
+    return parts.add("Divide", _times(parts, unit, dividend), divisor)
 
 
-def _times(parts: Parts, ones: Source, factor: Source) -> int:
+def _times(parts: Parts, unit: Source, factor: Source) -> int:
     """Add a multiplication that broadcasts the factor to the shape of the ones."""
-    shape, dtype = parts.shape(ones), parts.type(factor).dtype
-    return parts.add("Multiply", ones, factor, outputs=(TensorType(dtype, shape),))
+    shape, dtype = parts.shape(unit), parts.type(factor).dtype
+    return parts.add("Multiply", unit, factor, outputs=(TensorType(dtype, shape),))
 
 
 def _numpy(parts: Parts, source: Source) -> np.dtype[np.generic]:

@@ -87,8 +87,8 @@ def reciprocal(call: Call) -> Form:
     parts = Parts(call)
     dtype = parts.type(0).dtype
     assert dtype is not None
-    one = scalar(1, len(parts.shape(0))).astype(dtype.numpy)
-    return parts.form(divide(parts, one, 0), note="Divide: Reciprocal is unsupported")
+    unit = scalar(1, len(parts.shape(0))).astype(dtype.numpy)
+    return parts.form(divide(parts, unit, 0), note="Divide: Reciprocal is unsupported")
 
 
 def dropout(call: Call) -> Form | None:
@@ -101,18 +101,18 @@ def dropout(call: Call) -> Form | None:
         return None
     parts = Parts(call)
     shape = parts.shape(0)
-    seen = (1,) * (2 - len(shape)) + shape
+    padded_shape = (1,) * (2 - len(shape)) + shape
 
     def dropped(src: Source) -> int:
         return parts.add("Dropout", parts.add("LeakyReLU", src, alpha=1.0), 1, 2, 3)
 
     dtype = parts.type(0).dtype
     src = parts.cast(0, dtype if dtype is not None and is_native(dtype) else F32)
-    results = [parts.reshape(dropped(parts.reshape(src, seen)), shape)]
+    results = [parts.reshape(dropped(parts.reshape(src, padded_shape)), shape)]
     if len(call.output_types) > 1:
-        scaled = dropped(filled(call, seen, 1))
-        kept = parts.add("Clamp", scaled, min=0.0, max=1.0)
-        results.append(parts.reshape(_per_tensor(parts, kept, DataType.u8, "Quantize"), shape))
+        scaled = dropped(filled(call, padded_shape, 1))
+        mask_ = parts.add("Clamp", scaled, min=0.0, max=1.0)
+        results.append(parts.reshape(_per_tensor(parts, mask_, DataType.u8, "Quantize"), shape))
     return parts.form(*results, note="behind a LeakyReLU that changes nothing: Dropout has no partition of its own")
 
 
@@ -168,13 +168,13 @@ def prelu(call: Call) -> Form | None:
     if shape is None or len(shape) >= 5:
         return None
     dims = known_dims(shape)
-    seen = (1,) * (5 - len(dims)) + dims
+    dims_of_five = (1,) * (5 - len(dims)) + dims
     target = slope_target(call, call.shape("slope"), dims)
     slope = (1,) * (5 - len(target or ())) + known_dims(target)
-    shapes: dict[int, Sequence[int]] = {0: seen, 1: slope}
+    shapes: dict[int, Sequence[int]] = {0: dims_of_five, 1: slope}
     if call.schema.kind == "PReLU":
-        return _with_shapes(call, shapes, seen, per_channel_broadcast=False)
-    return _with_shapes(call, {**shapes, 2: seen}, seen)
+        return _with_shapes(call, shapes, dims_of_five, per_channel_broadcast=False)
+    return _with_shapes(call, {**shapes, 2: dims_of_five}, dims_of_five)
 
 
 def concat(call: Call) -> Form | None:

@@ -34,7 +34,7 @@ def far_padded(call: Call) -> Form | None:
     axis = len(shape) - (1 if call.string("data_format") == "NCX" else 2)
     sides = [np.zeros((*shape[:axis], width, *shape[axis + 1 :]), dtype.numpy) for width in (left, right)]
     padded = parts.add(
-        "Concat", *[one for one in (sides[0], 0, sides[1]) if isinstance(one, int) or one.size], axis=axis
+        "Concat", *[piece for piece in (sides[0], 0, sides[1]) if isinstance(piece, int) or piece.size], axis=axis
     )
     attrs = {**rewrite.attrs, "pads_begin": (top, 0), "pads_end": (bottom, 0)}
     result = parts.add("Convolution", padded, *rewrite.inputs[1:], outputs=result_types(call), **attrs)
@@ -63,9 +63,9 @@ def gradient_of_strided_pixels(call: Call) -> Form | None:
     if rewrite is None or not GRADIENT_OF_STRIDED_PIXELS.when(call):
         return None
     parts, strides = Parts(call), call.s64s("strides")
-    ones, none = (1,) * len(strides), (0,) * len(strides)
-    window: dict[str, Any] = {"strides": strides, "kernel": ones, "pads_begin": none, "pads_end": none}
+    unit_steps, none = (1,) * len(strides), (0,) * len(strides)
+    window: dict[str, Any] = {"strides": strides, "kernel": unit_steps, "pads_begin": none, "pads_end": none}
     met = parts.add("AvgPool", 0, exclude_pad=True, data_format=call.string("data_format"), **window)
-    attrs = {**rewrite.attrs, "strides": ones, "pads_begin": none, "pads_end": none}
+    attrs = {**rewrite.attrs, "strides": unit_steps, "pads_begin": none, "pads_end": none}
     result = parts.add("ConvolutionBackwardWeights", met, 1, outputs=result_types(call), **attrs)
     return parts.form(result, note=f"{GRADIENT_OF_STRIDED_PIXELS.instead}: {GRADIENT_OF_STRIDED_PIXELS.reason}")

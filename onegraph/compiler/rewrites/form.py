@@ -177,8 +177,8 @@ def filled(call: Call, shape: Dims, value: float, dtype: DataType = DataType.f32
     try:
         return np.full(shape, value, dtype.numpy)
     except (MemoryError, ValueError):  # ValueError: larger than any array
-        what = f"{call.schema.kind}: a constant {dtype} {show(shape)}"
-        raise OutOfMemoryError("numpy.full", "out_of_memory", what) from None
+        title = f"{call.schema.kind}: a constant {dtype} {show(shape)}"
+        raise OutOfMemoryError("numpy.full", "out_of_memory", title) from None
 
 
 def result_types(call: Call) -> tuple[TensorType, ...]:

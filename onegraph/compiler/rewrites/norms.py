@@ -59,17 +59,17 @@ def layer_norm_backward(call: Call) -> Form | None:
     rows, affine = _rows(shape, begin), call.flag("use_affine")
     gradient = parts.add("Multiply", diff_dst, inputs[4]) if affine else diff_dst
     attrs: dict[str, AttrValue] = {"use_affine": False, "epsilon": call.f32("epsilon")}
-    seen = [parts.reshape(tensor, rows) for tensor in (src, gradient)]
-    seen += [parts.reshape(tensor, rows[:-1]) for tensor in (mean, variance)]
-    row_gradient = parts.add("LayerNormBackward", *seen, outputs=(TensorType(F32, rows),), **attrs)
+    flat = [parts.reshape(tensor, rows) for tensor in (src, gradient)]
+    flat += [parts.reshape(tensor, rows[:-1]) for tensor in (mean, variance)]
+    row_gradient = parts.add("LayerNormBackward", *flat, outputs=(TensorType(F32, rows),), **attrs)
     results = [parts.reshape(row_gradient, shape)]
     if affine:
         stats = (*shape[:begin], *(1,) * (len(shape) - begin))
         root = parts.add("Sqrt", parts.add("Add", parts.reshape(variance, stats), scalar(call.f32("epsilon"), 1)))
         normalized = parts.add("Divide", parts.add("Subtract", src, parts.reshape(mean, stats)), root)
-        others = tuple(range(len(shape) - 1))
-        results.append(add_sum(parts, parts.add("Multiply", diff_dst, normalized), others))
-        results.append(add_sum(parts, diff_dst, others))
+        leading_axes = tuple(range(len(shape) - 1))
+        results.append(add_sum(parts, parts.add("Multiply", diff_dst, normalized), leading_axes))
+        results.append(add_sum(parts, diff_dst, leading_axes))
     return parts.form(*results, note="LayerNormBackward over one axis, as which the normalized ones are seen")
 
 

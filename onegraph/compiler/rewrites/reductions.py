@@ -81,13 +81,13 @@ def mean(call: Call) -> Form | None:
     result: Source = 0 if len(kernels) == 1 else parts.cast(0, F32)
     rows = shape[0] * math.prod(inner)
     for kernel in kernels:
-        ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+        unit_steps, zeros = (1,) * len(kernel), (0,) * len(kernel)
         rows //= math.prod(kernel)
         result = parts.add(
             "AvgPool",
             parts.reshape(result, (rows, *kernel, shape[-1])),
             kernel=kernel,
-            strides=ones,
+            strides=unit_steps,
             pads_begin=zeros,
             pads_end=zeros,
             exclude_pad=True,  # no effect without padding; False is computed wrong in int8 fusions
@@ -101,9 +101,9 @@ def mean(call: Call) -> Form | None:
 def mean_backward(call: Call) -> Form | None:
     """AvgPoolBackward of a channels-last pool over one whole image, as a division and a broadcast."""
     parts = Parts(call)
-    given, shape = parts.shape(0), _result_shape(call)
+    gradient_shape, shape = parts.shape(0), _result_shape(call)
     kernel, count = call.s64s("kernel", len(shape) - 2), math.prod(shape[1:-1])
-    everything = kernel == shape[1:-1] and math.prod(given[:-1]) == 1
+    everything = kernel == shape[1:-1] and math.prod(gradient_shape[:-1]) == 1
     if call.string("data_format") != "NXC" or not everything or not MIN_ELEMENTS <= math.prod(shape) < MAX_ELEMENTS:
         return None
     if any(call.s64s(name, len(kernel)) != (0,) * len(kernel) for name in ("pads_begin", "pads_end")):
@@ -130,8 +130,8 @@ def extreme(call: Call) -> Form | None:
     source: Source = parts.add("Multiply", 0, minus) if is_minimum else 0
     for before, count, after in _three_axes(runs):
         if is_slow:
-            seen = parts.reshape(source, (1, before, 1, count))
-            source = _add_max_pool(parts, seen, (1, count), "NCX")
+            image = parts.reshape(source, (1, before, 1, count))
+            source = _add_max_pool(parts, image, (1, count), "NCX")
         elif after == 1:
             source = parts.add("ReduceMax", parts.reshape(source, (before, count)), axes=(1,), keep_dims=True)
         else:
@@ -145,20 +145,20 @@ def extreme(call: Call) -> Form | None:
 
 
 def _add_max_pool(parts: Parts, source: Source, kernel: Dims, data_format: str) -> Source:
-    ones, zeros = (1, 1), (0, 0)
+    unit_steps, zeros = (1, 1), (0, 0)
     return parts.add(
-        "MaxPool", source, kernel=kernel, strides=ones, pads_begin=zeros, pads_end=zeros, data_format=data_format
+        "MaxPool", source, kernel=kernel, strides=unit_steps, pads_begin=zeros, pads_end=zeros, data_format=data_format
     )
 
 
 def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType = F32) -> Source:
     """Add parts that sum a value over some axes in f32; the result is of ``dtype`` and lacks these axes."""
     shape = parts.shape(source)
-    kept = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+    kept_dims = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
     steps = _three_axes(_runs(shape, axes))
-    for index, seen in enumerate(steps, 1):
-        source = _add_step(parts, source, seen, dtype if index == len(steps) else F32)
-    return parts.reshape(source, kept)
+    for index, step_dims in enumerate(steps, 1):
+        source = _add_step(parts, source, step_dims, dtype if index == len(steps) else F32)
+    return parts.reshape(source, kept_dims)
 
 
 def _three_axes(runs: Sequence[tuple[bool, int]]) -> list[Dims]:
@@ -202,18 +202,18 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
         sums = _add_step(parts, parts.cast(source, F32), (before * (count // width), width, after), F32)
         return parts.cast(_add_step(parts, sums, (before, count // width, after), F32), dtype)
     if after == 1 and given is dtype and not _has_short_rows([(False, before), (True, count)], given, SHORT_SUM):
-        seen = parts.reshape(source, (before, count))
-        return parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
+        matrix = parts.reshape(source, (before, count))
+        return parts.add("ReduceSum", matrix, axes=(1,), keep_dims=True)
     if count >= MAX_ELEMENTS:  # a MatMul would need gigabytes of ones
-        seen = parts.reshape(parts.cast(source, F32), shape)
-        return parts.cast(parts.add("ReduceSum", seen, axes=(1,), keep_dims=True), dtype)
+        matrix = parts.reshape(parts.cast(source, F32), shape)
+        return parts.cast(parts.add("ReduceSum", matrix, axes=(1,), keep_dims=True), dtype)
     result = TensorType(dtype, (before, after) if 1 in (before, after) else (before, 1, after))
     if after == 1:
-        ones = np.ones((count, 1), given.numpy)
-        return parts.add("MatMul", parts.reshape(source, (before, count)), ones, outputs=(result,))
+        unit_column = np.ones((count, 1), given.numpy)
+        return parts.add("MatMul", parts.reshape(source, (before, count)), unit_column, outputs=(result,))
     batch = () if before == 1 else (before,)
-    ones = np.ones((*(1 for _ in batch), 1, count), given.numpy)
-    return parts.add("MatMul", ones, parts.reshape(source, (*batch, count, after)), outputs=(result,))
+    unit_column = np.ones((*(1 for _ in batch), 1, count), given.numpy)
+    return parts.add("MatMul", unit_column, parts.reshape(source, (*batch, count, after)), outputs=(result,))
 
 
 def _add_pooled(parts: Parts, source: Source, shape: Dims) -> Source:
@@ -223,10 +223,10 @@ def _add_pooled(parts: Parts, source: Source, shape: Dims) -> Source:
     """
     before, count, after = shape
     window = 1 << (count - 1).bit_length()
-    seen = parts.reshape(source, (before, count, 1, after))
-    ones, zeros, ends = (1, 1), (0, 0), (window - count, 0)
+    image = parts.reshape(source, (before, count, 1, after))
+    unit_steps, zeros, ends = (1, 1), (0, 0), (window - count, 0)
     shares = parts.add(
-        "AvgPool", seen, kernel=(window, 1), exclude_pad=False, strides=ones, pads_begin=zeros, pads_end=ends
+        "AvgPool", image, kernel=(window, 1), exclude_pad=False, strides=unit_steps, pads_begin=zeros, pads_end=ends
     )
     return parts.add("Multiply", shares, scalar(window, 4))
 
@@ -285,10 +285,10 @@ def _as_two_axes(call: Call, axes: Dims | None) -> Form | None:
         or not runs
     ):
         return None
-    seen, reduced = [*shape], {*axes}
-    while len(seen) - 1 in reduced and seen[-1] > 1:
-        seen.pop()
-    if len(seen) < len(shape) <= MAX_AXES and all(shape[axis] == 1 for axis in axes if axis < len(seen)):
+    dims, reduced = [*shape], {*axes}
+    while len(dims) - 1 in reduced and dims[-1] > 1:
+        dims.pop()
+    if len(dims) < len(shape) <= MAX_AXES and all(shape[axis] == 1 for axis in axes if axis < len(dims)):
         return None
     count = math.prod([shape[axis] for axis in axes])
     flat = parts.reshape(0, (math.prod(shape) // count, count))

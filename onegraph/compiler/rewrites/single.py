@@ -138,8 +138,8 @@ def _pool(call: Call) -> Rewrite | None:
         attrs["dilations"] = call.s64s("dilations", len(begins))
     if call.schema.kind != "AvgPoolBackward":
         return Rewrite(call.schema.kind, attrs, _all_inputs(call))
-    whole = pooling.source_shape(call)[0]
-    return Rewrite(call.schema.kind, {**attrs, "src_shape": known_dims(whole)}, (0,))
+    source_shape = pooling.source_shape(call)[0]
+    return Rewrite(call.schema.kind, {**attrs, "src_shape": known_dims(source_shape)}, (0,))
 
 
 # Normalization -------------------------------------------------------------------------------------------------------

@@ -23,18 +23,18 @@ LAST_AXIS_NOTE = "from other ops: without AVX-512, the library has a reference k
 def softmax(call: Call) -> Form | None:
     """SoftMax as exp(x - max) / sum(exp(x - max)); LogSoftmax as x - max - log(sum(exp(x - max)))."""
     parts = Parts(call)
-    seen = _three_axes(parts)
-    if seen is None or len(call.output_types) > 1 or (call.schema.has_attribute("mode") and call.has("mode")):
+    dims = _three_axes(parts)
+    if dims is None or len(call.output_types) > 1 or (call.schema.has_attribute("mode") and call.has("mode")):
         return None
-    before, count, after = seen
+    before, count, after = dims
     (src,) = parts.wide()
     wide = parts.reshape(src, (before, count, 1, after))
     greatest = parts.add(
         "MaxPool", wide, kernel=(count, 1), strides=(1, 1), pads_begin=(0, 0), pads_end=(0, 0), data_format="NXC"
     )
-    less = parts.add("Subtract", parts.reshape(wide, seen), parts.reshape(greatest, (before, 1, after)))
+    less = parts.add("Subtract", parts.reshape(wide, dims), parts.reshape(greatest, (before, 1, after)))
     exp = parts.add("Exp", less)
-    total = _sum(parts, exp, seen)
+    total = _sum(parts, exp, dims)
     result = (
         parts.add("Divide", exp, total)
         if call.schema.kind == "SoftMax"
@@ -46,18 +46,18 @@ def softmax(call: Call) -> Form | None:
 def softmax_backward(call: Call) -> Form | None:
     """SoftMaxBackward as (d - sum(d * y)) * y; LogSoftmaxBackward as d - exp(y) * sum(d)."""
     parts = Parts(call)
-    seen = _three_axes(parts)
+    dims = _three_axes(parts)
     note = NOTE
-    if seen is None and not has_avx512():
-        seen, note = _two_axes(parts), LAST_AXIS_NOTE
-    if seen is None:
+    if dims is None and not has_avx512():
+        dims, note = _two_axes(parts), LAST_AXIS_NOTE
+    if dims is None:
         return None
-    diff_dst, dst = (parts.reshape(source, seen) for source in parts.wide())
+    diff_dst, dst = (parts.reshape(source, dims) for source in parts.wide())
     if call.schema.kind == "SoftMaxBackward":
-        total = _sum(parts, parts.add("Multiply", diff_dst, dst), seen)
+        total = _sum(parts, parts.add("Multiply", diff_dst, dst), dims)
         result = parts.add("Multiply", parts.add("Subtract", diff_dst, total), dst)
     else:
-        scaled = parts.add("Multiply", parts.add("Exp", dst), _sum(parts, diff_dst, seen))
+        scaled = parts.add("Multiply", parts.add("Exp", dst), _sum(parts, diff_dst, dims))
         result = parts.add("Subtract", diff_dst, scaled)
     return parts.form(parts.reshape(result, parts.shape(0)), note=note)
 
@@ -84,5 +84,5 @@ def _around_axis(parts: Parts) -> tuple[int, int, int]:
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
-def _sum(parts: Parts, source: Source, seen: Dims) -> Source:
-    return parts.reshape(add_sum(parts, source, (1,)), (seen[0], 1, *seen[2:]))
+def _sum(parts: Parts, source: Source, dims: Dims) -> Source:
+    return parts.reshape(add_sum(parts, source, (1,)), (dims[0], 1, *dims[2:]))

@@ -54,8 +54,8 @@ def attention_mask(emit: Emitter, use: Use, diff: Value | None, diff_total: Valu
 
 @composed("host AttentionBackward")
 def attention_backward(emit: Emitter, use: Use) -> tuple[Value, ...]:
-    found = plain_gradients(emit, use, use["dst"], use["logsumexp"], use["grad_dst"], None)[:3]
-    return tuple(cast(emit, one, use.dtype) for one in found)
+    gradients = plain_gradients(emit, use, use["dst"], use["logsumexp"], use["grad_dst"], None)[:3]
+    return tuple(cast(emit, gradient_, use.dtype) for gradient_ in gradients)
 
 
 def _results(emit: Emitter, use: Use) -> tuple[Value, Value]:
@@ -77,7 +77,7 @@ def plain_gradients(
     """The gradients of query, key, value and mask by ops on all scores."""
     wide = DataType.float64 if use.dtype is DataType.float64 else DataType.f32
     query, key, value, dst, diff = (
-        cast(emit, one, wide) for one in (use["query"], use["key"], use["value"], dst, _diff(diff, dst))
+        cast(emit, operand, wide) for operand in (use["query"], use["key"], use["value"], dst, _diff(diff, dst))
     )
     (batch, heads, tokens, size), (kv_heads, keys) = use.dims("query"), use.dims("key")[1:3]
     value_size = use.dims("value")[3]

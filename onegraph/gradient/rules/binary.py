@@ -64,8 +64,8 @@ def divisor(emit: Emitter, use: Use, diff: Value) -> Value:
 @gradient_of("SquaredDifference", "src_0 src_1")
 def squared_difference(emit: Emitter, use: Use, diff: Value) -> tuple[Value, Value]:
     ends = operand(emit, use, "src_0", diff), operand(emit, use, "src_1", diff)
-    found = multiply(emit, diff, scaled(emit, binary(emit, "Subtract", *ends), 2))
-    return found, negative(emit, found)
+    slope = multiply(emit, diff, scaled(emit, binary(emit, "Subtract", *ends), 2))
+    return slope, negative(emit, slope)
 
 
 @gradient_of("Maximum, Minimum", "src_0 src_1")
@@ -95,8 +95,8 @@ def bias(emit: Emitter, use: Use, diff: Value) -> Value:
 
 @gradient_of("BiasAddBackward", "diff_dst")
 def bias_add_backward(emit: Emitter, use: Use, diff: Value) -> Value:
-    whole = use["diff_dst"]
-    return expand(emit, along_channels(emit, use, diff, rank_of(whole) or 0), dims_of(emit, whole))
+    diff_dst = use["diff_dst"]
+    return expand(emit, along_channels(emit, use, diff, rank_of(diff_dst) or 0), dims_of(emit, diff_dst))
 
 
 def along_channels(emit: Emitter, use: Use, vector: Value, rank: int) -> Value:
@@ -128,7 +128,7 @@ def _slope(emit: Emitter, use: Use) -> Value:
     return reshape(emit, use["slope"], numbers(*_slope_shape(use)))
 
 
-def _summed(emit: Emitter, found: Value, use: Use) -> Value:
+def _summed(emit: Emitter, gradient_: Value, use: Use) -> Value:
     """The gradient with respect to the slope, in its shape."""
     axes = [axis for axis, dim in enumerate(_slope_shape(use)) if dim == 1]
-    return reshape(emit, reduce(emit, "ReduceSum", found, axes, keep=True), dims_of(emit, use["slope"]))
+    return reshape(emit, reduce(emit, "ReduceSum", gradient_, axes, keep=True), dims_of(emit, use["slope"]))

@@ -17,8 +17,8 @@ def by_body(emit: Emitter, use: Use) -> tuple[Value, ...]:
     """The results of the body. Normalizations are computed in f32, as the specification has it."""
     is_wide = use.base.category == "normalization"
     ports = [port.name for port in use.base.inputs]
-    given = [use[name] if use.has(name) else None for name in ports]
-    inputs = [cast(emit, one, DataType.f32) if is_wide and one is not None else one for one in given]
+    operands = [use[name] if use.has(name) else None for name in ports]
+    inputs = [cast(emit, operand, DataType.f32) if is_wide and operand is not None else operand for operand in operands]
     results = add_body(emit, use.call, inputs)
     if not is_wide:
         return tuple(results)

@@ -52,16 +52,16 @@ def _output_padding(use: Use) -> list[int]:
 
     The gradient ops take any wide side that the window maps to the narrow side, if they have no output_padding.
     """
-    found = convolution_geometry(use.call)
+    geometry = convolution_geometry(use.call)
     added = []
-    for axis, given in enumerate(() if found is None else found.output_padding):
-        assert found is not None
-        window, wide = found.window(axis), None if found.wide is None else found.wide[axis]
+    for axis, padding in enumerate(() if geometry is None else geometry.output_padding):
+        assert geometry is not None
+        window, wide = geometry.window(axis), None if geometry.wide is None else geometry.wide[axis]
         if window is None or wide is None:
-            added.append(given)
+            added.append(padding)
             continue
-        narrow = None if found.narrow is None else found.narrow[axis]
-        added.append(wide - window.transposed(window.forward(wide - given) if narrow is None else narrow))
+        narrow = None if geometry.narrow is None else geometry.narrow[axis]
+        added.append(wide - window.transposed(window.forward(wide - padding) if narrow is None else narrow))
     return added
 
 

@@ -21,8 +21,8 @@ def max_pool_places(emit: Emitter, use: Use, diff: Value | None, _places: None =
     zeros = reshape(emit, zeros_like(emit, use["src"], diff), numbers(-1))
     places = reshape(emit, use.result("places"), numbers(-1))
     attrs = {"axis": 0, "reduction": "add"}
-    found = emit.op("ScatterElements", [zeros, places, reshape(emit, diff, numbers(-1))], attrs)
-    return reshape(emit, found, dims_of(emit, use["src"]))
+    scattered = emit.op("ScatterElements", [zeros, places, reshape(emit, diff, numbers(-1))], attrs)
+    return reshape(emit, scattered, dims_of(emit, use["src"]))
 
 
 @gradient_of("MaxUnpool", "src")

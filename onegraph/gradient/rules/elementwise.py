@@ -30,8 +30,10 @@ def from_src(emit: Emitter, use: Use, diff: Value) -> Value:
 @gradient_of("LeakyReLU", "src")
 def leaky_relu(emit: Emitter, use: Use, diff: Value) -> Value:
     alpha = use.call.f32("alpha")
-    seen = "dst" if alpha > 0 else "src"  # dst has the sign of src
-    above = emit.op("ReLUBackward", [use.result("dst") if alpha > 0 else use["src"], diff], {"use_dst": seen == "dst"})
+    sign_source = "dst" if alpha > 0 else "src"  # dst has the sign of src
+    above = emit.op(
+        "ReLUBackward", [use.result("dst") if alpha > 0 else use["src"], diff], {"use_dst": sign_source == "dst"}
+    )
     return add(emit, scaled(emit, above, 1 - alpha), scaled(emit, diff, alpha))
 
 

@@ -45,12 +45,12 @@ def rows_taken_back(emit: Emitter, indices: Value, diff: Value) -> Scattered:
 def taken_back(emit: Emitter, src: Value, indices: Value, diff: Value, axis: int) -> Value:
     """The gradient with respect to src of the slices of src at indices along an axis."""
     rank, count = rank_of(src) or 0, rank_of(indices) or 0
-    front = [axis, *(other for other in range(rank) if other != axis)]
+    front = [axis, *(axis_ for axis_ in range(rank) if axis_ != axis)]
     zeros = transpose(emit, zeros_like(emit, src, diff), front)
     order = [*range(axis, axis + count), *range(axis), *range(axis + count, rank - 1 + count)]
     places = unsqueeze(emit, as_s64(emit, indices), [-1])
-    whole = emit.op("ScatterND", [zeros, places, transpose(emit, diff, order)], {"reduction": "add"})
-    return transpose(emit, whole, np.argsort(front).tolist())
+    scattered = emit.op("ScatterND", [zeros, places, transpose(emit, diff, order)], {"reduction": "add"})
+    return transpose(emit, scattered, np.argsort(front).tolist())
 
 
 @gradient_of("GatherElements", "src")
@@ -94,12 +94,12 @@ def updates(emit: Emitter, use: Use, diff: Value) -> Value:
 
 def _other_factors(emit: Emitter, use: Use) -> Value:
     """For each update, the product of src and of the other updates of its element, of which some may be 0."""
-    given = use["updates"]
-    zero, one = filled(0, given), _ones(emit, given)
-    is_zero = binary(emit, "Equal", given, zero)
-    safe, lone = select(emit, is_zero, one, given), select(emit, is_zero, one, zero)
+    updates = use["updates"]
+    zero, unit = filled(0, updates), _ones(emit, updates)
+    is_zero = binary(emit, "Equal", updates, zero)
+    safe, lone = select(emit, is_zero, unit, updates), select(emit, is_zero, unit, zero)
     product = binary(emit, "Divide", _gather(emit, use, _scatter(emit, use, use["src"], safe, "mul")), safe)
-    zeros = _gather(emit, use, _scatter(emit, use, zeros_like(emit, use["src"], given), lone, "add"))
+    zeros = _gather(emit, use, _scatter(emit, use, zeros_like(emit, use["src"], updates), lone, "add"))
     return select(emit, binary(emit, "Equal", zeros, lone), product, zero)
 
 
@@ -115,8 +115,8 @@ def _best(emit: Emitter, value: Value, extreme: Value) -> Value:
 def _share(emit: Emitter, use: Use, diff: Value) -> Value:
     """The gradient divided by the number of equal extremes."""
     best = _best(emit, use["src"], use.result("dst"))
-    others = _best(emit, use["updates"], _gather(emit, use, use.result("dst")))
-    return binary(emit, "Divide", diff, _scatter(emit, use, best, others, "add"))
+    best_update = _best(emit, use["updates"], _gather(emit, use, use.result("dst")))
+    return binary(emit, "Divide", diff, _scatter(emit, use, best, best_update, "add"))
 
 
 def _scatter(emit: Emitter, use: Use, src: Value, values: Value, reduction: str) -> Value:
@@ -152,6 +152,7 @@ def one_hot(emit: Emitter, use: Use, diff: Value) -> Value:
     ends = np.array([0, 1], dtype_of(diff).numpy)
     hot = emit.op("OneHot", [use["indices"], use["depth"], ends], dict(use.call.given))
     sums = [
-        reduce(emit, "ReduceSum", multiply(emit, diff, one), None, keep=False) for one in (one_minus(emit, hot), hot)
+        reduce(emit, "ReduceSum", multiply(emit, diff, indicator), None, keep=False)
+        for indicator in (one_minus(emit, hot), hot)
     ]
-    return concat(emit, [unsqueeze(emit, one, [0]) for one in sums], 0)
+    return concat(emit, [unsqueeze(emit, indicator, [0]) for indicator in sums], 0)

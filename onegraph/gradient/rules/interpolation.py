@@ -20,5 +20,5 @@ def interpolate(emit: Emitter, use: Use, diff: Value) -> Value:
 @gradient_of("InterpolateBackward", "src diff_dst")
 def interpolate_backward(emit: Emitter, use: Use, diff: Value) -> tuple[None, Value]:
     """The op reads the shape of src alone."""
-    found = emit.op("Interpolate", [diff, *_sizes(use)], use.shared("Interpolate"))
-    return None, found
+    resized = emit.op("Interpolate", [diff, *_sizes(use)], use.shared("Interpolate"))
+    return None, resized

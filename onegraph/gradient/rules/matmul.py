@@ -15,27 +15,27 @@ from .table import gradient_of
 @gradient_of("MatMul", "src")
 def src(emit: Emitter, use: Use, diff: Value) -> Value:
     weights, diff = _matrix(emit, use, "weights", diff), _matrices(emit, use, diff)
-    turned, other = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
+    turned, turned_weights = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
     if turned:
-        found = matmul(emit, weights, diff, transpose_a=other, transpose_b=True)
+        product = matmul(emit, weights, diff, transpose_a=turned_weights, transpose_b=True)
     else:
-        found = matmul(emit, diff, weights, transpose_b=not other)
-    return _without_axis(emit, use, found, "src", -2)
+        product = matmul(emit, diff, weights, transpose_b=not turned_weights)
+    return _without_axis(emit, use, product, "src", -2)
 
 
 @gradient_of("MatMul", "weights")
 def weights(emit: Emitter, use: Use, diff: Value) -> Value | Product:
     source, diff = _matrix(emit, use, "src", diff), _matrices(emit, use, diff)
-    turned, other = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
+    turned, turned_src = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
     if rank_of(use["weights"]) in (1, 2) and (rank_of(source) or 0) > 2 and not turned and _fits(source, diff):
-        source, diff = (reshape(emit, one, numbers(-1, one.shape[-1])) for one in (source, diff))  # type: ignore[index, arg-type]
+        source, diff = (reshape(emit, matrix, numbers(-1, matrix.shape[-1])) for matrix in (source, diff))  # type: ignore[index, arg-type]
     if not turned and use.call.rank("weights") == 2 and _are_few(source, diff):
-        return Product(diff, source) if other else Product(source, diff)
-    if other:
-        found = matmul(emit, diff, source, transpose_a=True, transpose_b=turned)
+        return Product(diff, source) if turned_src else Product(source, diff)
+    if turned_src:
+        product = matmul(emit, diff, source, transpose_a=True, transpose_b=turned)
     else:
-        found = matmul(emit, source, diff, transpose_a=not turned)
-    return _without_axis(emit, use, found, "weights", -1)
+        product = matmul(emit, source, diff, transpose_a=not turned)
+    return _without_axis(emit, use, product, "weights", -1)
 
 
 @gradient_of("MatMul", "bias")
@@ -76,11 +76,11 @@ def _matrices(emit: Emitter, use: Use, diff: Value) -> Value:
     return unsqueeze(emit, diff, [-2]) if use.call.rank("src") == 1 else diff
 
 
-def _without_axis(emit: Emitter, use: Use, found: Value, port: str, axis: int) -> Value:
+def _without_axis(emit: Emitter, use: Use, gradient_: Value, port: str, axis: int) -> Value:
     """The gradient with respect to a vector: summed over the batches, without the axis that the vector lacks."""
     if use.call.rank(port) != 1:
-        return found
-    rank = rank_of(found) or 0
-    kept = rank + (-1 if axis == -2 else -2)
-    axes = [other for other in range(rank) if other != kept]
-    return reduce(emit, "ReduceSum", found, axes, keep=False)
+        return gradient_
+    rank = rank_of(gradient_) or 0
+    vector_axis = rank + (-1 if axis == -2 else -2)
+    axes = [axis_ for axis_ in range(rank) if axis_ != vector_axis]
+    return reduce(emit, "ReduceSum", gradient_, axes, keep=False)

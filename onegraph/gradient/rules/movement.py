@@ -26,8 +26,8 @@ def same(emit: Emitter, use: Use, diff: Value) -> Value:
 
 @gradient_of("StaticReshape, Reshape, Squeeze, Unsqueeze, DynamicReshape-1", "src input")
 def reshaped(emit: Emitter, use: Use, diff: Value) -> tuple[Value, Value]:
-    found = reshape(emit, diff, dims_of(emit, use.source))
-    return found, found
+    gradient_ = reshape(emit, diff, dims_of(emit, use.source))
+    return gradient_, gradient_
 
 
 @gradient_of("StaticTranspose, Transpose", "src")
@@ -87,27 +87,27 @@ def sizes_of(use: Use, port: str) -> tuple[int, ...]:
 def sliced(emit: Emitter, use: Use, diff: Value) -> Value | Piece:
     """Zeros around the gradient, and between its elements where the steps are longer than 1."""
     dims, parts = use.call.shape("src"), slices(use.call)
-    whole = slice(None)
+    full = slice(None)
     if (
         dims is None
         or parts is None
-        or any(dim is None and part != whole for dim, part in zip(dims, parts, strict=True))
+        or any(dim is None and part != full for dim, part in zip(dims, parts, strict=True))
     ):
         return _sliced_later(emit, use, diff)
     before, after = [0] * len(dims), [0] * len(dims)
     for axis, (dim, part) in enumerate(zip(dims, parts, strict=True)):
         if dim is None:
             continue
-        taken = range(*part.indices(dim))
-        if len(taken) == 0:
+        indices = range(*part.indices(dim))
+        if len(indices) == 0:
             after[axis] = dim
             continue
-        if taken.step < 0:
+        if indices.step < 0:
             diff = slice_(emit, diff, [-1], [-(2**62)], [axis], [-1])
-            taken = taken[::-1]
-        if taken.step > 1 and len(taken) > 1:
-            diff = _spaced(emit, diff, axis, taken.step)
-        before[axis], after[axis] = taken[0], dim - 1 - taken[-1]
+            indices = indices[::-1]
+        if indices.step > 1 and len(indices) > 1:
+            diff = _spaced(emit, diff, axis, indices.step)
+        before[axis], after[axis] = indices[0], dim - 1 - indices[-1]
     cut = [axis for axis in range(len(dims)) if before[axis] or after[axis]]
     return Piece(diff, cut[0], before[cut[0]]) if len(cut) == 1 else pad(emit, diff, before, after)
 
@@ -121,8 +121,8 @@ def _sliced_later(emit: Emitter, use: Use, diff: Value) -> Value:
         step = slice_(emit, use["steps"], [place], [place + 1], [0]) if use.has("steps") else numbers(1)
         last = sources[-1]
         size = emit.op("Gather", [dims_of(emit, last), np.array(axis % (rank_of(last) or 1))], {"axis": 0})
-        every = emit.op("Range", [np.array(0), size, np.array(1)])
-        rows.append(slice_(emit, every, start, end, numbers(0), step))
+        all_indices = emit.op("Range", [np.array(0), size, np.array(1)])
+        rows.append(slice_(emit, all_indices, start, end, numbers(0), step))
         sources.append(slice_(emit, last, start, end, numbers(axis), step))
     for source, row, axis in reversed([*zip(sources, rows, axes, strict=False)]):
         diff = taken_back(emit, source, row, diff, axis % (rank_of(source) or 1))
@@ -150,21 +150,21 @@ def pad(emit: Emitter, src: Value, before: list[int], after: list[int]) -> Value
 def joined(emit: Emitter, pieces: Sequence[Piece], size: int) -> list[Value]:
     """Gradients whose sum is that of all pieces along one axis of a size: runs of pieces are joined, not added."""
     runs: list[list[Piece]] = []
-    for piece in sorted(pieces, key=lambda one: (one.begin, one.end)):
+    for piece in sorted(pieces, key=lambda piece_: (piece_.begin, piece_.end)):
         run = next((run for run in runs if run[-1].end == piece.begin), None)
         if run is None:
             runs.append([piece])
         else:
             run.append(piece)
-    found = []
+    joined_pieces = []
     for run in runs:
         zeros, axis = [0] * (rank_of(run[0].value) or 0), run[0].axis
         ends = (
             [*zeros[:axis], run[0].begin, *zeros[axis + 1 :]],
             [*zeros[:axis], size - run[-1].end, *zeros[axis + 1 :]],
         )
-        found.append(pad(emit, concat(emit, [piece.value for piece in run], axis), *ends))
-    return found
+        joined_pieces.append(pad(emit, concat(emit, [piece.value for piece in run], axis), *ends))
+    return joined_pieces
 
 
 @gradient_of("Pad", "src")
@@ -186,8 +186,8 @@ def padded(emit: Emitter, use: Use, diff: Value) -> Value:
 def _places(dim: int, before: int, after: int, mode: str) -> Array:
     """The element of src that each element along a padded axis repeats."""
     low, high = max(before, 0), max(after, 0)
-    found: Array = np.pad(np.arange(dim), (low, high), mode=mode)  # type: ignore[call-overload]
-    return found[max(-before, 0) : len(found) - max(-after, 0)]
+    indices: Array = np.pad(np.arange(dim), (low, high), mode=mode)  # type: ignore[call-overload]
+    return indices[max(-before, 0) : len(indices) - max(-after, 0)]
 
 
 def added_along(emit: Emitter, src: Value, places: Array, axis: int, dim: int) -> Value:
@@ -196,7 +196,7 @@ def added_along(emit: Emitter, src: Value, places: Array, axis: int, dim: int) -
     It is a product with a matrix of zeros and ones, for which the library has a kernel.
     """
     rank = rank_of(src) or 0
-    order = [*(other for other in range(rank) if other != axis), axis]
+    order = [*(axis_ for axis_ in range(rank) if axis_ != axis), axis]
     repeats = (places[:, None] == np.arange(dim)).astype(dtype_of(src).numpy)
     total = matmul(emit, transpose(emit, src, order), repeats)
     return transpose(emit, total, np.argsort(order).tolist())
@@ -206,7 +206,7 @@ def added_along(emit: Emitter, src: Value, places: Array, axis: int, dim: int) -
 def padding(emit: Emitter, use: Use, diff: Value) -> Value:
     """The sum of the gradient where the padding is: of all of it, less that of src."""
     inner = padded(emit, use, diff)
-    sums = [reduce(emit, "ReduceSum", one, None, keep=False) for one in (diff, inner)]
+    sums = [reduce(emit, "ReduceSum", tensor, None, keep=False) for tensor in (diff, inner)]
     return emit.op("Subtract", sums)
 
 

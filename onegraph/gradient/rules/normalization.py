@@ -49,19 +49,23 @@ def batch_norm(
 ) -> tuple[Value | None, ...]:
     src, mean, variance = use["src"], use.result("batch_mean"), use.result("batch_variance")
     d_src: Value | None = None
-    others: Sequence[Value | None] = (None, None)
+    running_gradients: Sequence[Value | None] = (None, None)
     if diff is not None:
         kind, gamma = "BatchNormTrainingBackward", [use["gamma"]] if use.has("gamma") else []
         names = ["diff_src", "diff_gamma", "diff_beta"] if gamma else ["diff_src"]
-        d_src, *others = emit.ends(kind, [src, diff, mean, variance, *gamma], use.shared(kind), outputs=names)
+        d_src, *running_gradients = emit.ends(
+            kind, [src, diff, mean, variance, *gamma], use.shared(kind), outputs=names
+        )
     new = 1 - _momentum(use)
     rank = rank_of(src) or 0
     d_mean, d_variance = (
         total(emit, own, None if running is None else scaled(emit, running, new))
         for own, running in ((d_mean, d_running_mean), (d_variance, d_running_variance))
     )
-    spread = [None if one is None else along_channels(emit, use, one, rank) for one in (mean, d_mean, d_variance)]
-    return total(emit, d_src, moments_gradient(emit, src, spread, other_axes(use, rank))), *others
+    spread = [
+        None if vector is None else along_channels(emit, use, vector, rank) for vector in (mean, d_mean, d_variance)
+    ]
+    return total(emit, d_src, moments_gradient(emit, src, spread, other_axes(use, rank))), *running_gradients
 
 
 @gradient_of("BatchNormForwardTraining", "mean variance")
@@ -74,8 +78,11 @@ def running(
     _d_mean: Value | None,
     _d_variance: Value | None,
 ) -> tuple[Value | None, ...]:
-    kept = _momentum(use)
-    return tuple(None if one is None else scaled(emit, one, kept) for one in (d_running_mean, d_running_variance))
+    weight = _momentum(use)
+    return tuple(
+        None if gradient_ is None else scaled(emit, gradient_, weight)
+        for gradient_ in (d_running_mean, d_running_variance)
+    )
 
 
 def _momentum(use: Use) -> float:
@@ -84,10 +91,10 @@ def _momentum(use: Use) -> float:
 
 def total(emit: Emitter, *parts: Value | None) -> Value | None:
     """The sum of the parts that are given."""
-    given = [part for part in parts if part is not None]
-    while len(given) > 1:
-        given[:2] = [add(emit, given[0], cast(emit, given[1], dtype_of(given[0])))]
-    return given[0] if given else None
+    summands = [part for part in parts if part is not None]
+    while len(summands) > 1:
+        summands[:2] = [add(emit, summands[0], cast(emit, summands[1], dtype_of(summands[0])))]
+    return summands[0] if summands else None
 
 
 def moments_gradient(emit: Emitter, src: Value, moments: Sequence[Value | None], axes: Sequence[int]) -> Value | None:
@@ -100,12 +107,12 @@ def moments_gradient(emit: Emitter, src: Value, moments: Sequence[Value | None],
     mean, d_mean, d_variance = moments
     if d_mean is None and d_variance is None:
         return None
-    found = None if d_mean is None else expand(emit, averaged(emit, d_mean, src, axes), dims_of(emit, src))
+    spread = None if d_mean is None else expand(emit, averaged(emit, d_mean, src, axes), dims_of(emit, src))
     if d_variance is None or mean is None:
-        return found
+        return spread
     centred = subtract(emit, wide(emit, src), wide(emit, mean))
     share = averaged(emit, scaled(emit, wide(emit, d_variance), 2), src, axes)
-    return total(emit, multiply(emit, centred, share), found)
+    return total(emit, multiply(emit, centred, share), spread)
 
 
 # Layers ---------------------------------------------------------------------------------------------------------------
@@ -126,12 +133,14 @@ def layer_norm(
 ) -> tuple[Value | None, ...]:
     src, affine = use["src"], [use[port] for port in ("gamma", "beta") if use.has(port)]
     mean, variance = _statistics(emit, use, affine)
-    found: tuple[Value | None, ...] = (None,)
+    gradients: tuple[Value | None, ...] = (None,)
     if diff is not None:
-        found = emit.ends("LayerNormBackward", [src, diff, mean, variance, *affine], use.shared("LayerNormBackward"))
+        gradients = emit.ends(
+            "LayerNormBackward", [src, diff, mean, variance, *affine], use.shared("LayerNormBackward")
+        )
     begin, rank = _begin(use), rank_of(src) or 0
-    spread = [None if one is None else _spread(emit, one, rank) for one in (mean, d_mean, d_variance)]
-    return total(emit, found[0], moments_gradient(emit, src, spread, range(begin, rank))), *found[1:]
+    spread = [None if vector is None else _spread(emit, vector, rank) for vector in (mean, d_mean, d_variance)]
+    return total(emit, gradients[0], moments_gradient(emit, src, spread, range(begin, rank))), *gradients[1:]
 
 
 def _statistics(emit: Emitter, use: Use, affine: Sequence[Value]) -> tuple[Value, Value]:
@@ -155,12 +164,12 @@ def _spread(emit: Emitter, statistic: Value, rank: int) -> Value:
 def softmax(emit: Emitter, use: Use, diff: Value | None, d_stats: Value | None = None) -> Value | None:
     """stats is the logarithm of the sum, whose gradient is dst."""
     dst, axis = use.result("dst"), use.call.s64("axis")
-    found: Value | None = None
+    gradient_: Value | None = None
     if diff is not None:
-        found = emit.op("SoftMaxBackward", [diff, dst], {"axis": axis}, dtype=dtype_of(diff))
+        gradient_ = emit.op("SoftMaxBackward", [diff, dst], {"axis": axis}, dtype=dtype_of(diff))
     if d_stats is None:
-        return found
-    return total(emit, multiply(emit, wide(emit, dst), d_stats), found)
+        return gradient_
+    return total(emit, multiply(emit, wide(emit, dst), d_stats), gradient_)
 
 
 @gradient_of("LogSoftmax", "src")

@@ -21,19 +21,21 @@ def max_pool(emit: Emitter, use: Use, diff: Value) -> Value:
 def max_pool_backward(emit: Emitter, use: Use, diff: Value) -> tuple[None, Value]:
     """The elements at the maxima of src: all elements of each window are gathered, and the first maximum is taken."""
     use.dims("src")
-    found = pool_geometry(use.call)
-    assert found is not None
-    rank, (places, inside) = rank_of(diff) or 0, window_elements(found)
+    geometry = pool_geometry(use.call)
+    assert geometry is not None
+    rank, (places, inside) = rank_of(diff) or 0, window_elements(geometry)
     order = [0, rank - 1, *range(1, rank - 1)] if use.call.string("data_format") == "NXC" else [*range(rank)]
     batch, channels = (use.dims("src")[axis] for axis in order[:2])
-    flat = [reshape(emit, transpose(emit, one, order), numbers(batch, channels, -1)) for one in (use["src"], diff)]
-    source, slopes = (emit.op("Gather", [one, places], {"axis": 2}) for one in flat)
+    flat = [
+        reshape(emit, transpose(emit, tensor, order), numbers(batch, channels, -1)) for tensor in (use["src"], diff)
+    ]
+    source, slopes = (emit.op("Gather", [tensor, places], {"axis": 2}) for tensor in flat)
     best = emit.op("ArgMax", [source], {"axis": 3, "keep_dims": True})
     picked = emit.op("GatherElements", [slopes, best], {"axis": 3})
     picked = reshape(emit, picked, numbers(batch, channels, -1))
     if not inside.all():
         picked = multiply(emit, picked, inside.astype(dtype_of(diff).numpy))
-    counts = [count or 0 for count in found.counts]
+    counts = [count or 0 for count in geometry.counts]
     picked = reshape(emit, picked, numbers(batch, channels, *counts))
     return None, transpose(emit, picked, np.argsort(order).tolist())
 
@@ -72,6 +74,6 @@ def avg_pool_backward(emit: Emitter, use: Use, diff: Value) -> Value:
     """AvgPool with the same windows; diff_dst tells whether a last partial step counts."""
     geometry = pool_geometry(use.call)
     uses = () if geometry is None else zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)
-    floor = all(one is None or size is None or one.forward(size) == count for one, size, count in uses)
+    floor = all(axis_ is None or size is None or axis_.forward(size) == count for axis_, size, count in uses)
     rounding = "floor" if floor else "ceil"
     return emit.op("AvgPool", [diff], {**use.shared("AvgPool"), "rounding_type": rounding})

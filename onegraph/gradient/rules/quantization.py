@@ -35,14 +35,14 @@ def type_cast(emit: Emitter, use: Use, diff: Value) -> Value:
 def scales(emit: Emitter, use: Use, diff: Value) -> Value:
     """The gradient times src - zps, which the op computes with scales of 1, summed over the elements of a scale."""
     shape, dims = use.dims("scales"), use.dims("src")
-    ones = np.ones(shape, dtype_of(use["scales"]).numpy)
-    inputs = [use["src"], ones, *([use["zps"]] if use.has("zps") else [])]
+    units = np.ones(shape, dtype_of(use["scales"]).numpy)
+    inputs = [use["src"], units, *([use["zps"]] if use.has("zps") else [])]
     product = multiply(emit, diff, emit.op("DynamicDequantize", inputs, dict(use.call.given), dtype=use.dtype))
     qtype = use.call.string("qtype")
     if qtype == "per_group":
         blocks = [*zip(shape, use.call.s64s("group_shape"), strict=True)]
         parts = reshape(emit, product, numbers(*chain(*blocks)))
         return reduce(emit, "ReduceSum", parts, [*range(1, 2 * len(blocks), 2)], keep=False)
-    kept = () if qtype == "per_tensor" else (scale_axis(use.call, dims, int(np.prod(shape))) % len(dims),)
-    axes = [axis for axis in range(len(dims)) if axis not in kept]
+    kept_axes = () if qtype == "per_tensor" else (scale_axis(use.call, dims, int(np.prod(shape))) % len(dims),)
+    axes = [axis for axis in range(len(dims)) if axis not in kept_axes]
     return reshape(emit, reduce(emit, "ReduceSum", product, axes, keep=True), numbers(*known_dims(shape)))

@@ -43,8 +43,8 @@ def divided(emit: Emitter, value: Value, count: int) -> Value:
     number = filled(count, value)
     if float(np.asarray(number)) == count or dtype_of(value) is DataType.float64:
         return binary(emit, "Divide", value, number)
-    whole = cast(emit, value, DataType.f32)
-    return cast(emit, binary(emit, "Divide", whole, filled(count, whole)), dtype_of(value))
+    wide = cast(emit, value, DataType.f32)
+    return cast(emit, binary(emit, "Divide", wide, filled(count, wide)), dtype_of(value))
 
 
 def averaged(emit: Emitter, value: Value, src: Value, axes: Sequence[int]) -> Value:
@@ -85,21 +85,21 @@ def reduce_extreme(emit: Emitter, use: Use, diff: Value) -> Value:
     """Equal extremes get equal shares, as in PyTorch's amax."""
     src = use["src"]
     best = binary(emit, "Equal", src, as_kept(emit, use, use.result("dst")))
-    ones = select(emit, best, expand(emit, filled(1, src), dims_of(emit, src)), filled(0, src))
-    count = reduce(emit, "ReduceSum", ones, axes_of(use), keep=True)
-    return multiply(emit, ones, binary(emit, "Divide", as_kept(emit, use, diff), count))
+    indicators = select(emit, best, expand(emit, filled(1, src), dims_of(emit, src)), filled(0, src))
+    count = reduce(emit, "ReduceSum", indicators, axes_of(use), keep=True)
+    return multiply(emit, indicators, binary(emit, "Divide", as_kept(emit, use, diff), count))
 
 
 @gradient_of("ReduceProd", "src")
 def reduce_prod(emit: Emitter, use: Use, diff: Value) -> Value:
     """The product of the other elements, which is not a quotient where an element is 0."""
     src, axes = use["src"], axes_of(use)
-    zero, one = filled(0, src), expand(emit, filled(1, src), dims_of(emit, src))
+    zero, unit = filled(0, src), expand(emit, filled(1, src), dims_of(emit, src))
     is_zero = binary(emit, "Equal", src, zero)
-    safe = select(emit, is_zero, one, src)
+    safe = select(emit, is_zero, unit, src)
     product = reduce(emit, "ReduceProd", safe, axes, keep=True)
-    zeros = reduce(emit, "ReduceSum", select(emit, is_zero, one, zero), axes, keep=True)
+    zeros = reduce(emit, "ReduceSum", select(emit, is_zero, unit, zero), axes, keep=True)
     none, single = (binary(emit, "Equal", zeros, filled(number, src)) for number in (0, 1))
-    others = select(emit, none, binary(emit, "Divide", product, safe), zero)
-    lone = multiply(emit, select(emit, is_zero, one, zero), select(emit, single, product, filled(0, product)))
-    return multiply(emit, as_kept(emit, use, diff), binary(emit, "Add", others, lone))
+    cofactors = select(emit, none, binary(emit, "Divide", product, safe), zero)
+    lone = multiply(emit, select(emit, is_zero, unit, zero), select(emit, single, product, filled(0, product)))
+    return multiply(emit, as_kept(emit, use, diff), binary(emit, "Add", cofactors, lone))

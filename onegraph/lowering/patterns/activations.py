@@ -36,14 +36,14 @@ def activation(emit: Emitter, op: Op) -> Value | None:
     if result.dtype not in NATIVE:
         return None
     cone = _cone(emit, op)
-    telling = next((one.kind for one in cone if one.kind in ACTIVATIONS), None)
+    telling = next((op_.kind for op_ in cone if op_.kind in ACTIVATIONS), None)
     if telling is None:
         return None
-    inner = {tensor.id for one in cone for tensor in one.outputs}
+    inner = {tensor.id for op_ in cone for tensor in op_.outputs}
     candidates = {
         tensor.id: tensor
-        for one in cone
-        for tensor in one.inputs
+        for op_ in cone
+        for tensor in op_.inputs
         if tensor is not None and tensor.value is None and tensor.shape == result.shape
     }
     ordered = sorted(candidates.values(), key=lambda tensor: tensor.id in inner)
@@ -61,14 +61,14 @@ def activation(emit: Emitter, op: Op) -> Value | None:
 
 def _cone(emit: Emitter, op: Op) -> list[Op]:
     """The op and the elementwise ops before it, the first one first."""
-    found, waiting = {op.id: op}, [op]
-    while waiting and len(found) <= MAX_OPS:
+    cone, waiting = {op.id: op}, [op]
+    while waiting and len(cone) <= MAX_OPS:
         for tensor in waiting.pop(0).inputs:
             maker = emit.maker(tensor)
-            if maker is not None and maker.kind in FUNCTIONS and maker.id not in found:
-                found[maker.id] = maker
+            if maker is not None and maker.kind in FUNCTIONS and maker.id not in cone:
+                cone[maker.id] = maker
                 waiting.append(maker)
-    return sorted(found.values(), key=lambda one: one.id)
+    return sorted(cone.values(), key=lambda member: member.id)
 
 
 def _sampled(emit: Emitter, cone: Sequence[Op], src: LogicalTensor, last: Op) -> Array | None:
@@ -92,5 +92,5 @@ def _sampled(emit: Emitter, cone: Sequence[Op], src: LogicalTensor, last: Op) ->
 def _sample(tensor: LogicalTensor | None, values: Mapping[int, Array]) -> Array | None:
     if tensor is None:
         return None
-    known = number(tensor)
-    return values.get(tensor.id) if known is None else np.full(1, known, np.float32)
+    constant = number(tensor)
+    return values.get(tensor.id) if constant is None else np.full(1, constant, np.float32)

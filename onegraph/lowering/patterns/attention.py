@@ -41,20 +41,20 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
         return None
     added = made(emit, scores, "Add")
     for inner, mask in ((scores, None),) if added is None else either(added):
-        found = _scaled(emit, _before_cast(emit, inner))
-        if found is None:
+        scaled = _scaled(emit, _before_cast(emit, inner))
+        if scaled is None:
             continue
-        query, key, scale = found
+        query, key, scale = scaled
         masking = Masking(causal=True) if _is_causal(mask) else Masking(mask)
         if not _fits(query, key, value, masking.mask):
             continue
-        shared = [_shared(emit, one) for one in (key, value)]
+        shared = [_shared(emit, operand) for operand in (key, value)]
         own_key, own_value = shared if shared[0][1] == shared[1][1] else ((key, 1), (value, 1))
         if is_tiled(query, key, masking) or (query.dtype in HALVES and has_kernel(query, masking)):
             return in_tiles(emit, query, own_key[0], own_value[0], scale=scale, masking=masking)[0]
         if own_key[1] > 1 and replaced is None and scale:
-            whole = Masking(mask, open=True)  # where a mask hides all keys, the model computes NaN
-            return in_fusions(emit, query, own_key[0], own_value[0], scale=scale, masking=whole).output
+            open_masking = Masking(mask, open=True)  # where a mask hides all keys, the model computes NaN
+            return in_fusions(emit, query, own_key[0], own_value[0], scale=scale, masking=open_masking).output
     return None
 
 
@@ -73,15 +73,22 @@ def _shared(emit: Emitter, heads: LogicalTensor) -> tuple[Value, int]:
     repeated = made(emit, joined.inputs[0], "Expand") if joined is not None else None
     if joined is None or repeated is None:
         return heads, 1
-    src, whole = operand_of(repeated), joined.outputs[0].shape
+    src, joined_shape = operand_of(repeated), joined.outputs[0].shape
     shape, wide = src.shape, repeated.outputs[0].shape
-    if shape is None or wide is None or whole is None or len(shape) != 5 or shape[2] != 1 or None in (*shape, *wide):
+    if (
+        shape is None
+        or wide is None
+        or joined_shape is None
+        or len(shape) != 5
+        or shape[2] != 1
+        or None in (*shape, *wide)
+    ):
         return heads, 1
-    batch, own, _, *rest = (dim or 0 for dim in shape)
+    batch, own, _, *tail = (dim or 0 for dim in shape)
     count = wide[2] or 0
-    if wide != (batch, own, count, *rest) or whole != (batch, own * count, *rest):
+    if wide != (batch, own, count, *tail) or joined_shape != (batch, own * count, *tail):
         return heads, 1
-    return reshape(emit, src, numbers(batch, own, *rest)), count
+    return reshape(emit, src, numbers(batch, own, *tail)), count
 
 
 def _scaled(emit: Emitter, scores: LogicalTensor | None) -> tuple[LogicalTensor, LogicalTensor, float] | None:
@@ -91,8 +98,8 @@ def _scaled(emit: Emitter, scores: LogicalTensor | None) -> tuple[LogicalTensor,
     if divided is not None and (divisor := number(divided.inputs[1])):
         scores, scale = divided.inputs[0], 1 / divisor
     elif scaled is not None:
-        for inner, other in either(scaled):
-            if (factor := number(other)) is not None:
+        for inner, operand_ in either(scaled):
+            if (factor := number(operand_)) is not None:
                 scores, scale = inner, factor
     product = made(emit, scores, "MatMul")
     if product is None or len(product.inputs) > 2 or product.attrs.get("transpose_a"):
@@ -107,12 +114,12 @@ def _scaled(emit: Emitter, scores: LogicalTensor | None) -> tuple[LogicalTensor,
 
 def _is_causal(mask: LogicalTensor | None) -> bool:
     """Whether a mask is known to hide from query t the keys behind key t, and nothing else."""
-    known = contents(mask)
-    if known is None or known.ndim < 2 or known.size != known.shape[-2] * known.shape[-1]:
+    mask_values = contents(mask)
+    if mask_values is None or mask_values.ndim < 2 or mask_values.size != mask_values.shape[-2] * mask_values.shape[-1]:
         return False
-    rows = known.reshape(known.shape[-2:]).astype(np.float32)
-    seen = np.tril(np.ones(rows.shape, bool))
-    return not rows[seen].any() and bool((rows[~seen] < HIDDEN).all())
+    rows = mask_values.reshape(mask_values.shape[-2:]).astype(np.float32)
+    visible = np.tril(np.ones(rows.shape, bool))
+    return not rows[visible].any() and bool((rows[~visible] < HIDDEN).all())
 
 
 def _fits(query: LogicalTensor, key: LogicalTensor, value: LogicalTensor, mask: Value | None) -> bool:

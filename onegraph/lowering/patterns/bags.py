@@ -22,11 +22,13 @@ class Bag(NamedTuple):
     start: int
     end: int
 
-    def is_like(self, other: Bag) -> bool:
+    def is_like(self, second: Bag) -> bool:
         """Whether another bag differs in its place alone."""
-        ops = (self.reduction, other.reduction), (self.gather, other.gather)
-        is_same = all((one.kind, one.attrs, one.edition) == (two.kind, two.attrs, two.edition) for one, two in ops)
-        return is_same and self.indices is other.indices and self.gather.inputs[0] is other.gather.inputs[0]
+        ops = (self.reduction, second.reduction), (self.gather, second.gather)
+        is_same = all(
+            (own_op.kind, own_op.attrs, own_op.edition) == (two.kind, two.attrs, two.edition) for own_op, two in ops
+        )
+        return is_same and self.indices is second.indices and self.gather.inputs[0] is second.gather.inputs[0]
 
 
 @rewrites("Concat")
@@ -55,11 +57,11 @@ def _bag(emit: Emitter, value: LogicalTensor | None) -> Bag | None:
     if value is None or reduction is None or len(reduction.inputs) > 1 or reduction.attrs.get("axes") != (0,):
         return None
     gather = made(emit, operand_of(reduction), "Gather")
-    taken = None if gather is None else made(emit, gather.inputs[1], "Slice")
-    if gather is None or taken is None or gather.attrs.get("axis", 0) != 0:
+    slice_ = None if gather is None else made(emit, gather.inputs[1], "Slice")
+    if gather is None or slice_ is None or gather.attrs.get("axis", 0) != 0:
         return None
-    indices, (table, row) = operand_of(taken), (operand_of(gather).shape, value.shape)
-    places = [contents(input_) for input_ in taken.inputs[1:]]
+    indices, (table, row) = operand_of(slice_), (operand_of(gather).shape, value.shape)
+    places = [contents(input_) for input_ in slice_.inputs[1:]]
     if table is None or row != (1, *table[1:]) or indices.shape is None or len(indices.shape) != 1:
         return None
     if len(places) > 3 and (places[3] is None or not np.array_equal(places[3], [1])):

@@ -41,7 +41,7 @@ def one_convolution(emit: Emitter, op: Op) -> Value | None:
         or len({input_.shape for input_ in (*op.inputs, *op.outputs) if input_ is not None}) > 1
     ):
         return None
-    branches = [found for input_ in op.inputs if (found := _branch(emit, input_)) is not None]
+    branches = [branch_ for input_ in op.inputs if (branch_ := _branch(emit, input_)) is not None]
     if len(branches) < 2 or _image(emit, branches[0]) != _image(emit, branches[1]):
         return None
     small, large = sorted(branches, key=lambda branch: 0 if branch.op is None else _weights(branch.op).size)
@@ -52,7 +52,7 @@ def one_convolution(emit: Emitter, op: Op) -> Value | None:
         weights = np.array(weights)
         extra, shift = (_identity(small, large.op), small.shift) if small.op is None else _arrays(small)
         weights[place] += extra
-        shifts = [one for one in (bias, shift) if one is not None]
+        shifts = [shift_ for shift_ in (bias, shift) if shift_ is not None]
         total = [np.asarray(np.sum(shifts, axis=0), np.float32)] if shifts else []
     give_back([_weights(branch.op) for branch in branches if branch.op is not None])
     if not all(np.isfinite(array).all() for array in (weights, *total)):
@@ -71,22 +71,22 @@ def _branch(emit: Emitter, value: LogicalTensor | None) -> Branch | None:
         return None
     if norm is None:
         return Branch(src, op, None, None)
-    found = folded_norm(norm)
-    if found is None or (op is None and norm.attrs.get("data_format", "NXC") != "NXC"):
+    factors = folded_norm(norm)
+    if factors is None or (op is None and norm.attrs.get("data_format", "NXC") != "NXC"):
         return None
-    return Branch(src, op, *found)
+    return Branch(src, op, *factors)
 
 
 def _image(emit: Emitter, branch: Branch) -> tuple[int, Order]:
     """What a branch reads: a tensor by id, in an order of its axes; each branch of an input has its own transpose."""
-    found = moved(emit, branch.src)
-    return (branch.src.id, ()) if found is None else (found[0].id, found[1])
+    inner = moved(emit, branch.src)
+    return (branch.src.id, ()) if inner is None else (inner[0].id, inner[1])
 
 
 def _weights(op: Op) -> Array:
-    known = known_inputs(op)
-    assert known is not None
-    return known[0]
+    constants = known_inputs(op)
+    assert constants is not None
+    return constants[0]
 
 
 def _is_oix(op: Op) -> bool:
@@ -110,24 +110,24 @@ def _place(small: Branch, op: Op) -> tuple[slice, ...] | None:
             return None
         inner, starts = _window(small.op), integers(small.op, "pads_begin")
         dilations = integers(small.op, "dilations")
-    found = []
+    slices = []
     for size, most, start, end, step, own in zip(
         inner, window, starts, integers(op, "pads_begin"), steps, dilations, strict=True
     ):
-        first, rest = divmod(end - start, step)
-        if rest or first < 0 or first + size > most or (size > 1 and own != step):
+        first, remainder = divmod(end - start, step)
+        if remainder or first < 0 or first + size > most or (size > 1 and own != step):
             return None
-        found.append(slice(first, first + size))
-    every = (slice(None), slice(None))
-    return (*every, *found) if _is_oix(op) else (*found, *every)
+        slices.append(slice(first, first + size))
+    all_channels = (slice(None), slice(None))
+    return (*all_channels, *slices) if _is_oix(op) else (*slices, *all_channels)
 
 
 def _arrays(branch: Branch) -> tuple[Array, Array | None]:
     """The weights and the bias of a Convolution that takes in the normalization behind it."""
     assert branch.op is not None
-    known = known_inputs(branch.op)
-    assert known is not None
-    weights, bias = known[0], known[1] if len(known) > 1 else None
+    constants = known_inputs(branch.op)
+    assert constants is not None
+    weights, bias = constants[0], constants[1] if len(constants) > 1 else None
     if branch.factor is None or branch.shift is None:
         return weights, bias
     channels = (-1, *(1,) * (weights.ndim - 1)) if _is_oix(branch.op) else (-1,)
@@ -140,8 +140,8 @@ def _identity(branch: Branch, op: Op) -> Array:
     assert branch.factor is not None
     weights = _weights(op)
     outputs, inputs = weights.shape[:2] if _is_oix(op) else weights.shape[:-3:-1]
-    found = np.zeros((outputs, inputs), np.float32)
+    identity = np.zeros((outputs, inputs), np.float32)
     channels = np.arange(outputs)
-    found[channels, channels % inputs] = branch.factor
+    identity[channels, channels % inputs] = branch.factor
     around = (1,) * (weights.ndim - 2)
-    return found.reshape(*found.shape, *around) if _is_oix(op) else found.T.reshape(*around, *found.T.shape)
+    return identity.reshape(*identity.shape, *around) if _is_oix(op) else identity.T.reshape(*around, *identity.T.shape)

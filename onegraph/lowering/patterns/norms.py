@@ -26,26 +26,26 @@ def folded_norm(norm: Op) -> tuple[Array, Array] | None:
 @rewrites("BatchNormInference")
 def normalized_product(emit: Emitter, op: Op) -> Value | None:
     """A MatMul by known weights and the normalization behind it as one MatMul and an Add."""
-    src, found = operand_of(op), folded_norm(op)
-    if found is None or src.shape is None or None in src.shape or op.outputs[0].dtype is not DataType.f32:
+    src, norm_factors = operand_of(op), folded_norm(op)
+    if norm_factors is None or src.shape is None or None in src.shape or op.outputs[0].dtype is not DataType.f32:
         return None
     if op.attrs.get("data_format", "NXC") != "NXC" and len(src.shape) != 2:
         return None
-    (factor, shift), view = found, made(emit, src, "StaticReshape")
+    (factor, shift), view = norm_factors, made(emit, src, "StaticReshape")
     inner = src if view is None else operand_of(view)
     total, shifts = made(emit, inner, "Add"), list[Array]()
-    for one, other in () if total is None else either(total):
-        if other.value is not None and other.value.shape == factor.shape:
-            inner, shifts = one, [other.value]
+    for addend, summand in () if total is None else either(total):
+        if summand.value is not None and summand.value.shape == factor.shape:
+            inner, shifts = addend, [summand.value]
     product = made(emit, inner, "MatMul")
-    known = None if product is None else known_inputs(product)
-    if product is None or known is None or known[0].ndim != 2 or (inner.shape or ())[-1:] != factor.shape:
+    constants = None if product is None else known_inputs(product)
+    if product is None or constants is None or constants[0].ndim != 2 or (inner.shape or ())[-1:] != factor.shape:
         return None
     with np.errstate(all="ignore"):
-        weights = known[0] * (factor.reshape(-1, 1) if product.attrs.get("transpose_b") else factor)
-        shift = sum((one * factor for one in (*known[1:], *shifts)), start=shift)
+        weights = constants[0] * (factor.reshape(-1, 1) if product.attrs.get("transpose_b") else factor)
+        shift = sum((addend * factor for addend in (*constants[1:], *shifts)), start=shift)
         folded = [np.asarray(array, np.float32) for array in (weights, shift)]
-    give_back(known)
+    give_back(constants)
     if not all(np.isfinite(array).all() for array in folded):
         return None
     normal = binary(emit, "Add", again(emit, product, [product.inputs[0], folded[0]]), folded[1])
@@ -58,22 +58,22 @@ def product_of_normal(emit: Emitter, op: Op) -> Value | None:
 
     A convolution with padding cannot: the elements around the normalized image are 0.
     """
-    norm, known = made(emit, op.inputs[0], "BatchNormInference"), known_inputs(op)
-    found = None if norm is None else folded_norm(norm)
-    if norm is None or known is None or found is None or op.outputs[0].dtype is not DataType.f32:
+    norm, constants = made(emit, op.inputs[0], "BatchNormInference"), known_inputs(op)
+    folded = None if norm is None else folded_norm(norm)
+    if norm is None or constants is None or folded is None or op.outputs[0].dtype is not DataType.f32:
         return None
     if norm.attrs.get("data_format", "NXC") != "NXC" and len(norm.outputs[0].shape or ()) != 2:
         return None
-    weights = _by_output(op, known[0])
+    weights = _by_output(op, constants[0])
     if weights is None:
         return None
-    groups, each = int(str(op.attrs.get("groups", 1))), weights.shape[1]
-    rows = [np.repeat(one.reshape(groups, each), len(weights) // groups, axis=0) for one in found]
+    groups, group_channels = int(str(op.attrs.get("groups", 1))), weights.shape[1]
+    rows = [np.repeat(vector.reshape(groups, group_channels), len(weights) // groups, axis=0) for vector in folded]
     factor, shift = (row.reshape(*row.shape, *(1,) * (weights.ndim - 2)) for row in rows)
     with np.errstate(all="ignore"):
-        bias = (weights * shift).sum(tuple(range(1, weights.ndim))) + sum(known[1:], start=0.0)
+        bias = (weights * shift).sum(tuple(range(1, weights.ndim))) + sum(constants[1:], start=0.0)
         arrays = [np.asarray(array, np.float32) for array in (_as_given(op, weights * factor), bias)]
-    give_back(known)
+    give_back(constants)
     if not all(np.isfinite(array).all() for array in arrays):
         return None
     return again(emit, op, [norm.inputs[0], *arrays])
@@ -119,8 +119,8 @@ def _last_axes(op: Op) -> int | None:
     shape, axes = operand_of(op).shape, op.attrs.get("axes")
     if shape is None or not isinstance(axes, tuple) or not op.attrs.get("keep_dims") or len(op.inputs) > 1:
         return None
-    wanted, count = sorted(int(str(axis)) % len(shape) for axis in axes), len(axes)
-    return -count if wanted == [*range(len(shape) - count, len(shape))] else None
+    positive_axes, count = sorted(int(str(axis)) % len(shape) for axis in axes), len(axes)
+    return -count if positive_axes == [*range(len(shape) - count, len(shape))] else None
 
 
 def _squared(emit: Emitter, value: Value) -> LogicalTensor | None:
@@ -170,10 +170,10 @@ def _mean_square(emit: Emitter, op: Op) -> tuple[LogicalTensor, LogicalTensor, i
 @rewrites("Divide", "Multiply")
 def plain_norm(emit: Emitter, op: Op) -> Value | None:
     """LayerNorm without gamma and beta of x - mean(x), RMSNorm of another tensor."""
-    found = _mean_square(emit, op)
-    if found is None or found[0] is not found[1] or found[0].dtype not in NATIVE:
+    mean_square = _mean_square(emit, op)
+    if mean_square is None or mean_square[0] is not mean_square[1] or mean_square[0].dtype not in NATIVE:
         return None
-    source, _, begin, epsilon = found
+    source, _, begin, epsilon = mean_square
     apart = made(emit, source, "Subtract")
     mean = None if apart is None else made(emit, apart.inputs[1], "ReduceMean")
     if apart is not None and mean is not None and mean.inputs[0] is apart.inputs[0] and _last_axes(mean) == begin:
@@ -232,8 +232,8 @@ def grouped_norm(emit: Emitter, op: Op) -> Value | None:
     channels = shape[1]
     if gamma is None or beta is None or channels is None or rows[1] is None or channels % rows[1]:
         return None
-    each = channels // rows[1]
-    spread = [np.repeat(np.asarray(one), each) for one in (gamma, beta)]
+    group_channels = channels // rows[1]
+    spread = [np.repeat(np.asarray(vector), group_channels) for vector in (gamma, beta)]
     return group_norm(emit, operand_of(inner), spread[0], spread[1], rows[1], float(str(norm.attrs["epsilon"])))
 
 
@@ -248,25 +248,25 @@ def affine_group_norm(emit: Emitter, op: Op) -> Value | None:
                 continue
             rank = len(norm.outputs[0].shape or ())
             axis = 1 if norm.attrs["data_format"] == "NCX" else rank - 1
-            if all(_is_channels(one, norm.outputs[0], axis) for one in (gamma, beta)):
-                vectors = [reshape(emit, _known(one), numbers(-1)) for one in (gamma, beta)]
+            if all(_is_channels(parameter, norm.outputs[0], axis) for parameter in (gamma, beta)):
+                vectors = [reshape(emit, _known(parameter), numbers(-1)) for parameter in (gamma, beta)]
                 return emit.op("GroupNorm", [operand_of(norm), *in_f32(emit, *vectors)], norm.attrs)
     return None
 
 
 def _is_channels(vector: LogicalTensor, image: LogicalTensor, axis: int) -> bool:
     """Whether a tensor broadcasts to an image with one element for each channel."""
-    shape, given = image.shape or (), vector.shape
-    if given is None or len(given) > len(shape):
+    shape, vector_shape = image.shape or (), vector.shape
+    if vector_shape is None or len(vector_shape) > len(shape):
         return False
-    wanted = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
-    return (1,) * (len(shape) - len(given)) + given == wanted
+    channel_shape = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
+    return (1,) * (len(shape) - len(vector_shape)) + vector_shape == channel_shape
 
 
-def _holds(value: Value | None, wanted: float) -> bool:
+def _holds(value: Value | None, expected: float) -> bool:
     """Whether a known value has one number everywhere."""
-    known = contents(value)
-    return known is not None and bool((np.asarray(known) == wanted).all())
+    constant = contents(value)
+    return constant is not None and bool((np.asarray(constant) == expected).all())
 
 
 def _known(tensor: LogicalTensor) -> Value:
@@ -278,15 +278,15 @@ def affine_batch_norm(emit: Emitter, op: Op) -> Value | None:
     """BatchNormInference(x) * scale + shift for each channel, with known numbers: a norm with these in it."""
     for normal, factor in either(op):
         norm = made(emit, normal, "BatchNormInference")
-        known = [] if norm is None else [contents(input_) for input_ in (*norm.inputs[1:3], factor)]
-        if norm is None or any(one is None for one in known):
+        constants = [] if norm is None else [contents(input_) for input_ in (*norm.inputs[1:3], factor)]
+        if norm is None or any(constant is None for constant in constants):
             continue
         rank, inner = len(normal.shape or ()), norm.attrs.get("data_format", "NXC") == "NCX"
-        gamma, beta, vector = (np.asarray(one) for one in known)
-        wanted = [(gamma.size, *(1,) * (rank - 2)), (1, gamma.size, *(1,) * (rank - 2))]
+        gamma, beta, vector = (np.asarray(constant) for constant in constants)
+        channel_shapes = [(gamma.size, *(1,) * (rank - 2)), (1, gamma.size, *(1,) * (rank - 2))]
         if not inner:
-            wanted = [(1,) * count + (gamma.size,) for count in range(rank)]
-        if vector.shape not in wanted:
+            channel_shapes = [(1,) * count + (gamma.size,) for count in range(rank)]
+        if vector.shape not in channel_shapes:
             continue
         vector = vector.reshape(-1).astype(gamma.dtype)
         pair = (gamma * vector, beta * vector) if op.kind == "Multiply" else (gamma, beta + vector)

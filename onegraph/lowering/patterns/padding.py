@@ -30,16 +30,16 @@ def own_padding(emit: Emitter, op: Op) -> Value | None:
     src = op.inputs[0]
     if src is None or str(op.attrs.get("auto_pad", "none")).lower() != "none":
         return None
-    found, window = _padded(emit, src, OUTSIDE[op.kind]), _window(op)
-    if found is None or window is None:
+    padding, window = _padded(emit, src, OUTSIDE[op.kind]), _window(op)
+    if padding is None or window is None:
         return None
-    spatial = found.added[:, 1:-1] if op.attrs.get("data_format", "NXC") == "NXC" else found.added[:, 2:]
+    spatial = padding.added[:, 1:-1] if op.attrs.get("data_format", "NXC") == "NXC" else padding.added[:, 2:]
     pads = spatial + [integers(op, name) for name in PADS]
     # A window on padding alone needs more than the kernels of the library have.
-    if spatial.sum() != found.added.sum() or (pads >= window).any():
+    if spatial.sum() != padding.added.sum() or (pads >= window).any():
         return None
     begin, end = pads.tolist()
-    return again(emit, op, [found.image, *op.inputs[1:]], pads_begin=begin, pads_end=end)
+    return again(emit, op, [padding.image, *op.inputs[1:]], pads_begin=begin, pads_end=end)
 
 
 def _window(op: Op) -> Array | None:
@@ -63,8 +63,8 @@ def _padded(emit: Emitter, value: LogicalTensor, outside: float) -> Padded | Non
         return None
     if op.kind == "StaticTranspose":
         order, src = integers(op, "order"), op.inputs[0]
-        found = None if src is None else _padded(emit, src, outside)
-        return None if found is None else Padded(transpose(emit, found.image, order), found.added[:, [*order]])
+        outer = None if src is None else _padded(emit, src, outside)
+        return None if outer is None else Padded(transpose(emit, outer.image, order), outer.added[:, [*order]])
     step = _joined(op, outside) if op.kind == "Concat" else _extended(op, outside)
     if step is None or not isinstance(step.image, LogicalTensor):
         return step
@@ -74,17 +74,17 @@ def _padded(emit: Emitter, value: LogicalTensor, outside: float) -> Padded | Non
 
 def _joined(op: Op, outside: float) -> Padded | None:
     """The only unknown tensor of a Concat whose other tensors are nothing but ``outside``."""
-    known = [contents(input_) for input_ in op.inputs]
-    places = [place for place, one in enumerate(known) if one is None]
-    if len(places) != 1 or any(one is not None and not (one == outside).all() for one in known):
+    constants = [contents(input_) for input_ in op.inputs]
+    places = [place for place, constant in enumerate(constants) if constant is None]
+    if len(places) != 1 or any(constant is not None and not (constant == outside).all() for constant in constants):
         return None
     (place,) = places
     image = op.inputs[place]
     if image is None or (shape := shape_of(image)) is None:
         return None
     added, axis = np.zeros((2, len(shape)), np.int64), int(str(op.attrs["axis"])) % len(shape)
-    for end, side in enumerate((known[:place], known[place + 1 :])):
-        added[end, axis] = sum(one.shape[axis] for one in side if one is not None)
+    for end, side in enumerate((constants[:place], constants[place + 1 :])):
+        added[end, axis] = sum(constant.shape[axis] for constant in side if constant is not None)
     return Padded(image, added)
 
 

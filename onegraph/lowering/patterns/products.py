@@ -27,7 +27,9 @@ def scaled_product(emit: Emitter, op: Op) -> Value | None:
         turned = made(emit, operand, "StaticTranspose")
         scaled = made(emit, operand if turned is None else turned.inputs[0], "Multiply")
         pairs = () if scaled is None else either(scaled)
-        inner = next(((one, share) for one, other in pairs if (share := number(other))), None)
+        inner = next(
+            ((operand_, share) for operand_, second_operand in pairs if (share := number(second_operand))), None
+        )
         if inner is None:
             plain.append(operand)  # type: ignore[arg-type]
             continue
@@ -64,9 +66,15 @@ def two_axes_of_batches(emit: Emitter, op: Op) -> Value | None:
 def broadcast(emit: Emitter, op: Op) -> Value | None:
     """An op that broadcasts needs no Expand before it."""
     for index, operand in enumerate(op.inputs):
-        wide, other, shape = made(emit, operand, "Expand"), op.inputs[1 - index], op.outputs[0].shape
-        if wide is not None and other is not None and shape is not None and other.shape == shape and None not in shape:
-            inputs = [operand_of(wide), other] if index == 0 else [other, operand_of(wide)]
+        wide, operand_, shape = made(emit, operand, "Expand"), op.inputs[1 - index], op.outputs[0].shape
+        if (
+            wide is not None
+            and operand_ is not None
+            and shape is not None
+            and operand_.shape == shape
+            and None not in shape
+        ):
+            inputs = [operand_of(wide), operand_] if index == 0 else [operand_, operand_of(wide)]
             return binary(emit, op.kind, inputs[0], inputs[1])
     return None
 
@@ -74,8 +82,8 @@ def broadcast(emit: Emitter, op: Op) -> Value | None:
 @rewrites("Equal", of_known_dims=True)
 def masked_row(emit: Emitter, op: Op) -> Value | None:
     """ReduceMax(x) == -inf: the library's ReduceMax of minus infinities is the least finite number."""
-    for largest, other in either(op):
-        if made(emit, largest, "ReduceMax") is not None and largest.dtype in NATIVE and number(other) == -math.inf:
+    for largest, operand_ in either(op):
+        if made(emit, largest, "ReduceMax") is not None and largest.dtype in NATIVE and number(operand_) == -math.inf:
             limits: Any = ml_dtypes.finfo(largest.dtype.numpy)  # type: ignore[no-untyped-call]
             return binary(emit, "LessEqual", largest, np.full((), limits.min, largest.dtype.numpy))
     return None

@@ -21,7 +21,7 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
             continue
         for halves, sin in either(second):
             src = _source(emit, halves)
-            cos = next((other for value, other in either(first) if src is not None and value.id == src.id), None)
+            cos = next((operand_ for value, operand_ in either(first) if src is not None and value.id == src.id), None)
             if src is not None and cos is not None and _fit(src, cos, sin):
                 return rotated(emit, src, cos, sin, whole=True)
     return None
@@ -50,7 +50,7 @@ def _negated(emit: Emitter, value: LogicalTensor | None) -> LogicalTensor | None
     op = made(emit, value, "Multiply")
     if op is None:
         return None
-    return next((other for factor, other in either(op) if number(factor) == -1), None)
+    return next((operand_ for factor, operand_ in either(op) if number(factor) == -1), None)
 
 
 def _part(emit: Emitter, value: LogicalTensor | None) -> tuple[LogicalTensor, int, int] | None:
@@ -59,10 +59,10 @@ def _part(emit: Emitter, value: LogicalTensor | None) -> tuple[LogicalTensor, in
     src = None if op is None else op.inputs[0]
     if op is None or src is None or src.shape is None or src.shape[-1] is None:
         return None
-    known = [contents(input_) for input_ in op.inputs[1:]]
-    if len(known) < 3 or any(array is None or array.size != 1 for array in known):
+    constants = [contents(input_) for input_ in op.inputs[1:]]
+    if len(constants) < 3 or any(array is None or array.size != 1 for array in constants):
         return None
-    start, end, axis, *step = (int(array.reshape(-1)[0]) for array in known if array is not None)
+    start, end, axis, *step = (int(array.reshape(-1)[0]) for array in constants if array is not None)
     if axis not in (-1, len(src.shape) - 1) or step not in ([], [1]):
         return None
     begin, last, _ = slice(start, end).indices(src.shape[-1])

@@ -43,7 +43,9 @@ def _pointwise_weights(op: Op) -> Array | None:
     ):
         return None
     plain = {"strides": 1, "pads_begin": 0, "pads_end": 0}
-    if op.attrs.get("groups", 1) != 1 or any(integers(op, name) != (one,) * around for name, one in plain.items()):
+    if op.attrs.get("groups", 1) != 1 or any(
+        integers(op, name) != (default,) * around for name, default in plain.items()
+    ):
         return None
     return weights.value
 
@@ -61,8 +63,8 @@ def sum_over_parts(emit: Emitter, op: Op) -> Value | None:
     if int(str(concat.attrs["axis"])) % (last + 1) != last or SMALLER * weights.shape[0] > channels:
         return None
     left, right = (np.ascontiguousarray(part) for part in (weights[:, :count], weights[:, count:]))
-    one, other = again(emit, op, [first, left]), again(emit, op, [second, right, *op.inputs[2:]])
-    return emit.op("Add", [other, one])
+    first_product, second_product = again(emit, op, [first, left]), again(emit, op, [second, right, *op.inputs[2:]])
+    return emit.op("Add", [second_product, first_product])
 
 
 @rewrites("Convolution")

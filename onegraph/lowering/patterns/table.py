@@ -23,7 +23,10 @@ def rewrites(*kinds: str, early: bool = False, of_known_dims: bool = False) -> C
         of_known_dims: whether the pattern is tried again once dims are known that were not when a model was read. It
             must make no weights, of which each size would have its own.
     """
-    tables = [one.early if early else one.late for one in (REWRITES, *([OF_KNOWN_DIMS] if of_known_dims else []))]
+    tables = [
+        rewrite_table.early if early else rewrite_table.late
+        for rewrite_table in (REWRITES, *([OF_KNOWN_DIMS] if of_known_dims else []))
+    ]
 
     def enter(function: Rewrite) -> Rewrite:
         for kind in kinds:
@@ -36,8 +39,8 @@ def rewrites(*kinds: str, early: bool = False, of_known_dims: bool = False) -> C
 
 def number(value: Value | None) -> float | None:
     """The number that a known value of one element has; else None."""
-    known = contents(value)
-    return None if known is None or known.size != 1 else float(known.reshape(-1)[0])
+    constant = contents(value)
+    return None if constant is None or constant.size != 1 else float(constant.reshape(-1)[0])
 
 
 def contents(value: Value | None) -> Array | None:
@@ -50,8 +53,8 @@ def contents(value: Value | None) -> Array | None:
 def known_inputs(op: Op) -> list[Array] | None:
     """All inputs of an op but the first, if they are known."""
     arrays = [input_.value for input_ in op.inputs[1:] if input_ is not None]
-    known = [array for array in arrays if array is not None]
-    return known if len(known) == len(arrays) else None
+    constants = [array for array in arrays if array is not None]
+    return constants if len(constants) == len(arrays) else None
 
 
 def either(op: Op) -> Iterator[tuple[LogicalTensor, LogicalTensor]]:

@@ -60,63 +60,63 @@ def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
     if emit.maker(src) is not None:
         chain = [op for op in chain[:1] if op.kind == "Dequantize"]
         src = operand_of(chain[0]) if chain else value
-    found = transpose(emit, src, order)
+    transposed = transpose(emit, src, order)
     for op in reversed(chain):
-        found = again(emit, op, [found])
-    return found
+        transposed = again(emit, op, [transposed])
+    return transposed
 
 
 @rewrites(*UNARY, *HOST_UNARY, early=True, of_known_dims=True)
 @rewrites("TypeCast", of_known_dims=True)
 def behind_unary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on single elements."""
-    found = moved(emit, op.inputs[0])
-    return None if found is None else transpose(emit, again(emit, op, [found[0]]), found[1])
+    inner = moved(emit, op.inputs[0])
+    return None if inner is None else transpose(emit, again(emit, op, [inner[0]]), inner[1])
 
 
 @rewrites("Dequantize", early=True, of_known_dims=True)
 @rewrites("Quantize", of_known_dims=True)
 def behind_quantize(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Quantize or Dequantize, unless it transposes an input of the model."""
-    found = moved(emit, op.inputs[0])
-    if found is None or emit.maker(found[0]) is None:
+    inner = moved(emit, op.inputs[0])
+    if inner is None or emit.maker(inner[0]) is None:
         return None
     attrs: dict[str, object] = {}
     if op.attrs.get("qtype") == "per_channel":
         axis = int(str(op.attrs.get("axis", 1)))
-        if not -len(found[1]) <= axis < len(found[1]):
+        if not -len(inner[1]) <= axis < len(inner[1]):
             return None
-        attrs["axis"] = found[1][axis]
-    return transpose(emit, again(emit, op, [found[0]], **attrs), found[1])
+        attrs["axis"] = inner[1][axis]
+    return transpose(emit, again(emit, op, [inner[0]], **attrs), inner[1])
 
 
 @rewrites("PReLU", of_known_dims=True)
 def behind_prelu(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a PReLU whose slopes need no copy: with channels last, the library has a fast kernel."""
-    found = moved(emit, op.inputs[0])
-    if found is None or op.attrs.get("per_channel_broadcast"):
+    inner = moved(emit, op.inputs[0])
+    if inner is None or op.attrs.get("per_channel_broadcast"):
         return None
-    slope = _untransposed(emit, op.inputs[1], found[1])
-    return None if slope is None else transpose(emit, again(emit, op, [found[0], slope]), found[1])
+    slope = _untransposed(emit, op.inputs[1], inner[1])
+    return None if slope is None else transpose(emit, again(emit, op, [inner[0], slope]), inner[1])
 
 
 @rewrites(*ARITHMETIC, *(ELEMENTWISE & GRADIENTS), of_known_dims=True)
 def behind_binary(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind an op on two tensors, if both are transposed in the same way or one needs no copy."""
-    order = next((found[1] for input_ in op.inputs if (found := moved(emit, input_))), None)
+    order = next((moved_input[1] for input_ in op.inputs if (moved_input := moved(emit, input_))), None)
     if order is None:
         return None
     inner = [_untransposed(emit, input_, order) for input_ in op.inputs]
-    return None if any(one is None for one in inner) else transpose(emit, again(emit, op, inner), order)
+    return None if any(operand is None for operand in inner) else transpose(emit, again(emit, op, inner), order)
 
 
 def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> Value | None:
     """What a transpose with this order makes the value of; None if that needs a copy."""
     if value is None or value.shape is None:
         return None
-    found = moved(emit, value)
-    if found is not None and found[1] == order:
-        return found[0]
+    inner = moved(emit, value)
+    if inner is not None and inner[1] == order:
+        return inner[0]
     if len(value.shape) > len(order) or None in value.shape:
         return None
     if not value.shape:
@@ -140,23 +140,25 @@ def _is_constant_or_one(value: LogicalTensor | None) -> bool:
 @rewrites("Concat", early=True, of_known_dims=True)
 def behind_concat(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Concat whose inputs are all transposed in the same way."""
-    found = [one for one in (moved(emit, input_) for input_ in op.inputs) if one is not None]
-    orders = {order for _, order in found}
-    if len(found) < len(op.inputs) or len(orders) != 1:
+    moved_inputs = [
+        moved_input for moved_input in (moved(emit, input_) for input_ in op.inputs) if moved_input is not None
+    ]
+    orders = {order for _, order in moved_inputs}
+    if len(moved_inputs) < len(op.inputs) or len(orders) != 1:
         return None
     (order,), axis = orders, int(str(op.attrs["axis"]))
     if not -len(order) <= axis < len(order):
         return None
-    return transpose(emit, again(emit, op, [inner for inner, _ in found], axis=order[axis]), order)
+    return transpose(emit, again(emit, op, [inner for inner, _ in moved_inputs], axis=order[axis]), order)
 
 
 @rewrites(*REDUCTIONS, of_known_dims=True)
 def behind_reduction(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a reduction."""
-    found = moved(emit, op.inputs[0])
-    if found is None or "axes" not in op.attrs or any(input_ is not None for input_ in op.inputs[1:]):
+    moved_input = moved(emit, op.inputs[0])
+    if moved_input is None or "axes" not in op.attrs or any(input_ is not None for input_ in op.inputs[1:]):
         return None
-    src, order = found
+    src, order = moved_input
     along = sorted(order[axis] for axis in integers(op, "axes"))
     inner = again(emit, op, [src], axes=along)
     if op.attrs.get("keep_dims"):
@@ -168,12 +170,12 @@ def behind_reduction(emit: Emitter, op: Op) -> Value | None:
 @rewrites("SoftMax", "LogSoftmax", of_known_dims=True)
 def behind_softmax(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a SoftMax, unless it is along the last axis, as its kernel is, and would not be any more."""
-    found = moved(emit, op.inputs[0])
-    if found is None or len(op.outputs) > 1:
+    inner = moved(emit, op.inputs[0])
+    if inner is None or len(op.outputs) > 1:
         return None
-    src, order = found
-    given = int(str(op.attrs.get("axis", 1)))
-    last, axis = len(order) - 1, order[given]
+    src, order = inner
+    axis_attr = int(str(op.attrs.get("axis", 1)))
+    last, axis = len(order) - 1, order[axis_attr]
     if order[last] == axis != last:
         return None
     return transpose(emit, again(emit, op, [src], axis=axis), order)
@@ -182,9 +184,9 @@ def behind_softmax(emit: Emitter, op: Op) -> Value | None:
 @rewrites("Slice", of_known_dims=True)
 def behind_slice(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Slice along known axes."""
-    found = moved(emit, op.inputs[0])
+    inner = moved(emit, op.inputs[0])
     axes = op.inputs[3].value if len(op.inputs) > 3 and op.inputs[3] is not None else None
-    if found is None or axes is None:
+    if inner is None or axes is None:
         return None
-    along = numbers(*[found[1][int(axis)] for axis in axes.tolist()])
-    return transpose(emit, again(emit, op, [found[0], *op.inputs[1:3], along, *op.inputs[4:]]), found[1])
+    along = numbers(*[inner[1][int(axis)] for axis in axes.tolist()])
+    return transpose(emit, again(emit, op, [inner[0], *op.inputs[1:3], along, *op.inputs[4:]]), inner[1])
