@@ -46,7 +46,7 @@ CONTENDERS = (
     Contender("ONNX Runtime", "ONNX Runtime", {}, "", ("torch", "onnx", "onnxruntime")),
     Contender("OpenVINO", "OpenVINO", {}, "", ("torch", "onnx", "openvino")),
 )
-# The quick form leaves out the first, which has nothing to set up, and what differs in a number alone.
+# The quick form takes one that has something to set up.
 QUICK_CONTENDERS = CONTENDERS[1:2]
 ALONE = "alone"
 
