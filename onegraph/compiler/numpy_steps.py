@@ -63,7 +63,9 @@ def _numpy_step(step: Step, values: Mapping[int, Value], note: int, sized: Seque
     """A numpy step; ``sized``: as ``_sized`` finds them."""
     op = step.op
     if op.edition == HOST:
-        input_ids = tuple([None if tensor is None or port in sized else tensor.id for port, tensor in enumerate(op.inputs)])
+        input_ids = tuple(
+            [None if tensor is None or port in sized else tensor.id for port, tensor in enumerate(op.inputs)]
+        )
         run = CONTROL[op.kind](op) if op.kind in CONTROL else _host_run(op)
         if sized:
             ends = {port: tensor for port, tensor in enumerate(op.inputs) if tensor is not None and port in sized}

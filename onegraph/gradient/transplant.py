@@ -15,7 +15,8 @@ class Transplant:
 
     Args:
         graph, scratch: the graph, and its extended copy.
-        checkpoints: the results of ops of ``graph`` that the new ops may read; they compute others again. None is all results.
+        checkpoints: the results of ops of ``graph`` that the new ops may read; they compute others again. None is all
+            results.
     """
 
     def __init__(self, graph: DataGraph, scratch: DataGraph, checkpoints: Sequence[LogicalTensor] | None) -> None:

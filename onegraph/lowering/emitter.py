@@ -103,7 +103,10 @@ class Emitter:
             dtype = DataType.s64 if has_open_numbers(value) else OF_NUMPY[value.dtype]
             _, name = self._names.get(id(value), (value, f"constant_{len(self.graph._by_id)}"))
             # The array is kept, so that its id stays its own.
-            constant = self._constants[id(value)] = value, self.graph._tensor(dtype, value.shape, name, None, _kept(value))
+            constant = self._constants[id(value)] = (
+                value,
+                self.graph._tensor(dtype, value.shape, name, None, _kept(value)),
+            )
         return constant[1]
 
     def op(
@@ -165,7 +168,11 @@ class Emitter:
         if kind not in KEPT and all(value is None or isinstance(value, np.ndarray) for value in inputs):
             return computed(kind, inputs, attrs, dtype, outputs, chosen)
         tensors = [None if value is None else self.tensor(value) for value in inputs]
-        if outputs is None and dtype is None and (replacement := self._replaced(kind, tensors, attrs, chosen)) is not None:
+        if (
+            outputs is None
+            and dtype is None
+            and (replacement := self._replaced(kind, tensors, attrs, chosen)) is not None
+        ):
             return replacement
         results = self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
         replacement = self._replaced_late(self.graph._ops[-1])
@@ -187,7 +194,9 @@ class Emitter:
             return (early,)
         names, types = [end.name for end in op.outputs], tuple([end.dtype for end in op.outputs])
         name = self._name() or op.name
-        results = self.graph._add_op(edition(op.edition), op.kind, dict(op.attrs), inputs, types, name=name, names=names)
+        results = self.graph._add_op(
+            edition(op.edition), op.kind, dict(op.attrs), inputs, types, name=name, names=names
+        )
         replacement = self._replaced_late(self.graph._ops[-1])
         return results if replacement is None else (replacement, *results[1:])
 

@@ -222,7 +222,9 @@ class OpenProgram:
         if any(isinstance(step, NumpyStep) and step.source is None and step.run is not store for step in steps):
             raise NoParametersError("a step runs graphs of its own")
         like_values = like.placement.values
-        is_equal = len(in_c) == len(like.steps) and len(values) == len(like_values) and all(map(_is_like, in_c, like.steps))
+        is_equal = (
+            len(in_c) == len(like.steps) and len(values) == len(like_values) and all(map(_is_like, in_c, like.steps))
+        )
         if not is_equal or not all(_is_same(value, like_values[number]) for number, value in values.items()):
             raise OtherStepsError("the program for these sizes has other steps")
 
@@ -324,7 +326,9 @@ def _is_same(value: Value, second: Value) -> bool:
     mine, second_constant = value.constant, second.constant
     if mine is not None and second_constant is not None and has_open_numbers(mine):
         mine, second_constant = (numbers_at(array, present, value.dtype.numpy) for array in (mine, second_constant))
-    if mine is not second_constant and (mine is None or second_constant is None or not _has_bytes_of(mine, second_constant)):
+    if mine is not second_constant and (
+        mine is None or second_constant is None or not _has_bytes_of(mine, second_constant)
+    ):
         return False
     # A graph with open sizes has other ops that compute shapes, so that a counter in a name may differ.
     return value_at(value, present)._replace(constant=None, name="") == second._replace(constant=None, name="")
