@@ -41,7 +41,21 @@ CASES = {
         ),
         [7, None, 5],
     ),
-    "Square": (lambda e, x: e.op("Maximum", [shape(e, x), numbers(1)]), None),
+    "Divide": (lambda e, x: e.op("Divide", [shape(e, x), numbers(3)]), [None, None, 2]),
+    "Divide, rounded towards 0": (lambda e, x: e.op("Divide", [shape(e, x), numbers(-3)]), [None, None, None]),
+    "Maximum": (lambda e, x: e.op("Maximum", [shape(e, x), numbers(9)]), [None, None, 9]),
+    "Minimum": (lambda e, x: e.op("Minimum", [shape(e, x), numbers(9)]), [None, None, 8]),
+    "Greater": (lambda e, x: e.op("Greater", [shape(e, x), numbers(7)]), [None, None, 1]),
+    "Less": (lambda e, x: e.op("Less", [shape(e, x), numbers(7)]), [None, None, 0]),
+    "ReduceProd": (
+        lambda e, x: e.op(
+            "ReduceProd", [movement.slice_(e, shape(e, x), [2], [3], [0])], {"axes": [0], "keep_dims": True}
+        ),
+        [8],
+    ),
+    "Size": (lambda e, x: e.op("Size", [e.op("Concat", [shape(e, x), numbers(2)], {"axis": 0})]), [4]),
+    "Size of unknown dims": (lambda e, x: e.op("Size", [x]), [None]),
+    "Absolute value": (lambda e, x: e.op("Abs", [shape(e, x)]), None),
 }
 
 

@@ -60,7 +60,7 @@ SHOWS = {
     "getting_started": ["loses NaN or an infinity", "oneDNN, fused", "doubled output: True"],
     "language_model": ["int8: ", "int4: ", "letters a second", "\nThe "],
     "partitions": ["StaticReshape", "the library does not run all of the graph"],
-    "quantize_digits": ["layer2: u8, scale", "Dequantize 'layer1/1' + Dequantize", "% with codes of 8 bits"],
+    "quantize_digits": ["layer2: u8, scale", "Dequantize 'layer1/src/1' + Dequantize", "% with codes of 8 bits"],
     "text_transformer": ["on text that the network has not seen", "\nThe "],
     "service_ray": ["health: success", "right: 19 of 20"],
     "read_picture_onnx": ["Region-based segmentation\n", "\nhistogram of grey values:\n", "oneDNN runs"],

@@ -17,6 +17,7 @@ import onegraph as og
 from onegraph import reference
 from onegraph.compiler.kernels import native
 from onegraph.compiler.kernels.elementwise import KERNELS
+from onegraph.compiler.kernels.kernel import SPREADS
 from onegraph.compiler.kernels.registry import kernels
 from onegraph.opset.editions.registry import edition
 from tests.guard.memory import placed
@@ -46,8 +47,10 @@ ATTRS = {
     "relu_backward": {"use_dst": False},
     "softplus": {"beta": 1.0},
 }
+SPREAD = [kernel.name for kernel in KERNELS if kernel.reason == SPREADS]
 OF_F32 = {"fake_quantize"}
 ELSEWHERE = {
+    **dict.fromkeys(SPREAD, "has operands of two other shapes"),
     "keep_nan": "changes what the library computed",
     "prelu": "has slopes of another shape",
     "prelu_backward_src": "computes a part of an op",

@@ -4,7 +4,6 @@ import itertools
 import subprocess
 import sys
 import threading
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from helpers.executables import at_once, filled, rows_summed
 from helpers.interrupts import interrupted
 
 import onegraph as og
-from onegraph.runtime import compiled_program, program_cache
+from onegraph.runtime import compiled_program, open_program, program_cache
 from onegraph.runtime.program_cache import Cache, Counter, Entry
 
 F32 = np.float32
@@ -21,7 +20,6 @@ F32 = np.float32
 @pytest.fixture
 def compilations(monkeypatch):
     """The shapes of ``x`` for which programs were made."""
-    import_module("onegraph.runtime.open_programs")  # which imports the class that is replaced
     made = []
 
     class Counted(compiled_program.CompiledProgram):
@@ -29,7 +27,8 @@ def compilations(monkeypatch):
             made.append(graph.inputs["x"].shape)
             super().__init__(graph, **options)
 
-    monkeypatch.setattr(compiled_program, "CompiledProgram", Counted)
+    for module in (compiled_program, open_program):
+        monkeypatch.setattr(module, "CompiledProgram", Counted)
     return made
 
 
@@ -141,19 +140,19 @@ def test_mutually_recursive_compilations_do_not_deadlock(monkeypatch):
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
     model, raised, both = g.compile(), [], threading.Barrier(2)
-    compile_one = model._programs._compile
+    make = model._programs._for_shapes
 
-    def compiling(graph):
-        rows = graph.inputs["x"].shape[0]
+    def making(shapes, values, room):
+        rows = shapes["x"][0]
         both.wait(30)
         try:
             model(filled(3 - rows))
         except og.StateError:
             raised.append(rows)
         both.wait(30)
-        return compile_one(graph)
+        return make(shapes, values, room)
 
-    monkeypatch.setattr(model._programs, "_compile", compiling)
+    monkeypatch.setattr(model._programs, "_for_shapes", making)
     threads = [threading.Thread(target=model, args=(filled(rows),), daemon=True) for rows in (1, 2)]
     for thread in threads:
         thread.start()
@@ -242,7 +241,8 @@ def test_every_thread_retries_a_failed_shape(monkeypatch):
             raise og.OutOfMemoryError("compile", "out_of_memory")
         return make(graph, **options)
 
-    monkeypatch.setattr(compiled_program, "CompiledProgram", failing)
+    for module in (compiled_program, open_program):
+        monkeypatch.setattr(module, "CompiledProgram", failing)
 
     def work(index):
         try:
