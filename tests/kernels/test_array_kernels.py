@@ -447,3 +447,24 @@ def test_all_elements_are_sorted_with_ties_in_order(dtype, largest):
         order = np.argsort(-keys if largest else keys, kind="stable")
         np.testing.assert_array_equal(taken[1], order)
         np.testing.assert_array_equal(taken[0], row[order])
+
+
+# Uses that numpy is faster for, or that C has no types for: the op, the shapes of its inputs, strides of the first one.
+LEFT = {
+    "axes of a batch": ("GatherND", (2, 3, 4), (2, 1), None, {"batch_dims": 1}),
+    "a source with strides": ("Gather", (6, 5), (2,), (1, 6), {"axis": 0}),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_numpy_gathers_the_rest(case):
+    kind, shape, places, strides, attrs = LEFT[case]
+    g = og.Graph()
+    x = g.input("x", og.f32, shape, strides=strides)
+    g.output("y", g.op(kind, [x, g.input("at", og.s64, places)], attrs, edition="host"))
+    model, source = g.compile(), np.arange(np.prod(shape), dtype=np.float32)
+    source = source.reshape(shape) if strides is None else source.reshape(shape[::-1]).T
+    at = np.ones(places, np.int64)
+    wanted = source[np.arange(2), at[:, 0]] if kind == "GatherND" else source[at]
+    np.testing.assert_array_equal(model(source, at), wanted)
+    assert [part.executor for part in model.report().partitions] == ["host"]

@@ -188,3 +188,23 @@ def test_few_elements_of_two_repeated_operands_need_no_library():
         model = g.compile()
         assert {part.executor for part in model.report().partitions} == {executor}
         np.testing.assert_array_equal(model(a, b), a + b)
+
+
+# What the kernel leaves to numpy: the op, the data type of its result, contents, and numpy's function.
+LEFT = {
+    "Cast": ("s64", [1e30, np.nan, -np.inf, -5.9, 300.7], lambda x: x.astype(np.int64)),
+    "Mod": ("f32", [-3.5, 0.25, 7, 9, -0.5], lambda x: np.mod(x, x[::-1])),
+}
+
+
+@pytest.mark.parametrize("kind", LEFT)
+def test_numpy_decides_what_c_leaves_open(kind):
+    dtype, contents, function = LEFT[kind]
+    g, x = og.Graph(), np.float32(contents)
+    given = {"x": x} if kind in ONE_OPERAND else {"x": x, "y": x[::-1].copy()}
+    ends = [g.input(name, "f32", array.shape) for name, array in given.items()]
+    g.output("z", g.op(kind, ends, edition="host", dtype=dtype))
+    model = g.compile()
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(model(**given), function(x))
+    assert [part.executor for part in model.report().partitions] == ["host"]

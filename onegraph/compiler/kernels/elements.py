@@ -45,10 +45,10 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
             return "numpy keeps NaN"
         if kind == "Mod":
             return "numpy says what the remainder of floats is"
-    elif kind in ROUNDINGS:
-        return "integers are whole"
         if kind == "Cast" and output.dtype not in (*WIDE, DataType.boolean):
             return "numpy says which integer a number beyond the range becomes"
+    elif kind in ROUNDINGS:
+        return "integers are whole"
     layout = [*output.shape]
     for value in inputs:
         layout += [0] * (len(output.shape) - len(value.shape))
