@@ -3,6 +3,7 @@
 ONNX = "1.23"  # the version whose tests the table describes
 
 # The names of the tests, by the reason why they fail.
+DRAWN = "The test compares random numbers with those that another generator drew."
 KNOWN: dict[str, str] = {
     "A graph has no tensors of strings.": """
         test_ai_onnx_ml_label_encoder_string_int
@@ -42,7 +43,7 @@ KNOWN: dict[str, str] = {
         test_gradient_of_add
         test_gradient_of_add_and_mul
     """,
-    "The test compares random numbers with those that another generator drew.": """
+    DRAWN: """
         test_bernoulli
         test_bernoulli_double
         test_bernoulli_double_expanded

@@ -6,10 +6,11 @@ import threading
 
 import numpy as np
 import pytest
-from helpers.open_graphs import IMAGES, MATRICES, OF_MATRICES, assert_same, drawn, opened
+from helpers.open_graphs import IMAGES, MATRICES, OF_MATRICES, assert_same, drawn, normalized, opened
 
 import onegraph as og
 from onegraph.native.library import HASHES_CONSTANTS
+from onegraph.runtime import open_programs
 from onegraph.runtime.sized_program import SizedProgram
 
 # Newer libraries find prepared constants by a hash, so that the first programs have constants of their own.
@@ -99,6 +100,32 @@ def test_places_behind_an_open_size_follow_it():
         wanted = np.maximum(np.pad(a, ((1, 2), (0, 0)), constant_values=7), 0)
         np.testing.assert_array_equal(model(a), wanted)
     assert model.cache_info().reused >= (3 if LEAST else 0)
+
+
+@pytest.mark.parametrize("stage", ["OpenProgram", "SizedProgram"])
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (og.UnsupportedError("refused"), True),
+        (ValueError("a mistake"), True),
+        (og.OutOfMemoryError("compile", "out_of_memory"), False),
+    ],
+    ids=["refusal", "mistake", "memory"],
+)
+def test_calls_outlive_what_open_programs_cannot_do(stage, error, passes, monkeypatch):
+    def failing(*arguments):
+        raise error
+
+    model = opened(normalized, (None, 16)).compile()
+    monkeypatch.setattr(open_programs, stage, failing)
+    for size in (5, 6, 7, 8, 9):
+        x = drawn(size, 16)
+        if passes or size == 5:
+            np.testing.assert_array_equal(model(x), opened(normalized, x.shape).compile()(x))
+        else:
+            with pytest.raises(og.OutOfMemoryError):
+                model(x)
+    assert not passes or str(error) in model.cache_info().reason
 
 
 def test_results_are_new_arrays_and_programs_are_kept():

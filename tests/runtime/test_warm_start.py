@@ -412,6 +412,27 @@ def test_transformed_weights_are_made_of_the_weights_in_the_file(folder, tmp_pat
     assert program_file(folder).stat().st_size < weights.nbytes // 4
 
 
+def test_steps_that_numpy_runs_are_kept(folder, tmp_path):
+    nodes = [
+        helper.make_node("Pad", ["x", "pads"], ["wide"], mode="reflect"),
+        helper.make_node("Atan", ["wide"], ["angle"]),
+        helper.make_node("ReduceSum", ["angle", "axes"], ["y"], keepdims=0),
+    ]
+    arrays = {"pads": np.array([0, 1, 0, 2]), "axes": np.array([1])}
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", (3, 4)), ("y", (3,)))]
+    initializers = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], initializers)
+    path = tmp_path / "angles.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    (first, was_kept), (second, is_kept) = compiled(path), compiled(path)
+    assert (was_kept, is_kept) == (False, True)
+    assert "host" in {part.executor for part in second.report().partitions}
+    x = RNG.standard_normal((3, 4)).astype(np.float32)
+    wanted = np.arctan(np.pad(x, ((0, 0), (1, 2)), mode="reflect")).sum(1)
+    np.testing.assert_allclose(second(x), wanted, rtol=1e-5)
+    assert second(x).tobytes() == first(x).tobytes()
+
+
 def test_processes_share_the_programs(folder, path):
     script = (
         "import sys, numpy as np, onegraph as og\n"
