@@ -61,7 +61,8 @@ class OpenPrograms:
         if sized is not None:
             self.reused, self.partitions, self._unused = self.reused + 1, self.partitions + sized.compiled, 0
         elif self._learn(shapes, room):
-            sized, self._forms[-1].like = self._of_known(shapes, room), None
+            form = self._forms[-1]
+            sized, form.like = self._of_known(shapes, room), None
         return sized
 
     def _of_known(self, shapes: Shapes, room: int) -> SizedProgram | None:

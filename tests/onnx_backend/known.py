@@ -2,8 +2,8 @@
 
 ONNX = "1.23"  # the version whose tests the table describes
 
-# The names of the tests, by the reason why they fail.
 DRAWN = "The test compares random numbers with those that another generator drew."
+# The names of the tests, by the reason why they fail.
 KNOWN: dict[str, str] = {
     "A graph has no tensors of strings.": """
         test_ai_onnx_ml_label_encoder_string_int
