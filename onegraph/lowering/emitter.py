@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._util.open_numbers import has_open_numbers, numbers_of
-from .._util.open_sizes import is_open
 from ..arrays.mapped_files import file_of
 from ..arrays.ndarrays import aligned_empty
 from ..builder.graph import DataGraph
@@ -100,7 +98,7 @@ class Emitter:
             return value
         constant = self._constants.get(id(value))
         if constant is None:
-            dtype = DataType.s64 if has_open_numbers(value) else OF_NUMPY[value.dtype]
+            dtype = OF_NUMPY[value.dtype]
             _, name = self._names.get(id(value), (value, f"constant_{len(self.graph._by_id)}"))
             # The array is kept, so that its id stays its own.
             constant = self._constants[id(value)] = (
@@ -333,8 +331,8 @@ def is_known(value: Value | None) -> bool:
 
 
 def numbers(*values: int) -> Array:
-    """Integers as a known array, for shapes and axes; sizes may be open."""
-    return numbers_of(values, (len(values),)) if is_open(values) else np.array(values, np.int64)
+    """Integers as a known array, for shapes and axes."""
+    return np.array(values, np.int64)
 
 
 def integers(op: Op, name: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import DataType
 from ..attention import Masking, has_kernel, in_fusions, in_tiles, is_tiled
-from ..emitter import Emitter, Value, dtype_of, numbers, shape_of
+from ..emitter import Emitter, Value, dtype_of, shape_of
 from ..movement import reshape, transpose
 from .table import contents, either, made, number, operand_of, rewrites
 
@@ -88,7 +88,7 @@ def _shared(emit: Emitter, heads: LogicalTensor) -> tuple[Value, int]:
     count = wide[2] or 0
     if wide != (batch, own, count, *tail) or joined_shape != (batch, own * count, *tail):
         return heads, 1
-    return reshape(emit, src, numbers(batch, own, *tail)), count
+    return reshape(emit, src, (batch, own, *tail)), count
 
 
 def _scaled(emit: Emitter, scores: LogicalTensor | None) -> tuple[LogicalTensor, LogicalTensor, float] | None:
