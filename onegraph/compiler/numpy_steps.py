@@ -30,16 +30,16 @@ def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     return _numpy_step(step, values, note, _sized(step.op))._replace(source=step)
 
 
-def numpy_step_at(numpy_step: NumpyStep, values: Mapping[int, Value], at: At) -> NumpyStep:
+def numpy_step_at(open_step: NumpyStep, values: Mapping[int, Value], at: At) -> NumpyStep:
     """A numpy step for known sizes."""
-    step = numpy_step.source
+    step = open_step.source
     if step is None:
-        return numpy_step
+        return open_step
     op = step.op
     inputs = tuple([None if tensor is None else _tensor_at(tensor, at) for tensor in op.inputs])
     outputs = tuple([_tensor_at(tensor, at) for tensor in op.outputs])
-    sized_op = Op(op.id, op.kind, inputs, outputs, attrs_at(op.attrs, at), op.name, op.edition)
-    return _numpy_step(step_at(step, at)._replace(op=sized_op), values, numpy_step.note, _sized(op))
+    known_op = Op(op.id, op.kind, inputs, outputs, attrs_at(op.attrs, at), op.name, op.edition)
+    return _numpy_step(step_at(step, at)._replace(op=known_op), values, open_step.note, _sized(op))
 
 
 def _tensor_at(tensor: LogicalTensor, at: At) -> LogicalTensor:

@@ -40,8 +40,8 @@ def lowered_again(graph: AnyGraph, is_model: bool) -> AnyGraph:
         if tensor.constant:
             renewed[tensor.id] = lowered._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
     for name, tensor in graph._inputs.items():
-        constant = lowered._tensor(tensor.dtype, tensor.shape, name, tensor.strides, tensor.value)
-        renewed[tensor.id] = lowered._inputs[name] = constant
+        input_ = lowered._tensor(tensor.dtype, tensor.shape, name, tensor.strides, tensor.value)
+        renewed[tensor.id] = lowered._inputs[name] = input_
     emit = Emitter(lowered, OF_KNOWN_DIMS if is_model else None)
     for op in graph._ops:
         emit.named(op.name)

@@ -137,7 +137,8 @@ class OpenProgram:
         arenas: memory for the intermediates of runs.
         partitions: by number of a kind and its sizes, what programs that exist have compiled.
         last: the program that was made last; None before the first.
-        like: the program for the first sizes, as long as its partitions serve the program that is made of this one.
+        like: the program that was compiled for the first sizes, as long as its partitions serve the program that is
+            made of this one; None if it was given.
 
     Raises:
         NoParametersError: the steps cannot hold the sizes as parameters.
@@ -164,6 +165,7 @@ class OpenProgram:
                 sizes.guard(near, True)  # further away, other numbers of threads are fast
             sizes.guard(f"{sizes.code(symbol)}<{LARGEST}", symbol.value < LARGEST)
         try:
+            self.like: CompiledProgram | None = None
             graph = make(parameters.opened(dims, sizes.symbols))
             if any(op.kind in BODIES for op in graph.ops):
                 raise NoParametersError("a step runs graphs of its own")
@@ -172,11 +174,9 @@ class OpenProgram:
                     raise OtherStepsError("there is no program for these sizes")
                 self._trace(graph, like)
             except OtherStepsError:  # what follows from sizes alone was computed for those of the program
-                self.is_apart, like = (
-                    True,
-                    CompiledProgram(at_present(graph), **options._asdict(), shared=shared, opens=True),
-                )
+                like = CompiledProgram(at_present(graph), **options._asdict(), shared=shared, opens=True)
                 self._trace(graph, like)
+                self.like = like
             self._collect(like.source.threads)
         except TooManyGuardsError:
             raise NoParametersError("too many decisions depend on the size") from None
@@ -184,7 +184,6 @@ class OpenProgram:
             raise NoParametersError(f"the compilation needs the number {min(sizes.pinned)}")
         self.fits: Callable[[Sequence[int]], bool] = written_function(["s"], " and ".join(sizes.conditions()))
         self.counts, self.is_in_c, self.runs_limit = like.source.threads, like.in_c, like.source.limit
-        self.like: CompiledProgram | None = like
         self.known, self.arenas = dict[Hashable, Any](), arenas or Arenas()
         self.partitions: WeakValueDictionary[tuple[int, ...], Any] = WeakValueDictionary()
         self.last: Any = None
@@ -310,28 +309,26 @@ def thread_state() -> tuple[int, int]:
     return get_num_threads() or 1, thread_share().threads
 
 
-def _is_like(step: CompiledStep, second: CompiledStep) -> bool:
+def _is_like(step: CompiledStep, like: CompiledStep) -> bool:
     """Whether a step with open sizes is, for the present ones, a step of a program."""
     shifts = [present(shift) for shift in step.shifts]
-    if step.pieces != second.pieces or step.n_inputs != second.n_inputs or shifts != [*second.shifts]:
+    if step.pieces != like.pieces or step.n_inputs != like.n_inputs or shifts != [*like.shifts]:
         return False
-    kernel, second_kernel = step.compiled, second.compiled
-    if isinstance(kernel, CompiledKernel) and isinstance(second_kernel, CompiledKernel):
-        return kernel.name == second_kernel.name and [*kernel.code] == [*second_kernel.code]
-    return not isinstance(kernel, CompiledKernel) and not isinstance(second_kernel, CompiledKernel)
+    kernel, like_kernel = step.compiled, like.compiled
+    if isinstance(kernel, CompiledKernel) and isinstance(like_kernel, CompiledKernel):
+        return kernel.name == like_kernel.name and [*kernel.code] == [*like_kernel.code]
+    return not isinstance(kernel, CompiledKernel) and not isinstance(like_kernel, CompiledKernel)
 
 
-def _is_same(value: Value, second: Value) -> bool:
+def _is_same(value: Value, like: Value) -> bool:
     """Whether a value with open sizes is, for the present ones, a value of a program."""
-    mine, second_constant = value.constant, second.constant
-    if mine is not None and second_constant is not None and has_open_numbers(mine):
-        mine, second_constant = (numbers_at(array, present, value.dtype.numpy) for array in (mine, second_constant))
-    if mine is not second_constant and (
-        mine is None or second_constant is None or not _has_bytes_of(mine, second_constant)
-    ):
+    mine, theirs = value.constant, like.constant
+    if mine is not None and theirs is not None and has_open_numbers(mine):
+        mine, theirs = (numbers_at(array, present, value.dtype.numpy) for array in (mine, theirs))
+    if mine is not theirs and (mine is None or theirs is None or not _has_bytes_of(mine, theirs)):
         return False
     # A graph with open sizes has other ops that compute shapes, so that a counter in a name may differ.
-    return value_at(value, present)._replace(constant=None, name="") == second._replace(constant=None, name="")
+    return value_at(value, present)._replace(constant=None, name="") == like._replace(constant=None, name="")
 
 
 def _has_bytes_of(mine: Any, other: Any) -> bool:

@@ -4,12 +4,23 @@ import math
 import operator
 import pickle
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from onegraph._util.interpreter_tricks import written_function
-from onegraph._util.open_sizes import MOST_GUARDS, OpenSize, OpenSizes, TooManyGuardsError, is_open, is_whole, present
+from onegraph._util.open_sizes import (
+    MOST_GUARDS,
+    OpenSize,
+    OpenSizes,
+    TooManyGuardsError,
+    is_open,
+    is_whole,
+    present,
+    settled,
+)
 
 ARITHMETIC = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod]
 QUESTIONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
@@ -125,3 +136,22 @@ def test_open_sizes_are_not_pickled():
     with pytest.raises(TypeError):
         pickle.dumps(opened(3)[1])
     assert type(opened(3)[1]) is OpenSize
+
+
+def test_a_settled_size_holds_for_its_value_alone():
+    sizes = OpenSizes([6, 5])
+    assert (settled(sizes.symbols[0] + 1), settled(4), sizes.pinned) == (7, 4, set())
+    fits = written_function(["s"], " and ".join(sizes.conditions()))
+    assert [fits([first, 9]) for first in (5, 6, 7)] == [False, True, False]
+
+
+@pytest.mark.parametrize("flags", [[], ["-O"]], ids=["plain", "optimized"])
+def test_questions_are_noted_without_assertions_too(flags):
+    code = (
+        "from onegraph._util.open_sizes import OpenSizes, settled\n"
+        "sizes = OpenSizes([6])\n"
+        "settled(sizes.symbols[0])\n"
+        "print(len(sizes.conditions()))"
+    )
+    done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "1\n", done.stderr

@@ -41,6 +41,7 @@ def test_steps_for_one_size_serve_others(build, shape):
     model = opened(build, shape).compile()
     assert called(model, build, shape, SIZES) >= LEAST
     assert model.cache_info().reused >= LEAST
+    assert all(form.like is None for form in model._programs._open._forms)  # the first program is not kept
     assert not LEAST or "with the steps for another size" in str(model.report())
 
 
