@@ -32,7 +32,7 @@ from .kernels.norm_relu import NORMALIZED, add_norm_guards
 from .kernels.registry import EXACT, for_op, of_executor
 from .library_steps import LibrarySteps, NoParametersError, OtherStepsError, refusal_of
 from .open_values import At
-from .pads import add_pad
+from .pads import add_pad, add_tile
 from .partition_cache import wiring
 from .partition_store import Group, Pieces, SharedPartitions
 from .partitioner import find_partitions, search
@@ -46,6 +46,7 @@ from .views import add_view
 from .wide_hosts import add_widened
 
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
+COPIES = add_view, add_pad, add_tile  # what adds an op that moves elements, and returns whether it did
 
 
 def compile_steps(
@@ -277,7 +278,7 @@ class _StepCompiler:
                 return
         if step.executor == "copy" or step.kind == "TypeCast":
             schedule.add_cast(step, reason)
-        elif not (add_view(schedule, step) or add_pad(schedule, step) or self._concats.add(step)):
+        elif not (any(add(schedule, step) for add in COPIES) or self._concats.add(step)):
             self._add_without_library(step, reason or step.note)
 
     def _add_kernel(self, step: Step, note: str) -> bool:

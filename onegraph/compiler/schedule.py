@@ -32,7 +32,7 @@ from .ir.step import Step
 from .ir.value import Dims, Value, Values, dense_of
 from .kernels.cast import CAST, can_cast
 from .kernels.native import CompiledKernel, Numbers, compiled, packed
-from .kernels.strided_copy import COPY, can_copy
+from .kernels.strided_copy import COPY, backwards, can_copy
 from .notes import Note
 from .numpy_steps import numpy_step, store
 from .partition_store import SharedPartitions
@@ -247,7 +247,8 @@ class Schedule:
         if can_cast(source, target):
             self.copy_into(inputs[0], outputs[0], note)
         elif can_copy(source, target):
-            self.add_kernel(COPY.name, [source], [target], note, {"size": source.dtype.numpy.itemsize})
+            forwards, numbers = backwards(source)
+            self.add_kernel(COPY.name, [forwards], [target], note, numbers)
         else:
             self.steps.append(NumpyStep(store, inputs, outputs, note))
 

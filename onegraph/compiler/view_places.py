@@ -21,7 +21,7 @@ from .kernels.registry import of_executor
 from .slow_layouts import needs_dense
 
 # Executors of steps that write results of any strides.
-STRIDED = frozenset(["library", "exact", "guarded", "patched", "pool"])
+STRIDED = frozenset(["library", "exact", "extreme", "guarded", "patched", "pool"])
 
 
 class Place(NamedTuple):

@@ -504,7 +504,7 @@ def test_large_attention_keeps_scores_between_runs(tokens):
 @pytest.mark.parametrize("axes", [(2, 3), (0,), (1, 2, 3)], ids=str)
 def test_strided_reductions_get_a_dense_copy(axes):
     shape, strides = (2, 32, 24, 24), (18432, 1, 768, 32)  # channels last
-    graph, executable = compiled(lambda g: g.reduce_max(g.input("x", "f32", shape, strides=strides), axes=axes))
+    graph, executable = compiled(lambda g: g.reduce_sum(g.input("x", "f32", shape, strides=strides), axes=axes))
     assert kinds_of(executable)[0] == "copy of"
     assert_right(graph, executable)
 

@@ -5,7 +5,7 @@ import pytest
 
 import onegraph as og
 from onegraph.compiler.kernels.native import compiled, packed, value_of
-from onegraph.compiler.kernels.strided_copy import can_copy
+from onegraph.compiler.kernels.strided_copy import backwards, can_copy
 from onegraph.opset.dtypes import OF_NUMPY, DataType
 
 pytestmark = pytest.mark.library
@@ -35,9 +35,8 @@ def test_a_copy_has_the_elements_of_its_source(layout, dtype):
     base = BASE.astype(dtype)
     source = LAYOUTS[layout](base)
     for target in (np.zeros(source.shape, dtype), np.zeros(source.shape[::-1], dtype).T):
-        kernel = compiled(
-            "strided_copy", [placed(source)], [placed(target)], packed("strided_copy", {"size": source.itemsize})
-        )
+        forwards, numbers = backwards(placed(source))
+        kernel = compiled("strided_copy", [forwards], [placed(target)], packed("strided_copy", numbers))
         kernel.run_once(source, target, threads=2)
         np.testing.assert_array_equal(target, source)
 
@@ -45,9 +44,24 @@ def test_a_copy_has_the_elements_of_its_source(layout, dtype):
 def test_other_copies_stay_with_numpy():
     dense = placed(np.zeros((2, 3), np.int64))
     assert can_copy(dense, dense._replace(strides=(1, 2)))
-    assert not can_copy(dense._replace(strides=(-3, 1)), dense)
+    assert can_copy(dense._replace(strides=(-3, 1)), dense)
+    assert not can_copy(dense, dense._replace(strides=(-3, 1)))
     assert not can_copy(dense, dense._replace(strides=(0, 1)))
     assert not can_copy(dense, dense._replace(dtype=DataType.s32))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "s64", "u8", "boolean"])
+@pytest.mark.parametrize("rows", [4, None])
+def test_what_runs_backwards_is_copied_by_the_kernel(dtype, rows):
+    g = og.Graph()
+    x = g.input("x", dtype, (rows, 5, 6))
+    numbers = [g.constant(np.int64(ends), dtype=og.s64) for ends in ([-1, -1], [-(2**31)] * 2, [1, 2], [-1, -2])]
+    g.output("y", g.op("Slice", [x, *numbers], edition="host"))
+    model = g.compile()
+    array = (BASE.reshape(4, 5, 6) % 7).astype(og.DataType(dtype).numpy)
+    np.testing.assert_array_equal(model(array), array[:, ::-1, ::-2])
+    np.testing.assert_array_equal(model(array[:4]), array[:, ::-1, ::-2])
+    assert [part.executor for part in model.report().partitions if part.executor != "view"] == ["copy"]
 
 
 def test_integers_that_a_view_repeats_are_copied_by_the_kernel():

@@ -104,7 +104,10 @@ def _exact(
     when: Callable[[Call], bool] | None = None,
     reason: str = KEEPS,
 ) -> Kernel:
-    return Kernel(name, reason, EXACT, kinds, when, attrs, is_dense=False, overwrites=True, add=_add)
+    is_faster = reason == SPREADS
+    return Kernel(
+        name, reason, EXACT, kinds, when, attrs, is_dense=False, overwrites=True, is_faster=is_faster, add=_add
+    )
 
 
 KERNELS = (

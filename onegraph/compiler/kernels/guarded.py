@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import OutOfMemoryError
-from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ..ir.step import Step
@@ -16,8 +15,6 @@ from .native import Numbers
 
 OPS = {
     "MaxPoolBackward": "max_pool_backward",
-    "ReduceMax": "max",
-    "ReduceMin": "min",
     "SoftMax": "softmax",
 }
 
@@ -28,10 +25,6 @@ def _numbers(call: Call) -> Numbers:
     if kind == "SoftMax":
         is_zero = call.schema.has_attribute("mode") and call.string("mode") == "inf_as_zero"
         return {"of": of, "axis": call.s64("axis") % rank, "zero": is_zero, "windows": ()}
-    if kind in ("ReduceMax", "ReduceMin"):
-        axes = reduced_axes(call) or ()
-        reduced = [int(axis in axes) for axis in range(rank)]
-        return {"of": of, "axis": call.flag("keep_dims"), "zero": 0, "windows": reduced}
     channels, windows = pool_numbers(call)
     return {"of": of, "axis": channels, "zero": 0, "windows": windows}
 

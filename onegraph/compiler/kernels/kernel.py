@@ -91,6 +91,7 @@ class Kernel:
         varies: whether its time depends on contents, or it refuses some, so that memory without contents cannot measure
             it. It gets all threads if its tensors are large enough.
         follows: whether the library computes a step first, and the kernel changes the result.
+        is_faster: whether it is faster than the library whatever the numbers are, so that ``finite_math`` keeps it.
         add: adds a step in another way than ``Adding.plainly``: a function of an ``Adding``, the step and reasons. It
             returns why the kernel does not take the step; empty if it was added.
     """
@@ -111,6 +112,7 @@ class Kernel:
     fails: type[OneGraphError] | None = None
     varies: bool = False
     follows: bool = False
+    is_faster: bool = False
     add: Callable[..., str] | None = None
 
     @property

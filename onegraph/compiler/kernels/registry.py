@@ -13,9 +13,9 @@ from ..ir.step import Step
 from .kernel import FLOATS, Kernel
 
 # The executors of kernels in the place of the library's, which computes an op wrong for some numbers: of those of
-# elementwise ops, and that of LogSoftmax.
-EXACT, LOG_SOFTMAX = "exact", "log softmax"
-IN_PLACE = frozenset([EXACT, LOG_SOFTMAX])
+# elementwise ops, of ReduceMax and ReduceMin, and of LogSoftmax and SoftMax.
+EXACT, EXTREME, LOG_SOFTMAX, SOFTMAX = "exact", "extreme", "log softmax", "softmax"
+IN_PLACE = frozenset([EXACT, EXTREME, LOG_SOFTMAX, SOFTMAX])
 
 
 @cache
@@ -41,7 +41,9 @@ def of_executor(executor: str) -> Kernel | None:
 
 @cache
 def _of_kind(kind: str) -> tuple[Kernel, ...]:
-    return tuple([kernel for kernel in kernels() if kind in kernel.kinds])
+    """The records for an op; first those that compute it in the place of the library."""
+    records = [kernel for kernel in kernels() if kind in kernel.kinds]
+    return tuple(sorted(records, key=lambda kernel: kernel.executor not in IN_PLACE))
 
 
 def for_op(step: Step) -> Kernel | None:

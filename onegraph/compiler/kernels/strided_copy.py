@@ -15,19 +15,12 @@ def _is_of_one_type(values: Sequence[Value]) -> bool:
     return source.dtype is target.dtype and source.dtype.numpy.itemsize in SIZES and source.shape == target.shape
 
 
-def _runs_forwards(values: Sequence[Value]) -> bool:
-    return all(
-        stride >= 0 or dim == 1 for value in values for dim, stride in zip(value.shape, value.strides, strict=True)
-    )
-
-
 COPY = Kernel(
     "strided_copy",
     takes=(
         NOT_EMPTY,
         (_is_of_one_type, "tensors of two data types, or of one that C lacks"),
-        (_runs_forwards, "the elements of a tensor run backwards"),
-        (lambda values: not values[1].irregular, "the elements of the result share memory"),
+        (lambda values: not values[1].irregular, "the elements of the result share memory or run backwards"),
     ),
     is_dense=False,
     is_movement=True,
@@ -38,3 +31,10 @@ KERNELS = (COPY,)
 def can_copy(source: Value, target: Value) -> bool:
     """Whether the kernel copies a value to another one."""
     return not refusal(COPY.takes, (source, target))
+
+
+def backwards(source: Value) -> tuple[Value, dict[str, int]]:
+    """A source with the sizes of its strides, and the numbers of its kernel: which axes run backwards, as bits."""
+    axes = [axis for axis, stride in enumerate(source.strides) if stride < 0]
+    numbers = {"size": source.dtype.numpy.itemsize, "backwards": sum(1 << axis for axis in axes)}
+    return source._replace(strides=tuple(map(abs, source.strides))) if axes else source, numbers

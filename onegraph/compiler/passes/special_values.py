@@ -17,7 +17,7 @@ from ...opset.kinds import PRODUCTS
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
-from ..kernels.kernel import FLOATS, SPREADS
+from ..kernels.kernel import FLOATS
 from ..kernels.norm_relu import NORMALIZED
 from ..kernels.registry import IN_PLACE, special_kernel
 from ..kernels.when_special import LARGE
@@ -39,7 +39,7 @@ def keep_special_values(edit: Edit, options: Options) -> None:
     finite = finite_values(edit.graph) if chosen and not options.finite_math else frozenset[int]()
     bounded = _bounded(edit.graph, chosen) if options.fuses and not options.finite_math else frozenset[int]()
     for step, executor in chosen:
-        is_finite = (options.finite_math or finite.issuperset(step.inputs)) and not _spreads(step)
+        is_finite = (options.finite_math or finite.issuperset(step.inputs)) and not _is_faster(step)
         if is_finite and _is_taken(step, executor):
             continue
         if step.id in bounded and _is_taken(step, executor):
@@ -91,10 +91,10 @@ def _is_taken(step: Step, executor: str) -> bool:
     return executor not in IN_PLACE or (step.part is not None and takes(step.part.call))
 
 
-def _spreads(step: Step) -> bool:
-    """Whether the kernel of a step is one for its operands, whatever their numbers are."""
+def _is_faster(step: Step) -> bool:
+    """Whether the kernel of a step is faster than the library, whatever the numbers are."""
     kernel = None if step.part is None else special_kernel(step.part.call)
-    return kernel is not None and kernel.reason == SPREADS
+    return kernel is not None and kernel.is_faster
 
 
 def _executor(step: Step) -> str:

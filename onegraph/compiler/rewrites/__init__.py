@@ -18,7 +18,7 @@ from ...opset.dtypes import DataType
 from ...opset.editions.dialect import base_call
 from ...opset.editions.registry import HOST, base_of
 from ...opset.schema import Call, Schema
-from ..kernels.kernel import HOST_OP, SPREADS
+from ..kernels.kernel import HOST_OP
 from ..kernels.registry import exact_kernel
 from .compositions import COMPOSITIONS, PREFERRED
 from .form import Form, Rewrite, form_of
@@ -71,7 +71,7 @@ def library_form(schema: Schema, call: Call, *, finite_math: bool = False) -> tu
     if schema.dialect is None and schema.kind != call.schema.kind:
         return None, f"{schema.kind} is not an op of the library"
     kernel = exact_kernel(call)
-    if kernel is not None and (not finite_math or call.schema.since > VERSION or kernel.reason == SPREADS):
+    if kernel is not None and (not finite_math or call.schema.since > VERSION or kernel.is_faster):
         return form_of(Rewrite(call.schema.kind, call.given, range(len(call.inputs))), call), ""
     newer = _too_new(call)
     types = [t for t in call.inputs if t is not None]

@@ -32,9 +32,9 @@ from .norms import (
     layer_norm_backward,
     rms_norm,
 )
-from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
+from .reductions import bias_add_backward, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is
-from .softmax import softmax, softmax_backward
+from .softmax import log_softmax, softmax_backward
 
 F32 = DataType.f32
 
@@ -299,9 +299,9 @@ PREFERRED: dict[str, Composition] = {
     "AvgPoolBackward": mean_backward,
     "BiasAddBackward": bias_add_backward,
     "ReduceMean": mean,
-    **dict.fromkeys(("ReduceMax", "ReduceMin"), extreme),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), reduction),
     **dict.fromkeys(kinds.REDUCTIONS & kinds.base_kinds(Trait.SUMS), total),
-    **dict.fromkeys(("SoftMax", "LogSoftmax"), softmax),
+    "LogSoftmax": log_softmax,
     **dict.fromkeys(("SoftMaxBackward", "LogSoftmaxBackward"), softmax_backward),
 }
 # Rewrites to try if the library would compute the op itself wrong.

@@ -36,8 +36,8 @@ POOLED = Sizes(64, MAX_ELEMENTS)
 FEW_COLUMNS, MANY_COLUMNS = 32, 512
 MIN_ELEMENTS = 256  # for fewer ones, the reference kernel is as fast as a MatMul
 MAX_AXES = 5  # rank that the reduction kernel takes
-# Elements of a row that a MatMul sums faster than the reduction, and of which a MaxPool finds the largest one faster.
-SHORT_SUM, SHORT_EXTREME, MANY_ROWS = Sizes(2, 769), Sizes(2, 129), 256
+# Elements of a row that a MatMul sums faster than the reduction.
+SHORT_SUM, MANY_ROWS = Sizes(2, 769), 256
 SHORT_HALF = 256  # of elements of 16 bits, which the reduction reads twice as fast
 # Kernels sum sequentially in f32, which loses precision with each element; beyond 2**24 elements, it loses them all.
 MAX_POOLED = 2**12
@@ -114,41 +114,6 @@ def mean_backward(call: Call) -> Form | None:
     share = parts.cast(parts.add("Divide", parts.cast(0, F32), scalar(count, len(shape))), dtype)
     result = parts.add("Multiply", np.ones(shape, dtype.numpy), share)
     return parts.form(result, note="by other ops: the library has a reference kernel only, where there is one image")
-
-
-def extreme(call: Call) -> Form | None:
-    """ReduceMax and ReduceMin as a MaxPool, of the negated src for a minimum, unless they have a fast kernel."""
-    axes, parts = reduced_axes(call), Parts(call)
-    shape = parts.shape(0)
-    runs, dtype = _runs(shape, axes or ()), parts.type(0).dtype
-    is_slow = _has_short_rows(runs, dtype, SHORT_EXTREME)
-    if axes is None or (_reduced_axes_last(runs) and not is_slow) or math.prod(shape) >= MAX_ELEMENTS:
-        return _without_reduction(call, axes) or _as_two_axes(call, axes)
-    is_minimum = call.schema.kind == "ReduceMin"
-    assert dtype is not None
-    minus = np.full((1,) * len(shape), -1, dtype.numpy)
-    source: Source = parts.add("Multiply", 0, minus) if is_minimum else 0
-    for before, count, after in _three_axes(runs):
-        if is_slow:
-            image = parts.reshape(source, (1, before, 1, count))
-            source = _add_max_pool(parts, image, (1, count), "NCX")
-        elif after == 1:
-            source = parts.add("ReduceMax", parts.reshape(source, (before, count)), axes=(1,), keep_dims=True)
-        else:
-            source = _add_max_pool(parts, parts.reshape(source, (before, count, 1, after)), (count, 1), "NXC")
-    if is_minimum:
-        source = parts.add("Multiply", source, minus.reshape((1,) * len(parts.shape(source))))
-    return parts.form(
-        parts.reshape(source, _result_shape(call)),
-        note=SLOW_ROWS.format("MaxPool") if is_slow else f"MaxPool: {OTHER_AXES}",
-    )
-
-
-def _add_max_pool(parts: Parts, source: Source, kernel: Dims, data_format: str) -> Source:
-    unit_steps, zeros = (1, 1), (0, 0)
-    return parts.add(
-        "MaxPool", source, kernel=kernel, strides=unit_steps, pads_begin=zeros, pads_end=zeros, data_format=data_format
-    )
 
 
 def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType = F32) -> Source:

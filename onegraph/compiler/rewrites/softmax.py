@@ -1,4 +1,4 @@
-"""Rewrites SoftMax along another axis than the last, and its gradient on CPUs without AVX-512.
+"""Rewrites LogSoftmax along another axis than the last, and the gradients of it and SoftMax on CPUs without AVX-512.
 
 The library has reference kernels for them, which take 8 to 1,000 times as long.
 """
@@ -20,11 +20,11 @@ LEAST = 2048  # elements; for fewer, one reference kernel takes less time than f
 LAST_AXIS_NOTE = "from other ops: without AVX-512, the library has a reference kernel only"
 
 
-def softmax(call: Call) -> Form | None:
-    """SoftMax as exp(x - max) / sum(exp(x - max)); LogSoftmax as x - max - log(sum(exp(x - max)))."""
+def log_softmax(call: Call) -> Form | None:
+    """LogSoftmax as x - max - log(sum(exp(x - max)))."""
     parts = Parts(call)
     dims = _three_axes(parts)
-    if dims is None or len(call.output_types) > 1 or (call.schema.has_attribute("mode") and call.has("mode")):
+    if dims is None:
         return None
     before, count, after = dims
     (src,) = parts.wide()
@@ -35,11 +35,7 @@ def softmax(call: Call) -> Form | None:
     less = parts.add("Subtract", parts.reshape(wide, dims), parts.reshape(greatest, (before, 1, after)))
     exp = parts.add("Exp", less)
     total = _sum(parts, exp, dims)
-    result = (
-        parts.add("Divide", exp, total)
-        if call.schema.kind == "SoftMax"
-        else parts.add("Subtract", less, parts.add("Log", total))
-    )
+    result = parts.add("Subtract", less, parts.add("Log", total))
     return parts.form(parts.reshape(result, parts.shape(0)), note=NOTE)
 
 

@@ -29,15 +29,14 @@ bool is_larger(float x, float most) {
     return x > most || (x != x && most == most);
 }
 
-enum { SOFTMAX, MAX, MIN, MAX_POOL_BACKWARD };
+enum { SOFTMAX, MAX_POOL_BACKWARD };
 
 // An op that the library has computed, and computes wrong where an element of src is NaN or infinite. Reads src, and only
 // if it finds such an element computes the op again, element by element: dst is then what IEEE 754 says.
 //
 // src, other inputs; dst, which the library has written, and further results. All have any strides. `axis`: of a softmax; of
-// the channels of a pool; for a reduction, whether it keeps dims. `zero`: of a softmax, whether rows of minus infinity give
-// 0. The list has four numbers for each spatial axis of a pool: kernel, stride, dilation and padding before; and one for
-// each axis of a reduction: 1 if it is reduced.
+// the channels of a pool. `zero`: of a softmax, whether rows of minus infinity give 0. The list has four numbers for each
+// spatial axis of a pool: kernel, stride, dilation and padding before.
 class Guarded : public Runnable {
 public:
     explicit Guarded(const KernelArguments &arguments);
@@ -60,7 +59,6 @@ private:
     static Bytes offset(const std::vector<Axis> &axes, std::size_t index); // of an element, counted in order
 
     void softmax(void *const *addresses, int threads, bool only_masked) const;
-    void reduce(void *const *addresses, int threads, bool only_masked) const;
     void pool(void *const *addresses, int threads) const;
     std::ptrdiff_t largest(const char *source, const std::vector<Axis> &axes, const std::vector<Axis> &windows,
             std::size_t place) const;
@@ -85,7 +83,7 @@ Guarded::Guarded(const KernelArguments &arguments)
         tensors_.push_back(made);
     }
     const std::size_t rank = tensors_[0].axes.size();
-    const std::size_t wanted = of_ == MAX_POOL_BACKWARD ? 4 * (rank - 2) : of_ == MAX || of_ == MIN ? rank : 0;
+    const std::size_t wanted = of_ == MAX_POOL_BACKWARD ? 4 * (rank - 2) : 0;
     if (arguments.count < arguments.n_inputs + 1 || numbers_.size() != wanted)
         throw std::invalid_argument("no such guarded op");
 }
@@ -107,13 +105,9 @@ Guarded::Bytes Guarded::offset(const std::vector<Axis> &axes, std::size_t index)
 void Guarded::run(void *const *addresses, int threads) const {
     const unsigned found = source_.find(static_cast<const char *>(addresses[0]), threads);
     if (!found) return;
-    switch (of_) {
-        // The library is right for masks, whose elements are -inf among numbers: only rows of nothing else are wrong.
-        case SOFTMAX: return softmax(addresses, threads, found == NEGATIVE);
-        case MAX: return reduce(addresses, threads, !(found & NAN_));
-        case MIN: return reduce(addresses, threads, !(found & NAN_));
-        default: return pool(addresses, threads);
-    }
+    // The library is right for masks, whose elements are -inf among numbers: only rows of nothing else are wrong.
+    if (of_ == SOFTMAX) return softmax(addresses, threads, found == NEGATIVE);
+    pool(addresses, threads);
 }
 
 // Rows whose elements are all numbers are left as they are; with `only_masked`, so are rows with any number.
@@ -154,36 +148,6 @@ void Guarded::softmax(void *const *addresses, int threads, bool only_masked) con
             if (n < 3) continue;
             char *stats = static_cast<char *>(addresses[2]) + offset(rows[2], row);
             save(tensors_[2].type, stats, gives_zero ? 0 : top + std::log(total));
-        }
-    });
-}
-
-// With `only_masked`, rows with another element than the infinity that loses are left as they are.
-void Guarded::reduce(void *const *addresses, int threads, bool only_masked) const {
-    const bool is_max = of_ == MAX, keeps = axis_ != 0;
-    std::vector<Axis> outer, inner, target;
-    std::size_t own = 0;
-    for (std::size_t axis = 0; axis < tensors_[0].axes.size(); axis++) {
-        const bool is_reduced = numbers_[axis] != 0;
-        (is_reduced ? inner : outer).push_back(tensors_[0].axes[axis]);
-        if (!is_reduced) target.push_back(tensors_[1].axes[own]);
-        if (!is_reduced || keeps) own++;
-    }
-    const std::size_t width = count(inner);
-    share(count(outer) * width, threads, width, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t row = begin / width; row < end / width; row++) {
-            const char *source = static_cast<const char *>(addresses[0]) + offset(outer, row);
-            const float least = is_max ? -INFINITY : INFINITY;
-            std::size_t masked = 0;
-            while (only_masked && masked < width && load(tensors_[0].type, source + offset(inner, masked)) == least)
-                masked++;
-            if (only_masked && masked < width) continue;
-            float most = -INFINITY;
-            for (std::size_t i = 0; i < width; i++) {
-                const float x = load(tensors_[0].type, source + offset(inner, i));
-                if (is_larger(is_max ? x : -x, most)) most = is_max ? x : -x;
-            }
-            save(tensors_[1].type, static_cast<char *>(addresses[1]) + offset(target, row), is_max ? most : -most);
         }
     });
 }
@@ -251,7 +215,7 @@ void Guarded::pool(void *const *addresses, int threads) const {
 }
 
 const Registered<Guarded> GUARDED {
-        "guarded", "of: softmax|max|min|max_pool_backward, axis, zero, windows..."};
+        "guarded", "of: softmax|max_pool_backward, axis, zero, windows..."};
 
 } // namespace
 } // namespace onegraph

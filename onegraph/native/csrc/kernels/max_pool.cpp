@@ -11,6 +11,7 @@
 #include "shares.h"
 
 #include "floats.h"
+#include "order.h"
 
 namespace onegraph {
 namespace {
@@ -18,34 +19,8 @@ namespace {
 constexpr std::size_t FEW_TAPS = 9; // of a window that is taken tap by tap
 constexpr std::size_t FEW_ROWS = 64, MANY_CHANNELS = 128, PART = 64; // few rows of many channels are divided into parts
 
-// Unsigned integers in the order of elements: minus infinity is 0, and NaN of both signs are larger than infinity.
 template <typename T, T EXPONENT>
-struct Order {
-    static constexpr int BITS = 8 * sizeof(T);
-    static constexpr T SIGN = static_cast<T>(T {1} << (BITS - 1)), SIZE = static_cast<T>(SIGN - 1);
-    static constexpr T LEAST = static_cast<T>(SIGN | (SIZE & ~EXPONENT));
-
-    ONEGRAPH_INLINE static T of(T x) {
-        const T negative = static_cast<T>(-static_cast<T>(x >> (BITS - 1)));
-        return static_cast<T>(static_cast<T>(x ^ (negative & SIZE)) - LEAST);
-    }
-
-    ONEGRAPH_INLINE static T element(T order) {
-        const T x = static_cast<T>(order + LEAST), negative = static_cast<T>(-static_cast<T>(x >> (BITS - 1)));
-        return static_cast<T>(x ^ (negative & SIZE));
-    }
-};
-
-template <typename T, T EXPONENT>
-struct Rows {
-    // most[i] = the larger of it and element i
-    ONEGRAPH_INLINE static void raise(const T *__restrict source, T *__restrict most, std::size_t count) {
-        for (std::size_t i = 0; i < count; i++) {
-            const T order = Order<T, EXPONENT>::of(source[i]);
-            most[i] = most[i] > order ? most[i] : order;
-        }
-    }
-
+struct Rows : Lines<T, EXPONENT> {
     // most[i] = the larger of it and number i * step
     ONEGRAPH_INLINE static void merge(
             const T *__restrict source, std::size_t step, T *__restrict most, std::size_t count) {
@@ -58,34 +33,6 @@ struct Rows {
         else
             for (std::size_t i = 0; i < count; i++)
                 most[i] = most[i] > source[step * i] ? most[i] : source[step * i];
-    }
-
-    // most[0] = the larger of it and the elements
-    ONEGRAPH_INLINE static void largest(const T *__restrict source, T *__restrict most, std::size_t count) {
-        typedef T Vector __attribute__((vector_size(64)));
-        constexpr std::size_t LANES = 64 / sizeof(T);
-        std::size_t i = 0;
-        T found = most[0];
-        if (count >= LANES) {
-            Vector wide = {};
-            for (; i + LANES <= count; i += LANES) {
-                Vector x;
-                std::memcpy(&x, source + i, sizeof x);
-                const Vector order = (x ^ (-(x >> (Order<T, EXPONENT>::BITS - 1)) & Order<T, EXPONENT>::SIZE))
-                        - Order<T, EXPONENT>::LEAST;
-                wide = wide > order ? wide : order;
-            }
-            for (std::size_t j = 0; j < LANES; j++)
-                found = std::max(found, static_cast<T>(wide[j]));
-        }
-        for (; i < count; i++)
-            found = std::max(found, Order<T, EXPONENT>::of(source[i]));
-        most[0] = found;
-    }
-
-    ONEGRAPH_INLINE static void write(const T *__restrict most, T *__restrict result, std::size_t count) {
-        for (std::size_t i = 0; i < count; i++)
-            result[i] = Order<T, EXPONENT>::element(most[i]);
     }
 
     // result[i] = the largest of the elements i of the taps
@@ -277,10 +224,10 @@ void MaxPool::compute_by_columns(const T *source, T *target, std::size_t begin, 
         for_each_line(at, [&](std::ptrdiff_t offset) {
             const T *line = source + offset;
             if (width.axis.from == static_cast<std::ptrdiff_t>(inner))
-                raise(line, column.data(), columns * inner);
+                raise(line, column.data(), columns * inner, 0);
             else
                 for (std::size_t x = 0; x < columns; x++, line += width.axis.from)
-                    raise(line, &column[x * inner], inner);
+                    raise(line, &column[x * inner], inner, 0);
         });
         std::fill_n(most.data(), places * inner, T {0});
         for (std::ptrdiff_t i = 0; i < width.kernel; i++) {
@@ -301,7 +248,7 @@ void MaxPool::compute_by_columns(const T *source, T *target, std::size_t begin, 
         T *to = target + at.to;
         const bool is_dense = inner == 1 || channels_.to == 1;
         if (is_dense && width.axis.to == static_cast<std::ptrdiff_t>(inner)) {
-            write(most.data(), to, places * inner);
+            write(most.data(), to, places * inner, 0);
             continue;
         }
         for (std::size_t x = 0; x < places; x++, to += width.axis.to)
@@ -318,7 +265,7 @@ void MaxPool::compute_by_lines(const T *source, T *target, std::size_t begin, st
     for (std::size_t index = begin; index < end; index++) {
         const Row at = row(index);
         T most = 0;
-        for_each_line(at, [&](std::ptrdiff_t offset) { largest(source + offset, &most, columns); });
+        for_each_line(at, [&](std::ptrdiff_t offset) { largest(source + offset, &most, columns, 0); });
         target[at.to] = Order<T, EXPONENT>::element(most);
     }
 }

@@ -12,7 +12,8 @@
 namespace onegraph {
 namespace {
 
-// One tensor of elements of `size` bytes; the copy has the same dims. Elements of the source may share memory.
+// One tensor of elements of `size` bytes; the copy has the same dims. Elements of the source may share memory or run
+// backwards.
 class StridedCopy : public Runnable {
 public:
     explicit StridedCopy(const KernelArguments &arguments);
@@ -36,9 +37,11 @@ StridedCopy::StridedCopy(const KernelArguments &arguments) : size_(arguments.siz
     if (arguments.n_inputs != 1 || arguments.count != 2 || source.ndims != target.ndims)
         throw std::invalid_argument("other tensors than one and its copy");
     const auto bytes = static_cast<std::int64_t>(size_);
+    const std::size_t backwards = arguments.size("backwards"); // bits of the axes along which the source runs backwards
     for (int axis = 0; axis < target.ndims; axis++) {
         if (target.dims[axis] == 1) continue;
-        const Axis next {target.dims[axis], source.layout.strides[axis] * bytes, target.layout.strides[axis] * bytes};
+        const std::int64_t step = (backwards >> axis & 1) ? -bytes : bytes;
+        const Axis next {target.dims[axis], source.layout.strides[axis] * step, target.layout.strides[axis] * bytes};
         if (!axes_.empty() && axes_.back().source == next.dim * next.source && axes_.back().target == next.dim * next.target)
             axes_.back() = {axes_.back().dim * next.dim, next.source, next.target};
         else
@@ -87,7 +90,7 @@ void StridedCopy::run(void *const *addresses, int threads) const {
     });
 }
 
-const Registered<StridedCopy> STRIDED_COPY {"strided_copy", "size"};
+const Registered<StridedCopy> STRIDED_COPY {"strided_copy", "size, backwards"};
 
 } // namespace
 } // namespace onegraph

@@ -1,4 +1,4 @@
-// LogSoftmax: x - max - log(sum(exp(x - max))) along one axis.
+// LogSoftmax, x - max - log(sum(exp(x - max))), and SoftMax, exp(x - max) / sum(exp(x - max)), along one axis.
 
 #include <algorithm>
 #include <cmath>
@@ -42,6 +42,7 @@ ONEGRAPH_INLINE float power_of(float x) {
 }
 
 // The result may be the row.
+template <bool is_log>
 ONEGRAPH_INLINE void row_of(const float *row, float *result, std::size_t width) {
     float most[LANES], sums[LANES] = {};
     std::fill_n(most, LANES, -INFINITY);
@@ -55,24 +56,31 @@ ONEGRAPH_INLINE void row_of(const float *row, float *result, std::size_t width) 
     for (std::size_t j = 0; j < lanes; j++)
         top = larger(most[j], top);
     double total = 0;
+    // The power of element `at`, which is the result of a SoftMax before its division.
+    const auto powered = [&](std::size_t at) {
+        const float power = power_of(row[at] - top);
+        if (!is_log) result[at] = power;
+        return power;
+    };
     for (std::size_t i = 0; i < whole; i += LANES) {
         for (std::size_t j = 0; j < LANES; j++)
-            sums[j] += power_of(row[i + j] - top);
+            sums[j] += powered(i + j);
         if (i / LANES % PIECE < PIECE - 1) continue;
         for (float &sum : sums)
             total += sum, sum = 0;
     }
     for (std::size_t j = 0; j < rest; j++)
-        sums[j] += power_of(row[whole + j] - top);
+        sums[j] += powered(whole + j);
     for (std::size_t j = 0; j < lanes; j++)
         total += sums[j];
-    const auto size = static_cast<float>(std::log(total));
+    const auto size = static_cast<float>(is_log ? std::log(total) : total);
 #pragma GCC ivdep
     for (std::size_t i = 0; i < width; i++)
-        result[i] = row[i] - top - size;
+        result[i] = is_log ? row[i] - top - size : result[i] / size;
 }
 
 // Columns side by side, in the place of the result: `width` lines of LANES numbers.
+template <bool is_log>
 ONEGRAPH_INLINE void columns_of(float *lines, std::size_t width) {
     float top[LANES], sums[LANES] = {};
     double totals[LANES] = {};
@@ -81,24 +89,30 @@ ONEGRAPH_INLINE void columns_of(float *lines, std::size_t width) {
         for (std::size_t j = 0; j < LANES; j++)
             top[j] = larger(lines[i * LANES + j], top[j]);
     for (std::size_t i = 0; i < width; i++) {
-        for (std::size_t j = 0; j < LANES; j++)
-            sums[j] += power_of(lines[i * LANES + j] - top[j]);
+        for (std::size_t j = 0; j < LANES; j++) {
+            const float power = power_of(lines[i * LANES + j] - top[j]);
+            if (!is_log) lines[i * LANES + j] = power;
+            sums[j] += power;
+        }
         if (i % PIECE < PIECE - 1 && i + 1 < width) continue;
         for (std::size_t j = 0; j < LANES; j++)
             totals[j] += sums[j], sums[j] = 0;
     }
     for (std::size_t j = 0; j < LANES; j++)
-        sums[j] = static_cast<float>(std::log(totals[j]));
+        sums[j] = static_cast<float>(is_log ? std::log(totals[j]) : totals[j]);
     for (std::size_t i = 0; i < width; i++)
-        for (std::size_t j = 0; j < LANES; j++)
-            lines[i * LANES + j] = lines[i * LANES + j] - top[j] - sums[j];
+        for (std::size_t j = 0; j < LANES; j++) {
+            const float x = lines[i * LANES + j];
+            lines[i * LANES + j] = is_log ? x - top[j] - sums[j] : x / sums[j];
+        }
 }
 
-// LogSoftmax along one axis of dense tensors of f32, f16 or bf16, computed in f32: src, dst. The results are the same for
+// LogSoftmax or SoftMax along one axis of dense tensors of f32, f16 or bf16, computed in f32: src, dst. The results are the same for
 // any number of threads.
-class LogSoftmax : public Runnable {
+template <bool is_log>
+class Softmax : public Runnable {
 public:
-    explicit LogSoftmax(const KernelArguments &arguments);
+    explicit Softmax(const KernelArguments &arguments);
     void run(void *const *addresses, int threads) const override;
 
 private:
@@ -109,7 +123,8 @@ private:
     dnnl_data_type_t types_[2];
 };
 
-LogSoftmax::LogSoftmax(const KernelArguments &arguments) {
+template <bool is_log>
+Softmax<is_log>::Softmax(const KernelArguments &arguments) {
     const std::size_t count = arguments.count;
     const auto tensors = arguments.tensors;
     const int along = arguments.number("axis");
@@ -125,8 +140,9 @@ LogSoftmax::LogSoftmax(const KernelArguments &arguments) {
     }
 }
 
-void LogSoftmax::rows(const char *source, char *target, std::size_t begin, std::size_t end) const {
-    const auto function = ForCpu<row_of>::of();
+template <bool is_log>
+void Softmax<is_log>::rows(const char *source, char *target, std::size_t begin, std::size_t end) const {
+    const auto function = ForCpu<row_of<is_log>>::of();
     const bool reads = types_[0] != dnnl_f32, writes = types_[1] != dnnl_f32;
     std::vector<float> memory(reads || writes ? width_ : 0);
     for (; begin < end; begin += width_) {
@@ -140,8 +156,9 @@ void LogSoftmax::rows(const char *source, char *target, std::size_t begin, std::
 }
 
 // Columns from `begin` on, counted through all planes.
-void LogSoftmax::columns(const char *source, char *target, std::size_t begin, std::size_t end) const {
-    const auto function = ForCpu<columns_of>::of();
+template <bool is_log>
+void Softmax<is_log>::columns(const char *source, char *target, std::size_t begin, std::size_t end) const {
+    const auto function = ForCpu<columns_of<is_log>>::of();
     std::vector<float> lines(width_ * LANES);
     for (std::size_t some = 0; begin < end; begin += some) {
         const std::size_t place = begin / inner_ * width_ * inner_ + begin % inner_;
@@ -156,7 +173,8 @@ void LogSoftmax::columns(const char *source, char *target, std::size_t begin, st
     }
 }
 
-void LogSoftmax::run(void *const *addresses, int threads) const {
+template <bool is_log>
+void Softmax<is_log>::run(void *const *addresses, int threads) const {
     const auto *source = static_cast<const char *>(addresses[0]);
     auto *target = static_cast<char *>(addresses[1]);
     const std::size_t unit = inner_ == 1 ? width_ : width_ * LANES;
@@ -166,7 +184,8 @@ void LogSoftmax::run(void *const *addresses, int threads) const {
     });
 }
 
-const Registered<LogSoftmax> LOG_SOFTMAX {"log_softmax", "axis"};
+const Registered<Softmax<true>> LOG_SOFTMAX {"log_softmax", "axis"};
+const Registered<Softmax<false>> SOFTMAX {"softmax", "axis"};
 
 } // namespace
 } // namespace onegraph

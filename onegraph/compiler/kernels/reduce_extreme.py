@@ -1,0 +1,30 @@
+"""ReduceMax and ReduceMin of f32, f16 or bf16 over any axes, which keep NaN."""
+
+from __future__ import annotations
+
+from ...opset.ops.reduction import reduced_axes
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from ..ir.step import Step
+from .kernel import KEEPS, Kernel
+from .native import Numbers
+from .registry import EXTREME
+
+KINDS = ("ReduceMax", "ReduceMin")
+
+
+def _numbers(step: Step) -> Numbers:
+    assert step.part is not None
+    call = step.part.call
+    axes = reduced_axes(call) or ()
+    reduced = [int(axis in axes) for axis in range(len(known_dims(call.shape("src"))))]
+    return {"minimum": step.kind == "ReduceMin", "reduced": reduced}
+
+
+def _reduces(call: Call) -> bool:
+    """Whether a reduced axis may have more elements than one; without one, the op is a reshape."""
+    shape = call.shape("src")
+    return any((shape or ())[axis] != 1 for axis in reduced_axes(call) or ())
+
+
+KERNELS = (Kernel("reduce_extreme", KEEPS, EXTREME, KINDS, _reduces, is_dense=False, numbers=_numbers, is_faster=True),)

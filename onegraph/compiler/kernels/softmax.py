@@ -1,0 +1,50 @@
+"""LogSoftmax along any axis, and SoftMax along another one than the last, of f32, f16 or bf16; both keep NaN.
+
+The library's LogSoftmax has results near 0 without a right digit, and its SoftMax has a reference kernel for other axes
+than the last, and for an axis of one element.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...errors import OutOfMemoryError
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from ..ir.step import Step
+from .kernel import DIGITS, Kernel
+from .native import Numbers
+from .registry import LOG_SOFTMAX, SOFTMAX
+
+MANY = 2048  # elements; the library may fuse fewer of them with their neighbours
+OTHER_AXES = "by onegraph: the library has a reference kernel only, unless the axis is the last one"
+
+
+def _numbers(step: Step) -> Numbers:
+    assert step.part is not None
+    return {"axis": step.part.call.s64("axis") % len(step.part.types[0].shape or ())}
+
+
+def _is_for_other_axes(call: Call) -> bool:
+    """Whether a SoftMax has one result, which is NaN for a row of -inf, and no kernel in the library."""
+    shape = call.inputs[0] and call.inputs[0].shape
+    has_mode = call.schema.has_attribute("mode") and call.has("mode")
+    if not shape or None in shape or len(call.output_types) > 1 or has_mode:
+        return False
+    dims, axis = known_dims(shape), call.s64("axis") % len(shape)
+    return math.prod(dims[axis + 1 :]) > 1 or (dims[axis] == 1 and math.prod(dims) >= MANY)
+
+
+KERNELS = (
+    Kernel("log_softmax", DIGITS, LOG_SOFTMAX, ("LogSoftmax",), numbers=_numbers, fails=OutOfMemoryError),
+    Kernel(
+        "softmax",
+        OTHER_AXES,
+        SOFTMAX,
+        ("SoftMax",),
+        _is_for_other_axes,
+        numbers=_numbers,
+        fails=OutOfMemoryError,
+        is_faster=True,
+    ),
+)

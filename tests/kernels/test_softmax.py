@@ -1,0 +1,79 @@
+"""The kernels of LogSoftmax and SoftMax along any axis, compared with float64."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.compiler.kernels.softmax import OTHER_AXES
+
+pytestmark = pytest.mark.library
+TESTED_KERNELS = ("log_softmax", "softmax")
+RNG = np.random.default_rng(812)
+TOLERANCES = {"f32": 2e-6, "bf16": 1.6e-2, "f16": 2e-3}
+SHAPES = [(5, 4), (3, 130, 2), (2, 3, 70), (1, 6, 7, 9), (2, 1, 3), (70, 70)]
+
+
+def graph(kind, dtype, shape, axis):
+    g = og.Graph()
+    g.output("y", g.op(kind, [g.input("x", dtype, shape)], {"axis": axis}))
+    return g
+
+
+def expected(x, axis, kind):
+    """What IEEE 754 says of the formula, in float64."""
+    with np.errstate(all="ignore"):
+        less = x - x.max(axis, keepdims=True)
+        power = np.exp(less)
+        total = power.sum(axis, keepdims=True)
+        return power / total if kind == "SoftMax" else less - np.log(total)
+
+
+@pytest.mark.parametrize("finite_math", [False, True])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_softmax_along_other_axes_is_that_of_float64(dtype, finite_math):
+    for shape, threads in itertools.product(SHAPES, (1, 2)):
+        x = (RNG.standard_normal(shape) * 4).astype(og.DataType(dtype).numpy)
+        for axis in range(len(shape) - 1):
+            model = graph("SoftMax", dtype, shape, axis).compile(finite_math=finite_math, threads=threads)
+            is_last = np.prod(shape[axis + 1 :]) == 1 != shape[axis]
+            assert (OTHER_AXES in str(model.report())) != is_last
+            wide = x.astype(np.float64)
+            np.testing.assert_allclose(
+                model(x).astype(np.float64), expected(wide, axis, "SoftMax"), rtol=0, atol=TOLERANCES[dtype]
+            )
+
+
+@pytest.mark.parametrize("kind", ["SoftMax", "LogSoftmax"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_special_numbers_stay_in_their_rows(kind, axis):
+    for number in (np.nan, np.inf, -np.inf):
+        x = RNG.standard_normal((3, 5, 4)).astype(np.float32)
+        x[1, 2, 3] = number
+        x[(slice(None),) * axis + (0,)] = -np.inf if number == -np.inf else 1
+        result = graph(kind, "f32", x.shape, axis).compile()(x)
+        np.testing.assert_allclose(result, expected(x.astype(np.float64), axis, kind), rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_of_minus_infinity_is_nan_along_each_axis():
+    x = np.full((2, 3, 2), -np.inf, np.float32)
+    for axis in range(3):
+        assert np.isnan(graph("SoftMax", "f32", x.shape, axis).compile()(x)).all()
+
+
+def test_one_element_along_the_axis_is_one_or_nan():
+    x = np.float32([[[1e30, -5, np.inf, np.nan]]])
+    for axis in (0, 1):
+        assert graph("SoftMax", "f32", x.shape, axis).compile()(x).tolist()[0][0][:2] == [1, 1]
+        assert np.isnan(graph("SoftMax", "f32", x.shape, axis).compile()(x)[0, 0, 2:]).all()
+
+
+def test_the_library_keeps_the_last_axis_and_other_modes():
+    assert OTHER_AXES not in str(graph("SoftMax", "f32", (3, 8), -1).compile().report())
+    g = og.Graph()
+    g.output("y", g.op("SoftMax", [g.input("x", "f32", (3, 4, 5))], {"axis": 1, "mode": "inf_as_zero"}))
+    x = np.full((3, 4, 5), -np.inf, np.float32)
+    model = g.compile()
+    assert OTHER_AXES not in str(model.report())
+    assert not model(x).any()
