@@ -16,6 +16,7 @@ from ..ir.op import Array
 from ..opset.dtypes import DataType
 from .ir.edit import Edit
 from .kernels.native import compiled, value_of
+from .kernels.panel_product import PANEL
 from .shared_constants import Key, derived
 
 LEAST_GROUP = 16  # codes that share a scale, of the kernel
@@ -137,17 +138,38 @@ def rows_of(codes: Array, is_turned: bool, coding: str) -> Array:
 
 
 def numbers_of(weights: Array, is_turned: bool) -> Array:
-    """Weights of 16 or 32 bits (columns, depth), filled up with zeros."""
-    matrix: Array = weights.reshape(weights.shape[-2:])
-    matrix = matrix if is_turned else matrix.T
+    """Weights of 16 bits (columns, depth), filled up with zeros."""
+    matrix = _turned(weights, not is_turned)
     rest = -matrix.shape[-1] % (4 * WORDS // matrix.itemsize)
     if not rest and matrix.flags.c_contiguous:
         return matrix
     found = aligned_empty((len(matrix), matrix.shape[-1] + rest), matrix.dtype)
     found[:, matrix.shape[-1] :] = 0
-    kernel = compiled("cast", [value_of(matrix)], [value_of(found[:, : matrix.shape[-1]])])
-    kernel.run_once(matrix, found, threads=get_num_threads() or 1)
+    _copy(matrix, found[:, : matrix.shape[-1]])
     return found
+
+
+def panels_of(weights: Array, is_turned: bool) -> Array:
+    """Weights of 32 bits (panels, depth, columns of a panel), filled up with zeros."""
+    matrix = _turned(weights, is_turned)
+    depth, columns = matrix.shape
+    whole, rest = divmod(columns, PANEL)
+    found = aligned_empty((whole + bool(rest), depth, PANEL), matrix.dtype)
+    if whole:
+        _copy(matrix[:, : whole * PANEL].reshape(depth, whole, PANEL).transpose(1, 0, 2), found[:whole])
+    if rest:
+        found[whole, :, :rest], found[whole, :, rest:] = matrix[:, whole * PANEL :], 0
+    return found
+
+
+def _turned(weights: Array, turns: bool) -> Array:
+    """A matrix with or without exchanged axes."""
+    matrix: Array = weights.reshape(weights.shape[-2:])
+    return matrix.T if turns else matrix
+
+
+def _copy(source: Array, target: Array) -> None:
+    compiled("cast", [value_of(source)], [value_of(target)]).run_once(source, target, threads=get_num_threads() or 1)
 
 
 def is_matrix(shape: tuple[int, ...]) -> bool:

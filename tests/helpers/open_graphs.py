@@ -4,7 +4,7 @@ import numpy as np
 
 import onegraph as og
 from onegraph.capi.settings import has_avx512
-from onegraph.compiler.kernels.packed_product import FOR_SIZES
+from onegraph.compiler.kernels.panel_product import FOR_SIZES
 
 
 def assert_same(found, known, model):

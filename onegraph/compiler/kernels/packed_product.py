@@ -1,7 +1,7 @@
 """Rows times a constant matrix of packed weights, which is read as it is and unpacked in registers.
 
-src is f32, f16 or bf16. The weights are codes of 4 or 8 bits with scales, or f16, bf16 or f32: ``packed_weights``
-brings them into the form of the kernel.
+src is f32, f16 or bf16. The weights are codes of 4 or 8 bits with scales, or f16 or bf16: ``packed_weights`` brings
+them into the form of the kernel.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from .kernel import Conditions, Kernel
 from .native import Numbers
 
 NOTE = "by onegraph, which reads packed weights and unpacks them in registers"
-FOR_SIZES = "by onegraph, for any number of rows: the library would be asked for a product of each"
 IN_CODES = f"{NOTE}; src becomes 8-bit codes, as the model allows"
 FEW_ROWS = 4  # of src, beside weights of 16 bits or codes on both sides: the library is faster for more
-MOST_ROWS = 256  # of src, for any number of which weights of 32 bits are packed once
 LEAST_BYTES = 1 << 18  # of such weights: smaller ones stay in a cache near the core
 
 

@@ -4,7 +4,7 @@ The library dequantizes such weights in every run, and a product of few rows tak
 rows of such a table that indices name are read likewise, and no other ones.
 
 It compiles a product for each number of rows, and lays the weights out for the first one alone. So where sizes are
-open, weights of 32 bits are packed too: one kernel multiplies any number of rows by them, and adds the bias.
+open, weights of 32 bits are laid out in panels: one kernel multiplies any number of rows by them, and adds the bias.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from ..ir.value import Value
 from ..kernels.kernel import FLOATS, call_of, refusal
 from ..kernels.packed_gather import NOTE as OF_ROWS
 from ..kernels.packed_gather import PACKED_GATHER
-from ..kernels.packed_product import FOR_SIZES, IN_CODES, MOST_ROWS, NOTE, PACKED_PRODUCT, WORTH, Candidate
+from ..kernels.packed_product import IN_CODES, NOTE, PACKED_PRODUCT, WORTH, Candidate
+from ..kernels.panel_product import FOR_SIZES, MOST_ROWS, PANEL_PRODUCT
 from ..options import Options
-from ..packed_weights import CODINGS, Packed, groups_of, is_matrix, numbers_of, pack, rows_of
+from ..packed_weights import CODINGS, Packed, groups_of, is_matrix, numbers_of, pack, panels_of, rows_of
 from ..report import nbytes
 from ..shared_constants import derived
 
@@ -113,8 +114,12 @@ class _PackedProducts:
         return is_rounded or bool(refusal(WORTH, Candidate(prod(src.shape[:-1]), prod(weights.shape))))
 
     def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
+        attrs: Mapping[str, AttrValue] = {"bias": has_bias}
+        if packed.coding == DataType.f32.value:
+            executor = PANEL_PRODUCT.executor
+            return step.instead(executor, inputs, step.outputs, kind=step.kind, attrs=attrs, note=FOR_SIZES)
         unpacks = self._options.reproducible or not packed.is_finite
-        attrs: Mapping[str, AttrValue] = {
+        attrs = {
             "coding": packed.coding,
             "group": packed.group,
             "zero": packed.zero,
@@ -123,8 +128,7 @@ class _PackedProducts:
             "coded": coded,
             "unpacks": unpacks,
         }
-        is_full = packed.coding == DataType.f32.value
-        note, executor = FOR_SIZES if is_full else IN_CODES if coded else NOTE, PACKED_PRODUCT.executor
+        note, executor = IN_CODES if coded else NOTE, PACKED_PRODUCT.executor
         return step.instead(executor, inputs, step.outputs, kind=step.kind, attrs=attrs, note=note)
 
     # The weights of a MatMul ------------------------------------------------------------------------------------------
@@ -182,7 +186,8 @@ class _PackedProducts:
         if not (self._is_worth_halves(value, product) if is_half else self._is_worth_full(value, product)):
             return None
         key = derived(("packed", "numbers", is_turned), self._edit.key(number))
-        array = self._graph.shared.once(key, lambda: numbers_of(known, is_turned))
+        layout = numbers_of if is_half else panels_of
+        array = self._graph.shared.once(key, lambda: layout(known, is_turned))
         made = self._edit.constant(array, f"{value.name} (packed)", key)
         return Packed(value.dtype.value, 1, 0, (made,), False, True)
 

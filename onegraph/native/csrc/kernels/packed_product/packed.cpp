@@ -52,7 +52,7 @@ struct Coding {
     float center; // the number that is taken from unsigned codes by that
 };
 
-enum { S4, U4, S8, U8, F16, BF16, F32 };
+enum { S4, U4, S8, U8, F16, BF16 };
 
 Coding coding_of(int number) {
     switch (number) {
@@ -62,7 +62,6 @@ Coding coding_of(int number) {
         case U8: return {EIGHT, static_cast<int>(0x80808080), 128};
         case BF16: return {HALF_BF16, 0, 0};
         case F16: return {HALF_F16, 0, 0};
-        case F32: return {FULL, 0, 0};
         default: throw std::invalid_argument("no packed weights of this coding");
     }
 }
@@ -468,12 +467,6 @@ private:
                     target[i * columns + j] = bias_.get() ? bias_.get()[first + j] : 0;
             for (long k = 0; k < depth; k += BLOCK_DEPTH) {
                 const long stop = std::min(k + BLOCK_DEPTH, depth);
-                if (problem_.coding.width == FULL) {
-                    const char *const lines = static_cast<const char *>(addresses_[1]) + first * problem_.matrix.bytes;
-                    problem_.tiles.multiply(rows + k, depth, count, reinterpret_cast<const float *>(lines) + k, depth, width,
-                            stop - k, target, columns);
-                    continue;
-                }
                 for (long j = 0; j < width; j++)
                     problem_.tiles.unpack(problem_.matrix, column_of(own, first + j), problem_.coding.width, k, stop,
                             own.panel + j * BLOCK_DEPTH);
@@ -501,7 +494,7 @@ private:
 // meet columns that are unpacked to blocks of memory. All tensors are dense.
 //
 // src (rows, depth); weights (columns, bytes of a row): two codes of 4 bits in a byte, the first one in the lower half,
-// codes of 8 bits, f16, bf16 or f32, filled up to a multiple of 16 words of 32 bits; scales (columns, groups) of codes; zero
+// codes of 8 bits, f16 or bf16, filled up to a multiple of 16 words of 32 bits; scales (columns, groups) of codes; zero
 // points likewise, if there are any; a bias (columns), if there is one; the result (rows, columns). src, scales, bias and
 // the result are f32, f16 or bf16, and zero points those, s8 or u8.
 //
@@ -569,7 +562,7 @@ void PackedProduct::run(void *const *addresses, int threads) const {
 }
 
 const Registered<PackedProduct> PACKED_PRODUCT {
-        "packed_product", "coding: s4|u4|s8|u8|f16|bf16|f32, group, zero: f32, zeros, bias, coded, unpacks, level"};
+        "packed_product", "coding: s4|u4|s8|u8|f16|bf16, group, zero: f32, zeros, bias, coded, unpacks, level"};
 
 } // namespace
 } // namespace onegraph

@@ -86,11 +86,11 @@ const TileProducts *tile_products();
 
 extern const PackedTiles PACKED_PORTABLE, PACKED_AVX2, PACKED_AVX512, PACKED_VNNI;
 
-// The widths of weights: bits of a code, the numbers of 16 bits, and those of 32.
-enum : long { FOUR = 4, EIGHT = 8, HALF_BF16 = 16, HALF_F16 = 17, FULL = 32 };
+// The widths of weights: bits of a code, and the numbers of 16 bits.
+enum : long { FOUR = 4, EIGHT = 8, HALF_BF16 = 16, HALF_F16 = 17 };
 
 constexpr long per_word(long width) {
-    return width == FOUR ? 8 : width == EIGHT ? 4 : width == FULL ? 1 : 2;
+    return width == FOUR ? 8 : width == EIGHT ? 4 : 2;
 }
 
 } // namespace onegraph

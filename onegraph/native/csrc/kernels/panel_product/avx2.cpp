@@ -1,0 +1,25 @@
+// Panel products with AVX2.
+
+#include <algorithm>
+#include <cstring>
+
+#include "problem.h"
+
+#include "../floats.h"
+#pragma GCC optimize("fp-contract=fast")
+
+#if defined(__x86_64__)
+#pragma GCC target("avx2,f16c,fma")
+#define ONEGRAPH_LANES 8
+
+namespace onegraph {
+namespace {
+
+#include "tiles.inc"
+
+} // namespace
+
+const AddPanels ADD_PANELS_AVX2 = add;
+
+} // namespace onegraph
+#endif
