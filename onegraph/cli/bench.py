@@ -10,6 +10,7 @@ import numpy as np
 
 from ..serialize.document import FPMATH_MODES
 from ..tools.machine import BUSY, Load, Watch, described, lack_processors
+from .bench_sizes import show_sizes, size_option
 from .graph_source import Source
 from .options import POLICIES, InputData, data, graph_file, json_option, trace_option, write_trace
 from .terminal import emit, print_rich, progress, table
@@ -18,7 +19,7 @@ from .value_types import Integer, Number
 if TYPE_CHECKING:
     from ..ir.op import Array
     from ..runtime.profile import Profile
-    from ..tools.bench import Measurement
+    from ..tools.bench import Measurement, Variant
 
 
 class Several(click.ParamType[Any]):
@@ -83,6 +84,7 @@ class Several(click.ParamType[Any]):
 @click.option(
     "--runs", type=Integer(min=1, max=10**7), default=10_000, show_default=True, help="Maximum for each variant."
 )
+@size_option
 @trace_option
 @json_option
 def command(
@@ -98,6 +100,7 @@ def command(
     fallback: bool,
     seconds: float,
     runs: int,
+    sizes: tuple[tuple[str, list[int]], ...],
     trace: str | None,
     as_json: bool,
 ) -> None:
@@ -114,25 +117,32 @@ def command(
     too. --fill 128 --in-place measures like benchdnn: values matter for ops that branch on them, and results written
     over inputs are already in the cache. --json prints the time of every run in seconds.
 
+    --size calls a graph with unknown dims for several sizes, and says what was compiled for each:
+
+    \b
+    onegraph bench model.onnx --size batch=1,2 --size tokens=16,40
+
     If something else runs on the machine meanwhile, bench says what. A variant whose threads had to share processors
     has no ratio.
     """
     graph = source.load_to_run()
     if trace is not None:
         source.keep("--trace", trace, graph)
+    if sizes:
+        variants = _variants(policy, fpmath_mode, threads, reproducible, finite_math, fallback)
+        refused = {"--inputs": data.inputs, "--outputs": data.outputs, "--fill": fill is not None}
+        refused |= {"--in-place": in_place, "--trace": trace}
+        show_sizes(graph, sizes, variants, refused, as_json, seconds=seconds, runs=runs, seed=data.seed)
+        return
     with progress("bench") as tell:
         watch = Watch()
         inputs = data.read(graph, tell)
         if fill is not None:
             for values in inputs.values():
                 _fill(values, fill)
-        from ..tools.bench import PROFILED, Variant, bench  # last, because it needs the library
+        from ..tools.bench import PROFILED, bench  # last, because it needs the library
 
-        options = itertools.product(policy, fpmath_mode or (None,), threads or (None,), reproducible, finite_math)
-        variants = [
-            Variant(name, mode, count, fallback, bits == "yes", finite == "yes")
-            for name, mode, count, bits, finite in options
-        ]
+        variants = _variants(policy, fpmath_mode, threads, reproducible, finite_math, fallback)
         untouched = {name: array.copy() for name, array in inputs.items()} if in_place else inputs
         found = bench(
             graph,
@@ -156,6 +166,24 @@ def command(
         emit([_facts(one, profile, load) for one, profile in zip(found, profiles, strict=True)])
     else:
         _show(found, profiles, load)
+
+
+def _variants(
+    policy: tuple[str, ...],
+    fpmath_mode: tuple[str, ...] | None,
+    threads: tuple[int, ...] | None,
+    reproducible: tuple[str, ...],
+    finite_math: tuple[str, ...],
+    fallback: bool,
+) -> list[Variant]:
+    """All combinations of the values of the options."""
+    from ..tools.bench import Variant
+
+    options = itertools.product(policy, fpmath_mode or (None,), threads or (None,), reproducible, finite_math)
+    return [
+        Variant(name, mode, count, fallback, bits == "yes", finite == "yes")
+        for name, mode, count, bits, finite in options
+    ]
 
 
 def _fill(values: Array, number: int) -> None:
