@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
+from .._util.open_numbers import numbers_of
+from .._util.open_sizes import is_open, present, settled
 from .._util.records import record
 from ..opset.dtypes import DataType
-from .elementwise import add, clamp, filled, multiply, unary
+from .elementwise import add, binary, clamp, filled, multiply, unary
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, shape_of
 from .layers import matmul
 from .movement import NATIVE, cast, rounded, transpose
@@ -16,13 +20,21 @@ from .movement import NATIVE, cast, rounded, transpose
 
 @record(frozen=True)
 class Axis:
-    """How an axis is resized: from ``size`` to ``count`` elements, by ``scale``, from ``begin`` to ``end`` of src."""
+    """How an axis is resized.
+
+    Attributes:
+        size, count: the elements before and after.
+        scale: of coordinates.
+        begin, end: the part of src, as shares of it.
+        is_ratio: whether the scale is ``count / size``. Of open sizes it is not computed then.
+    """
 
     size: int
     count: int
     scale: float
     begin: float = 0.0
     end: float = 1.0
+    is_ratio: bool = False
 
 
 @record(frozen=True)
@@ -52,6 +64,7 @@ class Sampling:
 # that tell for all others which elements are read.
 PERIODIC = frozenset(["asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"])
 SIZES = (1, 2, 3, 8)
+LARGEST_DENOMINATOR = 64  # of a scale whose products with sizes f32 has exactly
 # Data types whose numbers f32 holds with four digits behind the point, and one of these digits.
 BYTES, ROUNDING = frozenset([DataType.u8, DataType.s8]), 1e-4
 # Coordinates of PyTorch's nearest neighbours, in single precision as there: what is added to an index.
@@ -86,6 +99,8 @@ def places(axis: Axis, coordinates: str) -> Array:
 def nearest(axis: Axis, sampling: Sampling) -> Array:
     """The index of the nearest element for each element of the result."""
     at = places(axis, sampling.coordinates)
+    if sampling.coordinates == "asymmetric" and sampling.rounding == "floor":  # in single precision, as elsewhere
+        at = np.arange(axis.count, dtype=np.float32) / np.float32(axis.scale)
     rounded = {
         "round_prefer_floor": np.ceil(at - 0.5),
         "round_prefer_ceil": np.floor(at + 0.5),
@@ -133,6 +148,11 @@ def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampli
         axes: how each axis is resized, by its index.
         sampling: how elements between those of src are found.
     """
+    if is_open([size for axis in axes.values() for size in (axis.size, axis.count)]):
+        resized = _resized_open(emit, src, axes, sampling)
+        if resized is not None:
+            return resized
+        axes = {place: _settled(axis) for place, axis in axes.items()}
     axes = {place: axis for place, axis in axes.items() if not _is_same(axis, sampling)}
     if not axes:
         return src
@@ -194,6 +214,80 @@ def enlarged(emit: Emitter, src: Value, factors: Mapping[int, float], sampling: 
     )
 
 
+def _settled(axis: Axis) -> Axis:
+    """An axis of known sizes."""
+    size, count = settled(axis.size), settled(axis.count)
+    return replace(axis, size=size, count=count, scale=count / size if axis.is_ratio else axis.scale)
+
+
+def _resized_open(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value | None:
+    """src with axes of open sizes resized by an Interpolate, if it samples the same places for all sizes; else None."""
+    rank, shape = known_rank(src), shape_of(src)
+    moved = {place: axis for place, axis in axes.items() if not (axis.size == axis.count and axis.is_ratio)}
+    if not moved:
+        return src
+    is_image = dtype_of(src) in NATIVE and shape is not None and 3 <= rank <= 5 and min(moved) > 1 and None not in shape
+    if is_image and shape is not None and all(_alike_open(axis, sampling) for axis in moved.values()):
+        sizes = [moved[place].count if place in moved else shape[place] for place in range(2, rank)]
+        return _interpolate(emit, src, sizes, sampling.mode)
+    if not all(axis.is_ratio and _is_floor(sampling) for axis in moved.values()):
+        return None
+    for place, axis in moved.items():
+        src = emit.op("Gather", [src, _nearest_open(emit, src, place, axis, sampling)], {"axis": place})
+    return src
+
+
+def _is_floor(sampling: Sampling) -> bool:
+    """Whether the nearest elements are those at rounded products of an index, in single precision."""
+    is_product = sampling.coordinates == "asymmetric" or sampling.coordinates in TORCH_OFFSETS
+    return sampling.mode == "nearest" and sampling.rounding == "floor" and is_product
+
+
+def _nearest_open(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampling) -> Value:
+    """The indices of ``nearest`` for an axis of open sizes, which ops compute."""
+    ends = [np.array(0), emit.graph._tensor(DataType.s64, (), "", None, numbers_of([axis.count], ())), np.array(1)]
+    indices = emit.op("Range", ends)
+    size = emit.op("Gather", [emit.op("Shape", [src]), np.array([place])], {"axis": 0})
+    sizes = [cast(emit, one, DataType.f32) for one in (size, emit.op("Shape", [indices]))]
+    at = cast(emit, indices, DataType.f32)
+    if sampling.coordinates in TORCH_OFFSETS:
+        at = add(emit, at, filled(TORCH_OFFSETS[sampling.coordinates], at))
+        at = multiply(emit, at, binary(emit, "Divide", *sizes))
+    else:
+        at = binary(emit, "Divide", at, binary(emit, "Divide", *sizes[::-1]))
+    return binary(emit, "Minimum", cast(emit, at, DataType.s64), binary(emit, "Subtract", size, np.array([1])))
+
+
+def _alike_open(axis: Axis, sampling: Sampling) -> bool:
+    """Whether an Interpolate gives the wanted elements for all sizes that answer the same questions alike."""
+    if not axis.is_ratio:
+        return False
+    if sampling.mode == "linear":
+        is_half_pixel = sampling.coordinates in ("half_pixel", "half_pixel_symmetric") or (
+            sampling.coordinates == "pytorch_half_pixel" and axis.count > 1
+        )
+        return is_half_pixel and not sampling.exclude_outside and not (sampling.antialias and axis.count < axis.size)
+    factor = present(axis.count) // present(axis.size)
+    if sampling.mode != "nearest" or axis.count != axis.size * factor:
+        return False
+    # The single precision of PyTorch has the places of others for powers of 2.
+    is_exact = sampling.coordinates in TORCH_OFFSETS and not factor & factor - 1
+    is_periodic = sampling.coordinates in PERIODIC or is_exact
+    plain = Sampling("nearest", "half_pixel", "round_prefer_ceil")
+    return is_periodic and all(_alike(Axis(size, size * factor, float(factor)), sampling, plain) for size in SIZES)
+
+
+def scaled(size: int, scale: float) -> tuple[int, bool]:
+    """The elements of an axis by a scale, and whether their ratio is the scale, of a size that may be open."""
+    share = Fraction(scale)
+    if is_open([size]) and share.denominator <= LARGEST_DENOMINATOR:
+        whole, rest = divmod(size * share.numerator, share.denominator)
+        return whole, rest == 0
+    # ONNX multiplies in f32: five times 2.6, which f32 holds a little smaller, is 13.
+    count = int(np.float32(settled(size)) * np.float32(scale))
+    return count, count == size * scale
+
+
 def resize_backward(emit: Emitter, diff: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
     """The gradient of :func:`resize` with respect to src, of the gradient of the result."""
     if dtype_of(diff) not in NATIVE:
@@ -218,12 +312,11 @@ def _interpolated(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling:
     plain = Sampling(sampling.mode, "half_pixel", "round_prefer_ceil")
     if not all(_alike(axis, sampling, plain) for axis in axes.values()):
         return None
-    attrs = {
-        "mode": sampling.mode,
-        "coordinate_transformation_mode": "half_pixel",
-        "sizes": sizes,
-        "data_format": "NCX",
-    }
+    return _interpolate(emit, src, sizes, sampling.mode)
+
+
+def _interpolate(emit: Emitter, src: Value, sizes: Sequence[int], mode: str) -> Value:
+    attrs = {"mode": mode, "coordinate_transformation_mode": "half_pixel", "sizes": [*sizes], "data_format": "NCX"}
     return emit.op("Interpolate", [src], attrs)
 
 
@@ -270,9 +363,13 @@ def _cropped(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Samp
 
 
 def settled_sizes(dims: Sequence[int], sizes: Sequence[int], policy: str) -> tuple[list[int], list[float]]:
-    """Sizes and scales that keep the ratio of the axes; ``policy`` chooses the larger or smaller scale."""
-    scales = [size / dim for size, dim in zip(sizes, dims, strict=True)]
+    """Sizes and scales that keep the ratio of the axes; ``policy`` chooses the larger or smaller scale.
+
+    The scale of open sizes that are stretched is 0, as it is their ratio.
+    """
     if policy == "stretch":
-        return [*sizes], scales
+        pairs = [*zip(dims, sizes, strict=True)]
+        return [*sizes], [0.0 if is_open(pair) else pair[1] / pair[0] for pair in pairs]
+    scales = [size / dim for size, dim in zip(sizes, dims, strict=True)]
     scale = min(scales) if policy == "not_larger" else max(scales)
     return [int(np.floor(scale * dim + 0.5)) for dim in dims], [scale] * len(dims)

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ..._util.open_sizes import is_whole
 from ...errors import FormatError
+from ...lowering.computed_shapes import known_parts
 from ...lowering.emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, shape_of
 from ...lowering.movement import cast, rounded
 from ...lowering.subgraph import Body
@@ -162,8 +164,12 @@ class Node:
 
     def integers(self, index: int) -> list[int] | None:
         """The contents of input ``index``, which decide a shape, as a list of integers; None if it is absent."""
-        found = self.settled(index)
-        return None if found is None else [int(one) for one in found.reshape(-1)]
+        found = self.optional(index)
+        parts = None if isinstance(found, np.ndarray) else known_parts(self.emit, found)
+        if parts is not None and None not in parts:  # sizes, which may be open
+            return [part for part in parts if part is not None]
+        array = self.settled(index)
+        return None if array is None else [one if is_whole(one) else int(one) for one in array.reshape(-1)]
 
     def dtype(self, index: int = 0) -> Any:
         """Data type of input ``index``."""

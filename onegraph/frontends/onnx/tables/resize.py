@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ....lowering import resize as lowering
 from ....lowering import sampling
 from ....lowering.emitter import Value
@@ -22,19 +20,21 @@ def resize(node: Node) -> Value:
         open_ = [axis for axis, dim, size in zip(axes, dims, sizes, strict=True) if dim is None]
         if open_:
             raise Unsettled("unknown dims")
-        counts, factors = lowering.settled_sizes(dims, sizes, node.attr("keep_aspect_ratio_policy", "stretch"))
+        policy = node.attr("keep_aspect_ratio_policy", "stretch")
+        counts, factors = lowering.settled_sizes(dims, sizes, policy)
+        are_ratios = [policy == "stretch"] * len(dims)
     elif scales is not None:
         factors = [float(scale) for scale in scales]
-        # ONNX multiplies in f32: five times 2.6, which f32 holds a little smaller, is 13.
-        counts = [int(np.float32(dim or 0) * np.float32(factor)) for dim, factor in zip(dims, factors, strict=True)]
+        pairs = [lowering.scaled(dim or 0, factor) for dim, factor in zip(dims, factors, strict=True)]
+        counts, are_ratios = [count for count, _ in pairs], [is_ratio for _, is_ratio in pairs]
     else:
         raise NotLowered("neither sizes nor scales")
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
     bounds = [0.0] * len(axes) + [1.0] * len(axes) if crop is None or not crop.size else [float(one) for one in crop]
     found = {
-        axis: Axis(dim, count, factor, begin, end)
-        for axis, dim, count, factor, begin, end in zip(
-            axes, dims, counts, factors, bounds[: len(axes)], bounds[len(axes) :], strict=True
+        axis: Axis(dim, count, factor, begin, end, is_ratio)
+        for axis, dim, count, factor, begin, end, is_ratio in zip(
+            axes, dims, counts, factors, bounds[: len(axes)], bounds[len(axes) :], are_ratios, strict=True
         )
         if dim is not None
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ...._util.open_sizes import is_open
 from ...._util.records import record
 from ....lowering import resize
 from ....lowering.emitter import Value
@@ -49,9 +50,15 @@ def _axes(node: Node, count: int, sizes: list[int], counts: list[int]) -> dict[i
     given = node["scale_factors"] or [node[name] for name in names]
     scales = [None if node["align_corners"] else scale for scale in given]
     return {
-        place: resize.Axis(size, wanted, scale or wanted / size)
+        place: _axis(size, wanted, scale)
         for place, (size, wanted, scale) in enumerate(zip(sizes, counts, scales, strict=True), 2)
     }
+
+
+def _axis(size: int, count: int, scale: float | None) -> resize.Axis:
+    if not is_open((size, count)):
+        return resize.Axis(size, count, scale or count / size)
+    return resize.Axis(size, count, scale or 0.0, is_ratio=not scale or resize.scaled(size, scale) == (count, True))
 
 
 def _sampling(node: Node, name: str) -> tuple[resize.Sampling, int]:
