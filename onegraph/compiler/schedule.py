@@ -223,7 +223,7 @@ class Schedule:
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
-            is_quick = _moves_rows(source, target) or nbytes(source) < SMALL_COPY
+            is_quick = _moves_rows(source, target) or present(nbytes(source)) < SMALL_COPY
             if self.changes and is_quick and can_cast(source, target):
                 raise UnsupportedError("the library would take longer to make its copy ready")
             recipe = Reordering(source, target)
@@ -314,7 +314,7 @@ class Schedule:
         if key not in self._kernels:
             self._kernels[key] = compiled(name, inputs, outputs, code)
         kernel, pieces, size = self._kernels[key], [value.storage for value in values], sum(map(nbytes, values))
-        is_small, shifts = size <= SMALL_BYTES, shifts_of(values)
+        is_small, shifts = present(size) <= SMALL_BYTES, shifts_of(values)
         is_quick = is_small or varies
         self.steps.append(
             CompiledStep(

@@ -48,6 +48,21 @@ MODELS = {
         'r=Resize<mode="nearest",coordinate_transformation_mode="asymmetric",nearest_mode="floor">(x,,scales) '
         "a=Relu(r) c=MaxPool<kernel_shape=[2,2],strides=[2,2]>(a) y=Concat<axis=1>(c,x)",
     ),
+    "image of the size of another": (
+        IMAGE,
+        "d=Shape(x) p1=MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) "
+        'r=Resize<mode="linear",coordinate_transformation_mode="pytorch_half_pixel">(p1,,,d) y=Add(r,x)',
+    ),
+    "image of the nearest elements of another": (
+        IMAGE,
+        "d=Shape(x) p1=MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) p2=Relu(p1) "
+        'r=Resize<mode="nearest",coordinate_transformation_mode="asymmetric",nearest_mode="floor">(p2,,,d) y=Add(r,x)',
+    ),
+    "image of half the size": (
+        IMAGE,
+        'r=Resize<mode="linear",coordinate_transformation_mode="half_pixel">(x,,halves) a=Relu(r) '
+        "y=MaxPool<kernel_shape=[2,2],strides=[1,1]>(a)",
+    ),
     "mean of an image": (IMAGE, "a=Relu(x) g=GlobalAveragePool(a) f=Flatten(g) y=MatMul(f,v)"),
 }
 SIZES = [(2, 9), (2, 10), (2, 11), (2, 13), (3, 10), (3, 12), (1, 7), (2, 12)]
@@ -68,6 +83,7 @@ def made(model):
         "eight": np.array([8]),
         "low": np.float32(-9),
         "scales": np.float32([1, 1, 2, 2]),
+        "halves": np.float32([1, 1, 0.5, 0.5]),
     }
     proto.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items())
     return proto

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
-from ..._util.open_sizes import settled
+from ..._util.open_sizes import present
 from ..ir.step import Step
 from .kernel import Conditions, Kernel
 from .native import Numbers
@@ -38,14 +39,18 @@ class Geometry(NamedTuple):
         """The number of tiles of 2x2 places of dst."""
         return self.images * self.rows * self.columns
 
-    def strips(self) -> Iterator[tuple[int, int]]:
-        """The first tile of each strip, and the number of its tiles."""
+    def strips(self, opens: bool = False) -> Iterator[tuple[int, int]]:
+        """The first tile of each strip, and the number of its tiles; if sizes are open, there are as many for each."""
         size = 4 * 16 * self.columns * (self.channels + self.results)
         total = self.images * self.rows
-        count = settled(min(total, -(-total * size // STRIP_BYTES)))
+        count = min(present(total), -(-present(total * size) // STRIP_BYTES))
         rows = -(-total // count)
-        for first in range(settled(-(-total // rows))):
-            yield first * rows * self.columns, min(rows, total - first * rows) * self.columns
+        if opens and total >= count:
+            ends = [total * number // count for number in range(count + 1)]
+        else:
+            ends = [*range(0, total, rows), total]
+        for first, end in pairwise(ends):
+            yield first * self.columns, (end - first) * self.columns
 
     @property
     def pairs(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from math import prod
 
+from ..._util.open_sizes import present
 from ...opset.dtypes import DataType
 from ...opset.kinds import PRODUCTS
 from ..ir.edit import Edit
@@ -161,7 +162,7 @@ class _Groups:
         readers = [step for number in results for step in self._graph.consumers(number) if step.id not in inside]
         return Group(
             kinds=tuple([step.kind for step in group]),
-            size=prod(self._values[group[0].outputs[0]].shape),
+            size=present(prod(self._values[group[0].outputs[0]].shape)),
             n_tensors=len(read | produced),
             n_sources=sum(prod(self._values[number].shape) > 1 for number in read - produced),
             n_results=len(results),

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ..._util.open_sizes import present
 from ...arrays.mapped_files import give_back
 from ...faults.use import MOVES
 from ...opset.dtypes import DataType
@@ -42,12 +43,13 @@ def transform_convolutions(edit: Edit, options: Options) -> None:
     Where results are to be reproducible, each image is computed as if it were alone.
     """
     if any(step.kind in KINDS for step in edit.graph.steps):
-        _Transforms(edit, options.reproducible).run()
+        _Transforms(edit, options).run()
 
 
 class _Transforms:
-    def __init__(self, edit: Edit, by_image: bool) -> None:
-        self._edit, self._graph, self._values, self._by_image = edit, edit.graph, edit.values, by_image
+    def __init__(self, edit: Edit, options: Options) -> None:
+        self._edit, self._graph, self._values = edit, edit.graph, edit.values
+        self._by_image, self._opens = options.reproducible, options.opens
 
     def run(self) -> None:
         """Change the graph; called once."""
@@ -89,7 +91,9 @@ class _Transforms:
         together = 1 if self._by_image else images
         geometry = Geometry(together, -(-height // 2), -(-width // 2), channels, results, top, left)
         is_constant = weights.constant is not None and not _is_turned(step)
-        if reason := refusal(WORTH, Candidate(geometry, together * height * width, is_constant)):
+        # Which of two kernels is faster is decided for the present sizes.
+        known = Geometry(*[present(size) for size in geometry])
+        if reason := refusal(WORTH, Candidate(known, present(together * height * width), is_constant)):
             self._edit.refuse(step, WINOGRAD.name, reason)
             return None
         return geometry
@@ -127,7 +131,7 @@ class _Transforms:
         """The steps in the place of a convolution and the ops behind it."""
         step, *epilogue = chain
         source, target, slope = step.inputs[0], chain[-1].outputs[0], _slope(chain[-1])
-        if geometry.tiles < LEAST_TILES:
+        if present(geometry.tiles) < LEAST_TILES:
             weights = self._constant_weights(step)
         else:
             shape = 16, geometry.channels, geometry.results
@@ -135,7 +139,7 @@ class _Transforms:
             yield self._kernel(step, (step.inputs[1],), weights, geometry, _layout(step))
         bias = self._bias(chain, geometry)
         folded = (*step.folded, *[op for link in epilogue for op in (link.op, *link.folded)])
-        together, before = [*geometry.strips()], tuple[int, ...]()
+        together, before = [*geometry.strips(self._opens)], tuple[int, ...]()
         parts = self._values[source].shape[0] // geometry.images
         strips = [(part * geometry.tiles + first, count) for part in range(parts) for first, count in together]
         for first, count in strips:

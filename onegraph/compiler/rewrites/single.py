@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..._util.open_sizes import is_open
 from ...faults.ops.elementwise import slope_of_few_axes
 from ...native.library import VERSION
 from ...opset import kinds
@@ -126,8 +127,11 @@ def _pool(call: Call) -> Rewrite | None:
         covering = geometry.covering(axis)
         assert window is not None
         assert covering is not None
-        # With rounding down, every end padding from here up to one stride more gives the same window positions.
-        end = max(covering.end, 0)
+        # With rounding down, every end padding from here up to one stride more gives the same window positions. The
+        # given one is among them for all open sizes, whatever remainder they leave.
+        end, given = covering.end, window.end
+        is_common = is_open([end]) and given >= 0 and end <= given and given < end + window.stride
+        end = given if is_common else max(end, 0)
         if end - covering.end >= window.stride:
             return None
         begins.append(window.begin)

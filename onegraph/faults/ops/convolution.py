@@ -187,8 +187,8 @@ def has_long_axis(call: Call) -> bool:
     """Whether the elements along one axis of a tensor take 2**32 bytes, or all but a block of them."""
     for tensor in call.inputs:
         if tensor is not None and tensor.dtype is not None:
-            longest = max(known_dims(tensor.shape), default=0)
-            if longest * tensor.dtype.numpy.itemsize >= (1 << 32) - 1024:
+            most = ((1 << 32) - 1024) // tensor.dtype.numpy.itemsize
+            if any(dim >= most for dim in known_dims(tensor.shape)):
                 return True
     return False
 
