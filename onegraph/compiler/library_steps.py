@@ -28,7 +28,7 @@ from .rounded_rows import RoundedRows
 from .schedule import Schedule
 from .shared_constants import Key
 from .single_ops import Collapsing
-from .slow_layouts import channels_last
+from .slow_layouts import channels_first, channels_last
 from .steps import CompiledStep, shifts_of
 from .thread_tuning import SMALL_BYTES
 
@@ -123,7 +123,7 @@ def chosen_again(index: int, value: Value, strides: Dims, size: int, at: At) -> 
         NoParametersError: they follow no known rule.
     """
     nbytes = prod(value.shape) * value.dtype.numpy.itemsize
-    rules = (dense_of, channels_last) if len(value.shape) > 2 else (dense_of,)
+    rules = (dense_of, channels_last, channels_first) if len(value.shape) > 2 else (dense_of,)
     for rule in rules:
         dims = rule(value.shape)
         if tuple(map(at, dims)) == strides and at(nbytes) == size:

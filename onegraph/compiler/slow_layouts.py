@@ -45,6 +45,12 @@ def channels_last(shape: Dims) -> Dims:
     return batch, channel, *places
 
 
+def channels_first(shape: Dims) -> Dims:
+    """The strides of a tensor (N, X, C) whose channels lie behind the batch."""
+    batch, channel, *places = dense_of((shape[0], shape[-1], *shape[1:-1]))
+    return batch, *places, channel
+
+
 def is_slow_pool(step: Step, call: Call, values: Sequence[Value]) -> bool:
     """Whether a pool of these values is fast only if their channels lie last."""
     if step.attrs.get("data_format") != "NCX" or SLOW_CHANNELS_FIRST.ops.isdisjoint([step.kind]):

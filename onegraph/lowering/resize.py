@@ -13,7 +13,7 @@ from .._util.open_sizes import is_open, present, settled
 from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, clamp, filled, multiply, unary
-from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, shape_of
+from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, numbers, shape_of
 from .layers import matmul
 from .movement import NATIVE, cast, rounded, transpose
 
@@ -222,10 +222,12 @@ def _settled(axis: Axis) -> Axis:
 
 def _resized_open(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value | None:
     """src with axes of open sizes resized by an Interpolate, if it samples the same places for all sizes; else None."""
-    rank, shape = known_rank(src), shape_of(src)
     moved = {place: axis for place, axis in axes.items() if not (axis.size == axis.count and axis.is_ratio)}
     if not moved:
         return src
+    for place, axis in moved.items():
+        src, moved[place] = _without_rest(emit, src, place, axis, sampling)
+    rank, shape = known_rank(src), shape_of(src)
     is_image = dtype_of(src) in NATIVE and shape is not None and 3 <= rank <= 5 and min(moved) > 1 and None not in shape
     if is_image and shape is not None and all(_alike_open(axis, sampling) for axis in moved.values()):
         sizes = [moved[place].count if place in moved else shape[place] for place in range(2, rank)]
@@ -235,6 +237,22 @@ def _resized_open(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling:
     for place, axis in moved.items():
         src = emit.op("Gather", [src, _nearest_open(emit, src, place, axis, sampling)], {"axis": place})
     return src
+
+
+def _without_rest(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampling) -> tuple[Value, Axis]:
+    """src without the elements at the end that no place of an axis shrunk by a whole number is near."""
+    step, is_plain = Fraction(axis.scale), not (sampling.antialias or sampling.exclude_outside)
+    is_near = is_plain and sampling.mode in ("nearest", "linear")
+    is_near = is_near and sampling.coordinates in ("asymmetric", "half_pixel")
+    if axis.is_ratio or step.numerator != 1 or step.denominator > LARGEST_DENOMINATOR or not is_near:
+        return src, axis
+    size = axis.count * step.denominator
+    ends = [numbers(0), _open_numbers(emit, [size]), numbers(place)]
+    return emit.op("Slice", [src, *ends]), replace(axis, size=size, is_ratio=True)
+
+
+def _open_numbers(emit: Emitter, sizes: Sequence[int]) -> Value:
+    return emit.graph._tensor(DataType.s64, (len(sizes),), "", None, numbers_of(sizes, (len(sizes),)))
 
 
 def _is_floor(sampling: Sampling) -> bool:
@@ -282,7 +300,7 @@ def scaled(size: int, scale: float) -> tuple[int, bool]:
     share = Fraction(scale)
     if is_open([size]) and share.denominator <= LARGEST_DENOMINATOR:
         whole, rest = divmod(size * share.numerator, share.denominator)
-        return whole, rest == 0
+        return whole, rest == 0 if share.numerator > 1 else not is_open([rest])  # else the rest is left out
     # ONNX multiplies in f32: five times 2.6, which f32 holds a little smaller, is 13.
     count = int(np.float32(settled(size)) * np.float32(scale))
     return count, count == size * scale
