@@ -387,7 +387,7 @@ def settled_sizes(dims: Sequence[int], sizes: Sequence[int], policy: str) -> tup
     """
     if policy == "stretch":
         pairs = [*zip(dims, sizes, strict=True)]
-        return [*sizes], [0.0 if is_open(pair) else pair[1] / pair[0] for pair in pairs]
+        return [*sizes], [0.0 if is_open(pair) else 1.0 if pair[0] == pair[1] else pair[1] / pair[0] for pair in pairs]
     scales = [size / dim for size, dim in zip(sizes, dims, strict=True)]
     scale = min(scales) if policy == "not_larger" else max(scales)
     return [int(np.floor(scale * dim + 0.5)) for dim in dims], [scale] * len(dims)

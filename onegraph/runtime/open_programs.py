@@ -101,11 +101,14 @@ class OpenPrograms:
             is_open = [dim is None for name, one in stated for dim in one.shape or (None,) * len(shapes[name])]
             is_open += [True] * bool(room)
             parameters = Parameters.of(dims, is_open, int(room > 0))
+            if not parameters.places:  # dims of 0 and 1, which say nothing about others
+                return False
             opened = partial(self._opened, shapes)
             form = OpenProgram(parameters, dims, opened, options, self._shared, None, self._arenas)
         except OutOfMemoryError:
             raise
         except (OneGraphError, NoParametersError) as error:
+            self._make(shapes, room=room)  # raises for shapes that the graph does not take
             self.reason, self._failures = str(error), self._failures + 1
             return False
         except Exception as error:  # the call has its program; a later one is compiled in the usual way

@@ -287,3 +287,16 @@ def test_warm_up_of_known_shapes_does_nothing():
     model = opened(MATRICES[0], (4, 16)).compile()
     model.warm_up([{}])
     assert model.cache_info().misses == 1
+
+
+def test_calls_that_fail_do_not_end_programs_with_open_sizes():
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, None))
+    g.output("y", g.softmax(g.matmul(x, g.constant(np.ones((8, 4), np.float32))), axis=-1))
+    model = g.compile()
+    for columns in (7, 9, 10, 11):
+        with pytest.raises(og.SpecError, match="MatMul"):
+            model(drawn(5, columns))
+    for rows in (0, 1, 9, 10, 11, 12):
+        assert model(drawn(rows, 8)).shape == (rows, 4)
+    assert model.cache_info().reused >= (2 if LEAST else 0)
