@@ -13,7 +13,7 @@ from ..tools.machine import BUSY, Load, Watch, described, lack_processors
 from .bench_sizes import show_sizes, size_option
 from .graph_source import Source
 from .options import POLICIES, InputData, data, graph_file, json_option, trace_option, write_trace
-from .terminal import emit, print_rich, progress, table
+from .terminal import duration, emit, print_rich, progress, table
 from .value_types import Integer, Number
 
 if TYPE_CHECKING:
@@ -241,10 +241,3 @@ def ratio(seconds: float, base: float) -> str:
     """A ratio of times with two decimals; a small one with two digits."""
     found = seconds / base
     return f"{found:.2f}" if found >= 0.1 else f"{found:.2g}"
-
-
-def duration(seconds: float) -> str:
-    """A time in seconds as text with a suitable unit."""
-    units: tuple[tuple[float, str], ...] = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
-    unit, name = next(((unit, name) for unit, name in units if seconds >= unit), (1e-6, "us"))
-    return f"{seconds / unit:.4g} {name}" if seconds < 1000 * unit else f"{seconds / unit:,.0f} {name}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..graph import Graph
-from .terminal import emit, print_rich, table
+from .terminal import duration, emit, print_rich, table
 
 if TYPE_CHECKING:
     from ..tools.bench import Variant
@@ -84,8 +84,6 @@ def _facts(one: SizeMeasurement) -> dict[str, object]:
 
 
 def _show(found: Sequence[SizeMeasurement]) -> None:
-    from .bench import duration
-
     titles = [*found[0].sizes, "first call>", "median later>", "runs>", "program", "partitions compiled>", "why"]
     titles[: len(found[0].sizes)] = [f"{name}>" for name in found[0].sizes]
     rows = [

@@ -114,3 +114,10 @@ def progress(what: str) -> Iterator[Progress]:
             bar.update(task, completed=done, total=total or None, description=what)
 
         yield update
+
+
+def duration(seconds: float) -> str:
+    """A time in seconds as text with a suitable unit."""
+    units: tuple[tuple[float, str], ...] = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+    unit, name = next(((unit, name) for unit, name in units if seconds >= unit), (1e-6, "us"))
+    return f"{seconds / unit:.4g} {name}" if seconds < 1000 * unit else f"{seconds / unit:,.0f} {name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....lowering import resize as lowering
 from ....lowering import sampling
 from ....lowering.emitter import Value
-from ....lowering.resize import Axis, Sampling
+from ....lowering.resize_axes import Axis, Sampling, scaled, settled_sizes
 from ..node import Node, NotLowered, Unsettled, lowers
 
 
@@ -21,11 +21,11 @@ def resize(node: Node) -> Value:
         if open_:
             raise Unsettled("unknown dims")
         policy = node.attr("keep_aspect_ratio_policy", "stretch")
-        counts, factors = lowering.settled_sizes(dims, sizes, policy)
+        counts, factors = settled_sizes(dims, sizes, policy)
         are_ratios = [policy == "stretch"] * len(dims)
     elif scales is not None:
         factors = [float(scale) for scale in scales]
-        pairs = [lowering.scaled(dim or 0, factor) for dim, factor in zip(dims, factors, strict=True)]
+        pairs = [scaled(dim or 0, factor) for dim, factor in zip(dims, factors, strict=True)]
         counts, are_ratios = [count for count, _ in pairs], [is_ratio for _, is_ratio in pairs]
     else:
         raise NotLowered("neither sizes nor scales")

@@ -9,6 +9,7 @@ from ...._util.open_sizes import is_open
 from ...._util.records import record
 from ....lowering import resize
 from ....lowering.emitter import Value
+from ....lowering.resize_axes import Axis, Sampling, scaled
 from ....lowering.sampling import grid_sample
 from ..node import Node, NotLowered, lowers
 from .elementwise import native
@@ -23,19 +24,19 @@ class Family:
         ranks: numbers of spatial axes, by which the names of the ops end.
     """
 
-    sampling: resize.Sampling
+    sampling: Sampling
     ranks: tuple[int, ...]
 
 
 FAMILIES: Mapping[str, Family] = {
-    "upsample_nearest": Family(resize.Sampling("nearest", "pytorch_nearest", "floor"), (1, 2, 3)),
-    "_upsample_nearest_exact": Family(resize.Sampling("nearest", "pytorch_nearest_exact", "floor"), (1, 2, 3)),
-    "upsample_linear": Family(resize.Sampling("linear"), (1,)),
-    "upsample_bilinear": Family(resize.Sampling("linear"), (2,)),
-    "upsample_trilinear": Family(resize.Sampling("linear"), (3,)),
-    "upsample_bicubic": Family(resize.Sampling("cubic"), (2,)),
-    "_upsample_bilinear2d_aa": Family(resize.Sampling("linear", antialias=True, exclude_outside=True), (2,)),
-    "_upsample_bicubic2d_aa": Family(resize.Sampling("cubic", cubic=-0.5, antialias=True, exclude_outside=True), (2,)),
+    "upsample_nearest": Family(Sampling("nearest", "pytorch_nearest", "floor"), (1, 2, 3)),
+    "_upsample_nearest_exact": Family(Sampling("nearest", "pytorch_nearest_exact", "floor"), (1, 2, 3)),
+    "upsample_linear": Family(Sampling("linear"), (1,)),
+    "upsample_bilinear": Family(Sampling("linear"), (2,)),
+    "upsample_trilinear": Family(Sampling("linear"), (3,)),
+    "upsample_bicubic": Family(Sampling("cubic"), (2,)),
+    "_upsample_bilinear2d_aa": Family(Sampling("linear", antialias=True, exclude_outside=True), (2,)),
+    "_upsample_bicubic2d_aa": Family(Sampling("cubic", cubic=-0.5, antialias=True, exclude_outside=True), (2,)),
 }
 # The family of each op, and the number of its spatial axes, by the name of the op.
 RESIZING = {
@@ -45,7 +46,7 @@ RESIZING = {
 }
 
 
-def _axes(node: Node, count: int, sizes: list[int], counts: list[int]) -> dict[int, resize.Axis]:
+def _axes(node: Node, count: int, sizes: list[int], counts: list[int]) -> dict[int, Axis]:
     names = ["scales"] if count == 1 else ["scales_d", "scales_h", "scales_w"][-count:]
     given = node["scale_factors"] or [node[name] for name in names]
     scales = [None if node["align_corners"] else scale for scale in given]
@@ -55,13 +56,13 @@ def _axes(node: Node, count: int, sizes: list[int], counts: list[int]) -> dict[i
     }
 
 
-def _axis(size: int, count: int, scale: float | None) -> resize.Axis:
+def _axis(size: int, count: int, scale: float | None) -> Axis:
     if not is_open((size, count)):
-        return resize.Axis(size, count, scale or count / size)
-    return resize.Axis(size, count, scale or 0.0, is_ratio=not scale or resize.scaled(size, scale) == (count, True))
+        return Axis(size, count, scale or count / size)
+    return Axis(size, count, scale or 0.0, is_ratio=not scale or scaled(size, scale) == (count, True))
 
 
-def _sampling(node: Node, name: str) -> tuple[resize.Sampling, int]:
+def _sampling(node: Node, name: str) -> tuple[Sampling, int]:
     sampling, count = RESIZING[name]
     if sampling.antialias and node["align_corners"]:
         raise NotLowered("a filter between aligned corners")
