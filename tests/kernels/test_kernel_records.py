@@ -105,7 +105,13 @@ def test_numbers_go_by_their_names():
     assert [field.name for field in fields_of("rms_norm")] == ["width", "epsilon", "level"]
     one = int(np.float32(1).view(np.int32))
     assert packed("rms_norm", {"epsilon": 1.0, "width": 7, "level": 2}) == (7, one, 2)
-    assert packed("guarded", {"of": "max_pool_backward", "axis": 1, "zero": False, "windows": [4, 5]}) == (1, 1, 0, 4, 5)
+    assert packed("guarded", {"of": "max_pool_backward", "axis": 1, "zero": False, "windows": [4, 5]}) == (
+        1,
+        1,
+        0,
+        4,
+        5,
+    )
 
 
 @pytest.mark.parametrize("numbers", [{"width": 1}, {"width": 1, "epsilon": 1.0, "depth": 2}])
