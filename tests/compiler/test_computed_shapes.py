@@ -1,11 +1,14 @@
 """What is known of a computed shape: literal parts, and the same numbers when the graph runs."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph._util.open_numbers import has_open_numbers, numbers_at, numbers_of
 from onegraph.lowering import movement
-from onegraph.lowering.computed_shapes import MOST_OPS, RULES, known_parts
+from onegraph.lowering.computed_shapes import MOST_NUMBERS, MOST_OPS, RULES, known_parts
 from onegraph.lowering.emitter import Emitter, numbers
 from onegraph.lowering.norms import layer_norm
 
@@ -81,12 +84,100 @@ def test_known_parts_are_those_that_are_computed(case):
         assert known is None or known == number
 
 
-def test_long_chain_ends():
+# A rule, what is known of the inputs of its op, and of the result, by hand.
+BY_HAND = [
+    ("Slice", [[1, 2, 3, 4], [1], [3]], [2, 3]),
+    ("Slice", [[1, 2, 3, 4], [0], [3], [0]], [1, 2, 3]),
+    ("Slice", [[1, 2, 3, 4], [0], [4], [0], [3]], [1, 4]),
+    ("Slice", [[1, 2], [None], [2]], None),
+    ("Slice", [[1, 2], [0, 0], [2]], None),
+    ("Slice", [[1, 2], [0], None], None),
+    ("Slice", [None, [0], [2]], None),
+    ("Concat", [[1], [None, 2]], [1, None, 2]),
+    ("Concat", [[1], None], None),
+    ("Gather", [[4, 5, 6], [2, -3]], [6, 4]),
+    ("Gather", [[4, 5, 6], [3, -4, None]], [None, None, None]),
+    ("Gather", [None, [0]], None),
+    ("Gather", [[4], None], None),
+    ("Add", [[1, 2], [3]], [4, 5]),
+    ("Add", [[1, 2], [3, None]], [4, None]),
+    ("Add", [[1, 2], [3, 4, 5]], None),
+    ("Add", [[1, 2], None], None),
+    ("Divide", [[0, 7, 7, -1, 7], [2, 1, 0, 2, -1]], [0, 7, None, None, None]),
+    ("Greater", [[8, 9], [8]], [0, 1]),
+    ("Less", [[8, 7], [8]], [0, 1]),
+    ("Equal", [[8, 7], [8]], [1, 0]),
+    ("Where", [[1, 0, None, None], [5], [6, 6, 5, 6]], [5, 6, 5, None]),
+    ("ReduceProd", [[2, 3]], [6]),
+    ("ReduceProd", [[0, 3]], [0]),
+    ("ReduceProd", [[2, None]], [None]),
+    ("ReduceProd", [None], None),
+]
+
+
+def ruled(kind, inputs, dtype="s64", **attrs):
+    """What a rule says of the result of an op with these attributes, from what is known of its inputs."""
+    tensors = [SimpleNamespace(known=known, shape=known) for known in inputs]
+    op = SimpleNamespace(inputs=tensors, attrs=attrs, outputs=[SimpleNamespace(dtype=og.DataType(dtype))])
+    return RULES[kind](op, lambda tensor: tensor.known)
+
+
+@pytest.mark.parametrize(("kind", "inputs", "expected"), BY_HAND)
+def test_a_rule_gives_the_numbers_by_hand(kind, inputs, expected):
+    found = ruled(kind, inputs)
+    assert found == expected
+    assert all(number is None or type(number) is int for number in found or ())
+
+
+@pytest.mark.parametrize(("axes", "expected"), [((0,), [6]), ((-1,), [6]), ((1,), None), ((0, 1), None)])
+def test_a_product_of_one_axis_is_known(axes, expected):
+    assert ruled("ReduceProd", [[2, 3]], axes=axes) == expected
+
+
+@pytest.mark.parametrize(("dtype", "is_known"), [("s32", 1), ("u8", 1), ("boolean", 0), ("f32", 0), ("bf16", 0)])
+def test_casts_to_integers_alone_keep_what_is_known(dtype, is_known):
+    assert ruled("Cast", [[2, None]], dtype) == ([2, None] if is_known else None)
+
+
+@pytest.mark.parametrize(
+    ("dims", "count"), [((2, 3), [6]), ((2, 0), [0]), ((), [1]), ((2, None), [None]), (None, None)]
+)
+def test_number_of_elements_is_the_product_of_dims(dims, count):
+    assert ruled("Size", [dims]) == count
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (np.array(3), [3]),
+        (np.array([True, False]), [1, 0]),
+        (np.uint8([255, 0]), [255, 0]),
+        (np.array([[3]]), None),
+        (np.float32([3]), None),
+        (np.ones(MOST_NUMBERS + 1, np.int64), None),
+        (np.ones(MOST_NUMBERS, np.int64), [1] * MOST_NUMBERS),
+    ],
+    ids=["number", "booleans", "bytes", "matrix", "floats", "too many", "as many as are read"],
+)
+def test_parts_of_an_array_are_short_vectors_of_integers(array, expected):
+    assert known_parts(Emitter(og.Graph()), array) == expected
+
+
+def test_open_numbers_are_those_of_each_size():
+    array = numbers_of([2, 3, 4, 5], (2, 2))
+    assert (array.shape, array.tolist()) == ((2, 2), [[2, 3], [4, 5]])
+    assert [has_open_numbers(one) for one in (array, np.int64([2]), None)] == [True, False, False]
+    known = numbers_at(array, lambda size: 10 * size, np.dtype(np.int32))
+    assert (known.dtype, known.tolist()) == (np.int32, [[20, 30], [40, 50]])
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(MOST_OPS - 1, True), (MOST_OPS, False)])
+def test_long_chain_ends(length, is_known):
     _, x, emit = open_graph()
     vector = shape(emit, x)
-    for _ in range(MOST_OPS + 1):
+    for _ in range(length):
         vector = emit.op("Add", [vector, numbers(1)])
-    assert known_parts(emit, vector) is None
+    assert (known_parts(emit, vector) is not None) is is_known
 
 
 def test_ops_that_read_one_value_twice_take_no_time():

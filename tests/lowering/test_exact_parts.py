@@ -1,0 +1,112 @@
+"""Which known weights become s8 without zero points, and where sums would leave the range of f32, by hand."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.lowering.emitter import Emitter
+from onegraph.lowering.integer_products import (
+    Product,
+    Weights,
+    _exact_parts,
+    _inside,
+    _is_one_part,
+    _most,
+    _signed,
+    integer_matmul,
+)
+from onegraph.lowering.windows import Window
+from onegraph.opset.dtypes import DataType
+
+MATMUL = Product((-1, -2), -1, None, None, None, None)
+CONVOLUTION = Product((1, 1), 0, None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("weights", "zero", "codes", "zeros"),
+    [
+        (np.uint8([[0, 127]]), None, [[0, 127]], None),
+        (np.uint8([[0, 128]]), None, [[-128, 0]], [-128]),
+        (np.uint8([[100, 200]]), np.uint8([100, 90]), [[0, 110]], None),
+        (np.uint8([[0, 255]]), np.uint8([127, 128]), [[-127, 127]], None),
+        (np.uint8([[0, 255]]), np.uint8([129, 127]), [[-128, 127]], [1, -1]),
+        (np.int8([[-128, 127]]), None, [[-128, 127]], None),
+        (np.int8([[-128, 127]]), np.int8(1), [[-128, 127]], [1]),
+        (np.int8([[-128, 127]]), np.int8(-1), [[-128, 127]], [-1]),
+        (np.zeros((1, 0), np.uint8), None, [[]], None),
+    ],
+)
+def test_known_weights_become_signed(weights, zero, codes, zeros):
+    found = _signed(weights, zero, -1)
+    assert (found.codes.dtype, found.codes.tolist()) == (np.int8, codes)
+    assert (None if found.zeros is None else found.zeros.tolist()) == zeros
+    exact = weights.astype(np.int64) - (0 if zero is None else zero.astype(np.int64))
+    np.testing.assert_array_equal(found.numbers(-1), exact)
+
+
+def column(numbers, zeros=None):
+    """Weights of one column."""
+    return Weights(np.int8(numbers)[:, None], zeros)
+
+
+@pytest.mark.parametrize(
+    ("weights", "product", "expected"),
+    [
+        # 516 * 127 * 256 is below 2**24, and 517 * 127 * 256 is above it.
+        (column([127] * 516), MATMUL, [(0, 516)]),
+        (column([127] * 517), MATMUL, [(0, 516), (516, 517)]),
+        (column([127] * 1033), MATMUL, [(0, 516), (516, 1032), (1032, 1033)]),
+        (column([127, -127] * 516), MATMUL, [(0, 1032)]),  # the sums of one sign count
+        (column([-127] * 517), MATMUL, [(0, 516), (516, 517)]),
+        (Weights(np.int8([[0, 127]] * 517), None), MATMUL, [(0, 516), (516, 517)]),
+        (column([127] * 258, np.array([-128])), MATMUL, [(0, 257), (257, 258)]),  # 257 * 255 * 256 is below 2**24
+        (column([0] * 400, np.array([200])), MATMUL, [(0, 327), (327, 400)]),  # 327 * 200 * 256 is below it
+        (column([]), MATMUL, []),
+        (Weights(np.full((2, 57, 3, 3), 127, np.int8), None), CONVOLUTION, [(0, 57)]),  # 57 * 9 * 127 * 256 is
+        (Weights(np.full((2, 58, 3, 3), 127, np.int8), None), CONVOLUTION, [(0, 57), (57, 58)]),
+    ],
+)
+def test_sums_are_cut_where_f32_ends(weights, product, expected):
+    assert _exact_parts(weights, product) == expected
+
+
+@pytest.mark.parametrize(("channels", "is_one"), [(258, True), (259, False)])  # 258 * 255 * 255 is below 2**24
+def test_unknown_weights_are_one_part_while_f32_holds_sums(channels, is_one):
+    graph = og.Graph()
+    weights = graph.input("w", "u8", (4, channels, 1, 1))
+    assert _is_one_part(weights, None, CONVOLUTION) is is_one
+    assert _is_one_part(np.full((4, channels, 1, 1), 100, np.uint8), None, CONVOLUTION)
+    assert not _is_one_part(np.full((4, 517, 1, 1), 127, np.uint8), None, CONVOLUTION)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "has_zero", "most"), [("s8", 0, 128), ("u8", 0, 255), ("s8", 1, 255), ("u8", 1, 255)]
+)
+def test_largest_code_depends_on_the_zero_point(dtype, has_zero, most):
+    codes = og.Graph().input("x", dtype, (2,))
+    assert _most(codes, codes if has_zero else None) == most
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (Window([1], [1], [1], [1]), [6, 7, 7, 3]),
+        (Window([2], [1], [0], [1]), [6, 7]),
+        (Window([1], [2], [2], [2]), [6, 6, 3, 3]),
+        (Window([1], [0], [0], [1]), [7, 7]),
+        (Window([3], [0], [2], [1]), [7, 1]),
+    ],
+)
+def test_taps_inside_an_image_are_summed(window, expected):
+    """The window of the taps 1, 2 and 4 over an image of four elements."""
+    assert _inside(np.array([[1, 2, 4]]), [4], window).tolist() == [expected]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [((), ()), ((2,), ()), ((), (3,)), ((5, 2), (3,))])
+def test_products_with_vectors_have_the_shape_of_numpy(rows, columns):
+    graph = og.Graph()
+    src = graph.input("x", "u8", (*rows, 4))
+    weights = np.int8(np.arange(4 * (columns or (1,))[0]).reshape(4, *columns))
+    result = integer_matmul(Emitter(graph), src, weights, None, None)
+    assert result.dtype is DataType.s32
+    assert result.shape == np.matmul(np.zeros((*rows, 4)), weights).shape

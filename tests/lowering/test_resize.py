@@ -1,0 +1,105 @@
+"""Places, neighbours and shares of resized axes, by hand and in plain loops over the formulas of ONNX."""
+
+import math
+
+import numpy as np
+import pytest
+
+from onegraph.lowering.resize import Axis, Sampling, matrix, nearest, places, settled_sizes
+
+TWICE, HALF, TO_ONE = Axis(4, 8, 2.0), Axis(4, 2, 0.5), Axis(4, 1, 0.25)
+CROP, CROP_TO_ONE = Axis(5, 3, 0.6, 0.25, 0.75), Axis(5, 1, 0.2, 0.25, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("axis", "coordinates", "expected"),
+    [
+        (TWICE, "asymmetric", [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5]),
+        (HALF, "asymmetric", [0, 2]),
+        (TWICE, "half_pixel", [-0.25, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3.25]),
+        (HALF, "half_pixel", [0.5, 2.5]),
+        (HALF, "align_corners", [0, 3]),
+        (Axis(4, 7, 1.75), "align_corners", [0, 0.5, 1, 1.5, 2, 2.5, 3]),
+        (TO_ONE, "align_corners", [0]),
+        (HALF, "pytorch_half_pixel", [0.5, 2.5]),
+        (TO_ONE, "pytorch_half_pixel", [-0.5]),
+        (TO_ONE, "half_pixel", [1.5]),
+        (HALF, "half_pixel_symmetric", [0.5, 2.5]),
+        # The result would have 3.2 elements, so the middle of the three is moved by 2 * (1 - 3 / 3.2).
+        (Axis(4, 3, 0.8), "half_pixel_symmetric", [0.25, 1.5, 2.75]),
+        (CROP, "tf_crop_and_resize", [1, 2, 3]),
+        (CROP_TO_ONE, "tf_crop_and_resize", [2]),
+        (HALF, "pytorch_nearest", [0, 2]),
+        (HALF, "pytorch_nearest_exact", [1, 3]),
+    ],
+)
+def test_places_are_those_by_hand(axis, coordinates, expected):
+    np.testing.assert_allclose(places(axis, coordinates), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("axis", "coordinates", "rounding", "expected"),
+    [
+        (Axis(3, 6, 2.0), "asymmetric", "round_prefer_floor", [0, 0, 1, 1, 2, 2]),
+        (Axis(3, 6, 2.0), "asymmetric", "round_prefer_ceil", [0, 1, 1, 2, 2, 2]),
+        (Axis(2, 6, 3.0), "half_pixel", "round_prefer_floor", [0, 0, 0, 1, 1, 1]),
+        (Axis(2, 6, 3.0), "half_pixel", "floor", [0, 0, 0, 0, 1, 1]),
+        (Axis(2, 6, 3.0), "half_pixel", "ceil", [0, 0, 1, 1, 1, 1]),
+    ],
+)
+def test_nearest_elements_are_those_by_hand(axis, coordinates, rounding, expected):
+    assert nearest(axis, Sampling("nearest", coordinates, rounding)).tolist() == expected
+
+
+def tap(mode, distance, slope):
+    """The weight of an element at a distance: a tent, or the cubic of Keys."""
+    far = abs(distance)
+    if mode == "linear":
+        return max(0.0, 1 - far)
+    if far <= 1:
+        return (slope + 2) * far**3 - (slope + 3) * far**2 + 1
+    return slope * (far**3 - 5 * far**2 + 8 * far - 4) if far < 2 else 0.0
+
+
+def shares_in_loops(axis, sampling):
+    found = np.zeros((axis.count, axis.size))
+    narrow = min(axis.scale, 1.0) if sampling.antialias else 1.0
+    for row, at in enumerate(places(axis, sampling.coordinates)):
+        taps = {index: tap(sampling.mode, (index - at) * narrow, sampling.cubic) for index in range(-30, 60)}
+        if sampling.exclude_outside:
+            taps = {index: weight for index, weight in taps.items() if 0 <= index < axis.size}
+        for index, weight in taps.items():
+            found[row, min(max(index, 0), axis.size - 1)] += weight / math.fsum(taps.values())
+    return found
+
+
+@pytest.mark.parametrize("axis", [TWICE, HALF, Axis(7, 3, 3 / 7), Axis(3, 7, 2.3)], ids=str)
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling("linear"),
+        Sampling("linear", antialias=True),
+        Sampling("linear", "asymmetric", exclude_outside=True),
+        Sampling("cubic"),
+        Sampling("cubic", cubic=-0.5, antialias=True),
+        Sampling("cubic", exclude_outside=True),
+    ],
+    ids=str,
+)
+def test_shares_are_those_of_the_formula(axis, sampling):
+    np.testing.assert_allclose(matrix(axis, sampling), shares_in_loops(axis, sampling), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("dims", "sizes", "policy", "expected"),
+    [
+        ([4, 6], [8, 9], "stretch", ([8, 9], [2, 1.5])),
+        ([4, 6], [8, 9], "not_larger", ([6, 9], [1.5, 1.5])),
+        ([4, 6], [8, 9], "not_smaller", ([8, 12], [2, 2])),
+        ([5, 10], [7, 10], "not_larger", ([5, 10], [1, 1])),
+        ([5, 2], [7, 3], "not_larger", ([7, 3], [1.4, 1.4])),  # 2.8 is rounded to 3
+        ([1, 2], [3, 5], "not_larger", ([3, 5], [2.5, 2.5])),  # 2.5 is rounded up
+    ],
+)
+def test_sizes_keep_the_ratio_as_the_policy_says(dims, sizes, policy, expected):
+    assert settled_sizes(dims, sizes, policy) == expected
