@@ -9,7 +9,7 @@ LIFETIMES = st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 30), st.inte
 
 
 @seed(3)
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=150, deadline=None, database=None)
 @given(LIFETIMES, st.data())
 def test_live_pieces_do_not_overlap(drawn, data):
     pieces = [Lifetime(n, aligned(size), start, start + length) for n, (size, start, length) in enumerate(drawn)]
@@ -41,7 +41,7 @@ def test_live_pieces_do_not_overlap(drawn, data):
 
 
 @seed(5)
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=80, deadline=None, database=None)
 @given(LIFETIMES)
 def test_room_is_the_largest_part_that_no_live_piece_uses(drawn):
     pieces = [Lifetime(n, aligned(size), start, start + length) for n, (size, start, length) in enumerate(drawn)]
@@ -58,7 +58,7 @@ def test_room_is_the_largest_part_that_no_live_piece_uses(drawn):
 
 
 @seed(4)
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=60, deadline=None, database=None)
 @given(st.integers(1, 4000), st.integers(1, 60))
 def test_chain_needs_two_places(size, length):
     """A chain of equal pieces, each read by the next step only, needs two places and no more."""

@@ -57,9 +57,13 @@ def close_to_onnx_runtime(found, expected):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_kernel_computes_what_the_definition_says(cell, direction, level, monkeypatch):
-    """Each number of rows that is computed together, units in part of a block, and every division between threads."""
+    """Each number of rows that is computed together, units in part of a block, and every division between threads.
+
+    Each direction takes every number of rows, and the three together every pair of sizes.
+    """
     monkeypatch.setattr(native, "LEVEL", level)
-    for seed, (batch, units) in enumerate(itertools.product([1, 2, 3, 5, 13], [1, 16, 23])):
+    for seed, batch in enumerate([1, 2, 3, 5, 13]):
+        units = [1, 16, 23][(seed + DIRECTIONS.index(direction)) % 3]
         case = recurrence(cell, direction, 3, batch, units, seed=seed)
         g, arrays = graph_of(case)
         for threads in (1, 2, 3):

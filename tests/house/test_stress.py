@@ -310,10 +310,10 @@ class Memory:
     __array_interface__ = memory.__array_interface__
     def __del__(self):
         is_going.set()
-        time.sleep(0.5)  # the thread ends in here
+        time.sleep(0.2)  # the thread ends in here
 class Last:
     def __del__(self, sleep=time.sleep):
-        sleep(1.5)
+        sleep(0.6)
 builtins.last = Last()
 threading.Thread(target=lambda: model.bind(x=np.asarray(Memory())).run(), daemon=True).start()
 is_going.wait()

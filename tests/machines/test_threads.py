@@ -247,7 +247,7 @@ def test_thread_affine_gradients_run_in_any_thread(rng):
         except og.StateError as error:
             errors.append(str(error))
 
-    for _ in range(3):  # other threads do not destroy the programs of ended threads
+    for _ in range(2):  # other threads do not destroy the programs of ended threads
         threads = [threading.Thread(target=work) for _ in range(3)]
         for thread in threads:
             thread.start()
@@ -255,9 +255,9 @@ def test_thread_affine_gradients_run_in_any_thread(rng):
             thread.join()
         gc.collect()
         found += [model(x, dy), run.run()]
-    assert len(errors) == 9
+    assert len(errors) == 6
     assert all("bind one for each thread" in error for error in errors)
-    assert len(found) == 3 * (27 + 2)
+    assert len(found) == 2 * (27 + 2)
     for result in found:
         np.testing.assert_allclose(result, exact, atol=1e-4)
 
