@@ -16,6 +16,7 @@ from onegraph._util.open_sizes import (
     OpenSize,
     OpenSizes,
     TooManyGuardsError,
+    computed,
     is_open,
     is_whole,
     present,
@@ -98,6 +99,49 @@ def test_real_numbers_need_the_number(name):
         assert sizes.are_pinned
 
 
+@pytest.mark.parametrize("name", ["pow", "and_", "lshift", "rshift", "truediv"])
+def test_other_operators_need_the_number(name):
+    function = getattr(operator, name)
+    sizes, n = opened(5)
+    assert function(n, 3) == function(5, 3)
+    assert sizes.conditions() == ["(s[0])==5"]
+    if name != "rshift":
+        sizes, n = opened(5)
+        assert function(3, n) == function(3, 5)
+        assert sizes.conditions() == ["(s[0])==5"]
+
+
+def test_numbers_are_divided_by_open_ones():
+    sizes, n = opened(5)
+    assert [present(one) for one in (17 // n, 17 % n, *divmod(17, n), *divmod(n, 2), -n)] == [3, 2, 3, 2, 2, 1, -5]
+    assert abs(n) is n
+    assert present(abs(n - 9)) == 4
+    assert sizes.conditions() == ["not (s[0])==0", "not (s[0])<0", "((-9)+s[0])<0"]
+
+
+def test_the_number_of_bits_is_a_question():
+    sizes, n = opened(5)
+    assert n.bit_length() == 3
+    assert sizes.conditions() == ["(s[0]).bit_length()==3"]
+
+
+@pytest.mark.parametrize(("size", "more", "less"), [(5, 4, 6), (0, -1, 1)])
+def test_comparisons_hold_at_their_bounds(size, more, less):
+    _, n = opened(size)
+    assert (n <= size, n >= size, n < size, n > size, n == size, n != size) == (True, True, False, False, True, False)
+    assert (n > more, n >= more, n <= more, n < less, n <= less, n >= less) == (True, True, False, True, True, False)
+    assert bool(n) is bool(size)
+
+
+def test_functions_of_sizes_are_symbols_of_their_own():
+    sizes, n = opened(5)
+    half = computed("half({})", 2, n)
+    assert (present(half), f"{half + 1}") == (2, "((1)+half((s[0])))")
+    assert computed("half({})", 2, n) is half
+    assert computed("half({})", 2, 4) == 2
+    assert sizes.conditions() == []
+
+
 def test_one_open_symbol_is_enough():
     sizes, n, m = opened(5, 7)
     np.empty(n)
@@ -130,6 +174,8 @@ def test_too_many_questions_end_a_computation():
     _, n = opened(10**9)
     with pytest.raises(TooManyGuardsError):
         all(n > number for number in range(MOST_GUARDS + 1))
+    _, n = opened(10**9)
+    assert all(n > number for number in range(MOST_GUARDS))
 
 
 def test_open_sizes_are_not_pickled():
