@@ -74,6 +74,7 @@ def kinds_and_result(lower, **given):
         (np.int32, Scale(HALF, np.array(0, np.int32)), ["Cast", "Multiply"]),
         (np.int32, Scale(HALF, np.array(3, np.int32)), ["Cast", "Subtract", "Multiply"]),
         (np.int32, Scale(SIX, np.arange(6, dtype=np.int32)), ["Cast", "Subtract", "Multiply"]),
+        (np.int32, Scale(SIX[:4], np.arange(4, dtype=np.int32), 0), ["Cast", "Subtract", "Multiply"]),
         (np.int8, Scale(np.float32([[1, 2], [3, 4], [5, 6], [7, 8]]), None, 1, 4), ["Cast", "Multiply"]),
     ],
 )
@@ -81,7 +82,10 @@ def test_codes_stand_for_numbers(dtype, scale, kinds):
     codes = CODES.astype(dtype)
     found = kinds_and_result(lambda emit, codes: dequantize(emit, codes, scale), codes=codes)
     factor = np.repeat(scale.scale, 4, 1)[:, :6] if scale.block else scale.scale
-    wanted = (CODES - (0 if scale.zero is None else scale.zero.astype(np.int64))) * factor
+    zero = np.zeros(1) if scale.zero is None else scale.zero.astype(np.int64)
+    if scale.axis == 0:
+        factor, zero = factor[:, None], zero[:, None]
+    wanted = (CODES - zero) * factor
     assert found[0] == kinds
     np.testing.assert_allclose(found[1], wanted, rtol=1e-6)
 
@@ -114,6 +118,23 @@ def test_numbers_are_rounded_into_the_range(dtype, scale, kinds):
     exact = np.rint(x.astype(np.float64) / np.float64(scale.scale)) + (0 if scale.zero is None else int(scale.zero))
     assert found[0] == kinds
     np.testing.assert_array_equal(found[1], np.clip(exact, limits.min, limits.max))
+
+
+def test_codes_of_16_bits_alone_are_rounded_numbers():
+    """One step rounds to multiples of the scale, and nobody reads the codes."""
+    x = np.float32([[-1e9, -1.3, 0.1, 0.4, 7, 1e9]])
+
+    def there_and_back(dtype, scale, other):
+        return kinds_and_result(lambda e, x: dequantize(e, quantize(e, x, scale, dtype), other), x=x)
+
+    kinds, found = there_and_back(og.DataType.int16, Scale(HALF), Scale(HALF))
+    assert kinds == ["FakeQuantize"]
+    np.testing.assert_array_equal(found, [[-16384, -1.5, 0, 0.5, 7, 16383.5]])
+    assert "FakeQuantize" not in there_and_back(og.DataType.int16, Scale(HALF), Scale(2 * TWO[:1]))[0]
+    half = Scale(np.array(0.5, np.float16))
+    kinds, found = there_and_back(og.u8, half, half)
+    assert kinds[:5] == ["Divide", "Round", "Maximum", "Minimum", "Cast"]
+    np.testing.assert_array_equal(found, [[0, 0, 0, 0.5, 7, 127.5]])
 
 
 @pytest.mark.parametrize(
