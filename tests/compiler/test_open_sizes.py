@@ -1,5 +1,6 @@
 """Open sizes: what was computed with them holds for all sizes that answer the noted questions alike."""
 
+import dataclasses
 import math
 import operator
 import pickle
@@ -10,7 +11,9 @@ import sys
 import numpy as np
 import pytest
 
+import onegraph as og
 from onegraph._util.interpreter_tricks import written_function
+from onegraph._util.open_numbers import numbers_of
 from onegraph._util.open_sizes import (
     MOST_GUARDS,
     OpenSize,
@@ -22,6 +25,9 @@ from onegraph._util.open_sizes import (
     present,
     settled,
 )
+from onegraph.builder.graph import DataGraph
+from onegraph.transform.present import at_present
+from onegraph.transform.specialise import specialise
 
 ARITHMETIC = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod]
 QUESTIONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
@@ -201,3 +207,43 @@ def test_questions_are_noted_without_assertions_too(flags):
     )
     done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "1\n", done.stderr
+
+
+def test_a_graph_at_present_has_plain_numbers():
+    graph = DataGraph()
+    x = graph.input("x", og.f32, (None, None, 4))
+    total = graph.add(graph.relu(x, name="first"), graph.constant(np.float32(1)))
+    graph.output("y", graph.op("Reshape", [total, graph.input("dims", og.s64, (2,))], edition="host"))
+    sizes, n, m = opened(5, 7)
+    whole = specialise(graph, {"x": (n, m, 4)})
+    whole._by_id[whole.inputs["dims"].id] = dims = dataclasses.replace(
+        whole.inputs["dims"], value=numbers_of([n * m, 4], (2,))
+    )
+    whole._inputs["dims"], asked = dims, sizes.conditions()
+    present_ = at_present(whole)
+    assert sizes.conditions() == asked
+    shapes = [tensor.shape for tensor in (present_.inputs["x"], *(op.outputs[0] for op in present_.ops[:2]))]
+    assert shapes == [(5, 7, 4)] * 3
+    assert all(type(dim) is int for shape in shapes for dim in shape)
+    assert {**present_._by_id}.keys() == {**whole._by_id}.keys()
+    assert [(op.id, op.kind, op.name) for op in present_.ops] == [(op.id, op.kind, op.name) for op in whole.ops]
+    contents = present_.inputs["dims"].value
+    assert (contents.dtype, contents.tolist()) == (object, [35, 4])
+    assert all(type(number) is int for number in contents)
+    assert is_open(whole.inputs["x"].shape)
+    assert is_open(whole.inputs["dims"].value)
+
+
+def test_attributes_at_present_are_plain_numbers():
+    graph, (_, n) = DataGraph(), opened(6)
+    x = graph.input("x", og.f32, (None, 4))
+    whole = specialise(graph, {"x": (n, 4)})
+    x = whole.inputs["x"]
+    flat = whole.op("StaticReshape", [x], {"shape": [4 * n], "special_zero": False})
+    whole.output("y", whole.op("StaticTranspose", [whole.relu(x)], {"order": [1, 0]}))
+    whole.output("z", flat)
+    present_ = at_present(whole)
+    assert [dict(op.attrs) for op in present_.ops] == [{"shape": (24,), "special_zero": False}, {}, {"order": (1, 0)}]
+    assert type(present_.ops[0].attrs["shape"][0]) is int
+    assert present_.outputs["y"].shape == (4, 6)
+    assert present_.outputs["z"].shape == (24,)

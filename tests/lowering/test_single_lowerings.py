@@ -76,6 +76,7 @@ CASES = {
     "join integers": ("i", lambda e, x: mv.concat(e, [x, x], 2), lambda x: np.concatenate([x, x], 2), ["Concat host"]),
     "expand to itself": ("x", lambda e, x: mv.expand(e, x, (2, 3, 4)), lambda x: x, []),
     "expand by ones": ("x", lambda e, x: mv.expand(e, x, (1, 1)), lambda x: x, []),
+    "expand by more ones": ("x", lambda e, x: mv.expand(e, x, (1, 1, 1, 1)), lambda x: x[None], ["Expand"]),
     "expand": (
         "line",
         lambda e, x: mv.expand(e, x, (5, 1, 3, 1)),
