@@ -1,6 +1,7 @@
 """Where values lie in memory, and what is known of them, by hand and beside numpy."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from onegraph.compiler.arithmetic import flops
 from onegraph.compiler.codings import PLAIN, Coding, numbers_of
 from onegraph.compiler.integer_bounds import IntegerBounds
 from onegraph.compiler.ir.value import Value, Values, dense_of
-from onegraph.compiler.rounded_rows import rounded_count
+from onegraph.compiler.rounded_rows import AXES, BY_KIND, rounded_count
 from onegraph.compiler.view_places import _reshaped
 from onegraph.runtime.placement import span
 from onegraph.runtime.placing import _lies_inside
@@ -160,3 +161,54 @@ def test_operations_of_products_are_counted(kind, shapes, attrs, count):
     graph = og.Graph()
     graph.op(kind, [graph.input(f"x{n}", og.f32, shape) for n, shape in enumerate(shapes)], attrs)
     assert flops(graph.ops[0]) == count
+
+
+CONSTANT = np.ones(3, np.float32)
+
+
+def end(shape, *, is_constant=False):
+    return value(shape)._replace(constant=CONSTANT if is_constant else None)
+
+
+X, W, ROW = end((8, 3)), end((3, 4), is_constant=True), end((3,), is_constant=True)
+FIXED = end((8, 3), is_constant=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends", "attrs", "is_by_row"),
+    [
+        ("MatMul", (X, W), {}, True),
+        ("MatMul", (X, W, ROW), {}, True),
+        ("MatMul", (X, W, end((4,))), {}, False),
+        ("MatMul", (X, end((3, 4))), {}, False),
+        ("MatMul", (X, end((2, 3, 4), is_constant=True)), {}, False),
+        ("MatMul", (X, W), {"transpose_a": True}, False),
+        ("MatMul", (X, W), {"transpose_b": True}, True),
+        ("BiasAdd", (X, ROW), {}, True),
+        ("BiasAdd", (X, end((3,))), {}, False),
+        ("BiasAdd", (X, ROW), {"data_format": "NCX"}, False),
+        ("Add", (X, X), {}, True),
+        ("Add", (X, ROW), {}, True),
+        ("Add", (X, FIXED), {}, False),
+        ("Add", (X, end((1, 3), is_constant=True)), {}, True),
+        ("Quantize", (X,), {}, True),
+        ("Quantize", (X,), {"qtype": "per_channel"}, False),
+        ("Dequantize", (X, ROW), {}, False),
+        ("ReLU", (X,), {}, True),
+        ("TypeCast", (X,), {}, True),
+    ],
+)
+def test_rows_follow_from_the_same_rows(kind, ends, attrs, is_by_row):
+    step = SimpleNamespace(attrs=attrs, inputs=tuple(range(len(ends))), outputs=(7,))
+    assert bool(BY_KIND[kind](step, ends)) is is_by_row
+
+
+@pytest.mark.parametrize("axis", [-1, 1, 0])
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("kind", ["SoftMax", "LogSoftmax", "LayerNorm"])
+def test_axes_of_rows_are_the_last_ones(kind, count, axis):
+    call = SimpleNamespace(s64=lambda name: axis if name == AXES[kind] else None)
+    step = SimpleNamespace(attrs={}, outputs=(7, 8)[:count], kind=kind, part=SimpleNamespace(call=call))
+    assert BY_KIND[kind](step, (X, ROW)) is (axis != 0 and count == 1)
+    if kind == "LayerNorm":
+        assert not BY_KIND[kind](step, (X, end((3,))))

@@ -23,6 +23,7 @@ INPUTS = {
     "h": X.astype(og.bf16.numpy),
     "line": X[:, :1],
     "codes": np.arange(4096, dtype=np.int64).astype(np.uint8).reshape(64, 64),
+    "images": np.arange(4096, dtype=np.int64).astype(np.uint8).reshape(1, 64, 64),
     "few": np.arange(4032, dtype=np.int64).astype(np.uint8).reshape(64, 63),
 }
 F16 = og.f16.numpy
@@ -69,6 +70,12 @@ CASES = {
     "cast to integers": ("x", lambda e, x: mv.cast(e, x, og.s32), lambda x: x.astype(np.int32), ["Cast"]),
     "cast many codes": ("codes", lambda e, x: mv.cast(e, x, og.f32), lambda x: x.astype(np.float32), ["Dequantize"]),
     "cast few codes": ("few", lambda e, x: mv.cast(e, x, og.f32), lambda x: x.astype(np.float32), ["Cast"]),
+    "cast codes of images": (
+        "images",
+        lambda e, x: mv.cast(e, x, og.f32),
+        lambda x: x.astype(np.float32),
+        ["Cast"],
+    ),
     "join one": ("x", lambda e, x: mv.concat(e, [np.zeros((2, 0, 4), "f"), x], 1), lambda x: x, []),
     "join": ("x", lambda e, x: mv.concat(e, [x, x], 1), lambda x: np.concatenate([x, x], 1), ["Concat"]),
     "join 65": ("x", lambda e, x: mv.concat(e, [x] * 65, 0), lambda x: np.concatenate([x] * 65), ["Concat host"]),
@@ -133,6 +140,30 @@ CASES = {
         lambda e, x: el.select(e, x, np.array(3, np.int32), np.array(4, np.int32)),
         lambda x: np.where(x, 3, 4),
         ["Where"],
+    ),
+    "select of a narrower condition": (
+        "line",
+        lambda e, x: el.select(e, e.op("Greater", [x, f(0)]), INPUTS["x"], f(-1)),
+        lambda x: np.where(x > 0, INPUTS["x"], f(-1)),
+        ["Greater", "Select"],
+    ),
+    "select of two tensors": (
+        "x",
+        lambda e, x: el.select(e, np.array([[[True]], [[False]]]), x, el.negative(e, x)),
+        lambda x: np.where(np.array([[[True]], [[False]]]), x, -x),
+        ["Multiply", "Select"],
+    ),
+    "select of a row": (
+        "b2",
+        lambda e, x: el.select(e, x, e.op("Cast", [x], {"saturate": True}, dtype=og.f32), f(2)),
+        lambda x: np.where(x, f(1), f(2)),
+        None,
+    ),
+    "prelu of infinities": (
+        "x",
+        lambda e, x: el.prelu(e, x, np.full(4, INF, np.float32)),
+        lambda x: np.where(x > 0, x, INF * x),
+        ["PReLU"],
     ),
     "negative": ("x", el.negative, np.negative, ["Multiply"]),
     "negative integers": ("i", el.negative, np.negative, ["Negative"]),
@@ -202,7 +233,7 @@ def test_a_node_becomes_these_ops(case):
     graph = og.Graph()
     graph.output("y", lower(Emitter(graph), graph.input(name, given.dtype, given.shape)))
     assert kinds is None or left(graph) == kinds
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         wanted = np.asarray(expected(given))
         found = reference.run(graph, {name: given})["y"]
     assert found.shape == wanted.shape == graph.outputs["y"].shape
