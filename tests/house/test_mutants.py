@@ -9,6 +9,7 @@ import pytest
 
 from tests import changed as changes
 from tests.mutants import changed
+from tests.mutants.__main__ import ALIKE, MOST, spread
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
 from tests.mutants.stages import STAGES, files_named
@@ -69,6 +70,12 @@ def test_a_mutant_is_judged_by_tests(tmp_path):
     done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [NOTICED, SURVIVED]
+
+
+def test_few_cases_of_each_function_judge_a_mutant():
+    tests = [f"a.py::test_a[{number}]" for number in range(ALIKE + 2)]
+    others = [f"a.py::test_{number}" for number in range(MOST)]
+    assert spread([*tests, *others]) == [*tests[:ALIKE], *others[: MOST - ALIKE]]
 
 
 def test_stages_name_rooms_and_tests():

@@ -18,6 +18,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 from . import changed
@@ -28,7 +29,7 @@ from .stages import STAGES, files_named
 ROOT = PACKAGE.parent
 BUILD = ROOT / "build" / "mutants"
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
-MOST = 30  # tests of one mutant
+MOST, ALIKE = 30, 6  # tests of one mutant, and cases of one function among them
 SHORTEST = 20.0  # seconds that a mutant has at least
 
 
@@ -88,11 +89,21 @@ def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) ->
     tests: list[str] = lines.get(str(mutant.line), [])  # type: ignore[attr-defined]
     if not tests:
         return "not run"
-    chosen = tests[:MOST]
+    chosen = spread(tests)
     seconds = sum(float(record["seconds"][test]) for test in chosen)  # type: ignore[arg-type]
     found = judge(mutant, chosen, SHORTEST + 5 * seconds)
     print(f"{found:9} {mutant.name}", flush=True)
     return found
+
+
+def spread(tests: list[str]) -> list[str]:
+    """The first of these tests, and few cases of each function, so that many functions run."""
+    cases, chosen = Counter[str](), list[str]()
+    for test in tests:
+        cases[test.partition("[")[0]] += 1
+        if cases[test.partition("[")[0]] <= ALIKE:
+            chosen.append(test)
+    return chosen[:MOST]
 
 
 def report(stage: str, verdicts: list[tuple[Mutant, str]], least: float) -> int:

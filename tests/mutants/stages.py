@@ -6,7 +6,16 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 STAGES: dict[str, tuple[str, ...]] = {
-    "_util": ("test_arguments", "test_npz", "test_names", "test_process_faults", "test_whole_files"),
+    "_util": (
+        "test_arguments",
+        "test_npz",
+        "test_names",
+        "test_process_faults",
+        "test_whole_files",
+        "test_open_sizes",
+        "test_arrays",
+        "test_processor_share",
+    ),
     "serialize": (
         "test_serialize",
         "test_rejected_files",
@@ -27,7 +36,14 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_op_templates",
     ),
     "checker": ("test_call_verdicts", "test_checker", "test_cli_check", "test_untried_version"),
-    "opset": ("test_call_verdicts", "test_checker", "test_op_templates", "test_translate", "test_host_ops"),
+    "opset": (
+        "test_call_verdicts",
+        "test_checker",
+        "test_op_templates",
+        "test_translate",
+        "test_host_ops",
+        "test_shapes",
+    ),
     "faults": (
         "test_fault_conditions",
         "test_faults",
@@ -37,7 +53,16 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "gradient": ("test_gradient", "test_gradient_rules", "test_gradient_twice", "test_gradient_coverage"),
     "training": ("test_training", "test_training_losses", "test_averaging"),
-    "transform": ("test_editing", "test_modes", "test_rewrites", "test_harness", "test_reduce", "test_computed_shapes"),
+    "transform": (
+        "test_editing",
+        "test_modes",
+        "test_rewrites",
+        "test_harness",
+        "test_reduce",
+        "test_computed_shapes",
+        "test_graph_parts",
+        "test_open_sizes",
+    ),
     "builder": ("test_builder", "test_editing", "test_operators", "test_transactions", "test_compress_weights"),
     "compiler": (
         "test_passes",
@@ -50,6 +75,10 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_winograd",
         "test_executable",
         "test_widen",
+        "test_values",
+        "test_open_sizes",
+        "test_row_leaks",
+        "test_codes",
     ),
     "lowering": (
         "test_lowering_branches",
@@ -57,8 +86,25 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_lifting",
         "test_onnx_patterns",
         "test_onnx_load",
+        "test_single_lowerings",
+        "test_scales",
+        "test_windows",
+        "test_resize",
+        "test_exact_parts",
+        "test_near_patterns",
+        "test_sums_and_blocks",
+        "test_computed_shapes",
+        "test_control_flow",
     ),
-    "runtime": ("test_executable", "test_variables", "test_program_cache", "test_kept_state", "test_output_strides"),
+    "runtime": (
+        "test_executable",
+        "test_variables",
+        "test_program_cache",
+        "test_kept_state",
+        "test_output_strides",
+        "test_growing",
+        "test_growing_caches",
+    ),
     "reference": ("test_ops", "test_ops_normalization", "test_ops_pooling", "test_ops_quantization", "test_host_ops"),
 }
 
