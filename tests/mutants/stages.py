@@ -103,6 +103,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_kept_state",
         "test_output_strides",
         "test_growing",
+        "test_explanation",
         "test_growing_caches",
     ),
     "reference": ("test_ops", "test_ops_normalization", "test_ops_pooling", "test_ops_quantization", "test_host_ops"),

@@ -1,0 +1,96 @@
+"""Costs of ops and partitions beside peaks, by hand."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import onegraph as og
+from onegraph.runtime.explanation import _shares, _table, explained
+from onegraph.runtime.peaks import Peaks
+
+PEAKS = Peaks(2, 1e9, {"f32": 1e9})
+
+
+def graph():
+    made = og.Graph()
+    product = made.matmul(made.input("x", og.f32, (2, 3)), made.input("w", og.f32, (3, 4)), name="m")
+    made.output("y", made.abs(made.relu(product, name="r"), name="a"))
+    return made
+
+
+def report(index, *ops, size=100, arithmetic="f32", implementation=""):
+    kinds, names = zip(*(op.rsplit(" ", 1) for op in ops), strict=True)
+    return SimpleNamespace(
+        index=index,
+        kinds=kinds,
+        names=names,
+        ops=ops,
+        executor="oneDNN",
+        bytes=size,
+        arithmetic=arithmetic,
+        implementation=implementation,
+    )
+
+
+def explanation(*reports, times, peaks=PEAKS):
+    return explained("oneDNN", graph(), reports, times, peaks, ())
+
+
+def test_products_take_the_time_of_their_partition():
+    found = explanation(report(0, "MatMul m", "ReLU r", implementation="jit"), report(1, "Abs a"), times={0: 2e-6})
+    product, relu, last = found.ops
+    first, second = found.steps
+    assert (first.multiply_adds, first.bytes, first.seconds) == (2 * 3 * 4, 100, 2e-6)
+    assert (first.compute, first.memory) == pytest.approx((2 * 24 / 2e-6 / 1e9, 100 / 2e-6 / 1e9))
+    assert (second.multiply_adds, second.seconds, second.compute, second.memory) == (0, None, None, None)
+    assert (product.steps, product.beside, product.multiply_adds, product.bytes) == ((0,), ("r",), 24, 4 * (6 + 12 + 8))
+    assert (product.seconds, product.compute, product.implementation) == (2e-6, first.compute, "jit")
+    assert product.memory == pytest.approx(104 / 2e-6 / 1e9)
+    assert (relu.seconds, relu.compute, relu.memory, relu.beside) == (0, None, None, ("m",))
+    assert (last.seconds, last.steps, last.beside) == (None, (1,), ())
+
+
+def test_ops_without_products_share_the_time():
+    found = explanation(report(0, "MatMul m"), report(3, "ReLU r", "Abs a", "ReLU r"), times={0: 1e-6, 3: 4e-6})
+    assert [op.seconds for op in found.ops] == [1e-6, 2e-6, 2e-6]
+    assert found.ops[1].compute is None
+    assert found.ops[1].memory == pytest.approx(64 / 2e-6 / 1e9)
+
+
+def test_a_product_of_several_partitions_is_divided():
+    parts = report(0, "MatMul: MatMul m"), report(1, "MatMul: Add m"), report(2, "MatMul m")
+    found = explanation(*parts, times={0: 1e-6, 1: 2e-6, 2: 3e-6})
+    assert [step.multiply_adds for step in found.steps] == [12, 0, 12]
+    assert (found.ops[0].steps, found.ops[0].seconds) == ((0, 1, 2), pytest.approx(6e-6))
+
+
+@pytest.mark.parametrize(
+    ("count", "seconds", "arithmetic", "peaks", "shares"),
+    [
+        (24, 2e-6, "f32", PEAKS, (0.024, 0.05)),
+        (0, 2e-6, "f32", PEAKS, (None, 0.05)),
+        (24, 2e-6, "bf16", PEAKS, (None, 0.05)),
+        (24, 0.0, "f32", PEAKS, (None, None)),
+        (24, None, "f32", PEAKS, (None, None)),
+        (24, 2e-6, "f32", None, (None, None)),
+    ],
+)
+def test_shares_of_peaks_by_hand(count, seconds, arithmetic, peaks, shares):
+    assert _shares(count, 100, seconds, arithmetic, peaks) == pytest.approx(shares)
+
+
+def test_tables_align_figures_and_leave_out_empty_columns():
+    rows = [["op", "us", "memory", "ops"], ["a", "1.0", "", "x"], ["long", "12.5", "", "yy"]]
+    assert _table(rows) == ["op      us  ops", "a      1.0  x", "long  12.5  yy"]
+
+
+@pytest.mark.parametrize(("size", "shown"), [(1000, "50.0%"), (2000, "100.0%"), (2001, "cache")])
+def test_texts_name_the_machine_and_caches(size, shown):
+    found = explanation(report(0, "ReLU r", size=size), times={0: 2e-6})
+    lines = str(found).splitlines()
+    assert lines[0] == "oneDNN; this machine: 1.0 GB/s, f32 1 GFLOP/s on 2 threads"
+    assert lines[-1].split() == ["0", "oneDNN", f"{size:,}", "2.0", shown, "ReLU", "r"]
+    disturbed = explained("oneDNN", graph(), (), {}, Peaks(1, 1e9, {}, disturbed=True), ())
+    assert (
+        str(disturbed).splitlines()[0].endswith(" on 1 thread, measured beside other work, so that shares are too high")
+    )
