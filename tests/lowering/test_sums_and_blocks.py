@@ -1,4 +1,4 @@
-"""Sums over named axes beside numpy.einsum, and blocks of images in plain loops."""
+"""Sums over named axes beside numpy.einsum, blocks of images in plain loops, and samples beside the host op."""
 
 import itertools
 
@@ -10,6 +10,7 @@ from onegraph import reference
 from onegraph.lowering.blocks import MOST_PLACES, from_blocks, to_blocks
 from onegraph.lowering.einsum import einsum
 from onegraph.lowering.emitter import Emitter, NotLowered, Unsettled
+from onegraph.lowering.sampling import composed_grid_sample, grid_sample
 from onegraph.lowering.windows import Window
 
 RNG = np.random.default_rng(0)
@@ -128,3 +129,19 @@ def test_blocks_have_few_places(kernel, fits):
     else:
         with pytest.raises(NotLowered, match="blocks of 65 elements"):
             to_blocks(Emitter(graph), src, kernel, window)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_samples_by_gathers_are_those_of_the_op(mode, padding, align_corners):
+    """Places inside an image, at its edges and outside of it; images of one and two axes, and of one row."""
+    for image, places in (((4,), (9,)), ((3, 5), (4, 6)), ((1, 2), (3, 3))):
+        src = drawn(2, 3, *image)
+        grid = RNG.uniform(-1.7, 1.7, (2, *places, len(image))).astype(np.float32)
+        grid.reshape(2, -1)[:, :6] = [-1, 1, 0, -3, 2.5, 1e6]
+        by_op = lowered(lambda e, x, at: grid_sample(e, x, at, mode, padding, align_corners=align_corners), src, grid)
+        found = lowered(
+            lambda e, x, at: composed_grid_sample(e, x, at, mode, padding, align_corners=align_corners), src, grid
+        )
+        np.testing.assert_allclose(found, by_op, rtol=1e-4, atol=1e-4)

@@ -34,6 +34,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_translate",
         "test_type_messages",
         "test_op_templates",
+        "test_suggestions",
     ),
     "checker": ("test_call_verdicts", "test_checker", "test_cli_check", "test_untried_version"),
     "opset": (
@@ -79,6 +80,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_open_sizes",
         "test_row_leaks",
         "test_codes",
+        "test_near_passes",
     ),
     "lowering": (
         "test_lowering_branches",
