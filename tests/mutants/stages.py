@@ -95,6 +95,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_exact_parts",
         "test_near_patterns",
         "test_sums_and_blocks",
+        "test_norms_and_pools",
         "test_computed_shapes",
         "test_control_flow",
     ),
