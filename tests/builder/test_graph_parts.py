@@ -65,7 +65,7 @@ def test_the_rest_reads_inputs_and_returns_them_itself():
     assert len(found.first.outputs) == 1
 
 
-def test_a_shape_that_an_op_makes_waits_for_it():
+def test_an_op_runs_before_the_shape_it_makes():
     graph = og.Graph()
     x, n = graph.input("x", og.f32, (2, 3)), graph.input("n", og.s64, (1,))
     graph.output("y", host(graph, "Reshape", x, host(graph, "Abs", n)))
@@ -92,7 +92,7 @@ def test_without_unread_ops_all_inputs_stay():
     np.testing.assert_array_equal(reference.run(left, given)["y"], np.maximum(X, 0) * [2, 3, 4])
 
 
-def test_a_part_has_the_inputs_and_outputs_that_are_named():
+def test_a_part_has_the_named_ends():
     graph = read_and_unread()
     relu, multiply = graph.ops[:2]
     part = part_of(graph, [multiply], {"a": relu.outputs[0]}, {"b": multiply.outputs[0].id})
@@ -129,7 +129,7 @@ def test_constants_take_the_place_of_inputs():
         ((1, 3), (1, 3), "f32", []),
     ],
 )
-def test_a_sum_to_a_known_shape_is_a_plain_sum(dims, target, dtype, expected):
+def test_sums_to_known_shapes_are_plain_sums(dims, target, dtype, expected):
     graph = og.Graph()
     x, shape = graph.input("x", dtype, (None,) * len(dims)), graph.input("shape", og.s64, (len(target),))
     graph.output("y", host(graph, "SumTo", x, shape))

@@ -47,7 +47,7 @@ def test_editions_in_a_row_are_a_span(first, last, text):
     assert said.editions_with(lambda one: one.name in names) == text
 
 
-def test_editions_of_other_texts_are_named_one_by_one():
+def test_other_editions_are_named_one_by_one():
     assert said.editions_with(lambda one: one.name == "legacy-1") == "legacy-1 has it"
     others = [name for name in EDITIONS if not name.startswith("onednn-")]
     assert said.editions_with(lambda one: one.name in others) == f"{', '.join(others)} have it"

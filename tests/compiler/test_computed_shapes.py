@@ -159,7 +159,7 @@ def test_number_of_elements_is_the_product_of_dims(dims, count):
     ],
     ids=["number", "booleans", "bytes", "matrix", "floats", "too many", "as many as are read"],
 )
-def test_parts_of_an_array_are_short_vectors_of_integers(array, expected):
+def test_short_vectors_of_integers_have_parts(array, expected):
     assert known_parts(Emitter(og.Graph()), array) == expected
 
 

@@ -18,9 +18,9 @@ from onegraph.runtime import compiled_program, equal_bits
 from tests.helpers.command_line import onegraph
 
 LARGEST = 16
-# (batch, threads): every batch, and every number of threads.
+# (batch, threads): every batch, and numbers of threads; make test-long has every number with most batches.
 RUNS = draws(
-    [(3, 1), (3, 2), (3, 4), (1, 1), (1, 3), (2, 2), (16, 7)],
+    [(3, 1), (3, 4), (1, 3), (2, 2), (16, 7)],
     [(3, 1), (3, 2), (3, 3), (3, 4), (3, 7), (1, 1), (1, 2), (1, 3), (1, 7), (2, 2), (5, 3), (16, 2), (16, 7)],
 )
 

@@ -34,7 +34,7 @@ def viewed_without_copy(array, shape):
     return found
 
 
-def test_a_reshape_is_a_view_where_numpy_needs_no_copy():
+def test_reshapes_are_views_where_numpy_copies_nothing():
     memory = np.arange(4096)
     shapes = [(24,), (2, 12), (4, 6), (2, 3, 4), (3, 2, 4), (1, 24, 1), (2, 1, 12), (8, 3), (6, 2, 2)]
     tried = 0
@@ -90,7 +90,7 @@ def test_size_and_layout_of_a_value(one, size, is_dense, is_irregular):
     assert one.shift == one.offset * one.dtype.numpy.itemsize
 
 
-def test_new_values_get_ids_and_memory_of_their_own():
+def test_new_values_have_own_ids_and_memory():
     values = Values()
     first = values.new(og.f32, (2, 3), "x")
     view = values.part(values[first], "row", (3,), (1,), 3)
@@ -106,7 +106,7 @@ def test_new_values_get_ids_and_memory_of_their_own():
 ROWS = {1: 1, 4: 4, 5: 8, 31: 32, 33: 36, 63: 64, 64: 64, 65: 72, 100: 104, 128: 128, 129: 144, 1000: 1024, 1025: 1152}
 
 
-def test_rows_are_rounded_to_an_eighth_of_a_power_of_two():
+def test_rows_are_rounded_by_an_eighth_at_most():
     assert {rows: rounded_count(rows) for rows in ROWS} == ROWS
     opened = OpenSizes([100])
     found = rounded_count(opened.symbols[0])
@@ -115,7 +115,7 @@ def test_rows_are_rounded_to_an_eighth_of_a_power_of_two():
     assert [compute([rows]) for rows in ROWS if rows > 4] == [count for rows, count in ROWS.items() if rows > 4]
 
 
-def test_integers_are_bounded_by_what_they_are_made_of():
+def test_integers_are_bounded_by_their_operands():
     graph, bounds = og.Graph(), IntegerBounds()
     x, unknown = graph.input("x", og.f32, (2, 5)), graph.input("n", og.s32, (5,))
     index = graph.op("GenIndex", [x], {"axis": -1}, edition="onednn-3.13")

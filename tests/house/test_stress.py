@@ -355,7 +355,7 @@ def partition_cache_switches_while_a_thread_compiles():
 @story
 def primitive_cache_capacity_changes_while_threads_compile():
     """The library 3.2 alone crashes here."""
-    lt, deadline = capi.LogicalTensor, time.monotonic() + times(60, 1.5)
+    lt, deadline = capi.LogicalTensor, time.monotonic() + times(60, 0.8)
 
     def work(seed):
         rng, partitions = random.Random(seed), []

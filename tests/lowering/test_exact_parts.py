@@ -71,7 +71,7 @@ def test_sums_are_cut_where_f32_ends(weights, product, expected):
 
 
 @pytest.mark.parametrize(("channels", "is_one"), [(258, True), (259, False)])  # 258 * 255 * 255 is below 2**24
-def test_unknown_weights_are_one_part_while_f32_holds_sums(channels, is_one):
+def test_exact_sums_of_unknown_weights_are_one_part(channels, is_one):
     graph = og.Graph()
     weights = graph.input("w", "u8", (4, channels, 1, 1))
     assert _is_one_part(weights, None, CONVOLUTION) is is_one

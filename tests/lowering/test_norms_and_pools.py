@@ -127,7 +127,7 @@ def test_pairs_are_turned_by_their_angle(interleaved, whole, angles):
         close(lowered(lambda e, *ends, f=function: f(e, *ends, **flags), src, cos, sin)[0], wanted)
 
 
-def test_rows_of_a_table_are_those_of_the_last_tokens():
+def test_the_last_tokens_choose_rows_of_a_table():
     table = drawn(8, 3)
     found, _ = lowered(lambda e, t, n: rotary.rows_of(e, t, n, 3), table, np.int64([3, 5, 2]))
     close(found, np.stack([table[[0, 1, 2]], table[[2, 3, 4]], table[[0, 1, 2]]])[:, None])

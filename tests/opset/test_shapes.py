@@ -151,5 +151,5 @@ def test_axes_count_from_both_ends(axis, rank, found):
         ((MAX_STRIDE, 1), (2, 3), None),
     ],
 )
-def test_strides_of_a_file_count_where_they_say_something(strides, shape, useful):
+def test_useful_strides_of_a_file_are_kept(strides, shape, useful):
     assert useful_strides(strides, shape) == useful

@@ -32,7 +32,7 @@ def test_capacity_is_that_of_a_dense_array():
     assert min(counts.values()) > 20
 
 
-def test_no_array_is_the_beginning_of_another_of_odd_strides():
+def test_arrays_of_odd_strides_begin_no_cache():
     assert capacity_of((2, 3, 4), (14, 4, 1), 1) is None
     assert capacity_of((2, 3, 4), (8, 4, 1), 1) is None
     assert capacity_of((2, 0, 4), (8, 4, 1), 1) == 2
@@ -40,7 +40,7 @@ def test_no_array_is_the_beginning_of_another_of_odd_strides():
 
 
 @pytest.mark.parametrize(("tokens", "room"), [(0, 1), (1, 2), (7, 8), (8, 16), (1023, 1024), (1024, 2048)])
-def test_room_is_the_next_power_of_two_and_some(tokens, room):
+def test_room_is_a_power_of_two_and_some(tokens, room):
     assert room_for(tokens) == room + SPARE
 
 

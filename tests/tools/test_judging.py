@@ -50,7 +50,7 @@ def test_integers_are_equal_or_rounding_decides_about_them():
 @pytest.mark.parametrize(
     ("dtype", "floor"), [("float32", 2e-5), ("bfloat16", 2.0**-7), ("float16", 2.0**-10), ("float64", 1e-9)]
 )
-def test_errors_of_the_size_of_a_row_are_bounded(dtype, floor):
+def test_errors_are_bounded_by_the_size_of_rows(dtype, floor):
     absolute = 1e-12 if dtype == "float64" else 2.0**-19
     assert problem(moved(0.99 * floor + absolute), ROWS, dtype) is None
     finding = judged(moved(1.01 * floor + absolute), ROWS, dtype)
@@ -59,7 +59,7 @@ def test_errors_of_the_size_of_a_row_are_bounded(dtype, floor):
     assert problem(moved(1.9 * floor), ROWS, dtype, loose=2) is None
 
 
-def test_a_row_of_small_numbers_does_not_hide_behind_large_ones():
+def test_small_rows_do_not_hide_behind_large_ones():
     exact = np.stack([1000 * ROWS[0], 10 * ROWS[1]])
     wrong = exact.copy()
     wrong[1, 3] += 0.01
@@ -84,7 +84,7 @@ def test_a_row_of_small_numbers_does_not_hide_behind_large_ones():
         (1e39, INF, None),
     ],
 )
-def test_nan_and_infinities_are_where_the_oracle_has_them(got, wanted, expected):
+def test_nan_and_infinities_are_those_of_the_oracle(got, wanted, expected):
     ours, exact = ROWS.copy(), ROWS.copy()
     ours[0, 1], exact[0, 1] = got, wanted
     finding = judged(ours, exact)
@@ -113,7 +113,7 @@ def test_rounding_decides_near_the_largest_number(exact, got, fits):
     assert (problem(ours, wide, "float16") is None) is fits
 
 
-def test_errors_of_the_peer_are_allowed_a_few_times():
+def test_multiples_of_the_error_of_peers_are_allowed():
     assert problem(moved(3.9e-3), ROWS, peer=moved(1e-3)) is None
     assert problem(moved(4.2e-3), ROWS, peer=moved(1e-3)) == "numbers"
     assert problem(moved(7.9e-3), ROWS, disturbed=[moved(1e-3)]) is None
@@ -135,7 +135,7 @@ def test_errors_that_all_elements_share_are_no_rounding():
     ("shape", "rows"),
     [((), (1, 1)), ((5,), (1, 5)), ((2, 3), (2, 3)), ((2, 3, 4), (6, 4)), ((2, 3, 4, 5), (6, 20)), ((0, 3), (1, 0))],
 )
-def test_rows_lie_along_the_last_axis_or_are_images(shape, rows):
+def test_rows_are_last_axes_or_images(shape, rows):
     assert rows_of(shape) == rows
 
 

@@ -30,7 +30,7 @@ from onegraph.tools.conformance.page_of_op import PageOfOp
 from onegraph.tools.conformance.uses import SINGLE, Use
 from onegraph.tools.conformance.worker import compare
 
-SHORT = 300  # uses that the suite runs
+SHORT = 200  # uses that the suite runs
 MEASURED = figures()
 VERSIONS = ("3.2.0", "3.6.2", "3.9.1", "3.13.2")
 ROOT = Path(__file__).parents[2]
