@@ -1,5 +1,6 @@
 """Tables of decision trees and packed codes, by hand: what is laid out, and what is refused."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -156,6 +157,8 @@ def test_codes_are_packed_and_unpacked(coding):
     rows = packed(codes, bits)
     assert rows.shape == (3, -(-77 // unit_of(bits)) * 64)
     np.testing.assert_array_equal(unpacked(rows, coding, 77), codes)
+    narrow = {"s4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "s8": np.int8, "u8": np.uint8}[coding]
+    np.testing.assert_array_equal(packed(codes.astype(narrow), bits), rows)
     assert not unpacked(rows, coding.replace("s", "u"), rows.shape[1] * 8 // bits)[:, 77:].any()
     if bits == 4:
         assert rows[0, 0] == int(codes[0, 0]) & 15 | (int(codes[0, 1]) & 15) << 4

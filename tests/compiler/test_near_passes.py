@@ -22,12 +22,13 @@ def attention(
     mask=(8, 64),
     is_mask_first=False,
     axis=-1,
-    turned=False,
+    turned="",
     returned=None,
 ):
     """The steps of a chain of attention after the pass, and how they are scaled and masked."""
     g = og.Graph()
-    q, v = g.input("q", kind, (1, 2, queries, 16)), g.input("v", kind, (1, 2, 16, keys) if turned else (1, 2, keys, 16))
+    sizes = {"": (keys, 16), "rows": (queries, 16), "values": (16, keys)}[turned]
+    q, v = g.input("q", kind, (1, 2, queries, 16)), g.input("v", kind, (1, 2, *sizes))
     if key == "rows":
         scores = g.matmul(q, g.input("k", kind, (1, 2, keys, 16)), transpose_b=True)
     elif key == "columns":
@@ -42,7 +43,7 @@ def attention(
         added = g.input("mask", kind, mask)
         scores = made["masked"] = g.add(added, scores) if is_mask_first else g.add(scores, added)
     shares = made["shares"] = g.softmax(scores, axis=axis)
-    g.output("y", g.matmul(shares, v, transpose_b=turned))
+    g.output("y", g.matmul(shares, v, transpose_a=turned == "rows", transpose_b=turned == "values"))
     if returned:
         g.output("z", made[returned])
     return g
@@ -94,7 +95,8 @@ def test_few_queries_are_attended_by_a_kernel(options, scale, is_masked):
         {"mask": (3, 2, 8, 64)},
         {"mask": (1, 1, 2, 8, 64)},
         {"axis": 2},
-        {"turned": True},
+        {"turned": "values"},
+        {"turned": "rows"},
         {"returned": "scores"},
         {"returned": "scaled"},
         {"returned": "masked"},

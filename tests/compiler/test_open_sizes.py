@@ -227,6 +227,7 @@ def test_a_graph_at_present_has_plain_numbers():
     assert all(type(dim) is int for shape in shapes for dim in shape)
     assert {**present_._by_id}.keys() == {**whole._by_id}.keys()
     assert [(op.id, op.kind, op.name) for op in present_.ops] == [(op.id, op.kind, op.name) for op in whole.ops]
+    assert present_.inputs["dims"].shape == (2,)
     contents = present_.inputs["dims"].value
     assert (contents.dtype, contents.tolist()) == (object, [35, 4])
     assert all(type(number) is int for number in contents)

@@ -59,6 +59,10 @@ def growths(graph):
 def test_outputs_that_begin_with_an_input_grow():
     assert growths(decoder()) == (Growth("past", "present", 2, 0, 0),)
     assert growths(decoder(5)) == ()
+    graph = og.Graph()
+    unknown = [graph.input(name, og.f32, None) for name in ("past", "new")]
+    graph.output("present", graph.concat(*unknown, axis=2))
+    assert growths(graph) == ()
     for change in ("order", "axis", "twice", "strides", "made", "relu"):
         graph = og.Graph()
         strides = (256, 128, 8, 1) if change == "strides" else None
