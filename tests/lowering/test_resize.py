@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from onegraph.lowering.resize import Axis, Sampling, matrix, nearest, places, settled_sizes
+from onegraph.lowering.resize_axes import Axis, Sampling, matrix, nearest, places, settled_sizes
 
 TWICE, HALF, TO_ONE = Axis(4, 8, 2.0), Axis(4, 2, 0.5), Axis(4, 1, 0.25)
 CROP, CROP_TO_ONE = Axis(5, 3, 0.6, 0.25, 0.75), Axis(5, 1, 0.2, 0.25, 0.75)
