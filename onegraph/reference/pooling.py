@@ -75,18 +75,21 @@ class _Axis:
     def first_maxima(self, values: Floats, owners: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
         """The first maximum of every window, and its element of ``owners``; -1 for a window without elements.
 
-        NaN counts as larger than every number.
+        The last NaN of a window, if there is one, is its maximum, as in PyTorch.
         """
         best = np.full(self.shape(values, self.count), -np.inf)
         winner = np.full(best.shape, -1)
         for windows, met in self.meetings():
             part, owner = values[met], owners[met]
             if best[windows].shape != part.shape:
+                nan = np.flip(np.isnan(part), self.number)
+                last = part.shape[self.number] - 1 - nan.argmax(axis=self.number, keepdims=True)
                 place = part.argmax(axis=self.number, keepdims=True)
+                place = np.where(nan.any(axis=self.number, keepdims=True), last, place)
                 part = np.take_along_axis(part, place, self.number)
                 owner = np.take_along_axis(owner, place, self.number)
             so_far, held = best[windows], winner[windows]
-            better = (held < 0) | (part > so_far) | (np.isnan(part) & ~np.isnan(so_far))
+            better = (held < 0) | (part > so_far) | np.isnan(part)
             best[windows], winner[windows] = np.where(better, part, so_far), np.where(better, owner, held)
         return best, winner
 
@@ -142,7 +145,7 @@ def max_pool(call: Call, src: Floats) -> Floats:
 
 
 def max_pool_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    """diff_src: every element of diff_dst is added at the first maximum of its window."""
+    """diff_src: every element of diff_dst is added at the first maximum of its window, or at its last NaN."""
     found = _known(call)
     best, gradient = (_channels_first(array, found.data_format) for array in (src, diff_dst))
     result = np.zeros(best.shape)

@@ -257,6 +257,27 @@ def test_a_normalization_in_training_keeps_nan_in_one_step_with_its_relu(ports, 
     np.testing.assert_allclose(model(**arrays)[0].astype(np.float64)[numbers], expected[numbers], rtol=0.02, atol=0.02)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+def test_gradient_of_a_max_pool_reaches_the_last_nan(data_format, dtype):
+    x, d = np.random.default_rng(0).permutation(81).reshape(9, 9).astype(np.float64), np.arange(1.0, 26).reshape(5, 5)
+    x.reshape(-1)[::5] = nan
+    expected = np.zeros((11, 11))
+    padded = np.pad(x, 1, constant_values=-inf)
+    for row, column in np.ndindex(5, 5):
+        window = padded[2 * row : 2 * row + 3, 2 * column : 2 * column + 3].reshape(-1)
+        place = np.flatnonzero(np.isnan(window))[-1] if np.isnan(window).any() else window.argmax()
+        expected[2 * row + place // 3, 2 * column + place % 3] += d[row, column]
+    shape = (lambda n: (1, n, n, 1)) if data_format == "NXC" else (lambda n: (1, 1, n, n))
+    g = og.Graph()
+    attrs = {"kernel": [3, 3], "strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    ends = g.input("x", dtype, shape(9)), g.input("d", dtype, shape(5))
+    g.output("y", g.op("MaxPoolBackward", ends, {**attrs, "data_format": data_format}))
+    arrays = {"x": x.reshape(shape(9)).astype(dtype.numpy), "d": d.reshape(shape(5)).astype(dtype.numpy)}
+    found = g.compile()(**arrays).reshape(9, 9)
+    np.testing.assert_array_equal(found.astype(np.float64), expected[1:-1, 1:-1])
+
+
 def test_report_names_why_a_step_is_apart():
     g = og.Graph()
     g.output("y", g.relu(product(g, g.input("x", og.f32, (32, 16)))))

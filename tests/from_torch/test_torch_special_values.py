@@ -120,6 +120,19 @@ def test_results_and_gradients_are_those_of_eager(name):
     torch.testing.assert_close(found[1], found[0], equal_nan=True, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("axes", [1, 2])
+def test_gradients_of_max_pools_go_to_the_last_nan(axes):
+    pool, found = (F.max_pool1d, F.max_pool2d)[axes - 1], []
+    for function in (pool, compiled(pool)):
+        x = torch.arange(2 * 3 * 7**axes).sin().reshape(2, 3, *(7,) * axes)
+        x.reshape(-1)[::3] = nan
+        x.requires_grad_()
+        y = function(x, 3, 2, 1)
+        y.backward(torch.arange(y.numel()).cos().reshape(y.shape))
+        found.append(x.grad)
+    torch.testing.assert_close(found[1], found[0])
+
+
 def test_infinite_gradients_stop_where_relu_is_flat():
     gradients = []
     for function in (F.relu, compiled(F.relu)):

@@ -106,6 +106,12 @@ def test_max_pool_gradient_reaches_the_first_maximum() -> None:
     np.testing.assert_array_equal(run("MaxPoolBackward", attrs, src, diff_dst), row(3, 4, 8, 16, 0, 0))
 
 
+def test_max_pool_gradient_reaches_the_last_nan() -> None:
+    attrs = {**PLAIN, "data_format": "NCX", "strides": [1]}
+    src, diff_dst = row(np.nan, 5, np.nan, 1, 2), row(1, 2, 4)
+    np.testing.assert_array_equal(run("MaxPoolBackward", attrs, src, diff_dst), row(0, 0, 7, 0, 0))
+
+
 def test_avg_pool_gradient_literal() -> None:
     attrs = {**PLAIN, "data_format": "NCX", "kernel": [2], "pads_end": [1], "src_shape": [1, 1, 3]}
     np.testing.assert_array_equal(run("AvgPoolBackward", {**attrs, "exclude_pad": True}, row(2, 4)), row(1, 1, 4))

@@ -152,7 +152,8 @@ void Guarded::softmax(void *const *addresses, int threads, bool only_masked) con
     });
 }
 
-// The first largest element of the window at `place` of `windows`, counted in order; -1 if all of it is padding.
+// The first largest element of the window at `place` of `windows`, or its last NaN, counted in order; -1 if all of it is
+// padding.
 std::ptrdiff_t Guarded::largest(const char *source, const std::vector<Axis> &axes, const std::vector<Axis> &windows,
         std::size_t place) const {
     const std::size_t n = axes.size();
@@ -182,7 +183,7 @@ std::ptrdiff_t Guarded::largest(const char *source, const std::vector<Axis> &axe
         }
         if (!is_inside) continue;
         const float x = load(tensors_[0].type, source + at);
-        if (found < 0 || is_larger(x, most)) most = x, found = index;
+        if (found < 0 || x > most || x != x) most = x, found = index;
     }
     return found;
 }
