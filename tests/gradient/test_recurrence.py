@@ -192,6 +192,8 @@ def test_what_is_not_finite_goes_where_the_reference_sends_it(cell, level, monke
     case.inputs[0][0, 0] = np.nan
     case.inputs[0][1, 1] = np.inf
     case.inputs[0][1, 2] = -np.inf
+    if cell == "lstm":
+        case.inputs[3][0, 2] = np.inf  # times sigmoid(-inf) is NaN
     g, arrays = graph_of(case)
     with np.errstate(all="ignore"):
         expected = reference.run(g, arrays)

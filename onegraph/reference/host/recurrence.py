@@ -65,7 +65,7 @@ def recurrence(
     turned = weights.transpose(0, 2, 3, 1, 4)
     whole = turned.reshape(directions, weights.shape[2], gates, -1)[..., :units].astype(np.float64)
     factors, bias = whole[:, :units], whole[:, units, :, None]
-    peeps = whole[:, -1] if call.flag("peepholes") else np.zeros((directions, gates, units))
+    peeps = whole[:, -1] if call.flag("peepholes") else None
     states = np.empty((steps, directions, batch, units))
     ends = np.full(batch, steps) if lengths is None else lengths
     if np.any((ends < 0) | (ends > steps)):
@@ -83,10 +83,13 @@ def recurrence(
             before, lives = (state, memory), (step < ends)[:, None]
             if kind == "lstm":
                 entry, out, forget, fresh = given + seen
-                entry = gate(entry + peeps[one, 0] * memory)
-                kept = 1 - entry if call.flag("input_forget") else gate(forget + peeps[one, 2] * memory)
+                if peeps is not None:
+                    entry, forget = entry + peeps[one, 0] * memory, forget + peeps[one, 2] * memory
+                entry = gate(entry)
+                kept = 1 - entry if call.flag("input_forget") else gate(forget)
                 memory = kept * memory + entry * inner(fresh)
-                state = gate(out + peeps[one, 1] * memory) * outer(memory)
+                out = out if peeps is None else out + peeps[one, 1] * memory
+                state = gate(out) * outer(memory)
             elif kind in ("gru", "reset_gru"):
                 update, reset = gate(given[:2] + seen[:2])
                 if kind == "gru":
