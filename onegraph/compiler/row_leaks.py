@@ -24,7 +24,7 @@ from .kernels import exact_convolution
 from .kernels.kernel import FLOATS
 from .kernels.registry import EXACT
 from .kernels.when_special import BEGIN, END, UNBOUNDED
-from .passes.row_leaks import LEAKS, SPREADS, convolution_of
+from .passes.row_leaks import LEAKS, SPREADS, convolution_of, has_joined_groups
 from .passes.special_values import BOUNDED
 from .schedule import Schedule
 from .steps import CompiledStep, NumpyStep
@@ -75,7 +75,7 @@ class RowLeaks:
         """
         is_bounded = any(BOUNDED in step.attrs for step in steps)
         leaks = is_bounded or any(LEAKS in step.attrs for step in steps)
-        if len(steps) == 1 and SPREADS in steps[0].attrs and convolution_of(steps[0]) is not steps[0]:
+        if len(steps) == 1 and SPREADS in steps[0].attrs and steps[0].kind == "MatMul":
             steps = (self._seen_as_weights(steps[0]),)
             results = steps[0].outputs
         if not leaks and (not _spreading(steps) or self._refusal(steps)):
@@ -137,6 +137,8 @@ class RowLeaks:
         spreading = _spreading(steps)
         if len(spreading) != 1 or any(step.kind not in (*TRANSPARENT, *SIDES) for step in steps):
             return ()
+        if has_joined_groups(spreading[0]):  # the source, which shows at its own pixels alone
+            return ()
         shape = self._values[spreading[0].outputs[0]].shape
         ends = [self._values[number] for number in results if self._values[number].shape == shape]
         return witnesses(spreading[0], ends[0]) if ends and not ends[0].irregular else ()
@@ -150,8 +152,9 @@ class RowLeaks:
                 continue
             outputs = (results[0],) if is_direct else tuple([self._in_f32(number) for number in step.outputs])
             if step.kind in SIDES:
-                inputs = tuple([at.get(number, number) for number in step.inputs])
-                again = step._replace(executor=exact_convolution.AGAIN)
+                origin = convolution_of(step)
+                inputs = tuple([at.get(number, number) for number in origin.inputs])
+                again = origin._replace(executor=exact_convolution.AGAIN)
             else:
                 inputs = tuple([self._wide(steps[0], number, at, add_step) for number in step.inputs])
                 part = _in_f32(step)
@@ -203,7 +206,12 @@ def _spreading(steps: Sequence[Step]) -> list[Step]:
 
 
 def _multiplied(step: Step) -> tuple[int, ...]:
-    """The inputs of a convolution that kernels multiply by zeros: its weights, or those of a gradient by weights."""
+    """The inputs of a convolution that kernels multiply by zeros.
+
+    They are its weights, both inputs of a gradient by weights, and the source where groups were joined.
+    """
+    if has_joined_groups(step):
+        return step.inputs[:1]
     return step.inputs[:2] if SIDES[step.kind][2] is None else step.inputs[1:2]
 
 

@@ -23,22 +23,38 @@ def drawn(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def compare(groups, source, result, layout="XIO", data_format="NXC", behind=(), is_constant=True, **attrs):
+def compare(
+    groups,
+    source,
+    result,
+    layout="XIO",
+    data_format="NXC",
+    behind=(),
+    is_constant=True,
+    given=None,
+    weights=None,
+    **attrs,
+):
     """Compare a Convolution with the reference; returns the number of groups that were joined to one, 1 for none."""
     g = og.Graph()
     channels, results = groups * source, groups * result
     shape = (2, 7, 6, channels) if data_format == "NXC" else (2, channels, 7, 6)
     cells = drawn(results, source, 3, 3) if layout == "OIX" else drawn(3, 3, source, results)
-    weights = g.constant(cells) if is_constant else g.input("w", "f32", cells.shape)
-    ends = [g.input("x", "f32", shape), weights, g.constant(drawn(results))]
+    cells = cells if weights is None else weights
+    filters = g.constant(cells) if is_constant else g.input("w", "f32", cells.shape)
+    ends = [g.input("x", "f32", shape), filters, g.constant(drawn(results))]
     how = {**WINDOW, **attrs, "groups": groups, "weights_format": layout, "data_format": data_format}
     y = g.op("Convolution", ends, how)
     for kind in behind:
         y = g.add(y, g.input("y", "f32", y.shape)) if kind == "Add" else g.op(kind, [y], {})
     g.output("out", y)
-    given = {name: cells if name == "w" else drawn(*one.shape) for name, one in g.inputs.items()}
+    arrays = {name: cells if name == "w" else drawn(*one.shape) for name, one in g.inputs.items()}
+    if given is not None:
+        arrays["x"] = given
     model = g.compile()
-    np.testing.assert_allclose(model(**given), reference.run(g, given)["out"], rtol=1e-4, atol=1e-3)
+    with np.errstate(invalid="ignore"):
+        expected = reference.run(g, arrays)["out"]
+    np.testing.assert_allclose(model(**arrays), expected, rtol=1e-4, atol=1e-3)
     notes = [reason for part in model.report().partitions for reason in part.reasons]
     return next((count for count in range(1, 9) if NOTE.format(count) in notes), 1)
 
@@ -71,6 +87,22 @@ def test_other_groups_stay_or_join_what_divides_them(groups, source, result):
 
 def test_variable_weights_stay():
     assert compare(8, 4, 4, is_constant=False) == 1
+
+
+@pytest.mark.parametrize("behind", [[], ["ReLU"], ["Add"]], ids=str)
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_special_numbers_reach_no_other_group(number, data_format, behind):
+    given = drawn(2, 7, 6, 32)
+    given[0, 3, 2, 5] = given[1, 0, 0, 31] = number
+    given = given if data_format == "NXC" else np.ascontiguousarray(np.moveaxis(given, -1, 1))
+    assert compare(8, 4, 4, data_format=data_format, behind=behind, given=given) == 4
+
+
+def test_weights_of_nan_stay():
+    weights = drawn(3, 3, 4, 32)
+    weights[1, 1, 2, 9] = np.nan
+    assert compare(8, 4, 4, weights=weights) == 1
 
 
 def test_with_avx512_groups_stay(monkeypatch):

@@ -20,7 +20,8 @@ class Step(NamedTuple):
     says what was rewritten.
     ``part`` is the op that the library gets. ``whole`` says whether the step is the whole op, so that numpy can run the
     op as a fallback. ``folded`` has the ops that were folded into the constants of the step. ``members`` has the steps
-    that a step of executor pointwise or vectors joins, or the convolution that a product of matrices stands for.
+    that a step of executor pointwise or vectors joins, or the convolution that a product of matrices, or one with other
+    groups, stands for.
     ``refused`` has the kernels of the package that were considered
     for the step, each with the reason why it was not taken.
     """

@@ -3,6 +3,9 @@
 The kernel for groups needs as many channels in a group as a register has. With fewer, the library copies the windows
 and multiplies group by group. Groups of 16 channels, which join several with zeros in the weights between them, take
 down to an eighth of the time, although they have 2 to 8 times as many multiplications.
+
+NaN in the source would meet these zeros. So the step keeps the convolution that it stands for, and that is computed by
+its definition where an element of the source is NaN or infinite (``compiler/row_leaks.py``).
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from ..ir.step import Step
 from ..options import Options
 from ..shared_constants import derived
 from .lazy_constants import placed
+from .row_leaks import is_finite
 
 F32 = DataType.f32
 WIDTH, MOST = 16, 8  # channels of a joined group, and the most groups that are joined to one
@@ -45,7 +49,7 @@ def _joined(edit: Edit, step: Step) -> Step | None:
         return None
     src, weights = (edit.values[number] for number in step.inputs[:2])
     constant, count = weights.constant, part.call.s64("groups")
-    if constant is None or src.dtype is not F32 or not weights.dense:
+    if constant is None or src.dtype is not F32 or not weights.dense or not is_finite(weights):
         return None
     is_oix = part.call.string("weights_format") == "OIX"
     results, source = weights.shape[:2] if is_oix else weights.shape[:-3:-1]
@@ -61,7 +65,7 @@ def _joined(edit: Edit, step: Step) -> Step | None:
     first, second, *types = part.types
     wider = replace(part, attrs=attrs, types=(first, replace(second, shape=array.shape), *types))
     note = step.note or NOTE.format(together)
-    return step._replace(inputs=inputs, attrs=attrs, note=note, part=wider, whole=False)
+    return step._replace(inputs=inputs, attrs=attrs, note=note, part=wider, whole=False, members=(step,))
 
 
 def _together(groups: Groups) -> int:

@@ -49,22 +49,29 @@ def _leaks(step: Step) -> bool:
 
 
 def convolution_of(step: Step) -> Step:
-    """The convolution that a product of matrices stands for; other steps are returned as they are."""
-    return step.members[0] if step.kind == "MatMul" and step.members else step
+    """The convolution that a product, or one with joined groups, stands for; other steps are returned as they are."""
+    return step.members[0] if step.kind in ("MatMul", "Convolution") and step.members else step
+
+
+def has_joined_groups(step: Step) -> bool:
+    """Whether a step is a convolution whose groups were joined, so that its source meets zeros."""
+    return step.kind == "Convolution" and convolution_of(step) is not step
 
 
 def _spreads(edit: Edit, step: Step) -> bool:
-    part, step = step.library_part, convolution_of(step)
+    part, origin = step.library_part, convolution_of(step)
     if (
-        step.kind not in SIDES
+        origin.kind not in SIDES
         or part is None
         or any(tensor.dtype not in FLOATS for tensor in (*part.types[:2], *part.outputs))
     ):
         return False
-    return SIDES[step.kind][2] is None or not _is_finite(edit.values[step.inputs[1]])
+    if has_joined_groups(step):
+        return True
+    return SIDES[origin.kind][2] is None or not is_finite(edit.values[origin.inputs[1]])
 
 
-def _is_finite(value: Value) -> bool:
+def is_finite(value: Value) -> bool:
     """Whether a value is a constant without NaN and infinities."""
     if value.constant is None:
         return False
