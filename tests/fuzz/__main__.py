@@ -204,7 +204,7 @@ def main():
     print(f"seed {options.seed}")
     seconds = options.minutes * 60
     found, failed = {}, 0
-    kinds = {"graphs": 0.15, "blocks": 0.05, "host": 0.2} | (
+    kinds = {"graphs": 0.15, "blocks": 0.05, "quantized": 0.05, "host": 0.15} | (
         {} if importlib.util.find_spec("torch") is None else {"gradients": 0.1}
     )
     for kind, share in kinds.items():

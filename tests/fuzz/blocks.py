@@ -17,11 +17,11 @@ SCALES = (0.5, 0.25, 0.0625)
 LIMIT = 3e4  # of a value; f16 ends at 65504
 
 
-class _Misfit(Exception):  # noqa: N818
+class Misfit(Exception):  # noqa: N818
     """These choices make no valid block."""
 
 
-class _Block:
+class Block:
     """The steps of one block."""
 
     def __init__(self, random):
@@ -29,7 +29,7 @@ class _Block:
 
     def source(self, shape, dtype=None, flavour="whole", constant=False):
         if any(dim < 1 for dim in shape) or math.prod(shape) > 3 * ELEMENTS:
-            raise _Misfit
+            raise Misfit
         data = [flavour, self.draw.random.randrange(10**6)]
         step = {"op": "constant" if constant else "input", "dtype": dtype or self.draw.dtype, "data": data}
         return self.builder.add({**step, "shape": [*shape]})[0]
@@ -39,7 +39,7 @@ class _Block:
         for key in keys:
             _, array = self.builder.values[key]
             if not np.abs(array.astype(np.float64)).max(initial=0) < LIMIT:
-                raise _Misfit
+                raise Misfit
         return keys[0] if keys else None
 
     def output(self, key):
@@ -128,9 +128,9 @@ def _fused(block):
     block.output(block.epilogue(key))
 
 
-def _int8_convolution(block):
+def int8_convolution(block):
     if block.draw.dtype == "f16":
-        raise _Misfit
+        raise Misfit
     kind, (src, weights, *bias), attrs = _convolution(block)
     axis = (
         (len(weights) - 1 if block.draw.format == "NXC" else 0)
@@ -138,7 +138,7 @@ def _int8_convolution(block):
         else None
     )
     if axis is None:
-        raise _Misfit
+        raise Misfit
     if kind == "ConvTranspose":  # the other channels are those of the result
         axis = len(weights) - 2 if block.draw.format == "NXC" else 1
     inputs = [block.dequantized(src), block.weights(weights, axis), *[block.source(shape) for shape in bias]]
@@ -148,7 +148,7 @@ def _int8_convolution(block):
     block.output(block.quantized(key))
 
 
-def _product(block):
+def product(block):
     draw = block.draw
     m, k, n = (draw.choice(SIZES) for _ in range(3))
     turned = {"transpose_a": draw.flip(0.2), "transpose_b": draw.flip()}
@@ -216,7 +216,7 @@ def _pooled(block):
 def _quantized_pool(block):
     kind, shapes, attrs = pool(block.draw)
     if kind.endswith("Backward") or block.draw.dtype != "f32":
-        raise _Misfit
+        raise Misfit
     block.output(block.quantized(block.op(kind, [block.dequantized(shapes[0])], attrs)))
 
 
@@ -242,9 +242,9 @@ def _norm(block):
 FAMILIES = (
     _fused,
     _fused,
-    _int8_convolution,
-    _int8_convolution,
-    _product,
+    int8_convolution,
+    int8_convolution,
+    product,
     _attention,
     _step,
     _pooled,
@@ -256,9 +256,9 @@ FAMILIES = (
 def random_block_recipe(random, n_ops=1):
     """Steps of one valid block."""
     while True:
-        block = _Block(random)
+        block = Block(random)
         try:
             random.choice(FAMILIES)(block)
-        except (_Misfit, og.SpecError):
+        except (Misfit, og.SpecError):
             continue
         return block.builder.steps

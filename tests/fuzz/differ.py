@@ -18,6 +18,7 @@ from .blocks import random_block_recipe
 from .compare import differences
 from .generate import random_recipe
 from .host_ops import random_host_recipe
+from .quantized import random_quantized_recipe
 from .recipe import build, make_array
 from .training import random_training_recipe
 
@@ -41,8 +42,10 @@ RECIPES = {
     "host": random_host_recipe,
     "training": random_training_recipe,
     "blocks": random_block_recipe,
+    "quantized": random_quantized_recipe,
 }
-POLICIES = {"training": "debug", "blocks": "fusion"}  # of the kinds with arrays that end where nobody may read
+# Of the kinds with arrays that end where nobody may read.
+POLICIES = {"training": "debug", "blocks": "fusion", "quantized": "fusion"}
 
 
 def random_case(seed, most=40, kind="graphs"):

@@ -17,6 +17,7 @@ KINDS = {
     "cases": 100_000,
     "training": None,
     "blocks": None,
+    "quantized": None,
     "graphs": None,
 }  # the number of cases; None for the one that is asked for
 INSTRUCTIONS = ("", "AVX512_CORE", "AVX2", "SSE41")
