@@ -222,6 +222,24 @@ def test_codes_of_infinities_are_the_ends_of_the_range(kind):
         np.testing.assert_array_equal(g.compile()(x), np.tile([high, low, 5, high, low, 3], 4))
 
 
+@pytest.mark.parametrize("number", [inf, 3e38, 1e12])
+@pytest.mark.parametrize("kind", ["MatMul", "Convolution"])
+def test_codes_behind_products_of_codes_are_the_ends_of_the_range(kind, number):
+    shape = (4, 32) if kind == "MatMul" else (1, 2, 2, 32)
+    for dtype, low, high in ((og.s8, -128, 127), (og.u8, 0, 255)):
+        g = og.Graph()
+        x = g.dequantize(g.input("x", og.u8, shape), scales=[0.5], zps=[0])
+        w = g.constant(np.eye(32, dtype=np.int8).reshape((32, 32) if kind == "MatMul" else (1, 1, 32, 32)))
+        ends = x, g.dequantize(w, scales=[2.0], zps=[0])
+        attrs = {} if kind == "MatMul" else {"strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1}
+        y = g.matmul(*ends) if kind == "MatMul" else g.convolution(*ends, **attrs)
+        g.output("y", g.quantize(g.add(y, g.input("r", og.f32, shape)), scales=[0.5], zps=[3], dtype=dtype))
+        r, expected = np.zeros(shape, np.float32), np.full(shape, 5, dtype.numpy)
+        r.reshape(-1)[[5, 40]] = number, -number
+        expected.reshape(-1)[[5, 40]] = high, low
+        np.testing.assert_array_equal(g.compile()(x=np.ones(shape, np.uint8), r=r), expected)
+
+
 NORM_LAYOUTS = {"NXC": (4, 6, 6, 16), "NCX": (4, 16, 6, 6)}
 
 
