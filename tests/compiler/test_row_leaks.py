@@ -5,6 +5,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import onegraph as og
+from onegraph.capi.settings import is_native
 from onegraph.compiler.row_leaks import AGAIN, BOUNDS
 from onegraph.faults.leaks import SOURCES
 from onegraph.faults.ops.spanned_source import SPANNED_SOURCE, spans_source
@@ -230,8 +231,9 @@ def test_clamps_of_convolutions_are_fused_and_keep_nan(dtype):
     weights = [numbers(2, 2, 8, 8).astype(numpy_dtype) / 4 for _ in range(2)]
     model = clamped(dtype, weights).compile()
     parts = model.report().partitions
-    assert [part.kinds for part in parts] == [("Convolution", "Clamp")] * 2
-    assert all(BOUNDS in part.reasons for part in parts)
+    if is_native(og.DataType[dtype]):  # otherwise the ops compute in f32, with a cast behind each
+        assert [part.kinds for part in parts] == [("Convolution", "Clamp")] * 2
+        assert all(BOUNDS in part.reasons for part in parts)
     for number in (0.5, np.nan, np.inf, -np.inf, 3e38, 2e6, np.nan, 0.5):
         x = numbers(2, 7, 7, 8).astype(numpy_dtype)
         x[1, 2, 3, 4] = number

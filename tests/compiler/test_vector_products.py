@@ -5,7 +5,7 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
-from onegraph.capi.settings import has_vnni, is_native
+from onegraph.capi.settings import is_native
 from onegraph.compiler.kernels import native
 from onegraph.compiler.passes import vector_products
 from onegraph.faults.vectors import SLOW_VECTORS
@@ -157,13 +157,14 @@ def test_reproducible_programs_sum_as_for_more_rows():
     assert ours(product((1, DEPTH), False).compile(reproducible=True)) == []
 
 
-def test_dequantized_matrices_stay():
+def test_dequantized_matrices_are_read_as_codes():
     g = og.Graph()
     weights = g.constant(RNG.integers(-128, 128, (1100, 1000)).astype(np.int8))
     x = g.dequantize(g.input("x", "u8", (1, 1100)), scales=[0.5], zps=[0])
     g.output("out", g.matmul(x, g.dequantize(weights, scales=[0.5], zps=[0])))
-    # Without VNNI the weights are computed once, in f32.
-    assert ours(g.compile()) == ([] if has_vnni() else [1])
+    model = g.compile()
+    assert ours(model) == []
+    assert "packed weights" in model.report().partitions[-1].reason
 
 
 def test_an_output_with_strides():
