@@ -21,6 +21,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 MAX_SHOWN = 1000
 _name = type.__dict__["__name__"]
@@ -44,7 +45,14 @@ class _Repr(reprlib.Repr):
             text = str.__str__(repr(value))  # a plain str, as __repr__ may return a subclass of str
         except Exception:  # a user's __repr__ may do anything
             text = f"<{class_of(value)}>"
+        first, *more = text.splitlines() or [""]
+        text = f"{first.rstrip()} ..." if more else first
         return text if len(text) <= self.maxother else f"{text[: self.maxother - 3]}..."
+
+    def repr_ndarray(self, value: Any, level: int) -> str:
+        """The elements of a short list of numbers, or the data type and shape of another array of numpy."""
+        is_list = value.ndim == 1 and value.size <= self.maxlist
+        return self.repr_instance(value, level) if is_list else f"an array of {value.dtype} {[*value.shape]}"
 
 
 _repr = _Repr()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._util.counted import counted
 from .._util.mapped_file import MappedFile
 from ..errors import FormatError
 from ..ir.op import Array
@@ -56,7 +57,7 @@ def give_back(arrays: Iterable[Array]) -> None:
 def refuse_shortened(arrays: Iterable[Array]) -> None:
     """Raise FormatError if a mapped file has become shorter, because reading it would end the process."""
     for file in {id(file): file for array in arrays if (file := file_of(array)) is not None}.values():
-        expected = f"the {len(file)} bytes that it had when the model was loaded; load the model again"
+        expected = f"the {counted(len(file), 'byte')} that it had when the model was loaded; load the model again"
         try:
             size = file.size()
         except OSError as error:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.counted import counted
+
 Array = NDArray[Any]
 
 # The comparisons of a number x with the threshold of a node; 0 is a leaf.
@@ -116,7 +118,7 @@ def broken(nodes: Array, roots: Array, features: int, leaves: int) -> str:
     is_leaf, comparison = head == LEAF, head & (MISSING - 1)
     following = nodes[:, HOLDS : FAILS + 1]
     if ((roots < 0) | (roots >= len(nodes))).any():
-        return f"a root beyond {len(nodes)} nodes"
+        return f"a root beyond {counted(len(nodes), 'node')}"
     if (~is_leaf & ((head < 0) | (comparison == LEAF) | (comparison > len(COMPARISONS)))).any():
         return "a node without a comparison"
     if (~is_leaf & (head >> BITS >= features)).any():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from .._util.counted import counted
 from .._util.exact_types import elements, has_type, text
 from ..errors import ArgumentError, shown
 from ..ir.file_origin import FileOrigin
@@ -140,7 +141,7 @@ class Editing(OpAdding):
         label = op.name if has_type(op, (Op, LogicalTensor)) else op
         if len(values) != len(old):
             expected = f"{len(old)}, one for each of {', '.join(tensor.name for tensor in old)}"
-            raise ArgumentError(f"replace {shown(label)}: {len(values)} tensors; expected {expected}")
+            raise ArgumentError(f"replace {shown(label)}: {counted(len(values), 'tensor')}; expected {expected}")
         found: list[LogicalTensor | None] = []
         for tensor, value in zip(old, values, strict=True):
             if value is None or has_type(value, LogicalTensor):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from .._util.counted import counted
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, HOST, Edition, base_of
 from ..opset.errata.correction import Correction
@@ -206,7 +207,7 @@ def escaped_text(text: str) -> str:
 
 def markdown_edition(chosen: Edition, example: Example) -> str:
     """The page of an edition in Markdown: its ops by category."""
-    lines = [f"# {chosen.name}", "", f"{chosen.title}: {len(chosen.schemas)} ops.", ""]
+    lines = [f"# {chosen.name}", "", f"{chosen.title}: {counted(len(chosen.schemas), 'op')}.", ""]
     lines += ["`?` marks an optional tensor, `*` any number of tensors.", ""]
     if chosen.name != HOST:
         lines += ["Each example starts with these lines:", "", "```py", *IMPORTS, "```", ""]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from .._util.counted import counted
 from ..opset.editions.registry import DEFAULT, EDITIONS, HOST, Edition, base_of, edition
 from ..opset.schema import Schema
 from .op_pages import IMPORTS, Example, by_category, escaped_text, markdown_body, method, sentence, to_dict
@@ -76,7 +77,7 @@ def _span(names: Sequence[str]) -> str:
 
 def markdown_index(chosen: Edition) -> str:
     """The index of an edition: its ops by category, with links to their pages."""
-    lines = [f"# {chosen.name}", "", f"{chosen.title}: {len(chosen.schemas)} ops."]
+    lines = [f"# {chosen.name}", "", f"{chosen.title}: {counted(len(chosen.schemas), 'op')}."]
     for category, schemas in by_category(chosen):
         links = (f"[{schema.kind}]({page_name(schema)}.md)" for schema in schemas)
         lines += ["", f"## {category.capitalize()}", "", ", ".join(links)]
@@ -86,7 +87,11 @@ def markdown_index(chosen: Edition) -> str:
 def markdown_methods() -> str:
     """The index of the op methods for the site: signature, meaning, and a link to the page of the op."""
     chosen = edition(DEFAULT)
-    lines = ["# Op methods", "", f"Each of the {len(chosen.schemas)} ops of {DEFAULT} is a method of `Graph`."]
+    lines = [
+        "# Op methods",
+        "",
+        f"Each op of {DEFAULT} is a method of `Graph`.",
+    ]
     lines += ["Pass tensors by position or by name, and attributes by name."]
     lines += ["Every method also takes the options `name`, `dtype` and `outputs` of `Graph.op`."]
     for category, schemas in by_category(chosen):

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import cast
 from weakref import ref
 
+from .._util.counted import counted
 from .._util.exact_types import has_type, text
 from .._util.init_once import once
 from .._util.validation import flag, string
@@ -120,7 +121,9 @@ class GraphTensors(OpMethods):
         if len(tensors) == 1:
             return tensors[0]
         if tensors:
-            raise ArgumentError(f"{where}: {shown(label)}: {len(tensors)} tensors have this name; take one from g.ops")
+            raise ArgumentError(
+                f"{where}: {shown(label)}: {counted(len(tensors), 'tensor')} have this name; take one from g.ops"
+            )
         known = dict.fromkeys([*self.outputs, *(op.name for op in self.ops), *self._inputs, *self._constants])
         close = nearest_of(label, [*known])
         names = close or f"it has {', '.join([*known][:12])}" + (", ..." if len(known) > 12 else "")

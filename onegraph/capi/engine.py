@@ -167,6 +167,9 @@ class Stream(Handle):
         pointer = create(lib.dnnl_stream_create, "dnnl_stream_t", owner._ptr, lib.dnnl_stream_default_flags)
         super().__init__(pointer, lib.dnnl_stream_destroy, owner)
 
+    def __repr__(self) -> str:
+        return f"Stream({self.engine!r})"
+
     @property
     def engine(self) -> Engine:
         """The engine of the stream, as the library has it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._util.counted import counted
 from .._util.exact_types import elements, has_type
 from .._util.init_once import once
 from .._util.validation import choice, identifier, integer
@@ -258,7 +259,7 @@ def _checked_strides(strides: Sequence[int], dims: Shape, layout: str) -> tuple[
         raise ArgumentError("strides need layout='strided' and a shape with every dim known")
     element_strides = elements(strides)
     if element_strides is None or len(element_strides) != len(dims):
-        raise ArgumentError(f"strides: {shown(strides)}; expected {len(dims)} integers, one for each dim")
+        raise ArgumentError(f"strides: {shown(strides)}; expected {counted(len(dims), 'integer')}, one for each dim")
     return tuple(
         [integer("strides", stride, 0, 2**62 - 1, "a number of elements, 0 to 2**62 - 1") for stride in element_strides]
     )

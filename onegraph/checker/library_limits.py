@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from .._util.counted import counted
 from .._util.exact_types import text
 from ..errors import LIBRARY, NOTE, ArgumentError, Violation, shown
 from ..faults.capabilities import CAPABILITIES
@@ -22,7 +23,7 @@ from ..opset.editions.dialect import base_call, edition_words
 from ..opset.editions.registry import BASE, base_of
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Call, Finding, Schema
-from ..opset.shapes import counted, show
+from ..opset.shapes import show
 from ..opset.signature import Attribute, Port, Row, Version
 
 OLDEST: Release = (3, 2, 0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from .._util.counted import counted
 from .._util.html_table import AMBER, GREY, RED, Cell, html_table
 from ..errors import ERROR, LIBRARY, NOTE, TAKEN, UNSAFE, Violation
-from ..opset.shapes import counted
 
 COLOURS = {ERROR: RED, TAKEN: AMBER, UNSAFE: AMBER, LIBRARY: GREY, NOTE: GREY}
 # What a violation of each severity means, for one and for several.

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from .._util.atomic_write import write_atomically
+from .._util.counted import counted
 from ..checker.library_limits import library_named
 from ..errors import ERROR, LIBRARY, TAKEN, UNSAFE, ArgumentError, FormatError
 from ..opset.editions.registry import EDITIONS
-from ..opset.shapes import counted
 from ..serialize.files import read_file
 from ..serialize.json_text import decode
 from .check_files import CheckedFile, Finding

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from .._util.atomic_write import write_atomically
+from .._util.counted import counted
 from ..errors import FormatError
 from ..opset.editions.registry import edition
-from ..opset.shapes import counted
 from ..serialize.files import read_file
 from ..serialize.json_text import decode
 from .options import json_option
@@ -262,10 +262,10 @@ def _probe(
         results, findings = [result.to_dict() for result in run], [finding.to_dict() for finding in run.findings]
         emit({**facts, "findings": findings, "coverage": run.coverage.to_dict(), "results": results})
         return ids
-    click.echo(f"oneDNN {facts['version']} on {facts['cpu_isa']} against {name}: {len(run)} probes\n")
+    click.echo(f"oneDNN {facts['version']} on {facts['cpu_isa']} against {name}: {counted(len(run), 'probe')}\n")
     click.echo(tool.table(run.results))
     if run.findings:
-        click.echo(f"\n{len(run.findings)} findings")
+        click.echo(f"\n{counted(len(run.findings), 'finding')}")
     for finding in run.findings[:LISTED]:
         click.echo(f"{finding.id}: {', '.join(finding.ops)}: {finding.correction}")
     if len(run.findings) > LISTED:

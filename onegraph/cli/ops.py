@@ -6,6 +6,7 @@ import textwrap
 
 import click
 
+from .._util.counted import counted
 from ..builder.op_pages import by_category, markdown, markdown_edition, terminal_page, to_dict
 from ..errors import ArgumentError
 from ..inference.suggestions import unknown_op
@@ -59,7 +60,7 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool, newer_t
 
         click.echo(f"{terminal_page(chosen, schema)}\n  gradient {described(base_of(schema))}")
     else:
-        click.echo(f"{chosen.name}: {chosen.title}, {len(chosen.schemas)} ops")
+        click.echo(f"{chosen.name}: {chosen.title}, {counted(len(chosen.schemas), 'op')}")
         for category, schemas in by_category(chosen):
             lines = (textwrap.shorten(schema.doc, 118 - 31, placeholder=" ...") for schema in schemas)
             pairs = zip(schemas, lines, strict=True)

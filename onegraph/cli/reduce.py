@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .._util.counted import counted
 from ..errors import ArgumentError, OneGraphError
 from .graph_source import Source
 from .options import Compiling, bare_option, compiling, graph_file, json_option
@@ -89,7 +90,7 @@ def command(
             smallest = reduce(
                 graph,
                 fails,
-                progress=lambda tests, best: tell(tests, 0, f"{failure.kind}, {len(best.ops)} ops left"),
+                progress=lambda tests, best: tell(tests, 0, f"{failure.kind}, {counted(len(best.ops), 'op')} left"),
                 max_tests=max_tests,
             )
     smallest.save(path)
@@ -108,7 +109,7 @@ def command(
             {**facts, "before": len(graph.ops), "json": str(path), "cpp" if bare else "python": code, "benchdnn": line}
         )
         return 0
-    counts = f"{len(graph.ops)} ops before, {len(smallest.ops)} now, in {path}"
+    counts = f"{counted(len(graph.ops), 'op')} before, {len(smallest.ops)} now, in {path}"
     mark = "//" if bare else "#"
     click.echo(f"{mark} {failure}\n{mark} {counts}\n{mark} {line}\n\n{code}", nl=False)
     return 0

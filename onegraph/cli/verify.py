@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..opset.shapes import counted, known, known_dims
+from .._util.counted import counted
+from ..opset.shapes import known, known_dims
 from .graph_source import Source, onnx_files
 from .options import Compiling, InputData, bare_option, compiling, data, graph_file, json_option
 from .terminal import dims, emit, print_rich, progress, table

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
+from .._util.counted import counted
 from .._util.html_table import RED, Cell, html_table
 from .._util.records import record
 from ..opset.dtypes import DataType
-from ..opset.shapes import counted
 from .unfused import Unfused, unfused
 
 
@@ -230,16 +230,19 @@ class Report:
         if self.copies:
             lines.append(f"inputs copied because of their layout: {self.copies}")
         if self.cache.get("hits") or self.cache.get("misses", 0) > 1:
-            template = "{size} of {capacity} programs kept: {hits} hits, {misses} misses, {evictions} evictions"
-            lines.append(template.format_map(self.cache))
+            nouns = {"hits": "hit", "misses": "miss", "evictions": "eviction"}
+            counts = ", ".join(counted(self.cache[name], noun) for name, noun in nouns.items())
+            lines.append(f"{self.cache['size']} of {counted(self.cache['capacity'], 'program')} kept: {counts}")
         if self.cache.get("reused"):
-            reused = "{reused} of them with the steps for another size, and {partitions} partitions compiled for that"
-            lines.append(reused.format_map({"partitions": 0, **self.cache}))
+            compiled = counted(self.cache.get("partitions", 0), "partition")
+            lines.append(
+                f"{self.cache['reused']} of them with the steps for another size; {compiled} compiled for that"
+            )
         elif self.cache.get("reason"):
             lines.append(f"each size is compiled as a whole: {self.cache['reason']}")
         if self.cache.get("grown"):
-            grown = "caches grew {grown} times where they lie, and were moved {moved} times to memory with more room"
-            lines.append(grown.format_map({"moved": 0, **self.cache}))
+            grown, moved = (counted(self.cache.get(name, 0), "time") for name in ("grown", "moved"))
+            lines.append(f"caches grew {grown} where they lie, and were moved {moved} to memory with more room")
         return lines
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.counted import counted
 from .._util.exact_types import has_type
 from .._util.fork_safety import new_rlock
 from .._util.paths import path_of
@@ -124,7 +125,9 @@ class BatchInference:
         found = model._run_by_name({name: _padded(array, total) for name, array in arrays.items()})
         for name, array in found.items():
             if not array.ndim or len(array) != total:
-                raise ArgumentError(f"output {name!r}: shape {show(array.shape)}; expected {total} rows, as the inputs")
+                raise ArgumentError(
+                    f"output {name!r}: shape {show(array.shape)}; expected {counted(total, 'row')}, as the inputs"
+                )
         return {name: array[:rows] for name, array in found.items()}
 
     def __getstate__(self) -> dict[str, object]:

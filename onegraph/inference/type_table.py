@@ -8,10 +8,10 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
+from .._util.counted import counted
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Schema
-from ..opset.shapes import counted
 from ..opset.signature import Row
 
 DTYPES = DataType.__members__

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from .._util.counted import counted
 from .._util.records import record
-from ..opset.shapes import counted
 
 SHOWN = 12  # results
 

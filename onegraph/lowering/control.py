@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._util.counted import counted
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError, SpecError
 from ..ir.op import LogicalTensor, Op
@@ -230,7 +231,7 @@ def _without(shape: Shape, axis: int) -> Shape:
     if shape is None:
         return None
     if not -len(shape) <= axis < len(shape):
-        raise NotLowered(f"axis {axis} of a tensor of {len(shape)} axes")
+        raise NotLowered(f"axis {axis} of a tensor of {counted(len(shape), 'axis')}")
     axis %= len(shape)
     return (*shape[:axis], *shape[axis + 1 :])
 

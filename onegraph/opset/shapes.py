@@ -159,11 +159,6 @@ def axis_in_range(call: Call) -> Iterable[Finding]:
         yield Finding("axis", axis, axis_of(rank))
 
 
-def counted(number: object, noun: str) -> str:
-    """A number with its noun in the singular or plural: ``"1 element"``, ``"2 elements"``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def show(shape: Shape) -> str:
     """A shape as text for messages: ``[8, ?, 3]``."""
     if shape is None:

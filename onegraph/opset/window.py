@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from .._util.counted import counted
 from .._util.records import record
 from .schema import Call, Finding
-from .shapes import MAX_RANK, counted, of_rank, show
+from .shapes import MAX_RANK, of_rank, show
 from .signature import Shape
 
 Dim = int | None

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.counted import counted
 from .._util.validation import as_dict, as_list, expect
 from ..arrays.ndarrays import is_numpy, numpy_array
 from ..builder.graph import DataGraph, snapshot
@@ -98,7 +99,7 @@ def run_op(
     if not all(array is None or _is_numbers(array) for array in arrays):
         raise ArgumentError(f"inputs: {shown(inputs)}; expected a list of numpy arrays")
     if len(arrays) != len(op.inputs):
-        raise ArgumentError(f"inputs: {len(arrays)} arrays; expected {len(op.inputs)}")
+        raise ArgumentError(f"inputs: {counted(len(arrays), 'array')}; expected {len(op.inputs)}")
     for index, (array, tensor) in enumerate(zip(arrays, op.inputs, strict=True)):
         if array is None or tensor is None:
             if array is not tensor:

@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from .._util.counted import counted
 from .._util.exact_types import elements, entries, has_type
 from .._util.fork_safety import new_rlock
 from ..arrays.ndarrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
@@ -18,7 +19,7 @@ from ..errors import ArgumentError, shown
 from ..ir.op import Array, LogicalTensor
 from ..ir.tensor_type import as_shape
 from ..opset.dtypes import DataType
-from ..opset.shapes import compatible, counted, dense_strides, known, known_dims, show
+from ..opset.shapes import compatible, dense_strides, known, known_dims, show
 from .growing import Growing
 
 
@@ -115,7 +116,7 @@ class Arguments:
         if any(has_type(array, Mapping) for array in arrays):
             raise ArgumentError("a dictionary is given as an input; inputs by name are given as model(**inputs)")
         if len(arrays) > len(names):
-            raise ArgumentError(f"{len(arrays)} inputs given; expected {len(names)}: {', '.join(names)}")
+            raise ArgumentError(f"{counted(len(arrays), 'input')} given; expected {len(names)}: {', '.join(names)}")
         named_arrays = dict(zip(names, arrays, strict=False))
         for name, array in named.items():
             if name not in names:

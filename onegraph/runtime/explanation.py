@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from .._util.counted import counted
+from .._util.html_table import html_table
 from .._util.records import record
 from ..builder.graph import DataGraph
 from ..compiler.arithmetic import flops
 from ..compiler.report import PartitionReport
 from ..faults.use import PRODUCTS
 from ..ir.op import LogicalTensor, Op, label_of
-from ..opset.shapes import counted, known, known_dims
+from ..opset.shapes import known, known_dims
 from .apart import Edge
 from .peaks import Peaks
 
@@ -114,22 +116,43 @@ class Explanation:
             "edges": [edge.to_dict() for edge in self.edges],
         }
 
-    def __str__(self) -> str:
-        lines = [self.library]
-        if self.peaks is not None:
-            rates = "".join(f", {kind} {rate * 1e-9:,.0f} GFLOP/s" for kind, rate in self.peaks.rates.items())
-            lines[0] += f"; this machine: {self.peaks.bandwidth * 1e-9:,.1f} GB/s{rates} on "
-            lines[0] += counted(self.peaks.threads, "thread")
-            if self.peaks.disturbed:
-                lines[0] += ", measured beside other work, so that shares are too high"
-        rows = [["op", "steps", "multiply-adds", "bytes", "us", "compute", "memory"]]
-        rows += [[f"{op.kind} {op.name!r}", " ".join(map(str, op.steps)) or "-", *_figures(op)] for op in self.ops]
-        lines += ["", *_table(rows)]
-        rows = [["step", "executor", "multiply-adds", "bytes", "us", "compute", "memory", "ops"]]
+    def _heading(self) -> str:
+        if self.peaks is None:
+            return self.library
+        rates = "".join(f", {kind} {rate * 1e-9:,.0f} GFLOP/s" for kind, rate in self.peaks.rates.items())
+        machine = f"this machine: {self.peaks.bandwidth * 1e-9:,.1f} GB/s{rates}"
+        lessened = ", measured beside other work, so that shares are too high" if self.peaks.disturbed else ""
+        return f"{self.library}; {machine} on {counted(self.peaks.threads, 'thread')}{lessened}"
+
+    def _tables(self) -> Iterator[list[list[str]]]:
+        """The ops and the steps, each with its heads."""
+        ops = [[f"{op.kind} {op.name!r}", " ".join(map(str, op.steps)) or "-", *_figures(op)] for op in self.ops]
+        yield [["op", "steps", *FIGURES], *ops]
+        steps = []
         for step in self.steps:
             named = " + ".join(step.ops) + (f"  {step.implementation}" if step.implementation else "")
-            rows.append([str(step.index), step.executor, *_figures(step), named])
-        lines += ["", *_table(rows)]
+            steps.append([str(step.index), step.executor, *_figures(step), named])
+        yield [["step", "executor", *FIGURES, "ops"], *steps]
+
+    def _repr_html_(self) -> str:
+        """The ops, the steps and the reasons as tables for a notebook."""
+        pages = []
+        for caption, (heads, *rows) in zip((f"{self._heading()}\nops", "steps"), self._tables(), strict=True):
+            numbers = [place for place, head in enumerate(heads) if head in NUMBERS]
+            pages.append(html_table(caption, heads, rows, numbers))
+        if self.edges:
+            heads = ["steps", "tensor", "bytes", "cause", "reason"]
+            edges = [
+                [f"{edge.producer} -> {edge.consumer}", edge.tensor, f"{edge.bytes:,}", edge.cause, edge.reason]
+                for edge in self.edges
+            ]
+            pages.append(html_table("why partitions are apart", heads, edges, [2]))
+        return "".join(pages)
+
+    def __str__(self) -> str:
+        lines = [self._heading()]
+        for table in self._tables():
+            lines += ["", *_table(table)]
         if self.edges:
             lines += ["", "why partitions are apart"]
         for edge in self.edges:
@@ -256,7 +279,8 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-NUMBERS = ("multiply-adds", "bytes", "us", "compute", "memory", "step")
+FIGURES = ("multiply-adds", "bytes", "us", "compute", "memory")
+NUMBERS = (*FIGURES, "step")
 
 
 def _as_dict(row: object, names: str) -> dict[str, object]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
+from .._util.counted import counted
 from .._util.html_table import RED, Cell, html_table
 from .._util.records import record
 from ..compiler.report import names_reference_kernel
-from ..opset.shapes import counted
 
 WIDTH = 24  # characters of the longest bar
 BARS = " ▏▎▍▌▋▊▉█"

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from .._util.counted import counted
 from .._util.records import record
 from ..errors import FormatError, shown
 from ..ir.file_origin import Json
@@ -231,7 +232,7 @@ def tensor_form(value: object, where: str) -> TensorForm:
 def _shape(value: object, where: str) -> Shape:
     values = json_array(value, where)
     if len(values) > MAX_RANK:
-        raise FormatError(where, f"{len(values)} dims", f"at most {MAX_RANK}")
+        raise FormatError(where, counted(len(values), "dim"), f"at most {MAX_RANK}")
     if values == [UNKNOWN]:
         return None
     dims: list[int | None] = []
@@ -248,7 +249,7 @@ def json_strides(value: object, where: str) -> tuple[int, ...] | None:
     """``value`` as strides in elements; None if one is unknown; FormatError if it is not an array of strides."""
     values = json_array(value, where)
     if len(values) > MAX_RANK:
-        raise FormatError(where, f"{len(values)} strides", f"at most {MAX_RANK}")
+        raise FormatError(where, counted(len(values), "stride"), f"at most {MAX_RANK}")
     what = f"a number of elements, or {UNKNOWN} where it is unknown"
     declared = [json_integer(value, f"{where}[{place}]", UNKNOWN, S64_MAX, what) for place, value in enumerate(values)]
     if UNKNOWN in declared:

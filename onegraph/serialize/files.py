@@ -12,6 +12,7 @@ from typing import IO
 import numpy as np
 
 from .._util.atomic_write import Part, TornError, hidden, write_together
+from .._util.counted import counted
 from .._util.exact_types import has_type
 from .._util.mapped_file import MappedFile, NotRegularError, SourceFiles
 from .._util.paths import path_of
@@ -58,7 +59,7 @@ def read_file(path: Path, files: SourceFiles | None = None) -> bytes:
     try:
         mapped = (files or SourceFiles()).open(path)
         if mapped is not None and len(mapped) > MAX_BYTES:
-            raise FormatError(str(path), f"{len(mapped)} bytes", f"at most {MAX_BYTES}")
+            raise FormatError(str(path), counted(len(mapped), "byte"), f"at most {MAX_BYTES}")
         return b"" if mapped is None else mapped[:]
     except NotRegularError:
         raise FormatError(str(path), "not a regular file", "a file") from None

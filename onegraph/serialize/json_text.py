@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 
+from .._util.counted import counted
 from ..errors import FormatError, shown
 
 MAX_BYTES = 2**26
@@ -63,7 +64,7 @@ def decode(text: str | bytes) -> object:
         except UnicodeDecodeError as error:
             raise FormatError("text", f"byte {error.start} is not UTF-8", "a JSON text") from None
     if len(text) > MAX_BYTES:
-        raise FormatError("text", f"{len(text)} characters", f"at most {MAX_BYTES}")
+        raise FormatError("text", counted(len(text), "character"), f"at most {MAX_BYTES}")
     try:
         try:
             value = _DECODER.decode(text)
@@ -117,7 +118,7 @@ class _NumberError(Exception):
 def _integer(digits: str) -> int:
     # Python is slow with long integers and refuses very long ones.
     if len(digits) > MAX_DIGITS:
-        raise _NumberError(digits, f"a number of {len(digits)} digits", f"at most {MAX_DIGITS}")
+        raise _NumberError(digits, f"a number of {counted(len(digits), 'digit')}", f"at most {MAX_DIGITS}")
     return int(digits)
 
 

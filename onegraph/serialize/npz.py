@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from .._util.atomic_write import write_atomically
+from .._util.counted import counted
 from .._util.interpreter_tricks import blake2b
 from .._util.mapped_file import MappedFile
 from ..arrays.ndarrays import ALIGNMENT, aligned_empty
@@ -156,7 +157,7 @@ def read_elements(stream: IO[bytes], shape: tuple[int, ...], stored: np.dtype[An
     length = math.prod(shape) * stored.itemsize
     contents = stream.read(length)
     if len(contents) != length:
-        raise FormatError(where, f"{len(contents)} bytes", f"{length}")
+        raise FormatError(where, counted(len(contents), "byte"), f"{length}")
     return np.frombuffer(contents, stored)
 
 

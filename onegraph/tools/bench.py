@@ -8,13 +8,13 @@ from functools import partial
 from statistics import fmean, median
 from time import perf_counter_ns
 
+from .._util.counted import counted
 from .._util.records import record
 from .._util.validation import as_list, callback, flag, integer, number
 from ..capi.threads import get_num_threads
 from ..errors import ArgumentError
 from ..graph import Graph
 from ..ir.op import Array
-from ..opset.shapes import counted
 from ..runtime.bound_run import BoundRun, sample
 from ..runtime.executable import Executable
 from ..serialize import with_known

@@ -101,10 +101,13 @@ def _excluded(graph: Graph, exclude: object) -> set[str]:
     found: set[str] = set()
     for index, given in enumerate(patterns):
         pattern = text(given)
-        names = {own_name(op) for op in graph.ops if pattern is not None and fnmatchcase(own_name(op), pattern)}
+        meant = [op for op in graph.ops if pattern is not None and fnmatchcase(own_name(op), pattern)]
+        names = {own_name(op) for op in meant if op.kind in KINDS}
         if not names:
+            others = ", ".join(dict.fromkeys(op.kind for op in meant))
+            what = f"names {others}, which quantize leaves alone" if others else "is no op"
             known = ", ".join([own_name(op) for op in graph.ops if op.kind in KINDS][:12])
-            raise ArgumentError(f"quantize: exclude[{index}]: {shown(given)} is no op; expected one of {known}")
+            raise ArgumentError(f"quantize: exclude[{index}]: {shown(given)} {what}; expected one of {known}")
         found |= names
     return found
 

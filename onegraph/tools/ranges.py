@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.counted import counted
 from .._util.exact_types import elements, entries
 from ..arrays.ndarrays import is_numpy
 from ..builder.chosen_outputs import returning
@@ -116,7 +117,9 @@ def _feed(graph: Graph, where: str, sample: object) -> dict[str, Array]:
         several = None if is_numpy(sample) else elements(sample)
         arrays = [sample] if several is None else several
         if len(arrays) != len(names):
-            raise ArgumentError(f"{where}: {len(arrays)} arrays; expected one for each of {', '.join(names)}")
+            raise ArgumentError(
+                f"{where}: {counted(len(arrays), 'array')}; expected one for each of {', '.join(names)}"
+            )
         named = dict(zip(names, arrays, strict=True))
     if missing := [name for name in names if name not in named]:
         raise ArgumentError(f"{where}: no array for {', '.join(missing)}; expected one for each of {', '.join(names)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._util.counted import counted
 from ..builder.graph import AnyGraph
 from ..errors import ArgumentError
 from ..serialize.names import KEY
@@ -45,7 +46,9 @@ def _passed_on(form: JsonForm[AnyGraph], op: JsonObject) -> JsonObject:
     found = [use for use in inputs if use["id"] in made] if len(inputs) == 2 else inputs
     if len(found) != 1:
         what = "expected one input that an op produces, which the readers get instead"
-        raise ArgumentError(f"op_kind: {op['kind']} as {REMOVED!r}: {len(found)} inputs come from ops; {what}")
+        raise ArgumentError(
+            f"op_kind: {op['kind']} as {REMOVED!r}: {counted(len(found), 'input')} come from ops; {what}"
+        )
     source: JsonObject = dict(found[0])
     return source
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.counted import counted
 from .._util.exact_types import entries, has_type, listed, text, whole
 from ..errors import ArgumentError, shown
 from ..opset.shapes import overlaps, show
@@ -113,7 +114,9 @@ def strides_of(dims: Sequence[int], text: str) -> list[int]:
         return along(dims, [LETTERS.index(letter) for letter in text])
     strides = dims_of("in_shapes", text)
     if len(strides) != len(dims):
-        raise ArgumentError(f"in_shapes: {shown('*' + text)}; expected {len(dims)} strides, one for each dim")
+        raise ArgumentError(
+            f"in_shapes: {shown('*' + text)}; expected {counted(len(dims), 'stride')}, one for each dim"
+        )
     if min(dims, default=0) >= 0 and overlaps(dims, strides):
         raise ArgumentError(
             f"in_shapes: {shown('*' + text)} for {show(tuple(dims))}; expected memory of its own for each element"

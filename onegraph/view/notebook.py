@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from .._util.counted import counted
 from ..builder.graph import DataGraph, expect_graph
 from ..errors import UnsupportedError
 from .document import embedded
@@ -37,7 +38,7 @@ def summary(graph: DataGraph) -> str:
     for op in graph.ops:
         kinds[op.kind] = kinds.get(op.kind, 0) + 1
     common = sorted(kinds.items(), key=lambda item: -item[1])
-    lines = [f"Graph of {len(graph.ops):,} ops, edition {graph.edition}"]
+    lines = [f"Graph of {counted(len(graph.ops), 'op')}, edition {graph.edition}"]
     lines += [f"{count:8,}  {kind}" for kind, count in common[:20]]
     lines += [f"          and {len(common) - 20} other kinds"] if len(common) > 20 else []
     ports = {"inputs": graph.inputs, "variables": graph.variables, "outputs": graph.outputs}

@@ -77,5 +77,5 @@ def test_a_wrong_registration_is_refused(op):
     with pytest.raises(og.ArgumentError, match="function"):
         onegraph.torch.register(op, 3)
     onegraph.torch.register(op, lambda call: call.args["x"])
-    with pytest.raises(og.UnsupportedError, match="1 results; expected a tensor of the graph for each of 2"):
+    with pytest.raises(og.UnsupportedError, match="1 result; expected a tensor of the graph for each of 2"):
         onegraph.torch.export(Module(op, False).eval(), (torch.randn(4, 3),))

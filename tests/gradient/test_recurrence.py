@@ -262,7 +262,7 @@ def test_results_do_not_depend_on_threads_or_on_the_batch(cell):
         ({"peepholes": True}, r"weights: shape \[1, 1, 6, 4, 16\]; expected shape \[1, 1, 7, 4, 16\]"),
         ({"activations": "tanh"}, r"activations: 'tanh'; expected 3 of sigmoid, tanh, .*, separated by spaces"),
         ({"activations": "tanh tanh celu"}, r"activations: 'tanh tanh celu'; expected 3 of sigmoid, tanh, "),
-        ({"alpha": (1.0,)}, "alpha: 1 numbers; expected one for each of 3 activations, or none"),
+        ({"alpha": (1.0,)}, "alpha: 1 number; expected one for each of 3 activations, or none"),
         ({"clip": -1.0}, "clip"),
         (
             {"cell": "gru", "input_forget": True, 3: None},

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._util.counted import counted
 from ...errors import FormatError
 from ...graph import Graph
 from ...ir.op import LogicalTensor
@@ -54,5 +55,5 @@ def _results(
     found = function(CustomNode(proto.op_type, proto.name, graph, inputs, attrs, len(proto.output)))
     results = [*found] if isinstance(found, (tuple, list)) else [found]
     if len(results) != len(proto.output) or not all(isinstance(result, LogicalTensor) for result in results):
-        raise FormatError(node.where, f"{len(results)} results of its registered function", EXPECTED)
+        raise FormatError(node.where, f"{counted(len(results), 'result')} of its registered function", EXPECTED)
     return results

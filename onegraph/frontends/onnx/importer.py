@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._util.counted import counted
 from ...errors import FormatError, OneGraphError, SpecError
 from ...graph import Graph
 from ...lowering.emitter import Array, Emitter
@@ -281,7 +282,7 @@ class Importer:
                 self.emit = before
         where = f"{node.where}: graph {graph.name!r}"
         if len(inputs) != len(graph.input):
-            raise FormatError(where, f"{len(graph.input)} inputs", f"{len(inputs)}, as the node gives")
+            raise FormatError(where, counted(len(graph.input), "input"), f"{len(inputs)}, as the node gives")
         values = {**node.scope, **self._initializers(graph, f"{where}: ")}
         values.update(zip([one.name for one in graph.input], inputs, strict=True))
         given = {one.name for one in (*graph.input, *graph.initializer)}

@@ -162,7 +162,9 @@ class Part:
         except OutOfMemoryError:
             raise
         except Exception as error:  # the call has its graph; a later one is compiled in the usual way
-            self.work.reason, self._failures = f"{type(error).__name__}: {error}", self._failures + 1
+            is_known = isinstance(error, (OneGraphError, NoParametersError))
+            self.work.reason = str(error) if is_known else f"{type(error).__name__}: {error}"
+            self._failures += 1
             return
         self.work.reason = ""
         self._open = [*self._open[-MOST + 1 :], OpenPart(program, found[-1].inputs, found[-1].outputs)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ..._util.counted import counted
 from ..._util.validation import function as callable_of
 from ...errors import ArgumentError, UnsupportedError, shown
 from ...graph import Graph
@@ -70,6 +71,6 @@ def _results(node: Node, function: Callable[[CustomCall], Any]) -> Any:
     results = [*found] if isinstance(found, (tuple, list)) else [found]
     wanted = len(node.like) if type(node.like) in (tuple, list) else 1
     if len(results) != wanted or not all(isinstance(result, LogicalTensor) for result in results):
-        text = f"{node.name}: its registered function returns {len(results)} results"
+        text = f"{node.name}: its registered function returns {counted(len(results), 'result')}"
         raise UnsupportedError(f"{text}; expected a tensor of the graph for each of {wanted}")
     return results if type(node.like) in (tuple, list) else results[0]

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from ..._util.counted import counted
 from ..._util.records import record
-from ...opset.shapes import counted
 from ...runtime.kept_constants import prepared_bytes
 from .sizes import Work
 
@@ -182,7 +182,7 @@ class Statistics:
         ]
         if len(self.regions) > self.graphs:
             counts = ", ".join(f"{count} {text or 'without weights'}" for text, count in self.programs.items())
-            lines.append(f"{len(self.regions)} programs of these graphs: {counts}")
+            lines.append(f"{counted(len(self.regions), 'program')} of these graphs: {counts}")
         if made := self.sizes:
             reused = self.reused
             text = f"{counted(len(made), 'combination')} of sizes, compiled "

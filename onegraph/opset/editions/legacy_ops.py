@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ..._util.counted import counted
 from ..ops.binary import AUTO_BROADCAST, binary_shape, broadcastable
 from ..ops.binary import OPS as BINARY
 from ..ops.movement import OPS as MOVEMENT
@@ -21,7 +22,7 @@ from ..ops.movement import (
     zero_has_source,
 )
 from ..schema import Call, Finding, Rule, Schema, same_shape
-from ..shapes import broadcast, compatible, counted, of_rank, show
+from ..shapes import broadcast, compatible, of_rank, show
 from ..signature import FLOATS, Attribute, Row, Shape, ports, rows
 from .dialect import in_words
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
+from ..._util.counted import counted
 from ..schema import Call, Finding
 from ..shapes import compatible, show
 from ..signature import Attribute, ports, rows
@@ -38,10 +39,14 @@ def states_keep_their_types(call: Call) -> Iterable[Finding]:
     """A state of a Loop has the data type that it begins with."""
     count, given = call.s64("n_states"), call.inputs[FIXED:]
     if count + call.s64("n_scanned") > len(given):
-        yield Finding("values", f"{len(given)} inputs", f"{count} states and {call.s64('n_scanned')} scanned tensors")
+        yield Finding(
+            "values",
+            counted(len(given), "input"),
+            f"{counted(count, 'state')} and {call.s64('n_scanned')} scanned tensors",
+        )
         return
     if call.n_outputs is not None and count > call.n_outputs:
-        yield Finding("dst", f"{call.n_outputs} outputs", f"one for each of the {count} states")
+        yield Finding("dst", counted(call.n_outputs, "output"), f"one for each of the {counted(count, 'state')}")
     for index, first in enumerate(given[:count]):
         found = call.output_type(index)
         if first is not None and found is not None and found is not first.dtype:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
+from ..._util.counted import counted
 from ..schema import Call, Finding, Rule, Schema, ShapeFunction
 from ..shapes import compatible, known, show
 from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Row, Shape, rows
@@ -86,7 +87,7 @@ def window_fits(call: Call) -> Iterable[Finding]:
     count = len(call.s64s("kernel")) if src is None else len(src) - 2
     for name in LISTS:
         if len(call.s64s(name)) != count:
-            yield Finding(name, list(call.s64s(name)), f"{count} numbers, one for each spatial axis")
+            yield Finding(name, list(call.s64s(name)), f"{counted(count, 'number')}, one for each spatial axis")
 
 
 def unpooled_shape(call: Call) -> tuple[Shape, ...]:
@@ -165,7 +166,9 @@ def condition_fits(call: Call) -> Iterable[Finding]:
     elif src is not None and condition is not None and known(condition):
         size = src[call.s64("axis")]
         if size is not None and (condition[0] or 0) > size:
-            yield Finding("condition", f"shape {show(condition)}", f"at most {size} elements, the size of the axis")
+            yield Finding(
+                "condition", f"shape {show(condition)}", f"at most {counted(size, 'element')}, the size of the axis"
+            )
 
 
 def _detection(

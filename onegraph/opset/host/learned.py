@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..._util.counted import counted
 from ..dtypes import DataType
 from ..schema import Call, Finding, same_shape
 from ..shapes import compatible, show
@@ -78,7 +79,9 @@ def pairs_fit(call: Call) -> Iterable[Finding]:
     """src has a column for each pair of classes."""
     src, count = call.shape("src"), call.s64("classes")
     if not compatible(src, (None, count * (count - 1) // 2)):
-        yield Finding("src", f"shape {show(src)}", f"(rows, {count * (count - 1) // 2}), the pairs of {count} classes")
+        yield Finding(
+            "src", f"shape {show(src)}", f"(rows, {count * (count - 1) // 2}), the pairs of {counted(count, 'class')}"
+        )
 
 
 OPS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from ..._util.counted import counted
 from ..schema import Call, Finding, Rule
 from ..shapes import Dim, axis_of, broadcast, normalize_axis, of_rank, show
 from ..signature import Shape
@@ -109,7 +110,7 @@ def one_for_each_axis(port: str, count: int = 1) -> Rule:
         """There is a number, or a pair of numbers, for each axis of src."""
         rank, given = call.rank("src"), length(call, port)
         if rank is not None and given is not None and given != rank * count:
-            yield Finding(port, f"{given} elements", f"{rank * count} elements, for {rank} axes")
+            yield Finding(port, counted(given, "element"), f"{rank * count} elements, for {counted(rank, 'axis')}")
 
     return fits_rank
 
@@ -217,7 +218,7 @@ def slices_fit(call: Call) -> Iterable[Finding]:
     lengths = {port: length(call, port) for port in ("starts", "ends", "axes", "steps") if call.input(port) is not None}
     for port, count in lengths.items():
         if None not in (count, lengths["starts"]) and count != lengths["starts"]:
-            yield Finding(port, f"{count} elements", f"{lengths['starts']} elements, as starts has")
+            yield Finding(port, counted(count, "element"), f"{lengths['starts']} elements, as starts has")
             return
     rank, axes, steps = call.rank("src"), call.value("axes"), call.value("steps")
     if rank is not None and any(normalize_axis(axis, rank) is None for axis in axes or ()):

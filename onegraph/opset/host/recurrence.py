@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..._util.counted import counted
 from ..schema import Call, Finding
 from ..shapes import compatible, show
 from ..signature import NON_NEGATIVE, Attribute, Shape, rows
@@ -123,7 +124,9 @@ def options_fit(call: Call) -> Iterable[Finding]:
     for name in ("alpha", "beta"):
         given = call.f32s(name)
         if len(given) not in (0, wanted):
-            yield Finding(name, f"{len(given)} numbers", f"one for each of {wanted} activations, or none")
+            yield Finding(
+                name, counted(len(given), "number"), f"one for each of {counted(wanted, 'activation')}, or none"
+            )
     for name in ("input_forget", "peepholes"):
         if call.flag(name) and call.string("cell") != "lstm":
             yield Finding(name, "true", "it only if the attribute cell is lstm")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..._util.counted import counted
 from ..convolution_geometry import SIDES, convolution_geometry
 from ..likely_layouts import likely_weights
 from ..schema import Call, Finding
-from ..shapes import compatible, counted, show
+from ..shapes import compatible, show
 from ..signature import Shape
 from ..window import (
     SHAPE_SOURCE,

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ..._util.counted import counted
 from ..._util.open_sizes import is_open, is_whole
 from ..schema import Call, Finding, Schema
-from ..shapes import Dim, compatible, counted, merge, of_rank, show
+from ..shapes import Dim, compatible, merge, of_rank, show
 from ..signature import FLOATS, POSITIVE, Attribute, Range, Shape, ports
 from ..traits import Trait
 from ..window import activation, channels, spatial, spatial_rank

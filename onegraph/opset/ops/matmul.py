@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..._util.counted import counted
 from ..schema import Call, Finding, Schema
-from ..shapes import broadcast, compatible, counted, show
+from ..shapes import broadcast, compatible, show
 from ..signature import Attribute, Shape, ports, rows
 from ..traits import Trait
 

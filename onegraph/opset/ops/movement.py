@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..._util.counted import counted
 from ..schema import Call, Finding, Schema, same_shape
-from ..shapes import Dim, axis_in_range, compatible, counted, merge, normalize_axis, show
+from ..shapes import Dim, axis_in_range, compatible, merge, normalize_axis, show
 from ..signature import FLOATS, Attribute, Range, Shape, ports
 from ..traits import Trait
 

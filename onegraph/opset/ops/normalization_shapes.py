@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..._util.counted import counted
 from ..schema import Call, Finding
-from ..shapes import axis_of, broadcast, compatible, counted, normalize_axis, show
+from ..shapes import axis_of, broadcast, compatible, normalize_axis, show
 from ..signature import Shape
 from ..window import Dim, channels
 

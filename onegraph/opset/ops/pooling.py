@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..._util.counted import counted
 from ..._util.records import record
 from ..schema import Call, Finding, Schema
-from ..shapes import compatible, counted
+from ..shapes import compatible
 from ..signature import FLOATS, POSITIVE, Attribute, Fill, Shape, ports
 from ..traits import Trait
 from ..window import (

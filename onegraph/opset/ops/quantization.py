@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from ..._util.counted import counted
 from ..dtypes import DataType
 from ..schema import Call, Finding, Schema, same_shape
-from ..shapes import Dim, axis_of, compatible, counted, dim_at, normalize_axis, show
+from ..shapes import Dim, axis_of, compatible, dim_at, normalize_axis, show
 from ..signature import POSITIVE, Attribute, Shape, ports, rows
 from ..traits import Trait
 from .movement import elements

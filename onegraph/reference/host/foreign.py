@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ..._util.counted import counted
 from ..._util.late_imports import import_late
 from ...opset.schema import Call
 
@@ -27,5 +28,5 @@ def onnx_node(call: Call, *sources: Array) -> tuple[Array, ...]:
         raise ValueError(f"{error}; run: pip install onegraph[onnx]") from None
     node: tuple[Array, ...] = sys.modules[READER].run_node(call.string("model"), sources)
     if len(node) < (call.n_outputs or 1):
-        raise ValueError(f"the model has {len(node)} outputs; expected {call.n_outputs}")
+        raise ValueError(f"the model has {counted(len(node), 'output')}; expected {call.n_outputs}")
     return node

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
+from ..._util.counted import counted
 from ..._util.records import record
 from ...opset.errata.correction import ATTRIBUTES
 from .own_causes import OWN
@@ -94,7 +95,7 @@ def _finding(cause: str, rows: Sequence[Result], version: str) -> Finding:
     words = words_of(cause, best, version)
     pages = {row.asked.page.schema.kind: row.asked.page for row in rows}
     outcomes = Counter(row.happened.splitlines()[0] for row in rows)
-    came = [f"{text} ({count} of {len(rows)} probes)" for text, count in outcomes.most_common(SHOWN)]
+    came = [f"{text} ({count} of {counted(len(rows), 'probe')})" for text, count in outcomes.most_common(SHOWN)]
     if len(outcomes) > SHOWN:
         came.append(f"{len(outcomes) - SHOWN} other outcomes")
     return Finding(
@@ -207,7 +208,7 @@ def _siblings(pages: Sequence[PageOfOp]) -> list[Finding]:
                 {page.schema.kind: page.edition.link(page.schema) for page in concerned},
                 "; ".join(told),
                 f"compared the rows of {name} on the pages of the category {category}",
-                f"{len(list(combinations(texts, 2)))} pairs of rows differ",
+                f"pairs of rows that differ: {len(list(combinations(texts, 2)))}",
                 f"Print one row of {name} on all these pages, or the reason of the difference.",
             )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..._util.counted import counted
 from .findings import Finding
 from .results import VERDICTS
 from .run_record import Run
@@ -16,7 +17,7 @@ def markdown(run: Run, facts: Mapping[str, object]) -> str:
     lines = [
         f"# oneDNN {facts['version']} against {facts['edition']}",
         "",
-        f"{len(run)} probes on {facts['cpu_isa']}, {len(run.findings)} findings.",
+        f"{counted(len(run), 'probe')} on {facts['cpu_isa']}, {counted(len(run.findings), 'finding')}.",
         "",
     ]
     for finding in run.findings:
@@ -40,5 +41,5 @@ def issue(finding: Finding) -> str:
         shown = [f"{row.probe['op']} {row.probe['subject']} {row.probe['value']}" for row in finding.rows]
         listed = "; ".join(dict.fromkeys(shown[:MANY]))
         more = f"; and {len(shown) - MANY} more" if len(shown) > MANY else ""
-        lines += ["", f"Explains {len(shown)} probes: {listed}{more}."]
+        lines += ["", f"Explains {counted(len(shown), 'probe')}: {listed}{more}."]
     return "\n".join(lines)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from string import Template
 
+from ..._util.counted import counted
 from .results import VERDICTS
 from .run_record import Run
 
@@ -157,7 +158,7 @@ def page(run: Run, facts: Mapping[str, object]) -> str:
     )
     return _PAGE.substitute(
         title=f"oneDNN {facts['version']} against {facts['edition']}",
-        subtitle=f"{len(run.findings)} findings in {len(run)} probes, on {facts['cpu_isa']}. "
+        subtitle=f"{counted(len(run.findings), 'finding')} in {counted(len(run), 'probe')}, on {facts['cpu_isa']}. "
         "A finding is one cause of disagreements; a button below is a probe, coloured by the verdict.",
         boxes=boxes,
         coverage=escape("\n".join(run.coverage.lines())),

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from ...._util.counted import counted
 from ....lowering import packed as packing
 from ....lowering.elementwise import add, binary, filled, multiply, swish, unary
 from ....lowering.emitter import Emitter, Value, numbers, shape_of
@@ -56,7 +57,7 @@ def _experts(node: Node, count: int, size: int) -> list[Expert]:
     first = _layers(node, "fc1", (2, 3, 4, 11), count, size)
     last = _layers(node, "fc2", (5, 6, 7, 12), count, len(first[0].rows) // (FUSED if kind == "swiglu" else 1))
     if len(last[0].rows) != size:
-        raise node.invalid(f"fc2_experts_weights of {len(last[0].rows)} rows", f"{size}, the hidden size")
+        raise node.invalid(f"fc2_experts_weights of {counted(len(last[0].rows), 'row')}", f"{size}, the hidden size")
     if kind != "swiglu":
         activation = partial(_activated, kind=kind)
         return [Expert((one, two), activation) for one, two in zip(first, last, strict=True)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._util.counted import counted
 from ....errors import FormatError
 from ....lowering.elementwise import binary, filled, multiply, select
 from ....lowering.emitter import Array, Emitter, Value, dtype_of
@@ -119,7 +120,7 @@ def feature_vectorizer(node: Node) -> Value:
             raise NotLowered(f"input {index} with {width} features beside inputdimensions {size}")
         parts.append(src)
     if len(parts) != len(node):
-        raise node.invalid(f"inputdimensions of {len(parts)} elements", f"{len(node)}, one for each input")
+        raise node.invalid(f"inputdimensions of {counted(len(parts), 'element')}", f"{len(node)}, one for each input")
     return concat(emit, parts, 1)
 
 
@@ -167,7 +168,7 @@ def label_encoder(node: Node) -> Value:
         raise refused(node, f"op set 1, whose keys or values are {STRINGS}")
     emit, keys, values = node.emit, _table(node, "keys"), _table(node, "values")
     if len(keys) != len(values) or not len(keys):
-        raise node.invalid(f"{len(keys)} keys and {len(values)} values", "a value for each key")
+        raise node.invalid(f"{counted(len(keys), 'key')} and {counted(len(values), 'value')}", "a value for each key")
     if len(np.unique(keys)) < len(keys):
         raise refused(node, "two keys are equal")
     if node.has("default_tensor"):
@@ -191,7 +192,10 @@ def linear_regressor(node: Node) -> Value:
 def _sums(node: Node, count: int) -> Value:
     weights, bias = _floats(node, "coefficients"), _floats(node, "intercepts")
     if count < 1 or len(weights) % count or len(bias) not in (0, count):
-        raise node.invalid(f"{len(weights)} coefficients and {len(bias)} intercepts", f"those of {count} targets")
+        raise node.invalid(
+            f"{counted(len(weights), 'coefficient')} and {counted(len(bias), 'intercept')}",
+            f"those of {counted(count, 'target')}",
+        )
     factors = np.ascontiguousarray(weights.reshape(count, -1).T)
     return matmul(node.emit, _features(node), factors, bias if len(bias) else None)
 
@@ -204,7 +208,7 @@ def linear_classifier(node: Node) -> tuple[Value, Value]:
     if transform not in learned.TRANSFORMS:
         raise refused(node, f"post_transform {transform.upper()}")
     if count != len(classes) and (count, len(classes)) != (1, 2):
-        raise refused(node, f"{count} intercepts for {len(classes)} classes")
+        raise refused(node, f"{counted(count, 'intercept')} for {counted(len(classes), 'class')}")
     attrs: dict[str, Any] = {"transform": transform}
     if count == 1 and len(classes) == 2:  # of the scores of one class, only the logistic function is computed
         is_logistic = transform == learned.LOGISTIC

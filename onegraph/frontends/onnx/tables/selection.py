@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...._util.counted import counted
 from ....lowering.elementwise import binary
 from ....lowering.emitter import Array, Value, numbers, rank_of
 from ....lowering.movement import cast, reshape
@@ -73,7 +74,9 @@ def tensor_scatter(node: Node) -> Array:
     whole, part = np.moveaxis(cache, axis, 1), np.moveaxis(update, axis, 1)
     circular = node.attr("mode", "linear") == "circular"
     if not circular and ((starts < 0).any() or (starts + count > size).any()):
-        raise node.invalid(f"write_indices {starts.tolist()} and {count} updates", f"places in a cache of {size}")
+        raise node.invalid(
+            f"write_indices {starts.tolist()} and {counted(count, 'update')}", f"places in a cache of {size}"
+        )
     for place, start in enumerate(starts.tolist()):
         at = np.arange(start, start + count)
         whole[place, at % size if circular else at] = part[place]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._util.counted import counted
 from ....lowering.elementwise import add, binary, filled, multiply, negative, select, unary
 from ....lowering.emitter import Array, Value
 from ....lowering.layers import matmul
@@ -31,7 +32,8 @@ def _kernel(node: Node, count: int) -> Value:
     kind, given = node.attr("kernel_type", "LINEAR"), _floats(node, "kernel_params")
     if kind not in KINDS or len(vectors) % count or not len(vectors):
         raise node.invalid(
-            f"kernel_type {kind}, {len(vectors)} support_vectors", f"{', '.join(KINDS)}; {count} vectors"
+            f"kernel_type {kind}, {counted(len(vectors), 'support_vector')}",
+            f"{', '.join(KINDS)}; {counted(count, 'vector')}",
         )
     gamma, coef, degree = (float(one) for one in (given if len(given) == 3 else [0, 0, 0]))
     vectors = vectors.reshape(count, -1)
@@ -57,7 +59,7 @@ def regressor(node: Node) -> Value:
     if count < 1 or node.attr("post_transform", "NONE") != "NONE":
         raise refused(node, "no support vectors, or a post_transform")
     if len(weights) != count or len(rho) != 1:
-        raise node.invalid(f"{len(weights)} coefficients, {len(rho)} rho", f"{count} and 1")
+        raise node.invalid(f"{counted(len(weights), 'coefficient')}, {len(rho)} rho", f"{count} and 1")
     emit = node.emit
     found = matmul(emit, _kernel(node, count), weights[:, None], rho)
     if not node.attr("one_class", 0):
@@ -91,10 +93,10 @@ def _pair_weights(node: Node, sizes: list[int], pairs: list[Any]) -> Array:
     weights, total = _floats(node, "coefficients"), sum(sizes)
     rows = len(sizes) - 1
     if len(pairs) < 1 or len(weights) < rows * total or min(sizes) < 0 or len(node.attr("rho", [])) < len(pairs):
-        expected = f"{rows * total} coefficients and {len(pairs)} rho for {len(sizes)} classes"
-        raise node.invalid(f"{len(weights)} coefficients, {len(node.attr('rho', []))} rho", expected)
+        expected = f"{rows * total} coefficients and {len(pairs)} rho for {counted(len(sizes), 'class')}"
+        raise node.invalid(f"{counted(len(weights), 'coefficient')}, {len(node.attr('rho', []))} rho", expected)
     if len(sizes) * (len(sizes) - 1) // 2 != len(pairs):
-        raise node.invalid(f"{len(sizes)} vectors_per_class", "one for each class")
+        raise node.invalid(f"vectors_per_class of {counted(len(sizes), 'element')}", "one for each class")
     table, ends = weights[: rows * total].reshape(rows, total), np.cumsum([0, *sizes])
     found = np.zeros((total, len(pairs)), np.float32)
     for place, (first, second) in enumerate(pairs):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._util.counted import counted
 from ....arrays.trees import LEAF, Trees
 from ....lowering.emitter import Array, Value, dtype_of
 from ....lowering.movement import cast
@@ -40,7 +41,7 @@ LOWERED = "a post_transform of NONE, as converters write it beside one target"
 def _integers(node: Node, name: str, size: int | None = None, default: Any = None) -> Array:
     found = np.array(node.attr(name, default or []), np.int64)
     if size is not None and len(found) != size:
-        raise node.invalid(f"{name} of {len(found)} elements", f"{size}, one for each node")
+        raise node.invalid(f"{name} of {counted(len(found), 'element')}", f"{size}, one for each node")
     return found
 
 
@@ -106,10 +107,10 @@ def _classic(node: Node, prefix: str, dtype: Any) -> tuple[Trees, Weights]:
         target[inner] = places.find(owner[inner], numbers[inner], name)
     thresholds = _numbers(node, "nodes_values", dtype)
     if len(thresholds) != count:
-        raise node.invalid(f"nodes_values of {len(thresholds)} elements", f"{count}, one for each node")
+        raise node.invalid(f"nodes_values of {counted(len(thresholds), 'element')}", f"{count}, one for each node")
     missing = _integers(node, "nodes_missing_value_tracks_true")
     if len(missing) not in (0, count):
-        raise node.invalid(f"nodes_missing_value_tracks_true of {len(missing)} elements", f"{count} or none")
+        raise node.invalid(f"nodes_missing_value_tracks_true of {counted(len(missing), 'element')}", f"{count} or none")
     roots = np.sort(np.unique(owner, return_index=True)[1])
     is_missing = missing == 1 if len(missing) else np.zeros(count, np.bool_)
     features = _integers(node, "nodes_featureids", count)
@@ -119,7 +120,7 @@ def _classic(node: Node, prefix: str, dtype: Any) -> tuple[Trees, Weights]:
     at = places.find(_integers(node, f"{prefix}_treeids", size), _integers(node, f"{prefix}_nodeids", size), "leaf")
     number = _numbers(node, f"{prefix}_weights", dtype)
     if len(number) != size:
-        raise node.invalid(f"{prefix}_weights of {len(number)} elements", f"{size}, as {prefix}_ids")
+        raise node.invalid(f"{prefix}_weights of {counted(len(number), 'element')}", f"{size}, as {prefix}_ids")
     return trees, Weights(at, targets, number)
 
 
@@ -151,7 +152,7 @@ def regressor(node: Node) -> Value:
         raise node.invalid(f"aggregate_function {aggregate}, n_targets {n_targets}", f"one of {', '.join(AGGREGATES)}")
     base = _numbers(node, "base_values", dtype)
     if len(base) not in (0, n_targets):
-        raise refused(node, f"{len(base)} base_values for {n_targets} targets")
+        raise refused(node, f"{counted(len(base), 'base_value')} for {counted(n_targets, 'target')}")
     trees, weights = _classic(node, "target", dtype)
     given = base if len(base) else None
     found = _scores(node, trees, weights, n_targets, aggregate=AGGREGATES[aggregate], base=given)
@@ -170,7 +171,7 @@ def classifier(node: Node) -> tuple[Value, Value]:
     attrs: dict[str, object] = {"transform": TRANSFORMS[transform]}
     if len(classes) == 2 and len(ids) == 1:
         if len(base) not in ((0,) if ids[0] else (0, 1)):
-            raise refused(node, f"{len(base)} base_values beside weights of one of two classes")
+            raise refused(node, f"{counted(len(base), 'base_value')} beside weights of one of two classes")
         # One class has the scores; 1 / 2 decides between probabilities, 0 between other scores.
         is_positive = bool((weights.number >= 0).all())
         attrs["threshold"] = 0.5 if is_positive else 0.0
@@ -183,7 +184,7 @@ def classifier(node: Node) -> tuple[Value, Value]:
     else:
         count, is_whole = len(classes), len(base) == len(classes)
         if len(base) and not is_whole:
-            raise refused(node, f"{len(base)} base_values for {count} classes")
+            raise refused(node, f"{counted(len(base), 'base_value')} for {counted(count, 'class')}")
         attrs["absent"] = not is_whole
     absent = bool(attrs.get("absent", False))
     scores = _scores(node, trees, weights, count, base=base if len(base) else None, absent=absent)
@@ -217,18 +218,23 @@ def _with_leaves(node: Node, dtype: Any) -> tuple[Trees, Weights]:
     thresholds, ids = _tensor(node, "nodes_splits", dtype), _integers(node, "leaf_targetids")
     number, size = _tensor(node, "leaf_weights", dtype), len(ids)
     if len(modes) != count or len(thresholds) != count or len(number) != size:
-        raise node.invalid("nodes_modes, nodes_splits or leaf_weights of other sizes", f"{count} nodes, {size} leaves")
+        raise node.invalid(
+            "nodes_modes, nodes_splits or leaf_weights of other sizes",
+            f"{counted(count, 'node')}, {counted(size, 'leaf')}",
+        )
     if ((modes < 0) | (modes > MEMBER)).any():
         raise node.invalid(f"nodes_modes up to {modes.max()}", f"0 to {MEMBER}")
     missing = _integers(node, "nodes_missing_value_tracks_true")
     if len(missing) not in (0, count):
-        raise node.invalid(f"nodes_missing_value_tracks_true of {len(missing)} elements", f"{count} or none")
+        raise node.invalid(f"nodes_missing_value_tracks_true of {counted(len(missing), 'element')}", f"{count} or none")
     ends = []
     for side in ("true", "false"):
         numbers, leaf = _integers(node, f"nodes_{side}nodeids", count), _integers(node, f"nodes_{side}leafs", count)
         limit = np.where(leaf != 0, size, count)
         if ((numbers < 0) | (numbers >= limit)).any():
-            raise node.invalid(f"nodes_{side}nodeids beyond the nodes or leaves", f"{count} nodes, {size} leaves")
+            raise node.invalid(
+                f"nodes_{side}nodeids beyond the nodes or leaves", f"{counted(count, 'node')}, {counted(size, 'leaf')}"
+            )
         ends.append(np.where(leaf != 0, numbers + count, numbers))
     leaves, members = np.zeros(size, np.int64), _tensor(node, "membership_values", dtype)
     trees = Trees(
@@ -252,7 +258,9 @@ def _with_members(node: Node, trees: Trees, values: Array, is_member: Array) -> 
     """
     ends = np.flatnonzero(np.isnan(values))
     if len(ends) < np.count_nonzero(is_member):
-        raise node.invalid(f"membership_values of {len(ends)} sets", "a set with NaN behind it for each BRANCH_MEMBER")
+        raise node.invalid(
+            f"membership_values of {counted(len(ends), 'set')}", "a set with NaN behind it for each BRANCH_MEMBER"
+        )
     lists = [[*values[first:end]] for first, end in zip([0, *(ends[:-1] + 1)], ends, strict=True)]
     arrays: Mapping[str, list[Any]] = {name: [*getattr(trees, name)] for name in Trees._fields[:-1]}
     for place, members in zip(np.flatnonzero(is_member), lists, strict=False):

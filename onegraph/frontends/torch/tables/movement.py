@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...._util.counted import counted
 from ...._util.open_sizes import is_open
 from ....lowering import movement as lowering
 from ....lowering.blocks import MOST_PLACES
@@ -217,7 +218,7 @@ def windows(node: Node) -> Value:
     count = node.result_shape[axis]
     last = [*node.result_shape[:-1], 1]
     if not 0 < size <= MOST_PLACES:
-        raise NotLowered(f"windows of {size} elements")
+        raise NotLowered(f"windows of {counted(size, 'element')}")
     places = [part(node.emit, src, axis, at, at + step * (count - 1) + 1, step) for at in range(size)]
     return lowering.concat(node.emit, [reshape(node, place, last) for place in places], len(shape))
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...._util.counted import counted
 from ....opset.editions.registry import BASE
 from ....opset.signature import Fill
 from ..uses import Use
@@ -46,7 +47,7 @@ def _features(use: Use) -> Iterator[str]:
             yield f"{name} of one element"
     for index, dtype in enumerate(use.outputs):
         yield f"{schema.outputs[min(index, len(schema.outputs) - 1)].name} of {dtype}"
-    yield f"{len(use.outputs)} outputs"
+    yield counted(len(use.outputs), "output")
 
 
 def _of_list(name: str, value: Sequence[Any], usual: int | None) -> Iterator[str]:

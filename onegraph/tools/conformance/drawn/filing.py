@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ...._util.atomic_write import write_atomically
+from ...._util.counted import counted
 from ...._util.records import record
 from ...._util.worker_process import Outcome
 from ....errors import OneGraphError
 from ....graph import Graph
 from ....opset.dtypes import DataType
 from ....opset.editions.registry import base_of, edition
-from ....opset.shapes import counted
 from ....opset.values import BadValueError
 from ..causes import GOOD
 from ..run_record import Run

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ...._util.counted import counted
 from ...._util.records import record
 from ....faults.measured import Score
 from .findings import Finding
@@ -50,12 +51,14 @@ class Report:
         lines = [", ".join(f"{count} {name}" for name, count in outcomes.most_common()), ""]
         lines += [table(self.records, whole(self.tried)), ""]
         if self.findings:
-            lines.append(f"{len(self.findings)} causes of wrong uses that no record claims:")
+            lines.append(f"{counted(len(self.findings), 'cause')} of wrong uses that no record claims:")
         for finding in self.findings[:SHOWN]:
             use = finding.smallest.use
             tensors = ", ".join(f"{dtype} {tensor[1]}" for dtype, tensor in zip(use.dtypes, use.tensors, strict=True))
             detail = f": {finding.outcome.detail}" if finding.outcome.detail else ""
-            lines.append(f"{finding.id}: {len(finding.numbers)} uses; the smallest is {finding.kind}({tensors})")
+            lines.append(
+                f"{finding.id}: {counted(len(finding.numbers), 'use')}; the smallest is {finding.kind}({tensors})"
+            )
             lines.append(f"  {dict(use.attrs)}: {finding.outcome.outcome} at {finding.outcome.stage}{detail}")
             lines += [f"  {finding.memory}"] if finding.memory else []
         lines += [f"{IMPRECISE}:{name}: less than 99 % of what the record claims is wrong" for name in self.imprecise]

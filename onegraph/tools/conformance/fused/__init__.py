@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from ...._util.counted import counted
 from ...._util.worker_process import Outcome, Worker
 from ....errors import ArgumentError
 from ....opset.fusion_graphs import GRAPHS
@@ -55,7 +56,7 @@ class PatternReport(NamedTuple):
     def text(self) -> str:
         """The report as text: each verdict with its chains."""
         promised = sum(case.promised for case in self.cases)
-        lines = [f"{len(self.cases)} chains, {promised} of them documented"]
+        lines = [f"{counted(len(self.cases), 'chain')}, {promised} of them documented"]
         for verdict, finding in self.findings().items():
             lines += ["", f"{TITLES[verdict]}: {len(finding)}"]
             lines += _grouped(finding)

@@ -1,0 +1,44 @@
+"""Numbers in messages agree with their nouns: ``1 finding``, ``2 findings``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onegraph._util.counted import PLURALS, counted
+
+PLURAL = re.compile(r" (?!is\b|was\b|has\b|as\b|bytes\b)[a-z]+s\b")
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "onegraph").rglob("*.py"))
+
+
+def numbers_with_plurals(tree: ast.AST) -> Iterator[str]:
+    """The texts that write a length in front of a plural, unless a condition chooses the text."""
+    chosen = {id(node) for one in ast.walk(tree) if isinstance(one, ast.IfExp) for node in ast.walk(one)}
+    for text in ast.walk(tree):
+        if not isinstance(text, ast.JoinedStr) or id(text) in chosen:
+            continue
+        for value, behind in zip(text.values, text.values[1:], strict=False):
+            is_length = isinstance(value, ast.FormattedValue) and ast.unparse(value.value).startswith("len(")
+            if is_length and isinstance(behind, ast.Constant) and PLURAL.match(str(behind.value)):
+                yield f"{text.lineno}: {ast.unparse(text)}"
+
+
+def test_lengths_are_written_by_counted():
+    found = [f"{path}:{text}" for path in SOURCES for text in numbers_with_plurals(ast.parse(path.read_text()))]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("text", ['f"{len(a)} ops now"', 'f"in {len(a):,} ops"'])
+def test_a_length_before_a_plural_is_found(text):
+    assert len([*numbers_with_plurals(ast.parse(text))]) == 1
+
+
+@pytest.mark.parametrize("noun", ["element", *PLURALS])
+def test_one_has_the_singular(noun):
+    assert counted(1, noun) == f"1 {noun}"
+    assert counted(0, noun) == f"0 {PLURALS.get(noun, noun + 's')}"
