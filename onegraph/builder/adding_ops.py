@@ -60,7 +60,7 @@ class OpAdding(GraphTensors):
         """
         chosen = edition_named(self.edition if edition is None else edition)
         schema = chosen.schema(kind)
-        tensors = self._op_inputs(inputs, schema)
+        tensors = self._op_inputs(inputs, schema) if schema is not None or not self.strict else []  # an unknown op
         if name is not None:
             name = self._free_op_name(name)
         try:

@@ -80,22 +80,44 @@ class Editing(OpAdding):
 
     @atomic
     def remove(self, op: Op | str) -> None:
-        """Remove an op, and the ops and constants that it alone has read.
+        """Remove an op, and the ops and constants that it alone has read; or an input that nothing reads.
 
-        If something reads its result, it reads in its place the one input with the same data type and shape: removing a
-        ReLU or a Dropout joins what was before and behind it.
+        If something reads the result of the op, it reads in its place the one input with the same data type and shape:
+        removing a ReLU or a Dropout joins what was before and behind it.
 
         Args:
-            op: the op, or its name.
+            op: the op, or its name; or the name of an input or a variable of the graph, if no op has the name.
 
         Raises:
-            ArgumentError: the op is not of this graph; or its results are read, and there is not exactly one input to
-                read instead. The graph is as it was then.
+            ArgumentError: the op is not of this graph; its results are read, and there is not exactly one input to
+                read instead; or the input is read. The graph is as it was then.
         """
+        label = text(op)
+        if label in self._inputs and not self._is_taken(label):
+            self._remove_input(label)
+            return
         known = self._own_op(op, "remove")
         if self._is_read(known):
             self._rewire({known.outputs[0].id: self._passed_through(known)}, None)
         self._drop(known.outputs, known)
+
+    def _remove_input(self, name: str) -> None:
+        tensor = self._inputs[name]
+        readers = [op.name for op in uses_of(self).consumers.get(tensor.id, ())]
+        readers += [output for output, end in self._outputs.items() if end.id == tensor.id]
+        if readers or name in self._next:
+            reason = f"is read by {', '.join(readers[:5])}; g.replace(name, tensor) lets them read another tensor"
+            raise ArgumentError(f"remove: {name!r} {reason if readers else 'is assigned; expected one that is not'}")
+        exchange(
+            self,
+            {
+                "_inputs": {other: one for other, one in self._inputs.items() if other != name},
+                "_initial": {other: array for other, array in self._initial.items() if other != name},
+                "_constant_inputs": self._constant_inputs - {name},
+                "_by_id": {number: one for number, one in self._by_id.items() if number != tensor.id},
+                **self._as_edited(),
+            },
+        )
 
     def _is_read(self, op: Op) -> bool:
         read, ends = uses_of(self).consumers, {tensor.id for tensor in self._outputs.values()}

@@ -412,6 +412,11 @@ def test_reports_all_mistakes_and_keeps_the_graph(g):
     assert repr(g) == before
 
 
+def test_unknown_op_is_named_before_its_arrays(g):
+    with pytest.raises(og.SpecError, match="did you mean 'Convolution'"):
+        g.op("Convolutoin", [g.input("source", "f32", (1, 8, 8, 3)), np.zeros((3, 3, 3, 4))])
+
+
 def test_rejects_unknown_op_and_edition(g):
     with pytest.raises(og.SpecError, match="did you mean 'Convolution'"):
         g.op("Convolutoin", [])

@@ -147,6 +147,7 @@ REFUSED = {
     "a name far from all": (lambda g: g.tensor("zzz"), "no op of this name; it has y, product, bent, last, sum, x, w"),
     "a tensor's name that is a number": (lambda g: g.tensor(3), "tensor: 3; expected the name of a tensor or of an op"),
     "a name in the place of a tensor": (lambda g: g.output("z", "bent"), "g.tensor\\('bent'\\) finds it by name"),
+    "an input that is read": (lambda g: g.remove("x"), "'x' is read by product; g.replace\\(name, tensor\\)"),
     "no op": (lambda g: g.remove(3), "3; expected an op of this graph, or its name"),
     "an op of another graph": (lambda g: g.remove(chain().ops[0]), "'product' is no op of this graph"),
     "a tensor of another graph": (lambda g: g.replace("bent", chain().outputs["y"]), "is of another graph"),
@@ -174,6 +175,30 @@ def test_a_refused_edit_changes_nothing(name):
         call(g)
     assert records(g) == before
     assert [*g._names.values()] == [op.id for op in g.ops]
+
+
+def test_an_input_that_nothing_reads_is_removed():
+    g = chain()
+    g.replace("bent", g.input("features", og.f32, (2, 4)))
+    g.remove("x")
+    assert ([*g.inputs], [op.name for op in g.ops]) == (["features"], ["last", "sum"])
+    np.testing.assert_allclose(g.compile()(features=X @ W), X @ W + np.tanh(X @ W), rtol=1e-6)
+    assert g.input("x", og.s8, (1,)).name == "x"  # the name is free again
+
+
+def test_inputs_that_outputs_need_stay():
+    g = chain()
+    g.output("same", g.input("z", og.f32, (2,)))
+    v = g.variable("v", np.ones(3, np.float32))
+    g.assign(v, g.constant(np.zeros(3, np.float32)))
+    g.variable("free", np.ones(3, np.float32))
+    for name, message in (("z", "'z' is read by same"), ("v", "'v' is assigned")):
+        before = records(g)
+        with pytest.raises(og.ArgumentError, match=message):
+            g.remove(name)
+        assert records(g) == before
+    g.remove("free")
+    assert [*g.variables] == ["v"]
 
 
 def test_a_consumer_that_cannot_read_it_refuses():

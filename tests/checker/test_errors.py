@@ -309,6 +309,20 @@ def test_shown_is_short_and_never_raises():
         assert len(errors.shown(value)) < 500
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.zeros((2, 3), np.float32), "an array of float32 [2, 3]"),
+        (np.zeros(99, np.int8), "an array of int8 [99]"),
+        (np.array([2, 0]), "array([2, 0])"),
+        ([np.zeros((8, 8))], "[an array of float64 [8, 8]]"),
+        (type("Table", (), {"__repr__": lambda self: "Table(2 rows)\n1 2\n3 4"})(), "Table(2 rows) ..."),
+    ],
+)
+def test_messages_show_long_values_in_one_line(value, text):
+    assert errors.shown(value) == text
+
+
 def test_running_out_of_memory():
     big = og.Graph()
     x = big.input("x", "f32", (1, 1))

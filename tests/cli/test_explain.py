@@ -39,6 +39,13 @@ def explained(build, dtype=og.f32, **options):
     return g.compile(finite_math=True, **options).explain(runs=1)
 
 
+def test_a_notebook_shows_ops_steps_and_reasons():
+    html = explained(two_readers)._repr_html_()
+    assert html.count("<table>") == 3
+    assert "MatMul &#x27;mm&#x27;" in html
+    assert "why partitions are apart" in html
+
+
 def two_readers(g, x):
     bent = product(g, x)
     return g.relu(bent), g.tanh(bent)

@@ -211,6 +211,13 @@ def test_wrong_arguments_are_named(options, message):
         og.quantize(graph, given.pop("samples"), **given)
 
 
+def test_an_op_that_is_never_quantized_is_not_excluded():
+    g = og.Graph()
+    g.output("y", g.relu(g.matmul(g.input("x", og.f32, (2, 48)), normal(48, 12), name="fc"), name="act"))
+    with pytest.raises(og.ArgumentError, match="'act' names ReLU, which quantize leaves alone; expected one of fc"):
+        og.quantize(g, [normal(2, 48)], exclude=["act"])
+
+
 def test_weights_with_nan_are_refused():
     g = og.Graph()
     weights = normal(48, 12)

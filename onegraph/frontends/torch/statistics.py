@@ -74,8 +74,8 @@ class Region:
     taken: int = 0
     left: Sequence[Left] = ()
     products: tuple[int, int] = (0, 0)
-    work: Work = field(default_factory=Work)
-    captured: object = None
+    work: Work = field(default_factory=Work, repr=False)
+    captured: object = field(default=None, repr=False)
     weights: str = ""
 
 
