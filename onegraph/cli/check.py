@@ -17,7 +17,8 @@ from ..errors import ERROR, LIBRARY, TAKEN, UNSAFE, ArgumentError, FormatError
 from ..opset.editions.registry import EDITIONS
 from ..serialize.files import read_file
 from ..serialize.json_text import decode
-from .check_files import CheckedFile, Finding
+from . import note
+from .check_files import CheckedFile, Finding, unreadable
 from .check_formats import FORMATS
 from .graph_source import Source, standard_input
 from .options import graph_files, json_option
@@ -99,36 +100,50 @@ def command(
     shape and, for a shape or axes, values; an unknown dim is ?. A name with * or ** stands for all files that match.
 
     Exit status: 0 if nothing breaks the specification, also where the library refuses an op or gets it wrong; 1 if
-    there is an error, with --edition all in any edition; 2 for a file that cannot be read, or wrong arguments; 3 if the
-    specification forbids something in a graph, but oneDNN takes all of it.
+    there is an error, with --edition all in any edition; 2 for a file that cannot be read, after the findings in the
+    others, or for wrong arguments; 3 if the specification forbids something in a graph, but oneDNN takes all of it.
     """
     if as_json and form != "text":
         raise click.UsageError("--json or --format, not both")
-    files = [CheckedFile(source, _content(source)) for source in sources]
     accepted = [] if baseline is None else _accepted(baseline)
-    findings = [
-        finding
-        for file in files
-        for words in (EDITIONS if edition == ALL else (edition,))
-        for library in (libraries or (None,))
-        for finding in file.findings(words, library)
-    ]
+    findings, unread = list[Finding](), dict[str, FormatError]()
+    for source in sources:
+        try:
+            findings += _of_file(source, EDITIONS if edition == ALL else (edition,), libraries or (None,))
+        except FormatError as error:
+            unread[source.name] = error
+    names = [source.name for source in sources if source.name not in unread]
+    if unread and (not names or write_baseline is not None):
+        raise next(iter(unread.values()))
     if write_baseline is not None:
         text = json.dumps([finding.key() for finding in findings], indent=1).encode()
         write_atomically(Path(write_baseline), lambda stream: stream.write(text))
         click.echo(f"{write_baseline}: {counted(len(findings), 'finding')} accepted", err=True)
         return 0
     new = _without(findings, accepted)
+    told = [*_distinct(new), *(unreadable(name, error) for name, error in unread.items())]
     if as_json:
-        emit([asdict(one.violation) for one in _distinct(new)])
+        emit([asdict(one.violation) for one in told])
     elif form != "text":
-        click.echo(FORMATS[form](_distinct(new), [file.source.name for file in files]))
+        click.echo(FORMATS[form](told, [source.name for source in sources]))
     elif edition == ALL:
-        _print_matrix(new, [file.source.name for file in files], libraries)
+        _print_matrix(new, names, libraries)
     else:
-        _print(new, len(findings) - len(new), len(files) > 1, len(libraries) > 1)
+        _print(new, len(findings) - len(new), len(sources) > 1, len(libraries) > 1)
+    for error in unread.values():
+        note(str(error))
     severities = {one.violation.severity for one in new}
-    return 1 if ERROR in severities else 3 if TAKEN in severities else 0
+    return 2 if unread else 1 if ERROR in severities else 3 if TAKEN in severities else 0
+
+
+def _of_file(source: Source, editions: Sequence[str | None], libraries: Sequence[str | None]) -> list[Finding]:
+    """The findings of one file.
+
+    Raises:
+        FormatError: it cannot be read, or is neither a graph nor descriptions of ops.
+    """
+    file = CheckedFile(source, _content(source))
+    return [finding for words in editions for library in libraries for finding in file.findings(words, library)]
 
 
 def _content(source: Source) -> bytes:

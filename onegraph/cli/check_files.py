@@ -9,7 +9,7 @@ from dataclasses import replace
 from .._util.fork_safety import cached_property
 from .._util.records import record
 from ..checker.check import check_graph
-from ..errors import ERROR, TAKEN, ArgumentError, SpecError, Violation
+from ..errors import ERROR, TAKEN, ArgumentError, FormatError, SpecError, Violation
 from ..graph import Graph
 from ..opset.editions.registry import DEFAULT, edition
 from ..serialize.json_text import ONNX
@@ -60,6 +60,12 @@ class Finding:
         """All facts, as plain values."""
         place = {"file": self.file, "record": self.subject, "pointer": pointer(self.path), "line": self.line}
         return {**vars(self.violation), **place, "url": self.url, "library": self.library}
+
+
+def unreadable(file: str, error: FormatError) -> Finding:
+    """The finding that a file cannot be read, for formats that a service reads."""
+    facts = ("unreadable_file", ERROR, "file", error.where, str(error.given), error.expected, str(error), DEFAULT, "")
+    return Finding(Violation(*facts), file, "file")
 
 
 class CheckedFile:

@@ -100,6 +100,10 @@ def _taken_rewrites(options: dict[str, Any]) -> dict[str, Any]:
 
 def _matching(pattern: str) -> Sequence[str]:
     """The files of a pattern with ``*``, ``?`` or ``**``, in alphabetical order; another name is the file itself."""
+    if Path(pattern).is_dir():
+        raise ArgumentError(
+            f"{pattern}: a folder; expected files, such as the pattern '{Path(pattern, '**', '*.json')}'"
+        )
     if pattern == "-" or not has_magic(pattern) or Path(pattern).exists():
         return [pattern]
     files = sorted(name for name in glob(pattern, recursive=True) if not Path(name).is_dir())

@@ -191,7 +191,7 @@ def test_ops_shows_one_op_in_three_forms():
         ),
         (("check", "/nowhere.json"), "onegraph: /nowhere.json: No such file or directory; expected a file"),
         (("random", "--ops", "99999999"), "onegraph: Invalid value for '--ops': 99999999 is not in the range 1<=x<=1"),
-        (("check", "/"), "onegraph: /: not a regular file; expected a file"),
+        (("check", "/"), "onegraph: /: a folder; expected files, such as the pattern '/**/*.json'"),
     ],
 )
 def test_bad_input_prints_one_line(arguments, message):

@@ -175,6 +175,28 @@ def test_records_have_places(folder, name, text):
     assert "lpha" in text.splitlines()[number - 1] or "ops" in text.splitlines()[number - 1] or "Elu" in text
 
 
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "github", "--json"])
+def test_an_unreadable_file_does_not_hide_others(folder, form):
+    (folder / "bad.json").write_text(json.dumps(BAD))
+    (folder / "cut.json").write_text('{"op": "ReLU"')
+    (folder / "void.toml").write_text("")
+    done = check("*.*", *(["--json"] if form == "--json" else ["--format", form]))
+    assert done.exit_code == 2
+    assert "alpha" in done.stdout
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["onegraph", "onegraph"]
+    assert all(name in done.stderr for name in ("cut.json", "void.toml"))
+    if form != "text":
+        assert done.stdout.count("unreadable_file") >= 2
+
+
+def test_no_baseline_is_written_beside_an_unreadable_file(folder):
+    (folder / "bad.json").write_text(json.dumps(BAD))
+    (folder / "cut.json").write_text('{"op": "ReLU"')
+    done = check("*.json", "--write-baseline", "accepted.json")
+    assert (done.exit_code, (folder / "accepted.json").exists()) == (2, False)
+    assert "cut.json" in done.stderr
+
+
 def test_record_without_tensors_is_checked_for_its_attributes(folder):
     attrs = {"strides": [0, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
     (folder / "alone.json").write_text(json.dumps({"op": "MaxPool", "attrs": attrs}))
