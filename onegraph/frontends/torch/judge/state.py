@@ -52,10 +52,11 @@ def _in_place(tensor: Any, value: Any) -> None:
 
 def _replaced(module: torch.nn.Module, generator: torch.Generator) -> Iterator[None]:
     """New parameters, several times; the old ones are freed first, so that the new ones lie in the same place."""
+    first = {name: one.detach().clone() for name, one in module.named_parameters(remove_duplicate=False)}
     for _ in range(TIMES):
-        for owner in module.modules():
+        for path, owner in module.named_modules():
             for name, old in [*owner.named_parameters(recurse=False)]:
-                value, needed = _like(old, generator), old.requires_grad
+                value, needed = _like(first[f"{path}.{name}" if path else name], generator), old.requires_grad
                 delattr(owner, name)
                 del old
                 setattr(owner, name, torch.nn.Parameter(value.clone(), requires_grad=needed))

@@ -20,7 +20,7 @@ from ..statistics import Region, statistics
 from .arguments import batch_of, resized, variants
 from .calls import Call, Subject, call, fresh, kept_buffers, tensors_of
 from .oracle import Arguments, Oracle
-from .state import WRITES
+from .state import WRITES, state_of
 
 ORACLE = "eager PyTorch in float64"
 LIMITS = ("recompile_limit", "cache_size_limit")  # the names of one setting of PyTorch
@@ -246,14 +246,19 @@ class _Judge:
         return eager, self._compiled(eager)
 
     def _write(self, what: str, eager: Subject, compiled: Subject, arguments: Arguments, gradients: bool) -> None:
+        """Judge one way of writing; the state comes back, because numbers that grow with each way would round worse."""
         assert eager.module is not None
         run = "training" if gradients else "inference"
+        first = [tensor.detach().clone() for tensor in state_of(eager.module)]
         try:
             for _ in WRITES[what](eager.module, torch.Generator().manual_seed(self.seed)):
                 oracle = Oracle(eager, random=self.random, seed=self.seed)
                 self._compare(oracle, compiled, arguments, gradients, run, what)
         except (RuntimeError, TypeError, ValueError) as error:  # tied or parametrized weights refuse it
             self.notes.append(f"{what}: not tried: {_shown(error)}")
+        with torch.no_grad():
+            for tensor, value in zip(state_of(eager.module), first, strict=True):
+                tensor.copy_(value)
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
