@@ -16,8 +16,8 @@ from ..checker.library_limits import library_named
 from ..errors import ERROR, LIBRARY, TAKEN, UNSAFE, ArgumentError, FormatError
 from ..opset.editions.registry import EDITIONS
 from ..serialize.files import read_file
-from ..serialize.json_text import decode
 from . import note
+from .baselines import read_baseline
 from .check_files import CheckedFile, Finding, unreadable
 from .check_formats import FORMATS
 from .graph_source import Source, standard_input
@@ -152,8 +152,8 @@ def _content(source: Source) -> bytes:
 
 def _accepted(path: str) -> list[dict[str, str]]:
     """The findings of a baseline."""
-    data = decode(read_file(Path(path)))
-    if not isinstance(data, list) or not all(isinstance(one, dict) for one in data):
+    data: list[dict[str, str]] = read_baseline(path, "check", list, "list of findings")
+    if not all(isinstance(one, dict) for one in data):
         raise FormatError(path, "no list of findings", "what onegraph check --write-baseline has written")
     return data
 

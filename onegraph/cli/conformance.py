@@ -11,10 +11,8 @@ import click
 
 from .._util.atomic_write import write_atomically
 from .._util.counted import counted
-from ..errors import FormatError
 from ..opset.editions.registry import edition
-from ..serialize.files import read_file
-from ..serialize.json_text import decode
+from .baselines import read_baseline
 from .options import json_option
 from .terminal import emit, progress
 from .value_types import EditionName, FilePath, Integer, OutputPath
@@ -166,14 +164,8 @@ def _accepted(path: str) -> Mapping[str, str]:
         if version != VERSION:
             click.echo(f"findings of {'.'.join(map(str, version))} are accepted", err=True)
         return found
-    expected = "what onegraph conformance --write-baseline has written"
-    try:
-        data = decode(read_file(Path(path)))
-    except FormatError:
-        raise FormatError(path, "no JSON", expected) from None
-    if not isinstance(data, dict):
-        raise FormatError(path, "no ids of findings", expected)
-    return data
+    found: Mapping[str, str] = read_baseline(path, "conformance", dict, "ids of findings")
+    return found
 
 
 def _try_patterns(ops: tuple[str, ...], workers: int, as_json: bool) -> dict[str, str]:

@@ -319,6 +319,22 @@ def test_github_commands_are_escaped(folder):
     assert "Re%25LU" in line
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "accepted.json: No such file or directory"),
+        ("no", "accepted.json: no JSON; expected what onegraph check --write-baseline has written"),
+        ("{}", "accepted.json: no list of findings"),
+        ("[1]", "accepted.json: no list of findings"),
+    ],
+)
+def test_a_wrong_baseline_is_named(wrong, folder, text, told):
+    if text is not None:
+        (folder / "accepted.json").write_text(text)
+    done = check(wrong, "--baseline", "accepted.json")
+    assert (done.exit_code, told in done.stderr) == (2, True), done.stderr
+
+
 def test_baseline_leaves_out_accepted_findings(wrong, folder):
     assert check(wrong, "--write-baseline", "accepted.json").exit_code == 0
     done = check(wrong, "--baseline", "accepted.json")

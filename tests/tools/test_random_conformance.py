@@ -382,7 +382,9 @@ def test_exit_status_baseline_and_fail_on(report, seeded, monkeypatch, tmp_path,
     (["--cases", "5", "--fail-on", "slow"], "'slow' is no verdict; expected some of crashes, wrong"),
     (["--cases", "5", "--html", "x.html"], "--folder"),
     (["--also", "x"], "--folder"),
-    (["--cases", "5", "--baseline", "pyproject.toml"], "pyproject.toml"),
+    (["--cases", "5", "--baseline", "pyproject.toml"], "pyproject.toml: no JSON; expected what onegraph conformance"),
+    (["--cases", "5", "--baseline", "nowhere.json"], "nowhere.json: No such file or directory"),
+    (["MatMull"], "has no op 'MatMull'; did you mean 'MatMul'?"),
 ])  # fmt: skip
 def test_misuse_is_one_line_and_status_2(arguments, told, capsys):
     assert onegraph("conformance", *arguments) == 2

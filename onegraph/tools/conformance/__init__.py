@@ -16,6 +16,7 @@ from typing import Any
 from ..._util.validation import callback
 from ..._util.worker_process import Outcome
 from ...errors import ArgumentError
+from ...inference.suggestions import unknown_op
 from ...opset.editions.registry import BASE, NEWEST, Edition, base_of, edition_of_version
 from ...opset.schema import Schema
 from .causes import GOOD, judge
@@ -53,7 +54,8 @@ def run(
 
     for name in names:
         if name not in edition.schemas:
-            raise ArgumentError(f"edition {edition.name} has no op {name!r}")
+            hint = unknown_op(edition, name)
+            raise ArgumentError(f"edition {edition.name} has no op {name!r}{'; ' if hint else ''}{hint}")
     newer = too_new(edition, VERSION)
     schemas = [schema for kind, schema in edition.schemas.items() if kind in (names or edition.schemas)]
     skipped = {schema.kind: reason for schema in schemas if (reason := _reason_to_skip(schema, newer))}

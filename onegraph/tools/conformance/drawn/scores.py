@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ...._util.counted import counted
 from ....faults.measured import Score
 from ..uses import SINGLE
 from .measurement import Tried
@@ -61,7 +62,9 @@ def table(found: dict[str, Score], all_records: Score) -> str:
         for name, one in rows
     ]
     unmet = sorted(set(found) - set(met))
-    return "\n".join([*lines, *([f"\nnot drawn: {', '.join(unmet)}"] if unmet else [])])
+    return "\n".join(
+        [*lines, *([f"\nno use was drawn for {counted(len(unmet), 'record')}: {', '.join(unmet)}"] if unmet else [])]
+    )
 
 
 def _share(value: float | None) -> str:
