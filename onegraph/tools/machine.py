@@ -95,9 +95,11 @@ def tree(processes: Mapping[int, Process], root: int) -> set[int]:
 
 
 def described(found: Mapping[str, float]) -> str:
-    """A load as text: ``48 % of one processor (python3 40 %, cc1plus 8 %)``."""
+    """A load as text: ``48 % of one processor (python3 40 %, cc1plus 8 %)``, or ``1.9 processors (...)``."""
     shares = ", ".join(f"{name} {share:g} %" for name, share in found.items() if name != "all")
-    return f"{found.get('all', 0.0):g} % of one processor" + (f" ({shares})" if shares else "")
+    total = found.get("all", 0.0)
+    amount = f"{total:g} % of one processor" if total <= 100 else f"{total / 100:.1f} processors"
+    return amount + (f" ({shares})" if shares else "")
 
 
 def processors() -> int:

@@ -17,7 +17,7 @@ from onegraph.cli import cli
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools import machine
 from onegraph.tools.bench import Measurement, Variant, bench
-from onegraph.tools.machine import Process, Snapshot
+from onegraph.tools.machine import Process, Snapshot, described
 
 
 def test_measures_variants_in_turn():
@@ -157,6 +157,18 @@ def test_bench_compares_on_an_idle_machine(timed):
     assert "too long" not in shown
     assert ratios(shown)[0] == ["1.00", "1.00"]
     assert all(float(number) > 0 for number in ratios(shown)[1])
+
+
+@pytest.mark.parametrize(
+    ("load", "text"),
+    [
+        ({}, "0 % of one processor"),
+        ({"all": 100.0}, "100 % of one processor"),
+        ({"all": 190.7, "python": 161.9}, "1.9 processors (python 161.9 %)"),
+    ],
+)
+def test_load_of_several_processors_is_counted(load, text):
+    assert described(load) == text
 
 
 def test_bench_on_a_busy_machine_says_so(timed):
