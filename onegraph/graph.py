@@ -252,7 +252,7 @@ class Graph(DataGraph):
         Raises:
             FormatError: a file cannot be written.
             UnsupportedError: the version lacks an op, an attribute or a data type.
-            ArgumentError: the path is no path, or there is no such version.
+            ArgumentError: the path is no path, or ends as another kind of file; or there is no such version.
         """
         from .serialize import save
 

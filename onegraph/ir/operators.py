@@ -86,6 +86,15 @@ class Operators:
     def __abs__(self: Tensor) -> Tensor:
         return self._result("abs", self, None)
 
+    def __getitem__(self, place: object) -> NoReturn:
+        """Raise TypeError: ops of the graph take parts."""
+        raise TypeError(
+            "a tensor of a graph cannot be indexed; g.slice(tensor, starts, ends, axes) and "
+            "g.gather(tensor, indices, axis=...) take parts of it"
+        )
+
+    __iter__ = None  # else Python would iterate by __getitem__
+
     def __bool__(self) -> NoReturn:
         raise TypeError(
             "a tensor of a graph has no value before the graph runs, so it is neither true nor false; "

@@ -38,6 +38,16 @@ if TYPE_CHECKING:
 __all__ = ["load", "load_model", "read", "save", "save_model", "with_constants", "with_known", "write"]
 
 
+# Endings that no JSON file has, and what writes such a file.
+OTHER_ENDINGS = {
+    ".cpp": "onegraph convert writes programs",
+    ".html": "onegraph.view.page writes pages",
+    ".onnx": "onegraph.onnx.save writes models of ONNX",
+    ".py": "onegraph convert writes Python code",
+    ".svg": "onegraph.view.svg writes pictures",
+}
+
+
 def write(graph: DataGraph, for_version: str | None = None) -> str:
     """The JSON text of a graph; see :meth:`onegraph.Graph.to_json`."""
     return as_text(as_form(graph, _as_version(for_version)))
@@ -54,6 +64,9 @@ def read(make: type[AnyGraph], text: str | bytes, *, strict: bool = False) -> An
 def save(graph: DataGraph, path: object, for_version: str | None = None) -> None:
     """Write a graph to a file; see :meth:`onegraph.Graph.save`."""
     target = as_path(path)
+    other = OTHER_ENDINGS.get(target.suffix)
+    if other is not None:
+        raise ArgumentError(f"path: {shown(str(target))}; expected the path of a JSON file; {other}")
     write_files(*_written(graph, target, for_version))
 
 

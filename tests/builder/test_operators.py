@@ -136,6 +136,14 @@ def test_other_operands_give_a_type_error(other):
         other - x
 
 
+def test_a_tensor_has_no_parts():
+    x = og.Graph().input("x", og.f32, (3,))
+    with pytest.raises(TypeError, match=r"cannot be indexed; g\.slice"):
+        x[0]
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(x)
+
+
 def test_a_tensor_is_neither_true_nor_false():
     x = og.Graph().input("x", og.f32, (3,))
     with pytest.raises(TypeError, match=r"neither true nor false; g\.select"):

@@ -112,6 +112,14 @@ def test_every_op_is_written_or_refused_with_a_reason():
     assert {*WRITERS} & {*REFUSED} == set()
 
 
+def test_name_of_a_json_file_is_refused(tmp_path):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", "f32", (2,))))
+    with pytest.raises(og.ArgumentError, match=r"expected the path of an ONNX file; Graph\.save writes JSON"):
+        og.onnx.save(g, tmp_path / "model.json")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_wildcards_are_refused_by_name(tmp_path):
     graph = og.Graph()
     graph.output("y", graph.op("Wildcard", [graph.input("x", "f32", (2,))], name="w", dtype="f32", outputs=["dst"]))

@@ -18,7 +18,7 @@ from helpers.json_files import (
 )
 
 import onegraph as og
-from onegraph.serialize import with_constants
+from onegraph.serialize import OTHER_ENDINGS, with_constants
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 from onegraph.tools.harness import rewrite
@@ -168,6 +168,17 @@ def test_constants_round_trip(tmp_path):
 
 
 @pytest.mark.library
+@pytest.mark.parametrize("ending", OTHER_ENDINGS)
+def test_name_of_another_kind_of_file_is_refused(ending, tmp_path):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", "f32", (2,)) + np.ones(2, np.float32)))
+    with pytest.raises(og.ArgumentError, match=f"expected the path of a JSON file; {OTHER_ENDINGS[ending]}"):
+        g.save(tmp_path / f"graph{ending}")
+    assert not [*tmp_path.iterdir()]
+    g.save(tmp_path / "graph")
+    assert repr(og.Graph.load(tmp_path / "graph")) == repr(g)
+
+
 def test_saved_graph_gives_the_same_results(tmp_path):
     g = small()
     g.save(tmp_path / "small.json")

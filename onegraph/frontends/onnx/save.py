@@ -88,8 +88,8 @@ def save(graph: DataGraph, path: object) -> None:
     Ops become standard nodes where ONNX has them: Quantize and Dequantize the QDQ form, ops on channels-last images
     nodes between Transposes, of which neighbours cancel. Other ops become functions in the domain ``onegraph``; their
     bodies are standard nodes, so that every runtime computes them, and :func:`load` reads them as the ops that they
-    were. Names of inputs, outputs and ops stay; an unknown dim of an input is called ``<input>_<axis>``. ONNX has no
-    strides and no constant inputs, so these two are lost.
+    were. Names of inputs, outputs and ops stay; an unknown dim of an input is called as in the model that it
+    was read from, else ``<input>_<axis>``. ONNX has no strides and no constant inputs, so these two are lost.
 
     A file is replaced when the new one is complete. A symbolic link stays: the file that it leads to is replaced. The
     constants of a model of more than 2 GiB stand beside it, in a file that the model names, with the ending ``.data``.
@@ -102,9 +102,11 @@ def save(graph: DataGraph, path: object) -> None:
     Raises:
         UnsupportedError: no nodes compute an op, such as a Wildcard, or shapes are unknown that its nodes depend on.
         FormatError: a file cannot be written.
-        ArgumentError: the path is no path.
+        ArgumentError: the path is no path, or that of a JSON file.
     """
     target = path_of("path", path, "the path of an ONNX file")
+    if target.suffix == ".json":
+        raise ArgumentError(f"path: {shown(str(target))}; expected the path of an ONNX file; Graph.save writes JSON")
     if not target.name:
         raise ArgumentError(f"path: {shown(str(target))}; expected the path of an ONNX file")
     model, constants = Exporter(_without_variables(snapshot(graph))).model()
