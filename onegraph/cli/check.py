@@ -130,8 +130,8 @@ def command(
         _print_matrix(new, names, libraries)
     else:
         _print(new, len(findings) - len(new), len(sources) > 1, len(libraries) > 1)
-    for error in unread.values():
-        note(str(error))
+    for reason in unread.values():
+        note(str(reason))
     severities = {one.violation.severity for one in new}
     return 2 if unread else 1 if ERROR in severities else 3 if TAKEN in severities else 0
 

@@ -164,8 +164,8 @@ def _accepted(path: str) -> Mapping[str, str]:
         if version != VERSION:
             click.echo(f"findings of {'.'.join(map(str, version))} are accepted", err=True)
         return found
-    found: Mapping[str, str] = read_baseline(path, "conformance", dict, "ids of findings")
-    return found
+    ids: Mapping[str, str] = read_baseline(path, "conformance", dict, "ids of findings")
+    return ids
 
 
 def _try_patterns(ops: tuple[str, ...], workers: int, as_json: bool) -> dict[str, str]:

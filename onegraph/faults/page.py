@@ -155,7 +155,8 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 def _sentence(text: str) -> str:
     words = _plain(text)
-    return f"{words[:1].upper()}{words[1:]}." if not words.startswith("oneDNN") else f"{words}."
+    is_name = words.startswith("oneDNN") or "_" in words.partition(" ")[0]
+    return f"{words}." if is_name else f"{words[:1].upper()}{words[1:]}."
 
 
 def _plain(text: str) -> str:
