@@ -63,6 +63,7 @@ class Executable(Made):
         reproducible: bool = False,
         finite_math: bool = False,
         shared: SharedConstants | None = None,
+        small: bool = False,
     ) -> None:
         expect_graph(graph)
         interface = Interface(graph)
@@ -71,7 +72,7 @@ class Executable(Made):
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
         options = compile_options(graph, policy, fallback, fpmath_mode, threads, reproducible, finite_math)
-        self._programs = ProgramFinder(lambda: graph, interface, options, Executable, shared=shared)
+        self._programs = ProgramFinder(lambda: graph, interface, options, Executable, shared=shared, small=small)
         self._graph: Callable[[], DataGraph] = lambda: interface.graph
         self._names = tuple(interface.graph.inputs)
         self._interface = interface
@@ -171,13 +172,12 @@ class Executable(Made):
             SpecError: an op cannot have inputs of these shapes.
             OutOfMemoryError: there is not enough memory for intermediates or outputs.
         """
-        programs = self._programs
+        programs, result = self._programs, None
         try:
             if not named:
                 result = programs.quick(arrays, out)
-            elif arrays or len(named) != len(self._names):
-                result = None
-            else:  # an unknown name leaves a None among the arrays, which the quick call declines
+            elif not arrays and len(named) == len(self._names):
+                # An unknown name leaves a None among the arrays, which the quick call declines.
                 result = programs.quick(tuple(map(named.get, self._names)), out)
             found: Result = slow_call(self._interface, programs, arrays, named, out) if result is None else result
             return found

@@ -112,14 +112,33 @@ class Frame:
 
         The variables get their next values at the end, all of them in one call into C.
         """
+        self._run_parts()
+        self.copy_outputs(results if self._state is None else {**results, **self._state.following})
+        self.plan.finish()
+
+    def run_on(self, external: Mapping[int, Array], copies: Sequence[tuple[Array, int]]) -> None:
+        """Execute every step of a program without variables, on arrays whose slots are bound.
+
+        Args:
+            external: of these arrays, those that numpy reads or writes, by the value that each holds.
+            copies: the outputs that no step writes, each with its value.
+        """
+        self._arrays.update(self._resident_views(external))
+        try:
+            self._run_parts()
+            for target, number in copies:
+                target[...] = self._arrays[number]
+            self.plan.finish()
+        finally:
+            self.release()
+
+    def _run_parts(self) -> None:
         LIMIT.threads = self._limit
         for part in self.parts:
             if isinstance(part, range):
                 self.plan.run_steps(part.start, part.stop)
             else:
                 self.run_numpy(part)
-        self.copy_outputs(results if self._state is None else {**results, **self._state.following})
-        self.plan.finish()
 
     def run_numpy(self, step: NumpyStep) -> None:
         """Execute one numpy step."""

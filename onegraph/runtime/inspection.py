@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 def report(interface: Interface, programs: ProgramFinder, implementations: bool) -> Report:
     """The report of the program that was used last; see :meth:`onegraph.runtime.executable.Executable.report`."""
     entry, options = programs.cache.latest(), programs.options
-    library = f"oneDNN {'.'.join(map(str, VERSION))}"
+    library, small = f"oneDNN {'.'.join(map(str, VERSION))}", programs.op_by_op
+    uncompiled = () if small is None else (small.report(),)
     return Report(
         library,
         options.policy,
         options.fpmath_mode,
-        () if entry is None else _partitions(programs, entry, implementations),
+        uncompiled if entry is None else _partitions(programs, entry, implementations),
         "" if entry else "not compiled yet: the next call compiles, for the shapes of its arrays",
         interface.arguments.copies,
         programs.info().whole(),

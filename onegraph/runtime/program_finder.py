@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._util.fork_safety import cached_property
 from .._util.late_imports import import_late
@@ -14,6 +14,7 @@ from ..capi.thread_affinity import calling_thread
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import NumpyStep
 from ..errors import ArgumentError, OutOfMemoryError, StatusError, UnsupportedError
+from ..ir.op import Array
 from ..native.gc_pause import without_collector
 from ..opset.editions.registry import HOST
 from ..opset.shapes import known
@@ -22,12 +23,13 @@ from .arguments import value_inputs
 from .compile_options import Options, refuse_unknown_partitions
 from .grown_outputs import grown_outputs
 from .interface import Arrays, Interface
+from .op_by_op import OpByOp
 from .plan import EXECUTE
 from .program import Program
 from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
-from .quick_call import QuickCall, decline, quick_call
+from .quick_call import QuickCall, decline, quick_call, staged_call
 from .staged import Runnable, Staged
-from .subprograms import Control
+from .subprograms import Control, host_run
 
 if TYPE_CHECKING:
     from .open_programs import OpenPrograms
@@ -48,6 +50,7 @@ class ProgramFinder:
         executable: makes the executables of stages, from a graph and options by name.
         program: the program of a graph with known shapes, if it is known already.
         shared: what is shared with the executables of graphs that differ in sizes alone.
+        small: whether few elements whose number changes may be computed op by op.
 
     Attributes:
         quick: runs a call with one call into C, or returns None and does nothing.
@@ -63,11 +66,13 @@ class ProgramFinder:
         executable: Callable[..., Runnable],
         program: Program | None = None,
         shared: SharedConstants | None = None,
+        small: bool = False,
     ) -> None:
         self._read, self.options, self._given = graph, options, shared
         self._interface, self._executable = interface, executable
         self.cache = Cache(CAPACITY)
         self.quick: QuickCall = decline
+        self.op_by_op: OpByOp | None = None
         self._static: Entry | None = None
         if program is not None:
             self.value_inputs: Sequence[str] = ()
@@ -78,11 +83,16 @@ class ProgramFinder:
         inputs = self.graph.inputs
         self.value_inputs = value_inputs(self.graph)
         self._is_static = not self.value_inputs and all(known(tensor.shape) for tensor in inputs.values())
+        if small and not (self._is_static and all(known(end.shape) for op in self.graph.ops for end in op.outputs)):
+            self.op_by_op = OpByOp.of(self.graph, lambda op: host_run(op, self._make_body))
         if self._is_static:
             self.find({})
         elif interface.state is None:
             names = [*inputs]
             self.quick = dispatch(self.cache, interface.growing, len(names), [*map(names.index, self.value_inputs)])
+        if self.op_by_op is not None:
+            self.op_by_op.is_open |= bool(self.value_inputs)
+            self.quick = partial(self._small_call, self.quick)
 
     @cached_property
     def graph(self) -> DataGraph:
@@ -96,6 +106,16 @@ class ProgramFinder:
         shared = SharedConstants.of(self.graph)
         shared.partitions.rounds = not self._is_static and not self.options.reproducible
         return shared
+
+    def _small_call(self, compiled: QuickCall, arrays: tuple[Any, ...], out: object = None) -> Any:
+        """A call of few elements; None for other calls, which are compiled."""
+        assert self.op_by_op is not None
+        result = None if self.op_by_op.is_open else compiled(arrays, out)
+        if result is None and out is None:
+            results = self.op_by_op.run(arrays)
+            if results is not None:
+                return results[0] if self._interface.result is None else self._interface.result(*results)
+        return compiled(arrays, out) if result is None else result
 
     def only_program(self) -> Program | None:
         """The program of a graph with known shapes; None for other graphs."""
@@ -112,7 +132,9 @@ class ProgramFinder:
         if self._is_static:
             entry = self._static or self._entry((), lambda: self._compile(self.graph))
             if isinstance(entry.program, Staged) or entry.program.owner_thread is None:
-                self._static, self.quick = entry, entry.quick
+                self._static = entry
+                if self.op_by_op is None:
+                    self.quick = entry.quick
             return entry
         # One copy gives both the key and the contents, because other threads may write to the caller's arrays.
         values = {name: inputs[name].copy() for name in self.value_inputs}
@@ -204,7 +226,9 @@ class ProgramFinder:
         if parts is not None:
             if not options.fallback:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
-            return Entry(Staged(graph, parts, self._make, self._make_body), decline)
+            if self.op_by_op is not None:
+                self.op_by_op.is_open = True
+            return self._entry_of_stages(graph, Staged(graph, parts, self._make, self._make_body))
         updates = {} if self._interface.state is None else self._interface.state.updates
         program = without_collector(
             lambda: CompiledProgram(graph, **options._asdict(), updates=updates, shared=self._shared)
@@ -220,14 +244,32 @@ class ProgramFinder:
         """The executable of a part of the graph."""
         options = self.options
         threads = None if isinstance(options.threads, Mapping) else options.threads
-        return self._executable(graph, **options._replace(threads=threads)._asdict())
+        return self._executable(graph, small=self._may_be_small, **options._replace(threads=threads)._asdict())
+
+    @property
+    def _may_be_small(self) -> bool:
+        """Whether parts of the graph may run op by op, which rounds in another way."""
+        return self.options.policy == "fusion" and not self.options.reproducible
 
     def _make_body(self, graph: DataGraph) -> Runnable:
         """The executable of a body of control flow."""
         shared, options = SharedConstants.of(graph), self.options
         shared.partitions.repeats = not options.reproducible
         threads = None if isinstance(options.threads, Mapping) else options.threads
-        return self._executable(graph, shared=shared, **options._replace(threads=threads)._asdict())
+        settings = options._replace(threads=threads)._asdict()
+        return self._executable(graph, shared=shared, small=self._may_be_small, **settings)
+
+    def _entry_of_stages(self, graph: DataGraph, staged: Staged) -> Entry:
+        interface, names = self._interface, [*graph.inputs]
+        is_laid = any(tensor.strides is not None for tensor in interface.graph.outputs.values())
+        if interface.state is not None or is_laid:
+            return Entry(staged, decline)
+
+        def run(arrays: Sequence[Array]) -> Any:
+            results = staged.run(dict(zip(names, arrays, strict=True)))
+            return interface.value({name: results[name] for name in interface.names})
+
+        return Entry(staged, staged_call(graph, run) or decline)
 
     def _entry_of(self, program: Program) -> Entry:
         interface, growing = self._interface, self._interface.growing

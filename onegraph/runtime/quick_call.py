@@ -1,16 +1,20 @@
-"""Runs a call with one call into C, if its arrays have exactly the compiled layout."""
+"""Runs a call without work for each tensor in Python, if its arrays have exactly the compiled layout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from ..builder.graph import DataGraph
 from ..compiler.ir.value import Value
+from ..ir.op import Array
 from ..native import library
-from ..opset.shapes import is_dense
+from ..opset.shapes import is_dense, known_dims
+from .frame import Frame
+from .placement import Placement
 from .plan import plan_error
 from .program import Program
 
@@ -21,7 +25,7 @@ NO_OVERS: Mapping[str, int] = MappingProxyType({})
 def quick_call(
     program: Program, result: Callable[..., Any] | None, overs: Mapping[str, int] = NO_OVERS
 ) -> QuickCall | None:
-    """A function that runs ``program`` on a tuple of arrays (``call.cpp``); None if a run needs more than one C call.
+    """A function that runs ``program`` on a tuple of arrays (``call.cpp``); None if it has no inputs or one owner.
 
     It handles the ordinary case: numpy arrays with exactly the compiled shapes, strides and data types. For all other
     arguments it returns None and does nothing. Its second argument is None or the arrays to write into: the array of a
@@ -32,25 +36,81 @@ def quick_call(
         result: makes the return value from several outputs; None if there is one output.
         overs: by name of output, the position of the input where whose memory it may lie.
     """
-    values, direct = program.placement.values, program.placement.direct
+    placement = program.placement
+    values, direct = placement.values, dict(placement.direct)
     inputs = [values[tensor.id] for tensor in program.graph.inputs.values()]
-    outputs = [values[number] for _, number in direct]
-    in_order = [name for name, _ in direct] == list(program.graph.outputs)
-    if not (inputs and program.in_c and program.owner_thread is None and in_order):
+    if not inputs or program.owner_thread is not None:
         return None
-    ports = [tuple(map(_port, values)) for values in (inputs, outputs)]
-    lies_over = tuple([overs.get(name, -1) for name, _ in direct])
+    outputs = [
+        _port(values[direct[name]]) if name in direct else _laid_port(dtype.numpy, shape, strides)
+        for name, dtype, shape, strides in placement.outputs()
+    ]
+    lies_over = tuple([overs.get(name, -1) if name in direct else -1 for name in program.graph.outputs])
+    is_one_call = program.in_c and [*direct] == [*program.graph.outputs]
+    parts = None if is_one_call else Parts(placement)
+    ports = tuple(map(_port, inputs)), tuple(outputs)
+    slots = () if parts is None else parts.slots
     # The program does not refer to the function, so that the program is freed with its last user.
-    call: QuickCall = library.quick_call(*ports, lies_over, program.free_frames, plan_error, result)
+    call: QuickCall = library.quick_call(*ports, lies_over, program.free_frames, plan_error, result, parts, slots)
     return call
 
 
+def staged_call(graph: DataGraph, run: Callable[[Sequence[Array]], Any]) -> QuickCall | None:
+    """A function as :func:`quick_call` makes it, for a graph whose inputs have known shapes; None without inputs.
+
+    It leaves calls with arrays to write into to others.
+
+    Args:
+        graph: the graph.
+        run: the value of a call with these arrays.
+    """
+    inputs = [
+        _laid_port(tensor.dtype.numpy, known_dims(tensor.shape), tensor.strides) for tensor in graph.inputs.values()
+    ]
+    if not inputs:
+        return None
+    call = library.quick_call(tuple(inputs), (), (), None, plan_error, None, lambda _, arrays: run(arrays), ())
+    return lambda arrays, out=None: call(arrays, None) if out is None else None
+
+
+class Parts:
+    """Runs a program that needs more than one call into C, on arrays that are bound.
+
+    Args:
+        placement: where its values lie.
+
+    Attributes:
+        slots: of the inputs and outputs; 0 for an output that is copied at the end.
+    """
+
+    def __init__(self, placement: Placement) -> None:
+        direct, graph = dict(placement.direct), placement.graph
+        ends = [*[tensor.id for tensor in graph.inputs.values()], *map(direct.get, graph.outputs)]
+        self.slots = tuple([0 if number is None else placement.slots[number] for number in ends])
+        # Places of arrays that numpy reads or writes, and of those that are copied.
+        self._seen = [(number, place) for place, number in enumerate(ends) if number in placement.residents]
+        copied, first = dict(placement.copied), len(graph.inputs)
+        self._copied = [(place, copied[name]) for place, name in enumerate(graph.outputs, first) if name not in direct]
+
+    def __call__(self, frame: Frame, arrays: Sequence[Array]) -> None:
+        """Run on the inputs and outputs in the order of the graph."""
+        frame.run_on(
+            {number: arrays[place] for number, place in self._seen if number is not None},
+            [(arrays[place], number) for place, number in self._copied],
+        )
+
+
 def _port(value: Value) -> tuple[np.dtype[np.generic], tuple[int, ...], tuple[int, ...]]:
-    """Data type, shape, and strides in bytes; empty strides if the value is dense."""
-    dtype = value.dtype.numpy
-    dense = is_dense(value.shape, value.strides)
-    return dtype, value.shape, () if dense else tuple([step * dtype.itemsize for step in value.strides])
+    return _laid_port(value.dtype.numpy, value.shape, value.strides)
+
+
+def _laid_port(
+    dtype: np.dtype[np.generic], shape: tuple[int, ...], strides: Sequence[int] | None
+) -> tuple[np.dtype[np.generic], tuple[int, ...], tuple[int, ...]]:
+    """Data type, shape, and strides in bytes; empty strides if the tensor is dense."""
+    is_plain = strides is None or is_dense(shape, strides)
+    return dtype, shape, () if is_plain or strides is None else tuple([step * dtype.itemsize for step in strides])
 
 
 def decline(arrays: tuple[object, ...], out: object = None) -> None:
-    """The quick call of a program that needs more than one call into C: it always declines."""
+    """The quick call where there is none: it always declines."""

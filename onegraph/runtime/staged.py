@@ -55,6 +55,7 @@ class Staged:
         self._first = None if stages.first is None else compiled(stages.first)
         self._rest = compiled(stages.rest)
         self._runs = {op.id: host_run(op, body) for op in stages.heads}
+        self._constants = {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph for these inputs, by name."""
@@ -70,7 +71,7 @@ class Staged:
         if rest_stage.ops or len({*ends}) < len(ends) or not names.keys() >= {*ends}:
             return None
         results = {name: needed[names[tensor.id]] for name, tensor in rest_stage.outputs.items()}
-        memories = [*inputs.values(), *(tensor.value for tensor in self._graph._tensors if tensor.value is not None)]
+        memories = [*inputs.values(), *self._constants.values()]
         for place, array in enumerate(results.values()):
             if any(np.may_share_memory(array, memory) for memory in (*memories, *[*results.values()][:place])):
                 return None
@@ -82,11 +83,11 @@ class Staged:
         if self._first is not None:
             needed.update(self._first._run_by_name(inputs))
         else:
-            values = {tensor.id: inputs[name] for name, tensor in graph.inputs.items()}
-            values |= {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
-            for op in stages.heads:
-                results = self._runs[op.id]([None if tensor is None else values[tensor.id] for tensor in op.inputs])
-                values.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
+            values = {tensor.id: inputs[name] for name, tensor in graph.inputs.items()} | self._constants
+            with np.errstate(all="ignore"):
+                for op in stages.heads:
+                    results = self._runs[op.id]([None if tensor is None else values[tensor.id] for tensor in op.inputs])
+                    values.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
             needed.update((name, values[tensor.id]) for name, tensor in stages.needed.items())
         names = {tensor.id: name for name, tensor in graph.inputs.items()}
         for name, tensor in stages.needed.items():

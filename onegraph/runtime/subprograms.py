@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from .._util.fork_safety import cached_property
 from ..builder.graph import DataGraph
 from ..compiler.numpy_steps import CONTROL, copied_to
 from ..errors import ArgumentError, OneGraphError
-from ..ir.op import Array, Op, schema_of, shape_inputs_of
+from ..ir.op import Array, Op, schema_of
 from ..opset.editions.registry import HOST
 from ..opset.host.control import BODIES, FIXED
 from ..opset.schema import Call
 from ..opset.shapes import known
 from ..reference.host.control import Course, branch, iterate
 from ..transform.with_values import with_values
+from .op_by_op import ExaminedOp
 from .repeat import Repeat, Slice
 
-FEW, MOST_KEYS = 64, 256  # elements whose contents rules may ask for; combinations of shapes that are remembered
 # Compiles a graph, and returns an executable.
 Make = Callable[[DataGraph], Any]
 
@@ -162,39 +161,10 @@ def _renamed(error: OneGraphError, op: Op) -> OneGraphError:
     return error
 
 
-class _Examined:
-    """An op whose shapes follow from contents. Its rules are asked once for each combination of shapes and sizes.
-
-    Args:
-        op: the op.
-    """
-
-    def __init__(self, op: Op) -> None:
-        self._op, self._schema, self._allowed = op, schema_of(op), set[object]()
-        self._deciding = frozenset(shape_inputs_of(op))
-        from ..compiler.array_kernels import with_kernel  # few executables have stages
-        from ..reference.run import computed, run_op
-
-        self._examine, self._compute = partial(run_op, op, host=with_kernel), partial(computed, host=with_kernel)
-
-    def __call__(self, arrays: Sequence[Array | None]) -> Sequence[Array]:
-        key = tuple([None if array is None else self._key_of(index, array) for index, array in enumerate(arrays)])
-        if key in self._allowed:
-            return self._compute(self._op, self._schema, arrays)
-        results = self._examine(arrays)
-        if len(self._allowed) < MOST_KEYS:
-            self._allowed.add(key)
-        return results
-
-    def _key_of(self, index: int, array: Array) -> object:
-        """What the rules may ask of an array: its shape, and the contents of a few numbers."""
-        return array.shape, array.tobytes() if array.size <= FEW or index in self._deciding else b""
-
-
 def host_run(op: Op, make: Make) -> Callable[[Sequence[Array | None]], Sequence[Array]]:
     """What gives the results of an op whose shapes follow from contents; ``make`` compiles bodies."""
     if op.kind not in CONTROL:
-        return _Examined(op)
+        return ExaminedOp(op)
     control = Control(op)
     control.compile(make)
     return control.run

@@ -186,7 +186,7 @@ def in_numpy():
             finally:
                 np.empty = empty
             assert np.allclose(work(), wanted, rtol=1e-5)
-    assert raised > 3, raised
+    assert raised > 2, raised  # results of calls have memory of C
     contiguous = np.ascontiguousarray
     for work in (lambda: model(X), run.run):
         np.ascontiguousarray = None

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "guard.h"
+#include "parts.h"
 #include "results.h"
 
 namespace {
@@ -151,6 +152,7 @@ struct Run {
     std::vector<Owned> watches; // weak references to the owners of the memory, which keep the addresses valid
     std::vector<void *> addresses;
     Owned frame;
+    Owned views; // a tuple with room for views of the arrays, for a program that runs in parts
     std::uintptr_t plan = 0;
 };
 
@@ -158,7 +160,8 @@ enum class Outcome { ready, declined, raised };
 
 struct Call {
     std::vector<Port> inputs, outputs;
-    PyObject *frames, *failure, *result; // arguments of quick_call, owned by its function
+    std::vector<std::size_t> slots; // of the inputs and outputs, if the program runs in parts; 0 for no slot
+    PyObject *frames, *failure, *result, *parts; // arguments of quick_call, owned by its function
     Owned number; // "number"
 
     Outcome prepare(PyObject *given, PyObject *out, Run &run) const {
@@ -178,6 +181,8 @@ struct Call {
             run.watches.emplace_back(PyWeakref_NewRef(owner_of(array.get()), nullptr));
             if (!run.watches.back()) return Outcome::raised;
         }
+        if (parts != Py_None) run.views = Owned(PyTuple_New(static_cast<Py_ssize_t>(n + m)));
+        if (parts != Py_None && !run.views) return Outcome::raised;
         // Check the arrays last: creating objects can run the garbage collector, and with it Python code.
         if (!fit(run.arrays)) return Outcome::declined;
         for (std::size_t i = 0; i < m; i++) {
@@ -190,6 +195,7 @@ struct Call {
         }
         for (const Owned &array : run.arrays)
             run.addresses.push_back(PyArray_DATA(array.array()));
+        if (frames == Py_None) return Outcome::ready;
         const Py_ssize_t last = PyList_Size(frames) - 1;
         if (last < 0) return Outcome::declined; // the slow path makes a frame
         run.frame = Owned::share(PyList_GetItem(frames, last));
@@ -198,6 +204,30 @@ struct Call {
         if (!address) return Outcome::raised;
         run.plan = static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(address.get()));
         return Outcome::ready;
+    }
+
+    // Binds the arrays, and runs the program by `parts`, which is Python code. The result as of finish.
+    PyObject *run_in_parts(Run &run) const {
+        for (std::size_t i = 0; i < run.arrays.size(); i++) {
+            PyObject *view = PyArray_View(run.arrays[i].array(), nullptr, nullptr);
+            if (!view) return nullptr;
+            PyTuple_SetItem(run.views.get(), static_cast<Py_ssize_t>(i), view);
+        }
+        PyObject *answer = nullptr; // not Owned: see fail
+        const int status = run.frame ? onegraph::place(run.plan, slots.size(), slots.data(), run.addresses.data()) : 0;
+        if (!status)
+            answer = PyObject_CallFunctionObjArgs(
+                    parts, run.frame ? run.frame.get() : Py_None, run.views.get(), nullptr);
+        if (!run.frame) return answer;
+        if (!status && !answer) { // the frame is as good as before
+            PyObject *kind, *value, *trace;
+            PyErr_Fetch(&kind, &value, &trace);
+            if (PyList_Append(frames, run.frame.get()) < 0) PyErr_Clear();
+            PyErr_Restore(kind, value, trace);
+            return nullptr;
+        }
+        Py_XDECREF(answer);
+        return finish(run, status);
     }
 
     // The result; None if an address is misaligned, and then nothing was run.
@@ -286,7 +316,9 @@ PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     if (!run) return PyErr_NoMemory();
     const Outcome outcome = or_no_memory([&] { return call->prepare(arguments[0], arguments[1], *run); }, Outcome::raised);
     PyObject *answer = nullptr;
-    if (outcome == Outcome::ready) {
+    if (outcome == Outcome::ready && call->parts != Py_None) {
+        answer = call->run_in_parts(*run);
+    } else if (outcome == Outcome::ready) {
         PyThreadState *state = PyEval_SaveThread();
         const int status = onegraph_plan_call(run->plan, run->addresses.size(), run->addresses.data());
         // After the interpreter has ended, this call ends a daemon thread by unwinding the stack. Nothing on the stack
@@ -300,6 +332,7 @@ PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     for (Owned &array : run->arrays)
         Py_XDECREF(array.release());
     Py_XDECREF(run->frame.release());
+    Py_XDECREF(run->views.release());
     delete run;
     return answer;
 }
@@ -396,24 +429,29 @@ const char *HIDDEN = "onegraph.hidden";
 // with exactly the compiled shapes, strides and data types. For everything else it does nothing and returns None.
 //
 // inputs, outputs: tuples of (dtype, shape, strides), with empty strides for C-contiguous arrays. over: for each output
-// the input that it may grow from in its memory, or -1. frames: the list of unused frames; `number` of a frame is the address of its plan. failure(status): makes the exception for a result of
-// onegraph_plan_call. result(*outputs): makes one value from several outputs; None if there is one output.
+// the input that it may grow from in its memory, or -1. frames: the list of unused frames; `number` of a frame is the
+// address of its plan. failure(status): makes the exception for a result of onegraph_plan_call. result(*outputs): makes
+// one value from several outputs; None if there is one output. parts: None where one call into C runs the program.
+// Otherwise parts(frame, arrays) runs it on views of the inputs and outputs, whose places are bound. If `frames` is None
+// too, the frame is None, and its answer is that of the call. slots: of the inputs and outputs, for `parts`; 0 for none.
 PyObject *quick_call(PyObject *, PyObject *arguments) noexcept {
-    PyObject *inputs, *outputs, *over, *frames, *failure, *result;
-    if (!PyArg_UnpackTuple(arguments, "quick_call", 6, 6, &inputs, &outputs, &over, &frames, &failure, &result))
+    PyObject *inputs, *outputs, *over, *frames, *failure, *result, *parts, *slots;
+    if (!PyArg_UnpackTuple(
+                arguments, "quick_call", 8, 8, &inputs, &outputs, &over, &frames, &failure, &result, &parts, &slots))
         return nullptr;
     if (!PyArray_API && _import_array() < 0) return nullptr;
     try {
         auto made = std::make_unique<Call>();
-        std::vector<npy_intp> sources;
+        std::vector<npy_intp> sources, places;
         if (!read_ports(inputs, made->inputs) || !read_ports(outputs, made->outputs)) return nullptr;
-        if (!read_integers(over, sources)) return nullptr;
+        if (!read_integers(over, sources) || !read_integers(slots, places)) return nullptr;
+        made->slots.assign(places.begin(), places.end());
         for (std::size_t i = 0; i < sources.size() && i < made->outputs.size(); i++)
             made->outputs[i].over = sources[i];
-        made->frames = frames, made->failure = failure, made->result = result;
+        made->frames = frames, made->failure = failure, made->result = result, made->parts = parts;
         made->number = Owned(PyUnicode_InternFromString("number"));
         if (!made->number) return nullptr;
-        return function_of(&METHOD, NAME, std::move(made), {frames, failure, result});
+        return function_of(&METHOD, NAME, std::move(made), {frames, failure, result, parts});
     } catch (const std::exception &) {
         return PyErr_NoMemory();
     }

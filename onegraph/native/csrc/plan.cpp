@@ -18,6 +18,7 @@
 #include "guard.h"
 #include "kernels/registry.h"
 #include "openmp.h"
+#include "parts.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 // from Linux 5.14 on
@@ -389,6 +390,19 @@ int executed(onegraph_plan *plan, Body body) noexcept {
 }
 
 } // namespace
+
+int onegraph::place(
+        std::uintptr_t address, std::size_t n, const std::size_t *slots, void *const *addresses) noexcept {
+    auto *plan = reinterpret_cast<onegraph_plan *>(address);
+    return alone(plan, [&]() -> int {
+        for (std::size_t i = 0; i < n; i++)
+            if (slots[i] && reinterpret_cast<std::uintptr_t>(addresses[i]) % plan->alignments[slots[i]])
+                return onegraph_misaligned;
+        for (std::size_t i = 0; i < n; i++)
+            if (slots[i]) plan->bind(slots[i], addresses[i]);
+        return dnnl_success;
+    });
+}
 
 extern "C" {
 

@@ -1,0 +1,233 @@
+"""Runs a graph op by op in numpy, where its sizes change from call to call and its tensors have few elements.
+
+Compiling takes longer than many such runs. So a combination of shapes is compiled when it has come often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..builder.graph import DataGraph
+from ..compiler.array_kernels import with_kernel
+from ..compiler.report import PartitionReport
+from ..ir.op import Array, Op, label_of, schema_of, shape_inputs_of
+from ..opset import kinds
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import HOST, base_of
+from ..opset.host import indexing, reduction
+from ..opset.host.control import BODIES
+from ..opset.schema import Call, make_type
+from ..opset.traits import Trait
+from ..reference.host import computed_on_host, host_function
+from ..reference.run import computed, run_op
+
+REASON = "few elements, whose number changes from call to call: op by op, without a compilation"
+Compute = Callable[[Sequence[Any]], Sequence[Array]]
+FEW, MOST_KEYS = 64, 256  # elements whose contents rules may ask for; combinations of shapes that are remembered
+SMALL, MOST_TERMS = 1 << 14, 1 << 18  # elements of all inputs, and of a result; products of a MatMul
+OFTEN, MOST_COUNTS = 32, 1024  # runs with the same shapes, before these are compiled; combinations that are counted
+# Host ops of which numpy computes few elements in a few microseconds.
+CHEAP_HOST = frozenset().union(
+    *map(kinds.host_kinds, (Trait.POINTWISE, Trait.MOVES, Trait.CASTS, Trait.SHAPE_ONLY)),
+    [schema.kind for schema in (*indexing.OPS, *reduction.OPS)],
+    ["NonMaxSuppression", "Compress"],
+    kinds.HOST_OPAQUE,
+)
+CHEAP = (
+    kinds.base_kinds(Trait.POINTWISE) | kinds.PLACING | kinds.CASTS | kinds.REDUCTIONS | kinds.SOFTMAXES | {"MatMul"}
+)
+# Host ops whose numpy function refuses what their rules refuse, if the ranks are known. A Pad would cut too much off.
+REFUSED_BY_NUMPY = frozenset().union(
+    *map(kinds.host_kinds, (Trait.POINTWISE, Trait.MOVES, Trait.CASTS, Trait.SHAPE_ONLY))
+) - {"Pad", "GatherND"}
+# Ops that numpy rounds as the specification says, if all tensors are f32.
+EXACT: dict[str, Callable[..., Any]] = {
+    "Abs": np.abs,
+    "Add": np.add,
+    "Divide": np.divide,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "Multiply": np.multiply,
+    "Sqrt": np.sqrt,
+    "Square": np.square,
+    "Subtract": np.subtract,
+}
+
+
+class TooLargeError(Exception):
+    """A tensor has too many elements to run op by op."""
+
+
+class ExaminedOp:
+    """An op whose rules are asked once for each combination of shapes, and of contents that decide shapes.
+
+    Args:
+        op: the op.
+    """
+
+    def __init__(self, op: Op) -> None:
+        self._op, self._allowed = op, set[object]()
+        self._deciding = frozenset(shape_inputs_of(op))
+        self._examine = partial(run_op, op, host=with_kernel)
+        self._compute = _prepared(op)
+        self._needs_no_rules = _is_refused_by_numpy(op)
+
+    def __call__(self, arrays: Sequence[Array | None]) -> Sequence[Array]:
+        """The results for these arrays."""
+        if self._needs_no_rules:
+            return self._compute(arrays)
+        key = tuple([None if array is None else self._key_of(index, array) for index, array in enumerate(arrays)])
+        if key in self._allowed:
+            return self._compute(arrays)
+        results = self._examine(arrays)
+        if len(self._allowed) < MOST_KEYS:
+            self._allowed.add(key)
+        return results
+
+    def _key_of(self, index: int, array: Array) -> object:
+        """What the rules may ask of an array: its shape, and the contents of a few numbers."""
+        return array.shape, array.tobytes() if array.size <= FEW or index in self._deciding else b""
+
+
+def _is_refused_by_numpy(op: Op) -> bool:
+    """Whether the numpy function of an op refuses every shape that the rules of the op refuse."""
+    ranks_known = all(tensor is None or tensor.shape is not None for tensor in op.inputs)
+    if op.edition != HOST:
+        return _is_exact(op) and ranks_known
+    if op.kind not in REFUSED_BY_NUMPY or not ranks_known:
+        return False
+    decided = [op.inputs[index] for index in shape_inputs_of(op) if index < len(op.inputs)]
+    if op.kind == "Slice":  # an end beyond an axis is no mistake
+        ends = [tensor for tensor in decided[:2] if tensor is not None]
+        return all(tensor.shape == ends[0].shape != (None,) for tensor in ends) and all(
+            tensor is None or tensor.value is not None for tensor in decided[2:]
+        )
+    return all(tensor is None or tensor.value is not None for tensor in decided)
+
+
+def _is_exact(op: Op) -> bool:
+    tensors = [*op.inputs, *op.outputs]
+    is_single = all(tensor is not None and tensor.dtype is DataType.f32 for tensor in tensors)
+    return op.kind in EXACT and is_single and op.attrs.get("auto_broadcast", "numpy") == "numpy"
+
+
+def _prepared(op: Op) -> Compute:
+    """What computes an op of few elements."""
+    schema = schema_of(op)
+    if op.edition != HOST:
+        return _exact(EXACT[op.kind]) if _is_exact(op) else partial(computed, op, schema, host=with_kernel)
+    base, function = base_of(schema), with_kernel(op.kind, host_function(schema))
+    dtypes = [tensor.dtype for tensor in op.outputs]
+    types, wanted = [None if one is None else one.dtype for one in op.inputs], [dtype.numpy for dtype in dtypes]
+
+    def compute(arrays: Sequence[Array | None]) -> Sequence[Array]:
+        given = [
+            None if array is None else make_type(dtype, array.shape, array, None)
+            for dtype, array in zip(types, arrays, strict=True)
+        ]
+        results = computed_on_host(op, function, Call(base, op.attrs, given, len(dtypes), dtypes), arrays)
+        return [_dense(result, dtype) for result, dtype in zip(results, wanted, strict=False)]
+
+    return compute
+
+
+def _exact(function: Callable[..., Any]) -> Compute:
+    return lambda arrays: [np.asarray(function(*arrays))]
+
+
+def _dense(array: Array, dtype: np.dtype[np.generic]) -> Array:
+    if array.flags.c_contiguous and array.dtype == dtype:
+        return array
+    return np.ascontiguousarray(array).reshape(array.shape).astype(dtype, copy=False)
+
+
+class OpByOp:
+    """The ops of a graph, one after another.
+
+    Args:
+        graph: a graph of cheap ops.
+        runs: by id of op, what computes it.
+
+    Attributes:
+        is_open: whether shapes depend on contents, so that no program holds all ops for all calls with some shapes.
+    """
+
+    def __init__(self, graph: DataGraph, runs: dict[int, Compute]) -> None:
+        self.is_open, self._counts, self._large = False, dict[object, int](), set[object]()
+        self._steps = [
+            (
+                op,
+                runs[op.id],
+                [None if tensor is None else tensor.id for tensor in op.inputs],
+                [tensor.id for tensor in op.outputs],
+            )
+            for op in graph.ops
+        ]
+        self._constants = {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
+        self._inputs = [tensor.id for tensor in graph.inputs.values()]
+        self._ends = [tensor.id for tensor in graph.outputs.values()]
+        made = [number for step in self._steps for number in step[3]]
+        # Results that are inputs, constants, views or other results share no memory with these.
+        copied, seen = list[bool](), set[int]()
+        for number in self._ends:
+            copied.append(number not in made or number in seen)
+            seen.add(number)
+        self._is_copied = copied
+
+    @classmethod
+    def of(cls, graph: DataGraph, control: Callable[[Op], Compute]) -> OpByOp | None:
+        """What runs a graph of cheap ops; None for other graphs.
+
+        Args:
+            graph: the graph.
+            control: what computes an op of control flow.
+        """
+        if any(op.kind not in (CHEAP_HOST if op.edition == HOST else CHEAP) for op in graph.ops):
+            return None
+        return cls(graph, {op.id: control(op) if op.kind in BODIES else ExaminedOp(op) for op in graph.ops})
+
+    def run(self, arrays: Sequence[Array]) -> Sequence[Array] | None:
+        """The outputs for these arrays; None if they are large, or come so often that they are worth a compilation."""
+        key = tuple([array.shape for array in arrays])
+        count = self._counts.get(key, 0)
+        is_often = count >= OFTEN and not self.is_open
+        if is_often or key in self._large or sum([array.size for array in arrays]) > SMALL:
+            return None
+        if len(self._counts) >= MOST_COUNTS:
+            self._counts, self._large = {}, set()
+        self._counts[key] = count + 1
+        values: dict[int | None, Any] = {None: None, **self._constants, **dict(zip(self._inputs, arrays, strict=True))}
+        try:
+            with np.errstate(all="ignore"):
+                for op, compute, inputs, outputs in self._steps:
+                    operands = [values[number] for number in inputs]
+                    if op.kind == "MatMul" and prod(operands[0].shape) * operands[1].shape[-1] > MOST_TERMS:
+                        raise TooLargeError
+                    results = compute(operands)
+                    for number, result in zip(outputs, results, strict=True):
+                        if result.size > SMALL:
+                            raise TooLargeError
+                        values[number] = result
+        except TooLargeError:
+            self._large.add(key)
+            return None
+        return self._owned(values, arrays)
+
+    def _owned(self, values: dict[int | None, Any], arrays: Sequence[Array]) -> Sequence[Array]:
+        """The outputs, which own their memory."""
+        results = [values[number] for number in self._ends]
+        for place, array in enumerate(results):
+            if self._is_copied[place] or array.base is not None:
+                results[place] = array.copy()
+        return results
+
+    def report(self) -> PartitionReport:
+        """What a report says of the ops."""
+        ops = [step[0] for step in self._steps]
+        kinds_of_ops, names = tuple(map(label_of, ops)), tuple([op.name for op in ops])
+        return PartitionReport(0, "host", kinds_of_ops, names, (REASON,))
