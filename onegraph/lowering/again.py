@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .._util.late_imports import import_late
 from .._util.open_numbers import numbers_of
+from .._util.open_sizes import is_open
 from ..builder.graph import AnyGraph
 from ..ir.op import LogicalTensor, Op, shape_inputs_of
 from ..opset.host.control import BODIES
@@ -80,6 +81,8 @@ def _sized(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Ite
             parts = known_parts(emit, tensor)
             if parts is not None and None not in parts:
                 contents = numbers_of(parts, known_dims(tensor.shape))
+                if not is_open(parts):
+                    contents = contents.astype(tensor.dtype.numpy)
                 tensor = emit.graph._tensor(tensor.dtype, tensor.shape, tensor.name, None, contents)
         yield tensor
 

@@ -19,7 +19,7 @@ from ..ir.op import Array, Op, label_of, schema_of, shape_inputs_of
 from ..opset import kinds
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import HOST, base_of
-from ..opset.host import indexing, reduction
+from ..opset.host import arithmetic, indexing, logic, movement, reduction
 from ..opset.host.control import BODIES
 from ..opset.schema import Call, make_type
 from ..opset.traits import Trait
@@ -32,17 +32,15 @@ FEW, MOST_KEYS = 64, 256  # elements whose contents rules may ask for; combinati
 SMALL, MOST_TERMS = 1 << 14, 1 << 18  # elements of all inputs, and of a result; products of a MatMul
 OFTEN, MOST_COUNTS = 32, 1024  # runs with the same shapes, before these are compiled; combinations that are counted
 # Host ops of which numpy computes few elements in a few microseconds.
-CHEAP_HOST = frozenset().union(
-    *map(kinds.host_kinds, (Trait.POINTWISE, Trait.MOVES, Trait.CASTS, Trait.SHAPE_ONLY)),
-    [schema.kind for schema in (*indexing.OPS, *reduction.OPS)],
-    ["NonMaxSuppression", "Compress"],
-    kinds.HOST_OPAQUE,
+PLAIN = frozenset(schema.kind for category in (arithmetic, logic, movement, indexing) for schema in category.OPS)
+CHEAP_HOST = PLAIN.union(
+    [schema.kind for schema in reduction.OPS], ["NonMaxSuppression", "Compress"], kinds.HOST_OPAQUE
 )
 CHEAP = (
     kinds.base_kinds(Trait.POINTWISE) | kinds.PLACING | kinds.CASTS | kinds.REDUCTIONS | kinds.SOFTMAXES | {"MatMul"}
 )
 # Host ops whose numpy function refuses what their rules refuse, if the ranks are known. A Pad would cut too much off.
-REFUSED_BY_NUMPY = frozenset().union(
+REFUSED_BY_NUMPY = PLAIN & frozenset().union(
     *map(kinds.host_kinds, (Trait.POINTWISE, Trait.MOVES, Trait.CASTS, Trait.SHAPE_ONLY))
 ) - {"Pad", "GatherND"}
 # Ops that numpy rounds as the specification says, if all tensors are f32.

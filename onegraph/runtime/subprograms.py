@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._util.fork_safety import cached_property
+from .._util.late_imports import import_late
 from ..builder.graph import DataGraph
 from ..compiler.numpy_steps import CONTROL, copied_to
-from ..errors import ArgumentError, OneGraphError
+from ..errors import ArgumentError, OneGraphError, SpecError
 from ..ir.op import Array, Op, schema_of
 from ..opset.editions.registry import HOST
 from ..opset.host.control import BODIES, FIXED
 from ..opset.schema import Call
 from ..opset.shapes import known
+from ..opset.signature import Shape
 from ..reference.host.control import Course, branch, iterate
 from ..transform.with_values import with_values
 from .op_by_op import ExaminedOp
 from .repeat import Repeat, Slice
 
+FOR_SHAPES = "onegraph.lowering.for_shapes"
 # Compiles a graph, and returns an executable.
 Make = Callable[[DataGraph], Any]
 
@@ -31,6 +35,7 @@ class Body:
         name: the attribute that is the body.
         first: the index of the first input that the body reads by the names c0, c1 ...
         make: compiles a graph.
+        shapes: of its inputs, as far as they are known.
 
     Attributes:
         values: the contents of its inputs that are constants.
@@ -39,10 +44,10 @@ class Body:
         same: by name of output, the output that has the same contents; the executable has one of them.
     """
 
-    def __init__(self, op: Op, name: str, first: int, make: Make) -> None:
+    def __init__(self, op: Op, name: str, first: int, make: Make, shapes: Mapping[str, Shape]) -> None:
         from ..serialize.words import of_word
 
-        self._graph, self._make = of_word(str(op.attrs[name])), make
+        self._graph, self._make = _of_shapes(of_word(str(op.attrs[name])), shapes), make
         captured = {f"c{number}": input_ for number, input_ in enumerate(op.inputs[first:]) if input_ is not None}
         self.values = {
             name: one.value for name, one in captured.items() if one.value is not None and name in self._graph._inputs
@@ -95,6 +100,23 @@ class Body:
         return results
 
 
+def _of_shapes(graph: DataGraph, shapes: Mapping[str, Shape]) -> DataGraph:
+    """A body for the shapes of its inputs that are known now; as it is if these tell nothing new."""
+    found = {
+        name: shapes[name]
+        for name, tensor in graph._inputs.items()
+        if name in shapes and known(shapes[name]) and not known(tensor.shape)
+    }
+    if not found:
+        return graph
+    import_late(FOR_SHAPES)
+    try:
+        made: DataGraph = sys.modules[FOR_SHAPES].for_shapes(graph, found, sparing=True)
+    except (SpecError, ValueError):  # a run names the mistake
+        return graph
+    return made
+
+
 class Control:
     """What runs an op of control flow.
 
@@ -113,7 +135,7 @@ class Control:
         """Compile the bodies by ``make``, which compiles as the program around them is compiled."""
         first = 1 if self.op.kind == "If" else self._n_fixed()
         try:
-            bodies = {name: Body(self.op, name, first, make) for name in BODIES[self.op.kind]}
+            bodies = {name: Body(self.op, name, first, make, self._shapes(first)) for name in BODIES[self.op.kind]}
         except ValueError as error:
             raise self._named(error) from None
         if self.op.kind == "Loop":
@@ -121,6 +143,22 @@ class Control:
         if self._repeat is None:
             _ = [body.executable for body in bodies.values()]
         self._bodies = bodies
+
+    def _shapes(self, first: int) -> dict[str, Shape]:
+        """The shapes that the inputs of a body have in every run, by name; those of values of its own come first."""
+        inputs = [None if input_ is None else input_.shape for input_ in self.op.inputs]
+        shapes = {f"c{number}": shape for number, shape in enumerate(inputs[first:])}
+        if self.op.kind == "If":
+            return shapes
+        count = self._call.s64("n_states")
+        axes = [*self._call.s64s("axes"), *[0] * len(inputs)]  # zeros by default
+        for number, (shape, last) in enumerate(zip(inputs[FIXED:], self._call.shapes[:count], strict=False)):
+            if shape == last:
+                shapes[f"s{number}"] = shape
+        for number, (shape, axis) in enumerate(zip(inputs[FIXED + count : first], axes, strict=False)):
+            if shape is not None and -len(shape) <= axis < len(shape):
+                shapes[f"x{number}"] = shape[: axis % len(shape)] + shape[axis % len(shape) + 1 :]
+        return shapes
 
     def _n_fixed(self) -> int:
         return FIXED + self._call.s64("n_states") + self._call.s64("n_scanned")

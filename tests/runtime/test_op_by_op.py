@@ -1,0 +1,140 @@
+"""Parts of a graph whose sizes change from call to call run op by op; programs with host steps have a quick call."""
+
+import numpy as np
+import pytest
+from helpers.host_cases import cases, graph_of
+
+import onegraph as og
+from onegraph.opset.editions.registry import HOST
+from onegraph.reference import run_op
+from onegraph.runtime import compiled_program
+from onegraph.runtime.op_by_op import EXACT, OFTEN, REFUSED_BY_NUMPY, ExaminedOp, OpByOp
+
+RNG = np.random.default_rng(0)
+SPECIAL = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 1e-40, 3e38], np.float32)
+
+
+def positive_rows(g=None):
+    """The rows of x with a positive sum, twice as large, and how many there are: a graph in stages."""
+    g = g or og.Graph()
+    x = g.input("x", og.f32, (None, 3))
+    total = g.op("ReduceSum", [x], {"axes": [1], "keep_dims": False})
+    zero = g.constant(np.float32(0))
+    places = g.op("NonZero", [g.op("Greater", [total, zero], edition=HOST)], edition=HOST)
+    rows = g.op("Gather", [x, g.op("Squeeze", [places], {"axes": [0]}, edition=HOST)], {"axis": 0}, edition=HOST)
+    g.output("rows", g.op("Add", [rows, rows]))
+    g.output("count", g.op("Shape", [rows], edition=HOST))
+    return g
+
+
+def expected(x):
+    rows = x[x.sum(1) > 0]
+    return rows * 2, np.array(rows.shape)
+
+
+def test_new_sizes_need_no_compilation(monkeypatch):
+    model = positive_rows().compile()
+    sizes = [RNG.standard_normal((20, 3)).astype(np.float32) for _ in range(12)]
+    model(sizes[0])
+    made, compile_ = [], compiled_program.CompiledProgram.__init__
+    monkeypatch.setattr(
+        compiled_program.CompiledProgram, "__init__", lambda *a, **k: (made.append(1), compile_(*a, **k))[1]
+    )
+    for x in sizes:
+        for found, wanted in zip(model(x), expected(x), strict=True):
+            assert np.array_equal(found, wanted)
+    assert not made
+
+
+def test_results_of_stages_own_their_memory():
+    model, x = positive_rows().compile(), np.abs(RNG.standard_normal((4, 3))).astype(np.float32)
+    first = model(x)
+    kept = [array.copy() for array in first]
+    x[:] = 1
+    model(x)
+    assert all(map(np.array_equal, first, kept))
+    out = [np.empty((4, 3), np.float32), np.empty(2, np.int64)]
+    model(x, out=out)
+    assert (out[0] == 2).all()
+
+
+def test_often_seen_shapes_are_compiled():
+    g = og.Graph()
+    x = g.input("x", og.f32, (None,))
+    g.output("y", g.op("Add", [x, x]))
+    run = OpByOp.of(g, lambda op: pytest.fail("no control flow"))
+    x = np.ones(4, np.float32)
+    assert all(run.run([x]) is not None for _ in range(OFTEN))
+    assert run.run([x]) is None
+    assert run.run([np.ones(5, np.float32)])[0].tolist() == [2.0] * 5
+    assert run.run([np.ones(1 << 15, np.float32)]) is None  # too large
+
+
+@pytest.mark.parametrize("kind", sorted(EXACT))
+def test_exact_ops_have_the_bits_of_the_reference(kind):
+    g = og.Graph()
+    n = 1 if kind in ("Abs", "Sqrt", "Square") else 2
+    ends = [g.input(f"x{place}", og.f32, (None, None)) for place in range(n)]
+    g.output("y", g.op(kind, ends))
+    (op,) = g.ops
+    arrays = [SPECIAL.reshape(-1, 1), SPECIAL.reshape(1, -1)][:n]
+    with np.errstate(all="ignore"):
+        (found,), (wanted,) = ExaminedOp(op)(arrays), run_op(op, arrays)
+    assert np.array_equal(found, wanted, equal_nan=True)
+    assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
+
+
+def _wrong(case):
+    """Inputs of a case with one axis longer, shorter or missing."""
+    for place, array in enumerate(case.inputs):
+        if array is None or place in case.known:
+            continue
+        for axis in range(array.ndim):
+            yield place, np.concatenate([array, array], axis)
+            yield place, np.take(array, range(array.shape[axis] - 1), axis)
+
+
+@pytest.mark.parametrize("kind", sorted(REFUSED_BY_NUMPY))
+def test_numpy_refuses_the_shapes_that_rules_refuse(kind):
+    some = [case for case in cases() if case.kind == kind]
+    for case in some[:6]:
+        graph, _ = graph_of(case)
+        (op,) = [op for op in graph.ops if op.kind == kind][:1]
+        tensors = [
+            None if tensor is None else tensor if place in case.known else open_dims(tensor)
+            for place, tensor in enumerate(op.inputs)
+        ]
+        opened = og.Op(op.id, op.kind, tuple(tensors), tuple(map(open_dims, op.outputs)), dict(op.attrs), op.name, HOST)
+        for place, array in _wrong(case):
+            arrays = [array if port == place else one for port, one in enumerate(case.inputs)]
+            try:
+                wanted = run_op(opened, arrays)
+            except og.OneGraphError:
+                with pytest.raises((og.OneGraphError, ValueError)):
+                    ExaminedOp(opened)(arrays)
+            else:
+                assert all(map(np.array_equal, ExaminedOp(opened)(arrays), wanted))
+
+
+def open_dims(tensor):
+    shape = None if tensor.shape is None else (None,) * len(tensor.shape)
+    return og.LogicalTensor(tensor.id, tensor.dtype, shape, None, tensor.name)
+
+
+def test_host_steps_run_after_a_bad_index():
+    g = og.Graph()
+    x, i = g.input("x", og.f32, (4, 3)), g.input("i", og.s64, (2,))
+    zero = g.constant(np.int64(0), dtype=og.s64)
+    chosen = g.op("Greater", [i, zero], edition=HOST)
+    rows = g.op("Compress", [g.op("Exp", [x]), chosen], {"axis": 0}, edition=HOST)
+    g.output("y", rows)
+    model = g.compile()
+    x = RNG.standard_normal((4, 3)).astype(np.float32)
+    for flags in ([0, 1], [1, 1], [0, 0]):
+        given = np.array(flags)
+        found = model(x, given)
+        assert np.allclose(found, np.exp(x)[:2][given > 0], rtol=1e-5)
+    with pytest.raises(og.OneGraphError):
+        model(x, np.zeros(3, np.int64))
+    unaligned = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(4, 3)
+    assert np.allclose(model(unaligned, np.array([1, 0])), np.exp(x)[:1], rtol=1e-5)
