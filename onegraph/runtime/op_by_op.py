@@ -166,7 +166,9 @@ class OpByOp:
             )
             for op in graph.ops
         ]
-        self._constants = {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
+        self._constants: dict[int | None, Array] = {
+            tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None
+        }
         self._inputs = [tensor.id for tensor in graph.inputs.values()]
         self._ends = [tensor.id for tensor in graph.outputs.values()]
         made = [number for step in self._steps for number in step[3]]
