@@ -40,6 +40,11 @@ def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) ->
     selected, counts = np.empty((batches * classes, most), np.int32), np.empty(batches * classes, np.int64)
     numbers = [float(overlap), float(least), call.flag("center")]
     run("NonMaxSuppression", [dense(boxes, f32), dense(scores, f32)], [selected, counts], numbers)
+    if len(counts) == 1:  # one class of one image, as in a loop over classes
+        kept = selected[0, : counts[0]]
+        only = np.zeros((len(kept), 3), np.int64)
+        only[:, 2] = kept
+        return [only]
     labels = np.repeat(np.arange(batches * classes), counts)
     within = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     result = np.empty((len(labels), 3), np.int64)
