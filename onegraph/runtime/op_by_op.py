@@ -30,7 +30,7 @@ REASON = "few elements, whose number changes from call to call: op by op, withou
 Compute = Callable[[Sequence[Any]], Sequence[Array]]
 FEW, MOST_KEYS = 64, 256  # elements whose contents rules may ask for; combinations of shapes that are remembered
 SMALL, MOST_TERMS = 1 << 14, 1 << 18  # elements of all inputs, and of a result; products of a MatMul
-OFTEN, MOST_COUNTS = 32, 1024  # runs with the same shapes, before these are compiled; combinations that are counted
+OFTEN, MOST_COUNTS = 4, 1024  # runs with the same shapes, before these are compiled; combinations that are counted
 # Host ops of which numpy computes few elements in a few microseconds.
 PLAIN = frozenset(schema.kind for category in (arithmetic, logic, movement, indexing) for schema in category.OPS)
 CHEAP_HOST = PLAIN.union(
