@@ -100,54 +100,46 @@ def command(
     shape and, for a shape or axes, values; an unknown dim is ?. A name with * or ** stands for all files that match.
 
     Exit status: 0 if nothing breaks the specification, also where the library refuses an op or gets it wrong; 1 if
-    there is an error, with --edition all in any edition; 2 for a file that cannot be read, after the findings in the
-    others, or for wrong arguments; 3 if the specification forbids something in a graph, but oneDNN takes all of it.
+    there is an error, with --edition all in any edition; 2 for a file that cannot be read, once the others are checked,
+    or wrong arguments; 3 if the specification forbids something in a graph, but oneDNN takes all of it.
     """
     if as_json and form != "text":
         raise click.UsageError("--json or --format, not both")
     accepted = [] if baseline is None else _accepted(baseline)
-    findings, unread = list[Finding](), dict[str, FormatError]()
-    for source in sources:
-        try:
-            findings += _of_file(source, EDITIONS if edition == ALL else (edition,), libraries or (None,))
-        except FormatError as error:
-            unread[source.name] = error
-    names = [source.name for source in sources if source.name not in unread]
-    if unread and (not names or write_baseline is not None):
-        raise next(iter(unread.values()))
-    if write_baseline is not None:
+    findings, unread = _checked(sources, EDITIONS if edition == ALL else (edition,), libraries or (None,))
+    if write_baseline is not None and not unread:
         text = json.dumps([finding.key() for finding in findings], indent=1).encode()
         write_atomically(Path(write_baseline), lambda stream: stream.write(text))
         click.echo(f"{write_baseline}: {counted(len(findings), 'finding')} accepted", err=True)
         return 0
     new = _without(findings, accepted)
-    told = [*_distinct(new), *(unreadable(name, error) for name, error in unread.items())]
+    names, shown = [source.name for source in sources], [*_distinct(new), *unread]
     if as_json:
-        emit([asdict(one.violation) for one in told])
+        emit([asdict(one.violation) for one in shown])
     elif form != "text":
-        click.echo(FORMATS[form](told, [source.name for source in sources]))
+        click.echo(FORMATS[form](shown, names))
     elif edition == ALL:
-        _print_matrix(new, names, libraries)
-    else:
+        _print_matrix(new, [name for name in names if all(one.file != name for one in unread)], libraries)
+    elif len(unread) < len(sources):
         _print(new, len(findings) - len(new), len(sources) > 1, len(libraries) > 1)
-    for reason in unread.values():
-        note(str(reason))
     severities = {one.violation.severity for one in new}
     return 2 if unread else 1 if ERROR in severities else 3 if TAKEN in severities else 0
 
 
-def _of_file(source: Source, editions: Sequence[str | None], libraries: Sequence[str | None]) -> list[Finding]:
-    """The findings of one file.
-
-    Raises:
-        FormatError: it cannot be read, or is neither a graph nor descriptions of ops.
-    """
-    file = CheckedFile(source, _content(source))
-    return [finding for words in editions for library in libraries for finding in file.findings(words, library)]
-
-
-def _content(source: Source) -> bytes:
-    return standard_input() if source.path == "-" else read_file(Path(source.path))
+def _checked(
+    sources: Sequence[Source], editions: Sequence[str | None], libraries: Sequence[str | None]
+) -> tuple[list[Finding], list[Finding]]:
+    """Every violation in the files, in each edition and library, and the files that cannot be read."""
+    findings: list[Finding] = []
+    unread: list[Finding] = []
+    for source in sources:
+        try:
+            file = CheckedFile(source, standard_input() if source.path == "-" else read_file(Path(source.path)))
+            findings += [one for words in editions for library in libraries for one in file.findings(words, library)]
+        except FormatError as error:
+            note(str(error))
+            unread.append(unreadable(source.name, error))
+    return findings, unread
 
 
 def _accepted(path: str) -> list[dict[str, str]]:

@@ -17,6 +17,8 @@ from .graph_source import Source, expect_format
 from .json_pointers import line_of, pointer
 from .op_records import parsed, records_of, violations_of
 
+UNREADABLE = "unreadable_file"  # the rule of files that are no graph
+_LINE = re.compile(r"\bline (\d+)")  # of a syntax error
 _OF_FILE = re.compile(r"graph\[(\d+)\]")  # how messages of the reader of graphs begin
 
 
@@ -63,9 +65,12 @@ class Finding:
 
 
 def unreadable(file: str, error: FormatError) -> Finding:
-    """The finding that a file cannot be read, for formats that a service reads."""
-    facts = ("unreadable_file", ERROR, "file", error.where, str(error.given), error.expected, str(error), DEFAULT, "")
-    return Finding(Violation(*facts), file, "file")
+    """The finding of a file that cannot be read, or is neither a graph nor descriptions of ops."""
+    facts = (error.where, str(error.given), error.expected, str(error))
+    line = _LINE.search(str(error))
+    return Finding(
+        Violation(UNREADABLE, ERROR, "", *facts, DEFAULT, ""), file, "file", line=int(line[1]) if line else 1
+    )
 
 
 class CheckedFile:

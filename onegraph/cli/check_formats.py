@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from .._version import __version__
 from ..errors import ERROR, NOTE
-from .check_files import Finding
+from .check_files import UNREADABLE, Finding
 from .json_pointers import pointer
 
 SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -19,9 +20,7 @@ COMMANDS = {ERROR: "error", NOTE: "notice"}  # of GitHub; all others are warning
 
 def as_sarif(findings: Sequence[Finding], files: Sequence[str]) -> str:
     """The findings as SARIF 2.1.0, which code scanning reads."""
-    rules = {
-        finding.violation.rule: {"id": finding.violation.rule, "helpUri": finding.url or PAGES} for finding in findings
-    }
+    rules = {finding.violation.rule: _rule(finding) for finding in findings}
     results = [
         {
             "ruleId": finding.violation.rule,
@@ -30,7 +29,7 @@ def as_sarif(findings: Sequence[Finding], files: Sequence[str]) -> str:
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": finding.file},
+                        "artifactLocation": {"uri": quote(finding.file)},
                         "region": {"startLine": finding.line},
                     },
                     "logicalLocations": [{"fullyQualifiedName": pointer(finding.path) or finding.subject}],
@@ -45,30 +44,60 @@ def as_sarif(findings: Sequence[Finding], files: Sequence[str]) -> str:
         for finding in findings
     ]
     driver = {"name": "onegraph", "version": __version__, "informationUri": PAGES, "rules": [*rules.values()]}
-    artifacts = [{"location": {"uri": file}} for file in files]
+    artifacts = [{"location": {"uri": quote(file)}} for file in files]
     runs = [{"tool": {"driver": driver}, "artifacts": artifacts, "results": results}]
     return json.dumps({"$schema": SARIF, "version": "2.1.0", "runs": runs}, indent=2)
 
 
+def _rule(finding: Finding) -> dict[str, object]:
+    """The description of a rule, with the texts that code scanning shows."""
+    rule, page = finding.violation.rule, finding.url or PAGES
+    words = {"text": rule.replace("_", " ").capitalize()}
+    return {
+        "id": rule,
+        "shortDescription": words,
+        "fullDescription": words,
+        "help": {"text": f"The rule {rule} of onegraph check; see {page}"},
+        "helpUri": page,
+    }
+
+
 def as_junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
-    """The findings as JUnit XML: a suite for each file, and a failure for each error."""
+    """The findings as JUnit XML: a suite for each file, with a failure for each error."""
     root = ET.Element("testsuites", name="onegraph check")
     for file in files:
         here = [finding for finding in findings if finding.file == file]
-        failures = sum(one.violation.severity == ERROR for one in here)
-        suite = ET.SubElement(
-            root, "testsuite", name=file, tests=str(max(1, len(here))), failures=str(failures), errors="0"
-        )
-        for one in here:
-            name = f"{one.violation.rule}: {one.violation.where}"
-            case = ET.SubElement(suite, "testcase", classname=one.subject, name=name, line=str(one.line))
-            kind = "failure" if one.violation.severity == ERROR else "system-out"
-            facts = {"message": one.violation.message, "type": one.violation.rule} if kind == "failure" else {}
+        kinds = [
+            "error"
+            if one.violation.rule == UNREADABLE
+            else "failure"
+            if one.violation.severity == ERROR
+            else "system-out"
+            for one in here
+        ]
+        counts = {"tests": max(1, len(here)), "failures": kinds.count("failure"), "errors": kinds.count("error")}
+        suite = ET.SubElement(root, "testsuite", {"name": file, **{name: str(count) for name, count in counts.items()}})
+        for one, kind in zip(here, kinds, strict=True):
+            facts = {
+                "name": f"{one.violation.rule}: {one.violation.where}",
+                "classname": one.subject,
+                "line": str(one.line),
+            }
+            case = ET.SubElement(suite, "testcase", {name: _printable(fact) for name, fact in facts.items()})
+            message = _printable(one.violation.message)
+            facts = {} if kind == "system-out" else {"message": message, "type": one.violation.rule}
             ET.SubElement(case, kind, facts).text = _printable(str(one.violation))
         if not here:
             ET.SubElement(suite, "testcase", classname=file, name="no violations")
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _kind(finding: Finding) -> str:
+    """The element of JUnit for a finding."""
+    if finding.violation.rule == UNREADABLE:
+        return "error"
+    return "failure" if finding.violation.severity == ERROR else "system-out"
 
 
 def _printable(text: str) -> str:

@@ -335,6 +335,36 @@ def test_a_wrong_baseline_is_named(wrong, folder, text, told):
     assert (done.exit_code, told in done.stderr) == (2, True), done.stderr
 
 
+def test_unreadable_file_hides_no_finding_of_others(folder):
+    (folder / "bad.json").write_text(json.dumps(BAD))
+    (folder / "broken file.json").write_text('{\n "op": \n')
+    plain = check("*.json", "nothing.json", "--library", "none")
+    assert plain.exit_code == 2
+    assert len(plain.stdout.splitlines()) == 2
+    assert [line.split(": ")[1] for line in plain.stderr.splitlines()] == ["broken file.json", "nothing.json"]
+    of_form = {form: check("*.json", "--library", "none", "--format", form) for form in ("sarif", "junit", "github")}
+    assert {done.exit_code for done in of_form.values()} == {2}
+    results = json.loads(of_form["sarif"].stdout)["runs"][0]["results"]
+    assert [one["ruleId"] for one in results][-1] == "unreadable_file"
+    place = results[-1]["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("broken%20file.json", 3)
+    root = ET.fromstring(of_form["junit"].stdout)
+    assert [(suite.get("failures"), suite.get("errors")) for suite in root] == [("2", "0"), ("0", "1")]
+    assert of_form["github"].stdout.splitlines()[-1].startswith("::error file=broken file.json,line=3,title=unreadable")
+
+
+def test_unreadable_file_leaves_the_baseline_alone(folder):
+    (folder / "broken.json").write_text("{")
+    assert check("broken.json", "--write-baseline", "accepted.json").exit_code == 2
+    assert not (folder / "accepted.json").exists()
+
+
+def test_every_format_holds_control_characters(folder):
+    (folder / "op.json").write_text(json.dumps({"op": "Re\u0001LU"}))
+    ET.fromstring(check("op.json", "--format", "junit").stdout)
+    json.loads(check("op.json", "--format", "sarif").stdout)
+
+
 def test_baseline_leaves_out_accepted_findings(wrong, folder):
     assert check(wrong, "--write-baseline", "accepted.json").exit_code == 0
     done = check(wrong, "--baseline", "accepted.json")
