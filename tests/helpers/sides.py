@@ -54,11 +54,10 @@ def cpu(isa):
 
 def expected(seen, on=()):
     """The outcomes that are known of the loaded library, on this CPU; none where no such version was tried."""
-    for name in reversed(cpu(capi.get_cpu_isa())):  # the narrowest kind first
-        if name in on:
-            return on[name].split(" | ")
     known = [version for version in seen if version <= library.VERSION[:2]]
-    return seen[max(known)].split(" | ") if known else []
+    noted = seen[max(known)].split(" | ") if known else []
+    kinds = reversed(cpu(capi.get_cpu_isa()))  # the narrowest first
+    return noted if noted == ["absent"] else next((on[name].split(" | ") for name in kinds if name in on), noted)
 
 
 def is_as_noted(outcome, noted):

@@ -185,8 +185,8 @@ NOT_MET = {
         "on other CPUs, and of ops that are not drawn": "no_arithmetic_of_the_type no_kernel_of_markers",
         "by what lies in memory, by threads or by numbers": "bias_behind_source gradient_of_deep_windows "
         "gradient_of_dilated_groups gradient_of_few_windows gradient_of_long_strides gradient_of_a_small_source "
-        "gradient_of_strided_pixels matmul_batches matmul_over_one one_channel_strided one_column "
-        "biased_gaps gradient_of_shared_slopes matmul_single_rows rounded_average_gradients rounded_maximum_gradients "
+        "gradient_of_strided_pixels matmul_batches matmul_over_one one_channel_strided "
+        "biased_gaps matmul_single_rows rounded_average_gradients rounded_maximum_gradients "
         "select_products softmax_of_nothing windows_beside_source floats_beside_source "
         "spanned_source unread_as_padded unread_planes wide_integers",
         "of ranks, sizes and numbers that are not drawn": "matmul_row_leaks pixel_leaks "

@@ -85,7 +85,7 @@ def int8_attention_transposed(g: DataGraph) -> LogicalTensor:
     return _int8_attention(g, 0, "u8")
 
 
-@INT8_ATTENTION.example(on={"no VNNI": "wrong | right"})
+@INT8_ATTENTION.example(on={"no VNNI": "wrong | right | throws could not execute"})
 def int8_attention_with_a_zero_point(g: DataGraph) -> LogicalTensor:
     return _int8_attention(g, 1, "s8")
 

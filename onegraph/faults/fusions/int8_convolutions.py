@@ -45,13 +45,17 @@ COPIED_CODES = FAULTS.add(
 )
 
 
-@COPIED_CODES.example({(3, 2): "right"}, on={"AMX": "right | wrong | SIGSEGV | SIGABRT | overrun"})
+@COPIED_CODES.example(
+    {(3, 2): "right"}, on={"AMX": "right | wrong | SIGSEGV | SIGABRT | overrun", "no VNNI": "wrong | right"}
+)
 def one_column_of_int8(g: DataGraph) -> LogicalTensor:
     x, w = dequantized(g, "x", "u8", (1, 16, 4, 8)), dequantized(g, "w", "s8", (2, 4, 8, 16))
     return g.op("Convolution", [x, w], {**IMAGE, "strides": [1, 2]})
 
 
-@COPIED_CODES.example({(3, 2): "right"}, on={"AMX": "right | wrong | SIGSEGV | SIGABRT | overrun"})
+@COPIED_CODES.example(
+    {(3, 2): "right"}, on={"AMX": "right | wrong | SIGSEGV | SIGABRT | overrun", "no VNNI": "wrong | right"}
+)
 def one_column_of_volumes_of_int8(g: DataGraph) -> LogicalTensor:
     x, w = dequantized(g, "x", "u8", (1, 7, 8, 3, 32)), dequantized(g, "w", "s8", (2, 3, 3, 32, 2))
     return g.op("Convolution", [x, w], {**VOLUME, "strides": [1, 1, 2]})
@@ -127,7 +131,7 @@ PADDED_SIGNED_CODES = FAULTS.add(
 )
 
 
-@PADDED_SIGNED_CODES.example({(3, 2): "right"})
+@PADDED_SIGNED_CODES.example({(3, 2): "right"}, on={"no VNNI": "wrong | right"})
 def padded_rows_of_one_signed_channel(g: DataGraph) -> LogicalTensor:
     """Right with AMX; with ``ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI``, three columns are wrong from 3.4 on."""
     x, w = dequantized(g, "x", "s8", (1, 32, 64, 1)), dequantized(g, "w", "s8", (2, 4, 1, 1))

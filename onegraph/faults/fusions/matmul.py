@@ -46,7 +46,8 @@ BF16_PARAMETERS = FAULTS.add(
 
 
 @BF16_PARAMETERS.example(
-    {(3, 2): "wrong | SIGSEGV", (3, 6): "unsupported"}, on={"no AVX-512": "throws could not create a primitive"}
+    {(3, 2): "wrong | SIGSEGV", (3, 6): "unsupported"},
+    on={"no AVX-512": "throws could not create a primitive | unsupported"},
 )
 def batch_norm_of_bf16_behind_a_product(g: DataGraph) -> LogicalTensor:
     x, w = g.input("x", "bf16", (2, 3)), g.input("w", "bf16", (3, 4))
@@ -84,7 +85,9 @@ ONE_MATRIX = FAULTS.add(
 )
 
 
-@ONE_MATRIX.example({(3, 2): "right"}, on={"AMX": "wrong | right"})
+@ONE_MATRIX.example(
+    {(3, 2): "right"}, on={"AMX": "wrong | right", "no AVX-512": "throws could not create a primitive | unsupported"}
+)
 def products_and_one_mask(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "bf16", (2, 3, 16, 32)), g.input("w", "bf16", (2, 3, 32, 16))
     return g.add(g.matmul(*ends), g.input("mask", "bf16", (16, 16)))

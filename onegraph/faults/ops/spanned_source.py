@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.convolution_geometry import convolution_geometry
@@ -11,7 +9,7 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ..fault import UNSAFE, Faults, never
 from .convolution import in_low_precision
-from .windows import IMAGE, NCX, ROW, VOLUME
+from .windows import IMAGE, NCX, ROW, VOLUME, leaves_gaps
 
 FAULTS = Faults[Call]()
 
@@ -61,11 +59,7 @@ def in_no_window(call: Call) -> bool:
     wide, narrow = found.wide or found.backward(), found.narrow or found.forward()
     for axis, (size, count) in enumerate(zip(wide, narrow, strict=True)):
         window = found.window(axis)
-        if window is None or size is None or count is None:
-            return True
-        first = np.arange(count) * window.stride - window.begin
-        places = (first[:, None] + np.arange(window.kernel) * window.dilation).reshape(-1)
-        if np.unique(places[(places >= 0) & (places < size)]).size < size:
+        if window is None or size is None or count is None or leaves_gaps(window, size, count):
             return True
     return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...opset import kinds
 from ...opset.convolution_geometry import ConvolutionGeometry
+from ...opset.window import Window
 
 FORWARD = "Convolution ConvTranspose"
 DATA_GRADIENTS = "ConvolutionBackwardData ConvTransposeBackwardData"
@@ -46,5 +47,33 @@ def differs_undilated(found: ConvolutionGeometry, axis: int) -> bool:
     if int((size + window.begin + window.end - window.kernel) / window.stride) + 1 != count:
         return True
     starts = range(-window.begin, count * window.stride - window.begin, window.stride)
-    moved = [(start + place, start + place * window.dilation) for start in starts for place in range(1, window.kernel)]
+    moved = ((start + place, start + place * window.dilation) for start in starts for place in range(1, window.kernel))
     return any(0 <= place < size for pair in moved for place in pair)
+
+
+def misses_source(window: Window, size: int, count: int) -> bool:
+    """Whether one of ``count`` windows has no element in a source of ``size`` elements."""
+    last = (count - 1) * window.stride - window.begin
+    if count < 1 or last >= size:
+        return count > 0
+    if window.begin > (window.kernel - 1) * window.dilation:  # the first window ends before the source
+        return True
+    # Windows that begin before the source reach it at this place, which repeats after as many windows as the dilation.
+    starts = range(-window.begin, min(0, last + 1), window.stride)[: window.dilation]
+    return window.dilation > size and any(start % window.dilation >= size for start in starts)
+
+
+def leaves_gaps(window: Window, size: int, count: int) -> bool:
+    """Whether one of ``size`` elements lies in none of ``count`` windows."""
+    first: dict[int, list[int]] = {}  # where each element of the first window is, by its distance in strides
+    for place in range(-window.begin, window.extent - window.begin, window.dilation):
+        first.setdefault(place % window.stride, []).append(place)
+    if count < 1 or len([rest for rest in first if rest < size]) < min(window.stride, size):
+        return size > 0
+    for rest, places in first.items():
+        covered = rest  # the first place at this distance that no element has covered so far
+        for place in places:
+            covered = max(covered, place + count * window.stride) if place <= covered else covered
+        if covered < size:
+            return True
+    return False
