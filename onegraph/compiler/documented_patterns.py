@@ -44,6 +44,7 @@ GATED_MLP = _of_graph(fusion_graphs.MLPS[0], "gated MLP: two MatMuls, activation
 TRAINING = DocumentedPattern(
     "batch normalization of training with ReLU", frozenset(["BatchNormForwardTraining"]), frozenset(["ReLU"])
 )
+GRAPHS = (ATTENTION, GATED_MLP)
 PATTERNS = (ATTENTION, *map(_of_page, fusion_patterns.PATTERNS), GATED_MLP, TRAINING)
 # The ops that carry a partition: a fusion has one of them at most.
 STARTS = frozenset(kind for pattern in PATTERNS for kind in pattern.first) - ELEMENTWISE - {*fusion_patterns.BINARY}
@@ -57,7 +58,8 @@ def nearest_pattern(kinds: Iterable[str]) -> DocumentedPattern | None:
     start = next((kind for kind in listed if kind in STARTS), listed[0] if listed else "")
     rest = listed[listed.index(start) + 1 :] if listed else []
     fitting = [pattern for pattern in PATTERNS if start in pattern.first]
-    return max(fitting, key=lambda pattern: _taken(pattern, rest), default=None)
+    # Of patterns that take as many, a chain is nearer than attention and gated MLPs, which begin with a MatMul too.
+    return max(fitting, key=lambda pattern: (_taken(pattern, rest), pattern not in GRAPHS), default=None)
 
 
 def _taken(pattern: DocumentedPattern, kinds: list[str]) -> int:

@@ -191,7 +191,7 @@ class Report:
             fusion pattern starts with the first op; ``print`` shows it as a sentence.
             Source: oneDNN developer guide 3.13, fusion patterns.
         """
-        return unfused(self.partitions)
+        return unfused(self.partitions, self.policy)
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain dictionaries, lists, strings and numbers."""

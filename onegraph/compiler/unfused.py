@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ..opset.fusion_patterns import matches, patterns_of
+from ..opset.fusion_patterns import matches, missing_in_guide
+
+ONE_BY_ONE = "policy='debug' runs the ops one by one"
 
 
 class _Tensor(Protocol):
@@ -50,7 +52,7 @@ class Unfused(NamedTuple):
         return f"{' + '.join(self.first)} is not fused with {' + '.join(self.second)}: {self.reason}"
 
 
-def unfused(partitions: Sequence[_Partition]) -> list[Unfused]:
+def unfused(partitions: Sequence[_Partition], policy: str = "") -> list[Unfused]:
     """Each pair of partitions that a documented pattern starts with, in the order of execution."""
     readers: dict[str, list[_Partition]] = {}
     for partition in partitions:
@@ -61,7 +63,7 @@ def unfused(partitions: Sequence[_Partition]) -> list[Unfused]:
         for tensor in partition.results:
             behind = readers.get(tensor.name, [])
             found += [each for reader in behind for each in _pair(partition, reader, len(behind))]
-    return found
+    return [one._replace(reason=ONE_BY_ONE) for one in found] if policy == "debug" else found
 
 
 def _pair(first: _Partition, second: _Partition, count: int) -> list[Unfused]:
@@ -69,17 +71,16 @@ def _pair(first: _Partition, second: _Partition, count: int) -> list[Unfused]:
     best = next(iter(matches(kinds)), None)
     if best is None:
         return []
-    reason = _reason(first, second, count, best.missing or _undocumented(kinds, best.pattern.since))
+    reason = _reason(first, second, count, best.missing or _undocumented(kinds))
     return [Unfused(_ops(first), _ops(second), best.pattern.name, best.length, reason)]
 
 
-def _undocumented(kinds: Sequence[str], since: tuple[int, int]) -> str:
+def _undocumented(kinds: Sequence[str]) -> str:
     """Why a pattern of the newest guide may be missing in the loaded library; empty if its own guide has it."""
     from ..native.library import VERSION
 
-    if any(not match.missing for match in matches(kinds, patterns=patterns_of(VERSION[:2]))):
-        return ""
-    return f"documented since {'.'.join(map(str, since))}, and the library is oneDNN {'.'.join(map(str, VERSION))}"
+    missing = missing_in_guide(kinds, VERSION[:2])
+    return f"{missing}; the library is oneDNN {'.'.join(map(str, VERSION))}" if missing else ""
 
 
 def _reason(first: _Partition, second: _Partition, count: int, missing: str) -> str:

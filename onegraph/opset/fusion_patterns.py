@@ -250,6 +250,23 @@ def matches(
     return sorted(found, key=lambda match: -match.length)
 
 
+def first_guide(kinds: Sequence[str]) -> Version | None:
+    """The first version whose guide has a pattern of the whole chain; None if no guide has one."""
+    versions = sorted({pattern.since for pattern in EVERY_PATTERN})
+    return next((one for one in versions if any(not m.missing for m in matches(kinds, None, patterns_of(one)))), None)
+
+
+def missing_in_guide(kinds: Sequence[str], version: Version) -> str:
+    """Why the guide of a version has no pattern of a chain of ops, and which later one has; empty if it has one."""
+    best = next(iter(matches(kinds, None, patterns_of(version))), None)
+    if best is not None and not best.missing:
+        return ""
+    since = first_guide(kinds)
+    later = f"; documented since {since[0]}.{since[1]}" if since is not None and since > version else ""
+    none = f"the guide of oneDNN {version[0]}.{version[1]} has no pattern that begins with {kinds[0]}"
+    return (none if best is None else best.missing) + later
+
+
 def _match(pattern: FusionPattern, kinds: Sequence[str], attrs: Attrs) -> Match:
     for limit in pattern.limits:
         if limit.holds(kinds[0], attrs, kinds[1:]):

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from .._util.records import record
 from ..builder.graph import DataGraph
 from ..builder.uses import uses_of
-from ..compiler.documented_patterns import INT8, PATTERNS, STARTS, nearest_pattern
+from ..compiler.documented_patterns import ATTENTION, INT8, STARTS, nearest_pattern
 from ..compiler.library_partitions import library_partitions
 from ..compiler.report import NamedTensor, PartitionReport, nbytes
-from ..compiler.unfused import is_kept_apart
+from ..compiler.unfused import ONE_BY_ONE, is_kept_apart
 from ..errors import OneGraphError
 from ..ir.op import LogicalTensor, Op
+from ..native.library import VERSION
 from ..opset.dtypes import DataType
+from ..opset.fusion_graphs import ATTENTION as SDPA
+from ..opset.fusion_patterns import missing_in_guide
 from ..opset.kinds import PRODUCTS, QUANTIZATIONS
 from ..transform.part import part_of
 from ..transform.rebuild import Change, rebuild
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from .compile_options import Options
 
 SHORT = (DataType.bf16, DataType.f16)
+ORDERED = ("Subtract", "Divide")  # the binary ops whose operands differ in meaning
 BETWEEN = "with a Dequantize of its source and one of its weights"
 # How a partition runs that is no partition of the library: the cause, and what is said of it.
 OTHERS = {
@@ -44,7 +48,7 @@ class Edge:
         tensor: its name.
         bytes: its size, which is written and read again.
         cause: ``second consumer``, ``no pattern``, ``data type``, ``fault``, ``own kernel``, ``host op``,
-            ``reference kernel``, ``view``, ``copy``, ``constant``, ``policy`` or ``neighbours``.
+            ``reference kernel``, ``view``, ``copy``, ``constant``, ``policy``, ``rewritten`` or ``neighbours``.
         reason: the cause in a sentence, with the names of what it is about.
     """
 
@@ -96,7 +100,9 @@ class _Edges:
 
     def _why(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> tuple[str, str]:
         if self.options.policy == "debug":
-            return "policy", "policy='debug' runs the ops one by one"
+            return "policy", ONE_BY_ONE
+        if parts := self._parts_of_one(first, second):
+            return "rewritten", parts
         for report in (first, second):
             if not any(name in self.by_name for name in report.names):
                 return "copy", f"{_ops(report)} brings a tensor into the layout that its consumer needs"
@@ -115,7 +121,7 @@ class _Edges:
                 reason = report.reason.removeprefix("by onegraph: ")
                 text = f"a kernel of onegraph runs {_ops(report)}{': ' if reason else ''}{reason}"
                 if not self._joins(ops):
-                    return "own kernel", f"{text}; {_without_pattern(first, second)}"
+                    return "own kernel", f"{text}; {self._without_pattern(first, second, tensor)}"
                 if not self.options.finite_math:
                     text += "; compile(finite_math=True) lets the library join the two"
                 return "own kernel", text
@@ -124,7 +130,82 @@ class _Edges:
         if any(end.dtype in SHORT for op in ops for end in op.outputs) and self._joins(ops, f32=True):
             types = ", ".join(sorted({str(end.dtype) for op in ops for end in op.outputs}))
             return "data type", f"the library joins {_ops(first)} and {_ops(second)} in f32, but not in {types}"
-        return "no pattern", _without_pattern(first, second)
+        return "no pattern", self._without_pattern(first, second, tensor)
+
+    def _parts_of_one(self, first: PartitionReport, second: PartitionReport) -> str:
+        """Which op has parts in both partitions, and why it runs as other ops; empty if none has."""
+        for kind, name in zip(first.kinds, first.names, strict=True):
+            if ": " in kind and name in second.names:
+                why = next((f": {one.reason}" for one in (first, second) if one.reason), "")
+                return f"{kind.partition(': ')[0]} {name!r} runs as several ops, of which either has one{why}"
+        return ""
+
+    def _without_pattern(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> str:
+        """Why no pattern has the ops of two partitions: the nearest one, and what differs from it."""
+        kinds, more = _plain(first), _plain(second)
+        begins = next((kind for kind in more if kind in STARTS), None)
+        start = next((kind for kind in kinds if kind in STARTS), None)
+        if {begins, start} == {"MatMul", "SoftMax"}:
+            return self._beside_attention((*first.names, *second.names))
+        product = next((kind for kind in (*kinds, *more) if kind in INT8), None)
+        if product is not None and not QUANTIZATIONS.isdisjoint([*kinds, *more]):
+            missing = self._not_dequantized((*first.names, *second.names))
+            return f"an int8 kernel takes {product} {BETWEEN}, and a Quantize behind it; {missing}"
+        if begins is not None and start is not None:
+            return f"no pattern of oneDNN has both: {start} and {begins} each begin a pattern of their own"
+        if begins is not None:
+            return f"no pattern of oneDNN has {begins} behind {kinds[-1]}: {begins} begins a pattern"
+        near = nearest_pattern([*kinds, *more])
+        if near is None:
+            return f"no pattern of oneDNN begins with {kinds[0]}"
+        strange = next((kind for kind in more if kind not in near.after), None)
+        if strange is not None:
+            return (
+                f"no pattern of oneDNN has {strange} behind {start or kinds[-1]}; the nearest is {near.name!r}, which "
+                f"goes on with {_some(near.after)}"
+            )
+        if missing := missing_in_guide([*_chain(first), *_chain(second)], VERSION[:2]):
+            return f"the nearest pattern is {near.name!r}, but {missing}"
+        if turned := self._turned(second, tensor):
+            return f"the nearest pattern is {near.name!r}, {turned}"
+        shapes = ", ".join(f"{source.name}: {source.dtype} {list(source.shape)}" for source in second.sources)
+        return (
+            f"the pattern {near.name!r} has these ops, but this version of oneDNN does not take this form of it: "
+            f"{shapes}"
+        )
+
+    def _turned(self, second: PartitionReport, tensor: NamedTensor) -> str:
+        """Which op reads a tensor as its second operand, where a pattern needs it as the first; empty if none does."""
+        for op in (self.by_name[name] for name in second.names if name in self.by_name):
+            places = [place for place, end in enumerate(op.inputs) if end is not None and end.name == tensor.name]
+            if op.kind in ORDERED and places == [1]:
+                return f"which computes the first operand of {op.kind}; of {op.name!r} this is the second"
+        return ""
+
+    def _beside_attention(self, names: Sequence[str]) -> str:
+        """How a MatMul and a SoftMax differ from attention."""
+        text = f"the nearest pattern of oneDNN is {ATTENTION.name!r}"
+        if VERSION[:2] < SDPA.since:
+            library = ".".join(map(str, VERSION))
+            return f"{text}, documented since {SDPA.since[0]}.{SDPA.since[1]}; the library is oneDNN {library}"
+        uses = uses_of(self.graph)
+        softmax = next(
+            self.by_name[name] for name in names if name in self.by_name and self.by_name[name].kind == "SoftMax"
+        )
+        readers = {op.kind for op in uses.consumers.get(softmax.outputs[0].id, ())}
+        return f"{text}; {'the ops around them differ' if 'MatMul' in readers else 'no MatMul reads the SoftMax'}"
+
+    def _not_dequantized(self, names: Sequence[str]) -> str:
+        """Which operands of a product come from no Dequantize."""
+        producers = uses_of(self.graph).producers
+        products = [self.by_name[name] for name in names if name in self.by_name and self.by_name[name].kind in INT8]
+        for op in products:
+            pairs = zip(("source", "weights"), op.inputs, strict=False)
+            found = [(side, producers.get(end.id)) for side, end in pairs if end is not None]
+            bare = [side for side, maker in found if maker is None or maker.kind not in QUANTIZATIONS]
+            if bare:
+                return f"here no Dequantize makes its {' and its '.join(bare)}"
+        return "the ops around it differ"
 
     def _split_codes(self, ops: Sequence[Op]) -> str:
         """Which Dequantize or Quantize around a product keeps it from an int8 kernel, as it runs as other ops, and why.
@@ -205,39 +286,14 @@ def _with_name(reason: str) -> str:
     return f"fault {names[0]}: {reason}" if names else reason
 
 
-def _without_pattern(first: PartitionReport, second: PartitionReport) -> str:
-    """Why no pattern has the ops of two partitions: the nearest one, and what differs from it."""
-    kinds, more = _plain(first), _plain(second)
-    begins = next((kind for kind in more if kind in STARTS), None)
-    start = next((kind for kind in kinds if kind in STARTS), None)
-    if {begins, start} == {"MatMul", "SoftMax"}:
-        text = "which takes MatMul, a scale or a mask, SoftMax and MatMul in a row, on four axes"
-        return f"the nearest pattern of oneDNN is {PATTERNS[0].name!r}, {text}; the ops around them differ"
-    product = next((kind for kind in (*kinds, *more) if kind in INT8), None)
-    if product is not None and not QUANTIZATIONS.isdisjoint([*kinds, *more]):
-        return f"an int8 kernel takes {product} {BETWEEN}, and a Quantize behind it; the ops around it differ"
-    if begins is not None and start is not None:
-        return f"no pattern of oneDNN has both: {start} and {begins} each begin a pattern of their own"
-    if begins is not None:
-        return f"no pattern of oneDNN has {begins} behind {kinds[-1]}: {begins} begins a pattern"
-    near = nearest_pattern([*kinds, *more])
-    if near is None:
-        return f"no pattern of oneDNN begins with {kinds[0]}"
-    strange = next((kind for kind in more if kind not in near.after), None)
-    if strange is not None:
-        return (
-            f"no pattern of oneDNN has {strange} behind {start or kinds[-1]}; the nearest is {near.name!r}, which goes "
-            f"on with {_some(near.after)}"
-        )
-    shapes = ", ".join(f"{source.name}: {source.dtype} {list(source.shape)}" for source in second.sources)
-    return (
-        f"the pattern {near.name!r} has these ops, but this version of oneDNN does not take this form of it: {shapes}"
-    )
-
-
 def _plain(report: PartitionReport) -> list[str]:
     """The kinds of the ops of a partition; of a part of an op, that of the op."""
     return [*dict.fromkeys(kind.partition(":")[0] for kind in report.kinds)]
+
+
+def _chain(report: PartitionReport) -> list[str]:
+    """The kind of each op of a partition."""
+    return [kind.partition(":")[0] for kind, _ in dict.fromkeys(zip(report.kinds, report.names, strict=True))]
 
 
 def _some(kinds: frozenset[str]) -> str:

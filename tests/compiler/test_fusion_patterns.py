@@ -1,5 +1,7 @@
 """The documented fusion patterns as data, and the reasons why neighbouring ops are not fused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -79,9 +81,9 @@ def test_hint_names_the_guide_that_has_the_pattern(monkeypatch):
     g = og.Graph()
     x = g.input("x", og.f32, (4, 8))
     g.output("y", g.square(g.tanh(x, name="first"), name="second"))
-    report = g.compile(policy="debug").report()
+    report = replace(g.compile(policy="debug").report(), policy="fusion")
     for version, expected in (
-        ((3, 6, 2), "documented since 3.10, and the library is oneDNN 3.6.2"),
+        ((3, 6, 2), "supported_patterns of unary ops has no Square; documented since 3.9; the library is oneDNN 3.6.2"),
         ((3, 13, 2), "the pattern is documented, but the library does not fuse it here"),
     ):
         monkeypatch.setattr("onegraph.native.library.VERSION", version)
