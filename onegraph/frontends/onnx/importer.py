@@ -26,6 +26,7 @@ from .model_ends import ModelEnds
 from .node import LOWERINGS, SEQUENCES, GrowingList, Node, NotLowered, StackedList, TensorList, Unsettled
 from .order import captured, graphs_of, in_order, place_of
 from .own import own_op
+from .packed_nodes import PackedNodes
 from .ports import refuse_unknown
 from .protos import (
     FunctionProto,
@@ -95,21 +96,27 @@ class Importer:
         refuse_recursion(self.functions, graph.node)
         if graph.sparse_initializer:
             raise FormatError("sparse_initializer", "a sparse tensor", "dense tensors")
-        values = self._initializers(graph, "")
+        packed = PackedNodes(graph, self.storage, [one.name for one in graph.input if self._is_given(one.name)])
+        values = self._initializers(graph, "", packed.unread)
+        values.update(packed.values)
         self.emit.name_arrays(values)
         refuse_unknown(graph.input, self.shapes, self.known)
         ends = ModelEnds(self.made, self.emit, self.shapes, self.known)
         # An initializer that is an input too is the default of that input, which shapes and values replace.
-        inputs = [one for one in graph.input if one.name not in values or one.name in {*self.shapes, *self.known}]
+        inputs = [one for one in graph.input if one.name not in values or self._is_given(one.name)]
         for input_ in inputs:
             values[input_.name] = ends.input(input_)
-        self.run(self._ordered(graph, values, ""), values, "")
+        self.run(packed.ordered(self._ordered(graph, {*values, *packed.unread}, "")), values, "")
         self.fallbacks.tell()
         for input_ in graph.output:
             if input_.name not in values:
                 raise FormatError(f"output {input_.name!r}", "no node makes it", "the name of a value")
             ends.output(input_.name, values[input_.name])
         return without_unread(self.made)
+
+    def _is_given(self, name: str) -> bool:
+        """Whether the caller replaces an input."""
+        return name in self.shapes or name in self.known
 
     def array(self, tensor: TensorProto, where: str) -> Array:
         """The contents of a tensor of the model."""
@@ -119,14 +126,14 @@ class Importer:
         """The data type that ONNX gives this number."""
         return data_type(number, where)
 
-    def _initializers(self, graph: GraphProto, where: str) -> dict[str, Any]:
+    def _initializers(self, graph: GraphProto, where: str, unread: Collection[str] = ()) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for one in graph.initializer:
             place = f"{where}initializer {one.name!r}"
             if one.name in found:
                 raise FormatError(place, "two of this name", "a name for each")
-            found[one.name] = self.storage.array(one, place)
-        return found
+            found[one.name] = None if one.name in unread else self.storage.array(one, place)
+        return {name: array for name, array in found.items() if array is not None}
 
     def _ordered(self, graph: GraphProto | FunctionProto, given: Collection[str], where: str) -> Sequence[NodeProto]:
         """The nodes of a graph or function in an order in which they can run."""

@@ -12,6 +12,8 @@ from ....lowering.emitter import Array, Value
 from ....lowering.movement import cast
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
+from ..packed_nodes import DOMAIN as OF_ROWS
+from ..types import data_type
 from .contrib import DOMAIN
 from .layers import native
 
@@ -98,6 +100,27 @@ def _points(node: Node, bits: int, columns: int, blocks: int) -> Array | None:
         return _stored(node, 3, (columns, blocks), "zero_points")
     size = -(-blocks * bits // 8)
     return lowering.unpacked_points(_stored(node, 3, (columns, size), "zero_points"), bits, blocks)
+
+
+@lowers("MatMul", "Gemm", domain=OF_ROWS)
+def matmul_of_rows(node: Node) -> Value:
+    """A product by rows of packed codes, and the sum with what a Gemm adds."""
+    src, depth, dtype = node.shape(), node.attr("depth"), data_type(node.attr("dtype"), node.where)
+    if node.dtype() is not dtype or (src and src[-1] not in (None, depth)):
+        raise node.invalid(f"A of {node.dtype()} {list(src or ())}", f"{dtype} with {depth} as its last dim")
+    form = {"coding": node.attr("coding"), "group": node.attr("group"), "zero": 0}
+    rows, ends = node.array(1), (node.value(2), node.optional(3))
+    found = lowering.packed_matmul(node.emit, node.value(0), rows, *ends, in_codes=False, **form)
+    return found if node.optional(4) is None else add(node.emit, found, node.value(4))
+
+
+@lowers("Gather", domain=OF_ROWS)
+def gather_of_rows(node: Node) -> Value:
+    """Rows of a table of packed codes."""
+    form = {name: node.attr(name) for name in ("coding", "group", "depth")}
+    ends = node.value(0), node.value(2), node.optional(3)
+    found = lowering.packed_gather(node.emit, node.array(1), *ends, zero=0, **form)
+    return cast(node.emit, found, data_type(node.attr("dtype"), node.where))
 
 
 @lowers("GatherBlockQuantized", domain=DOMAIN)

@@ -1,0 +1,242 @@
+"""Finds constant codes of 4 bits that products and Gathers alone read as numbers, and reads them as they are packed.
+
+An array has a byte for each code. So a DequantizeLinear of such codes and the nodes behind it become nodes of
+``DOMAIN``, before any code is unpacked: their weights are rows of bytes, which have the codes of a column.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays.ndarrays import aligned_empty
+from ...ir.op import Array
+from .functions import domain_of
+from .order import captured
+from .protos import AttributeProto, GraphProto, NodeProto, TensorProto, contents
+from .storage import Storage
+
+DOMAIN = "onegraph.packed"
+CODINGS = {TensorProto.INT4: "s4", TensorProto.UINT4: "u4"}
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+UNIT = 16  # codes; the kernel takes groups of multiples of these
+SIDES = ("packed by columns", "packed by rows")  # by the axis of a column of the weights
+PART = 64  # bytes of a row that are turned at once
+
+
+class Codes(NamedTuple):
+    """Codes that stand for the numbers of a matrix.
+
+    Attributes:
+        tensor, scales, zeros: the initializers; zeros may be None.
+        axis: along which blocks lie, or scales if there are no blocks.
+        block: codes that share a scale; 0 for no blocks.
+    """
+
+    tensor: TensorProto
+    scales: TensorProto
+    zeros: TensorProto | None
+    axis: int
+    block: int
+
+    def fits(self, depth_axis: int) -> bool:
+        """Whether the scales are those of groups along an axis, and the codes of a row fill whole bytes."""
+        dims, parts = [*self.tensor.dims], [*self.scales.dims]
+        if 0 in dims or dims[1] % 2 or dims[depth_axis] % 2:
+            return False
+        depth, columns = dims[depth_axis], dims[1 - depth_axis]
+        if not self.block:
+            return parts in ([], [1]) or (self.axis == 1 - depth_axis and parts == [columns])
+        blocks = -(-depth // self.block)
+        is_along = self.axis == depth_axis and (blocks == 1 or self.block % UNIT == 0)
+        return is_along and parts == ([blocks, columns] if depth_axis == 0 else [columns, blocks])
+
+
+class Reader(NamedTuple):
+    """A node that reads the numbers.
+
+    Attributes:
+        node: the product or Gather.
+        depth_axis: of the codes, along which a product sums, or along which a row of a table lies.
+        dtype: the data type of the numbers.
+    """
+
+    node: NodeProto
+    depth_axis: int
+    dtype: int
+
+
+class PackedNodes:
+    """What becomes of the nodes of a graph.
+
+    Args:
+        graph: the graph of a model.
+        storage: the contents of its tensors.
+        given: names of initializers that inputs of the graph replace.
+
+    Attributes:
+        unread: the names of initializers that no node reads any more.
+        values: the contents of those that are new.
+    """
+
+    def __init__(self, graph: GraphProto, storage: Storage, given: Iterable[str]) -> None:
+        self.unread, self.values = set[str](), dict[str, Array]()
+        self._storage = storage
+        self._new: dict[str, NodeProto | None] = {}  # by the first result of the old one; None for no node
+        given = {*given}
+        self._tensors = {one.name: one for one in graph.initializer if one.name not in given}
+        if not any(one.data_type in CODINGS for one in self._tensors.values()):
+            return
+        self._readers, self._makers = defaultdict[str, list[NodeProto]](list), dict[str, NodeProto]()
+        self._seen = {one.name for one in graph.output}  # by others than nodes of the graph
+        self._names = {*self._tensors, *(one.name for one in graph.input), *given}
+        for node in graph.node:
+            self._makers.update((name, node) for name in node.output)
+            self._seen.update(captured(node))
+            for name in {*node.input}:
+                self._readers[name].append(node)
+        for node in graph.node:
+            if node.op_type == "DequantizeLinear" and domain_of(node.domain) == "" and len(node.output) == 1:
+                self._add(node)
+        self.unread.update(name for name in self._tensors if name not in self._seen and self._is_replaced(name))
+
+    def _is_replaced(self, name: str) -> bool:
+        """Whether all nodes that read a tensor are no longer there."""
+        readers = self._readers[name]
+        return bool(readers) and all(self._new.get(one.output[0], one) is None for one in readers if one.output)
+
+    def ordered(self, nodes: Sequence[NodeProto]) -> Sequence[NodeProto]:
+        """The nodes with the new ones in the places of old ones."""
+        if not self._new:
+            return nodes
+        found = [self._new.get(node.output[0], node) if node.output else node for node in nodes]
+        return [node for node in found if node is not None]
+
+    def _add(self, node: NodeProto) -> None:
+        """Replace a node and its readers, if all readers can read packed codes."""
+        codes = self._codes(node)
+        if codes is None:
+            return
+        dropped: list[NodeProto] = [node]
+        dtype = _attributes(node).get("output_dtype", 0) or codes.scales.data_type
+        readers = [*self._found(node.output[0], 1, dtype, dropped)]
+        known = [one for one in readers if one is not None and codes.fits(one.depth_axis)]
+        if not known or len(known) < len(readers):
+            return
+        self._new.update((one.output[0], None) for one in dropped)
+        for reader in known:
+            self._new[reader.node.output[0]] = self._made(codes, reader)
+
+    def _codes(self, node: NodeProto) -> Codes | None:
+        parts = [self._tensors.get(name) for name in node.input]
+        if len(parts) not in (2, 3) or (any(node.input[2:]) and parts[2] is None):
+            return None
+        tensor, scales, zeros = (*parts, None)[:3]
+        if tensor is None or scales is None:
+            return None
+        if tensor.data_type not in CODINGS or len(tensor.dims) != 2 or scales.data_type not in FLOATS:
+            return None
+        if self._names & {f"{one.name} ({side})" for one in parts if one is not None for side in SIDES}:
+            return None
+        if zeros is not None and (zeros.data_type != tensor.data_type or zeros.dims != scales.dims):
+            return None
+        attrs = _attributes(node)
+        axis, block = attrs.get("axis", 1), attrs.get("block_size", 0)
+        return Codes(tensor, scales, zeros, axis % 2, block) if -2 <= axis < 2 and block >= 0 else None
+
+    def _found(self, name: str, depth_axis: int, dtype: int, dropped: list[NodeProto]) -> Iterator[Reader | None]:
+        """Who reads numbers; None for a node that cannot read packed codes. ``dropped`` gets nodes in between."""
+        if name in self._seen:
+            yield None
+        for node in self._readers[name]:
+            attrs, kind = _attributes(node), node.op_type
+            if domain_of(node.domain) != "" or [*node.input].count(name) > 1 or len(node.output) != 1:
+                yield None
+            elif kind == "Transpose" and attrs.get("perm", [1, 0]) == [1, 0]:
+                dropped.append(node)
+                yield from self._found(node.output[0], 1 - depth_axis, dtype, dropped)
+            elif kind == "Cast" and attrs.get("to") in FLOATS:
+                dropped.append(node)
+                yield from self._found(node.output[0], depth_axis, attrs["to"], dropped)
+            elif kind in ("MatMul", "Gemm"):
+                yield self._product(node, name, 1 - depth_axis, dtype, attrs)
+            elif kind == "Gather" and node.input[0] == name and attrs.get("axis", 0) in (0, -2):
+                is_known = node.input[1] in self._tensors
+                yield None if is_known else Reader(node, depth_axis, dtype)
+            else:
+                yield None
+
+    def _product(self, node: NodeProto, name: str, depth_axis: int, dtype: int, attrs: dict[str, Any]) -> Reader | None:
+        src = node.input[0]
+        maker = self._makers.get(src)
+        is_plain = attrs.get("alpha", 1) == attrs.get("beta", 1) == 1 and not attrs.get("transA", 0)
+        # Codes on both sides are a product of codes.
+        if src in self._tensors or (maker is not None and maker.op_type == "DequantizeLinear"):
+            return None
+        if node.input[1] != name or not is_plain:
+            return None
+        return Reader(node, 1 - depth_axis if attrs.get("transB", 0) else depth_axis, dtype)
+
+    def _made(self, codes: Codes, reader: Reader) -> NodeProto:
+        """The node in the place of a reader."""
+        axis, old = reader.depth_axis, reader.node
+        depth, columns = codes.tensor.dims[axis], codes.tensor.dims[1 - axis]
+        ends = [codes.tensor, codes.scales, codes.zeros]
+        names = [f"{one.name} ({SIDES[axis]})" if one is not None else "" for one in ends]
+        if names[0] not in self.values:
+            self.values[names[0]] = self._rows(codes.tensor, axis)
+        for name, tensor in zip(names[1:], ends[1:], strict=True):
+            if tensor is not None and name not in self.values:
+                self.values[name] = self._parameters(tensor, columns, axis)
+        made = NodeProto(op_type=old.op_type, domain=DOMAIN, name=old.name, output=old.output)
+        src = old.input[1] if old.op_type == "Gather" else old.input[0]
+        made.input.extend([src, *names, *old.input[2:]])
+        group = codes.block if codes.block < depth else 0
+        for name, number in {"group": group, "depth": depth, "dtype": reader.dtype}.items():
+            made.attribute.append(AttributeProto(name=name, type=AttributeProto.INT, i=number))
+        coding = CODINGS[codes.tensor.data_type].encode()
+        made.attribute.append(AttributeProto(name="coding", type=AttributeProto.STRING, s=coding))
+        return made
+
+    def _rows(self, tensor: TensorProto, depth_axis: int) -> Array:
+        """The bytes of codes (columns, depth / 2)."""
+        whole, (rows, columns) = TensorProto(), tensor.dims
+        whole.CopyFrom(tensor)
+        whole.data_type = TensorProto.UINT8
+        whole.dims[:] = [rows, columns // 2]
+        found = self._storage.array(whole, f"initializer {tensor.name!r}")
+        return found if depth_axis == 1 else turned(found)
+
+    def _parameters(self, tensor: TensorProto, columns: int, depth_axis: int) -> Array:
+        """Scales or zero points (columns, groups)."""
+        found = self._storage.array(tensor, f"initializer {tensor.name!r}")
+        if found.size == 1:
+            found = np.full((columns, 1), found.reshape(-1)[0])
+        elif found.ndim == 1:
+            found = found.reshape(columns, 1)
+        elif depth_axis == 0:
+            found = np.ascontiguousarray(found.T)
+        if tensor.data_type not in CODINGS:
+            return found
+        return found.astype(np.int8 if tensor.data_type == TensorProto.INT4 else np.uint8)
+
+
+def _attributes(node: NodeProto) -> dict[str, Any]:
+    """The attributes of a node that have a value."""
+    return {one.name: contents(one) for one in node.attribute if not one.ref_attr_name and not one.HasField("g")}
+
+
+def turned(rows: Array) -> Array:
+    """Bytes (depth, columns / 2), of which each has the codes of two columns, as (columns, depth / 2)."""
+    depth, width = rows.shape
+    made = aligned_empty((2 * width, depth // 2), np.dtype(np.uint8))
+    for begin in range(0, width, PART):
+        some = rows[:, begin : begin + PART]
+        first, second = some[::2], some[1::2]
+        target = made[2 * begin : 2 * (begin + some.shape[1])]
+        target[::2] = ((first & 15) | (second << 4)).T
+        target[1::2] = ((first >> 4) | (second & 0xF0)).T
+    return made
