@@ -8,9 +8,9 @@ import numpy as np
 
 from ....lowering import attention as lowering
 from ....lowering.attention import Masking
-from ....lowering.elementwise import add, binary, multiply
-from ....lowering.emitter import Value, numbers, shape_of
-from ....lowering.movement import cast, part, reshape
+from ....lowering.elementwise import add, binary, clamp, multiply, unary
+from ....lowering.emitter import Emitter, Value, numbers, shape_of
+from ....lowering.movement import cast, concat, part, reshape, unsqueeze
 from ....lowering.quantization import codes_of
 from ....lowering.rotary import angles, rotated
 from ....opset.dtypes import DataType
@@ -19,6 +19,9 @@ from ..node import Node, NotLowered, Unsettled, lowers
 from .contrib import DOMAIN
 from .layers import native
 from .norms import results_wanted
+
+CACHES = {8: DataType.s8, 4: DataType.u8}  # by the bits of a code
+HALF = 8  # of the codes of 4 bits
 
 
 def _only(node: Node, neutral: Mapping[str, object], absent: tuple[int, ...]) -> None:
@@ -93,10 +96,11 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     past, total = [node.optional(index) for index in (3, 4)], cast(emit, node.value(6), DataType.s64)
     steps = _steps_of_codes(node, kv_heads, shape_of(key), shape_of(value))
     present, numbers_of_cache = list[Value](), list[Value]()
+    bits = node.attr("kv_cache_bit_width", 8) or 8
     for before, rows, step in zip(past, (key, value), steps, strict=True):
-        new = rows if step is None else codes_of(emit, rows, step, None, DataType.s8)
+        new = rows if step is None else _as_codes(emit, rows, step, bits)
         present.append(new if before is None else lowering.extended(emit, before, new, lengths, total))
-        read = present[-1] if step is None else multiply(emit, cast(emit, present[-1], DataType.f32), step)
+        read = present[-1] if step is None else multiply(emit, _from_codes(emit, present[-1], bits), step)
         numbers_of_cache.append(cast(emit, read, node.dtype()))
     window, scale = node.attr("local_window_size", -1), node.attr("scale", 0.0) or None
     masking = Masking(node.optional(10), causal=True, left=window - 1 if window > 0 else -1, lengths=lengths)
@@ -127,12 +131,40 @@ def _steps_of_codes(node: Node, heads: int, *shapes: Shape) -> list[Value | None
             continue
         if kind not in ("PER_TENSOR", "PER_CHANNEL") or index >= len(node) or node.optional(index) is None:
             raise node.invalid(f"{name}_quant_type {kind}", f"PER_TENSOR or PER_CHANNEL, and {name}_scale")
-        if width not in (0, 8) or (node.optional(past) is not None and node.dtype(past) is not DataType.s8):
+        dtype, size = CACHES.get(width or 8), None if shape is None else shape[-1]
+        if dtype is None or (node.optional(past) is not None and node.dtype(past) is not dtype):
             raise NotLowered(f"a cache of {width} bits and {node.dtype(past)}")
-        size = None if shape is None else shape[-1]
+        if dtype is DataType.u8 and (size is None or size % 2):
+            raise NotLowered(f"a cache of 4 bits with heads of size {size}")
         dims = numbers() if kind == "PER_TENSOR" else numbers(1, heads, 1, size or -1)
         found.append(reshape(node.emit, node.value(index), dims))
     return found
+
+
+def _as_codes(emit: Emitter, rows: Value, step: Value, bits: int) -> Value:
+    """Codes of s8, or of 4 bits: 8 more than they stand for, and two in a byte, the first one in its lower half."""
+    if bits == DataType.s8.numpy.itemsize * 8:
+        return codes_of(emit, rows, step, None, DataType.s8)
+    low, high = (np.array(limit, np.float32) for limit in (-HALF, HALF - 1))
+    codes = unary(emit, "Round", binary(emit, "Divide", cast(emit, rows, DataType.f32), step))
+    codes = add(emit, clamp(emit, codes, low, high), np.array(HALF, np.float32))
+    size = _tokens(rows, 4)[3]
+    first, second = (part(emit, codes, 3, place, size, 2) for place in (0, 1))
+    return cast(emit, add(emit, first, multiply(emit, second, np.array(2 * HALF, np.float32))), DataType.u8)
+
+
+def _from_codes(emit: Emitter, codes: Value, bits: int) -> Value:
+    """The whole numbers of f32 that codes stand for."""
+    wide = cast(emit, codes, DataType.f32)
+    if bits == DataType.s8.numpy.itemsize * 8:
+        return wide
+    number = np.array(2 * HALF, np.float32)
+    second = unary(emit, "Floor", binary(emit, "Divide", wide, number))
+    first = binary(emit, "Subtract", wide, multiply(emit, second, number))
+    both = concat(emit, [unsqueeze(emit, each, [4]) for each in (first, second)], 4)
+    *dims, size = _tokens(codes, 4)
+    whole = reshape(emit, both, numbers(*dims, 2 * size))
+    return binary(emit, "Subtract", whole, np.array(HALF, np.float32))
 
 
 def _lengths(node: Node) -> Value:
