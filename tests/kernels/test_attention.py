@@ -20,7 +20,7 @@ TESTED_KERNELS = ("attention",)
 
 
 pytestmark = pytest.mark.library
-LEVELS = {"any CPU": 0, "AVX2": 1, "AVX-512": 2, "AVX-512 bf16": 3}
+LEVELS = {"any CPU": 0, "AVX2": 1, "AVX-512": 2, "AVX-512 bf16": 3, "AMX": 4}
 # Largest error, as a part of the largest number, of results that are rounded once.
 TOLERANCE = {"f32": 4e-6, "bf16": 1.2e-2, "f16": 2e-3}
 # Of gradients, which are sums of differences of sums: with one key, sums of up to 40 products of normal numbers cancel.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays.ndarrays import aligned_empty
-from ...ir.op import Array
+from ...lowering.emitter import Array
 from .functions import domain_of
 from .order import captured
 from .protos import AttributeProto, GraphProto, NodeProto, TensorProto, contents

@@ -10,6 +10,7 @@
 
 #include "problem.h"
 
+#include "../amx.h"
 #include "../registry.h"
 #include "../shares.h"
 
@@ -48,6 +49,7 @@ bool is_code(dnnl_data_type_t type) {
 // The tiles for a data type on this CPU.
 const AttentionTiles &tiles_for(dnnl_data_type_t type, int level) {
 #if defined(__x86_64__)
+    if (type == dnnl_bf16 && level > 3 && has_tiles()) return AMX_TILES;
     if (type == dnnl_bf16 && level > 2 && has_bf16()) return BF16_TILES;
     if (level > 1 && has_avx512()) return AVX512_TILES;
     if (level > 0 && has_fma()) return AVX2_TILES;

@@ -64,7 +64,7 @@ struct AttentionTiles {
 
 extern const AttentionTiles PORTABLE_TILES;
 #if defined(__x86_64__)
-extern const AttentionTiles AVX2_TILES, AVX512_TILES, BF16_TILES;
+extern const AttentionTiles AVX2_TILES, AVX512_TILES, BF16_TILES, AMX_TILES;
 #endif
 
 } // namespace onegraph

@@ -11,13 +11,11 @@
 
 #include "problem.h"
 
+#include "../amx.h"
 #include "../floats.h"
 #pragma GCC optimize("fp-contract=fast")
 
 #if defined(__x86_64__)
-#include <sys/syscall.h>
-#include <unistd.h>
-
 // gcc 12 warns of variables of its own intrinsics that are uninitialized on purpose.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -30,44 +28,19 @@ constexpr long ROW = 64; // bytes of a row of a tile
 constexpr long COLUMNS_AHEAD = 8; // columns between the one that is unpacked and the one that is fetched into the cache
 constexpr long BATCH = 4; // segments whose sums are scaled together
 
-// Instructions on tiles, which are numbers of registers. gcc's own intrinsics do not say what memory they read.
-template <int TILE_NUMBER>
-ONEGRAPH_INLINE void load_tile(const void *source, long stride) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(source), "r"(stride), "i"(TILE_NUMBER) : "memory");
-}
-
-template <int TILE_NUMBER>
-ONEGRAPH_INLINE void store_tile(void *target) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(target), "r"(ROW), "i"(TILE_NUMBER) : "memory");
-}
-
-template <int TILE_NUMBER>
-ONEGRAPH_INLINE void zero_tile() {
-    asm volatile("tilezero %%tmm%c0" : : "i"(TILE_NUMBER));
-}
-
-template <int SUMS, int FIRST, int SECOND>
-ONEGRAPH_INLINE void multiply_tiles() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(SUMS), "i"(FIRST), "i"(SECOND));
-}
-
 // Tiles 0 to 3 are sums, 4 and 5 columns of the weights, 6 and 7 rows of src.
 void configure(long step) {
-    struct {
-        std::uint8_t palette = 1, start = 0, reserved[14] = {};
-        std::uint16_t bytes[16] = {};
-        std::uint8_t rows[16] = {};
-    } tiles;
+    TileShapes tiles;
     for (int tile = 0; tile < 8; tile++) {
         const bool is_src = tile > 5, is_weights = tile > 3 && !is_src;
         tiles.bytes[tile] = static_cast<std::uint16_t>(is_weights ? 2 * step : ROW);
         tiles.rows[tile] = static_cast<std::uint8_t>(is_src ? step / 2 : TILE);
     }
-    asm volatile("ldtilecfg %0" : : "m"(tiles));
+    shape_tiles(tiles);
 }
 
 void release() {
-    asm volatile("tilerelease");
+    release_tiles();
 }
 
 // Exchanges rows and columns of a square of words.
@@ -219,8 +192,8 @@ ONEGRAPH_INLINE void segment(const Half *panel, long stride, const Half *tiles, 
             multiply_tiles<SECOND, 5, 6>();
         }
     }
-    store_tile<FIRST>(sums);
-    store_tile<SECOND>(sums + TILE * TILE);
+    store_tile<FIRST>(sums, ROW);
+    store_tile<SECOND>(sums + TILE * TILE, ROW);
 }
 
 // Adds sums of segments, multiplied by the scales of their columns.
@@ -291,11 +264,11 @@ ONEGRAPH_INLINE void multiply_some(
             multiply_tiles<3, 5, 7>();
         }
     }
-    store_tile<0>(results);
-    store_tile<1>(results + SIZE);
+    store_tile<0>(results, ROW);
+    store_tile<1>(results + SIZE, ROW);
     if constexpr (IS_PAIR) {
-        store_tile<2>(results + 2 * SIZE);
-        store_tile<3>(results + 3 * SIZE);
+        store_tile<2>(results + 2 * SIZE, ROW);
+        store_tile<3>(results + 3 * SIZE, ROW);
     }
 }
 
@@ -316,23 +289,11 @@ void write(const float *results, long rows, long columns, const float *bias, flo
     }
 }
 
-// Whether the CPU has tiles of bf16, and the system lets this process use them.
-bool may_use_tiles() {
-    constexpr unsigned TILES = 1U << 24, OF_BF16 = 1U << 22, SAVED = 3U << 17, SAVES = 1U << 27;
-    constexpr long PERMIT = 0x1023, TILE_DATA = 18;
-    unsigned a, b, c, d = 0, low, high;
-    if (!has_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (TILES | OF_BF16)) != (TILES | OF_BF16)) return false;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & SAVES)) return false;
-    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (low & SAVED) == SAVED && syscall(SYS_arch_prctl, PERMIT, TILE_DATA) == 0;
-}
-
 } // namespace
 
 const TileProducts *tile_products() {
     static const TileProducts made {configure, release, arrange, unpack, multiply_scaled, multiply, write};
-    static const bool found = may_use_tiles();
-    return found ? &made : nullptr;
+    return has_tiles() ? &made : nullptr;
 }
 
 } // namespace onegraph
