@@ -270,7 +270,7 @@ ELSEWHERE = {
     **dict.fromkeys(("ArgMax", "ArgMin", "OneHot", "Range"), "a call of numpy"),
     **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "SumTo"), "a call of numpy"),
     **dict.fromkeys(("Attention", "AttentionBackward"), "`attention` measures it"),
-    **dict.fromkeys(("PackedMatMul", "PackedGather", "Recurrence"), OWN_PAGES),
+    **dict.fromkeys(("PackedMatMul", "PackedGather", "PackedExperts", "Recurrence"), OWN_PAGES),
     **dict.fromkeys(("CachedAttention", "ExtendCache", "Rotary"), OWN_PAGES),
     **dict.fromkeys(("DynamicQuantizeLinear", "FakeQuantize"), OWN_PAGES),
     **dict.fromkeys(("If", "Loop"), "its time is that of the ops in its body"),

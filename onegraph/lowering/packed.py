@@ -50,6 +50,24 @@ def packed_matmul(
     return emit.op("PackedMatMul", [src, weights, scales, zps], attrs)
 
 
+def packed_experts(
+    emit: Emitter,
+    src: Value,
+    places: Value,
+    weights: Array,
+    scales: Value,
+    zps: Value | None,
+    *,
+    coding: str,
+    group: int,
+    zero: int,
+    in_codes: bool,
+) -> Value:
+    """The products (tokens, choices, columns) of rows and the matrices that ``places`` names for each token."""
+    attrs = {"coding": coding, "group": group, "zero": zero, "arithmetic": CODES if in_codes else EXACT}
+    return emit.op("PackedExperts", [src, places, weights, scales, zps], attrs)
+
+
 def packed_gather(
     emit: Emitter,
     table: Array,

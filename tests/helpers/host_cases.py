@@ -481,6 +481,12 @@ def _packed() -> Iterator[HostCase]:
         numbers = (np.array(known) - np.repeat(points, 2, 1)[:, :3]) * spread
         attrs = {"coding": coding, "group": 2}
         yield HostCase("PackedMatMul", [src, rows, scales, points], [(src @ numbers.T).astype(np.float32)], attrs)
+        experts = [np.stack([each, each[::-1]]) for each in (rows, scales, points)]  # the second one is turned over
+        places, (first, second) = np.array([[1, 0], [-1, 0]]), (src @ numbers.T).astype(np.float32)
+        chosen = np.stack([[first[::-1], first], [0 * second, second]])
+        yield HostCase("PackedExperts", [src, places, *experts], [chosen], attrs)
+        each = np.stack([[src[0], src[0]], [src[0], src[1]]])
+        yield HostCase("PackedExperts", [each, places, *experts], [chosen], attrs)
         taken = [rows, _i(1, -2), scales, points]
         yield HostCase("PackedGather", taken, [numbers[[1, 0]].astype(np.float32)], {**attrs, "depth": 3})
     whole = scales[:, :1]

@@ -26,6 +26,7 @@ from ..ir.edit import Edit
 from ..ir.step import Step
 from ..ir.value import Value
 from ..kernels.kernel import FLOATS, call_of, refusal
+from ..kernels.packed_experts import PACKED_EXPERTS
 from ..kernels.packed_gather import NOTE as OF_ROWS
 from ..kernels.packed_gather import PACKED_GATHER
 from ..kernels.packed_product import IN_CODES, NOTE, PACKED_PRODUCT, WORTH, Candidate
@@ -36,6 +37,7 @@ from ..report import nbytes
 from ..shared_constants import derived
 
 GATHERS = frozenset(["Gather", "PackedGather"])
+PRODUCTS = frozenset(["PackedMatMul", "PackedExperts"])
 
 
 def multiply_packed(edit: Edit, options: Options) -> None:
@@ -54,8 +56,8 @@ class _PackedProducts:
 
     def made(self, step: Step) -> Step | None:
         """The step in the place of a product; None for other steps."""
-        if step.op.kind == "PackedMatMul" and step.op.edition == HOST and step.executor == "reference":
-            return self._of_packed_matmul(step)
+        if step.op.edition == HOST and step.executor == "reference" and step.op.kind in PRODUCTS:
+            return self._of_host_product(step)
         part = step.library_part
         if step.kind != "MatMul" or part is None or part.call.flag("transpose_a") or not self._has_floats(step):
             return None
@@ -77,16 +79,24 @@ class _PackedProducts:
             return None
         return self._step(step, (src, *packed.values, *bias), packed, has_bias=bool(bias), coded=False)
 
-    def _of_packed_matmul(self, step: Step) -> Step | None:
-        src, weights, *_ = step.op.inputs
+    def _of_host_product(self, step: Step) -> Step | None:
+        ends, call = [None if end is None else end.id for end in step.op.inputs], call_of(step)
+        has_places = step.op.kind == "PackedExperts"
+        src, *places, weights = ends[: 2 + has_places]
         assert src is not None
         assert weights is not None
-        shape = self._graph.values[src.id].shape
-        packed = None if 0 in shape else self._of_host_op(step, weights.id, shape[-1])
+        shapes = [self._graph.values[number].shape for number in (src, *filter(None, places))]
+        if any(0 in shape for shape in shapes):
+            return None
+        packed = self._of_host_op(step, (weights, *ends[2 + has_places :]), shapes[0][-1])
         if packed is None:
             return None
-        is_coded = call_of(step).string("arithmetic") == CODES
-        return self._step(step, (src.id, *packed.values), packed, has_bias=False, coded=is_coded)
+        is_coded = call.string("arithmetic") == CODES
+        if not has_places:
+            return self._step(step, (src, *packed.values), packed, has_bias=False, coded=is_coded)
+        attrs = {"experts": self._graph.values[weights].shape[0], **self._attrs(packed, is_coded)}
+        inputs, note = (src, *filter(None, places), *packed.values), IN_CODES if is_coded else NOTE
+        return step.instead(PACKED_EXPERTS.executor, inputs, step.outputs, kind=step.kind, attrs=attrs, note=note)
 
     def _biased(self, step: Step) -> Step | None:
         """The addition of a constant row to a product, if nothing else reads the product."""
@@ -118,18 +128,19 @@ class _PackedProducts:
         if packed.coding == DataType.f32.value:
             executor = PANEL_PRODUCT.executor
             return step.instead(executor, inputs, step.outputs, kind=step.kind, attrs=attrs, note=FOR_SIZES)
-        unpacks = self._options.reproducible or not packed.is_finite
-        attrs = {
+        attrs = {"bias": has_bias, **self._attrs(packed, coded)}
+        note, executor = IN_CODES if coded else NOTE, PACKED_PRODUCT.executor
+        return step.instead(executor, inputs, step.outputs, kind=step.kind, attrs=attrs, note=note)
+
+    def _attrs(self, packed: Packed, coded: bool) -> dict[str, AttrValue]:
+        return {
             "coding": packed.coding,
             "group": packed.group,
             "zero": packed.zero,
             "zeros": packed.has_zeros,
-            "bias": has_bias,
             "coded": coded,
-            "unpacks": unpacks,
+            "unpacks": self._options.reproducible or not packed.is_finite,
         }
-        note, executor = IN_CODES if coded else NOTE, PACKED_PRODUCT.executor
-        return step.instead(executor, inputs, step.outputs, kind=step.kind, attrs=attrs, note=note)
 
     # The weights of a MatMul ------------------------------------------------------------------------------------------
 
@@ -236,11 +247,11 @@ class _PackedProducts:
     def gathered(self, step: Step) -> Step | None:
         """The step in the place of a Gather of the rows of packed codes; None for others."""
         if step.op.kind == "PackedGather":
-            table, indices, *_ = step.op.inputs
+            table, indices, *rest = [None if end is None else end.id for end in step.op.inputs]
             depth, makers = call_of(step).s64("depth"), list[Step]()
             assert table is not None
             assert indices is not None
-            numbers, packed = indices.id, self._of_host_op(step, table.id, depth)
+            numbers, packed = indices, self._of_host_op(step, (table, *rest), depth)
         else:
             table_of_rows, numbers = step.inputs
             shape = self._graph.values[table_of_rows].shape
@@ -269,22 +280,29 @@ class _PackedProducts:
 
     # Host ops ---------------------------------------------------------------------------------------------------------
 
-    def _of_host_op(self, step: Step, weights: int, depth: int) -> Packed | None:
-        """The weights of a PackedMatMul or PackedGather, if they are constants."""
+    def _of_host_op(self, step: Step, ends: tuple[int | None, ...], depth: int) -> Packed | None:
+        """The weights of a host op, if they are constants, of the ids of codes, scales and perhaps zero points.
+
+        Those of several experts become one matrix.
+        """
         values, call = self._graph.values, call_of(step)
-        codes, coding = values[weights].constant, call.string("coding")
-        *_, scales, zps = [None if tensor is None else tensor.id for tensor in (*step.op.inputs, None)][:4]
+        weights, scales, zps = (*ends, None)[:3]
+        assert weights is not None
         assert scales is not None
-        factors = values[scales].constant
+        codes, factors = values[weights].constant, values[scales].constant
         points = None if zps is None else values[zps].constant
-        groups = groups_of(call.s64("group"), depth, coding)
+        groups = groups_of(call.s64("group"), depth, call.string("coding"))
         if codes is None or factors is None or (zps is not None and points is None) or groups is None:
             return None
         if 0 in codes.shape:
             return None
-        zeros = call.s64("zero") if zps is None or points is None else (zps, lambda: points)
-        ends_of = (weights, lambda: codes), (scales, lambda: factors)
-        return pack(self._edit, values[weights].name, coding, groups, *ends_of, zeros)
+        zeros = call.s64("zero") if zps is None or points is None else (zps, lambda: _as_matrix(points))
+        ends_of = (weights, lambda: _as_matrix(codes)), (scales, lambda: _as_matrix(factors))
+        return pack(self._edit, values[weights].name, call.string("coding"), groups, *ends_of, zeros)
+
+
+def _as_matrix(array: Array) -> Array:
+    return array.reshape(-1, array.shape[-1])
 
 
 class _Parameters:

@@ -12,7 +12,10 @@ refused("host TreeEnsemble, host Classify, host CouplePairs, host LookUp", "no s
 refused("Wildcard", "the specification does not say what it computes")
 refused("host OnnxNode", "the package onnx computes its nodes")
 refused("host If, host Loop", "its bodies are graphs of their own; a loop of a known and small length is unrolled")
-refused("host PackedMatMul, host PackedGather", "the codes of packed weights are no numbers that a step changes")
+refused(
+    "host PackedMatMul, host PackedGather, host PackedExperts",
+    "the codes of packed weights are no numbers that a step changes",
+)
 refused("host AllReduceStart, host AllReduceDone", "gradients are averaged after the backward pass")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...arrays.packed_codes import packed
 from ...ir.op import Op
 from ...opset.dtypes import DataType
 from ...opset.kinds import base_kinds, host_kinds
@@ -12,10 +13,12 @@ from ..elementwise import add, binary, multiply
 from ..emitter import Emitter, Value, numbers
 from ..integer_products import integer_matmul
 from ..movement import cast, reshape, transpose
-from ..quantization import EIGHT_BITS
+from ..packed import packed_matmul
+from ..quantization import EIGHT_BITS, FOUR_BITS
 from .table import again, contents, listed, made, operand_of, rewrites
 
 SHIFT = 128  # from u8 to s8
+LEAST_BLOCK = 16  # of packed codes
 MOVES = base_kinds(Trait.VIEW) | host_kinds(Trait.VIEW)  # which make no new numbers
 
 
@@ -86,6 +89,35 @@ def by_changing_scale(emit: Emitter, op: Op) -> Value | None:
     # An infinite scale makes every number NaN, as 0 * inf does.
     finite = add(emit, scale, multiply(emit, scale, np.zeros((), np.float32)))
     found = multiply(emit, cast(emit, found, DataType.f32), multiply(emit, finite, factors))
+    return found if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, found, op.inputs[2])
+
+
+@rewrites("MatMul")
+def packed_codes(emit: Emitter, op: Op) -> Value | None:
+    """A product by known codes of 4 bits in blocks of rows, which are kept two in a byte: an array has one in each."""
+    weights, is_turned = op.inputs[1], bool(op.attrs.get("transpose_b"))
+    while (moved := made(emit, weights, "StaticTranspose", "TypeCast")) is not None:
+        if moved.kind == "StaticTranspose" and [int(str(axis)) % 2 for axis in listed(moved.attrs["order"])] != [1, 0]:
+            return None
+        weights, is_turned = moved.inputs[0], is_turned != (moved.kind == "StaticTranspose")
+    scaled = made(emit, weights, "DynamicDequantize")
+    if scaled is None or not is_turned or op.attrs.get("transpose_a") or scaled.attrs.get("qtype") != "per_group":
+        return None
+    source, scales, zeros = (*scaled.inputs, None)[:3]
+    codes, (repeat, group), points = contents(source), listed(scaled.attrs["group_shape"])[-2:], contents(zeros)
+    if codes is None or codes.ndim != 2 or codes.shape[1] % 2 or operand_of(scaled).dtype not in FOUR_BITS:
+        return None
+    if repeat != 1 or int(str(group)) % LEAST_BLOCK or (zeros is not None and points is None):
+        return None
+    if made(emit, op.inputs[0], "Dequantize", "DynamicDequantize") is not None:
+        return None  # the library multiplies codes
+    if points is not None and (small := points.astype(np.int8)).astype(points.dtype).tobytes() == points.tobytes():
+        points = small
+    if points is not None and points.dtype == np.int32:
+        return None
+    form = {"coding": operand_of(scaled).dtype.value, "group": int(str(group)), "zero": 0, "in_codes": False}
+    rows = packed(codes, 4)[:, : codes.shape[1] // 2]
+    found = packed_matmul(emit, operand_of(op), np.ascontiguousarray(rows), scales, points, **form)
     return found if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, found, op.inputs[2])
 
 

@@ -71,6 +71,45 @@ def rows_fit(call: Call) -> Iterable[Finding]:
     yield from _weights_fit(call, "table", call.s64("depth"))
 
 
+def chosen_shape(call: Call) -> tuple[Shape, ...]:
+    """The shape of the places, and the columns of the weights."""
+    places, weights = call.shape("places"), call.shape("weights")
+    return (None if places is None else (*places, weights[1] if weights and len(weights) == 3 else None),)
+
+
+def experts_fit(call: Call) -> Iterable[Finding]:
+    """Src has a row for each token or choice, and the weights of each expert fit it."""
+    src, places, weights = (call.shape(name) for name in ("src", "places", "weights"))
+    if places is not None and len(places) != 2:
+        yield Finding("places", f"shape {show(places)}", "(tokens, choices)")
+        return
+    if src is not None and (
+        len(src) not in (2, 3) or not compatible(src[:-1], (places or (None, None))[: len(src) - 1])
+    ):
+        yield Finding("src", f"shape {show(src)}", "(tokens, depth) or (tokens, choices, depth)")
+        return
+    if weights is not None and len(weights) != 3:
+        yield Finding("weights", f"shape {show(weights)}", "(experts, columns, bytes of a row)")
+        return
+    depth = None if src is None else src[-1]
+    if weights is None or depth is None:
+        return
+    least = -(-depth * BITS[call.string("coding")] // 8)
+    if weights[2] is not None and weights[2] < least:
+        yield Finding("weights", f"{weights[2]} bytes of a row", f"at least {least}, for {depth} codes")
+    wanted = *weights[:2], _groups(depth, call.s64("group"))
+    for port in ("scales", "zps"):
+        if not compatible(call.shape(port), wanted):
+            yield Finding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}, one for each group")
+
+
+ARITHMETIC = Attribute(
+    "arithmetic",
+    "str",
+    "exact: sums in f32; codes: src may become 8-bit codes with a scale for each block of a row, or both sides bf16.",
+    default=EXACT,
+    values=(EXACT, CODES),
+)
 OPS = (
     host(
         "PackedMatMul",
@@ -79,17 +118,7 @@ OPS = (
         "dst:T",
         rows("T S Z", "f32|f16|bf16 f32|f16|bf16 u8|s8|f32|f16|bf16"),
         product_shape,
-        (
-            *CODING,
-            Attribute(
-                "arithmetic",
-                "str",
-                "exact: sums in f32; codes: src may become 8-bit codes with a scale for each block of a row, or both "
-                "sides bf16.",
-                default=EXACT,
-                values=(EXACT, CODES),
-            ),
-        ),
+        (*CODING, ARITHMETIC),
         shape_rules=(operands_fit,),
         traits=Trait.NONE,
     ),
@@ -102,6 +131,18 @@ OPS = (
         gathered_shape,
         (*CODING, Attribute("depth", "s64", "The numbers of a row.", required=True, range=NON_NEGATIVE)),
         shape_rules=(rows_fit,),
+        traits=Trait.NONE,
+    ),
+    host(
+        "PackedExperts",
+        "dst[t, i] = src[t, i] @ weights[places[t, i]].T: each choice of a token meets one of several packed matrices. "
+        "Src may have one row for all choices of a token. A place that is no expert gives zeros. " + NUMBERS,
+        "src:T places:s64 weights:u8 scales:S zps:Z?",
+        "dst:T",
+        rows("T S Z", "f32|f16|bf16 f32|f16|bf16 u8|s8|f32|f16|bf16"),
+        chosen_shape,
+        (*CODING, ARITHMETIC),
+        shape_rules=(experts_fit,),
         traits=Trait.NONE,
     ),
 )

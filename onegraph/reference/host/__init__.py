@@ -33,7 +33,16 @@ VIEWS = host_kinds(Trait.VIEW)
 KERNELS = frozenset(
     [
         *("Attention", "AttentionBackward", "CachedAttention", "Classify", "ExtendCache", "LookUp", "PackedGather"),
-        *("PackedMatMul", "Recurrence", "Rotary", "TreeEnsemble", "DynamicQuantizeLinear", "Erf", "FakeQuantize"),
+        *(
+            "PackedExperts",
+            "PackedMatMul",
+            "Recurrence",
+            "Rotary",
+            "TreeEnsemble",
+            "DynamicQuantizeLinear",
+            "Erf",
+            "FakeQuantize",
+        ),
     ]
 )
 

@@ -38,3 +38,17 @@ def packed_gather(call: Call, table: Array, indices: Array, scales: Array, zps: 
     assert rows is not None
     assert factors is not None
     return _numbers(call, rows, factors, zeros, call.s64("depth")).astype(scales.dtype)
+
+
+def packed_experts(
+    call: Call, src: Array, places: Array, weights: Array, scales: Array, zps: Array | None = None
+) -> Array:
+    """The products of the rows and the matrices of their experts."""
+    rows = src if src.ndim == places.ndim + 1 else np.broadcast_to(src[:, None], (*places.shape, src.shape[-1]))
+    found = np.zeros((*places.shape, weights.shape[1]))
+    for expert in range(len(weights)):
+        mine = places == expert
+        own = None if zps is None else zps[expert]
+        numbers = _numbers(call, weights[expert], scales[expert], own, src.shape[-1])
+        found[mine] = rows[mine].astype(np.float64) @ numbers.T
+    return found.astype(src.dtype)

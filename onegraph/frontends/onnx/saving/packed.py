@@ -104,3 +104,22 @@ def gathered(call: Call, table: Value, indices: Value, scales: Value, zps: Value
     assert rows is not None
     assert factors is not None
     return _numbers(call, rows, factors, zeros, call.s64("depth")).cast(scales.dtype)
+
+
+@writes("host PackedExperts")
+def experts(call: Call, src: Value, places: Value, weights: Value, scales: Value, zps: Value | None = None) -> Value:
+    """Gathers the matrix of each choice; a place that is no expert reads the first one, and gives zeros."""
+    depth, body = known_dims_of(call, call.shape("src"), "src")[-1], src.body
+    count = known_dims_of(call, call.shape("weights"), "weights")[0]
+    is_expert = places.compare("Less", count).op("And", places.compare("GreaterOrEqual", 0), dtype=DataType.boolean)
+    known = is_expert.where(places, body.scalar(0, DataType.s64))
+    matrices, factors, zeros = (
+        None if each is None else each.op("Gather", known, axis=0) for each in (weights, scales, zps)
+    )
+    assert matrices is not None
+    assert factors is not None
+    numbers = _numbers(call, matrices, factors, zeros, depth)
+    axes = (1, -1) if len(call.shape("src") or ()) == len(("token", "depth")) else (-1,)
+    rows = src.cast(DataType.f32).op("Unsqueeze", body.numbers(*axes))
+    product = numbers.op("MatMul", rows).op("Squeeze", body.numbers(-1))
+    return is_expert.op("Unsqueeze", body.numbers(-1)).where(product, 0).cast(src.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -11,8 +10,8 @@ from ...._util.counted import counted
 from ....lowering import packed as packing
 from ....lowering.elementwise import add, binary, filled, multiply, swish, unary
 from ....lowering.emitter import Emitter, Value, numbers, shape_of
-from ....lowering.experts import Expert, PackedLayer, chosen_experts, mixture
-from ....lowering.movement import reshape
+from ....lowering.experts import Experts, PackedLayer, chosen_experts, mixture
+from ....lowering.movement import part, reshape
 from ..node import Node, NotLowered, lowers
 from .contrib import DOMAIN
 from .layers import native
@@ -48,46 +47,39 @@ def mixture_of_experts(node: Node) -> Value:
     return reshape(emit, found, numbers(*[-1 if dim is None else dim for dim in shape]))
 
 
-def _experts(node: Node, count: int, size: int) -> list[Expert]:
+def _experts(node: Node, count: int, size: int) -> Experts:
     kind, fusion = node.attr("activation_type", "relu"), node.attr("swiglu_fusion", 0)
     if kind not in ("swiglu", "silu", "identity", *ACTIVATIONS):
         raise NotLowered(f"activation_type = {kind}")
     if kind == "swiglu" and fusion not in (INTERLEAVED, FUSED):
         raise NotLowered("a swiglu of two products")
-    first = _layers(node, "fc1", (2, 3, 4, 11), count, size)
-    last = _layers(node, "fc2", (5, 6, 7, 12), count, len(first[0].rows) // (FUSED if kind == "swiglu" else 1))
-    if len(last[0].rows) != size:
-        raise node.invalid(f"fc2_experts_weights of {counted(len(last[0].rows), 'row')}", f"{size}, the hidden size")
+    first = _layer(node, "fc1", (2, 3, 4, 11), count, size)
+    columns = first.rows.shape[1]
+    last = _layer(node, "fc2", (5, 6, 7, 12), count, columns // (FUSED if kind == "swiglu" else 1))
+    if last.rows.shape[1] != size:
+        raise node.invalid(f"fc2_experts_weights of {counted(last.rows.shape[1], 'row')}", f"{size}, the hidden size")
     if kind != "swiglu":
-        activation = partial(_activated, kind=kind)
-        return [Expert((one, two), activation) for one, two in zip(first, last, strict=True)]
-    limit, alpha, beta = (
-        node.attr(name, default)
-        for name, default in (("swiglu_limit", np.inf), ("activation_alpha", 1.0), ("activation_beta", 0.0))
-    )
-    gated, half = partial(_gated, limit=limit, alpha=alpha, beta=beta), len(first[0].rows) // 2
-    return [Expert((*_halves(one, fusion, half), two), gated) for one, two in zip(first, last, strict=True)]
+        return Experts(first, last, partial(_activated, kind=kind))
+    numbers = {"limit": np.inf, "alpha": 1.0, "beta": 0.0}
+    names = "swiglu_limit", "activation_alpha", "activation_beta"
+    given = {name: node.attr(attr, numbers[name]) for name, attr in zip(numbers, names, strict=True)}
+    return Experts(first, last, partial(_gated, columns=columns, is_interleaved=fusion == INTERLEAVED, **given))
 
 
-def _halves(layer: PackedLayer, fusion: int, half: int) -> tuple[PackedLayer, PackedLayer]:
-    """The gate and what it multiplies."""
-    if fusion == INTERLEAVED:
-        return layer.every(0, 2), layer.every(1, 2)
-    first = layer._replace(rows=layer.rows[:half], scales=layer.scales[:half])
-    zeros, bias = (None if each is None else each[:half] for each in (layer.zeros, layer.bias))
-    return first._replace(zeros=zeros, bias=bias), layer.every(half, 1)
-
-
-def _gated(emit: Emitter, ends: Sequence[Value], *, limit: float, alpha: float, beta: float) -> Value:
-    gate, linear = ends
+def _gated(
+    emit: Emitter, src: Value, *, columns: int, is_interleaved: bool, limit: float, alpha: float, beta: float
+) -> Value:
+    if is_interleaved:
+        gate, linear = (part(emit, src, 2, place, columns, 2) for place in (0, 1))
+    else:
+        gate, linear = (part(emit, src, 2, *ends) for ends in ((0, columns // 2), (columns // 2, columns)))
     if np.isfinite(limit):
         gate = binary(emit, "Minimum", gate, filled(limit, gate))
         linear = binary(emit, "Maximum", binary(emit, "Minimum", linear, filled(limit, linear)), filled(-limit, linear))
     return multiply(emit, swish(emit, gate, alpha), add(emit, linear, filled(beta, linear)) if beta else linear)
 
 
-def _activated(emit: Emitter, ends: Sequence[Value], *, kind: str) -> Value:
-    (src,) = ends
+def _activated(emit: Emitter, src: Value, *, kind: str) -> Value:
     if kind == "silu":
         return swish(emit, src)
     if kind == "identity":
@@ -96,8 +88,8 @@ def _activated(emit: Emitter, ends: Sequence[Value], *, kind: str) -> Value:
     return unary(emit, name, src, attrs)
 
 
-def _layers(node: Node, name: str, at: tuple[int, int, int, int], count: int, depth: int) -> list[PackedLayer]:
-    """The layer of each expert, whose weights, scales, bias and zero points are the inputs ``at``."""
+def _layer(node: Node, name: str, at: tuple[int, int, int, int], count: int, depth: int) -> PackedLayer:
+    """The layer of all experts, whose weights, scales, bias and zero points are the inputs ``at``."""
     bits = node.attr(f"{name}_expert_weight_bits", node.attr("expert_weight_bits", 4))
     block = node.attr("block_size", 0)
     if bits not in BITS or (block > 0 and (block < LEAST_BLOCK or block & (block - 1))):
@@ -121,22 +113,19 @@ def _layers(node: Node, name: str, at: tuple[int, int, int, int], count: int, de
     for what, (array, shape) in wanted.items():
         if array is not None and array.shape != shape:
             raise node.invalid(f"{name}_{what} of shape {list(array.shape)}", f"{[*shape]}")
-    found = []
-    for expert in range(count):
-        rows = codes[expert]
-        points = None
-        if zeros is not None:
-            points = zeros[expert] if block > 0 else zeros[expert][None]
-            points = packing.unpacked_points(points, bits, blocks if block > 0 else columns).reshape(columns, blocks)
-        layer = PackedLayer(
-            packing.two_bits_as_four(rows) if bits == min(BITS) else rows,
-            scales[expert].reshape(columns, blocks),
-            points,
-            None if bias is None else bias[expert],
-            "u8" if bits == max(BITS) else "u4",
-            block if blocks > 1 else 0,
-            1 << (bits - 1),
-            node.attr("accuracy_level", 0) == CODES_LEVEL,
-        )
-        found.append(layer)
-    return found
+    shape = count, columns, blocks
+    if bits == min(BITS):
+        codes = packing.two_bits_as_four(codes.reshape(-1, codes.shape[-1])).reshape(count, columns, -1)
+    if zeros is not None:
+        packed = zeros.reshape(-1, zeros.shape[-1])
+        zeros = packing.unpacked_points(packed, bits, blocks if block > 0 else columns).reshape(shape)
+    return PackedLayer(
+        codes,
+        scales.reshape(shape),
+        zeros,
+        bias,
+        "u8" if bits == max(BITS) else "u4",
+        block if blocks > 1 else 0,
+        1 << (bits - 1),
+        node.attr("accuracy_level", 0) == CODES_LEVEL,
+    )

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "../registry.h"
 #include "../shares.h"
@@ -516,46 +517,49 @@ private:
     std::unique_ptr<const PackedProblem> problem_;
 };
 
-PackedProduct::PackedProduct(const KernelArguments &arguments) {
-    const std::size_t count = arguments.count;
-    const auto tensors = arguments.tensors;
+// `tensors`: src, weights, scales and zero points of codes, a bias if there is one, and the result. The matrices of several
+// experts lie one behind another; then each of `choices` rows of the result meets one of them.
+std::unique_ptr<PackedProblem> problem_of(const KernelArguments &arguments, const dnnl_graph_logical_tensor_t *const *tensors,
+        std::size_t count, bool has_bias, long experts, long choices) {
     const Coding coding = coding_of(arguments.number("coding"));
-    const bool has_scales = coding.width <= EIGHT, has_zeros = arguments.flag("zeros");
-    const bool has_bias = arguments.flag("bias"), is_coded = arguments.flag("coded");
+    const bool has_scales = coding.width <= EIGHT, has_zeros = arguments.flag("zeros"), is_coded = arguments.flag("coded");
     if (count != std::size_t {3} + has_scales + has_zeros + has_bias || (!has_scales && (has_zeros || is_coded)))
         throw std::invalid_argument("other tensors than those of a packed product");
     const int level = arguments.number("level"), last = static_cast<int>(count) - 1;
     const dnnl_graph_logical_tensor_t &src = *tensors[0], &weights = *tensors[1], &dst = *tensors[last];
-    if (weights.ndims != 2 || src.ndims < 1 || !is_float(src.data_type) || !is_float(dst.data_type))
+    if (weights.ndims != 2 || src.ndims < 1 || !is_float(src.data_type) || !is_float(dst.data_type) || experts < 1)
         throw std::invalid_argument("no kernel for these tensors");
-    const long known = src.dims[src.ndims - 1], columns = weights.dims[0];
+    const long known = src.dims[src.ndims - 1], columns = weights.dims[0] / experts;
     const long bytes = weights.dims[1] * static_cast<long>(size_of(weights.data_type));
     const long unit = 16 * per_word(coding.width), depth = bytes / WORD * per_word(coding.width);
     const long group = has_scales ? arguments.number("group") : depth;
     const bool fits = group > 0 && (!has_scales || (group % 16 == 0 && (unit % group == 0 || group % unit == 0)));
-    if (known <= 0 || columns <= 0 || depth < known || depth % unit != 0 || !fits)
+    if (known <= 0 || columns <= 0 || weights.dims[0] != columns * experts || depth < known || depth % unit != 0 || !fits)
         throw std::invalid_argument("other sizes than those of a packed product");
-    const long rows = static_cast<long>(elements_of(src)) / known, groups = (known + group - 1) / group;
+    const long rows = choices ? choices : static_cast<long>(elements_of(src)) / known, groups = (known + group - 1) / group;
     const PackedMatrix matrix {nullptr, depth, bytes, known, coding.flip, std::min(group, depth)};
     auto problem = std::unique_ptr<PackedProblem>(new PackedProblem {coding, matrix, tiles_of(level), nullptr, is_coded, arguments.flag("unpacks"),
             level > 0 && has_avx2(), arguments.real("zero") - coding.center, rows, columns, groups,
             (depth + group - 1) / group, has_zeros ? 3 : -1, has_bias ? last - 1 : -1, last, {}});
-    bool is_whole = rows > 0 && elements_of(dst) == static_cast<std::size_t>(rows * columns);
-    for (int i = 0; i <= last; i++)
-        problem->types[i] = tensors[i]->data_type;
     const auto has = [&](int place, long elements) {
         return elements_of(*tensors[place]) == static_cast<std::size_t>(elements);
     };
-    if (has_scales) is_whole = is_whole && has(2, columns * groups) && is_float(tensors[2]->data_type);
-    if (has_zeros) is_whole = is_whole && has(3, columns * groups) && tensors[3]->data_type != dnnl_s32;
+    bool is_whole = rows > 0 && has(last, rows * columns);
+    for (int i = 0; i <= last; i++)
+        problem->types[i] = tensors[i]->data_type;
+    if (has_scales) is_whole = is_whole && has(2, experts * columns * groups) && is_float(tensors[2]->data_type);
+    if (has_zeros) is_whole = is_whole && has(3, experts * columns * groups) && tensors[3]->data_type != dnnl_s32;
     if (has_bias) is_whole = is_whole && has(last - 1, columns) && is_float(tensors[last - 1]->data_type);
     if (!is_whole) throw std::invalid_argument("other sizes than those of a packed product");
     // Codes minus zero points of more than 8 bits, or of fractions, are no numbers of bf16.
     const bool has_small_zeros = has_zeros ? size_of(tensors[3]->data_type) == 1 : std::fabs(problem->zero) <= 128;
     if (level > 3 && has_scales && !problem->unpacks && (is_coded || src.data_type == dnnl_bf16 || has_small_zeros))
         problem->tile_products = tile_products();
-    problem_ = std::move(problem);
+    return problem;
 }
+
+PackedProduct::PackedProduct(const KernelArguments &arguments)
+    : problem_(problem_of(arguments, arguments.tensors, arguments.count, arguments.flag("bias"), 1, 0)) {}
 
 void PackedProduct::run(void *const *addresses, int threads) const {
     PackedRun(*problem_, addresses, threads).run();
@@ -563,6 +567,83 @@ void PackedProduct::run(void *const *addresses, int threads) const {
 
 const Registered<PackedProduct> PACKED_PRODUCT {
         "packed_product", "coding: s4|u4|s8|u8|f16|bf16, group, zero: f32, zeros, bias, coded, unpacks, level"};
+
+// Products of rows and the matrices that they have chosen of several, which lie one behind another. The rows that have chosen
+// a matrix are multiplied together.
+//
+// src (tokens, depth), or (tokens, choices, depth); places (tokens, choices) of s64, of which a number that is no expert gives
+// zeros; weights, scales and zero points as those of a packed product, for all experts; the result (tokens, choices, columns).
+// experts: the number of matrices. The other numbers are those of a packed product.
+class PackedExperts : public Runnable {
+public:
+    explicit PackedExperts(const KernelArguments &arguments);
+
+    // The results are the same for any number of threads, and for any other rows if each column is unpacked.
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    void multiply(void *const *addresses, long expert, const std::vector<long> &rows, int threads) const;
+
+    const long experts_;
+    long repeats_ = 1; // choices that share a row of src
+    std::unique_ptr<const PackedProblem> problem_;
+};
+
+PackedExperts::PackedExperts(const KernelArguments &arguments) : experts_(arguments.number("experts")) {
+    if (arguments.count < 4 || arguments.count > 6) throw std::invalid_argument("other tensors than those of experts");
+    const dnnl_graph_logical_tensor_t &src = *arguments.tensors[0], &places = *arguments.tensors[1];
+    std::vector<const dnnl_graph_logical_tensor_t *> tensors(arguments.tensors, arguments.tensors + arguments.count);
+    tensors.erase(tensors.begin() + 1);
+    const long choices = static_cast<long>(elements_of(places));
+    if (places.data_type == dnnl_s32 || src.ndims < 1 || choices == 0)
+        throw std::invalid_argument("other tensors than those of experts");
+    problem_ = problem_of(arguments, tensors.data(), tensors.size(), false, experts_, choices);
+    const long rows = static_cast<long>(elements_of(src)) / problem_->matrix.known;
+    if (rows == 0 || choices % rows) throw std::invalid_argument("other sizes than those of experts");
+    repeats_ = choices / rows;
+}
+
+void PackedExperts::run(void *const *addresses, int threads) const {
+    const auto *const places = static_cast<const std::int64_t *>(addresses[1]);
+    const PackedProblem &problem = *problem_;
+    std::vector<std::vector<long>> rows(static_cast<std::size_t>(experts_));
+    const std::size_t size = static_cast<std::size_t>(problem.columns) * size_of(problem.types[problem.dst_at]);
+    for (long i = 0; i < problem.rows; i++) {
+        if (places[i] >= 0 && places[i] < experts_)
+            rows[static_cast<std::size_t>(places[i])].push_back(i);
+        else
+            std::memset(static_cast<char *>(addresses[problem.dst_at + 1]) + static_cast<std::size_t>(i) * size, 0, size);
+    }
+    for (long expert = 0; expert < experts_; expert++)
+        if (!rows[static_cast<std::size_t>(expert)].empty())
+            multiply(addresses, expert, rows[static_cast<std::size_t>(expert)], threads);
+}
+
+// Gathers the rows of an expert, and puts the results into their places.
+void PackedExperts::multiply(void *const *addresses, long expert, const std::vector<long> &rows, int threads) const {
+    PackedProblem problem = *problem_;
+    problem.rows = static_cast<long>(rows.size());
+    const long known = problem.matrix.known, columns = problem.columns, last = problem.dst_at;
+    const auto bytes = [&](int place, long count) { return static_cast<std::size_t>(count) * size_of(problem.types[place]); };
+    const std::size_t row = bytes(0, known), result = bytes(static_cast<int>(last), columns);
+    const Buffer<char> gathered(rows.size() * row), results(rows.size() * result);
+    for (std::size_t i = 0; i < rows.size(); i++)
+        std::memcpy(gathered.get() + i * row,
+                static_cast<const char *>(addresses[0]) + static_cast<std::size_t>(rows[i] / repeats_) * row, row);
+    void *own[5] = {gathered.get()};
+    for (int i = 1; i < last; i++) {
+        const std::size_t jump = i == 1 ? static_cast<std::size_t>(columns * problem.matrix.bytes) : bytes(i, columns * problem.groups);
+        own[i] = static_cast<char *>(addresses[i + 1]) + static_cast<std::size_t>(expert) * jump;
+    }
+    own[last] = results.get();
+    PackedRun(problem, own, threads).run();
+    for (std::size_t i = 0; i < rows.size(); i++)
+        std::memcpy(static_cast<char *>(addresses[last + 1]) + static_cast<std::size_t>(rows[i]) * result,
+                results.get() + i * result, result);
+}
+
+const Registered<PackedExperts> PACKED_EXPERTS {
+        "packed_experts", "coding: s4|u4|s8|u8|f16|bf16|f32, group, zero: f32, zeros, coded, unpacks, experts, level"};
 
 } // namespace
 } // namespace onegraph
