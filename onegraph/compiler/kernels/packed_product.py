@@ -41,4 +41,8 @@ def _numbers(step: Step) -> Numbers:
 
 
 PACKED_PRODUCT = Kernel("packed_product", executor="packed", numbers=_numbers, fails=OutOfMemoryError)
-KERNELS = (PACKED_PRODUCT,)
+# Rows times the matrices that they have chosen of several; how many choose one is known to a run alone.
+PACKED_EXPERTS = Kernel(
+    "packed_experts", executor="packed experts", numbers=_numbers, varies=True, fails=OutOfMemoryError
+)
+KERNELS = PACKED_PRODUCT, PACKED_EXPERTS

@@ -26,10 +26,9 @@ from ..ir.edit import Edit
 from ..ir.step import Step
 from ..ir.value import Value
 from ..kernels.kernel import FLOATS, call_of, refusal
-from ..kernels.packed_experts import PACKED_EXPERTS
 from ..kernels.packed_gather import NOTE as OF_ROWS
 from ..kernels.packed_gather import PACKED_GATHER
-from ..kernels.packed_product import IN_CODES, NOTE, PACKED_PRODUCT, WORTH, Candidate
+from ..kernels.packed_product import IN_CODES, NOTE, PACKED_EXPERTS, PACKED_PRODUCT, WORTH, Candidate
 from ..kernels.panel_product import FOR_SIZES, MOST_ROWS, PANEL_PRODUCT
 from ..options import Options
 from ..packed_weights import CODINGS, Packed, groups_of, is_matrix, numbers_of, pack, panels_of, rows_of

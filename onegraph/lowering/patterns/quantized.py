@@ -103,7 +103,7 @@ def packed_codes(emit: Emitter, op: Op) -> Value | None:
     scaled = made(emit, weights, "DynamicDequantize")
     if scaled is None or not is_turned or op.attrs.get("transpose_a") or scaled.attrs.get("qtype") != "per_group":
         return None
-    source, scales, zeros = (*scaled.inputs, None)[:3]
+    source, _, zeros = (*scaled.inputs, None)[:3]
     codes, (repeat, group), points = contents(source), listed(scaled.attrs["group_shape"])[-2:], contents(zeros)
     if codes is None or codes.ndim != 2 or codes.shape[1] % 2 or operand_of(scaled).dtype not in FOUR_BITS:
         return None
@@ -115,9 +115,17 @@ def packed_codes(emit: Emitter, op: Op) -> Value | None:
         points = small
     if points is not None and points.dtype == np.int32:
         return None
-    form = {"coding": operand_of(scaled).dtype.value, "group": int(str(group)), "zero": 0, "in_codes": False}
-    rows = packed(codes, 4)[:, : codes.shape[1] // 2]
-    found = packed_matmul(emit, operand_of(op), np.ascontiguousarray(rows), scales, points, **form)
+    found = packed_matmul(
+        emit,
+        operand_of(op),
+        np.ascontiguousarray(packed(codes, 4)[:, : codes.shape[1] // 2]),
+        operand_of(scaled, 1),
+        points,
+        coding=operand_of(scaled).dtype.value,
+        group=int(str(group)),
+        zero=0,
+        in_codes=False,
+    )
     return found if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, found, op.inputs[2])
 
 
