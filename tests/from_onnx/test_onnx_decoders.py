@@ -150,6 +150,7 @@ MALFORMED = [
     ("GatherBlockQuantized", {"gather_axis": -3}, r"axes \[-3, 1\]"),
     ("GatherBlockQuantized", {2: np.zeros((16, 3), np.float32)}, "scales of shape"),
     ("GatherBlockQuantized", {2: np.zeros(32, np.float32)}, "scales of shape"),
+    ("GatherBlockQuantized", {2: np.zeros((16, 2), np.uint8)}, "scales of uint8"),
     ("GatherBlockQuantized", {3: np.zeros((16, 2), np.uint8)}, "zero_points of shape"),
     ("GatherBlockQuantized", {3: np.zeros((16, 1), np.int8)}, "zero_points of int8"),
 ]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays.mapped_files import give_back
 from ...arrays.ndarrays import aligned_empty
 from ...lowering.emitter import Array
 from .functions import domain_of
@@ -208,7 +209,11 @@ class PackedNodes:
         whole.data_type = TensorProto.UINT8
         whole.dims[:] = [rows, columns // 2]
         found = self._storage.array(whole, f"initializer {tensor.name!r}")
-        return found if depth_axis == 1 else turned(found)
+        if depth_axis == 1:
+            return found
+        made = turned(found)
+        give_back([found])
+        return made
 
     def _parameters(self, tensor: TensorProto, columns: int, depth_axis: int) -> Array:
         """Scales or zero points (columns, groups)."""

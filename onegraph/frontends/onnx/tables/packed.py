@@ -8,8 +8,8 @@ from ....arrays.packed_codes import packed
 from ....lowering import integer_products, quantization
 from ....lowering import packed as lowering
 from ....lowering.elementwise import add, multiply
-from ....lowering.emitter import Array, Value
-from ....lowering.movement import cast
+from ....lowering.emitter import Array, Value, dtype_of
+from ....lowering.movement import NATIVE, cast
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from ..packed_nodes import DOMAIN as OF_ROWS
@@ -160,6 +160,8 @@ def _table_form(node: Node, data: Array, scales: Array) -> tuple[int, int]:
         raise node.invalid(f"bits {bits} and block_size {block}", "bits 2, 4 or 8, and a power of 2 from 16 on")
     if str(data.dtype) not in ("uint8", "int4", "uint4"):
         raise NotLowered(f"a table of {data.dtype}")
+    if dtype_of(scales) not in NATIVE:
+        raise node.invalid(f"scales of {scales.dtype}", "floating-point numbers")
     if not is_bytes and bits != 4:
         raise node.invalid(f"bits {bits} of {data.dtype}", "bits 4")
     axes = node.attr("gather_axis", 0), node.attr("quantize_axis", 1)
