@@ -119,6 +119,34 @@ def test_codes_stay_two_to_a_byte(form):
     assert not {"Dequantize", "DynamicDequantize"} & {op.kind for op in graph.ops}
 
 
+def test_one_scale_of_two_matrices():
+    """Of other numbers of columns."""
+    whole = {"axis": None, "block": 0, "zeros": False}
+    weights, second = Weights(**whole), Weights(shape=(COLUMNS, 8), **whole)
+    second.held[0].name = "v"
+    weights.held.append(second.held[0])
+    nodes = [node("MatMul", ["x", "d"], ["m"]), node("DequantizeLinear", ["v", "s"], ["e"]), node("MatMul", ["m", "e"])]
+    graph, found = loaded(weights, nodes)
+    exact = rows_of().astype(np.float64) @ weights.numbers @ (second.codes * float(weights.scales))
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+    assert [op.kind for op in graph.ops] == ["PackedMatMul", "PackedMatMul"]
+
+
+def test_a_circle_behind_codes_is_refused():
+    nodes = [node("Transpose", ["d"], ["t"]), node("Transpose", ["t"], ["d"]), node("MatMul", ["x", "t"])]
+    with pytest.raises(og.FormatError, match="a name for each value"):
+        loaded(Weights(), nodes)
+
+
+@pytest.mark.parametrize("attrs", [{"axis": 1.5}, {"block_size": "x"}])
+def test_attributes_of_other_types_are_refused(attrs):
+    weights = Weights()
+    given = {"axis": 0, "block_size": 32, **attrs}
+    weights.node = helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], **given)
+    with pytest.raises(og.FormatError):
+        loaded(weights, PLAIN)
+
+
 OTHERS = {
     "blocks of columns": (Weights(axis=1, block=8), PLAIN, ()),
     "blocks of other sizes": (Weights(block=24), PLAIN, ()),

@@ -24,7 +24,15 @@ DOMAIN = "onegraph.packed"
 CODINGS = {TensorProto.INT4: "s4", TensorProto.UINT4: "u4"}
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 UNIT = 16  # codes; the kernel takes groups of multiples of these
-SIDES = ("packed by columns", "packed by rows")  # by the axis of a column of the weights
+SIDES = " (packed by columns)", " (packed by rows)"  # by the axis of a column of the weights
+LONGEST = 8  # nodes between codes and their readers
+INT, FLOAT, INTS = AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.INTS
+TYPES = {
+    **dict.fromkeys(("axis", "block_size", "output_dtype", "to", "transA", "transB", "saturate"), INT),
+    **dict.fromkeys(("alpha", "beta"), FLOAT),
+    "perm": INTS,
+}
+Attributes = dict[str, Any]
 PART = 64  # bytes of a row that are turned at once
 
 
@@ -32,11 +40,13 @@ class Codes(NamedTuple):
     """Codes that stand for the numbers of a matrix.
 
     Attributes:
+        name: of the numbers.
         tensor, scales, zeros: the initializers; zeros may be None.
         axis: along which blocks lie, or scales if there are no blocks.
         block: codes that share a scale; 0 for no blocks.
     """
 
+    name: str
     tensor: TensorProto
     scales: TensorProto
     zeros: TensorProto | None
@@ -93,11 +103,12 @@ class PackedNodes:
             return
         self._readers, self._makers = defaultdict[str, list[NodeProto]](list), dict[str, NodeProto]()
         self._seen = {one.name for one in graph.output}  # by others than nodes of the graph
-        self._names = {*self._tensors, *(one.name for one in graph.input), *given}
         for node in graph.node:
             self._makers.update((name, node) for name in node.output)
             self._seen.update(captured(node))
             for name in {*node.input}:
+                if name.endswith(SIDES):
+                    return  # a name that a new tensor may have
                 self._readers[name].append(node)
         for node in graph.node:
             if node.op_type == "DequantizeLinear" and domain_of(node.domain) == "" and len(node.output) == 1:
@@ -118,11 +129,12 @@ class PackedNodes:
 
     def _add(self, node: NodeProto) -> None:
         """Replace a node and its readers, if all readers can read packed codes."""
-        codes = self._codes(node)
-        if codes is None:
+        attrs = _attributes(node)
+        codes = None if attrs is None else self._codes(node, attrs)
+        if attrs is None or codes is None:
             return
         dropped: list[NodeProto] = [node]
-        dtype = _attributes(node).get("output_dtype", 0) or codes.scales.data_type
+        dtype = attrs.get("output_dtype", 0) or codes.scales.data_type
         readers = [*self._found(node.output[0], 1, dtype, dropped)]
         known = [one for one in readers if one is not None and codes.fits(one.depth_axis)]
         if not known or len(known) < len(readers):
@@ -131,7 +143,7 @@ class PackedNodes:
         for reader in known:
             self._new[reader.node.output[0]] = self._made(codes, reader)
 
-    def _codes(self, node: NodeProto) -> Codes | None:
+    def _codes(self, node: NodeProto, attrs: Attributes) -> Codes | None:
         parts = [self._tensors.get(name) for name in node.input]
         if len(parts) not in (2, 3) or (any(node.input[2:]) and parts[2] is None):
             return None
@@ -140,13 +152,12 @@ class PackedNodes:
             return None
         if tensor.data_type not in CODINGS or len(tensor.dims) != 2 or scales.data_type not in FLOATS:
             return None
-        if self._names & {f"{one.name} ({side})" for one in parts if one is not None for side in SIDES}:
-            return None
         if zeros is not None and (zeros.data_type != tensor.data_type or zeros.dims != scales.dims):
             return None
-        attrs = _attributes(node)
         axis, block = attrs.get("axis", 1), attrs.get("block_size", 0)
-        return Codes(tensor, scales, zeros, axis % 2, block) if -2 <= axis < 2 and block >= 0 else None
+        if not -2 <= axis < 2 or block < 0:
+            return None
+        return Codes(node.output[0], tensor, scales, zeros, axis % 2, block)
 
     def _found(self, name: str, depth_axis: int, dtype: int, dropped: list[NodeProto]) -> Iterator[Reader | None]:
         """Who reads numbers; None for a node that cannot read packed codes. ``dropped`` gets nodes in between."""
@@ -154,7 +165,8 @@ class PackedNodes:
             yield None
         for node in self._readers[name]:
             attrs, kind = _attributes(node), node.op_type
-            if domain_of(node.domain) != "" or [*node.input].count(name) > 1 or len(node.output) != 1:
+            is_plain = domain_of(node.domain) == "" and [*node.input].count(name) == 1 and len(node.output) == 1
+            if attrs is None or not is_plain or not node.output[0] or len(dropped) > LONGEST:
                 yield None
             elif kind == "Transpose" and attrs.get("perm", [1, 0]) == [1, 0]:
                 dropped.append(node)
@@ -164,13 +176,15 @@ class PackedNodes:
                 yield from self._found(node.output[0], depth_axis, attrs["to"], dropped)
             elif kind in ("MatMul", "Gemm"):
                 yield self._product(node, name, 1 - depth_axis, dtype, attrs)
-            elif kind == "Gather" and node.input[0] == name and attrs.get("axis", 0) in (0, -2):
-                is_known = node.input[1] in self._tensors
-                yield None if is_known else Reader(node, depth_axis, dtype)
+            elif kind == "Gather" and [*node.input][:1] == [name] and attrs.get("axis", 0) in (0, -2):
+                is_open = len(node.input) == 2 and node.input[1] not in self._tensors
+                yield Reader(node, depth_axis, dtype) if is_open else None
             else:
                 yield None
 
-    def _product(self, node: NodeProto, name: str, depth_axis: int, dtype: int, attrs: dict[str, Any]) -> Reader | None:
+    def _product(self, node: NodeProto, name: str, depth_axis: int, dtype: int, attrs: Attributes) -> Reader | None:
+        if len(node.input) not in (2, 3):
+            return None
         src = node.input[0]
         maker = self._makers.get(src)
         is_plain = attrs.get("alpha", 1) == attrs.get("beta", 1) == 1 and not attrs.get("transA", 0)
@@ -186,7 +200,8 @@ class PackedNodes:
         axis, old = reader.depth_axis, reader.node
         depth, columns = codes.tensor.dims[axis], codes.tensor.dims[1 - axis]
         ends = [codes.tensor, codes.scales, codes.zeros]
-        names = [f"{one.name} ({SIDES[axis]})" if one is not None else "" for one in ends]
+        owners = codes.tensor.name, f"scales of {codes.name}", f"zero points of {codes.name}"
+        names = ["" if one is None else name + SIDES[axis] for name, one in zip(owners, ends, strict=True)]
         if names[0] not in self.values:
             self.values[names[0]] = self._rows(codes.tensor, axis)
         for name, tensor in zip(names[1:], ends[1:], strict=True):
@@ -229,9 +244,14 @@ class PackedNodes:
         return found.astype(np.int8 if tensor.data_type == TensorProto.INT4 else np.uint8)
 
 
-def _attributes(node: NodeProto) -> dict[str, Any]:
-    """The attributes of a node that have a value."""
-    return {one.name: contents(one) for one in node.attribute if not one.ref_attr_name and not one.HasField("g")}
+def _attributes(node: NodeProto) -> Attributes | None:
+    """The attributes of a node; None if one is unknown here, or has another type."""
+    found = Attributes()
+    for one in node.attribute:
+        if one.ref_attr_name or one.type != TYPES.get(one.name):
+            return None
+        found[one.name] = contents(one)
+    return found
 
 
 def turned(rows: Array) -> Array:
