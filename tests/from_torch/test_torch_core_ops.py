@@ -94,6 +94,9 @@ JOINED = {
     "masked_scatter of a row": lambda: X.masked_scatter(Y[0] > 0, Y),
     "products of groups": lambda: torch._grouped_mm(grids(1)[0, :3], grids(2), offs=BAGS[1:].int() + 1),
     "products of few rows": lambda: torch._grouped_mm(grids(1)[0, :3], grids(3), offs=BAGS.int() + 1),
+    "products of many rows": lambda: torch._grouped_mm(
+        grids(1)[0].repeat(9, 1), grids(3), offs=BAGS.int() * 0 + torch.tensor([31, 31, 72], dtype=torch.int32)
+    ),
     "products of pairs": lambda: torch._grouped_mm(grids(2), grids(3)[1:]),
     "histogram": lambda: torch.histc(X, 5, -3, 3),
     "gradient of a pool": lambda: AVERAGE(squares(2)[None, :, :2, :3].contiguous(), squares(2)[None]),
