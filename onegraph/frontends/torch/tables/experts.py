@@ -40,18 +40,20 @@ def grouped_product(node: Node) -> Value:
         found = matmul(emit, reshape(node, rows, [shape[0], 1, shape[1]]), own)
         found = reshape(node, found, node.result_shape)
     else:
-        found = _in_blocks(node, rows, matrices, ends, known)
+        found = _in_blocks(node, (rows, matrices), ends, known, (shape[0], count, node.shape(names[1])[2]))
     is_of = reshape(node, binary(emit, "Less", group, np.array(count)), [shape[0], 1])
     return cast(emit, select(emit, is_of, found, filled(0, found)), node.result_dtype)
 
 
-def _in_blocks(node: Node, rows: Value, matrices: Value, ends: Value, group: Value) -> Value:
+def _in_blocks(
+    node: Node, operands: tuple[Value, Value], ends: Value, group: Value, sizes: tuple[int, int, int]
+) -> Value:
     """The products of rows and the matrices of their groups, each of which begins a block of its own.
 
     A block reads its matrix alone, so that the rows of a group meet no other one. The last block of a group has rows
     that no result reads.
     """
-    emit, (total, _), (count, _, size) = node.emit, rows.shape, matrices.shape
+    emit, (rows, matrices), (total, count, size) = node.emit, operands, sizes
     block = max(LEAST_BLOCK, 1 << (total // count).bit_length())
     blocks = -(-total // block) + count
     begins = concat(emit, [np.zeros(1, np.int64), part(emit, ends, 0, 0, count - 1)], 0)
