@@ -643,7 +643,7 @@ void PackedExperts::multiply(void *const *addresses, long expert, const std::vec
 }
 
 const Registered<PackedExperts> PACKED_EXPERTS {
-        "packed_experts", "coding: s4|u4|s8|u8|f16|bf16|f32, group, zero: f32, zeros, coded, unpacks, experts, level"};
+        "packed_experts", "coding: s4|u4|s8|u8|f16|bf16, group, zero: f32, zeros, coded, unpacks, experts, level"};
 
 } // namespace
 } // namespace onegraph
