@@ -49,25 +49,58 @@ def own_rows(x, place, kept):
     return rows(x) + kept.sum()
 
 
-# Functions, and the number of writes that PyTorch does in place.
-WRITES = {cache: 1, written_twice: 2, read_before: None, old_view: None, other_memory: 0, own_rows: 0}
+def scattered(x, place, kept):
+    kept.scatter_(2, place.view(1, 1, 1, 1).expand(1, 2, 1, 4), rows(x))
+    return kept * 2
 
 
-@pytest.mark.parametrize("function", WRITES, ids=lambda one: one.__name__)
-def test_writes_into_inputs_are_those_of_eager(function, monkeypatch):
-    modules = []
+def a_part(x, place, kept):
+    kept[:, :, 3:4] = rows(x)
+    kept[:, :, 5] = rows(x)[:, :, 0]
+    return kept * 2
+
+
+def doubled(x, place, kept):
+    kept.mul_(2).add_(1).tanh_()
+    return rows(x)
+
+
+# Functions, whether the cache is written in place, and by how many calls of PyTorch.
+WRITES = {
+    cache: (True, 0),
+    written_twice: (True, 2),
+    read_before: (True, None),
+    old_view: (None, None),
+    other_memory: (False, 0),
+    own_rows: (False, 0),
+    scattered: (True, 0),
+    a_part: (False, 0),
+    doubled: (None, 0),
+}
+
+
+@pytest.fixture
+def in_place(monkeypatch):
+    """For each graph, whether an input is written in place, and the calls of PyTorch that do so."""
+    seen, original = [], backend.write_in_place
 
     def watched(made, written):
-        in_place(made, written)
-        modules.append(made)
+        places = original(made, written)
+        ops = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
+        seen.append((bool(places), [name for name in ops if "_." in name]))
+        return places
 
-    in_place = backend.write_in_place
     monkeypatch.setattr(backend, "write_in_place", watched)
+    return seen
+
+
+def both(function, shape, options=None):
+    """What eager and the compiled function leave in a cache and return, with two tokens; and a later result."""
     found = []
     for name in ("eager", "onegraph"):
         torch._dynamo.reset()
         torch.manual_seed(0)
-        kept, run = torch.randn(1, 2, 16, 4), torch.compile(function, backend=name)
+        kept, run = torch.randn(shape), torch.compile(function, backend=name, **(options or {}))
         with torch.no_grad():
             for place in (3, 4):
                 before = kept._version
@@ -76,10 +109,37 @@ def test_writes_into_inputs_are_those_of_eager(function, monkeypatch):
         again = result.clone()
         kept.add_(1)  # is not seen in a result with memory of its own
         found.append((kept, result, again))
-    for one, wanted in zip(found[1], found[0], strict=True):
+    return zip(found[1], found[0], strict=True)
+
+
+@pytest.mark.parametrize("function", WRITES, ids=lambda one: one.__name__)
+def test_writes_into_inputs_are_those_of_eager(function, in_place):
+    for one, wanted in both(function, (1, 2, 16, 4)):
         torch.testing.assert_close(one, wanted, rtol=1e-5, atol=1e-5)
-    writes = [node for node in modules[-1].graph.nodes if str(node.target).startswith("aten.index_put_.")]
-    assert WRITES[function] in (None, len(writes))
+    is_in_place, calls = WRITES[function]
+    assert is_in_place in (None, in_place[-1][0])
+    assert calls in (None, len(in_place[-1][1]))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_pytorch_writes_parts_of_large_inputs(in_place, dynamic):
+    for one, wanted in both(a_part, (1, 2, 16 << 11, 4), {"dynamic": dynamic}):
+        torch.testing.assert_close(one, wanted, rtol=1e-5, atol=1e-5)
+    assert in_place[-1] == (True, ["onegraph.slice_.default", "onegraph.select_.default"])
+
+
+def test_an_input_at_another_address_is_written_too():
+    """The library takes no address that is no multiple of 64, or of 16, so the call copies the result."""
+    for offset in (0, 1):
+        results = []
+        for name in ("eager", "onegraph"):
+            torch._dynamo.reset()
+            torch.manual_seed(0)
+            kept = torch.randn(129)[offset : offset + 128].view(1, 2, 16, 4)
+            with torch.no_grad():
+                result = torch.compile(cache, backend=name)(torch.randn(1, 1, 8), torch.tensor([3]), kept)
+            results += [result, kept]
+        torch.testing.assert_close(results[2:], results[:2], rtol=1e-5, atol=1e-5)
 
 
 FIRST = torch.tensor([0])

@@ -56,7 +56,7 @@ class Adding:
         ]
         executor, texts = "copy" if kernel.is_movement else "kernel", (kernel.reason,) if kernel.reason else (*reasons,)
         schedule.notes.append(Note(executor, step.members or (step,), texts, ins, outs))
-        pairs = in_place_pairs(ins, outs) if kernel.overwrites else []
+        pairs = in_place_pairs(ins if kernel.overwrites else ins[: kernel.changes], outs)
         note, numbers = len(schedule.notes) - 1, kernel.numbers(step)
         schedule.add_kernel(kernel.name, ins, outs, note, numbers, pairs, varies=kernel.varies, rows=kernel.rows)
         for source, target in zip(outs, wanted, strict=True):

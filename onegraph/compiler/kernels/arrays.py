@@ -14,6 +14,7 @@ from ...opset import kinds
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import HOST, edition
 from ...opset.schema import Call
+from ...reference.host import CHANGES
 from ..array_kernels.arrays import MOVED, TYPES
 from ..array_kernels.detection import MODES, PADDINGS
 from ..array_kernels.indexing import REDUCED, REDUCTIONS, SIZES
@@ -151,6 +152,7 @@ def _record(kind: str) -> Kernel:
         n_read=decides.index(True) if any(decides) else None,
         rows=(0,) if kind == "Gather" else (),
         numbers=_numbers,
+        changes=kind in CHANGES,
         fails=ArgumentError,  # or OutOfMemoryError
         varies=kind in INDEXED,
         add=_add,

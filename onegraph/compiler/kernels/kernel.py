@@ -86,6 +86,7 @@ class Kernel:
         numbers: what the kernel is made for besides its tensors, by the names that C++ gives them.
         is_movement: whether it only moves, casts or selects elements, as ``copy`` in a report.
         overwrites: whether a result may lie in the memory of an input, as each element is written once it is read.
+        changes: whether it changes some elements of its first input, so that its result may lie there.
         fails: the error that a run may raise; None if every run succeeds. The updates of variables that run over their
             old values are those of kernels that overwrite and do not fail.
         varies: whether its time depends on contents, or it refuses some, so that memory without contents cannot measure
@@ -109,6 +110,7 @@ class Kernel:
     numbers: Callable[[Step], Numbers] = no_numbers
     is_movement: bool = False
     overwrites: bool = False
+    changes: bool = False
     fails: type[OneGraphError] | None = None
     varies: bool = False
     follows: bool = False

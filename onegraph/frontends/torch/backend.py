@@ -16,7 +16,7 @@ from .capture import decompositions, partitioned
 from .draws import order_draws
 from .embeddings import add_rows_in_place
 from .folding import folded, without_empty, without_sources
-from .in_place import write_in_place, written_inputs
+from .in_place import op_writes, write_in_place, written_inputs
 from .options import Options, options_of
 from .partitions import divided
 from .programs import Programs
@@ -24,6 +24,7 @@ from .registration import register
 from .resizing import whole_ops
 from .results import with_own_results
 from .saved import saved_nodes, with_true_forms
+from .statistics import add
 from .true_types import with_true_types
 
 # What a program does with weights, for the statistics.
@@ -93,6 +94,17 @@ class Region:
 
     def _compiled(self, arguments: Sequence[Any], places: Sequence[int]) -> Callable[..., Any]:
         """The function of the graph, for the weights at these places."""
+        made = self._divided(arguments, places, writes=bool(self.written)) or self._divided(arguments, places)
+        assert made is not None
+        return _with_room(made)
+
+    def _divided(self, arguments: Sequence[Any], places: Sequence[int], *, writes: bool = False) -> GraphModule | None:
+        """The graph, divided into parts and calls of PyTorch.
+
+        Args:
+            arguments, places: as of ``_compiled``.
+            writes: whether parts run writes into inputs; None is returned if one of these would copy the whole tensor.
+        """
         graph, copies = _copied(self.gm)
         copied = GraphModule(self.gm, graph)
         inputs = [node for node in copied.graph.nodes if node.op == "placeholder"]
@@ -107,9 +119,15 @@ class Region:
         made_anew = with_own_results(copied, known, saved)
         without_sources(known)
         weights = (PREPARED if places else READING) if self.weights else ""
-        made, _ = divided(copied, known, self.options, self.kind, saved, made_anew, self, weights)
-        write_in_place(made, self.written)
-        return _with_room(made)
+        wanted, others = op_writes(copied, self.written)
+        calls = {call for chain in wanted.values() for call in chain if writes}
+        made_anew |= others
+        made, region = divided(copied, known, self.options, self.kind, saved, made_anew, self, weights, calls)
+        in_place = write_in_place(made, self.written)
+        if calls and not wanted.keys() <= in_place:
+            return None
+        add(region)
+        return made
 
 
 def _weights() -> list[int]:

@@ -23,6 +23,7 @@ from ...runtime.compiled_program import CompiledProgram
 from ...runtime.executable import Executable, compile_graph
 from ...runtime.open_program import OpenProgram, Parameters, thread_state
 from ...runtime.open_programs import MOST, MOST_FAILURES
+from ...runtime.overwriting import overwriting, possible_overs
 from ...transform.specialise import specialise
 from .layouts import Layout
 from .lowering import Lowered, array_of, lower_graph
@@ -31,6 +32,7 @@ from .options import Options
 from .sizes import BySizes, Work, is_background
 from .true_types import true_forms
 
+PART = "part"  # the attribute of a function, until it is known what the function writes
 MULTIPLYING = KERNELS | in_category("matmul") | in_category("convolution")
 
 
@@ -42,6 +44,9 @@ class Part:
         known: what is the same in every call, by input of the part.
         options: the options of the backend.
         work: where compilations are counted.
+
+    Attributes:
+        overs: the results that may lie over an input of the same layout, which no step reads later: places of both.
     """
 
     def __init__(self, gm: GraphModule, known: Mapping[FxNode, Any], options: Options, work: Work) -> None:
@@ -54,8 +59,10 @@ class Part:
         self.outputs: list[FxNode] = [*result] if self.several else [result]
         self.calls = [node for node in gm.graph.nodes if node.op == "call_function"]
         likes = [node.meta.get("val") for node in (*self.inputs, *self.calls)]
-        self.is_static = all(map(_is_static, likes))
+        self.is_static = all(map(is_static, likes))
         self.model: Any = None
+        self.overs: Mapping[int, int] = {}
+        self._ends: tuple[Sequence[Callable[[Any], Any]], ...] = ()
         self._arrays: dict[FxNode, Any] = {}
         self._open: list[OpenPart] = []  # the last one fits the most recent sizes
         self._is_second, self._failures = False, 0
@@ -71,12 +78,32 @@ class Part:
     def function(self) -> Callable[..., Any]:
         """A function of tensors that runs the part."""
         if self.is_static:
-            return self._compiled({node: node.meta["val"] for node in (*self.inputs, *self.calls)}, {})
+            function = self._compiled({node: node.meta["val"] for node in (*self.inputs, *self.calls)}, {})
+            setattr(function, PART, self)
+            return function
         waits = self.options.new_sizes == "compile"
         compiled = BySizes(self._anywhere, self.options.cache_capacity, self.work, None if waits else self._eager)
 
         def run(*given: Any) -> Any:
             return compiled.run(*given)
+
+        return run
+
+    def writing(self, overs: Mapping[int, int]) -> Callable[..., Any]:
+        """As ``function``, of a part with known sizes, some of whose results are inputs that it overwrites.
+
+        Args:
+            overs: some of ``self.overs``.
+        """
+        call, several, (views, backs) = overwriting(self.model, overs), self.several, self._ends
+
+        def run(*given: Any) -> Any:
+            results = call([view(one) for view, one in zip(views, given, strict=True)])
+            found = [
+                given[overs[place]] if place in overs else back(result)
+                for place, (back, result) in enumerate(zip(backs, results, strict=True))
+            ]
+            return found if several else found[0]
 
         return run
 
@@ -210,12 +237,11 @@ class Part:
         )
         self.model = model
         places = [place for place, node in enumerate(self.inputs) if node not in numbers]
-        return _function(
-            model,
-            [*zip(places, [input_.array() for input_ in lowered.inputs], strict=True)],
-            [output.tensor() for output in lowered.outputs],
-            self.several,
-        )
+        views, backs = [one.array() for one in lowered.inputs], [one.tensor() for one in lowered.outputs]
+        if self.is_static:
+            pairs, self._ends = possible_overs(model).items(), (views, backs)
+            self.overs = {to: source for to, source in pairs if lowered.outputs[to] == lowered.inputs[source]}
+        return _function(model, [*zip(places, views, strict=True)], backs, self.several)
 
     def _lowered(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Lowered:
         """The graph for these sizes."""
@@ -264,9 +290,10 @@ def _function(
     return one
 
 
-def _is_static(like: Any) -> bool:
+def is_static(like: Any) -> bool:
+    """Whether no size or stride of tensors changes from call to call."""
     if type(like) in (tuple, list):
-        return all(map(_is_static, like))
+        return all(map(is_static, like))
     if not hasattr(like, "stride"):
         return type(like) is not torch.SymInt
     return all(type(dim) is int for dim in (*like.shape, *like.stride()))

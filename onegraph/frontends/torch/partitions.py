@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from .options import Options
 from .results import shares_memory
 from .saved import with_channels_last
 from .sizes import Work
-from .statistics import Left, Region, add, joined
+from .statistics import Left, Region, joined
 from .support import Verdict, verdicts
 
 PREFIX = "onegraph_"
@@ -60,6 +60,7 @@ def divided(
     made_anew: frozenset[FxNode] = frozenset(),
     captured: object = None,
     weights: str = "",
+    writes: Set[FxNode] = frozenset(),
 ) -> tuple[GraphModule, Region]:
     """The graph with parts that run here in the place of the calls of each part.
 
@@ -71,6 +72,7 @@ def divided(
         saved: the results that only the backward graph reads.
         made_anew: the calls that PyTorch runs so that each call returns new memory.
         captured, weights: for the statistics, as in ``Region``.
+        writes: the calls of host ops that run here nevertheless, as they change an input.
 
     Raises:
         UnsupportedError: PyTorch would have to run a call, and the options forbid it.
@@ -80,7 +82,10 @@ def divided(
     for node in made_anew:
         found.pop(node, None)
     strict = options.fallback == "error"
-    taken = {node: bool(node.users) and (not one.reason or (strict and one.host)) for node, one in found.items()}
+    taken = {
+        node: bool(node.users) and (not one.reason or (one.host and (strict or node in writes)))
+        for node, one in found.items()
+    }
     refused = {
         node: one.reason for node, one in found.items() if one.reason and not taken[node] and not _is_result(node)
     }
@@ -129,7 +134,6 @@ def divided(
         captured,
         weights,
     )
-    add(region)
     return gm, region
 
 
@@ -205,6 +209,13 @@ def _is_worth(part: Proposed, found: Mapping[FxNode, Verdict], smallest: int) ->
     return bool(names & HEAVY) or (len(work) >= smallest and bool(part.nodes))
 
 
+def renamed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function of a part, under the name that a graph shows."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "onegraph.frontends.torch"
+    return function
+
+
 def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, work: Work) -> list[Part]:
     """Put a function in the place of each fused module, and known tensors in the place of known calls."""
     parts: list[Part] = []
@@ -216,11 +227,9 @@ def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Optio
         fixed = {one: known[outer] for one, outer in zip(own, node.args, strict=True) if outer in known}
         part = Part(inner, fixed, options, work)
         function = part.function()
-        function.__name__ = function.__qualname__ = str(node.target)
-        function.__module__ = "onegraph.frontends.torch"
         rest = tuple(outer for outer in node.args if outer not in known)
         with gm.graph.inserting_before(node):
-            call = gm.graph.call_function(function, rest)
+            call = gm.graph.call_function(renamed(function, str(node.target)), rest)
         call.meta = dict(node.meta)
         node.replace_all_uses_with(call)
         gm.graph.erase_node(node)

@@ -65,25 +65,27 @@ def _limit(dtype: DataType, is_least: bool) -> Any:
 def index_put(node: Node) -> Value:
     """self with values at the places that tensors of indices name, or with values added there."""
     order, indices = _places(node, node["indices"])
-    src, shape = transpose(node.emit, node.value("self"), order), [node.shape("self")[axis] for axis in order]
-    count = len(indices)
-    kept = [axis for axis in order if axis >= 0]
-    named = _named(indices)
-    updates = node.value_as("values", node.result_dtype)
-    first = min(kept[:count])
-    is_together = sorted(kept[:count]) == [*range(first, first + count)]
-    if not is_together and first:
-        raise NotLowered("indices along axes that are not neighbours")
-    # The values have the axes of the indices in the place of the first indexed axis.
-    before = first if is_together else 0
-    rest = shape[count:]
-    whole = [*rest[:before], *named, *rest[before:]]
-    updates = expand(node.emit, updates, whole)
-    moved = [*range(before, before + len(named)), *range(before), *range(before + len(named), len(whole))]
-    updates = transpose(node.emit, updates, moved)
+    count, named, shape = len(indices), _named(indices), node.shape("self")
+    first, emit = min(order[:count]), node.emit
     attrs = {"reduction": "add"} if node["accumulate"] else {}
+    updates = node.value_as("values", node.result_dtype)
+    if order[:count] == [*range(first, first + count)]:  # the values have the axes of the indices in their place
+        before, behind = shape[:first], shape[first + count :]
+        rank = first + len(named)
+        rows = [reshape(emit, node.counted(dim), _along(axis, dim, rank)) for axis, dim in enumerate(before)]
+        named = *before, *named
+        updates = expand(emit, updates, [*named, *behind])
+        places = _tuples(node, [*rows, *indices], named)
+        return _changed(node, "ScatterND", node.value("self"), places, updates, attrs)
+    src = transpose(emit, node.value("self"), order)
+    updates = expand(emit, updates, [*named, *[shape[axis] for axis in order[count:]]])
     found = _changed(node, "ScatterND", src, _tuples(node, indices, named), updates, attrs)
-    return transpose(node.emit, found, [order.index(axis) for axis in range(len(order))])
+    return transpose(emit, found, [order.index(axis) for axis in range(len(order))])
+
+
+def _along(axis: int, dim: int, rank: int) -> list[int]:
+    """The shape of a vector along an axis."""
+    return [dim if place == axis else 1 for place in range(rank)]
 
 
 @lowers("masked_scatter.default")
