@@ -28,6 +28,7 @@ OWN_ORDER = (
 LIKE_SOURCES = frozenset(
     getattr(aten, f"{name}_like").default for name in ("full", "zeros", "ones", "empty", "rand", "randn")
 )
+VIEWS = aten.view.default, aten._unsafe_view.default
 BARE_NUMBERS = (aten.pow.Tensor_Scalar, aten.pow.Scalar, aten.lerp.Scalar)  # others make a tensor of the number
 # Ops on elements whose results are laid out by PyTorch's kernels alone, by the number of tensors.
 ON_ELEMENTS: Mapping[int, Callable[..., Any]] = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
@@ -53,6 +54,8 @@ def _true_strides(node: FxNode, like: Any) -> tuple[int, ...] | None:
     sources = [one.meta.get("val") for one in node.all_input_nodes]
     if not all(hasattr(source, "stride") and _is_known(source) for source in sources) or all(map(_is_plain, sources)):
         return None
+    if target in VIEWS:
+        return _of_view(sources[0], like.shape)
     if target in LIKE_SOURCES and node.kwargs.get("memory_format") is None:
         return _of_copy(sources[0])
     if target in (aten.index.Tensor, aten._unsafe_index.Tensor):
@@ -68,6 +71,14 @@ def _of_copy(source: Any) -> tuple[int, ...] | None:
         return None
     with _disable_current_modes():
         return tuple(torch.empty_like(torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)).stride())
+
+
+def _of_view(source: Any, shape: Any) -> tuple[int, ...] | None:
+    """The strides of a view, of which PyTorch states others for axes of one element."""
+    if source.numel() * source.element_size() > LARGEST:
+        return None
+    with torch.no_grad(), _disable_current_modes():
+        return tuple(torch.empty_strided(source.shape, source.stride(), dtype=source.dtype).view(shape).stride())
 
 
 def _of_sequences(node: FxNode, like: Any) -> tuple[int, ...]:

@@ -97,8 +97,8 @@ def _with_format(node: FxNode) -> bool:
     if type(like) in (list, tuple):
         like, *rest = like
     sources = [argument.meta["val"] for argument in node.args[: FORMATS[node.target]] if isinstance(argument, FxNode)]
-    formats = {suggest_memory_format(source) for source in sources} - {torch.contiguous_format}
-    true = like.contiguous(memory_format=next(iter(formats), torch.contiguous_format))
+    formats = {*map(_format_of, sources)} - {torch.contiguous_format}
+    true = torch.empty_like(like, memory_format=next(iter(formats), torch.contiguous_format))
     if _alike(like, true):
         return False
     if type(node.meta["val"]) in (list, tuple):
@@ -106,6 +106,14 @@ def _with_format(node: FxNode) -> bool:
     else:
         node.meta["val"] = true
     return True
+
+
+def _format_of(source: Any) -> Any:
+    """The format in which kernels of normalizations take a tensor; strides of axes of one element do not matter."""
+    order = {4: torch.channels_last, 5: torch.channels_last_3d}.get(source.dim())
+    if order is not None and not source.is_contiguous() and source.is_contiguous(memory_format=order):
+        return order
+    return suggest_memory_format(source)
 
 
 def _likes_of_norm(node: FxNode) -> list[Any]:
