@@ -28,9 +28,10 @@ SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 1e-45, 3e38, -3e38
 TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 # Largest error, relative and absolute; near the middle of two numbers of 16 bits, either is right.
 ERRORS = {"f32": (1e-5, 1e-37), "bf16": (2**-7, 1e-37), "f16": (2**-10, 2**-24)}
-FAR = 60.0  # from 0: derivatives there may be less than f32 can tell, and NaN or infinite times infinity
+# From 0: derivatives there may be less than f32 can tell, and NaN or infinite times infinity.
+FAR, FAR_OF = 60.0, {"gelu_tanh_backward": 9.5}
 # Kernels whose error is absolute, as that of the formula in f32 is.
-ABSOLUTE = {"gelu_erf": 4e-7, "gelu_tanh": 4e-7, "gelu_tanh_backward": 1e-6, "mish_backward": 1e-6}
+ABSOLUTE = {"gelu_tanh": 4e-7, "gelu_tanh_backward": 1e-6, "mish_backward": 1e-6}
 # Attributes of ops and, where several kernels compute an op, which one.
 ATTRS = {
     "clamp": {"min": -1.0, "max": 2.0},
@@ -115,7 +116,7 @@ def check(name, seed, monkeypatch):
     relative, absolute = ERRORS[dtype]
     if name.endswith("backward") or "_backward_" in name:  # the derivative has this error, and may underflow
         gradient = np.abs(arrays[-1].astype(np.float64))
-        is_same &= np.isfinite(gradient) | (np.abs(arrays[0].astype(np.float64)) < FAR)
+        is_same &= np.isfinite(gradient) | (np.abs(arrays[0].astype(np.float64)) < FAR_OF.get(name, FAR))
         absolute = absolute + ABSOLUTE.get(name, 0) * np.where(np.isfinite(gradient), gradient, 1)
     found, wanted = np.where(is_same, found, 0), np.where(is_same, wanted, 0)
     absolute = np.maximum(absolute, ABSOLUTE.get(name, 0))

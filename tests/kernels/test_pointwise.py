@@ -399,6 +399,19 @@ def test_gradient_of_a_large_gelu_is_one_kernel(dtype, tolerance, level, monkeyp
         assert [part.executor for part in model.report().partitions] == ["kernel"]
     found, expected = model(x, diff).astype(np.float64), diff.astype(float) * slope_of_gelu(x.astype(float))
     np.testing.assert_allclose(found, expected, rtol=0 if dtype == "f32" else tolerance, atol=tolerance)
+    tail = (x < -2) & (x > -12)
+    np.testing.assert_allclose(found[tail], expected[tail], rtol=1e-5 if dtype == "f32" else tolerance)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs"), [("GELUBackward", {}), ("GELUBackward", {"mode": "gelu_tanh"}), ("MishBackward", {})]
+)
+def test_infinite_gradients_meet_slopes_of_zero(kind, attrs):
+    g = og.Graph()
+    x = np.resize(np.float32([-3e38, 3e38]), MIN_SLOPES)
+    g.output("y", g.op(kind, [g.input("x", "f32", x.shape), g.input("diff", "f32", x.shape)], attrs))
+    found = g.compile()(x, np.full_like(x, np.inf))[:2]
+    np.testing.assert_array_equal(found, [np.nan, np.inf])
 
 
 def test_gradient_of_a_gelu_of_special_numbers():

@@ -80,15 +80,8 @@ ONEGRAPH_INLINE float exponential_less_one(float x) {
     return x < -0.5f ? exponential(x) - 1.0f : fused(sum * near, near, near);
 }
 
-// The normal distribution for numbers within 15 of 0, where it is 0 or 1; see stages.inc.
-ONEGRAPH_INLINE float tail_of(float size, float bell) {
-    const float t = 1.0f / fused(0.23164189f, size, 1.0f);
-    float tail = fused(0.53070271f, t, -0.72657602f);
-    tail = fused(tail, t, 0.71070688f);
-    tail = fused(tail, t, -0.14224837f);
-    return fused(tail, t, 0.12741480f) * t * bell;
-}
-
+// The normal distribution for numbers within 15 of 0, where it is 0 or 1. The bell is squared, as it may be less than exp_of
+// gives.
 ONEGRAPH_INLINE float phi(float near) {
     const float root = exp_of(-0.25f * near * near), tail = tail_of(near < 0 ? -near : near, root * root);
     return near < 0 ? tail : 1.0f - tail;
@@ -255,7 +248,7 @@ struct HardSwishBackward {
 
 struct GeluTanhBackward {
     ONEGRAPH_INLINE static float of(float x, float d, float, float) {
-        const float near = within(x, -9, 9), share = 1.0f / (1.0f + exp_of(-tanh_argument(near)));
+        const float near = within(x, -99, 99), share = 1.0f / (1.0f + exponential(-tanh_argument(near)));
         const float slope = 1.59576912f * fused(3 * 0.044715f * near, near, 1.0f);
         return d * (fused(near * share * (1.0f - share), slope, share) + undefined_at_infinity(x));
     }
@@ -263,7 +256,7 @@ struct GeluTanhBackward {
 
 struct MishBackward {
     ONEGRAPH_INLINE static float of(float x, float d, float, float) {
-        const float near = within(x, -80, 20), e = exp_of(near), n = e * (e + 2), t = n / (n + 2);
+        const float near = within(x, -150, 20), e = exponential(near), n = e * (e + 2), t = n / (n + 2);
         const float rest = 4 * (e + 1) * e / ((n + 2) * (n + 2)); // (1 - t * t) * sigmoid
         return d * (fused(near, rest, t) + undefined_at_infinity(x));
     }
