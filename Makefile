@@ -63,7 +63,7 @@ test-torch: $(VENV)/.bench
 			-m tests.torch_backend.run_models $$family --dtype $$dtype --json build/torch_models.json || failed=1; done; \
 		$(BIN)/python -m tests.torch_backend.run_ops --dtype $$dtype || failed=1; done; \
 	$(BIN)/python -m tests.torch_backend.run_programs --count 10000 || failed=1; \
-	$(BIN)/python -m tests.torch_backend.changing_weights || failed=1; \
+	$(BIN)/python -m tests.torch_backend.changing_weights --threads 2 || failed=1; \
 	$(BIN)/python -m tests.torch_backend.table build/torch_models.json; exit $$failed
 
 # Runs the tests of the backend of torch.compile on the oldest and the newest supported PyTorch. The first run downloads

@@ -63,6 +63,10 @@ def test_random_changes_are_seen():
     assert (count, wrong) == (120, {})
 
 
+def test_changes_beside_calls_of_another_thread_are_seen():
+    assert changing_weights.run(40, seed=5, modules=("wide",), threads=1) == (40, {})
+
+
 WRITER = """
 import sys, torch
 memory = torch.UntypedStorage.from_file(sys.argv[1], True, int(sys.argv[2]))

@@ -1,6 +1,7 @@
 """Random sequences of calls and changes of weights, of compiled modules and of eager ones.
 
 Run ``python -m tests.torch_backend.changing_weights --calls 10000 --seed 0``. It prints the number of wrong answers.
+With ``--threads N``, so many other threads call the modules all the time, also while a weight is written.
 """
 
 import argparse
@@ -9,7 +10,9 @@ import gc
 import random
 import sys
 import tempfile
+import threading
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -55,6 +58,10 @@ def wide():
 
 MODULES = {"scaled": Scaled, "words": Words, "convolution": convolution, "wide": wide}
 MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode, "grad": torch.enable_grad}
+
+
+# Changes after which another thread may read freed memory, also in eager mode, or find no weight.
+ALONE = "by_new_data", "by_a_flat_buffer", "by_swapping", "by_sharing", "by_remaking_at_the_same_place"
 
 
 def floats(module):
@@ -216,12 +223,13 @@ class Model:
         self.options = options
         for one in self.modules:
             one.compile(backend=onegraph.torch.backend, dynamic=self.dynamic or None, options=options)
-        self.kept = []
+        self.kept, self.calling = [], threading.Lock()
 
     def change(self):
         """Change one module, and return the name of the change."""
         name = self.draw.choice([*CHANGES])
-        CHANGES[name](self.draw.choice(self.modules), self.draw)
+        with self.calling if name in ALONE else nullcontext():
+            CHANGES[name](self.draw.choice(self.modules), self.draw)
         return name
 
     def is_right(self, mode):
@@ -239,8 +247,41 @@ class Model:
         return is_right
 
 
-def run(calls, seed=0, options=None, modules=tuple(MODULES)):
-    """Run so many calls.
+class Callers:
+    """Threads that call the modules of a model, in a block. What they find lies between writes, so it is not compared.
+
+    Attributes:
+        errors: texts of what calls raised, and of results that are no numbers.
+    """
+
+    def __init__(self, model, mode, count):
+        self.model, self.mode, self.ends, self.errors = model, mode, threading.Event(), []
+        self.threads = [threading.Thread(target=self.call, args=(place,)) for place in range(count)]
+
+    def call(self, place):
+        draw = random.Random(place)
+        while not self.ends.wait(0.0005):
+            try:
+                with MODES[self.mode](), self.model.calling:
+                    result = draw.choice(self.model.modules)(torch.rand(3, 12))
+                if not bool(result.detach().isfinite().all()):
+                    self.errors.append("no finite number")
+            except Exception as error:
+                self.errors.append(f"{type(error).__name__}: {error}"[:200])
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def run(calls, seed=0, options=None, modules=tuple(MODULES), threads=0):
+    """Run so many calls, beside those of other threads.
 
     Returns:
         The number of calls, and the wrong ones: by the module, its mode and the last change.
@@ -251,17 +292,19 @@ def run(calls, seed=0, options=None, modules=tuple(MODULES)):
         torch._dynamo.reset()
         model, change = Model(draw.choice(modules), draw, options or {}), "none"
         mode = draw.choice([*MODES])
-        for _ in range(min(draw.randrange(10, 80), calls - count)):
-            if draw.random() < 0.4:
-                change = model.change()
-            if draw.random() < 0.05:
-                mode = draw.choice([*MODES])
-            if draw.random() < 0.02:
-                model.modules[draw.randrange(2)] = other = copy.deepcopy(model.modules[0])
-                other.compile(backend=onegraph.torch.backend, dynamic=model.dynamic or None, options=options or {})
-            count += 1
-            if not model.is_right(mode):
-                wrong[model.name, mode, change] += 1
+        with Callers(model, mode, threads) as callers:
+            for _ in range(min(draw.randrange(10, 80), calls - count)):
+                if draw.random() < 0.4:
+                    change = model.change()
+                if draw.random() < 0.05:
+                    mode = draw.choice([*MODES])
+                if draw.random() < 0.02:
+                    model.modules[draw.randrange(2)] = other = copy.deepcopy(model.modules[0])
+                    other.compile(backend=onegraph.torch.backend, dynamic=model.dynamic or None, options=options or {})
+                count += 1
+                if not model.is_right(mode):
+                    wrong[model.name, mode, change] += 1
+        wrong.update((model.name, callers.mode, f"{change}, in another thread: {text}") for text in callers.errors)
     return count, wrong
 
 
@@ -269,8 +312,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=0)
     given = parser.parse_args()
-    count, wrong = run(given.calls, given.seed)
+    count, wrong = run(given.calls, given.seed, threads=given.threads)
     print(f"{count} calls, {sum(wrong.values())} wrong")
     for (name, mode, change), times in wrong.most_common():
         print(f"  {times:5} {name}, {mode}, after {change}")
