@@ -139,7 +139,7 @@ def integers(g):
             f"{first} ** 2",
             f"torch.cumsum({first}, {axis(g, g.value(first))})",
             f"{first}.sum()",
-            f"{first}.float().mean({axis(g, g.value(first))})",
+            f"{first}.to(f32).mean({axis(g, g.value(first))})",
         ]
     )
 
