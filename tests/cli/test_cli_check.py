@@ -353,12 +353,6 @@ def test_unreadable_file_hides_no_finding_of_others(folder):
     assert of_form["github"].stdout.splitlines()[-1].startswith("::error file=broken file.json,line=3,title=unreadable")
 
 
-def test_unreadable_file_leaves_the_baseline_alone(folder):
-    (folder / "broken.json").write_text("{")
-    assert check("broken.json", "--write-baseline", "accepted.json").exit_code == 2
-    assert not (folder / "accepted.json").exists()
-
-
 def test_every_format_holds_control_characters(folder):
     (folder / "op.json").write_text(json.dumps({"op": "Re\u0001LU"}))
     ET.fromstring(check("op.json", "--format", "junit").stdout)
