@@ -21,8 +21,10 @@ Box = list[tuple[int, int]]  # for each axis of the result, the first element an
 def add_tile(schedule: Schedule, step: Step) -> bool:
     """Add a Tile with known numbers as one copy, which reads the source again and again; False for other steps."""
     op, values = step.op, schedule.values
+    if op.kind != "Tile" or op.edition != HOST:
+        return False
     source, target = values[step.inputs[0]], values[step.outputs[0]]
-    counts = None if op.kind != "Tile" or op.edition != HOST or op.inputs[1] is None else op.inputs[1].value
+    counts = None if op.inputs[1] is None else op.inputs[1].value
     if counts is None or 0 in target.shape or not can_copy(target, target):
         return False
     shape, steps, places = list[int](), list[int](), list[int]()

@@ -453,7 +453,8 @@ def test_a_graph_without_its_constants_is_shown_and_checked(command, status):
 def test_path_without_a_file_prints_one_line(graph, command):
     os.mkdir("folder")
     os.mkfifo("pipe")
-    for path, message in (("none.json", "No such file"), ("folder", "not a regular file"), ("pipe", "not a regular")):
+    folder = "a folder; expected files" if command == "check" else "not a regular file"
+    for path, message in (("none.json", "No such file"), ("folder", folder), ("pipe", "not a regular file")):
         done = onegraph(command, path, *QUICK.get(command, ()))
         assert done.exit_code == 2
         assert done.stderr.startswith(f"onegraph: {path}: {message}")

@@ -227,7 +227,7 @@ case("tensors", "opaque", A, "layout: 'opaque'")(lambda: lt(0, (4,), layout="opa
 case("tensors", "layout 7", A, "layout: 7")(lambda: lt(0, (4,), layout=7))
 case("tensors", "property", A, "property: 'fixed'")(lambda: lt(0, (4,), property="fixed"))
 case("tensors", "negative strides", A, "-1")(lambda: lt(0, (4,), strides=[-1]))
-case("tensors", "strides of another length", A, "1 integers")(lambda: lt(0, (4,), strides=[1, 1]))
+case("tensors", "strides of another length", A, "1 integer,")(lambda: lt(0, (4,), strides=[1, 1]))
 case("tensors", "strides of unknown dims", A, "every dim known")(lambda: lt(0, (None,), strides=[1]))
 case("tensors", "strides beyond memory", A, "2**63 bytes")(lambda: lt(0, (1, 2), strides=[2**61, 2**61]))
 case("tensors", "f64", A, "float64", ".astype(np.float32)")(lambda: lt(0, (4,), "float64"))

@@ -90,7 +90,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_onnx_load",
         "test_single_lowerings",
         "test_scales",
-        "test_windows",
+        "test_window_shapes",
         "test_resize",
         "test_exact_parts",
         "test_near_patterns",

@@ -22,9 +22,9 @@ def _numbers(step: Step) -> Numbers:
 
 
 def _reduces(call: Call) -> bool:
-    """Whether a reduced axis may have more elements than one; without one, the op is a reshape."""
-    shape = call.shape("src")
-    return any((shape or ())[axis] != 1 for axis in reduced_axes(call) or ())
+    """Whether there are elements, and a reduced axis has more than one; otherwise the op is a reshape."""
+    shape = call.shape("src") or ()
+    return 0 not in shape and any(shape[axis] != 1 for axis in reduced_axes(call) or ())
 
 
 KERNELS = (Kernel("reduce_extreme", KEEPS, EXTREME, KINDS, _reduces, is_dense=False, numbers=_numbers, is_faster=True),)
