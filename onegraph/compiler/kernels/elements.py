@@ -17,7 +17,6 @@ from .native import fields_of
 MOST_REPEATED = 128  # elements of an op of the base vocabulary in the body of a loop
 MOST_CROSSED = 1 << 11  # of one whose operands are both broadcast
 WIDE = frozenset([DataType.f32, DataType.float64])
-ROUNDINGS = kinds.JUMPS & kinds.HOST_UNARY - {"Sign"}
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -47,8 +46,6 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
             return "numpy says what the remainder of floats is"
         if kind == "Cast" and output.dtype not in (*WIDE, DataType.boolean):
             return "numpy says which integer a number beyond the range becomes"
-    elif kind in ROUNDINGS:
-        return "integers are whole"
     layout = [*output.shape]
     for value in inputs:
         layout += [0] * (len(output.shape) - len(value.shape))
