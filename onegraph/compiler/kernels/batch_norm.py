@@ -33,11 +33,12 @@ def _has_rows(values: Sequence[Value]) -> bool:
     return not strides or min(strides, key=lambda ends: ends[1]) == [1, 1]
 
 
+ROWS = "the elements of rows do not lie side by side"
 TAKES = (
     NOT_EMPTY,
     REGULAR,
     (_is_of_floats, "a tensor is neither f32, f16 nor bf16"),
-    (_has_rows, "the elements of rows do not lie side by side"),
+    (_has_rows, ROWS),
 )
 BATCH_NORM = Kernel("batch_norm", REASON, takes=TAKES, is_dense=False, overwrites=True, fails=OutOfMemoryError)
 KERNELS = (BATCH_NORM,)
@@ -63,7 +64,9 @@ def add_norm(adding: Adding, steps: Sequence[Step]) -> bool:
         return False
     if adding.edges.is_free(target) and is_whole(source):
         target = target._replace(strides=source.strides)
-    if refusal(BATCH_NORM.takes, (source, *vectors, target)):
+    if is_whole(target) and refusal(TAKES, (source, *vectors, target)) == ROWS:
+        source = adding.values[schedule.copy(source, target.strides, "the result lies in memory in another order")]
+    if refusal(TAKES, (source, *vectors, target)):
         return False
     adding.values[target.id] = target
     is_alike = (source.strides, source.offset) == (target.strides, 0)

@@ -134,6 +134,7 @@ Softmax<is_log>::Softmax(const KernelArguments &arguments) {
     for (int axis = 0; axis < source.ndims; axis++)
         (axis < along ? outer_ : axis == along ? width_ : inner_) *= static_cast<std::size_t>(source.dims[axis]);
     if (!width_ || elements_of(*tensors[1]) != outer_ * width_ * inner_) throw std::invalid_argument("no rows");
+    if (width_ == 1) inner_ *= outer_, outer_ = 1; // columns of one element, side by side
     for (std::size_t i = 0; i < count; i++) {
         types_[i] = tensors[i]->data_type;
         if (!is_float(types_[i])) throw std::invalid_argument("no kernel for this data type");
