@@ -687,6 +687,8 @@ def test_reductions_of_many_short_rows_agree_with_numpy(
     ("kind", "shapes", "attrs"),
     [
         ("ConvTranspose", [(2, 5, 5, 4), (3, 3, 6, 4)], {"strides": [2, 2]}),
+        ("ConvTranspose", [(2, 5, 5, 4), (3, 3, 1, 4)], {"groups": 4}),
+        ("ConvTranspose", [(2, 5, 5, 4), (1, 3, 6, 4)], {"pads_begin": [1, 0], "pads_end": [0, 1]}),
         ("ConvolutionBackwardData", [(2, 4, 4, 6), (3, 3, 4, 6)], {"strides": [2, 2], "dst_shape": [2, 9, 9, 4]}),
         ("ConvolutionBackwardWeights", [(2, 6, 6, 4), (2, 4, 4, 6)], {"weights_shape": [3, 3, 4, 6]}),
         ("ConvTransposeBackwardWeights", [(2, 4, 4, 6), (2, 6, 6, 4)], {"weights_shape": [3, 3, 4, 6]}),
@@ -707,6 +709,29 @@ def test_f16_is_computed_in_f32_where_its_kernel_is_slow(kind: str, shapes: list
     feeds = {f"x{place}": array for place, array in enumerate(arrays)}
     expected = og.reference.run(g, feeds)["y"].astype(np.float64)
     np.testing.assert_allclose(model(**feeds).astype(np.float64), expected, rtol=2e-3, atol=2e-3)
+
+
+def test_f16_stays_where_its_kernel_is_fast() -> None:
+    g = og.Graph()
+    window = {"strides": [1, 1], "pads_begin": [1, 0], "pads_end": [2, 1], "dilations": [1, 1]}
+    g.output("y", g.op("ConvTranspose", [g.input("x", "f16", (1, 5, 5, 4)), g.input("w", "f16", (3, 2, 6, 4))], window))
+    assert "in f32: " not in str(g.compile().report()) or not is_native(og.f16)
+
+
+SPREAD = (2, 4, 7, 14, 14)
+
+
+def test_slopes_behind_codes_run_in_the_kernel_where_the_library_is_slow() -> None:
+    g = og.Graph()
+    codes = {"scales": [0.05], "zps": [128], "qtype": "per_tensor"}
+    finite = g.op("Dequantize", [g.op("Quantize", [g.input("x", "f32", SPREAD)], codes, dtype="u8")], codes)
+    slopes = np.linspace(-1, 1, 4, dtype=np.float32).reshape(4, 1, 1, 1)
+    g.output("y", g.op("PReLU", [finite, g.constant(slopes)], {"per_channel_broadcast": False}))
+    model = g.compile()
+    assert [part.executor for part in model.report().partitions if "PReLU" in part.kinds] == ["kernel"]
+    x = np.random.default_rng(3).standard_normal(SPREAD, np.float32)
+    source = np.rint(x / np.float32(0.05)) * np.float32(0.05)
+    np.testing.assert_allclose(model(x), np.where(source > 0, source, source * slopes), rtol=0, atol=0.051)
 
 
 LONG = 2**20  # elements; adding 0.1 one by one in f32 is off by 1 %

@@ -22,7 +22,7 @@ from ..kernels.norm_relu import NORMALIZED
 from ..kernels.registry import IN_PLACE, special_kernel
 from ..kernels.when_special import LARGE
 from ..options import Options
-from ..rewrites import takes
+from ..rewrites import is_best_alone, takes
 from .magnitudes import finite_values
 from .slope_gradients import slope_steps
 
@@ -87,8 +87,9 @@ def _is_normalized(step: Step, lowered: Lowered) -> bool:
 
 
 def _is_taken(step: Step, executor: str) -> bool:
-    """Whether the library takes a step; the lowering has not asked for an op that has a kernel of the package."""
-    return executor not in IN_PLACE or (step.part is not None and takes(step.part.call))
+    """Whether the library takes a step, and is not slow for it, which the lowering has not asked where a kernel is."""
+    call = None if step.part is None else step.part.call
+    return executor not in IN_PLACE or (call is not None and takes(call) and is_best_alone(call))
 
 
 def _is_faster(step: Step) -> bool:

@@ -106,6 +106,12 @@ def takes(call: Call) -> bool:
     return form is not None and form.is_op(call)
 
 
+def is_best_alone(call: Call) -> bool:
+    """Whether no other ops are preferred to the op itself in the library."""
+    preferred = PREFERRED.get(call.schema.kind)
+    return preferred is None or preferred(call) is None
+
+
 def _single(call: Call) -> Form | None:
     rewrite = SINGLE.get(call.schema.kind, as_it_is)(call)
     return None if rewrite is None else form_of(rewrite, call)
