@@ -9,9 +9,11 @@ import onegraph as og
 import onegraph.onnx
 from benchmarks import kinds
 from onegraph.compiler.array_kernels import FUNCTIONS, with_kernel
-from onegraph.compiler.kernels.arrays import RECORDS
+from onegraph.compiler.kernels.arrays import RECORDS, SCHEMAS, _fits
+from onegraph.compiler.kernels.native import value_of
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import edition
+from onegraph.opset.schema import Call
 from onegraph.opset.traits import Trait
 from onegraph.reference import run_op
 
@@ -468,3 +470,14 @@ def test_numpy_gathers_the_rest(case):
     wanted = source[np.arange(2), at[:, 0]] if kind == "GatherND" else source[at]
     np.testing.assert_array_equal(model(source, at), wanted)
     assert [part.executor for part in model.report().partitions] == ["host"]
+
+
+def test_what_c_lacks_is_said():
+    number, vector, matrix = (value_of(np.zeros(shape, np.float32)) for shape in ((), (3,), (3, 4)))
+    indices = value_of(np.zeros((2, 1), np.int32))
+    scatter = Call(SCHEMAS["ScatterND"], {"reduction": "none"}, [], 1)
+    assert _fits(scatter, "CumSum", [number, number]) == "a tensor has no axis"
+    assert _fits(scatter, "ScatterND", [matrix, vector, matrix]) == "a data type that C lacks"  # indices of f32
+    assert _fits(scatter, "ScatterND", [matrix, indices, matrix]) == "shapes do not fit"
+    rows = value_of(np.zeros((2, 4), np.float32))
+    assert not _fits(scatter, "ScatterND", [matrix, indices, rows])

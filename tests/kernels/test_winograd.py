@@ -225,3 +225,14 @@ def test_products_of_int8_stay_in_int8(coded):
     given = RNG.integers(0, 256, (1, 56, 56, 64)).astype(np.uint8)
     wanted = convolved(0.5 * given, weights, 0, (1, 1), (1, 1))
     np.testing.assert_allclose(model(given), wanted, rtol=0, atol=TOLERANCE * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("opens", [False, True])
+def test_strips_cover_all_tiles_once(opens):
+    for images in (1, 8, 30):
+        geometry = winograd.Geometry(images, 28, 28, 64, 64, 1, 1)
+        strips = [*geometry.strips(opens)]
+        counts = [count for _, count in strips]
+        assert [first for first, _ in strips] == [sum(counts[:place]) for place in range(len(strips))]
+        assert sum(counts) == geometry.tiles
+        assert min(counts) > 0
