@@ -169,7 +169,12 @@ def _turned(weights: Array, turns: bool) -> Array:
 
 
 def _copy(source: Array, target: Array) -> None:
-    compiled("cast", [value_of(source)], [value_of(target)]).run_once(source, target, threads=get_num_threads() or 1)
+    # OpenMP ends the process if the system refuses it a thread, as it may where the address space is limited.
+    import resource  # which systems without the library may lack
+
+    is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    threads = 1 if is_limited else get_num_threads() or 1
+    compiled("cast", [value_of(source)], [value_of(target)]).run_once(source, target, threads=threads)
 
 
 def is_matrix(shape: tuple[int, ...]) -> bool:
