@@ -22,7 +22,7 @@ def add_view(schedule: Schedule, step: Step) -> bool:
         return True
     is_returned = target.id in schedule.returned
     is_placed = target.id in schedule.viewed or not (target.dense or is_returned)  # where others expect it
-    if 0 in target.shape or (is_placed and not is_host):
+    if 0 in target.shape:
         return False
     place = place_of(step, source, target)
     if place is None and is_returned and target.dense:

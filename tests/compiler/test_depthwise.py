@@ -59,6 +59,17 @@ def test_rows_are_seen_as_images(kind, layout, data_format):
     assert SLOW_ROWS.reason in compare(g)
 
 
+@pytest.mark.parametrize("length", [1, 3])
+def test_transposed_rows_become_images_without_numpy(length):
+    g = og.Graph()
+    rows = g.op("StaticTranspose", [g.input("x", "f32", (2, C, 30))], {"order": [0, 2, 1]})
+    how = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1], "groups": C, "data_format": "NXC"}
+    weights = g.constant(drawn(*weights_of("XIO", length)))
+    g.output("out", g.op("Convolution", [rows, weights], {**how, "weights_format": "XIO"}))
+    assert SLOW_ROWS.reason in compare(g)
+    assert {part.executor for part in g.compile().report().partitions} <= {"oneDNN", "view"}
+
+
 @pytest.mark.parametrize("kind", ["Convolution", "ConvolutionBackwardWeights"])
 @pytest.mark.parametrize(
     "attrs",

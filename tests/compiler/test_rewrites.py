@@ -15,6 +15,7 @@ import pytest
 from conftest import draws
 
 import onegraph as og
+from onegraph import reference
 from onegraph.capi import settings
 from onegraph.capi.settings import is_native
 from onegraph.compiler.ir.part import Part
@@ -709,6 +710,24 @@ def test_f16_is_computed_in_f32_where_its_kernel_is_slow(kind: str, shapes: list
     feeds = {f"x{place}": array for place, array in enumerate(arrays)}
     expected = og.reference.run(g, feeds)["y"].astype(np.float64)
     np.testing.assert_allclose(model(**feeds).astype(np.float64), expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["Convolution", "ConvTranspose", "ConvTransposeBackwardData"])
+def test_windows_of_one_element_have_no_gaps(kind: str) -> None:
+    shapes = {"x": (2, 6, 7, 4), "w": (1, 3, 4, 4)}
+    window = {"strides": [1, 1], "pads_begin": [0, 1], "pads_end": [0, 1]}
+
+    def graph(dilations: list[int]) -> og.Graph:
+        g = og.Graph()
+        ends = [g.input(name, "f32", shape) for name, shape in shapes.items()]
+        g.output("y", g.op(kind, ends, {**window, "dilations": dilations}))
+        return g
+
+    feeds = {name: np.random.default_rng(5).standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    given, plain = graph([3, 1]), graph([1, 1])
+    assert str(given.compile().report()) == str(plain.compile().report())
+    expected = reference.run(given, feeds)["y"]
+    np.testing.assert_allclose(given.compile()(**feeds), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_f16_stays_where_its_kernel_is_fast() -> None:

@@ -44,14 +44,22 @@ def as_it_is(call: Call) -> Rewrite:
 
 
 def _explicit_pads(call: Call) -> tuple[ConvolutionGeometry, dict[str, AttrValue]]:
-    """The attributes of a convolution with explicit padding, because auto_pad is wrong in some gradients."""
+    """The attributes of a convolution with explicit padding, because auto_pad is wrong in some gradients.
+
+    A window of one element has no gaps: the library would take slower kernels for its dilation.
+    """
     geometry = convolution_geometry(call)
     assert geometry is not None
     assert geometry.pads_begin is not None
     assert geometry.pads_end is not None
     ends = _covering(geometry, geometry.pads_end)
     attrs = _given(call, "auto_pad", "output_padding", *SHAPE_SOURCE.values())
-    return replace(geometry, pads_end=ends), {**attrs, "pads_begin": geometry.pads_begin, "pads_end": ends}
+    attrs |= {"pads_begin": geometry.pads_begin, "pads_end": ends}
+    if "dilations" in attrs and geometry.kernel is not None and 1 in geometry.kernel:
+        gaps = zip(geometry.kernel, geometry.dilations, strict=True)
+        geometry = replace(geometry, dilations=tuple(1 if size == 1 else dilation for size, dilation in gaps))
+        attrs["dilations"] = geometry.dilations
+    return replace(geometry, pads_end=ends), attrs
 
 
 def _covering(geometry: ConvolutionGeometry, ends: Sequence[int]) -> tuple[int, ...]:
