@@ -202,12 +202,8 @@ def _spreads(call: Call) -> bool:
     """Whether the windows of a ConvTranspose have strides, groups, or more padding than elements beyond their first."""
     if call.s64("groups") > 1 or max(call.s64s("strides"), default=1) > 1:
         return True
-    found = convolution_geometry(call)
-    if found is None or found.kernel is None or found.pads_begin is None or found.pads_end is None:
-        return False
-    reach = [((size or 1) - 1) * dilation for size, dilation in zip(found.kernel, found.dilations, strict=True)]
-    pads = zip(found.pads_begin, found.pads_end, reach, strict=True)
-    return any(max(begin, end) > most for begin, end, most in pads)
+    geometry = convolution_geometry(call)
+    return geometry is not None and geometry.is_padded_beyond_windows()
 
 
 SLOW_F16_SPREAD = PRECISION.add(

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
+from ..opset.convolution_geometry import convolution_geometry
 from ..opset.window import channel_axis
 from .fault import SLOW, Faults
 from .ops.windows import IMAGE, POOL, VOLUME
@@ -189,3 +190,35 @@ def volumes_of_int8_channel_by_channel(g: DataGraph) -> LogicalTensor:
     src = g.dequantize(g.input("x", "u8", (1, 4, 4, 4, 8)), scales=[0.5], zps=[0])
     weights = g.dequantize(g.input("w", "s8", (2, 2, 2, 1, 8)), scales=[0.5], zps=[0])
     return g.op("Convolution", [src, weights], {**VOLUME, "groups": 8})
+
+
+def _spreads_slowly(main: Use) -> bool:
+    """Whether a ConvTranspose has windows for which its int8 kernels have no form."""
+    geometry = convolution_geometry(main.call)
+    if geometry is None:
+        return False
+    windows = [*zip(geometry.strides, geometry.dilations, strict=True)]
+    if geometry.is_padded_beyond_windows() or any(min(window) > 1 for window in windows):
+        return True
+    channels = geometry.wide_channels or 0, geometry.narrow_channels or 0
+    is_odd = any(count // geometry.groups % 4 for count in channels)
+    return geometry.groups > 1 and is_odd and max(geometry.strides) > 1
+
+
+SLOW_INT8_SPREAD = FAULTS.add(
+    "slow_int8_spread",
+    ops="ConvTranspose",
+    when=lambda fused: any(is_int8(main, fused) and _spreads_slowly(main) for main in fused.of("ConvTranspose")),
+    seen={(3, 2): "slow", (3, 6): "right"},
+    reason="An int8 ConvTranspose whose windows have strides and gaps along an axis, or are padded beyond the window, "
+    "or have strides and groups of channels that are no multiple of 4, mostly takes a reference kernel, 10 to 400 "
+    "times slower",
+    instead="the op in floats",
+)
+
+
+@SLOW_INT8_SPREAD.example({(3, 2): "right"}, on={"no VNNI": "wrong | right"})
+def every_other_pixel_of_int8_with_gaps(g: DataGraph) -> LogicalTensor:
+    src = g.dequantize(g.input("x", "u8", (1, 4, 4, 8)), scales=[0.5], zps=[0])
+    weights = g.dequantize(g.input("w", "s8", (2, 2, 8, 8)), scales=[0.5], zps=[0])
+    return g.op("ConvTranspose", [src, weights], {**IMAGE, "strides": [2, 2], "dilations": [2, 2]})

@@ -59,6 +59,11 @@ class ConvolutionGeometry:
             return None
         return Window(kernel, self.strides[axis], self.dilations[axis], self.pads_begin[axis], self.pads_end[axis])
 
+    def is_padded_beyond_windows(self) -> bool:
+        """Whether some padding has room for a window that covers no element of the tensor."""
+        windows = map(self.window, self.axes)
+        return any(window is not None and max(window.begin, window.end) >= window.extent for window in windows)
+
     @property
     def axes(self) -> range:
         """The indices of the spatial axes, counted from 0."""

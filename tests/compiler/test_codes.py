@@ -205,3 +205,20 @@ def test_debug_computes_each_op():
     x = g.dequantize(g.input("x", "u8", (4, 32)), scales=[0.5], zps=[1])
     g.output("y", g.quantize(g.relu(x), scales=[0.5], zps=[0], dtype="u8"))
     assert len(executed(g.compile(policy="debug"))) == 3
+
+
+@pytest.mark.parametrize("places", [(1, 1, 7, 1), (2, 6, 1, 1), (1, 1, 1, 37)])
+@pytest.mark.parametrize("kind", ["Add", "Multiply"])
+def test_codes_meet_numbers_that_repeat_along_some_axes(kind, places):
+    shape, rng = (2, 6, 7, 37), np.random.default_rng(4)
+    codes = {"scales": [0.03], "zps": [120], "qtype": "per_tensor"}
+    g = og.Graph()
+    ends = [g.op("Dequantize", [g.input("x", "u8", shape)], codes), g.input("w", "f32", places)]
+    g.output("y", g.op("Quantize", [g.op(kind, ends)], codes, dtype="u8"))
+    model, x = g.compile(), rng.integers(0, 256, shape, np.uint8)
+    w = rng.uniform(0.5, 1.5, places).astype(np.float32)
+    assert "8-bit codes are computed in one pass" in str(model.report())
+    wide = (x.astype(np.float64) - 120) * 0.03
+    wide = wide + w if kind == "Add" else wide * w
+    exact = np.clip(wide / 0.03 + 120, 0, 255)
+    assert np.abs(model(x=x, w=w) - exact).max() < 0.501

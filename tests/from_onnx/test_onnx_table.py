@@ -312,6 +312,19 @@ def qlinear_unary(draw, **attrs):
     return Case(inputs, attrs, known=(1, 2, 3, 4), tolerance=1.01)
 
 
+def qlinear_pool(draw):
+    attrs = {"kernel_shape": [3, 2], "strides": [draw.one(1, 2), 1], "ceil_mode": draw.one(0, 1)}
+    attrs |= {"pads": [1, 0, 1, 1], "count_include_pad": draw.one(0, 1), "channels_last": draw.one(0, 1)}
+    return qlinear_unary(draw, **attrs)
+
+
+def qlinear_where(draw):
+    chosen = draw.integers(2, 3, 4, low=0, high=2, dtype=bool)
+    parts = [one for _ in range(2) for one in (bytes_of(draw, 2, 3, 4), *quantity(draw))]
+    inputs = [chosen, *parts, *quantity(draw, low=0.05, high=0.1)]
+    return Case(inputs, known=(2, 3, 5, 6, 7, 8), tolerance=1.01)
+
+
 def qlinear_concat(draw):
     parts = [one for _ in range(2) for one in (bytes_of(draw, 2, 3), *quantity(draw))]
     return Case([*quantity(draw, low=0.05, high=0.1), *parts], {"axis": 1}, known=(0, 1, 3, 4, 6, 7), tolerance=1.01)
@@ -541,6 +554,8 @@ CONTRIB = {
     "QLinearSigmoid": qlinear_unary,
     "QLinearLeakyRelu": lambda draw: qlinear_unary(draw, alpha=0.1),
     "QLinearGlobalAveragePool": lambda draw: qlinear_unary(draw, channels_last=0),
+    "QLinearAveragePool": qlinear_pool,
+    "QLinearWhere": qlinear_where,
     "QGemm": q_gemm,
 }
 DOMAIN = "com.microsoft"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ...faults.depthwise import SLOW_ROWS
+from ...faults.slow_images import SLOW_DEPTHWISE
 from ...faults.use import DEQUANTIZATIONS, ELEMENTWISE
 from ...native.library import VERSION
 from ...opset.kinds import ARITHMETIC
@@ -38,6 +39,10 @@ def _is_suited(step: Step) -> bool:
     return part is not None and step.kind in SLOW_ROWS.ops and SLOW_ROWS.when(part.call) is True
 
 
+def _has_no_integer_kernel(step: Step) -> bool:
+    return step.kind == "ConvTranspose" and SLOW_DEPTHWISE.affects(VERSION)
+
+
 class _Images:
     """Adds an axis of size 1 to the tensors of convolutions, and of the ops behind them."""
 
@@ -54,7 +59,8 @@ class _Images:
             if step.id in done:
                 continue
             maker = self._graph.maker(step.inputs[0]) if step.inputs else None
-            if _is_suited(step) and (maker is None or maker.kind not in DEQUANTIZATIONS):
+            is_float = maker is None or maker.kind not in DEQUANTIZATIONS or _has_no_integer_kernel(step)
+            if is_float and _is_suited(step):
                 chain = [step, *self._behind(step)]
                 done.update(link.id for link in chain)
                 self._steps = []

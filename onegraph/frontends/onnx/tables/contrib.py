@@ -5,10 +5,10 @@ from __future__ import annotations
 from ....lowering import elementwise, layers, quantization, reduction
 from ....lowering.elementwise import add, unary
 from ....lowering.emitter import Value
-from ....lowering.movement import concat
+from ....lowering.movement import concat, transpose
 from ....lowering.quantization import Scale
 from ..node import Node, lowers
-from .layers import native
+from .layers import averages, native
 from .norms import rms_norm
 
 DOMAIN = "com.microsoft"
@@ -60,6 +60,30 @@ def quantized_unary(node: Node) -> Value:
         axes = [*range(first, first + node.rank() - 2)]
         found = reduction.reduce(emit, "ReduceMean", src, axes, keep=True)
     return quantization.quantize(emit, found, Scale(node.value(3), node.optional(4)), node.dtype())
+
+
+@lowers("QLinearAveragePool", domain=DOMAIN)
+def quantized_average_pool(node: Node) -> Value:
+    """A pool between Dequantize and Quantize, of images whose channels come first or last."""
+    emit, rank = node.emit, node.rank()
+    first, last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
+    is_last = bool(node.attr("channels_last", 0))
+    src = quantization.dequantize(emit, node.value(0), Scale(node.value(1), node.optional(2)))
+    pooled = averages(node, transpose(emit, src, first) if is_last else src)
+    found = transpose(emit, pooled, last) if is_last else pooled
+    return quantization.quantize(emit, found, Scale(node.value(3), node.optional(4)), node.dtype())
+
+
+@lowers("QLinearWhere", domain=DOMAIN)
+def quantized_where(node: Node) -> Value:
+    """A choice between two tensors, each behind a Dequantize, and in front of a Quantize."""
+    emit = node.emit
+    choices = [
+        quantization.dequantize(emit, node.value(place), Scale(node.value(place + 1), node.optional(place + 2)))
+        for place in (1, 4)
+    ]
+    found = elementwise.select(emit, node.value(0), *choices)
+    return quantization.quantize(emit, found, Scale(node.value(7), node.optional(8)), node.dtype(1))
 
 
 @lowers("QLinearConcat", domain=DOMAIN)

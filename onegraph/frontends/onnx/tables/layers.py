@@ -148,14 +148,21 @@ def max_pool(node: Node) -> Value | tuple[Value, ...]:
 def average_pool(node: Node) -> Value:
     """A pool."""
     native(node)
-    ceil, exclude = bool(node.attr("ceil_mode", 0)), not node.attr("count_include_pad", 0)
-    kernel, window = node.attr("kernel_shape"), window_of(node)
 
     def pooled(node: Node) -> Value:
-        return windows.average_pool(node.emit, node.value(0), kernel, window, ceil=ceil, exclude_pad=exclude)
+        return averages(node, node.value(0))
 
     # A window with gaps, or one behind the padding, is a sum times the reciprocal of a count.
-    return in_f32(node, pooled) if ceil or max(window.dilations) > 1 else pooled(node)
+    is_sum = node.attr("ceil_mode", 0) or max(window_of(node).dilations) > 1
+    return in_f32(node, pooled) if is_sum else pooled(node)
+
+
+def averages(node: Node, src: Value) -> Value:
+    """The averages of the windows of a node, whose channels come first."""
+    ceil, exclude = bool(node.attr("ceil_mode", 0)), not node.attr("count_include_pad", 0)
+    return windows.average_pool(
+        node.emit, src, node.attr("kernel_shape"), window_of(node), ceil=ceil, exclude_pad=exclude
+    )
 
 
 @lowers("LpPool", wide=True)

@@ -133,15 +133,26 @@ ONEGRAPH_AVX512 ONEGRAPH_INLINE __m512 read_16(dnnl_data_type_t type, const char
     return _mm512_mul_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(integers), zero), scale);
 }
 
-// The same as `scaled` for elements that lie one behind another, without a block between reading and writing.
+// One element in all lanes, read in the same way.
+ONEGRAPH_AVX512 ONEGRAPH_INLINE __m512 read_one(dnnl_data_type_t type, const char *source, const float *numbers) {
+    float wide[1];
+    read(type, source, 0, numbers, wide, 1);
+    return _mm512_set1_ps(wide[0]);
+}
+
+// The same as `scaled` for elements that lie one behind another, or are one that repeats, without a block between reading
+// and writing.
 template <Kind kind>
 ONEGRAPH_AVX512 void scaled_avx512(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
     constexpr std::size_t sources = kind == RESCALE ? 1 : 2, last = sources + 1, lanes = 16;
     bool is_dense = true;
     for (std::size_t i : {std::size_t {0}, sources - 1, last})
-        is_dense = is_dense && strides[i] == static_cast<Bytes>(size_of(types[i]));
+        is_dense = is_dense && (strides[i] == static_cast<Bytes>(size_of(types[i])) || (strides[i] == 0 && i != last));
     if (!is_dense) return scaled<kind>(pointers, strides, count, types);
     const auto *numbers = reinterpret_cast<const float *>(pointers[sources]);
+    const bool repeats[] = {strides[0] == 0, strides[sources - 1] == 0};
+    const __m512 ones[] = {read_one(types[0], pointers[0], numbers + ZERO_0),
+            read_one(types[sources - 1], pointers[sources - 1], numbers + (kind == RESCALE ? ZERO_0 : ZERO_1))};
     const auto all = [&](int number) { return _mm512_set1_ps(numbers[number]); };
     const __m512 zeros[] = {all(ZERO_0), all(ZERO_1)};
     const __m512 scales[] = {all(SCALE_0), all(SCALE_1)};
@@ -150,9 +161,10 @@ ONEGRAPH_AVX512 void scaled_avx512(char *const *pointers, const Bytes *strides, 
     const dnnl_data_type_t first = types[0], second = types[sources - 1], result = types[last];
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes) {
-        __m512 wide = read_16(first, pointers[0] + i * size_of(first), zeros[0], scales[0]);
+        __m512 wide = repeats[0] ? ones[0] : read_16(first, pointers[0] + i * size_of(first), zeros[0], scales[0]);
         if (kind != RESCALE) {
-            const __m512 other = read_16(second, pointers[1] + i * size_of(second), zeros[1], scales[1]);
+            const __m512 other
+                    = repeats[1] ? ones[1] : read_16(second, pointers[1] + i * size_of(second), zeros[1], scales[1]);
             wide = kind == ADD ? _mm512_add_ps(wide, other) : _mm512_mul_ps(wide, other);
         }
         if (result == dnnl_f32) {
