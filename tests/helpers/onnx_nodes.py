@@ -726,6 +726,9 @@ def resize(d):
         attrs |= {"cubic_coeff_a": d.one(-0.75, -0.5), "exclude_outside": d.one(0, 1)}
     if mode != "nearest" and rank == 4 and d.opset >= 18 and d.maybe(True, 0.3):
         attrs["antialias"] = 1
+        if attrs.get("coordinate_transformation_mode") == "pytorch_half_pixel":
+            # ONNX Runtime forgets that the only element along an axis lies at 0.
+            attrs["coordinate_transformation_mode"] = "half_pixel"
     src = d.array((1, 2, *[d.size(2, 6) for _ in range(rank - 2)]))
     inputs, axes = {"X": src, "roi": None, "scales": None, "sizes": None}, [*range(rank)]
     if d.opset >= 18 and d.maybe(True, 0.3):
