@@ -1,7 +1,8 @@
 """Products whose kernels let NaN and infinities into other rows or pixels of the result.
 
 The kernels of oneDNN for AMX read whole tiles of the source and multiply what lies behind the end of a row, which is
-the beginning of the next rows, by zeros. NaN and infinities times zero are NaN.
+the beginning of the next rows, by zeros. NaN and infinities times zero are NaN. Kernels for bf16 that read elements by
+twos do the same where a sum has an odd number of them.
 """
 
 from __future__ import annotations
@@ -62,12 +63,15 @@ def _columns(call: Call) -> int | None:
     return None if is_single else src[columns]
 
 
-def leaks_pairs(call: Call) -> bool:
-    """Whether a product of bf16 without AMX sums over an odd number of elements: kernels read them by twos."""
-    first = call.inputs[0]
-    if first is None or first.dtype is not DataType.bf16:
+def leaks_pairs(call: Call, has_tiles: bool) -> bool:
+    """Whether a product of bf16 sums over an odd number of elements by twos.
+
+    With tiles of AMX, only convolutions do so.
+    """
+    first, is_matrix = call.inputs[0], call.schema.kind == "MatMul"
+    if first is None or first.dtype is not DataType.bf16 or (is_matrix and has_tiles):
         return False
-    count = _columns(call) if call.schema.kind == "MatMul" else _channels(call)
+    count = _columns(call) if is_matrix else _channels(call)
     return count is not None and count % 2 == 1
 
 

@@ -100,7 +100,7 @@ def test_rows_of_a_product_are_apart(rows, terms, is_constant):
     check(build, lambda x: product(x, w), [clean, spoilt(*rows, terms), clean])
 
 
-@pytest.mark.parametrize(("window", "channels"), [(1, 40), (1, 64), (3, 2), (5, 1), (5, 10)])
+@pytest.mark.parametrize(("window", "channels"), [(1, 40), (1, 64), (1, 17), (3, 2), (5, 1), (5, 10)])
 def test_pixels_of_a_convolution_are_apart(window, channels):
     w, side = numbers(window, window, channels, 24), 12
 
@@ -128,7 +128,7 @@ def graph_of(kind, window=1, channels=40):
 @pytest.mark.parametrize("kind", sorted(SOURCES))
 def test_every_kind_is_guarded_where_it_leaks(kind):
     torch = pytest.importorskip("torch")
-    for window, channels in ((1, 40), (3, 2)) if kind != "MatMul" else ((1, 40),):
+    for window, channels in ((1, 40), (1, 17), (2, 33), (3, 2)) if kind != "MatMul" else ((1, 40),):
         g = graph_of(kind, window, channels)
         feeds = {"x": spoilt(*g.inputs["x"].shape), "w": numbers(*g.inputs["w"].shape)}
         wide = {name: torch.from_numpy(array.astype(np.float64)) for name, array in feeds.items()}

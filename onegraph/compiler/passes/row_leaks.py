@@ -43,9 +43,10 @@ def _leaks(step: Step) -> bool:
     part = step.library_part
     if part is None:
         return False
-    if not has_amx():
-        return step.kind in SOURCES and leaks_pairs(part.call)
-    return has_tiles(part.types[0].dtype, get_cpu_isa()) and bool(LEAKY.of(frozenset([part.kind]), part.call, VERSION))
+    if step.kind in SOURCES and leaks_pairs(part.call, has_amx()):
+        return True
+    is_tiled = has_amx() and has_tiles(part.types[0].dtype, get_cpu_isa())
+    return is_tiled and bool(LEAKY.of(frozenset([part.kind]), part.call, VERSION))
 
 
 def convolution_of(step: Step) -> Step:
