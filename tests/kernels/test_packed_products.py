@@ -341,3 +341,26 @@ def test_large_bf16_weights_meet_few_rows(rows):
     g.output("y", g.matmul(g.input("x", "bf16", (rows, 600)), g.constant(weights)))
     model, x = g.compile(), drawn(rows, 600, dtype=ml_dtypes.bfloat16)
     assert_near(model(x), x.astype(np.float64) @ weights.astype(np.float64), 1e-2)
+
+
+@pytest.mark.parametrize("rows", [3, None])
+@pytest.mark.parametrize("way", ["codes", "bf16", "f32", "rows"])
+def test_products_of_constants_are_computed_once(way, rows):
+    """Neither the packed weights nor the panels of open sizes stand for the constants."""
+    g, ends = og.Graph(), {"src": RNG.integers(-4, 5, (2, 5, 40)), "w": RNG.integers(-4, 5, (40, 64))}
+    dtype = way if way in DTYPES else "f32"
+    src, w = (g.constant(end.astype(DTYPES[dtype]), dtype=og.DataType(dtype)) for end in ends.values())
+    if way in ("codes", "rows"):
+        w = g.dequantize(g.constant(ends["w"].astype(np.int8)), scales=[1.0], zps=[0])
+    src = g.static_transpose(g.static_transpose(src, order=[1, 0, 2]), order=[1, 0, 2])
+    if way == "rows":
+        g.output("y", g.op("Gather", [w, g.constant(np.int32([3, 1]))], {"axis": 0}, edition="host"))
+    else:
+        g.output("y", g.matmul(src, w))
+    g.output("z", g.relu(g.input("x", "f32", (rows, 4))))
+    wanted = ends["w"][[3, 1]] if way == "rows" else ends["src"] @ ends["w"]
+    model = g.compile()
+    for size in [rows] if rows else [3, 4, 5, 6]:
+        np.testing.assert_allclose(model(np.ones((size, 4), np.float32)).y.astype(np.float64), wanted, rtol=2**-7)
+    executors = {kind: part.executor for part in model.report().partitions for kind in part.kinds}
+    assert executors["Gather" if way == "rows" else "MatMul"] == "constant"

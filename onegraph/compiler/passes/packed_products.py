@@ -40,9 +40,16 @@ PRODUCTS = frozenset(["PackedMatMul", "PackedExperts"])
 
 
 def multiply_packed(edit: Edit, options: Options) -> None:
-    """Put steps of executor ``packed`` in the place of such products, and of rows of such tables."""
+    """Put steps of executor ``packed`` in the place of such products, and of rows of such tables.
+
+    Steps on constants alone stay as they are, as a later pass computes them.
+    """
     found = _PackedProducts(edit, options)
+    constants = {number for number, value in edit.graph.values.items() if value.constant is not None}
     for step in edit.graph.steps:
+        if step.inputs and constants.issuperset(step.inputs):
+            constants.update(step.outputs)
+            continue
         made = found.gathered(step) if step.op.edition == HOST and step.op.kind in GATHERS else found.made(step)
         if made is not None:
             edit.replace(step, made)
