@@ -1151,3 +1151,17 @@ def test_int8_products_by_parts_of_tiles_are_right(
     for _ in range(2):
         model(np.full(source, 255, np.uint8), np.full(weights, -128, np.int8))
         assert np.array_equal(model(**codes), wanted)
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+@pytest.mark.parametrize(("old", "new"), [(28, 2), (36, 10), (22, 29), (52, 14), (56, 4), (12, 6)])
+def test_gradients_between_two_elements_reach_the_later(old: int, new: int, channels: int) -> None:
+    """Of the elements that a result lies between, the gradient belongs to the one that Interpolate takes."""
+    g = og.Graph()
+    x, d = g.input("x", "f32", (1, old, channels)), g.input("d", "f32", (1, new, channels))
+    g.output("y", g.op("InterpolateBackward", [x, d], {"mode": "nearest", "sizes": [new], "data_format": "NXC"}))
+    gradient = np.arange(1, new * channels + 1, dtype=np.float32).reshape(1, new, channels)
+    wanted = np.zeros((1, old, channels), np.float32)
+    for place in range(new):  # in whole numbers, round(x) is floor(x + 1 / 2)
+        wanted[0, (2 * place + 1) * old // (2 * new)] += gradient[0, place]
+    np.testing.assert_array_equal(g.compile()(np.zeros_like(wanted), gradient), wanted)
