@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.capi.settings import has_vnni
+from onegraph.capi.settings import has_vnni, is_native
 from onegraph.ir.op import LogicalTensor
 from onegraph.native.library import VERSION
 
@@ -62,9 +62,10 @@ def results(g: og.Graph, given: dict[str, np.ndarray], policy: str = "fusion") -
 def test_a_shared_dequantize_fuses_like_two(real):
     models = [residual_block(real, shared=shared).compile() for shared in (True, False)]
     shared, own = (Counter(tuple(sorted(part.kinds)) for part in model.report().partitions) for model in models)
-    assert not shared - own
-    # What no fusion takes in, such as every op without VNNI, runs once if it is shared.
-    assert all(len(kinds) == 1 for kinds in own - shared)
+    if real is dequantized or is_native(og.bf16):  # without bf16, casts are around each op, and run together or alone
+        assert not shared - own
+        # What no fusion takes in, such as every op without VNNI, runs once if it is shared.
+        assert all(len(kinds) == 1 for kinds in own - shared)
     x = codes((2, 6, 6, 16))
     assert (models[0](x) == models[1](x)).all()
 

@@ -11,6 +11,7 @@ from onegraph.cli import cli
 
 pytestmark = pytest.mark.library
 
+from onegraph.capi.settings import has_vnni, is_native  # noqa: E402
 from onegraph.native.library import VERSION  # noqa: E402
 from onegraph.runtime import peaks  # noqa: E402
 
@@ -326,8 +327,9 @@ def test_answer_is_that_of_the_patterns_of_3_2(name):
     g = og.Graph()
     g.output("y", build(g, g.input("x", dtype, shape)))
     found = [(edge.cause, edge.reason) for edge in g.compile(finite_math=True).explain(runs=1).edges]
-    # Newer libraries join some of them.
-    assert VERSION[:2] > (3, 2) or any(one == cause and words in reason for one, reason in found), found
+    # Newer libraries join some of them; without bf16, the product runs in f32.
+    is_apart = VERSION[:2] > (3, 2) or (dtype == "bf16" and not is_native(og.bf16))
+    assert is_apart or any(one == cause and words in reason for one, reason in found), found
 
 
 def test_fused_ops_have_no_edge():
@@ -337,7 +339,9 @@ def test_fused_ops_have_no_edge():
 
 
 def test_equal_zero_points_keep_codes_fused():
-    assert {edge.tensor for edge in explained(lambda g, x: coded(g, x, [0] * 32)).edges} == {"quantize_1.dst"}
+    apart = set[str]() if has_vnni() else {"dequantize_2.dst", "w.dst"}  # which product reads codes
+    found = explained(lambda g, x: coded(g, x, [0] * 32))
+    assert {edge.tensor for edge in found.edges} == {"quantize_1.dst", *apart}
 
 
 def test_both_lists_of_reasons_name_the_same_fault():

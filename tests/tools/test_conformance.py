@@ -141,8 +141,9 @@ def test_finds_known_faults_of_3_2(results, findings):
         assert f"wrong:{name}" in findings
     lax = {(r.probe["op"], r.probe["subject"]) for r in results if r.verdict == "laxer"}
     assert {("MaxPool", "rounding_type"), ("Quantize", "qtype"), ("DynamicDequantize", "qtype")} <= lax
-    assert {"Divide", "Multiply"} <= ops(findings, "laxer:data_type")
-    assert "End" not in ops(findings, "laxer:data_type"), "it has no kernel, so nothing of it is executed"
+    if is_native(og.bf16):
+        assert {"Divide", "Multiply"} <= ops(findings, "laxer:data_type")
+        assert "End" not in ops(findings, "laxer:data_type"), "it has no kernel, so nothing of it is executed"
     assert "BatchNormTrainingBackward" in ops(findings, "stricter:gradient_without_gamma"), "it throws at compile"
     assert "LayerNormBackward" in {op for op, subject in lax if subject == "number of inputs"}
     alone = findings["version:no_kernel_of_its_own"]
