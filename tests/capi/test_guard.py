@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.library,
     pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer guards memory itself"),
 ]
-STRIDED_PIXELS = 961  # the seed of a case with strided windows of one element
+STRIDED_PIXELS = {True: 961, False: 950}  # seeds of strided windows of one element, by AVX-512
 
 
 def guarded(kind, first, count, side="end", without="", isa=""):
@@ -41,9 +41,12 @@ def test_cases_of_ops_stay_in_their_memory():
 
 
 def test_finds_a_fault_that_is_forgotten():
-    status, said = guarded("training", STRIDED_PIXELS, 1, without="gradient_of_strided_pixels")
+    from onegraph.capi.settings import get_cpu_isa
+
+    seed = STRIDED_PIXELS["avx512" in get_cpu_isa()]
+    status, said = guarded("training", seed, 1, without="gradient_of_strided_pixels")
     assert status != 0 or "FAIL" in said
-    assert guarded("training", STRIDED_PIXELS, 1)[0] == 0
+    assert guarded("training", seed, 1)[0] == 0
 
 
 @pytest.mark.parametrize(("side", "place"), [("end", 8), ("begin", -1)])
