@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
@@ -29,7 +30,7 @@ def as_sarif(findings: Sequence[Finding], files: Sequence[str]) -> str:
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": quote(finding.file)},
+                        "artifactLocation": _location(finding.file),
                         "region": {"startLine": finding.line},
                     },
                     "logicalLocations": [{"fullyQualifiedName": pointer(finding.path) or finding.subject}],
@@ -44,9 +45,14 @@ def as_sarif(findings: Sequence[Finding], files: Sequence[str]) -> str:
         for finding in findings
     ]
     driver = {"name": "onegraph", "version": __version__, "informationUri": PAGES, "rules": [*rules.values()]}
-    artifacts = [{"location": {"uri": quote(file)}} for file in files]
+    artifacts = [{"location": _location(file)} for file in dict.fromkeys(files)]
     runs = [{"tool": {"driver": driver}, "artifacts": artifacts, "results": results}]
     return json.dumps({"$schema": SARIF, "version": "2.1.0", "runs": runs}, indent=2)
+
+
+def _location(file: str) -> dict[str, str]:
+    """The address of a file, whose name may have bytes that are no text."""
+    return {"uri": quote(os.fsencode(file))}
 
 
 def _rule(finding: Finding) -> dict[str, object]:
@@ -63,32 +69,26 @@ def _rule(finding: Finding) -> dict[str, object]:
 
 
 def as_junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
-    """The findings as JUnit XML: a suite for each file, with a failure for each error."""
+    """The findings as JUnit XML: a suite for each file, with a failure for each error.
+
+    Elements and attributes are those of the schema of Jenkins (junit-10.xsd), which has no place for a line: the text
+    of each finding begins with file and line.
+    """
     root = ET.Element("testsuites", name="onegraph check")
-    for file in files:
+    for file in dict.fromkeys(files):
         here = [finding for finding in findings if finding.file == file]
-        kinds = [
-            "error"
-            if one.violation.rule == UNREADABLE
-            else "failure"
-            if one.violation.severity == ERROR
-            else "system-out"
-            for one in here
-        ]
+        kinds = [_kind(finding) for finding in here]
         counts = {"tests": max(1, len(here)), "failures": kinds.count("failure"), "errors": kinds.count("error")}
-        suite = ET.SubElement(root, "testsuite", {"name": file, **{name: str(count) for name, count in counts.items()}})
-        for one, kind in zip(here, kinds, strict=True):
-            facts = {
-                "name": f"{one.violation.rule}: {one.violation.where}",
-                "classname": one.subject,
-                "line": str(one.line),
-            }
-            case = ET.SubElement(suite, "testcase", {name: _printable(fact) for name, fact in facts.items()})
-            message = _printable(one.violation.message)
-            facts = {} if kind == "system-out" else {"message": message, "type": one.violation.rule}
-            ET.SubElement(case, kind, facts).text = _printable(str(one.violation))
+        name = _printable(file)
+        suite = ET.SubElement(root, "testsuite", {"name": name, **{key: str(count) for key, count in counts.items()}})
+        for finding, kind in zip(here, kinds, strict=True):
+            found = finding.violation
+            facts = {"name": _printable(f"{found.rule}: {found.where}"), "classname": _printable(finding.subject)}
+            case = ET.SubElement(suite, "testcase", facts)
+            facts = {} if kind == "system-out" else {"message": _printable(found.message), "type": found.rule}
+            ET.SubElement(case, kind, facts).text = f"{name}:{finding.line}: {_printable(str(found))}"
         if not here:
-            ET.SubElement(suite, "testcase", classname=file, name="no violations")
+            ET.SubElement(suite, "testcase", classname=name, name="no violations")
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 

@@ -292,31 +292,126 @@ def test_wrong_values_are_refused(folder, tensor):
 # Formats --------------------------------------------------------------------------------------------------------------
 
 
-def test_sarif_has_rules_places_and_levels(wrong):
-    log = json.loads(check(wrong, "--format", "sarif").stdout)
+# What the schema of SARIF 2.1.0 demands of each object that is written, and the other keys that it has.
+SARIF = {
+    "log": ("version runs", "$schema"),
+    "run": ("tool", "artifacts results"),
+    "tool": ("driver", ""),
+    "driver": ("name", "version informationUri rules"),
+    "rule": ("id", "shortDescription fullDescription help helpUri"),
+    "result": ("message", "ruleId level locations properties"),
+    "message": ("text", ""),
+    "location": ("", "physicalLocation logicalLocations"),
+    "physicalLocation": ("artifactLocation", "region"),
+    "artifactLocation": ("uri", ""),
+    "region": ("startLine", ""),
+    "logicalLocation": ("", "fullyQualifiedName"),
+    "artifact": ("location", ""),
+}
+URI_CHARACTERS = re.compile(r"[A-Za-z0-9%/._~-]+")
+# What Jenkins' schema of JUnit has for each element: attributes that must be there, others, and elements inside.
+JUNIT = {
+    "testsuites": ("", "name tests failures errors", "testsuite"),
+    "testsuite": ("name tests failures errors", "file", "testcase"),
+    "testcase": ("name", "classname time", "failure error skipped system-out"),
+    "failure": ("", "message type", ""),
+    "error": ("", "message type", ""),
+    "system-out": ("", "", ""),
+}
+
+
+def obey(kind, *objects):
+    """Assert that objects have the keys that the schema demands, and no others than it knows; returns them."""
+    needed, others = ({*keys.split()} for keys in SARIF[kind])
+    for one in objects:
+        assert needed <= set(one) <= needed | others, (kind, one)
+    return objects
+
+
+def sarif(text):
+    """The run of a log, and its results, after a look at all that the schema demands."""
+    (log,) = obey("log", json.loads(text))
     assert log["version"] == "2.1.0"
-    (run,) = log["runs"]
-    assert {one["ruleId"] for one in run["results"]} == {one["id"] for one in run["tool"]["driver"]["rules"]}
-    for one in run["results"]:
+    (run,) = obey("run", *log["runs"])
+    (driver,) = obey("driver", obey("tool", run["tool"])[0]["driver"])
+    for rule in obey("rule", *driver["rules"]):
+        obey("message", rule["shortDescription"], rule["fullDescription"], rule["help"])
+        assert rule["helpUri"].startswith("https://")
+    obey("artifactLocation", *(one["location"] for one in obey("artifact", *run["artifacts"])))
+    for unique in (driver["rules"], run["artifacts"]):
+        assert len({json.dumps(one) for one in unique}) == len(unique)
+    for result in obey("result", *run["results"]):
+        obey("message", result["message"])
+        assert result["level"] in ("none", "note", "warning", "error")
+        (place,) = obey("location", *result["locations"])
+        obey("logicalLocation", *place["logicalLocations"])
+        (physical,) = obey("physicalLocation", place["physicalLocation"])
+        (address,) = obey("artifactLocation", physical["artifactLocation"])
+        assert URI_CHARACTERS.fullmatch(address["uri"])
+        assert {"location": address} in run["artifacts"]
+        assert obey("region", physical["region"])[0]["startLine"] >= 1
+    assert {one["ruleId"] for one in run["results"]} == {one["id"] for one in driver["rules"]}
+    return run, run["results"]
+
+
+def junit(text):
+    """The root of a report, after a look at all that the schema demands."""
+    root = ET.fromstring(text)
+    assert root.tag == "testsuites"
+    for element in root.iter():
+        needed, others, inside = (part.split() for part in JUNIT[element.tag])
+        assert {*needed} <= {*element.keys()} <= {*needed, *others}, element.attrib
+        assert {child.tag for child in element} <= {*inside}
+    for suite in root:
+        counts = {tag: len(suite.findall(f"testcase/{tag}")) for tag in ("failure", "error")}
+        assert (suite.get("failures"), suite.get("errors")) == (str(counts["failure"]), str(counts["error"]))
+        assert suite.get("tests") == str(len(suite))
+    return root
+
+
+def test_sarif_has_rules_places_and_levels(wrong):
+    run, results = sarif(check(wrong, "--format", "sarif").stdout)
+    for one in results:
         place = one["locations"][0]["physicalLocation"]
         assert place["artifactLocation"]["uri"] == wrong
         assert place["region"]["startLine"] > 1
         assert one["level"] == "error"
+    assert sarif(check(wrong, wrong, f"./{wrong}", "--format", "sarif").stdout)[0]["tool"] == run["tool"]
+
+
+def test_formats_of_every_severity_follow_the_schemas(folder, wrong, norm):
+    (folder / "op.json").write_text(json.dumps([BAD, GOOD, {"op": "Re\u0001L%U\n"}]))
+    (folder / "cut.json").write_text('{"op": "ReLU"')
+    (folder / "a,b: \udcff\u0002.json").write_text(json.dumps({"op": "Re%LU\n"}))
+    names = ["wrong.json", "norm.json", "op.json", "cut.json"]
+    for arguments in ([norm, "--library", "none"], ["*.json", "--library", "3.2", "--library", "3.2@avx2"]):
+        _, results = sarif(check(*arguments, "--format", "sarif").stdout)
+        root = junit(check(*arguments, "--format", "junit").stdout)
+        assert len(results) == sum(len(suite.findall("testcase/*")) for suite in root)
+    assert {one["level"] for one in results} == {"error", "warning"}
+    texts = [child.text for child in root.iter() if child.tag in ("failure", "error", "system-out")]
+    assert {re.match(r"(.*):\d+: ", text)[1] for text in texts} == {*names, "a,b: ??.json"}
 
 
 def test_junit_has_a_failure_for_each_error(wrong, norm):
-    root = ET.fromstring(check(wrong, norm, "--format", "junit", "--library", "3.2").stdout)
+    root = junit(check(wrong, norm, "--format", "junit", "--library", "3.2").stdout)
     suites = {suite.get("name"): suite for suite in root}
     assert suites[wrong].get("failures") == "4"
-    assert len(suites[wrong].findall("testcase/failure")) == 4
     assert suites[norm].get("failures") == "0"
 
 
 def test_github_commands_are_escaped(folder):
-    (folder / "a,b.json").write_text(json.dumps({"op": "Re%LU\n"}))
-    (line,) = check("a,b.json", "--format", "github").stdout.splitlines()
-    assert line.startswith("::error file=a%2Cb.json,line=1,title=unknown_op::")
-    assert "Re%25LU" in line
+    (folder / "a,b:c.json").write_text(json.dumps({"op": "Re%LU\r\n::error::no"}))
+    (line,) = check("a,b:c.json", "--format", "github").stdout.split("\n")[:-1]
+    command, message = re.fullmatch(r"::error (.*?)::(.*)", line).groups()
+    # As the runner reads them: properties between commas, values behind the first =.
+    facts = dict(part.split("=", 1) for part in command.split(","))
+    read = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%25": "%"}
+    for code, character in read.items():
+        facts = {name: value.replace(code, character) for name, value in facts.items()}
+        message = message.replace(code, character) if character not in ":," else message
+    assert facts == {"file": "a,b:c.json", "line": "1", "title": "unknown_op"}
+    assert "Re%LU" in message
 
 
 @pytest.mark.parametrize(
