@@ -96,7 +96,7 @@ class EdgeLayouts:
 
     def _channels_last(self, values: list[Value], count: int) -> list[Copy]:
         """Replace the values of a pool by those of channels last, where it is fast; returns the copies of results."""
-        schedule, reason, copies = self._schedule, SLOW_CHANNELS_FIRST.reason, list[Copy]()
+        schedule, reason, copies = self._schedule, SLOW_CHANNELS_FIRST.told, list[Copy]()
         for index, value in enumerate(values):
             strides = channels_last(value.shape)
             if index < count:

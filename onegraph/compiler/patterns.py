@@ -259,7 +259,7 @@ class Patterns:
     def _marks(self, steps: Sequence[Step], lifts: int) -> Iterator[str]:
         """How the steps run, and those that run a reference kernel because there is no better way, for the report."""
         if lifts:
-            yield f"on four axes, as {SLOW_WEIGHTS.reason[0].lower()}{SLOW_WEIGHTS.reason[1:]}"
+            yield f"on four axes, as {SLOW_WEIGHTS.told[0].lower()}{SLOW_WEIGHTS.told[1:]}"
         for step in steps:
             if step.kind in WITH_REFERENCE_KERNELS and (
                 fault := reference_kernel(use_of(step, self._values).call, VERSION)

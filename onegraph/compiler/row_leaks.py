@@ -57,7 +57,7 @@ class RowLeaks:
             return "NaN would reach other rows inside of the partition, so that the ops run one by one"
         wide = [_in_f32(step) for step in steps if step.kind not in ("TypeCast", *SIDES)]
         fault_ = next((fault for part in wide for fault in faults_of(part.call, VERSION)), None)
-        return "" if fault_ is None else f"NaN would reach other rows, and in f32 {fault_.reason}"
+        return "" if fault_ is None else f"NaN would reach other rows, and in f32 {fault_.told}"
 
     def refuse(self, step: Step) -> None:
         """Raise UnsupportedError if a step must not be a partition."""

@@ -152,6 +152,19 @@ class Fault(Generic[Subject]):
 
         return register
 
+    @property
+    def told(self) -> str:
+        """The reason, and the name of the fault, as reports say it."""
+        return self._named(self.reason)
+
+    def told_of(self, subject: Subject) -> str:
+        """The reason in the detail of a subject, with the name of the fault; empty where it does not run into it."""
+        said = self.when(subject)
+        return self._named(said if isinstance(said, str) else self.reason) if said else ""
+
+    def _named(self, reason: str) -> str:
+        return f"{reason} (fault {self.name})"
+
     def is_certain(self, subject: Subject) -> bool:
         """Whether the fault shows in ``subject``, whatever the numbers and the memory are."""
         return bool((self.certain or self.when)(subject))
@@ -230,11 +243,8 @@ class Faults(Generic[Subject]):
         return [fault for fault in self.affecting(kinds, version) if fault.when(subject)]
 
     def reason(self, kinds: frozenset[str], subject: Subject, version: Release) -> str:
-        """Why a library of ``version`` must not be given ``subject``: the first fault; empty where it may."""
-        for fault in self.affecting(kinds, version):
-            if said := fault.when(subject):
-                return said if isinstance(said, str) else fault.reason
-        return ""
+        """Why a library of ``version`` must not be given ``subject``: the first fault and its name; empty if it may."""
+        return next(filter(None, (fault.told_of(subject) for fault in self.affecting(kinds, version))), "")
 
 
 def always(_: object) -> bool:

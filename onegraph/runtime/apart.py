@@ -112,7 +112,7 @@ class _Edges:
                 return cause, f"{text}: {report.reason}" if report.reason else text
         for report in (first, second):
             if is_kept_apart(report.reason):
-                return "fault", _with_name(report.reason)
+                return "fault", report.reason
         ops = [self.by_name[name] for name in (*first.names, *second.names) if name in self.by_name]
         if split := self._split_codes(ops):
             return "fault", split
@@ -276,14 +276,6 @@ def _types(tensors: Sequence[LogicalTensor | None]) -> list[object]:
 
 def _ops(report: PartitionReport) -> str:
     return " + ".join(report.ops)
-
-
-def _with_name(reason: str) -> str:
-    """The reason with the name of the fault that it describes."""
-    from ..faults.catalogue import EVERY_FAULT  # imports every fault
-
-    names = [fault.name for fault in EVERY_FAULT if fault.reason.lower() in reason.lower()]
-    return f"fault {names[0]}: {reason}" if names else reason
 
 
 def _plain(report: PartitionReport) -> list[str]:

@@ -58,6 +58,7 @@ INEXACT = frozenset(
     ["Elu", "GELU", "GELUBackward", "Log", "LogSoftmax", "Mish", "SigmoidBackward", "SoftPlus", "TanhBackward"]
 )
 INEXACTNESS = 2.0**-19
+COARSEST = MappingProxyType({"Log": 2.0**-18})  # the ops of a larger error: of a million logarithms, up to 3.7e-6
 # Ops whose intermediate results the library stores in the data type of the result, so that they are rounded twice.
 ROUNDED_TWICE = frozenset(["LogSoftmax", "LogSoftmaxBackward", "SoftMax", "SoftMaxBackward"])
 MARGIN = 4.0

@@ -309,7 +309,7 @@ QUESTIONS = {
         "f32",
         lambda g, x: g.relu(g.interpolate(x, sizes=[8, 8], mode="nearest")),
         "fault",
-        "fault slow_interpolate: ",
+        "(fault slow_interpolate), so that the ops run apart",
     ),
     "op that runs as others": (
         N,

@@ -8,6 +8,7 @@ import ctypes
 import json
 import mmap
 import os
+import re
 import resource
 import signal
 import sys
@@ -26,13 +27,18 @@ from helpers.raw import RefusedError, ThrewError
 from onegraph import capi, reference
 from onegraph.arrays.ndarrays import strided_empty
 from onegraph.capi.settings import has_amx, has_avx2, has_avx512, has_vnni, is_native
-from onegraph.faults.catalogue import CATALOGUE
+from onegraph.compiler.unfused import is_kept_apart
+from onegraph.faults import slow_fusions
+from onegraph.faults.catalogue import CATALOGUE, EVERY_FAULT
 from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.ops import OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE, SIZES_AND_SCALES
 from onegraph.native import library
+from onegraph.runtime import peaks
 
+peaks._kept = lambda make, kind, threads: 1e10  # the peaks of the machine do not matter here
+NAMED, NAMES = re.compile(r"\(fault (\w+)\)"), {fault.name for fault in EVERY_FAULT}
 # Outcomes of the bare library that leave the process as it was.
 CALM = ("refuses", "unsupported", "accepted", "wrong", "right", "throws")
 CPU_SECONDS = 10.0 if SANITIZED else 3.0  # more than any side needs; an endless loop needs more than any number
@@ -145,6 +151,8 @@ def executed(fault, example):
             found = model(**feeds)
             for name, got in zip(graph.outputs, found if isinstance(found, tuple) else (found,), strict=True):
                 assert close(got, wanted[name]), f"{name}: {got} is not {wanted[name]}"
+    if finite or fault in (*strided.FAULTS, *slow_fusions.FAULTS):
+        names_what_it_says(graph, feeds)
     if fault in FUSIONS and is_wrong_here(fault, example):
         sizes = [len(partition.ops) for partition in graph.partitions("fusion")]
         said, parts = texts(fault, graph), reports["fusion"]
@@ -158,6 +166,18 @@ def executed(fault, example):
         assert executors <= {"oneDNN", "kernel", "view", "copy", "reference", "constant"}
 
 
+def names_what_it_says(graph, feeds):
+    """Report and explanation name the faults for which ops are apart, each by a name of the catalogue."""
+    model = graph.compile(finite_math=True)
+    report, explained = model.report(), model.explain(runs=1, **feeds)
+    said = [part.reason for part in report.partitions if is_kept_apart(part.reason)]
+    said += [pair.reason for pair in report.unfused() if is_kept_apart(pair.reason)]
+    said += [edge.reason for edge in explained.edges if edge.cause == "fault"]
+    for text in said:
+        assert {*NAMED.findall(text)} & NAMES or "NaN would reach" in text, f"no fault is named: {text}"
+        assert text in f"{report}{explained}" or "; " in text, f"not printed: {text}"
+
+
 def is_wrong_here(fault, example):
     """Whether the library, of this version and on this CPU, always gets an example wrong."""
     noted = expected(example.seen, example.on)
@@ -167,11 +187,10 @@ def is_wrong_here(fault, example):
 def texts(fault, graph):
     """The reasons that onegraph may give for an example: those of all faults that it runs into."""
     subject = fused(graph, vnni=has_vnni(), avx2=has_avx2(), avx512=has_avx512(), amx=has_amx())
-    found = [(one, one.when(subject)) for one in FUSIONS.affecting(subject.kinds, library.VERSION)]
+    found = [one.told_of(subject) for one in FUSIONS.affecting(subject.kinds, library.VERSION)]
     casts = ["in f32"] if og.bf16 in [tensor.dtype for tensor in graph.inputs.values()] else []
-    reasons = [said if isinstance(said, str) else one.reason for one, said in found if said]
     return [
-        *reasons,
+        *filter(None, found),
         "unimplemented",
         "so that each reader has its own",
         "from other ops: ",

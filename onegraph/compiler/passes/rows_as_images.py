@@ -135,7 +135,7 @@ class _Images:
         self._steps.append(step.instead("view", (source,), (target,), kind="Wildcard"))
 
     def _add_step(self, step: Step, inputs: Sequence[int], result: int, attrs: Mapping[str, AttrValue]) -> None:
-        note = "; ".join(filter(None, [step.note, f"as an image: {SLOW_ROWS.reason}"]))
+        note = "; ".join(filter(None, [step.note, f"as an image: {SLOW_ROWS.told}"]))
         image = self._edit.library_step(step, step.kind, tuple(inputs), (result,), attrs, note)
         self._steps.append(image._replace(folded=step.folded))
 

@@ -93,7 +93,7 @@ def library_form(schema: Schema, call: Call, *, finite_math: bool = False) -> tu
         if form is not None:
             faults = [] if form.note or form.is_op(call) else faults_of(call, VERSION)
             return replace(
-                form, note=f"rewritten: {faults[0].reason}" if faults else form.note, slow=slow or form.slow
+                form, note=f"rewritten: {faults[0].told}" if faults else form.note, slow=slow or form.slow
             ), ""
         if candidate is _single or not reason:
             reason = refusal
@@ -127,7 +127,7 @@ def _correct_form(call: Call, form: Form | None) -> tuple[Form | None, str]:
         if reason := _too_new(use) or _missing_from_table(use):
             return None, reason
         if faults := faults_of(use, VERSION):
-            return None, faults[0].reason
+            return None, faults[0].told
     return form, ""
 
 

@@ -79,7 +79,7 @@ def matmul_bias(call: Call) -> Form | None:
     attrs = {name: value for name, value in call.given.items() if name != "accumulation_mode"}
     src, weights, bias = parts.wide()
     product = parts.add("MatMul", src, weights, outputs=(TensorType(DataType.f32, result.shape),), **attrs)
-    return parts.form(parts.add("Add", product, bias), note=f"MatMul and Add: {SLOW_BIAS.reason}")
+    return parts.form(parts.add("Add", product, bias), note=f"MatMul and Add: {SLOW_BIAS.told}")
 
 
 def divide(parts: Parts, dividend: Source, divisor: Source) -> int:
@@ -116,4 +116,4 @@ def two_sided(call: Call) -> Form | None:
     zero = scalar(0, len(shape)).astype(dtype.numpy)
     # Of the two sides one is 0, so that the sum rounds nothing.
     below = parts.add("Multiply", parts.add("Minimum", 0, zero), slope)
-    return parts.form(parts.add("Add", below, parts.add("ReLU", 0)), note=SLOW_SLOPE.reason)
+    return parts.form(parts.add("Add", below, parts.add("ReLU", 0)), note=SLOW_SLOPE.told)

@@ -38,7 +38,7 @@ def far_padded(call: Call) -> Form | None:
     )
     attrs = {**rewrite.attrs, "pads_begin": (top, 0), "pads_end": (bottom, 0)}
     result = parts.add("Convolution", padded, *rewrite.inputs[1:], outputs=result_types(call), **attrs)
-    return parts.form(result, note=FAR_PADS.reason)
+    return parts.form(result, note=FAR_PADS.told)
 
 
 def biased_conv_transpose(call: Call) -> Form | None:
@@ -51,7 +51,7 @@ def biased_conv_transpose(call: Call) -> Form | None:
     parts = Parts(call)
     result = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)
     result = parts.add("BiasAdd", result, 2, data_format=call.string("data_format"))
-    return parts.form(result, note=SLOW_TRANSPOSED_BIAS.reason)
+    return parts.form(result, note=SLOW_TRANSPOSED_BIAS.told)
 
 
 def gradient_of_strided_pixels(call: Call) -> Form | None:
@@ -68,4 +68,4 @@ def gradient_of_strided_pixels(call: Call) -> Form | None:
     met = parts.add("AvgPool", 0, exclude_pad=True, data_format=call.string("data_format"), **window)
     attrs = {**rewrite.attrs, "strides": unit_steps, "pads_begin": none, "pads_end": none}
     result = parts.add("ConvolutionBackwardWeights", met, 1, outputs=result_types(call), **attrs)
-    return parts.form(result, note=f"{GRADIENT_OF_STRIDED_PIXELS.instead}: {GRADIENT_OF_STRIDED_PIXELS.reason}")
+    return parts.form(result, note=f"{GRADIENT_OF_STRIDED_PIXELS.instead}: {GRADIENT_OF_STRIDED_PIXELS.told}")

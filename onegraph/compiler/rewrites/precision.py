@@ -78,7 +78,7 @@ def _wrong_types(part: Part) -> str:
         names = ", ".join(str(t.dtype) for t in (*part.types, *part.outputs))
         return f"in f32: oneDNN {VERSION[0]}.{VERSION[1]} has no {part.kind} of {names}"
     faults = faults_of(part.call, VERSION)
-    return f"in f32: {faults[0].reason}" if faults and not faults_of(_in_f32(part).call, VERSION) else ""
+    return f"in f32: {faults[0].told}" if faults and not faults_of(_in_f32(part).call, VERSION) else ""
 
 
 def _bf16_vectors(part: Part) -> list[bool]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import re
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ...._util.atomic_write import write_atomically
 from ...._util.counted import counted
@@ -19,13 +19,15 @@ from ...._util.worker_process import Outcome
 from ....errors import OneGraphError
 from ....graph import Graph
 from ....opset.dtypes import DataType
-from ....opset.editions.registry import base_of, edition
+from ....opset.editions.registry import EDITIONS, base_of, edition
 from ....opset.values import BadValueError
 from ..causes import GOOD
+from ..page_of_op import PageOfOp
 from ..run_record import Run
 from ..uses import SINGLE, Use
-from .c_program import MANY, c_program, is_small, is_writable
+from .c_program import FEW, MANY, PLACE, c_program, is_small, is_small_result, is_writable, repeated
 from .drawing import graph_of
+from .libraries import Library, library_at
 from .report import Report
 from .trials import CALM, HARSH, Condition, is_bad, run_alone
 
@@ -33,65 +35,29 @@ DOES = {
     "refused": "refuses the op",
     "unsupported": "has no kernel for the op",
     "wrong": "computes other numbers than the formula",
+    "written": "writes behind the end of a result",
+    "shape": "gives a result of another shape than the page says",
     "crash": "ends the process",
     "hang": "does not return",
 }
 # Verdicts of probes that a call shows, and a maintainer of the library can act on.
 FILED = frozenset(["crashes", "wrong", "stricter", "version", "laxer"])
+NAMED = ("known fault", "valid use")  # groups of probes whose values are names
+REPEATS = 4  # contents of few numbers that are tried
 GRAPH, PROGRAM, README = "graph.json", "program.c", "README.md"
 BENCHDNN = f"benchdnn --graph --mode=C --engine=cpu --case={GRAPH}"
 COMPILE = f"cc {PROGRAM} -I$DNNLROOT/include -L$DNNLROOT/lib -ldnnl -lm"
 DEPENDS = "what comes out depends on what lies in memory beside the tensors, or on the numbers, and may be right"
 NO_GRAPH = "the specification forbids the use, and graph files hold valid ops"
-OF_NAN = "NaN and infinities: the numbers are right for inputs without NaN and infinities."
+TRIED = (
+    "Each library ran the use in a process of its own: first with memory that is filled with large numbers, inputs and "
+    "outputs that end at a page which nobody may touch, and two threads; where it is right there, again in zeroed "
+    "memory with one thread."
+)
+OF_NAN = (
+    "NaN and infinities: the numbers are right for inputs without them, such as those that benchdnn fills tensors with."
+)
 THROWN = re.compile(r"returned \w+: ")  # a status with a message stands for an exception of the library
-_FACTS = "import json; from onegraph.capi.machine import library_and_machine as f; print(json.dumps(f()))"
-
-
-@record(frozen=True)
-class Library:
-    """A library that findings are run on: its path, version and hash; and the processor and the system."""
-
-    path: str
-    version: str
-    hash: str
-    cpu: str
-    isa: str
-    system: str
-
-
-def library_at(path: str) -> Library:
-    """The facts of the library at ``path``, read in a process of its own; of the loaded one if it is empty.
-
-    Raises:
-        OSError: the library cannot be loaded.
-    """
-    run = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {_FACTS}"],
-        env={**os.environ, **_environment(path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode:
-        raise OSError(f"{path}: {run.stderr.strip().splitlines()[-1]}")
-    facts = json.loads(run.stdout.splitlines()[-1])
-    return Library(facts["path"], facts["version"], facts["hash"], facts["cpu"], facts["isa"], _system())
-
-
-def _environment(path: str) -> dict[str, str]:
-    return {"ONEGRAPH_LIBRARY": path} if path else {}
-
-
-def _system() -> str:
-    """The name of the distribution, its kernel, and the C library."""
-    names = {}
-    if hasattr(platform, "freedesktop_os_release"):
-        try:
-            names = platform.freedesktop_os_release()
-        except OSError:
-            names = {}
-    return f"{names.get('PRETTY_NAME', platform.system())}, Linux {platform.release()}, {' '.join(platform.libc_ver())}"
 
 
 @record(frozen=True)
@@ -109,6 +75,8 @@ class Case:
         is_allowed: whether the edition allows the use.
         notes: sentences about the finding.
         facts: everything about it, as plain values.
+        what: what is special about the use, in some words.
+        near: where the program compares some elements of a result, if it cannot compare all: output and place.
     """
 
     id: str
@@ -121,13 +89,20 @@ class Case:
     is_allowed: bool
     notes: Sequence[str]
     facts: Mapping[str, Any]
+    what: str = ""
+    near: tuple[int, int] | None = None
 
     @property
     def does(self) -> str:
         """What the library does, in words."""
         if not self.is_allowed and self.outcome.outcome in GOOD:
             return "accepts and executes what the specification forbids"
-        return DOES[self.outcome.outcome]
+        return _does(self.outcome)
+
+    @property
+    def most(self) -> int:
+        """How many numbers a program writes out: fewer where the numbers do not matter."""
+        return MANY if self.outcome.outcome == "wrong" else FEW
 
     @property
     def detail(self) -> str:
@@ -139,13 +114,16 @@ class Case:
         """Why no C program of 40 lines shows it."""
         if not is_writable(self.use):
             return "the headers of oneDNN 3.2 have no name for its data types"
-        return f"wrong numbers show with more numbers than a short program holds, {MANY}; run the graph"
+        return (
+            f"the inputs have more numbers than a short program holds, {MANY}, and with numbers that repeat the result "
+            "is right; run the graph"
+        )
 
     @property
     def is_writable(self) -> bool:
         """Whether a C program can show it."""
-        shows = is_small(self.use) or self.outcome.outcome != "wrong"  # zeros hide wrong numbers
-        return shows and is_writable(self.use) and (not self.is_allowed or self.use.reference() is not None)
+        shows = is_small(self.use) or self.outcome.outcome != "wrong" or self.near  # zeros hide wrong numbers
+        return bool(shows) and is_writable(self.use) and (not self.is_allowed or self.use.reference() is not None)
 
 
 def cases_of_report(report: Report) -> list[Case]:
@@ -170,21 +148,27 @@ def cases_of_report(report: Report) -> list[Case]:
                 True,
                 notes,
                 finding.to_dict(),
+                ", ".join(finding.shared),
             )
         )
     return cases
 
 
 def cases_of_run(run: Run) -> list[Case]:
-    """The findings of probes that a call shows: not those of texts, and laxer ones that execute alone."""
+    """The findings of probes that a call shows: not those of texts, and laxer ones that execute alone.
+
+    What a later edition allows is nothing that a library should refuse.
+    """
     cases = []
     for finding in run.findings:
         row = finding.simplest
         if row is None or finding.verdict not in FILED:
             continue
         asked = row.asked
+        if not asked.allowed and _is_allowed_later(asked.use, asked.call, finding.edition):
+            continue
         fault, call = SINGLE.get(finding.fault), asked.use.known_call
-        notes = [f"Printed: {finding.printed}.", finding.correction]
+        notes = [f"The page says: {finding.printed}.", f"Proposed: {_lowered(finding.correction)}"]
         if fault is not None and fault.reason not in finding.correction:
             notes.append(f"Cause, as far as known: {fault.reason}.")
         if fault is not None and call is not None and not fault.is_certain(call):
@@ -196,14 +180,29 @@ def cases_of_run(run: Run) -> list[Case]:
                 finding.edition,
                 asked.use,
                 asked.call,
-                _graph_of(asked.use),
+                _graph_of(asked.use) if asked.call == asked.use.arguments() else None,
                 row.outcome,
                 asked.allowed,
                 notes,
                 finding.to_dict(),
+                asked.value if asked.group in NAMED else f"{asked.subject} {asked.value}",
             )
         )
     return cases
+
+
+def _is_allowed_later(use: Use, call: Mapping[str, Sequence[Any]], name: str) -> bool:
+    """Whether the page of an edition behind ``name`` allows a use."""
+    names = [*EDITIONS]
+    later = [edition(one) for one in names[names.index(name) + 1 :]]
+    pages = [PageOfOp(one, schema) for one in later for schema in one.schemas.values()]
+    return call == use.arguments() and any(page.base.kind == use.kind and page.allows(use) for page in pages)
+
+
+def _lowered(sentence: str) -> str:
+    """A sentence that goes on behind a colon; names stay as they are."""
+    first = sentence.partition(" ")[0]
+    return f"{sentence[0].lower()}{sentence[1:]}" if first in ("Print", "Say") else sentence
 
 
 def _graph_of(use: Use) -> Graph | None:
@@ -229,7 +228,7 @@ def file_findings(cases: Sequence[Case], folder: Path, others: Sequence[str] = (
     """
     libraries = [library_at(path) for path in ("", *others)]
     made = []
-    for case in cases:
+    for case in map(_with_repeated_numbers, cases):
         place = folder / re.sub(r"[^\w=.-]+", "_", case.id).strip("_")[:120]
         place.mkdir(parents=True, exist_ok=True)
         outcomes = [(library, _again(case, library)) for library in libraries]
@@ -238,6 +237,38 @@ def file_findings(cases: Sequence[Case], folder: Path, others: Sequence[str] = (
             write_atomically(place / name, lambda stream, data=data: stream.write(data))  # type: ignore[misc]
         made.append(place)
     return made
+
+
+def _with_repeated_numbers(case: Case) -> Case:
+    """A case whose numbers are too many for a program, with repeated ones that show it too; the case if none do."""
+    if case.outcome.outcome != "wrong" or not is_writable(case.use):
+        return case
+    if is_small(case.use):
+        near = _place(case.use, case.outcome)
+        return case if near is None or is_small_result(case.use) else replace(case, near=near)
+    for seed, condition in product(range(REPEATS), (HARSH, CALM)):
+        use = repeated(case.use, seed)
+        outcome = run_alone(use, condition, call=case.call)
+        if outcome.outcome == "wrong" and (near := _place(use, outcome)) is not None:
+            return replace(case, use=use, outcome=outcome, near=near)
+    return case
+
+
+def _place(use: Use, outcome: Outcome) -> tuple[int, int] | None:
+    """The output and the place of the element that a wrong outcome names; None if it names none."""
+    place, results = PLACE.match(outcome.detail), use.reference()
+    if place is None or results is None:
+        return None
+    output, numbers = int(place[1]), [int(number) for number in place[2].split(",") if number.strip()]
+    return output, int(np.ravel_multi_index(numbers, results[output].shape))
+
+
+def _does(outcome: Outcome) -> str:
+    """What the library does, in words."""
+    if outcome.outcome != "wrong":
+        return DOES[outcome.outcome]
+    kinds = {"beyond its end": "written", "has shape": "shape"}
+    return DOES[next((kind for words, kind in kinds.items() if words in outcome.detail), "wrong")]
 
 
 def where(outcome: Outcome) -> str:
@@ -252,17 +283,18 @@ def _again(case: Case, library: Library) -> str:
         condition = Condition(tried.name, tried.edges, {**tried.settings, "ONEGRAPH_LIBRARY": library.path})
         outcome = run_alone(case.use, condition, call=case.call)
         if is_bad(outcome):
-            return f"{DOES[outcome.outcome]}{where(outcome)}"
+            return f"{_does(outcome)}{where(outcome)}"
     return "right" if case.is_allowed else "executes it"
 
 
 def _files(case: Case, library: Library, outcomes: Sequence[tuple[Library, str]]) -> Iterable[tuple[str, str]]:
-    title = f"{case.kind}: oneDNN {library.version} {case.does}"
+    title = f"{case.kind}: oneDNN {library.version} {case.does}" + (f" ({case.what})" if case.what else "")
     if case.graph is not None:
         yield GRAPH, case.graph.to_json()
         yield "benchdnn.txt", f"{BENCHDNN}\n"
     if case.is_writable:
-        yield PROGRAM, c_program(case.use, title, COMPILE, case.call, is_allowed=case.is_allowed)
+        more: Any = {"is_allowed": case.is_allowed, "most": case.most, "near": case.near}
+        yield PROGRAM, c_program(case.use, title, COMPILE, case.call, **more)
     facts = dict(case.facts)
     facts["libraries"] = [{"version": one.version, "hash": one.hash, "outcome": text} for one, text in outcomes]
     yield "finding.json", json.dumps(facts, indent=1)
@@ -287,6 +319,6 @@ def _readme(case: Case, title: str, library: Library, outcomes: Sequence[tuple[L
     yield from ("", f"`{BENCHDNN}`" if case.graph is not None else f"There is no {GRAPH}: {NO_GRAPH}.")
     runs = f"`{PROGRAM}` needs the headers of oneDNN alone: `{COMPILE}`"
     yield from ("", runs if case.is_writable else f"There is no {PROGRAM}: {case.unwritable}.")
-    yield from ("", "| library | hash | outcome |", "| --- | --- | --- |")
+    yield from ("", TRIED, "", "| library | hash | outcome |", "| --- | --- | --- |")
     yield from (f"| oneDNN {one.version} | {one.hash[:12]} | {text} |" for one, text in outcomes)
     yield from ("", f"CPU: {library.cpu}, {library.isa}. System: {library.system}.")
