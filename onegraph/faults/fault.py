@@ -163,7 +163,7 @@ class Fault(Generic[Subject]):
         return self._named(said if isinstance(said, str) else self.reason) if said else ""
 
     def _named(self, reason: str) -> str:
-        return f"{reason} (fault {self.name})"
+        return reason if self.severity == LACKS else f"{reason} (fault {self.name})"  # what is missing is not wrong
 
     def is_certain(self, subject: Subject) -> bool:
         """Whether the fault shows in ``subject``, whatever the numbers and the memory are."""

@@ -10,7 +10,7 @@ from ...opset.dtypes import DataType
 from ...opset.ops.normalization_shapes import begin_axis
 from ...opset.schema import Call
 from ...opset.shapes import compatible
-from ..fault import LIBRARY, UNSAFE, Faults, never
+from ..fault import LIBRARY, UNSAFE, Faults
 
 FAULTS = Faults[Call](severity=UNSAFE)
 
@@ -129,18 +129,33 @@ def training_on_six_axes(g: DataGraph) -> LogicalTensor:
 
 # SoftMax -------------------------------------------------------------------------------------------------------------
 
+
+def zeroes_along_columns(call: Call) -> bool:
+    """Whether a SoftMax with inf_as_zero goes along an axis behind which there are several elements."""
+    shape, axis = call.shape("src"), call.s64("axis")
+    if call.string("mode") != "inf_as_zero" or shape is None:
+        return False
+    return any(dim != 1 for dim in shape[axis % len(shape) + 1 :])
+
+
+def has_nothing(call: Call) -> bool:
+    """Whether the contents are known, and all elements along the axis are minus infinity somewhere."""
+    src = call.inputs[0]
+    if src is None or src.value is None or not zeroes_along_columns(call):
+        return False
+    return bool(np.isneginf(src.value.astype(np.float32)).all(axis=call.s64("axis")).any())
+
+
 SOFTMAX_OF_NOTHING = FAULTS.add(
     "softmax_of_nothing",
     ops="SoftMax",
     where="mode",
-    when=lambda call: (
-        call.string("mode") == "inf_as_zero" and call.s64("axis") not in (-1, (call.rank("src") or 0) - 1)
-    ),
+    when=zeroes_along_columns,
     seen={(3, 2): "absent", (3, 13): "wrong"},
-    reason="inf_as_zero gives NaN along another axis than the last",
+    reason="inf_as_zero gives NaN where all elements along another axis than the last are minus infinity",
     instead="other ops, or numpy",
     since=(3, 3),
-    certain=never,
+    certain=has_nothing,
     of_nan=True,
 )
 
