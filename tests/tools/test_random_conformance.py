@@ -22,14 +22,14 @@ from onegraph.native import siblings
 from onegraph.native.library import PATH, VERSION
 from onegraph.opset.editions.registry import BASE, DEFAULT, edition
 from onegraph.tools.conformance import own_edition
-from onegraph.tools.conformance.drawn import findings, run, trials
+from onegraph.tools.conformance.drawn import filing, findings, run, trials
 from onegraph.tools.conformance.drawn.c_program import c_program, is_small, is_writable
 from onegraph.tools.conformance.drawn.drawing import NOT_DRAWN, draw, pages_to_draw
 from onegraph.tools.conformance.drawn.features import cause
 from onegraph.tools.conformance.drawn.filing import cases_of_report, file_findings
 from onegraph.tools.conformance.drawn.measurement import Tried
 from onegraph.tools.conformance.page_of_op import PageOfOp
-from onegraph.tools.conformance.uses import SINGLE, Use
+from onegraph.tools.conformance.uses import SINGLE, Use, uses_of_fault
 from onegraph.tools.conformance.worker import compare
 
 SHORT = 200  # uses that the suite runs
@@ -268,6 +268,44 @@ def test_results_of_other_shapes_are_wrong():
     assert compare([np.ones(1, np.float32)], [np.ones((), np.float32)]) == ""  # the library has no scalars
 
 
+@pytest.mark.parametrize(
+    ("got", "want", "told"),
+    [
+        ([[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.5, 4.1]], "output 0 is 3 at [1, 0], expected 3.5"),
+        ([1.0, np.nan], [1.0, 2.0], "output 0 is nan at [1], expected 2"),
+        ([np.inf, 5.0], [-np.inf, 2.0], "output 0 is inf at [0], expected -inf"),
+        ([np.nan, -np.inf], [np.nan, -np.inf], ""),
+    ],
+)
+def test_a_wrong_element_is_told_by_its_place(got, want, told):
+    assert compare([np.array(got, np.float32)], [np.array(want, np.float32)]) == told
+
+
+def test_a_logarithm_has_the_error_that_was_measured():
+    exact = np.log(np.float32([1.06]))
+    assert compare([exact + np.float32(3.6e-6)], [exact], "Log") == ""
+    assert compare([exact + np.float32(6e-6)], [exact], "Log") != ""
+    assert compare([exact + np.float32(3.6e-6)], [exact], "SoftPlus") != ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "nothing", "claims"),
+    [
+        ((2, 3), 0, (slice(None), 1), {"softmax_of_nothing": True}),
+        ((2, 3), 0, (0, 1), {"softmax_of_nothing": False}),
+        ((2, 3), 1, (0,), {}),
+        ((3, 1), 0, (slice(None),), {}),
+        ((2, 3, 4), -2, (1, slice(None), 2), {"softmax_of_nothing": True}),
+    ],
+)
+def test_zeroes_of_nothing_are_claimed_by_contents(shape, axis, nothing, claims):
+    numbers = np.ones(shape, np.float32)
+    numbers[nothing] = -np.inf
+    tensors = [["f32", list(shape), numbers.tolist()]]
+    use = Use("SoftMax", ("given",), ((0, "f32"),), {"axis": axis, "mode": "inf_as_zero"}, ("f32",), tensors)
+    assert {name: sure for name, sure in use.claims((3, 13, 2)).items() if name == "softmax_of_nothing"} == claims
+
+
 def test_cause_names_what_failing_uses_share():
     pages = pages_to_draw(DEFAULT, ["AvgPool"], (3, 13, 2))
     uses = [draw(5, number, pages).use for number in range(150)]
@@ -309,6 +347,30 @@ def test_c_program_of_a_large_use_runs_on_zeros(tmp_path):
     assert (ended.returncode, ended.stdout) == (0, "executed\n")
     assert len(program.splitlines()) <= 40
     assert len(program) < 4000
+
+
+@pytest.mark.parametrize("name", ["inexact_coordinates", "rounded_maximum_gradients"])
+def test_wrong_numbers_of_a_large_use_have_a_program(name, tmp_path):
+    (use, *_) = uses_of_fault(SINGLE[name]).values()
+    assert not is_small(use)
+    case = filing._with_repeated_numbers(
+        filing.Case(name, use.kind, DEFAULT, use, use.arguments(), None, Outcome("wrong", "execute", ""), True, [], {})
+    )
+    if VERSION[:2] == (3, 2):
+        assert case.is_writable
+        program = c_program(case.use, "a finding", "cc program.c", near=case.near)
+        assert len(program.splitlines()) <= 40
+        assert len(program) < 6000
+        assert _compiled(program, tmp_path).returncode == 1
+
+
+def test_what_a_later_edition_allows_is_not_filed():
+    mixed = Use(
+        "Divide", ("given",), ((0, "bf16"), (1, "f32")), {}, ("f32",), [["bf16", [2], None], ["f32", [2], None]]
+    )
+    assert filing._is_allowed_later(mixed, mixed.arguments(), "onednn-3.2")
+    never = replace(mixed, attrs={"auto_broadcast": "other"})
+    assert not filing._is_allowed_later(never, {"auto_broadcast": ["str", "other"]}, "onednn-3.2")
 
 
 def test_files_a_finding_with_all_that_a_report_needs(monkeypatch, tmp_path):

@@ -191,7 +191,8 @@ def compare(
         ours, theirs = actual.ravel().astype(np.float64), wanted.ravel().astype(np.float64)
         finite = np.isfinite(theirs)
         scale = float(np.abs(theirs[finite]).max(initial=0.0))
-        errors = np.abs(np.where(finite, ours - theirs, 0.0))
+        errors = np.zeros(theirs.shape)
+        errors[finite] = np.abs(ours[finite] - theirs[finite])
         error = float(errors.max(initial=0.0))
         rounded = 0.0
         if actual.dtype in (np.int8, np.uint8):
