@@ -58,12 +58,12 @@ ONE_CHANNEL_STRIDED = FAULTS.add(
     where="strides",
     when=one_channel_strided,
     seen={(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
-    reason="with one channel in a group and strides on the last axis the kernel copies too few or too many elements of "
-    "the "
-    "source where the result has one column or the source is one deep, then in bf16 without strides, too; with AMX, in "
-    "bf16 also those of more channels: wrong values, and writes beyond a block",
+    reason="where the result has one column, with strides on the last axis, the kernel takes strides times windows for "
+    "the distance between rows of the copied source (LDA in brg_blocking_t::estimate_brgemm_ur); and of a source one "
+    "deep it copies planes that are not there: wrong values, and writes beyond a block; with one channel in a group, "
+    "and in bf16 with AMX with any number",
     instead="numpy; of more channels the same op in f32",
-    certain=never,  # by what lies in memory
+    certain=never,  # by the rows of a block, which follow from caches and threads, and by what lies in memory
 )
 
 
