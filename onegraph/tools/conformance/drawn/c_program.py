@@ -40,13 +40,15 @@ _HEAD = """\
 #define DO(f) do { dnnl_status_t ended = f; if (ended) return printf("%s: status %d\\n", #f, ended), 1; } while (0)
 #define ATTR(kind, name, n, ...) DO(dnnl_graph_op_set_attr_##kind(op, dnnl_graph_op_attr_##name, __VA_ARGS__, n))"""
 _DIFFERS = "#define DIFFERS(a, b, most) (a != b && (a == a || b == b) && !(a - b <= most && b - a <= most))"
-_NEAR = """\
-#define NEAR(k, first, n, most) for (int i = 0; i < n; i++) { double a = out##k[first + i], b = want##k[i]; \
-  if (DIFFERS(a, b, most)) bad = printf("output " #k "[%d]: %g, expected %g\\n", first + i, a, b); }"""
+_NEAR = (
+    "#define NEAR(k, first, n, most) for (int i = 0; i < n; i++) { double a = out##k[first + i], b = want##k[i]; "
+    'if (DIFFERS(a, b, most)) bad = printf("output " #k "[%d]: %g, expected %g\\n", first + i, a, b); }'
+)
 _FILL = "#define FILL(k, n) for (int i = 0; i < n; i++) in##k[i] = few##k[i % 17 * 7 % 17]"
-_COMPARISON = """\
-#define CHECK(k, n, most) for (int i = 0; i < n + GUARD; i++) { double a = out##k[i], b = i < n ? want##k[i] : 0; \
-  if (DIFFERS(a, b, most)) bad = printf("output " #k "[%d]: %g, expected %g\\n", i, a, b); }"""
+_COMPARISON = (
+    "#define CHECK(k, n, most) for (int i = 0; i < n + GUARD; i++) { double a = out##k[i], b = i < n ? want##k[i] : 0; "
+    'if (DIFFERS(a, b, most)) bad = printf("output " #k "[%d]: %g, expected %g\\n", i, a, b); }'
+)
 _BODY = """\
 int main(void) {{
   dnnl_graph_logical_tensor_t t[N_IN + N_OUT]; const dnnl_graph_logical_tensor_t *lt[N_IN + N_OUT]; int bad = 0;
