@@ -62,8 +62,7 @@ class Library(NamedTuple):
             return
         use = OnCpu(call, self.isa or _isa_of_this_cpu())
         for fault in filter(lambda one: one.is_certain(use), CPU_SUPPORT.of(kinds, use, self.version)):
-            said = fault.when(use)
-            yield fault, said if isinstance(said, str) else fault.reason
+            yield fault, fault.reason_of(use)
 
 
 def library_named(given: object) -> Library | None:

@@ -159,8 +159,13 @@ class Fault(Generic[Subject]):
 
     def told_of(self, subject: Subject) -> str:
         """The reason in the detail of a subject, with the name of the fault; empty where it does not run into it."""
+        said = self.reason_of(subject)
+        return self._named(said) if said else ""
+
+    def reason_of(self, subject: Subject) -> str:
+        """The reason in the detail of a subject; empty where it does not run into the fault."""
         said = self.when(subject)
-        return self._named(said if isinstance(said, str) else self.reason) if said else ""
+        return said if isinstance(said, str) else self.reason if said else ""
 
     def _named(self, reason: str) -> str:
         return reason if self.severity == LACKS else f"{reason} (fault {self.name})"  # what is missing is not wrong
