@@ -6,6 +6,7 @@ from .._util.exact_types import elements, has_type, text
 from ..errors import ArgumentError, shown
 from ..ir.op import LogicalTensor
 from .graph import AnyGraph, DataGraph
+from .model_values import tensor_of_value
 
 
 def returning(graph: AnyGraph, given: object) -> AnyGraph:
@@ -27,7 +28,7 @@ def returning(graph: AnyGraph, given: object) -> AnyGraph:
     hidden = {output: new._outputs[output] for output in new._next.values()}
     chosen: dict[str, LogicalTensor] = {}
     for index, value in enumerate(several):
-        name, tensor = _named(graph, f"outputs[{index}]", value)
+        name, tensor = _named(new, f"outputs[{index}]", value)
         while name in new._inputs or name in hidden or name in chosen:
             name += "_out"
         chosen[name] = tensor
@@ -46,4 +47,8 @@ def _named(graph: DataGraph, where: str, value: object) -> tuple[str, LogicalTen
         return names[0] if names else tensor.name, tensor
     if label in graph.outputs:
         return label, graph.outputs[label]
+    value = tensor_of_value(graph._model_values, graph._tensors, label)
+    if value is not None and value[1] is not None:
+        view = value[1]
+        return label, graph.op(view.kind, [value[0]], view.attrs, edition=view.edition)
     return label, graph._tensor_named(label, where)

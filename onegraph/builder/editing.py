@@ -18,10 +18,11 @@ from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition as edition_named
 from ..opset.shapes import compatible, show
 from .adding_ops import OpAdding
+from .model_values import tensor_of_value
 from .operators import contents_like
 from .signature_cache import signature
 from .transaction import atomic, exchange
-from .uses import depended_on, in_order, uses_of
+from .uses import depended_on, in_order, is_same, uses_of, with_inputs
 
 
 class Editing(OpAdding):
@@ -51,7 +52,11 @@ class Editing(OpAdding):
 
     @atomic
     def replace(
-        self, op: Op | LogicalTensor | str, tensors: Any, *, consumers: Sequence[Op | str] | None = None
+        self,
+        op: Op | LogicalTensor | str | Sequence[Op | LogicalTensor | str],
+        tensors: Any,
+        *,
+        consumers: Sequence[Op | str] | None = None,
     ) -> None:
         """Let the consumers of an op, and the outputs of the graph, read other tensors in place of its results.
 
@@ -60,7 +65,8 @@ class Editing(OpAdding):
         again. The op, and the ops and constants that it alone has read, leave the graph if nothing reads them now.
 
         Args:
-            op: the op, or its name; or a tensor, such as an input, a constant or one of several results, or its name.
+            op: the op, or its name; a tensor, such as an input, a constant or one of several results, or its name; or a
+                list of these, which are replaced at once, such as the weights and the bias of another head.
             tensors: the new tensor for each result of the op in port order, with None for a result that stays; one
                 tensor if the op has one result. A number or an array becomes a constant of the result's data type.
             consumers: the ops, or names, that read the new tensors; by default all consumers and the graph outputs.
@@ -148,12 +154,21 @@ class Editing(OpAdding):
 
     def _replaced(self, given: object) -> tuple[Op | None, tuple[LogicalTensor, ...]]:
         """The op that is removed, if it is one, and the tensors that are replaced."""
+        several = elements(given) if text(given) is None else None
+        if several is None:
+            return self._replaced_one(given)
+        return None, tuple(tensor for one in several for tensor in self._replaced_one(one)[1])
+
+    def _replaced_one(self, given: object) -> tuple[Op | None, tuple[LogicalTensor, ...]]:
         label = text(given)
         if has_type(given, LogicalTensor):
             return None, (self._by_id[self._own(given, "replace").id],)
         if label is not None and not self._is_taken(label):
             return None, (self._tensor_named(label, "replace"),)
         op = self._own_op(given, "replace")
+        value = None if label is None else tensor_of_value(self._model_values, self._tensors, label)
+        if value is not None and not any(value[0] is result for result in op.outputs):  # of another node than the op
+            return None, (self._tensor_named(str(label), "replace"),)
         return op, op.outputs
 
     def _replacements(self, op: object, old: Sequence[LogicalTensor], given: object) -> list[LogicalTensor | None]:
@@ -195,7 +210,7 @@ class Editing(OpAdding):
             raise ArgumentError(f"{where}: {shown(given)}; expected an op of this graph, or its name")
         record = None if label is not None else cast("Op", given)
         for op in self._ops:
-            if op.name == label or (record is not None and _is_same(op, record)):
+            if op.name == label or (record is not None and is_same(op, record)):
                 return op
         name = label if record is None else record.name
         names = ", ".join(op.name for op in self._ops[:8]) + (", ..." if len(self._ops) > 8 else "")
@@ -213,7 +228,7 @@ class Editing(OpAdding):
         for op in self._ops:
             reads = op.id not in kept and (chosen is None or op.id in chosen)
             if reads and any(tensor is not None and tensor.id in pairs for tensor in op.inputs):
-                op = _with_inputs(op, [_other(tensor, pairs) for tensor in op.inputs])
+                op = with_inputs(op, [_other(tensor, pairs) for tensor in op.inputs])
             ops.append(op)
         changed: dict[int, LogicalTensor] = {}
         before = {op.id: op for op in self._ops}
@@ -321,22 +336,9 @@ class Editing(OpAdding):
         )
 
 
-def _is_same(op: Op, record: Op) -> bool:
-    """Whether a record, maybe from before an edit, is that of an op: their results are the same."""
-    if op is record:
-        return True
-    pairs = zip(op.outputs, record.outputs, strict=False)
-    return op.id == record.id and op.name == record.name and any(a is b for a, b in pairs)
-
-
 def _dtype(tensor: LogicalTensor | None) -> DataType | None:
     return None if tensor is None else tensor.dtype
 
 
 def _other(tensor: LogicalTensor | None, others: Mapping[int, LogicalTensor]) -> LogicalTensor | None:
     return None if tensor is None else others.get(tensor.id, tensor)
-
-
-def _with_inputs(op: Op, inputs: Sequence[LogicalTensor | None]) -> Op:
-    """The same record with other inputs, which is not checked."""
-    return make_op(op.id, op.kind, tuple(inputs), op.outputs, op.attrs, op.name, op.edition, op.signature)

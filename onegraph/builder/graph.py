@@ -90,7 +90,7 @@ class DataGraph(Rewriting):
         """A graph without ops; by default of the same edition and strictness."""
         strict = self.strict if strict is None else strict
         made = cast("AnyGraph", self._kind()(edition or self.edition, strict=strict))
-        made._dims = self._dims
+        made._dims, made._model_values = self._dims, self._model_values
         return made
 
 

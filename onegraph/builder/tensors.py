@@ -21,12 +21,15 @@ from ..opset.editions.registry import edition as edition_named
 from ..opset.shapes import compatible, is_dense, known_dims, show
 from ..opset.signature import Shape
 from .constants import contents_of, first_contents_of
+from .model_values import EMPTY, ModelValues, refuse_view, tensor_of_value
 from .op_methods import OpMethods
 from .transaction import OpNumbers, adds
 
 
 class GraphTensors(OpMethods):
     """The data of a graph, and the calls that add inputs, constants and outputs."""
+
+    _model_values: ModelValues = EMPTY  # of the model that the graph was read from, by their names
 
     @once("_ops")
     def __init__(self, edition: str = DEFAULT, *, strict: bool = True) -> None:
@@ -101,11 +104,12 @@ class GraphTensors(OpMethods):
         """The tensor with a name, as a printed graph, ``outputs`` and ``constants`` show it.
 
         Args:
-            name: of an output, an input, a variable, a constant or a result such as ``conv.dst``; or of an op with one
-                result, such as ``conv``.
+            name: of an output, an input, a variable, a constant or a result such as ``conv.dst``; of a value of an ONNX
+                model, as its file names it; or of an op with one result, such as ``conv``.
 
         Raises:
-            ArgumentError: no tensor has the name, or several have it.
+            ArgumentError: no tensor has the name, or several have it; or the graph has the value of the model in
+                another layout, which the error names.
         """
         label = text(name)
         if label is None:
@@ -117,6 +121,12 @@ class GraphTensors(OpMethods):
         if end is not None:
             return self._by_id[end.id]
         tensors = [tensor for tensor in self._tensors if tensor.name == label]
+        found = None if tensors else tensor_of_value(self._model_values, self._tensors, label)
+        if found is not None:
+            tensor, view = found
+            if view is not None:
+                raise refuse_view(where, label, tensor, view)
+            return tensor
         tensors = tensors or [op.outputs[0] for op in self.ops if op.name == label and len(op.outputs) == 1]
         if len(tensors) == 1:
             return tensors[0]
@@ -125,7 +135,9 @@ class GraphTensors(OpMethods):
                 f"{where}: {shown(label)}: {counted(len(tensors), 'tensor')} have this name; take one from g.ops"
             )
         known = dict.fromkeys([*self.outputs, *(op.name for op in self.ops), *self._inputs, *self._constants])
-        close = nearest_of(label, [*known])
+        close = nearest_of(label, [*known, *(name for name, value in self._model_values.items() if value.tensor)])
+        if label in self._model_values:
+            close = "this value of the model became part of another op, or was left out or replaced"
         names = close or f"it has {', '.join([*known][:12])}" + (", ..." if len(known) > 12 else "")
         raise ArgumentError(f"{where}: {shown(label)}: the graph has no tensor and no op of this name; {names}")
 
@@ -159,7 +171,7 @@ class GraphTensors(OpMethods):
             data_type, dims = DataType.of(dtype), as_shape(shape)
             stored_strides = as_strides(strides, dims)
         except ArgumentError as error:
-            swapped = has_type(dtype, (tuple, list)) and has_type(shape, (str, DataType))
+            swapped = has_type(dtype, (tuple, list)) and (shape is None or has_type(shape, (str, DataType)))
             fix = "; the data type comes before the shape" if swapped else ""
             raise ArgumentError(f"input {shown(name)}: {error}{fix}") from None
         tensor = self._tensor(data_type, dims, name, stored_strides)
@@ -212,7 +224,7 @@ class GraphTensors(OpMethods):
         try:
             found, kept = first_contents_of(array, dtype)
         except ArgumentError as error:
-            raise ArgumentError(f"variable {shown(name)}: {error}") from None
+            raise ArgumentError(f"variable {shown(name)}: {str(error).removeprefix('constant: ')}") from None
         tensor = self._tensor(found, kept.shape, name)
         adds(self, self._initial, name, kept)
         adds(self, self._inputs, name, tensor)
@@ -236,8 +248,8 @@ class GraphTensors(OpMethods):
         own, new = self._own(variable, "assign: variable"), self._own(tensor, "assign: tensor")
         name = next((name for name in self._initial if self._inputs[name] is own), None)
         if name is None:
-            names = ", ".join(self._initial) or "none"
-            raise ArgumentError(f"assign: {own.name!r} is not a variable; the variables are {names}")
+            names = f"the variables are {', '.join(self._initial)}" if self._initial else "g.variable makes one"
+            raise ArgumentError(f"assign: {own.name!r} is not a variable; {names}")
         if name in self._next:
             raise ArgumentError(f"assign: variable {name!r} is assigned twice; it becomes one tensor after a call")
         if new.dtype is not own.dtype or not compatible(new.shape, own.shape):

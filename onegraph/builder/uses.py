@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
-from ..ir.op import LogicalTensor, Op
+from ..ir.op import LogicalTensor, Op, make_op
 from .adding_ops import OpAdding
 
 
@@ -82,3 +82,16 @@ def in_order(ops: Sequence[Op]) -> list[Op]:
                 done.add(op.id)
                 ordered.append(op)
     return ordered
+
+
+def is_same(op: Op, record: Op) -> bool:
+    """Whether a record, maybe from before an edit, is that of an op: their results are the same."""
+    if op is record:
+        return True
+    pairs = zip(op.outputs, record.outputs, strict=False)
+    return op.id == record.id and op.name == record.name and any(a is b for a, b in pairs)
+
+
+def with_inputs(op: Op, inputs: Sequence[LogicalTensor | None]) -> Op:
+    """The same record with other inputs, which is not checked."""
+    return make_op(op.id, op.kind, tuple(inputs), op.outputs, op.attrs, op.name, op.edition, op.signature)

@@ -107,6 +107,11 @@ class Emitter:
             )
         return constant[1]
 
+    def constant_of(self, array: Array) -> LogicalTensor | None:
+        """The constant that an array has become; None if no op reads it."""
+        constant = self._constants.get(id(array))
+        return None if constant is None else constant[1]
+
     def op(
         self,
         kind: str,

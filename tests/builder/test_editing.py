@@ -111,6 +111,20 @@ def test_shapes_behind_another_head_are_inferred_again():
     np.testing.assert_allclose(run(g), relu(X @ W[:, :2]) + np.tanh(relu(X @ W[:, :2])), rtol=1e-6)
 
 
+def test_weights_and_bias_are_replaced_at_once():
+    g = og.Graph()
+    weights, bias = g.constant(W, name="w"), g.constant(np.zeros(W.shape[1], np.float32), name="b")
+    g.output("y", g.matmul(g.input("x", og.f32, X.shape), weights, bias))
+    with pytest.raises(og.SpecError, match="bias"):
+        g.replace("w", W[:, :2])
+    g.replace(["w", "b"], [W[:, :2], np.ones(2, np.float32)])
+    np.testing.assert_allclose(og.reference.run(g, {"x": X})["y"], X @ W[:, :2] + 1, rtol=1e-6)
+    with pytest.raises(og.ArgumentError, match="1 tensor; expected 2, one for each of w, b"):
+        g.replace(["w", "b"], [W])
+    with pytest.raises(og.ArgumentError, match="expected an op of this graph, or its name"):
+        g.replace([["w"]], [W])
+
+
 def test_one_of_several_results_is_replaced():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3))

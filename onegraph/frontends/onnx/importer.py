@@ -38,6 +38,7 @@ from .protos import (
 from .registered import OWN
 from .storage import Storage
 from .types import data_type
+from .value_names import model_values
 from .ways import Fallbacks, UnloweredError
 from .wire import Pieces
 
@@ -112,7 +113,9 @@ class Importer:
             if input_.name not in values:
                 raise FormatError(f"output {input_.name!r}", "no node makes it", "the name of a value")
             ends.output(input_.name, values[input_.name])
-        return without_unread(self.made)
+        made = without_unread(self.made)
+        made._model_values = model_values(values, self.emit, made)
+        return made
 
     def _is_given(self, name: str) -> bool:
         """Whether the caller replaces an input."""

@@ -17,6 +17,7 @@ from ...lowering.patterns.table import TYPED
 from ...opset import kinds
 from ...opset.dtypes import DataType
 from ...opset.traits import Trait
+from .value_names import renamed
 
 FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16])
 # Parameters of normalizations stay in f32: the first input alone is narrow.
@@ -46,7 +47,7 @@ PASSES = (
 
 def narrowed(graph: Graph) -> Graph:
     """The graph with the ops of ``NARROW`` in bf16; inputs and outputs keep their data types."""
-    made = Graph()
+    made = graph._empty()
     made._roundings = graph._roundings
     emit = Emitter(made)
     values: dict[int, Value] = {}
@@ -91,6 +92,7 @@ def narrowed(graph: Graph) -> Graph:
         value = given(tensor, DataType.f32)
         assert value is not None
         made.output(name, emit.tensor(value))
+    made._model_values = renamed(graph, values)
     return made
 
 
