@@ -16,6 +16,7 @@ import io
 import mmap
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -241,6 +242,33 @@ def read_together(head: Path, read: Callable[[], Result]) -> Result:
                 with suppress(TornError):
                     return read()
             return read()
+
+
+def expect_writable(path: Path) -> None:
+    """Raise the FormatError of writing a file, if it is known before there is anything to write."""
+    with explained(path):
+        with suppress(FileNotFoundError):
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not path.exists() or path.is_file():
+            _expect_open(Path(os.path.realpath(path)).parent)
+
+
+def expect_folder(path: Path) -> None:
+    """Raise a FormatError unless files can be written into a folder, which may be missing."""
+    with explained(path):
+        folder = Path(os.path.realpath(path))
+        while not os.path.lexists(folder):
+            folder = folder.parent
+        _expect_open(folder)
+
+
+def _expect_open(folder: Path) -> None:
+    """Raise the OSError of adding a file to a folder."""
+    if not stat.S_ISDIR(os.stat(folder).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 @contextmanager

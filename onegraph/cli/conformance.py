@@ -15,7 +15,7 @@ from ..opset.editions.registry import edition
 from .baselines import read_baseline
 from .options import json_option
 from .terminal import emit, progress
-from .value_types import EditionName, FilePath, Integer, OutputPath
+from .value_types import EditionName, FilePath, FolderPath, Integer, OutputPath
 
 KNOWN = "known"  # the baseline that the package has
 LISTED = 12  # number of findings that the terminal shows
@@ -54,14 +54,14 @@ class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of
 @click.option("--seed", type=Integer(), default=0, metavar="S", help="Seed of the random uses.")
 @click.option(
     "--folder",
-    type=click.Path(file_okay=False),
+    type=FolderPath(),
     metavar="DIR",
     help="Write a folder for each finding that a call shows: graph, benchdnn line, C program, and what reproduces it.",
 )
 @click.option(
     "--also",
     "others",
-    type=FilePath(),
+    type=FilePath(exists=True, dir_okay=False),
     multiple=True,
     metavar="PATH",
     help="With --folder, another libdnnl.so.3 to run each finding on. May be given several times.",
@@ -137,6 +137,11 @@ def command(
     if baseline == KNOWN and (patterns or cases is not None):
         raise click.UsageError("--baseline known is of the probes, without --cases and --patterns")
     accepted = {} if baseline is None else _accepted(baseline)
+    if others:
+        from ..tools.conformance.drawn.filing import library_at
+
+        for path in others:  # before the findings that it is to run
+            library_at(path)
     if patterns:
         ids = _try_patterns(ops, workers or os.cpu_count() or 1, as_json)
     elif cases is None:

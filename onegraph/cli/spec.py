@@ -14,13 +14,10 @@ from .value_types import EditionName, FilePath
 
 @click.group()
 def command() -> None:
-    """Work with the documents of the specification.
-
-    ``onegraph spec import CHECKOUT --json`` compares every page of a version with the records.
-    """
+    """Compare the pages of a oneDNN checkout with the records of an edition."""
 
 
-@command.command("import")
+@command.command("import", short_help="Compare pages and headers of a version with the records.")
 @click.argument("checkout", type=FilePath(), metavar="CHECKOUT")
 @click.option("--tag", metavar="TAG", help="A tag, branch or commit; by default the files of the checkout.")
 @click.option("--edition", "name", type=EditionName(), metavar="NAME", help="Edition; by default that of the tag.")

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from .._util.atomic_write import expect_folder, expect_writable
 from ..errors import ArgumentError
 from ..opset.editions.registry import EDITIONS, edition
 
@@ -36,7 +37,7 @@ class OutputPath(FilePath):
         self.suffixes = suffixes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The name; fails if such a file cannot be written."""
+        """The name; fails if such a file cannot be written, before a command computes what goes there."""
         found = super().convert(value, param, ctx)
         if found == "-" and self.allow_dash:
             return found
@@ -48,6 +49,17 @@ class OutputPath(FilePath):
             self.fail(f"{found!r} is a named pipe; expected a file", param, ctx)
         if self.suffixes and Path(found).suffix not in self.suffixes and (mode == 0 or stat.S_ISREG(mode)):
             self.fail(f"{found!r}; expected a name that ends in {' or '.join(self.suffixes)}", param, ctx)
+        expect_writable(Path(found))
+        return found
+
+
+class FolderPath(FilePath):
+    """The name of a folder to write files into, which may be missing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name; fails if no file can be written there."""
+        found = super().convert(value, param, ctx)
+        expect_folder(Path(found))
         return found
 
 

@@ -49,7 +49,7 @@ def command(
     """Write an HTML page that shows the graph in FILE, with zoom, search and details on click; it needs no network.
 
     It shows the ops with attributes and shapes, fused ops, ops that run in numpy, and violations that check finds.
-    Limits of the library are no violations: the details of an op name them.
+    What the library lacks or gets wrong stands in the details of an op, not among the violations.
     """
     from ..view import page
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._util.atomic_write import write_atomically
+from ...._util.atomic_write import explained, write_atomically
 from ...._util.counted import counted
 from ...._util.records import record
 from ...._util.worker_process import Outcome
@@ -224,13 +224,15 @@ def file_findings(cases: Sequence[Case], folder: Path, others: Sequence[str] = (
         others: paths of other libraries, on which each finding is run again.
 
     Raises:
-        OSError: a file cannot be written, or a library cannot be loaded.
+        FormatError: a file cannot be written.
+        LibraryError: a library cannot be loaded.
     """
     libraries = [library_at(path) for path in ("", *others)]
     made = []
     for case in map(_with_repeated_numbers, cases):
         place = folder / re.sub(r"[^\w=.-]+", "_", case.id).strip("_")[:120]
-        place.mkdir(parents=True, exist_ok=True)
+        with explained(place):
+            place.mkdir(parents=True, exist_ok=True)
         outcomes = [(library, _again(case, library)) for library in libraries]
         for name, text in _files(case, libraries[0], outcomes):
             data = text.encode()

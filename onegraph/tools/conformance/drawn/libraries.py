@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from ...._util.records import record
+from ....errors import LibraryError
 
 _FACTS = "import json; from onegraph.capi.machine import library_and_machine as f; print(json.dumps(f()))"
 
@@ -29,7 +30,7 @@ def library_at(path: str) -> Library:
     """The facts of the library at ``path``, read in a process of its own; of the loaded one if it is empty.
 
     Raises:
-        OSError: the library cannot be loaded.
+        LibraryError: the library cannot be loaded.
     """
     run = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {_FACTS}"],
@@ -39,7 +40,8 @@ def library_at(path: str) -> Library:
         check=False,
     )
     if run.returncode:
-        raise OSError(f"{path}: {run.stderr.strip().splitlines()[-1]}")
+        reason = run.stderr.strip().splitlines()[-1].removeprefix("onegraph.errors.LibraryError: ")
+        raise LibraryError(f"{path}: {reason}")
     facts = json.loads(run.stdout.splitlines()[-1])
     return Library(facts["path"], facts["version"], facts["hash"], facts["cpu"], facts["isa"], _system())
 
