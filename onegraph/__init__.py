@@ -116,7 +116,8 @@ if not TYPE_CHECKING:  # type checkers refuse names that the imports above do no
 
     def __getattr__(name: str) -> object:
         if name not in _LAZY:
-            raise AttributeError(f"module 'onegraph' has no attribute {name!r}")
+            fix = f"; it is a method of graphs, as in g.{name}(...)" if name[:1] != "_" and hasattr(Graph, name) else ""
+            raise AttributeError(f"module 'onegraph' has no attribute {name!r}{fix}")
         with _CollectorPause():
             module = _import_module(_LAZY[name], __name__)
         found = globals()[name] = module if _LAZY[name] == f".{name}" else getattr(module, name)

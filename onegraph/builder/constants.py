@@ -24,7 +24,8 @@ def contents_of(array: object, dtype: object, *, copy: bool) -> tuple[DataType, 
         ArgumentError: as documented for ``Graph.constant``.
     """
     if not (is_numpy(array) or hasattr(array, "__dlpack__")):
-        raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array or anything with __dlpack__")
+        fix = ", as np.array(..., np.float32)," if class_of(array) in ("list", "tuple", "int", "float") else ""
+        raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array{fix} or anything with __dlpack__")
     values = array_of("constant", array)
     found = _data_type(values, dtype)
     if values.ndim > MAX_RANK:

@@ -14,6 +14,13 @@ from .._util.records import record
 from ..opset.dtypes import DataType
 from .unfused import Unfused, unfused
 
+# For which sizes the library has compiled a partition, for reports.
+SIZES = FOR_ALL, FOR_THESE, FOR_EARLIER = (
+    "compiled once for all sizes",
+    "compiled for these sizes",
+    "compiled for earlier sizes",
+)
+
 
 class NamedTensor(Protocol):
     """An input or output of a partition."""

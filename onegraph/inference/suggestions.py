@@ -53,8 +53,14 @@ def unknown_op(chosen: Edition, kind: object) -> str:
     others = editions_with(lambda edition: edition.schema(kind) is not None)
     if not others and edition_named(HOST).schema(kind) is not None:
         return f"edition {HOST} has it"
-    close = chosen.renamed(text) if others else chosen.nearest(text)
+    close = chosen.renamed(text) if others else chosen.renamed(text) or _begun(chosen, text) or chosen.nearest(text)
     return "; ".join(filter(None, (others, f"did you mean {close!r}?" if close else "")))
+
+
+def _begun(chosen: Edition, text: str) -> str | None:
+    """The forward op whose name begins with ``text``, as Convolution with Conv."""
+    names = [kind for kind in chosen.schemas if kind.lower().startswith(text.lower()) and "Back" not in kind]
+    return min(names, key=len, default=None) if len(text) > 2 else None
 
 
 def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
@@ -162,6 +168,8 @@ def no_tensor(value: object, where: str, dtype: DataType = DataType.f32, method:
             return f"{where}: a {class_of(value)} of tensors; expected {expected}: one of them, without brackets"
         shorter = ", ".join(element.name for element in value[:3]) + (", ..." if len(value) > 3 else "")
         return f"{where}: a {class_of(value)}; expected its tensors one by one: g.{method}({shorter})"
+    if has_type(value, (list, tuple)):
+        return f"{where}: {shown(value)}; expected {expected}, or an array, as np.array(..., np.float32)"
     return f"{where}: {shown(value)}; expected {source}"
 
 
@@ -169,6 +177,8 @@ def no_port(schema: Schema, index: int, value: object) -> str:
     """The message for a value that is no tensor, given by position after the inputs, where attributes often are."""
     names = ", ".join(attribute.name for attribute in schema.attributes)
     by_name = f"; give attributes by name: {names}" if names else ""
+    if has_type(value, DataType):
+        by_name = f"; give the data type of the result by name: dtype=og.{value}"
     return f"{schema.kind}: inputs[{index}]: {shown(value)}; expected {port_names(schema.inputs)}{by_name}"
 
 

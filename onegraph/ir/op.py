@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._util.init_once import Made, made_once
+from .._util.init_once import Made, made_once, refuse_unmade
 from .._util.interpreter_tricks import read_slot_through, record_maker
 from .._util.validation import as_dict, expect
 from ..errors import StateError, shown
@@ -47,6 +47,16 @@ class LogicalTensor(Operators, Made):
     _watches: tuple[object, ...] = field(default=(), repr=False)
     # A weak reference to the graph that made the tensor, for operators; None for a record that a user made.
     _graph: Callable[[], OperatorGraph | None] | None = field(default=None, repr=False)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Called for a missing attribute: raise AttributeError, which says where ops are."""
+            refuse_unmade(self, name)
+            graph = None if self._graph is None else self._graph()
+            is_method = name[:1] != "_" and hasattr(type(graph), name)
+            fix = f"; ops are methods of the graph, as in g.{name}(tensor)" if is_method else ""
+            raise AttributeError(f"'LogicalTensor' object has no attribute {name!r}{fix}", name=name, obj=None)
 
     def _laid_out(self, strides: tuple[int, ...] | None) -> LogicalTensor:
         """The same tensor with other strides."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._util.records import record
 from ..builder.graph import DataGraph
 from ..builder.uses import uses_of
 from ..compiler.documented_patterns import ATTENTION, INT8, STARTS, nearest_pattern
 from ..compiler.library_partitions import library_partitions
-from ..compiler.report import NamedTensor, PartitionReport, nbytes
+from ..compiler.report import SIZES, NamedTensor, PartitionReport, nbytes
 from ..compiler.unfused import ONE_BY_ONE, is_kept_apart
 from ..errors import OneGraphError
 from ..ir.op import LogicalTensor, Op
@@ -65,20 +65,25 @@ class Edge:
         return {name: getattr(self, name) for name in names}
 
 
-def edges_of(graph: DataGraph, reports: Sequence[PartitionReport], options: Options) -> tuple[Edge, ...]:
+def edges_of(
+    graph: DataGraph, reports: Sequence[PartitionReport], options: Options, make: Callable[..., Any]
+) -> tuple[Edge, ...]:
     """The tensors between partitions.
 
     Args:
         graph: the graph of the program, with known dims.
         reports: its partitions.
         options: of its compilation.
+        make: makes executables of graphs, which tell what other options would join.
     """
-    return tuple(_Edges(graph, reports, options))
+    return tuple(_Edges(graph, reports, options, make))
 
 
 class _Edges:
-    def __init__(self, graph: DataGraph, reports: Sequence[PartitionReport], options: Options) -> None:
-        self.graph, self.reports, self.options = graph, reports, options
+    def __init__(
+        self, graph: DataGraph, reports: Sequence[PartitionReport], options: Options, make: Callable[..., Any]
+    ) -> None:
+        self.graph, self.reports, self.options, self.make = graph, reports, options, make
         self.by_name = {op.name: op for op in graph.ops}
         self.ends: dict[str, str] = {}
         for name, tensor in graph.outputs.items():
@@ -88,6 +93,7 @@ class _Edges:
             for source in report.sources:
                 self.readers.setdefault(_key(source), []).append(report.index)
         self._known: dict[object, bool] = {}
+        self._kept_apart: dict[object, str] = {}
 
     def __iter__(self) -> Iterator[Edge]:
         place = {report.index: report for report in self.reports}
@@ -109,7 +115,8 @@ class _Edges:
             if report.executor in OTHERS:
                 cause, text = OTHERS[report.executor]
                 text = text.format(ops=_ops(report))
-                return cause, f"{text}: {report.reason}" if report.reason else text
+                why = _reason(report)
+                return cause, f"{text}: {why}" if why else text
         for report in (first, second):
             if is_kept_apart(report.reason):
                 return "fault", report.reason
@@ -118,12 +125,13 @@ class _Edges:
             return "fault", split
         for report in (second, first):
             if report.executor == "kernel":
-                reason = report.reason.removeprefix("by onegraph: ")
+                reason = _reason(report).removeprefix("by onegraph")
+                reason = reason.removeprefix(", ").removeprefix(": ")
                 text = f"a kernel of onegraph runs {_ops(report)}{': ' if reason else ''}{reason}"
                 if not self._joins(ops):
                     return "own kernel", f"{text}; {self._without_pattern(first, second, tensor)}"
                 if not self.options.finite_math:
-                    text += "; compile(finite_math=True) lets the library join the two"
+                    text += f"; {self._with_finite_math(ops)}"
                 return "own kernel", text
         if self._joins(ops):
             return self._beside(second, tensor)
@@ -136,8 +144,8 @@ class _Edges:
         """Which op has parts in both partitions, and why it runs as other ops; empty if none has."""
         for kind, name in zip(first.kinds, first.names, strict=True):
             if ": " in kind and name in second.names:
-                why = next((f": {one.reason}" for one in (first, second) if one.reason), "")
-                return f"{kind.partition(': ')[0]} {name!r} runs as several ops, of which either has one{why}"
+                why = next((f": {_reason(one)}" for one in (first, second) if _reason(one)), "")
+                return f"both compute a part of {kind.partition(': ')[0]} {name!r}, which runs as several ops{why}"
         return ""
 
     def _without_pattern(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> str:
@@ -254,6 +262,20 @@ class _Edges:
                 self._known[key] = len(library_partitions(piece, "fusion")) == 1
         return self._known[key]
 
+    def _with_finite_math(self, ops: Sequence[Op]) -> str:
+        """What ``finite_math=True`` makes of these ops, which the library joins."""
+        key = "finite math", *[op.name for op in ops]
+        if key not in self._kept_apart:
+            self._kept_apart[key] = ""
+            with suppress(OneGraphError):
+                options = {**self.options._asdict(), "finite_math": True, "threads": 1}
+                reports = self.make(self._piece(ops), **options).report().partitions
+                self._kept_apart[key] = next((_reason(one) for one in reports if is_kept_apart(one.reason)), "")
+        apart = self._kept_apart[key]
+        if apart:
+            return f"with finite_math=True, {_with_name(apart)}"
+        return "compile(finite_math=True) lets the library join the two"
+
     def _piece(self, ops: Sequence[Op]) -> DataGraph:
         """The graph of some ops; its outputs are the results that none of them reads."""
         chosen = {op.name for op in ops}
@@ -272,6 +294,11 @@ def _key(tensor: NamedTensor) -> object:
 
 def _types(tensors: Sequence[LogicalTensor | None]) -> list[object]:
     return [None if tensor is None else (tensor.dtype, tensor.shape, tensor.constant) for tensor in tensors]
+
+
+def _reason(report: PartitionReport) -> str:
+    """The reasons of a partition without those that say for which sizes it was compiled."""
+    return "; ".join(dict.fromkeys(text for text in report.reasons if text and text not in SIZES))
 
 
 def _ops(report: PartitionReport) -> str:

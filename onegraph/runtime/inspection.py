@@ -105,7 +105,7 @@ def explain(
     graph = interface.graph._as_step() if isinstance(program, Staged) else program.whole_graph()
     peaks = peaks_of(make, [report.arithmetic for report in partitions])
     library = f"oneDNN {'.'.join(map(str, VERSION))}"
-    return explained(library, graph, partitions, times, peaks, edges_of(graph, partitions, programs.options))
+    return explained(library, graph, partitions, times, peaks, edges_of(graph, partitions, programs.options, make))
 
 
 def _ones(tensor: LogicalTensor) -> Array:

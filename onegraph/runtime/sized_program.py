@@ -15,19 +15,12 @@ from ..compiler.notes import Note
 from ..compiler.numpy_steps import numpy_step_at
 from ..compiler.open_values import At, value_at
 from ..compiler.recipes import Made, PartitionRecipe, compile_recipes, ends_of
-from ..compiler.report import PartitionReport
+from ..compiler.report import FOR_ALL, FOR_EARLIER, FOR_THESE, PartitionReport
 from ..compiler.steps import CompiledStep, Ending, NumpyStep
 from .compiled_program import divided, owner_of, prepared
 from .open_program import OpenProgram
 from .plan import PlanSource
 from .program import Program
-
-# For which sizes the library has compiled a partition, for reports.
-FOR_ALL, FOR_THESE, FOR_EARLIER = (
-    "compiled once for all sizes",
-    "compiled for these sizes",
-    "compiled for earlier sizes",
-)
 
 
 class Ready:

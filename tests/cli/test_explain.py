@@ -316,7 +316,7 @@ QUESTIONS = {
         "f32",
         lambda g, x: g.multiply(g.reciprocal(x, name="r"), g.input("a", "f32", N)),
         "rewritten",
-        "Reciprocal 'r' runs as several ops",
+        "both compute a part of Reciprocal 'r', which runs as several ops",
     ),
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._util.counted import counted
-from ...errors import FormatError
+from ...errors import FormatError, OneGraphError
 from ...graph import Graph
 from ...ir.op import LogicalTensor
 from ...lowering.emitter import dtype_of
@@ -52,7 +52,13 @@ def _results(
     proto = node.proto
     attrs = {one.name: node.attr(one.name) for one in proto.attribute}
     inputs = [None if value is None else tensor(value) for value in node.inputs]
-    found = function(CustomNode(proto.op_type, proto.name, graph, inputs, attrs, len(proto.output)))
+    try:
+        found = function(CustomNode(proto.op_type, proto.name, graph, inputs, attrs, len(proto.output)))
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a function of the user raises
+        what = str(error) if isinstance(error, OneGraphError) else f"{type(error).__name__}: {error}"
+        raise FormatError(node.where, f"its registered function raised {what}", EXPECTED) from error
     results = [*found] if isinstance(found, (tuple, list)) else [found]
     if len(results) != len(proto.output) or not all(isinstance(result, LogicalTensor) for result in results):
         raise FormatError(node.where, f"{counted(len(results), 'result')} of its registered function", EXPECTED)
