@@ -54,7 +54,7 @@ html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_show_sphinx = False
 html_show_search_summary = False  # a browser cannot fetch the summary from a local file
-pygments_style = "friendly"
+pygments_style = "a11y-high-contrast-light"  # friendly has numbers of a contrast of 2.8
 pygments_dark_style = "monokai"
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5cad", "color-brand-content": "#0b5cad"},

@@ -17,10 +17,10 @@ model = g.compile()
 x = rng.standard_normal((8, 32, 32, 3)).astype(np.float32)
 y = model(src=x)
 print(f"run on an array: {y.shape}, mean {y.mean():.4f}")
-print(model.report())
+print("\nby default:", model.report(), sep="\n")
 
 # oneDNN's ReLU of NaN is 0, so a kernel of onegraph computes the ReLU. If no NaN occurs, the library can fuse it.
-print(g.compile(finite_math=True).report())
+print("\nwith finite_math=True:", g.compile(finite_math=True).report(), "", sep="\n")
 
 # A bound run: the arrays are bound once, their contents may change, and a run has no work per array.
 run = model.bind(src=x, dst=np.empty_like(y))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._util.collector_pause import CollectorPause
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["CustomNode", "class_labels", "load", "register", "save"]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "save":
-        raise AttributeError(f"module 'onegraph.onnx' has no attribute {name!r}")
-    from .frontends.onnx.save import save  # a program that reads a model does not wait for its import
+if not TYPE_CHECKING:  # type checkers refuse names that the imports above do not have
 
-    return save
+    def __getattr__(name):
+        if name != "save":
+            raise AttributeError(f"module 'onegraph.onnx' has no attribute {name!r}")
+        from .frontends.onnx.save import save  # a program that reads a model does not wait for its import
+
+        return save

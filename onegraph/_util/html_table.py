@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 MAX_ROWS = 300
 MAX_LINES = 6  # a cell of more lines shows the first one, and the others when it is clicked
+LONG = 40  # letters of a sentence
 PADDING = "padding:.25em .6em"
 RED, AMBER, GREY = "#d1242f", "#bf8700", "#8c959f"
 
@@ -43,7 +44,8 @@ def html_table(
     if len(made) > MAX_ROWS:
         text += f"\n{len(made) - MAX_ROWS:,} more rows are not shown"
     above = f'<caption style="caption-side:top;text-align:left;white-space:pre-wrap;padding:.4em 0">{text}</caption>'
-    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table = f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div style="overflow-x:auto">{table}</div>'  # a narrow page scrolls the table alone
 
 
 def _side(place: int, numbers: Sequence[int]) -> str:
@@ -57,6 +59,8 @@ def _cell(cell: Cell, side: str) -> str:
     if cell.part is not None:
         style += f";background:linear-gradient(90deg,#4a90d988 {cell.part:.2%},transparent {cell.part:.2%})"
     first, *others = cell.text.split("\n")
+    if len(first) > LONG:
+        style += ";min-width:16em"  # else a narrow page has a word in each line
     if len(others) < MAX_LINES:
         return f'<td style="{style}">{escaped(cell.text)}</td>'
     hidden = escaped("\n".join(others))

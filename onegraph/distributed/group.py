@@ -47,7 +47,7 @@ class Group:
             StateError: the group has lost a process.
         """
         expect("share_variables: executable", executable, Executable)
-        values = dict(executable.variables)
+        values = {name: array.copy() for name, array in executable.variables.items()}  # to write to
         for array in values.values():
             self._send(array)
         executable.variables.update(values)

@@ -36,6 +36,8 @@ LINES = {
     "og.chek_op('ReLU')": "attr-defined",
     "og.Grph()": "attr-defined",
     "og.CollectorPause": "attr-defined",
+    "og.onnx.laod('m.onnx')": "attr-defined",
+    "og.training.SDG(0.1)": "attr-defined",
     "og.Executable": "",
     "g = og.Graph()": "",
     "x = g.input('x', og.f32, (2, 3))": "",
@@ -73,3 +75,38 @@ def test_type_checker_refuses_misspelt_names(tmp_path):
 def test_an_unknown_name_raises():
     with pytest.raises(AttributeError, match="module 'onegraph' has no attribute 'chek_op'"):
         og.chek_op  # noqa: B018
+
+
+def test_ops_are_said_to_be_methods_of_the_graph():
+    x = og.Graph().input("x", og.f32, (2,))
+    with pytest.raises(AttributeError, match=r"no attribute 'relu'; it is a method of graphs, as in g\.relu"):
+        og.relu  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'LogicalTensor' object has no attribute 'relu'$"):
+        x.relu  # noqa: B018 - its graph is gone
+    g = og.Graph()
+    x = g.input("x", og.f32, (2,))
+    with pytest.raises(AttributeError, match=r"no attribute 'relu'; ops are methods of the graph, as in g\.relu"):
+        x.relu()
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        x.nonsense()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda g, x: g.op("Conv", [x, x]), "did you mean 'Convolution'?"),
+        (lambda g, x: g.op("BatchNorm", [x]), "did you mean 'BatchNormInference'?"),
+        (lambda g, x: g.op("Co", [x]), "expected an op of edition"),
+        (lambda g, x: g.input("y", (2, 3)), "the data type comes before the shape"),
+        (lambda g, x: g.cast(x, og.bf16), "give the data type of the result by name: dtype=og.bf16"),
+        (lambda g, x: g.matmul(x, [[1.0]]), "or an array, as np.array(..., np.float32)"),
+        (lambda g, x: g.variable("v", [1.0]), "variable 'v': list; expected a numpy array, as np.array("),
+        (lambda g, x: g.assign(x, x), "'x' is not a variable; g.variable makes one"),
+    ],
+)
+def test_frequent_mistakes_name_the_fix(call, told):
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 2))
+    with pytest.raises(og.OneGraphError) as refused:
+        call(g, x)
+    assert told in str(refused.value)

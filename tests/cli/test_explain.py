@@ -43,7 +43,7 @@ def explained(build, dtype=og.f32, **options):
 
 def test_a_notebook_shows_ops_steps_and_reasons():
     html = explained(two_readers)._repr_html_()
-    assert html.count("<table>") == 3
+    assert html.count('<div style="overflow-x:auto"><table>') == 3
     assert "MatMul &#x27;mm&#x27;" in html
     assert "why partitions are apart" in html
 
@@ -361,6 +361,24 @@ def test_own_kernel_names_the_option_that_fuses():
     assert "loses NaN" in edge.reason
     assert "compile(finite_math=True) lets the library join the two" in edge.reason
     assert g.compile(finite_math=True).explain().edges == ()
+
+
+def test_option_that_fuses_nothing_is_not_named():
+    g = og.Graph()
+    weights = g.softmax(g.input("x", og.f32, N), axis=-1)
+    g.output("y", g.multiply(weights, np.ones(N, np.float32)))
+    (edge,) = g.explain().edges
+    joined = len(g.compile(finite_math=True).report().partitions) == 1
+    assert ("lets the library join the two" in edge.reason) == joined
+
+
+def test_sizes_of_a_compilation_are_no_reason():
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, 5, 6, 8))
+    g.output("y", g.reduce_mean(g.tanh(x), axes=[1, 2], keep_dims=False))
+    reasons = [edge.reason for edge in g.explain(x=np.ones((4, 5, 6, 8), np.float32)).edges]
+    assert reasons
+    assert not [reason for reason in reasons if "these sizes" in reason]
 
 
 def test_arithmetic_is_counted_by_hand():

@@ -258,7 +258,7 @@ class Cells(HTMLParser):
 def test_report_is_a_table_in_notebooks():
     model = network().compile(threads=1)
     table = Cells(model.report()._repr_html_())
-    assert table.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert table.tags <= {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
     heads, *rows = table.rows
     assert heads == ["", "executor", "ops", "inputs", "outputs", "type", "bytes", "threads", "reason"]
     first, second, third = (dict(zip(heads, row, strict=True)) for row in rows)

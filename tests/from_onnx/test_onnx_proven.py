@@ -198,6 +198,22 @@ def test_other_arguments_of_register_are_refused(arguments, domain):
         onegraph.onnx.register(*arguments, domain=domain)
 
 
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda node: node.inputs[5], "its registered function raised IndexError: list index out of range; expected a"),
+        (lambda node: node.graph.softmax(node.inputs[0], axis=9), "its registered function raised SoftMax: axis: 9"),
+    ],
+)
+def test_what_a_function_raises_is_told_as_its_own(function, told):
+    onegraph.onnx.register("Bad", function, domain="mine")
+    try:
+        with pytest.raises(og.FormatError, match=rf"^node 'n' \(Bad\): {told}"):
+            onegraph.onnx.load(simple(helper.make_node("Bad", ["x"], ["y"], name="n", domain="mine")))
+    finally:
+        onegraph.onnx.register("Bad", None, domain="mine")
+
+
 @pytest.mark.parametrize("result", [None, 3, [1, 2]])
 def test_a_function_that_returns_no_tensor_is_refused(result):
     onegraph.onnx.register("Bad", lambda _: result, domain="mine")
