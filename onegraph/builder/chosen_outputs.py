@@ -50,5 +50,5 @@ def _named(graph: DataGraph, where: str, value: object) -> tuple[str, LogicalTen
     value = tensor_of_value(graph._model_values, graph._tensors, label)
     if value is not None and value[1] is not None:
         view = value[1]
-        return label, graph.op(view.kind, [value[0]], view.attrs, edition=view.edition)
+        return label, graph.op(view.kind, [value[0]], view.attrs, dtype=view.dtype, edition=view.edition)
     return label, graph._tensor_named(label, where)

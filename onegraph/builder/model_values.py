@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..errors import ArgumentError, shown
 from ..ir.op import LogicalTensor, brief
+from ..opset.dtypes import DataType
 from ..opset.signature import AttrValue
 
 
@@ -16,6 +17,7 @@ class View(NamedTuple):
     kind: str
     attrs: Mapping[str, AttrValue]
     edition: str
+    dtype: DataType
 
 
 class ModelValue(NamedTuple):

@@ -77,7 +77,11 @@ def sources_in_outputs(lowered: Lowered, returned: AbstractSet[int]) -> dict[int
     """
     steps = [step for step in lowered.steps if step.executor in STRIDED or _writes_dense(step)]
     views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in returned]
-    producers = {n: step for step in steps for n in step.outputs} if views else {}
+    if not views:
+        return {}
+    producers = {n: step for step in steps for n in step.outputs}
+    # Parts of values that passes have made lie in the memory that their steps know.
+    in_parts = {value.storage for value in lowered.values.values() if value.storage != value.id}
     placed_sources: dict[int, Value] = {}
     for step in views:
         source, target = lowered.values[step.inputs[0]], lowered.values[step.outputs[0]]
@@ -86,6 +90,7 @@ def sources_in_outputs(lowered: Lowered, returned: AbstractSet[int]) -> dict[int
             continue
         if (
             source.id in placed_sources
+            or source.id in in_parts
             or source.storage != source.id
             or target.storage != target.id
             or not target.dense

@@ -271,3 +271,29 @@ def test_avoids_strides_that_overflow_in_the_library():
     g.output("y", g.add(g.add(a, b), c))
     with pytest.raises(og.OutOfMemoryError):
         g.compile()(*(np.ones(side, np.float32) for side in ((2**16, 1, 1), (1, 2**16, 1), (1, 1, 2**16))))
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_turned_output_whose_source_a_convolution_sees_as_images(groups, is_read):
+    """A convolution of rows with a channel in each group reads an image in the memory of its source."""
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 16, 4))
+    middle = g.tanh(x)
+    weights = np.linspace(-1, 1, 48 // groups, dtype=np.float32).reshape(4, 4 // groups, 3)
+    windows = g.convolution(middle, weights, groups=groups, weights_format="OIX")
+    g.output("turned", g.static_transpose(middle, order=[0, 2, 1]))
+    if is_read:
+        g.output("windows", windows)
+    rows = np.random.default_rng(0).standard_normal((2, 16, 4)).astype(np.float32)
+    results = g.compile(threads=1)(rows)
+    turned, *others = results if is_read else [results]
+    np.testing.assert_allclose(turned, np.tanh(rows).transpose(0, 2, 1), atol=1e-6)
+    shifted = np.lib.stride_tricks.sliding_window_view(np.tanh(rows), 3, axis=1)  # image, place, channel, tap
+    full = np.zeros((4, 4, 3), np.float32)
+    for channel in range(4):
+        first = channel if groups == 4 else 0
+        full[channel, first : first + 4 // groups] = weights[channel]
+    for found in others:
+        np.testing.assert_allclose(found, np.einsum("npik,oik->npo", shifted, full), atol=1e-5)

@@ -11,6 +11,7 @@ from ...builder.graph import DataGraph
 from ...builder.model_values import ModelValue, ModelValues, View
 from ...ir.op import LogicalTensor
 from ...lowering.emitter import Emitter
+from ...opset.kinds import HOST_OPAQUE
 
 
 def model_values(values: Mapping[str, Any], emit: Emitter, graph: DataGraph) -> ModelValues:
@@ -34,10 +35,10 @@ def _model_value(tensor: LogicalTensor, emit: Emitter, names: set[str]) -> Model
     if tensor.name in names:
         return ModelValue(tensor.name)
     maker = emit.maker(tensor)
-    if maker is not None and len(maker.inputs) == len(maker.outputs) == 1:
+    if maker is not None and len(maker.inputs) == len(maker.outputs) == 1 and maker.kind not in HOST_OPAQUE:
         source = maker.inputs[0]
         if source is not None and source.name in names:
-            return ModelValue(source.name, View(maker.kind, dict(maker.attrs), maker.edition))
+            return ModelValue(source.name, View(maker.kind, dict(maker.attrs), maker.edition, tensor.dtype))
     return ModelValue("")
 
 
