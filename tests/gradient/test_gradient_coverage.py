@@ -153,7 +153,7 @@ def test_narrow_type_has_the_slope_of_finite_differences(kind):
     for case in narrow_kinds()[kind]:
         subject = subject_of(case)
         if subject.wrt and subject.results and not str(case).startswith(NOT_FINITE):
-            subject.check(0.02)  # the factors of compositions are rounded to the type
+            subject.check(0.02, directions=1)  # the factors of compositions are rounded to the type
 
 
 # The library ----------------------------------------------------------------------------------------------------------

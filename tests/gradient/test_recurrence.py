@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import host_cases
 from helpers.host_cases import graph_of, recurrence
+from helpers.onnx_session import session_of
 
 import onegraph as og
 from onegraph import reference
@@ -421,7 +422,6 @@ def node_model(kind, direction, layout=0, batch=2, inputs=5, units=6, steps=4, g
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU, linear", "RNN"])
 def test_the_usual_nodes_are_one_op(kind, direction, given, layout):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     from onegraph import onnx
 
     kind, _, is_linear = kind.partition(", ")
@@ -432,8 +432,7 @@ def test_the_usual_nodes_are_one_op(kind, direction, given, layout):
     assert [op.kind for op in g.ops if op.kind not in ("StaticReshape", "StaticTranspose")] == ["MatMul", "Recurrence"]
     x = x.astype(np.float32)
     if layout == 0:  # ONNX Runtime has no other layout
-        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        expected = session.run(None, {"x": x})
+        expected = session_of(model).run(None, {"x": x})
     else:
         plain, _ = node_model(kind, direction, given=given, **attrs)
         for at, one in enumerate(model.graph.initializer):
@@ -441,8 +440,7 @@ def test_the_usual_nodes_are_one_op(kind, direction, given, layout):
             plain.graph.initializer[at].CopyFrom(
                 onnx_proto(array.swapaxes(0, 1) if "0" in one.name else array, one.name)
             )
-        session = onnxruntime.InferenceSession(plain.SerializeToString(), providers=["CPUExecutionProvider"])
-        whole, *ends = session.run(None, {"x": x.swapaxes(0, 1)})
+        whole, *ends = session_of(plain).run(None, {"x": x.swapaxes(0, 1)})
         expected = [whole.transpose(2, 0, 1, 3), *[one.swapaxes(0, 1) for one in ends]]
     close_to_onnx_runtime(g.compile()(x), expected)
 
@@ -489,19 +487,16 @@ UNUSUAL = [
 @pytest.mark.library
 @pytest.mark.parametrize(("kind", "attrs"), UNUSUAL, ids=[f"{kind} {attrs}" for kind, attrs in UNUSUAL])
 def test_unusual_nodes_are_one_op_too(kind, attrs, tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     from onegraph import onnx
 
     model, x = node_model(kind, "forward", **attrs)
     g = onnx.load(model)
     assert [op.kind for op in g.ops].count("Recurrence") == 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     x = x.astype(np.float32)
-    expected = session.run(None, {"x": x})
+    expected = session_of(model).run(None, {"x": x})
     close_to_onnx_runtime(g.compile()(x), expected)
     onnx.save(g, tmp_path / "again.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "again.onnx", providers=["CPUExecutionProvider"])
-    close_to_onnx_runtime(session.run(None, {"x": x}), expected)
+    close_to_onnx_runtime(session_of(tmp_path / "again.onnx").run(None, {"x": x}), expected)
     close_to_onnx_runtime(onnx.load(tmp_path / "again.onnx").compile()(x), expected)
 
 
@@ -524,15 +519,13 @@ def test_options_that_no_network_has(attrs, text):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_saved_networks_run_elsewhere(cell, direction, tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     from onegraph import onnx
 
     case = recurrence(cell, direction, 3, 2, 17)
     g, arrays = graph_of(case)
     path = tmp_path / "network.onnx"
     onnx.save(g, path)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    close_to_onnx_runtime(session.run(None, arrays), case.results)
+    close_to_onnx_runtime(session_of(path).run(None, arrays), case.results)
     again = onnx.load(path)
     assert [op.kind for op in again.ops].count("Recurrence") == 1
     close(again.compile()(**arrays), case.results)
@@ -561,7 +554,6 @@ def test_networks_of_16_bits_compute_in_f32(kind):
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("given", [("B",), ("B", "h0"), ("B", "c0")])
 def test_the_numbers_of_steps_and_of_sequences_may_be_unknown(kind, given):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     from onegraph import onnx
 
     attrs = {"linear_before_reset": 1} if kind == "GRU" else {}
@@ -572,7 +564,7 @@ def test_the_numbers_of_steps_and_of_sequences_may_be_unknown(kind, given):
     g = onnx.load(model)
     assert {op.kind for op in g.ops} <= {"MatMul", "Recurrence", "StaticReshape"}
     found = g.compile()
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = session_of(model)
     for steps, batch in ((1, 2), (7, 2), *([] if {"h0", "c0"} & {*given} else [(3, 4)])):
         x = RNG.standard_normal((steps, batch, 5)).astype(np.float32)
         close_to_onnx_runtime(found(x), session.run(None, {"x": x}))

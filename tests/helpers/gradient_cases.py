@@ -70,18 +70,18 @@ class Subject:
         return float(sum((one * seed).sum() for one, seed in zip(found, self.seeds, strict=True)))
 
     def slope(self, direction: dict[str, NDArray[Any]]) -> float:
-        """The derivative of the total along a direction, by central differences of fourth order."""
+        """The derivative of the total along a direction, by central differences."""
         ends = [
-            self.total({name: one + step * STEP * direction[name] for name, one in self.arrays.items()})
-            for step in (-2, -1, 1, 2)
+            self.total({name: one + step * direction[name] for name, one in self.arrays.items()})
+            for step in (-STEP, STEP)
         ]
-        return (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * STEP)
+        return (ends[1] - ends[0]) / (2 * STEP)
 
-    def check(self, tolerance: float = 1e-5) -> None:
+    def check(self, tolerance: float = 1e-5, directions: int = draws(2, 4)) -> None:
         gradients = self.differentiate()
         assert [(one.dtype, one.shape) for one in gradients] == [(one.dtype, one.shape) for one in self.wrt]
         found = run_wide(self.graph, self.arrays, gradients)
-        for _ in range(draws(2, 4)):
+        for _ in range(directions):
             direction: dict[str, NDArray[Any]] = {name: np.zeros(one.shape) for name, one in self.arrays.items()}
             direction.update({one.name: self.rng.normal(size=one.shape) for one in self.wrt})
             ours = sum(float((direction[one.name] * part).sum()) for one, part in zip(self.wrt, found, strict=True))
