@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from helpers.genai_models import GenaiDecoder
+from helpers.onnx_session import session_of
 
 import onegraph as og
 import onegraph.onnx
 from onegraph.native import library
 
-ort = pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.library
 
 FORMS = {
@@ -25,10 +25,7 @@ SOME = {"limited scores": {"softcap": 3.0}, "counted tokens": {"total_by_content
 def pair(decoder):
     """The model by ONNX Runtime and by onegraph."""
     model = decoder.model()
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return session, onegraph.onnx.load(model, strict=True).compile()
+    return session_of(model), onegraph.onnx.load(model, strict=True).compile()
 
 
 def generated(decoder, steps, room=0, batch=1, padding=()):

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from helpers.onnx_session import session_of
 
 from onegraph.native.library import HASHES_CONSTANTS
 
 parser = pytest.importorskip("onnx.parser", reason="onnx is not installed")
-runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the oracle")
 numpy_helper = pytest.importorskip("onnx.numpy_helper")
 load = pytest.importorskip("onegraph.onnx").load
 
@@ -101,7 +101,7 @@ def given(model, batch, size):
 @pytest.mark.parametrize("model", MODELS)
 def test_further_sizes_take_the_same_steps(model):
     proto = made(model)
-    session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = session_of(proto)
     compiled = load(proto).compile()
     for batch, size in SIZES * 2:
         x = given(model, batch, size)

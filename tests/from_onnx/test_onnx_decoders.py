@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import pytest
+from helpers.onnx_session import session_of
 from onnx import TensorProto, helper, numpy_helper
 
 import onegraph as og
@@ -12,7 +13,6 @@ from onegraph.capi.settings import has_vnni
 from onegraph.compiler.kernels.attention import OF_CODES
 from onegraph.native import library
 
-ort = pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.library
 
 RNG = np.random.default_rng(0)
@@ -40,8 +40,7 @@ def compare(kind, inputs, known=(), outputs=1, share=1e-5, **attrs):
     """Compare a node with ONNX Runtime; returns the executable."""
     model = model_of(kind, inputs, known, outputs, attrs)
     feeds = {f"x{at}": array for at, array in enumerate(inputs) if array is not None and at not in known}
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    wanted = session.run(None, feeds)
+    wanted = session_of(model).run(None, feeds)
     executable = onegraph.onnx.load(model).compile()
     found = executable(**feeds)
     found = [found] if outputs == 1 else [*found]
@@ -262,9 +261,8 @@ def test_caches_of_any_fill_agree(seed):
         attrs["rotary_interleaved"] = int(rng.integers(2))
     model = model_of("GroupQueryAttention", inputs, (6, 7, 8), 3, attrs)
     feeds = {f"x{at}": array for at, array in enumerate(inputs) if array is not None and at not in (6, 7, 8)}
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     found = onegraph.onnx.load(model).compile()(**feeds)
-    for place, (got, wanted) in enumerate(zip(found, session.run(None, feeds), strict=True)):
+    for place, (got, wanted) in enumerate(zip(found, session_of(model).run(None, feeds), strict=True)):
         assert got.shape == wanted.shape
         for row, length in enumerate(lengths):  # what lies behind the tokens of a row has no meaning
             whole = (slice(length),) if not place and is_prompt else () if not place else (slice(None), slice(length))

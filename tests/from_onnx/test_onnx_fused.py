@@ -7,8 +7,9 @@ import onegraph as og
 import onegraph.capi
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 from helpers.onnx_compare import by_runtime, outcome  # noqa: E402
+from helpers.onnx_session import session_of  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
@@ -237,12 +238,7 @@ def network(rng):
 def test_a_file_that_onnx_runtime_optimized_is_read(tmp_path):
     rng = np.random.default_rng(0)
     proto, src = network(rng), numbers(rng, 2, 3, 16, 16)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    options.optimized_model_filepath = str(tmp_path / "fast.onnx")
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    wanted = session.run(None, {"x": src})
+    wanted = session_of(proto, optimized=tmp_path / "fast.onnx").run(None, {"x": src})
     fast = onnx.load(tmp_path / "fast.onnx")
     kinds = {node.op_type for node in fast.graph.node if node.domain == BLOCKED}
     if not kinds:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from conftest import draws
+from helpers.onnx_session import session_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -599,11 +600,7 @@ def expected(name, model, feeds):
     """What another implementation computes."""
     if "::" not in name and name not in BY_RUNTIME:
         return ReferenceEvaluator(model).run(None, feeds)
-    runtime = pytest.importorskip("onnxruntime")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 4
-    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)
+    return session_of(model).run(None, feeds)
 
 
 def test_every_entry_of_the_table_has_a_case():

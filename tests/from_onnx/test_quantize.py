@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.onnx_session import session_of
 
 import onegraph as og
 from onegraph import reference
@@ -180,12 +181,10 @@ def test_a_trained_graph_is_quantized():
 
 def test_a_quantized_graph_runs_in_onnx_runtime(tmp_path):
     pytest.importorskip("onnx", reason="onnx is not installed")
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     graph, given = network("NCX"), samples("NCX")
     quantized = og.quantize(graph, given)
     og.onnx.save(quantized, tmp_path / "m.onnx")
-    session = runtime.InferenceSession(tmp_path / "m.onnx")
-    found = session.run(None, {"x": given[0]})[0]
+    found = session_of(tmp_path / "m.onnx").run(None, {"x": given[0]})[0]
     assert relative(found, quantized.compile()(given[0])) < 0.02
 
 

@@ -13,7 +13,7 @@ for module, extra in {"onnx": "onnx", "onnxruntime": "dev", "rapidocr": "ocr"}.i
     if find_spec(module) is None:
         pytest.skip(f"{module} is not installed: pip install onegraph[{extra}]", allow_module_level=True)
 
-import onnxruntime  # noqa: E402
+from helpers.onnx_session import session_of  # noqa: E402
 from PIL import Image, ImageDraw  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
@@ -36,7 +36,7 @@ def trained(request):
     [path] = FOLDER.glob(f"*_{request.param}_*.onnx")
     images, _, *size = SHAPES[request.param]
     x = np.stack([text(*size) / (1 + index) for index in range(images)])
-    [expected] = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    [expected] = session_of(path).run(None, {"x": x})
     assert expected.max() > 0.5
     return path, x, expected
 

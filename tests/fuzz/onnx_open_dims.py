@@ -379,6 +379,7 @@ def by_onnx_runtime(kind, draw, arrays):
     proto = model(kind, draw, wide, "known", inputs=len(wide))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # the threads of a pool would spin
     try:
         session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
         return session.run(None, {one.name: array for one, array in zip(proto.graph.input, wide, strict=True)})[0]

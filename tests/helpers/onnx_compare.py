@@ -8,6 +8,7 @@ import numpy as np
 
 import onegraph as og
 import onegraph.onnx
+from helpers.onnx_session import session_of
 
 # The largest difference, in units of the largest number of the expected result, by the size of a float.
 RTOL = {8: 1e-6, 4: 3e-5, 2: 4e-3}
@@ -16,14 +17,8 @@ ATOL = {8: 1e-7, 4: 2e-5, 2: 4e-3}
 
 def by_runtime(model, feeds):
     """The results of ONNX Runtime; None if it has no kernel, or refuses the model."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return session.run(None, feeds)
+        return session_of(model).run(None, feeds)
     except Exception:  # errors of many classes
         return None
 

@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from helpers.onnx_session import session_of
+
 # Data types that numpy lacks: ONNX Runtime gets and returns them in a wider type, and casts.
 WIDER = {
     TensorProto.BFLOAT16: TensorProto.FLOAT,
@@ -68,20 +70,14 @@ def for_runtime(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def run_in_runtime(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs by name, as ONNX Runtime computes them with its default optimizations."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1  # a pool of threads would spin
     ready = for_runtime(model)
-    session = onnxruntime.InferenceSession(ready.SerializeToString(), options, providers=["CPUExecutionProvider"])
     wide = {one.name.removesuffix("/given"): one for one in ready.graph.input}
     feeds = {}
     for name, port in wide.items():
         feeds[port.name] = np.asarray(inputs[name]).astype(
             helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
         )
-    found = session.run(None, feeds)
+    found = session_of(ready).run(None, feeds)
     types = {one.name: helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type) for one in model.graph.output}
     names = [one.name for one in model.graph.output]
     with np.errstate(invalid="ignore"):
