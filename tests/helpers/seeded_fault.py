@@ -8,7 +8,7 @@ from onegraph.tools.conformance.drawn import trials
 
 
 class Intercepted:
-    """The functions of the library; one of them is replaced."""
+    """The functions of the library, or what has replaced some; one of them is replaced."""
 
     def __init__(self, lib, name, replacement):
         self._lib, self._name, self._replacement = lib, name, replacement
@@ -45,7 +45,7 @@ def endless(function):
     return lambda graph: time.sleep(3600) or 0
 
 
-# The replaced function of the library, by the name in SEEDED_FAULT.
+# The replaced function of the library, by a name in SEEDED_FAULT.
 FAULTS = {
     "axis=0": another("s64", "axis", 0, -1),
     "exclude_pad=True": another("bool", "exclude_pad", True, False),
@@ -59,6 +59,7 @@ FAULTS = {
 
 
 def main():
-    """A worker of ``trials``, in which a function is replaced."""
-    intercept(*FAULTS[os.environ["SEEDED_FAULT"]])
+    """A worker of ``trials``, in which functions are replaced."""
+    for name in os.environ["SEEDED_FAULT"].split():
+        intercept(*FAULTS[name])
     trials.main()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...._util.records import record
-from ...._util.worker_process import Outcome
+from ...._util.worker_process import Outcome, Worker
 from ....opset.editions.registry import BASE, base_of, edition
 from ..page_of_op import PageOfOp
 from ..uses import Use
@@ -77,28 +77,41 @@ def findings_of(tried: Sequence[Tried], version: tuple[int, int, int]) -> list[F
         elif not one.is_wrong:
             right[use.kind].append(use)
     found = []
-    for (kind, verdict), rest in wrong.items():
-        while rest:
-            words, places = cause([one.drawn.use for one in rest], right[kind])
-            found.append(_finding(kind, verdict, words, [rest[place] for place in places], version))
-            rest = [one for place, one in enumerate(rest) if place not in places]
+    workers = {condition.name: new_worker(condition) for condition in (HARSH, CALM)}
+    try:
+        for (kind, verdict), rest in wrong.items():
+            while rest:
+                words, places = cause([one.drawn.use for one in rest], right[kind])
+                found.append(_finding(kind, verdict, words, [rest[place] for place in places], version, workers))
+                rest = [one for place, one in enumerate(rest) if place not in places]
+    finally:
+        for worker in workers.values():
+            worker.close()
     order = list(dict.fromkeys(VERDICTS.values()))[::-1]
     return sorted(found, key=lambda finding: (order.index(finding.verdict), -len(finding.numbers), finding.id))
 
 
 def _finding(
-    kind: str, verdict: str, words: tuple[str, ...], tried: Sequence[Tried], version: tuple[int, int, int]
+    kind: str,
+    verdict: str,
+    words: tuple[str, ...],
+    tried: Sequence[Tried],
+    version: tuple[int, int, int],
+    workers: Mapping[str, Worker],
 ) -> Finding:
     first = min(tried, key=lambda one: (len(one.drawn.use.attrs), sum(len(t[2]) for t in one.drawn.use.tensors)))
-    smallest, outcome = shrunk(first, version)
+    smallest, outcome = shrunk(first, version, workers)
     memory = MEMORY if all(one.depends_on_memory for one in tried) else ""
     numbers = tuple(one.drawn.number for one in tried)
     name = ":".join([verdict, kind, ", ".join(words) or "every use"])
     return Finding(name, verdict, kind, words, numbers, smallest, outcome, memory)
 
 
-def shrunk(tried: Tried, version: tuple[int, int, int]) -> tuple[DrawnUse, Outcome]:
-    """The smallest use that the search finds, which ends like this one and that no record claims; and its outcome."""
+def shrunk(tried: Tried, version: tuple[int, int, int], workers: Mapping[str, Worker]) -> tuple[DrawnUse, Outcome]:
+    """The smallest use that the search finds, which ends like this one and that no record claims; and its outcome.
+
+    ``workers``: by the name of their condition.
+    """
     from ...reduce import reduce
 
     drawn, condition = tried.drawn, HARSH if is_bad(tried.outcome) else CALM
@@ -106,21 +119,17 @@ def shrunk(tried: Tried, version: tuple[int, int, int]) -> tuple[DrawnUse, Outco
     schema = next(schema for schema in chosen.schemas.values() if base_of(schema).kind == drawn.use.kind)
     page = PageOfOp(chosen, schema)
     seen: dict[int, tuple[DrawnUse, Outcome]] = {}
-    worker = new_worker(condition)
 
     def fails(graph: Any) -> bool:
         use = use_of(graph, drawn.number) if len(graph.ops) == 1 else None
         if use is None or use.kind not in BASE or not page.allows(use) or use.claims(version):
             return False
         task = request(use, condition)
-        outcome = worker.run(task, float(task["limit"]))
+        outcome = workers[condition.name].run(task, float(task["limit"]))
         ends_alike = is_bad(outcome) and VERDICTS[outcome.outcome] == VERDICTS[tried.worst.outcome]
         if ends_alike:
             seen[id(graph)] = DrawnUse(drawn.number, drawn.edition, graph, use), outcome
         return ends_alike
 
-    try:
-        best = reduce(drawn.graph, fails, max_tests=SHRINKING_TESTS) if fails(drawn.graph) else drawn.graph
-    finally:
-        worker.close()
+    best = reduce(drawn.graph, fails, max_tests=SHRINKING_TESTS) if fails(drawn.graph) else drawn.graph
     return seen.get(id(best), (drawn, tried.worst))
