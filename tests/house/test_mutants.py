@@ -130,4 +130,4 @@ def test_mutants_of_changed_lines_know_their_tests(monkeypatch, tmp_path):
     ((mutant, files, seconds),) = changed.candidates(known=())
     assert mutant.change == "call of check is dropped"
     assert (files, seconds) == (["test_quick.py", "test_slow.py"], 6.0)
-    assert list(changed.candidates(known=[mutant.name])) == []
+    assert list(changed.candidates(known=[mutant.key])) == []

@@ -64,7 +64,7 @@ def chosen_mutants(stage: str, module: str | None) -> list[Mutant]:
     for path in sorted((PACKAGE / stage).rglob("*.py")):
         name = str(path.relative_to(PACKAGE))
         if module is None or path.stem == module:
-            found += [mutant for mutant in mutants(name, path.read_text()) if mutant.name not in known]
+            found += [mutant for mutant in mutants(name, path.read_text()) if mutant.key not in known]
     return found
 
 

@@ -5,7 +5,6 @@ The last whole run of ``make test`` has noted which files run which functions.
 
 from __future__ import annotations
 
-import ast
 import json
 import random
 import time
@@ -20,16 +19,6 @@ from .operators import Mutant, mutants
 LONGEST = 20.0  # seconds that the tests of a mutant take at most, unless the quickest file takes longer
 SHORTEST = 20.0  # seconds that a mutant has at least
 JOBS = 2  # mutants at once
-
-
-def function_at(tree: ast.Module, line: int) -> str:
-    """The innermost function around a line; empty if there is none."""
-    around = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= line <= (node.end_lineno or 0)
-    ]
-    return max(around, key=lambda node: node.lineno).name if around else ""
 
 
 def files_of(reached: dict[str, list[str]], function: str, seconds: dict[str, float]) -> list[str]:
@@ -53,12 +42,9 @@ def candidates(known: Collection[str]) -> Iterator[tuple[Mutant, list[str], floa
         module, path = name.partition("/")[2], changed.ROOT / name
         if path.suffix != ".py" or module not in record["functions"]:
             continue
-        source = path.read_text()
-        tree = ast.parse(source)
-        for mutant in mutants(module, source):
-            function = function_at(tree, mutant.line) if mutant.line in numbers else ""
-            if function and mutant.name not in known:
-                files = files_of(record["functions"][module], function, record["seconds"])
+        for mutant in mutants(module, path.read_text()):
+            if mutant.function and mutant.line in numbers and mutant.key not in known:
+                files = files_of(record["functions"][module], mutant.function, record["seconds"])
                 yield mutant, files, sum(record["seconds"].get(file, 0.0) for file in files)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -41,29 +42,40 @@ class Mutant:
         line: where the change is.
         place: number of the node in a walk over the tree, and of the change at the node.
         change: the change in words.
+        function: the name of the innermost function around the line; empty if there is none.
+        key: what identifies the mutant as long as its line stays in its function: both, with the change, and a number
+            if the line has several such changes.
     """
 
     module: str
     line: int
     place: tuple[int, int]
     change: str
+    function: str
+    key: str
 
     @property
     def name(self) -> str:
-        """What identifies the mutant as long as the module stays."""
-        return f"{self.module}:{self.line} {self.change} [{self.place[0]}.{self.place[1]}]"
+        """The key, and where the line is now."""
+        return f"{self.key} (line {self.line})"
 
 
 def mutants(module: str, source: str) -> list[Mutant]:
     """All mutants of a module."""
     tree = ast.parse(source)
     skipped = {id(node) for top in ast.walk(tree) for part in _unread(top) for node in ast.walk(part)}
-    return [
-        Mutant(module, node.lineno, (number, index), text)
-        for number, node in enumerate(ast.walk(tree))
-        if id(node) not in skipped
-        for index, (text, _) in enumerate(_changes(node))
-    ]
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    lines, alike, made = source.splitlines(), Counter[str](), []
+    for number, node in enumerate(ast.walk(tree)):
+        for index, (change, _) in enumerate(() if id(node) in skipped else _changes(node)):
+            line: int = node.lineno  # type: ignore[attr-defined]
+            around = [one for one in functions if one.lineno <= line <= (one.end_lineno or 0)]
+            function = max(around, key=lambda one: one.lineno).name if around else ""
+            key = f"{module} {function}: {lines[line - 1].strip()}: {change}"
+            alike[key] += 1
+            key += f", {alike[key]}" if alike[key] > 1 else ""
+            made.append(Mutant(module, line, (number, index), change, function, key))
+    return made
 
 
 def mutated(source: str, mutant: Mutant) -> ast.Module:
