@@ -58,6 +58,7 @@ def test_writes_bf16_as_integers(tmp_path):
     x = np.float32([1, -2, 3]).astype(ml_dtypes.bfloat16)
     write_arrays(tmp_path / "y.npz", {"file": x, "a/b": np.float32(2)})
     with np.load(tmp_path / "y.npz", allow_pickle=False) as found:
+        assert found["file"].dtype == np.uint16
         assert np.array_equal(found["file"].view(ml_dtypes.bfloat16), x)
         assert found["a/b"] == 2
 

@@ -18,6 +18,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "serialize": (
         "test_serialize",
+        "test_file_details",
         "test_rejected_files",
         "test_foreign_files",
         "test_for_version",
