@@ -12,6 +12,7 @@ from onegraph._util.mapped_file import SourceFiles
 from onegraph.ir.op import LogicalTensor
 from onegraph.serialize import with_known
 from onegraph.serialize.files import explained_archive, open_part
+from onegraph.serialize.model_folder import CONSTANTS, GRAPH, MODEL, read_settings
 from onegraph.serialize.names import Names
 from onegraph.serialize.npz import names_to_read
 from onegraph.serialize.tensor_uses import UNKNOWN, _fits
@@ -123,3 +124,14 @@ def test_other_keys_of_a_file_stay(is_changed, tmp_path):
         again.output("z", again.tanh(again.tensor("x")))
     again.save(tmp_path / "again.json")
     assert json.loads((tmp_path / "again.json").read_text())["author"] == "someone"
+
+
+@pytest.mark.parametrize("checksum", [0, 2**32 - 1, 2**32, -1, None])
+def test_checksums_of_a_model_have_32_bits(checksum, tmp_path):
+    sums = {GRAPH: 0, CONSTANTS: checksum}
+    (tmp_path / MODEL).write_text(json.dumps({"form": 1, "settings": {}, "checksums": sums}))
+    if checksum in (0, 2**32 - 1):
+        assert read_settings(tmp_path, SourceFiles()).sums == sums
+        return
+    with pytest.raises(og.FormatError, match=rf"checksums\.{CONSTANTS}: .*expected a checksum"):
+        read_settings(tmp_path, SourceFiles())
