@@ -40,7 +40,7 @@ def test_only_vectors_without_a_shape_get_one_dim(number, shape, expected):
         ([2, UNKNOWN, 3], (2, 3), False),
     ],
 )
-def test_known_dims_of_a_use_decide_whether_it_fits(dims, shape, fits):
+def test_known_dims_decide_whether_a_use_fits(dims, shape, fits):
     assert _fits(dims, LogicalTensor(0, og.f32, shape, None, "t")) == fits
 
 
