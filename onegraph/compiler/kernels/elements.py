@@ -44,7 +44,7 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
             return "numpy keeps NaN"
         if kind == "Mod":
             return "numpy says what the remainder of floats is"
-        if kind == "Cast" and output.dtype not in (*WIDE, DataType.boolean):
+        if kind == "Cast" and output.dtype in (DataType.uint32, DataType.uint64):
             return "numpy says which integer a number beyond the range becomes"
     layout = [*output.shape]
     for value in inputs:

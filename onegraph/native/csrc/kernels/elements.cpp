@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
@@ -21,7 +22,7 @@ enum Op {
     equal, greater, greater_equal, less, less_equal,
     and_, or_, xor_, not_, // of booleans
     select, // a boolean, then what it chooses from
-    cast, // between all types but from floats to integers
+    cast, // between all types but from floats to u32 and u64
 };
 enum Type { boolean, s8, u8, s16, u16, s32, u32, s64, u64, f32, f64 };
 
@@ -59,6 +60,21 @@ template <typename T>
 ONEGRAPH_INLINE T sign_of(T x) {
     if constexpr (std::is_unsigned_v<T>) return x != 0;
     return x > 0 ? T(1) : x < 0 ? T(-1) : x == 0 ? T(0) : x;
+}
+
+// A number in another type, without its fraction in an integer. Of a float beyond 32 bits, or beyond 64 for s64, and of NaN
+// it is the integer that the CPU gives, cut to the type, as in numpy.
+template <typename To, typename From>
+ONEGRAPH_INLINE To converted(From number) {
+    if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+        using Whole = std::conditional_t<sizeof(To) == 8, std::int64_t, std::int32_t>;
+        constexpr From end = -static_cast<From>(std::numeric_limits<Whole>::min()); // a power of 2
+        const bool is_inside = number >= -end && number < end;
+        const auto whole = static_cast<Whole>(is_inside ? number : From(0));
+        return static_cast<To>(is_inside ? whole : std::numeric_limits<Whole>::min());
+    } else {
+        return static_cast<To>(number);
+    }
 }
 
 // Calls `body` with a number of the type that this one of include/onegraph.h is.
@@ -263,7 +279,7 @@ void Elements::run_rows(const char *const *sources, char *target, std::int64_t f
                     const bool to_boolean = target_ == boolean;
                     compiled_for<is_common<T> && is_common<R>>([&]() ONEGRAPH_VECTORS {
                         if (to_boolean) return compute(results, a, b, count, [](T x, T) ONEGRAPH_VECTORS { return x != T(0); });
-                        compute(results, a, b, count, [](T x, T) ONEGRAPH_VECTORS { return static_cast<R>(x); });
+                        compute(results, a, b, count, [](T x, T) ONEGRAPH_VECTORS { return converted<R>(x); });
                     });
                 });
             if (op_ >= is_not_number)
