@@ -210,6 +210,19 @@ def multiplied(d):
     return [*(d.floats(*shape, dtype="f8") for shape in shapes), bias], attrs
 
 
+def coupled(d):
+    classes = d.number(2, 6)
+    pairs = d.rng.uniform(1e-7, 1 - 1e-7, (d.number(1, 40), classes * (classes - 1) // 2))
+    return [pairs.astype(d.one("f4", "f8"))], {"classes": classes}
+
+
+def hot(d):
+    depth, shape = d.number(1, 12), d.dims(1, 3)
+    indices = d.rng.integers(-15, 15, shape).astype(d.one("i8", "i4"))
+    values = d.rng.integers(0, 2, 2).astype(d.one("f4", "f2", "i8", "u1", "?"))
+    return [indices, np.array([depth]), values], {"axis": d.number(-1, len(shape))}, (1,)
+
+
 DRAWS = {
     "CumSum": along,
     "CumProd": along,
@@ -231,6 +244,8 @@ DRAWS = {
     "ArgMax": extreme,
     "ArgMin": extreme,
     "Concat": joined,
+    "CouplePairs": coupled,
+    "OneHot": hot,
     "Triangle": lambda d: ([d.array(*d.dims(2, 4))], {"upper": d.flag(), "offset": d.number(-8, 8)}),
 }
 ROUNDS = 40

@@ -62,12 +62,16 @@ NUMBERS: dict[str, Callable[[Call, Values], Sequence[int]]] = {
     "ArgMax": lambda call, values: [_axis(call, values), call.flag("last")],
     "ArgMin": lambda call, values: [_axis(call, values), call.flag("last")],
     "GridSample": _of_grid,
+    "CouplePairs": lambda call, values: [],
+    "OneHot": lambda call, values: [call.s64("axis") % len(values[-1].shape)],
     "Triangle": lambda call, values: [call.flag("upper"), call.s64("offset")],
     "Concat": lambda call, values: [_axis(call, values), len(values) - 1],
 }
 SCHEMAS = {kind: edition(HOST).schemas[kind] for kind in NUMBERS}
 # Those whose second input holds indices.
-INDEXED = frozenset([kind for kind, schema in SCHEMAS.items() if "indices" in {port.name for port in schema.inputs}])
+INDEXED = frozenset(
+    [kind for kind, schema in SCHEMAS.items() if "indices" in [port.name for port in schema.inputs][1:]]
+)
 
 
 def _fits(call: Call, kind: str, values: Values) -> str:
@@ -79,6 +83,10 @@ def _fits(call: Call, kind: str, values: Values) -> str:
         return _fits_indices(call, kind, values)
     if kind in kinds.MOVES:
         return "" if src.dtype.numpy.itemsize in SIZES else "a data type that C lacks"
+    if kind == "OneHot":
+        return (
+            "" if src.dtype.numpy in TYPES and values[2].dtype.numpy.itemsize in SIZES else "a data type that C lacks"
+        )
     if kind == "GridSample":
         return (
             ""
@@ -130,11 +138,11 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
 def _numbers(step: Step) -> dict[str, object]:
     kind, call, op = step.op.kind, call_of(step), step.op
     ends = [tensor for tensor in (*op.inputs[: RECORDS[kind].n_read], *op.outputs) if tensor is not None]
-    moves = kind in kinds.MOVES or (op.attrs.get("reduction", "none") == "none" and kind in INDEXED)
+    moves = kind in (*kinds.MOVES, "OneHot") or (op.attrs.get("reduction", "none") == "none" and kind in INDEXED)
     types = []
     for place, tensor in enumerate(ends):
         dtype = tensor.dtype.numpy
-        is_indices = kind in INDEXED and place == 1
+        is_indices = place == (1 if kind in INDEXED else 0 if kind == "OneHot" else None)
         types.append(TYPES[dtype] if dtype in TYPES and (is_indices or not moves) else MOVED[dtype.itemsize])
     numbers = [int(number) for number in NUMBERS[kind](call, ends)]  # type: ignore[arg-type]
     contents = [len(numbers), *numbers, *types, *_letters(kind), *_letters(f"{kind} {op.name!r}")]
@@ -144,12 +152,13 @@ def _numbers(step: Step) -> dict[str, object]:
 def _record(kind: str) -> Kernel:
     """The record of an op, which reads no input that only decides the shape of its result."""
     decides = [port.decides for port in SCHEMAS[kind].inputs]
+    n_read = decides.index(True) if any(decides) else None
     return Kernel(
         "arrays",
         REASON,
         kinds=(kind,),
         takes=(NOT_EMPTY,),
-        n_read=decides.index(True) if any(decides) else None,
+        n_read=n_read if all(decides[n_read:]) else None,
         rows=(0,) if kind == "Gather" else (),
         numbers=_numbers,
         changes=kind in CHANGES,
