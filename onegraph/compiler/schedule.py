@@ -244,11 +244,11 @@ class Schedule:
     def cast(self, inputs: tuple[int, ...], outputs: tuple[int, ...], note: int) -> None:
         """Add a step that casts a value, or copies it to another layout."""
         source, target = self.values[inputs[0]], self.values[outputs[0]]
-        if can_cast(source, target):
-            self.copy_into(inputs[0], outputs[0], note)
-        elif can_copy(source, target):
+        if can_copy(source, target):
             forwards, numbers = backwards(source)
             self.add_kernel(COPY.name, [forwards], [target], note, numbers)
+        elif can_cast(source, target):
+            self.copy_into(inputs[0], outputs[0], note)
         else:
             self.steps.append(NumpyStep(store, inputs, outputs, note))
 

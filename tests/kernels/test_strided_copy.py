@@ -41,6 +41,17 @@ def test_a_copy_has_the_elements_of_its_source(layout, dtype):
         np.testing.assert_array_equal(target, source)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
+@pytest.mark.parametrize("shape", [(37, 53), (16, 16), (5, 70, 33), (2, 9000, 3), (3, 41, 100), (8194, 3), (8192, 2)])
+def test_turned_images_and_matrices_have_the_elements_of_their_sources(shape, dtype):
+    base = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    for order in ((0, 2, 1), (2, 0, 1), (1, 2, 0)) if len(shape) == 3 else ((1, 0),):
+        source, target = base.transpose(order), np.zeros([shape[axis] for axis in order], dtype)
+        numbers = packed("strided_copy", {"size": base.itemsize, "backwards": 0})
+        compiled("strided_copy", [placed(source)], [placed(target)], numbers).run_once(source, target, threads=2)
+        np.testing.assert_array_equal(target, source)
+
+
 def test_other_copies_stay_with_numpy():
     dense = placed(np.zeros((2, 3), np.int64))
     assert can_copy(dense, dense._replace(strides=(1, 2)))

@@ -9,8 +9,12 @@
 #include "registry.h"
 #include "shares.h"
 
+#include "cpu.h"
+
 namespace onegraph {
 namespace {
+
+constexpr std::int64_t GROUP = 4096; // elements that are copied together
 
 // One tensor of elements of `size` bytes; the copy has the same dims. Elements of the source may share memory or run
 // backwards.
@@ -24,12 +28,24 @@ private:
         std::int64_t dim, source, target; // strides in bytes
     };
 
+    // Where a number of places of the outer axes, counted from the last one, lies.
+    struct Place {
+        std::int64_t source, target;
+    };
+    Place place(std::size_t number) const;
+
     template <typename T>
     void copy_rows(const char *source, char *target, std::size_t begin, std::size_t end) const;
+    template <typename T>
+    void turn_columns(const char *source, char *target, std::size_t begin, std::size_t end) const;
 
     std::size_t size_;
-    std::vector<Axis> axes_; // the last one is a row
-    std::size_t rows_ = 1;
+    std::vector<Axis> outer_;
+    Axis lines_ {1, 0, 0}, row_ {1, 0, 0}; // of each place of the outer axes, lines of rows
+    bool turns_ = false; // whether the elements of a column lie one behind another in the source, and those of a row in the target
+    bool parts_ = false, joins_ = false; // whether a column or a row is the three channels of an image, side by side
+    std::int64_t group_ = 1; // lines that are copied together
+    std::size_t n_outer_ = 1;
 };
 
 StridedCopy::StridedCopy(const KernelArguments &arguments) : size_(arguments.size("size")) {
@@ -42,50 +58,184 @@ StridedCopy::StridedCopy(const KernelArguments &arguments) : size_(arguments.siz
         if (target.dims[axis] == 1) continue;
         const std::int64_t step = (backwards >> axis & 1) ? -bytes : bytes;
         const Axis next {target.dims[axis], source.layout.strides[axis] * step, target.layout.strides[axis] * bytes};
-        if (!axes_.empty() && axes_.back().source == next.dim * next.source && axes_.back().target == next.dim * next.target)
-            axes_.back() = {axes_.back().dim * next.dim, next.source, next.target};
+        const bool follows = !outer_.empty() && outer_.back().source == next.dim * next.source
+                && outer_.back().target == next.dim * next.target;
+        if (follows)
+            outer_.back() = {outer_.back().dim * next.dim, next.source, next.target};
         else
-            axes_.push_back(next);
+            outer_.push_back(next);
     }
-    if (axes_.empty()) axes_.push_back({1, bytes, bytes});
-    for (std::size_t axis = 0; axis + 1 < axes_.size(); axis++)
-        rows_ *= static_cast<std::size_t>(axes_[axis].dim);
+    if (!outer_.empty()) row_ = outer_.back(), outer_.pop_back();
+    const auto is_column = [&](const Axis &axis) { return axis.source == bytes; };
+    const auto columns = std::find_if(outer_.begin(), outer_.end(), is_column);
+    turns_ = columns != outer_.end() && row_.target == bytes && row_.source != bytes;
+    if (turns_) {
+        lines_ = *columns, outer_.erase(columns);
+        const std::int64_t lanes = 16 / bytes;
+        parts_ = lines_.dim == 3 && row_.source == 3 * bytes, joins_ = row_.dim == 3 && lines_.target == 3 * bytes;
+        const bool is_narrow = parts_ || lines_.dim < lanes;
+        std::int64_t part = is_narrow && row_.dim > GROUP ? GROUP : 0; // of a row, which stays in the cache
+        while (part > 0 && row_.dim % part != 0)
+            part--;
+        if (part > GROUP / 16) {
+            outer_.push_back({row_.dim / part, row_.source * part, row_.target * part});
+            row_.dim = part;
+        }
+        group_ = parts_ ? lines_.dim : lanes * std::max<std::int64_t>(1, GROUP / (row_.dim * lanes));
+    } else if (!outer_.empty()) {
+        lines_ = outer_.back(), outer_.pop_back();
+    }
+    for (const Axis &axis : outer_)
+        n_outer_ *= static_cast<std::size_t>(axis.dim);
+}
+
+StridedCopy::Place StridedCopy::place(std::size_t number) const {
+    Place found {0, 0};
+    auto rest = static_cast<std::int64_t>(number);
+    for (std::size_t axis = outer_.size(); axis-- > 0; rest /= outer_[axis].dim) {
+        found.source += rest % outer_[axis].dim * outer_[axis].source;
+        found.target += rest % outer_[axis].dim * outer_[axis].target;
+    }
+    return found;
 }
 
 template <typename T>
+ONEGRAPH_INLINE void move(char *target, const char *source) {
+    std::memcpy(target, source, sizeof(T));
+}
+
+// Copies lines, which are counted over all places.
+template <typename T>
 void StridedCopy::copy_rows(const char *source, char *target, std::size_t begin, std::size_t end) const {
     constexpr auto SIZE = static_cast<std::int64_t>(sizeof(T));
-    const Axis &row = axes_.back();
+    constexpr std::int64_t SHORT = 64 / SIZE; // elements of a row, up to which a call takes longer
+    const bool is_whole = row_.source == SIZE && row_.target == SIZE;
+    const auto lines = static_cast<std::size_t>(lines_.dim);
+    for (std::size_t number = begin; number < end;) {
+        const Place at = place(number / lines);
+        const std::size_t first = number % lines, last = std::min(lines, first + end - number);
+        number += last - first;
+        const char *from = source + at.source + static_cast<std::int64_t>(first) * lines_.source;
+        char *to = target + at.target + static_cast<std::int64_t>(first) * lines_.target;
+        for (std::size_t line = first; line < last; line++, from += lines_.source, to += lines_.target) {
+            if (is_whole && row_.dim > SHORT)
+                std::memcpy(to, from, static_cast<std::size_t>(row_.dim) * sizeof(T));
+            else if (row_.target == SIZE)
+                for (std::int64_t i = 0; i < row_.dim; i++)
+                    move<T>(to + i * SIZE, from + i * row_.source);
+            else
+                for (std::int64_t i = 0; i < row_.dim; i++)
+                    move<T>(to + i * row_.target, from + i * row_.source);
+        }
+    }
+}
+
+// Turns a square of vectors: element j of vector i becomes element i of vector j.
+template <typename T>
+ONEGRAPH_INLINE void turn_square(const char *source, std::int64_t from, char *target, std::int64_t to) {
+    constexpr std::size_t LANES = 16 / sizeof(T);
+    typedef T Vector __attribute__((vector_size(16)));
+    Vector vectors[LANES], low, high;
+    for (std::size_t i = 0; i < LANES; i++) {
+        low[i] = static_cast<T>(i / 2 + i % 2 * LANES);
+        high[i] = static_cast<T>(LANES / 2 + i / 2 + i % 2 * LANES);
+        std::memcpy(&vectors[i], source + static_cast<std::int64_t>(i) * from, sizeof(Vector));
+    }
+    for (std::size_t step = 1; step < LANES; step *= 2) {
+        Vector mixed[LANES];
+        for (std::size_t i = 0; i < LANES / 2; i++) {
+            mixed[2 * i] = __builtin_shuffle(vectors[i], vectors[i + LANES / 2], low);
+            mixed[2 * i + 1] = __builtin_shuffle(vectors[i], vectors[i + LANES / 2], high);
+        }
+        std::memcpy(vectors, mixed, sizeof vectors);
+    }
+    for (std::size_t i = 0; i < LANES; i++)
+        std::memcpy(target + static_cast<std::int64_t>(i) * to, &vectors[i], sizeof(Vector));
+}
+
+// An element at any address.
+template <typename T>
+struct Loose {
+    typedef T type __attribute__((aligned(1), may_alias));
+};
+
+// Elements of NUMBER channels that lie side by side, to a line for each channel.
+template <typename T, int NUMBER>
+ONEGRAPH_INLINE void part_channels(const char *source, char *target, std::int64_t to, std::int64_t count) {
+    using Element = typename Loose<T>::type;
+    const auto *from = reinterpret_cast<const Element *>(source);
+    for (std::int64_t i = 0; i < count; i++)
+        for (int channel = 0; channel < NUMBER; channel++)
+            reinterpret_cast<Element *>(target + channel * to)[i] = from[i * NUMBER + channel];
+}
+
+// Elements of lines of NUMBER channels, side by side.
+template <typename T, int NUMBER>
+ONEGRAPH_INLINE void join_channels(const char *source, char *target, std::int64_t from, std::int64_t count) {
+    using Element = typename Loose<T>::type;
+    auto *to = reinterpret_cast<Element *>(target);
+    for (std::int64_t i = 0; i < count; i++)
+        for (int channel = 0; channel < NUMBER; channel++)
+            to[i * NUMBER + channel] = reinterpret_cast<const Element *>(source + channel * from)[i];
+}
+
+// Turns a block of columns of the source into lines of the target.
+template <typename T>
+void turn_block(const char *from, std::int64_t source, std::int64_t rows, char *to, std::int64_t target, std::int64_t count) {
+    constexpr std::int64_t SIZE = sizeof(T), LANES = 16 / SIZE;
+    std::int64_t column = 0;
+    for (; column + LANES <= count && rows >= LANES; column += LANES) {
+        const char *first = from + column * SIZE;
+        char *result = to + column * target;
+        std::int64_t i = 0;
+        for (; i + LANES <= rows; i += LANES)
+            turn_square<T>(first + i * source, source, result + i * SIZE, target);
+        for (; i < rows; i++)
+            for (std::int64_t line = 0; line < LANES; line++)
+                move<T>(result + line * target + i * SIZE, first + i * source + line * SIZE);
+    }
+    for (; column < count; column++)
+        for (std::int64_t i = 0; i < rows; i++)
+            move<T>(to + column * target + i * SIZE, from + i * source + column * SIZE);
+}
+
+// Copies groups of columns of the source, which become lines of the target; they are counted over all places.
+template <typename T>
+void StridedCopy::turn_columns(const char *source, char *target, std::size_t begin, std::size_t end) const {
+    constexpr std::int64_t SIZE = sizeof(T);
+    const auto groups = static_cast<std::size_t>((lines_.dim + group_ - 1) / group_);
     for (std::size_t number = begin; number < end; number++) {
-        std::int64_t from = 0, to = 0;
-        auto rest = static_cast<std::int64_t>(number);
-        for (std::size_t axis = axes_.size() - 1; axis-- > 0; rest /= axes_[axis].dim) {
-            from += rest % axes_[axis].dim * axes_[axis].source;
-            to += rest % axes_[axis].dim * axes_[axis].target;
-        }
-        const char *first = source + from;
-        char *result = target + to;
-        if (row.source == SIZE && row.target == SIZE) {
-            std::memcpy(result, first, static_cast<std::size_t>(row.dim) * sizeof(T));
-            continue;
-        }
-        for (std::int64_t i = 0; i < row.dim; i++)
-            std::memcpy(result + i * row.target, first + i * row.source, sizeof(T));
+        const Place at = place(number / groups);
+        const std::int64_t first = static_cast<std::int64_t>(number % groups) * group_;
+        const std::int64_t count = std::min(group_, lines_.dim - first);
+        const char *from = source + at.source + first * SIZE;
+        char *to = target + at.target + first * lines_.target;
+        if (parts_)
+            ForCpu<part_channels<T, 3>>::of()(from, to, lines_.target, row_.dim);
+        else if (joins_)
+            ForCpu<join_channels<T, 3>>::of()(from, to, row_.source, count);
+        else
+            turn_block<T>(from, row_.source, row_.dim, to, lines_.target, count);
     }
 }
 
 void StridedCopy::run(void *const *addresses, int threads) const {
     const auto *source = static_cast<const char *>(addresses[0]);
     auto *target = static_cast<char *>(addresses[1]);
-    const auto unit = static_cast<std::size_t>(std::max<std::int64_t>(axes_.back().dim, 1));
-    if (!rows_ || !axes_.back().dim) return;
-    share(rows_ * unit, threads, unit, [&](std::size_t begin, std::size_t end) {
-        const std::size_t first = begin / unit, last = end / unit;
+    const auto row = static_cast<std::size_t>(row_.dim), group = static_cast<std::size_t>(group_);
+    const std::size_t count = n_outer_ * ((static_cast<std::size_t>(lines_.dim) + group - 1) / group), unit = row * group;
+    if (!count || !unit) return;
+    share(count * unit, threads, unit, [&](std::size_t begin, std::size_t end) {
+        const auto copy = [&](auto element) {
+            using T = decltype(element);
+            if (turns_) return turn_columns<T>(source, target, begin / unit, end / unit);
+            copy_rows<T>(source, target, begin / unit, end / unit);
+        };
         switch (size_) {
-            case 1: return copy_rows<std::uint8_t>(source, target, first, last);
-            case 2: return copy_rows<std::uint16_t>(source, target, first, last);
-            case 4: return copy_rows<std::uint32_t>(source, target, first, last);
-            default: return copy_rows<std::uint64_t>(source, target, first, last);
+            case 1: return copy(std::uint8_t());
+            case 2: return copy(std::uint16_t());
+            case 4: return copy(std::uint32_t());
+            default: return copy(std::uint64_t());
         }
     });
 }
