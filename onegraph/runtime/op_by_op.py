@@ -15,9 +15,9 @@ import numpy as np
 from ..builder.graph import DataGraph
 from ..compiler.array_kernels import with_kernel
 from ..compiler.report import PartitionReport
+from ..errors import ArgumentError
 from ..ir.op import Array, Op, label_of, schema_of, shape_inputs_of
 from ..opset import kinds
-from ..opset.dtypes import DataType
 from ..opset.editions.registry import HOST, base_of
 from ..opset.host import arithmetic, indexing, logic, movement, reduction
 from ..opset.host.control import BODIES
@@ -25,6 +25,7 @@ from ..opset.schema import Call, make_type
 from ..opset.traits import Trait
 from ..reference.host import computed_on_host, host_function
 from ..reference.run import computed, run_op
+from .direct_ops import Direct, direct, is_exact
 
 REASON = "few elements, whose number changes from call to call: op by op, without a compilation"
 Compute = Callable[[Sequence[Any]], Sequence[Array]]
@@ -43,18 +44,6 @@ CHEAP = (
 REFUSED_BY_NUMPY = PLAIN & frozenset().union(
     *map(kinds.host_kinds, (Trait.POINTWISE, Trait.MOVES, Trait.CASTS, Trait.SHAPE_ONLY))
 ) - {"Pad", "GatherND"}
-# Ops that numpy rounds as the specification says, if all tensors are f32.
-EXACT: dict[str, Callable[..., Any]] = {
-    "Abs": np.abs,
-    "Add": np.add,
-    "Divide": np.divide,
-    "Maximum": np.maximum,
-    "Minimum": np.minimum,
-    "Multiply": np.multiply,
-    "Sqrt": np.sqrt,
-    "Square": np.square,
-    "Subtract": np.subtract,
-}
 
 
 class TooLargeError(Exception):
@@ -72,8 +61,9 @@ class ExaminedOp:
         self._op, self._allowed = op, set[object]()
         self._deciding = frozenset(shape_inputs_of(op))
         self._examine = partial(run_op, op, host=with_kernel)
-        self._compute = _prepared(op)
         self._needs_no_rules = _is_refused_by_numpy(op)
+        function = direct(op) if self._needs_no_rules else None
+        self._compute = _prepared(op) if function is None else partial(_directly, op, function)
 
     def __call__(self, arrays: Sequence[Array | None]) -> Sequence[Array]:
         """The results for these arrays."""
@@ -96,7 +86,7 @@ def _is_refused_by_numpy(op: Op) -> bool:
     """Whether the numpy function of an op refuses every shape that the rules of the op refuse."""
     ranks_known = all(tensor is None or tensor.shape is not None for tensor in op.inputs)
     if op.edition != HOST:
-        return _is_exact(op) and ranks_known
+        return is_exact(op) and ranks_known
     if op.kind not in REFUSED_BY_NUMPY or not ranks_known:
         return False
     decided = [op.inputs[index] for index in shape_inputs_of(op) if index < len(op.inputs)]
@@ -108,17 +98,11 @@ def _is_refused_by_numpy(op: Op) -> bool:
     return all(tensor is None or tensor.value is not None for tensor in decided)
 
 
-def _is_exact(op: Op) -> bool:
-    tensors = [*op.inputs, *op.outputs]
-    is_single = all(tensor is not None and tensor.dtype is DataType.f32 for tensor in tensors)
-    return op.kind in EXACT and is_single and op.attrs.get("auto_broadcast", "numpy") == "numpy"
-
-
 def _prepared(op: Op) -> Compute:
     """What computes an op of few elements."""
     schema = schema_of(op)
     if op.edition != HOST:
-        return _exact(EXACT[op.kind]) if _is_exact(op) else partial(computed, op, schema, host=with_kernel)
+        return partial(computed, op, schema, host=with_kernel)
     base, function = base_of(schema), with_kernel(op.kind, host_function(schema))
     dtypes = [tensor.dtype for tensor in op.outputs]
     types, wanted = [None if one is None else one.dtype for one in op.inputs], [dtype.numpy for dtype in dtypes]
@@ -134,8 +118,13 @@ def _prepared(op: Op) -> Compute:
     return compute
 
 
-def _exact(function: Callable[..., Any]) -> Compute:
-    return lambda arrays: [np.asarray(function(*arrays))]
+def _directly(op: Op, function: Direct, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """The result of an op that a function computes."""
+    try:
+        result = np.asarray(function(*arrays))
+    except (IndexError, ValueError, TypeError) as error:
+        raise ArgumentError(f"{op.kind} {op.name!r}: {error}") from None
+    return [result if result.flags.c_contiguous else np.ascontiguousarray(result)]
 
 
 def _dense(array: Array, dtype: np.dtype[np.generic]) -> Array:

@@ -29,7 +29,7 @@ from .program import Program
 from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .quick_call import QuickCall, decline, quick_call, staged_call
 from .staged import Runnable, Staged
-from .subprograms import Control, host_run
+from .subprograms import Bodies, Control, host_run
 
 if TYPE_CHECKING:
     from .open_programs import OpenPrograms
@@ -73,6 +73,7 @@ class ProgramFinder:
         self.cache = Cache(CAPACITY)
         self.quick: QuickCall = decline
         self.op_by_op: OpByOp | None = None
+        self._bodies = Bodies(self._make_body)
         self._static: Entry | None = None
         if program is not None:
             self.value_inputs: Sequence[str] = ()
@@ -84,7 +85,7 @@ class ProgramFinder:
         self.value_inputs = value_inputs(self.graph)
         self._is_static = not self.value_inputs and all(known(tensor.shape) for tensor in inputs.values())
         if small and not (self._is_static and all(known(end.shape) for op in self.graph.ops for end in op.outputs)):
-            self.op_by_op = OpByOp.of(self.graph, lambda op: host_run(op, self._make_body))
+            self.op_by_op = OpByOp.of(self.graph, lambda op: host_run(op, self._bodies))
         if self._is_static:
             self.find({})
         elif interface.state is None:
@@ -228,7 +229,7 @@ class ProgramFinder:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
             if self.op_by_op is not None:
                 self.op_by_op.is_open = True
-            return self._entry_of_stages(graph, Staged(graph, parts, self._make, self._make_body))
+            return self._entry_of_stages(graph, Staged(graph, parts, self._make, self._bodies))
         updates = {} if self._interface.state is None else self._interface.state.updates
         program = without_collector(
             lambda: CompiledProgram(graph, **options._asdict(), updates=updates, shared=self._shared)
@@ -237,7 +238,7 @@ class ProgramFinder:
             refuse_unknown_partitions(options.threads, program.reports)
         for part in program.parts:
             if isinstance(part, NumpyStep) and isinstance(part.run, Control):
-                part.run.compile(self._make_body)
+                part.run.compile(self._bodies)
         return self._entry_of(program)
 
     def _make(self, graph: DataGraph) -> Runnable:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..builder.graph import DataGraph
 from ..ir.op import Array, label_of
-from .subprograms import host_run
+from .subprograms import Bodies, host_run
 
 if TYPE_CHECKING:
     from ..compiler.report import PartitionReport, Report
@@ -41,7 +41,7 @@ class Staged:
         graph: a graph whose inputs have known shapes.
         stages: the graph, divided.
         compiled: compiles a graph.
-        body: compiles a body of control flow.
+        bodies: of control flow.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Staged:
         graph: DataGraph,
         stages: Stages,
         compiled: Callable[[DataGraph], Runnable],
-        body: Callable[[DataGraph], Runnable],
+        bodies: Bodies,
     ) -> None:
         self._graph, self._stages = graph, stages
         self._first = None if stages.first is None else compiled(stages.first)
         self._rest = compiled(stages.rest)
-        self._runs = {op.id: host_run(op, body) for op in stages.heads}
+        self._runs = {op.id: host_run(op, bodies) for op in stages.heads}
         self._constants = {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

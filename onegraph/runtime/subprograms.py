@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from .._util.fork_safety import cached_property
@@ -12,6 +12,7 @@ from ..builder.graph import DataGraph
 from ..compiler.numpy_steps import CONTROL, copied_to
 from ..errors import ArgumentError, OneGraphError, SpecError
 from ..ir.op import Array, Op, schema_of
+from ..native.library import address_of
 from ..opset.editions.registry import HOST
 from ..opset.host.control import BODIES, FIXED
 from ..opset.schema import Call
@@ -23,6 +24,7 @@ from .op_by_op import ExaminedOp
 from .repeat import Repeat, Slice
 
 FOR_SHAPES = "onegraph.lowering.for_shapes"
+MOST_BODIES = 64  # that are shared
 # Compiles a graph, and returns an executable.
 Make = Callable[[DataGraph], Any]
 
@@ -48,10 +50,8 @@ class Body:
         from ..serialize.words import of_word
 
         self._graph, self._make = _of_shapes(of_word(str(op.attrs[name])), shapes), make
-        captured = {f"c{number}": input_ for number, input_ in enumerate(op.inputs[first:]) if input_ is not None}
-        self.values = {
-            name: one.value for name, one in captured.items() if one.value is not None and name in self._graph._inputs
-        }
+        self._compiled: dict[tuple[tuple[str, int], ...], Any] = {}
+        self.values = {name: value for name, value in _constants(op, first).items() if name in self._graph._inputs}
         names = {tensor.id: name for name, tensor in self._graph._inputs.items()}
         self.passed, self.fixed, self.same = dict[str, str](), dict[str, Array](), dict[str, str]()
         self._ends: dict[int, str] = {}
@@ -72,8 +72,11 @@ class Body:
 
     def compiled(self, shapes: Mapping[str, int]) -> Any:
         """What runs the body, with results of ops as further inputs, whose ids are given by name."""
-        ends = {name: number for number, name in self._ends.items()}
-        return self._make(with_values(self._graph, self.values, ends, shapes))
+        key = tuple(shapes.items())
+        if key not in self._compiled:
+            ends = {name: number for number, name in self._ends.items()}
+            self._compiled[key] = self._make(with_values(self._graph, self.values, ends, shapes))
+        return self._compiled[key]
 
     def slices(self) -> dict[int, Slice]:
         """By id of result, the slices that the number of the iteration chooses from what all iterations read."""
@@ -98,6 +101,38 @@ class Body:
         results.update((name, inputs[source]) for name, source in self.passed.items())
         results.update(self.fixed)
         return results
+
+
+class Bodies:
+    """The bodies of an executable. Its programs share those that differ in nothing that a compilation reads.
+
+    Args:
+        make: compiles a graph.
+    """
+
+    def __init__(self, make: Make) -> None:
+        self._make, self._bodies = make, dict[Hashable, tuple[Body, Mapping[str, Array]]]()
+
+    def body(self, op: Op, name: str, first: int, shapes: Mapping[str, Shape]) -> Body:
+        """A body of an op; the arguments are as of :class:`Body`."""
+        constants = _constants(op, first)
+        places = tuple([(port, address_of(one), one.dtype, one.strides) for port, one in constants.items()])
+        key = op.attrs[name], places, tuple([(port, shape) for port, shape in shapes.items() if known(shape)])
+        if key in self._bodies:
+            return self._bodies[key][0]
+        body = Body(op, name, first, self._make, shapes)
+        if len(self._bodies) < MOST_BODIES:
+            self._bodies[key] = body, constants  # no other array gets the memory of one that exists
+        return body
+
+
+def _constants(op: Op, first: int) -> dict[str, Array]:
+    """The contents of constants that the bodies of an op may read, by the names of their inputs."""
+    return {
+        f"c{number}": input_.value
+        for number, input_ in enumerate(op.inputs[first:])
+        if input_ is not None and input_.value is not None
+    }
 
 
 def _of_shapes(graph: DataGraph, shapes: Mapping[str, Shape]) -> DataGraph:
@@ -131,11 +166,12 @@ class Control:
         self._bodies: dict[str, Body] = {}
         self._repeat: Repeat | None = None
 
-    def compile(self, make: Make) -> None:
-        """Compile the bodies by ``make``, which compiles as the program around them is compiled."""
+    def compile(self, all_bodies: Bodies) -> None:
+        """Compile the bodies as the program around them is compiled."""
         first = 1 if self.op.kind == "If" else self._n_fixed()
         try:
-            bodies = {name: Body(self.op, name, first, make, self._shapes(first)) for name in BODIES[self.op.kind]}
+            shapes = self._shapes(first)
+            bodies = {name: all_bodies.body(self.op, name, first, shapes) for name in BODIES[self.op.kind]}
         except ValueError as error:
             raise self._named(error) from None
         if self.op.kind == "Loop":
@@ -199,12 +235,12 @@ def _renamed(error: OneGraphError, op: Op) -> OneGraphError:
     return error
 
 
-def host_run(op: Op, make: Make) -> Callable[[Sequence[Array | None]], Sequence[Array]]:
-    """What gives the results of an op whose shapes follow from contents; ``make`` compiles bodies."""
+def host_run(op: Op, bodies: Bodies) -> Callable[[Sequence[Array | None]], Sequence[Array]]:
+    """What gives the results of an op whose shapes follow from contents."""
     if op.kind not in CONTROL:
         return ExaminedOp(op)
     control = Control(op)
-    control.compile(make)
+    control.compile(bodies)
     return control.run
 
 

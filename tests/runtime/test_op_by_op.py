@@ -5,10 +5,15 @@ import pytest
 from helpers.host_cases import cases, graph_of
 
 import onegraph as og
+from onegraph.lowering.control import Looping, Scans, Turn
+from onegraph.lowering.emitter import Emitter
+from onegraph.lowering.movement import concat
 from onegraph.opset.editions.registry import HOST
 from onegraph.reference import run_op
 from onegraph.runtime import compiled_program
-from onegraph.runtime.op_by_op import EXACT, OFTEN, REFUSED_BY_NUMPY, ExaminedOp, OpByOp
+from onegraph.runtime.direct_ops import EXACT, MAKERS, UFUNCS, direct
+from onegraph.runtime.op_by_op import OFTEN, REFUSED_BY_NUMPY, ExaminedOp, OpByOp
+from onegraph.runtime.subprograms import Body
 
 RNG = np.random.default_rng(0)
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 1e-40, 3e38], np.float32)
@@ -114,6 +119,43 @@ def test_numpy_refuses_the_shapes_that_rules_refuse(kind):
                     ExaminedOp(opened)(arrays)
             else:
                 assert all(map(np.array_equal, ExaminedOp(opened)(arrays), wanted))
+
+
+@pytest.mark.parametrize("kind", sorted(MAKERS.keys() | UFUNCS.keys()))
+def test_direct_calls_of_numpy_agree_with_the_reference(kind):
+    taken = 0
+    for case in cases():
+        if case.kind != kind:
+            continue
+        (op,) = [op for op in graph_of(case)[0].ops if op.kind == kind][:1]
+        examined = ExaminedOp(op)
+        taken += examined._needs_no_rules and direct(op) is not None
+        for found, wanted in zip(examined(case.inputs), run_op(op, case.inputs), strict=True):
+            assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+            assert np.array_equal(found, wanted, equal_nan=found.dtype.kind == "f")
+    assert taken
+
+
+def test_loops_of_new_sizes_share_their_body(monkeypatch):
+    """A state grows in each iteration, as in a beam search; the graph around it has another size in each call."""
+    g = og.Graph()
+    x, trips = g.input("x", og.s64, (None,)), g.input("n", og.s64, ())
+
+    def iteration(body, number, states, slices):
+        (state,) = states
+        last = body.emit.op("Gather", [state, np.array([-1])], {"axis": 0})
+        return Turn(np.array(True), [concat(body.emit, [state, body.emit.op("Add", [last, last])], 0)], [])
+
+    looping = Looping(Emitter(g), trips, np.array(True), [x], Scans(), iteration)
+    g.output("y", looping.results()[0])
+    made, init = [], Body.__init__
+    monkeypatch.setattr(Body, "__init__", lambda *a, **k: (made.append(1), init(*a, **k))[1])
+    model = g.compile()
+    for size in range(1, 6):
+        x = RNG.integers(1, 9, size)
+        wanted = np.concatenate([x, x[-1] * 2 ** np.arange(1, 5)])
+        assert np.array_equal(model(x, np.array(4)), wanted)
+    assert len(made) == 1
 
 
 def open_dims(tensor):
