@@ -31,8 +31,8 @@ OPS = {
     "Add": (np.add, NUMBERS),
     "Subtract": (np.subtract, NUMBERS),
     "Multiply": (np.multiply, NUMBERS),
-    "Maximum": (np.maximum, INTEGERS),
-    "Minimum": (np.minimum, INTEGERS),
+    "Maximum": (np.maximum, NUMBERS),
+    "Minimum": (np.minimum, NUMBERS),
     "Negative": (np.negative, NUMBERS),
     "Divide": (quotient, NUMBERS),
     "Mod": (np.mod, INTEGERS),
@@ -41,7 +41,12 @@ OPS = {
     "Floor": (np.floor, FLOATS),
     "Ceil": (np.ceil, FLOATS),
     "Round": (np.rint, FLOATS),
+    "Sqrt": (np.sqrt, FLOATS),
+    "BitwiseAnd": (np.bitwise_and, INTEGERS),
+    "BitwiseOr": (np.bitwise_or, INTEGERS),
+    "BitwiseXor": (np.bitwise_xor, INTEGERS),
     "IsNaN": (np.isnan, FLOATS),
+    "IsInf": (np.isinf, FLOATS),
     "Equal": (np.equal, NUMBERS),
     "Greater": (np.greater, NUMBERS),
     "GreaterEqual": (np.greater_equal, NUMBERS),
@@ -56,7 +61,7 @@ OPS = {
 }
 
 
-ONE_OPERAND = ("Negative", "Not", "Cast", "Abs", "Sign", "Floor", "Ceil", "Round", "IsNaN")
+ONE_OPERAND = ("Negative", "Not", "Cast", "Abs", "Sign", "Floor", "Ceil", "Round", "Sqrt", "IsNaN", "IsInf")
 
 
 def numbers(dtype, *shape):

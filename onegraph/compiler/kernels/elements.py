@@ -24,8 +24,7 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 OPS = _words("op")
-# What the body of a loop repeats; the results of others lose NaN here.
-REPEATED = (kinds.ARITHMETIC & {*OPS}) - {"Maximum", "Minimum"}
+REPEATED = kinds.ARITHMETIC & {*OPS}  # what the body of a loop repeats
 
 
 def _has_types(values: Sequence[Value]) -> bool:
@@ -40,8 +39,8 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
         return refused
     *inputs, output = values
     if inputs[-1].dtype in WIDE:
-        if kind in ("Maximum", "Minimum"):
-            return "numpy keeps NaN"
+        if kind == "IsInf" and not (call_of(step).flag("detect_negative") and call_of(step).flag("detect_positive")):
+            return "one sign of infinities counts"
         if kind == "Mod":
             return "numpy says what the remainder of floats is"
         if kind == "Cast" and output.dtype in (DataType.uint32, DataType.uint64):

@@ -15,10 +15,12 @@ namespace onegraph {
 namespace {
 
 enum Op {
-    add, subtract, multiply, maximum, minimum, negative, // of integers, and all but maximum and minimum of floats
+    add, subtract, multiply, maximum, minimum, negative,
     divide, modulo, // the latter of integers
     absolute, sign,
-    floor_, ceil_, round_, is_not_number, // of floats
+    floor_, ceil_, round_, square_root, // of floats
+    bit_and, bit_or, bit_xor, // of integers
+    is_not_number, is_infinite, // of floats
     equal, greater, greater_equal, less, less_equal,
     and_, or_, xor_, not_, // of booleans
     select, // a boolean, then what it chooses from
@@ -104,7 +106,8 @@ struct Row {
 
 // The types of most tensors, for which loops are compiled with vectors; others take scalar loops, which compile in less time.
 template <typename T>
-constexpr bool is_common = std::is_floating_point_v<T> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint8_t>;
+constexpr bool is_common = std::is_floating_point_v<T> || std::is_same_v<T, std::int64_t>
+        || std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::uint8_t>;
 
 template <typename Body>
 __attribute__((noinline, optimize("no-tree-vectorize", "no-unroll-loops"))) void plainly(const Body &body) {
@@ -140,6 +143,7 @@ template <typename T>
 ONEGRAPH_INLINE void compare(int op, std::uint8_t *result, Row<T> a, Row<T> b, std::int64_t count) {
     switch (op) {
         case is_not_number: return compute(result, a, b, count, ONEGRAPH_OF { return a != b; });
+        case is_infinite: return compute(result, a, b, count, ONEGRAPH_OF { return a - a != T(0) && a == b; });
         case equal: return compute(result, a, b, count, ONEGRAPH_OF { return a == b; });
         case greater: return compute(result, a, b, count, ONEGRAPH_OF { return a > b; });
         case greater_equal: return compute(result, a, b, count, ONEGRAPH_OF { return a >= b; });
@@ -159,8 +163,8 @@ ONEGRAPH_INLINE void calculate(int op, T *result, Row<T> a, Row<T> b, std::int64
         case add: return compute(result, a, b, count, ONEGRAPH_OF { return static_cast<W>(a) + static_cast<W>(b); });
         case subtract: return compute(result, a, b, count, ONEGRAPH_OF { return static_cast<W>(a) - static_cast<W>(b); });
         case multiply: return compute(result, a, b, count, ONEGRAPH_OF { return static_cast<W>(a) * static_cast<W>(b); });
-        case maximum: return compute(result, a, b, count, ONEGRAPH_OF { return a < b ? b : a; });
-        case minimum: return compute(result, a, b, count, ONEGRAPH_OF { return b < a ? b : a; });
+        case maximum: return compute(result, a, b, count, ONEGRAPH_OF { return a >= b || is_nan(a) ? a : b; });
+        case minimum: return compute(result, a, b, count, ONEGRAPH_OF { return a <= b || is_nan(a) ? a : b; });
         case negative:
             if constexpr (std::is_floating_point_v<T>) return compute(result, a, b, count, ONEGRAPH_OF { return -a; });
             return compute(result, a, b, count, ONEGRAPH_OF { return W(0) - static_cast<W>(a); });
@@ -174,8 +178,12 @@ ONEGRAPH_INLINE void calculate(int op, T *result, Row<T> a, Row<T> b, std::int64
     if constexpr (std::is_floating_point_v<T>) {
         if (op == floor_) return compute(result, a, b, count, ONEGRAPH_OF { return std::floor(a); });
         if (op == ceil_) return compute(result, a, b, count, ONEGRAPH_OF { return std::ceil(a); });
+        if (op == square_root) return compute(result, a, b, count, ONEGRAPH_OF { return std::sqrt(a); });
         compute(result, a, b, count, ONEGRAPH_OF { return std::nearbyint(a); });
     } else {
+        if (op == bit_and) return compute(result, a, b, count, ONEGRAPH_OF { return a & b; });
+        if (op == bit_or) return compute(result, a, b, count, ONEGRAPH_OF { return a | b; });
+        if (op == bit_xor) return compute(result, a, b, count, ONEGRAPH_OF { return a ^ b; });
         compute(result, a, b, count, ONEGRAPH_OF { return remainder_of(a, b, is_truncated); });
     }
 }
@@ -305,8 +313,8 @@ void Elements::run(void *const *addresses, int threads) const {
 // `source`: the data type of the sources behind a condition. `layout`: the dims of the result, then for each source the
 // stride along each axis in elements, 0 along an axis of broadcasting.
 const Registered<Elements> ELEMENTS {"elements",
-        "op: Add|Subtract|Multiply|Maximum|Minimum|Negative|Divide|Mod|Abs|Sign|Floor|Ceil|Round|IsNaN|Equal|Greater|"
-        "GreaterEqual|Less|LessEqual|And|Or|Xor|Not|Where|Cast, "
+        "op: Add|Subtract|Multiply|Maximum|Minimum|Negative|Divide|Mod|Abs|Sign|Floor|Ceil|Round|Sqrt|"
+        "BitwiseAnd|BitwiseOr|BitwiseXor|IsNaN|IsInf|Equal|Greater|GreaterEqual|Less|LessEqual|And|Or|Xor|Not|Where|Cast, "
         "source: boolean|s8|u8|int16|uint16|s32|uint32|s64|uint64|f32|float64, "
         "target: boolean|s8|u8|int16|uint16|s32|uint32|s64|uint64|f32|float64, truncate, rank, layout..."};
 
