@@ -153,17 +153,18 @@ def softmax_into_columns(g: DataGraph) -> LogicalTensor:
 def _is_turned_image(laid: Laid) -> bool:
     """Whether an image lies neither as its format says nor with channels last."""
     is_last = laid.attrs.get("data_format") == "NCX" and is_channels_last(laid.shape, laid.strides)
-    return laid.is_read and _is_large(laid) and not is_last
+    is_image = laid.kind != "Dequantize" or not laid.inside.isdisjoint(POOLS)
+    return laid.is_read and is_image and _is_large(laid) and not is_last
 
 
 SLOW_IMAGE = FAULTS.add(
     "slow_image_strides",
-    ops=POOLS | {"BatchNormInference", "Interpolate"},
+    ops=POOLS | {"BatchNormInference", "Interpolate", "Dequantize"},
     when=_is_turned_image,
     seen={(3, 2): "slow"},
-    reason="Pools, BatchNormInference and Interpolate have a reference kernel only for an image with gaps in memory, "
-    "such as "
-    "some of the channels of another one, or with its axes in another order than its format or channels last",
+    reason="Pools, of int8 too, BatchNormInference and Interpolate have a reference kernel only for an image with gaps "
+    "in memory, such as some of the channels of another one, or with its axes in another order than its format or "
+    "channels last",
 )
 
 
@@ -176,3 +177,10 @@ def pool_of_some_channels(g: DataGraph) -> LogicalTensor:
 def image_of_rows_and_columns_in_turn(g: DataGraph) -> LogicalTensor:
     attrs = {"mode": "nearest", "sizes": [32, 32], "data_format": "NXC"}
     return g.op("Interpolate", g.input("x", "f32", (1, 16, 16, 8), strides=(2048, 8, 128, 1)), attrs)
+
+
+@SLOW_IMAGE.example({(3, 2): "right"})
+def pool_of_int8_with_channels_first_in_memory(g: DataGraph) -> LogicalTensor:
+    image = g.input("x", "u8", (1, 24, 24, 8), strides=(4608, 24, 1, 576))
+    pooled = g.op("MaxPool", g.dequantize(image, scales=[0.5], zps=[0]), {**POOL, "data_format": "NXC"})
+    return g.quantize(pooled, dtype="u8", scales=[0.5], zps=[0])
