@@ -225,7 +225,7 @@ SLOW_PRODUCT = NUMPY.add(
     when=lambda call: math.prod(known_dims(call.shape("src"))) >= LEAST,
     seen={(3, 2): "slow"},
     reason="ReduceProd has a reference kernel only, which is slower than numpy",
-    instead="numpy",
+    instead="a kernel of the package",
 )
 
 

@@ -210,6 +210,14 @@ def multiplied(d):
     return [*(d.floats(*shape, dtype="f8") for shape in shapes), bias], attrs
 
 
+def reduced(d, multiplies=False):
+    array = d.array(*d.dims(1, 4, 9))
+    if multiplies and array.dtype.kind == "f":  # no factor is 0, whose product with an infinity is none
+        array = d.rng.uniform(-1.2, 1.2, array.shape).astype(array.dtype)
+    axes = [axis for axis in range(array.ndim) if d.flag()] or [d.number(-array.ndim, array.ndim - 1)]
+    return [array, np.array(axes)], {"keep_dims": d.flag()}, (1,)
+
+
 def coupled(d):
     classes = d.number(2, 6)
     pairs = d.rng.uniform(1e-7, 1 - 1e-7, (d.number(1, 40), classes * (classes - 1) // 2))
@@ -244,6 +252,8 @@ DRAWS = {
     "ArgMax": extreme,
     "ArgMin": extreme,
     "Concat": joined,
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), reduced),
+    "ReduceProd": lambda d: reduced(d, multiplies=True),
     "CouplePairs": coupled,
     "OneHot": hot,
     "Triangle": lambda d: ([d.array(*d.dims(2, 4))], {"upper": d.flag(), "offset": d.number(-8, 8)}),

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...errors import ArgumentError
 from ...opset import kinds
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import HOST, edition
+from ...opset.host.reduction import OPS as HOST_OPS
+from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call
 from ...reference.host import CHANGES
 from ..array_kernels.arrays import MOVED, TYPES
@@ -49,6 +52,13 @@ def _of_grid(call: Call, values: Values) -> list[int]:
     return [MODES[call.string("mode")], PADDINGS[call.string("padding")], call.flag("align_corners")]
 
 
+def _of_reduction(how: int, call: Call, values: Values) -> list[int]:
+    axes = reduced_axes(call)
+    assert axes is not None
+    return [how, sum(1 << axis for axis in axes)]
+
+
+REDUCING = [schema.kind for schema in HOST_OPS if schema.kind in kinds.REDUCTIONS]  # in the order of C++
 # By the kind of an op, the numbers that its kernel takes.
 NUMBERS: dict[str, Callable[[Call, Values], Sequence[int]]] = {
     "Gather": _of_axis,
@@ -66,6 +76,7 @@ NUMBERS: dict[str, Callable[[Call, Values], Sequence[int]]] = {
     "OneHot": lambda call, values: [call.s64("axis") % len(values[-1].shape)],
     "Triangle": lambda call, values: [call.flag("upper"), call.s64("offset")],
     "Concat": lambda call, values: [_axis(call, values), len(values) - 1],
+    **{kind: partial(_of_reduction, how) for how, kind in enumerate(REDUCING)},
 }
 SCHEMAS = {kind: edition(HOST).schemas[kind] for kind in NUMBERS}
 # Those whose second input holds indices.
@@ -83,6 +94,10 @@ def _fits(call: Call, kind: str, values: Values) -> str:
         return _fits_indices(call, kind, values)
     if kind in kinds.MOVES:
         return "" if src.dtype.numpy.itemsize in SIZES else "a data type that C lacks"
+    if kind in REDUCING:
+        if src.dtype.numpy.name not in (*REDUCED, "uint8"):
+            return "a data type that C lacks"
+        return "the axes are not known" if reduced_axes(call) is None else ""
     if kind == "OneHot":
         return (
             "" if src.dtype.numpy in TYPES and values[2].dtype.numpy.itemsize in SIZES else "a data type that C lacks"
