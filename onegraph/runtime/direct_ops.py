@@ -92,7 +92,7 @@ def _slice(op: Op) -> Direct | None:
     rank = len(src.shape or ()) if src is not None else 0
     axes, steps = (*[None if end is None else end.value for end in ends[2:]], None, None)[:2]
     count = len(ends[0].shape or ()) and (ends[0].shape or (0,))[0] if ends[0] is not None else None
-    if count is None or (steps is not None and (steps < 1).any()):
+    if count is None or (steps is not None and min(steps.tolist(), default=1) < 1):
         return None
     along = [axis % rank for axis in (range(count) if axes is None else axes.tolist())]
     strides = [1] * count if steps is None else steps.tolist()
