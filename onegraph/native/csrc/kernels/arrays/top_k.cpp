@@ -35,6 +35,8 @@ struct Key {
     bool operator<(const Key &other) const { return word != other.word ? word < other.word : place < other.place; }
 };
 
+constexpr std::int64_t FEW = 8; // keys that are kept in order
+
 // The best keys so far. A new one that is worse than the worst of `count` is left out.
 template <typename Word>
 struct Best {
@@ -43,6 +45,14 @@ struct Best {
     Word worst = Word(~Word(0)); // of the best `count` keys, once there are as many
 
     void add(Word word, std::int64_t place) {
+        if (count <= FEW) { // in order; equal ones come behind the first
+            std::int64_t at = filled < count ? filled++ : count - 1;
+            for (; at > 0 && word < keys[at - 1].word; at--)
+                keys[at] = keys[at - 1];
+            keys[at] = {word, place};
+            if (filled == count) worst = keys[count - 1].word;
+            return;
+        }
         keys[filled++] = {word, place};
         if (filled == room) shrink();
     }
