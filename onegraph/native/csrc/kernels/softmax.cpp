@@ -41,20 +41,36 @@ ONEGRAPH_INLINE float power_of(float x) {
     return x >= least ? power : x < least ? 0.0f : x;
 }
 
+// The largest number, or the sum in f64, of all lanes: half of them at a time.
+ONEGRAPH_INLINE float largest_of(float *lanes) {
+    for (std::size_t half = LANES / 2; half > 0; half /= 2)
+        for (std::size_t j = 0; j < half; j++)
+            lanes[j] = larger(lanes[j + half], lanes[j]);
+    return lanes[0];
+}
+
+ONEGRAPH_INLINE double sum_of(const float *lanes) {
+    double sums[LANES];
+    for (std::size_t j = 0; j < LANES; j++)
+        sums[j] = lanes[j];
+    for (std::size_t half = LANES / 2; half > 0; half /= 2)
+        for (std::size_t j = 0; j < half; j++)
+            sums[j] += sums[j + half];
+    return sums[0];
+}
+
 // The result may be the row.
 template <bool is_log>
 ONEGRAPH_INLINE void row_of(const float *row, float *result, std::size_t width) {
     float most[LANES], sums[LANES] = {};
     std::fill_n(most, LANES, -INFINITY);
-    const std::size_t whole = width / LANES * LANES, rest = width - whole, lanes = std::min(LANES, width);
+    const std::size_t whole = width / LANES * LANES, rest = width - whole;
     for (std::size_t i = 0; i < whole; i += LANES)
         for (std::size_t j = 0; j < LANES; j++)
             most[j] = larger(row[i + j], most[j]);
     for (std::size_t j = 0; j < rest; j++)
         most[j] = larger(row[whole + j], most[j]);
-    float top = -INFINITY;
-    for (std::size_t j = 0; j < lanes; j++)
-        top = larger(most[j], top);
+    const float top = largest_of(most);
     double total = 0;
     // The power of element `at`, which is the result of a SoftMax before its division.
     const auto powered = [&](std::size_t at) {
@@ -66,13 +82,12 @@ ONEGRAPH_INLINE void row_of(const float *row, float *result, std::size_t width) 
         for (std::size_t j = 0; j < LANES; j++)
             sums[j] += powered(i + j);
         if (i / LANES % PIECE < PIECE - 1) continue;
-        for (float &sum : sums)
-            total += sum, sum = 0;
+        total += sum_of(sums);
+        std::fill_n(sums, LANES, 0.0f);
     }
     for (std::size_t j = 0; j < rest; j++)
         sums[j] += powered(whole + j);
-    for (std::size_t j = 0; j < lanes; j++)
-        total += sums[j];
+    total += sum_of(sums);
     const auto size = static_cast<float>(is_log ? std::log(total) : total);
 #pragma GCC ivdep
     for (std::size_t i = 0; i < width; i++)
