@@ -261,8 +261,9 @@ class RoundedRows:
         return self._with_rows(number, shape)
 
     def _with_rows(self, number: int, shape: Dims) -> int:
-        """A value with more rows in the same memory, which becomes as large."""
+        """A value with more rows in the same memory, which becomes as large; a view may be the first part of it."""
         value = self._values[number]
         sizes, size = self._schedule.sizes, prod(shape) * value.dtype.numpy.itemsize
-        sizes[value.storage] = max(size, sizes.get(value.storage, 0))
+        whole = 0 if value.storage == number else nbytes(self._values[value.storage])
+        sizes[value.storage] = max(size, sizes.get(value.storage, whole))
         return self._values.part(value, "rows", shape, dense_of(shape))

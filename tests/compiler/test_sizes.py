@@ -178,6 +178,20 @@ def test_rows_behind_the_last_one_change_nothing():
         assert_same(model(x), opened(normalized, x.shape).compile()(x), model)
 
 
+def test_rows_of_a_part_leave_the_whole_its_memory():
+    """The product reads the first rows of a value that is longer than their rounded number."""
+    graph, rng = og.Graph(), np.random.default_rng(4)
+    x, shift = graph.input("x", og.f32, (None, 4, 8)), graph.constant(rng.standard_normal((4, 1)).astype(np.float32))
+    scores = graph.softmax(graph.add(x, shift), axis=1)
+    ends = [graph.constant(np.array([number]), dtype=og.s64) for number in (0, 100, 0)]
+    first = graph.op("Slice", [scores, *ends], edition="host")
+    graph.output("first", graph.matmul(first, graph.constant(rng.standard_normal((8, 8)).astype(np.float32))))
+    graph.output("all", graph.softmax(graph.add(scores, graph.softmax(scores, axis=1)), axis=1))
+    model, given = graph.compile(), rng.standard_normal((200, 4, 8)).astype(np.float32)
+    for found, expected in zip(model(given), og.reference.run(graph, {"x": given}).values(), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_reproducible_results_need_no_more_rows():
     model = opened(two_products, (None, 16)).compile(reproducible=True)
     whole = model(drawn(37, 16))
