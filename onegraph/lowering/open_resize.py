@@ -14,6 +14,7 @@ from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply
 from .emitter import Emitter, Value, dtype_of, known_rank, numbers, shape_of
 from .movement import NATIVE, cast
+from .open_samples import has_open_places, open_nearest, open_number, open_samples
 from .resize_axes import LARGEST_DENOMINATOR, PERIODIC, SIZES, TORCH_OFFSETS, Axis, Sampling, is_alike
 
 
@@ -35,10 +36,14 @@ def resized_open(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: 
     if is_image and shape is not None and all(_alike_open(axis, sampling) for axis in moved.values()):
         sizes = [moved[place].count if place in moved else shape[place] for place in range(2, rank)]
         return interpolate(emit, src, sizes, sampling.mode)
-    if not all(axis.is_ratio and _is_floor(sampling) for axis in moved.values()):
+    is_floor = all(axis.is_ratio and _is_floor(sampling) for axis in moved.values())
+    if not is_floor and not all(has_open_places(axis, sampling) for axis in moved.values()):
         return None
+    if sampling.mode != "nearest":
+        return open_samples(emit, src, moved, sampling) if dtype_of(src) in NATIVE else None
     for place, axis in moved.items():
-        src = emit.op("Gather", [src, _nearest_open(emit, src, place, axis, sampling)], {"axis": place})
+        nearest = _nearest_open(emit, src, place, axis, sampling) if is_floor else open_nearest(emit, axis, sampling)
+        src = emit.op("Gather", [src, nearest], {"axis": place})
     return src
 
 
@@ -66,8 +71,7 @@ def _is_floor(sampling: Sampling) -> bool:
 
 def _nearest_open(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampling) -> Value:
     """The indices of ``nearest`` for an axis of open sizes, which ops compute."""
-    count = emit.graph._tensor(DataType.s64, (), "", None, numbers_of([axis.count], ()))
-    indices = emit.op("Range", [np.array(0), count, np.array(1)])
+    indices = emit.op("Range", [np.array(0), open_number(emit, axis.count), np.array(1)])
     size = emit.op("Gather", [emit.op("Shape", [src]), np.array([place])], {"axis": 0})
     sizes = [cast(emit, one, DataType.f32) for one in (size, emit.op("Shape", [indices]))]
     at = cast(emit, indices, DataType.f32)

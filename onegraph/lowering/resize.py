@@ -29,6 +29,8 @@ def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampli
         sampling: how elements between those of src are found.
     """
     if is_open([size for axis in axes.values() for size in (axis.size, axis.count)]):
+        if sampling.mode != "nearest" and dtype_of(src) in BYTES:
+            return _truncated(emit, resize(emit, cast(emit, src, DataType.f32), axes, sampling), dtype_of(src))
         is_crop = sampling.coordinates == "tf_crop_and_resize"
         resized = None if is_crop else resized_open(emit, src, axes, sampling)
         if resized is not None:

@@ -64,13 +64,40 @@ MODELS = {
         'r=Resize<mode="linear",coordinate_transformation_mode="half_pixel">(k,,halves) a=Relu(r) '
         "y=MaxPool<kernel_shape=[2,2],strides=[1,1]>(a)",
     ),
+    "elements at known places": (IMAGE, "e1=GatherElements<axis=2>(x,near) a=Relu(e1) y=Add(a,low)"),
     "mean of an image": (IMAGE, "a=Relu(x) g=GlobalAveragePool(a) f=Flatten(g) y=MatMul(f,v)"),
+}
+# Forms of Resize for which no Interpolate stands, to the size of another image or by scales.
+RESIZED = {
+    "corners": 'mode="linear",coordinate_transformation_mode="align_corners"',
+    "asymmetric": 'mode="linear",coordinate_transformation_mode="asymmetric"',
+    "cubic": 'mode="cubic",coordinate_transformation_mode="half_pixel"',
+    "cubic between corners": 'mode="cubic",coordinate_transformation_mode="align_corners"',
+    "cubic inside": 'mode="cubic",coordinate_transformation_mode="half_pixel",exclude_outside=1,cubic_coeff_a=-0.5',
+    "nearest below": 'mode="nearest",coordinate_transformation_mode="half_pixel",nearest_mode="round_prefer_floor"',
+    "nearest above": 'mode="nearest",coordinate_transformation_mode="half_pixel",nearest_mode="round_prefer_ceil"',
+    "nearest behind": 'mode="nearest",coordinate_transformation_mode="asymmetric",nearest_mode="ceil"',
+    "nearest before": 'mode="nearest",coordinate_transformation_mode="half_pixel",nearest_mode="floor"',
+}
+POOLED = "d=Shape(x) p1=MaxPool<kernel_shape=[2,2],strides=[2,2]>(x)"
+RESIZES = {
+    f"{name} to a size": (IMAGE, f"{POOLED} r=Resize<{form}>(p1,,,d) y=Add(r,x)") for name, form in RESIZED.items()
+}
+RESIZES |= {
+    f"{name} by a scale": (IMAGE, f"r=Resize<{form}>(x,,{scales}) y=Relu(r)")
+    for name, scales in (
+        ("corners", "scales"),
+        ("asymmetric", "larger"),
+        ("cubic", "larger"),
+        ("nearest before", "larger"),
+    )
+    for form in [RESIZED[name]]
 }
 SIZES = [(2, 9), (2, 10), (2, 11), (2, 13), (3, 10), (3, 12), (1, 7), (2, 12)]
 
 
 def made(model):
-    type_, nodes = MODELS[model]
+    type_, nodes = (MODELS | RESIZES)[model]
     text = f'<ir_version:8,opset_import:["":17]> g({type_} x)=>(float[] y)<{NUMBERS}>{{{nodes}}}'
     proto = parser.parse_model(text)
     del proto.graph.output[0].type.tensor_type.shape.dim[:]
@@ -84,6 +111,8 @@ def made(model):
         "eight": np.array([8]),
         "low": np.float32(-9),
         "scales": np.float32([1, 1, 2, 2]),
+        "larger": np.float32([1, 1, 1.5, 1.5]),
+        "near": np.array([0, 5, -2, 1]).reshape(1, 1, 4, 1).repeat(4, 1),
         "halves": np.float32([1, 1, 0.5, 0.5]),
     }
     proto.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items())
@@ -92,20 +121,22 @@ def made(model):
 
 def given(model, batch, size):
     rng = np.random.default_rng(size)
-    if MODELS[model][0] == TOKENS:
+    type_ = (MODELS | RESIZES)[model][0]
+    if type_ == TOKENS:
         return rng.integers(0, 64, (batch, size))
-    shape = (batch, size, 8) if MODELS[model][0] == ROWS else (batch, 4, size, size + batch)
+    shape = (batch, size, 8) if type_ == ROWS else (batch, 4, size, size + batch)
     return rng.standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", MODELS | RESIZES)
 def test_further_sizes_take_the_same_steps(model):
+    atol = 2e-5 if model in RESIZES else 1e-6  # ONNX Runtime rounds the places between elements to f32
     proto = made(model)
     session = session_of(proto)
     compiled = load(proto).compile()
     for batch, size in SIZES * 2:
         x = given(model, batch, size)
-        np.testing.assert_allclose(compiled(x), session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(compiled(x), session.run(None, {"x": x})[0], rtol=1e-5, atol=atol)
     info = compiled.cache_info()
     assert compiled._programs._open.error is None
     assert HASHES_CONSTANTS or info.reused >= 3

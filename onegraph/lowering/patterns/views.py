@@ -88,6 +88,8 @@ def from_a_row(emit: Emitter, op: Op) -> Value | None:
     src, indices = op.inputs[0], op.inputs[1]
     if src is None or indices is None or indices.value is None or src.shape is None or None in src.shape:
         return None
+    if is_open(src.shape):  # the places are computed once the sizes are known
+        return None
     shape, axis = _dims(src.shape), int(str(op.attrs.get("axis", 0))) % len(src.shape)
     known = indices.value.astype(np.int64)
     known = np.where(known < 0, known + shape[axis], known)

@@ -1,0 +1,150 @@
+"""Finds the elements around the places of a resized axis whose sizes are open, by ops that serve all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+
+from .._util.open_numbers import numbers_of
+from .._util.open_sizes import is_open
+from ..opset.dtypes import DataType
+from .elementwise import add, binary, filled, multiply
+from .emitter import Emitter, Value, dtype_of, known_rank
+from .movement import cast, reshape, rounded
+from .resize_axes import LARGEST_DENOMINATOR, Axis, Sampling
+
+HALF = frozenset(["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"])
+# What is added to twice the numerator of a place, in divisors and ones, before it is divided by twice the divisor.
+ROUNDINGS = {"floor": (0, 0), "ceil": (2, -1), "round_prefer_ceil": (1, 0), "round_prefer_floor": (1, -1)}
+Polynomial = tuple[float, ...]  # coefficients of the powers of a number, from that of 1 on
+
+
+def has_open_places(axis: Axis, sampling: Sampling) -> bool:
+    """Whether the places of an axis are quotients of integers that follow from its sizes, and have one filter."""
+    is_fraction = axis.is_ratio or Fraction(axis.scale).denominator <= LARGEST_DENOMINATOR
+    if not is_fraction or (not axis.is_ratio and sampling.coordinates == "half_pixel_symmetric"):
+        return False
+    if sampling.antialias and axis.count < axis.size:
+        return False
+    return sampling.coordinates in HALF or sampling.coordinates in ("align_corners", "asymmetric")
+
+
+def open_number(emit: Emitter, size: int) -> Value:
+    """A size as a number that sets an end."""
+    if not is_open([size]):
+        return np.array(size)
+    return emit.graph._tensor(DataType.s64, (), "", None, numbers_of([size], ()))
+
+
+def _factor(emit: Emitter, size: int) -> Value:
+    """A size as a factor: a kernel reads no number that sizes decide, but the result of a step that does."""
+    if not is_open([size]):
+        return np.array(size)
+    return emit.op("Range", [open_number(emit, size), open_number(emit, size + 1), np.array(1)])
+
+
+def _fractions(axis: Axis, coordinates: str) -> tuple[int, int, int]:
+    """The numerator of the first place behind a further element, the step to the next numerator, and the divisor."""
+    share = Fraction(axis.scale) if not axis.is_ratio else Fraction(1)
+    size, count = (axis.size, axis.count) if axis.is_ratio else (share.denominator, share.numerator)
+    if coordinates == "align_corners":
+        step, divisor = axis.size - 1, axis.count - 1
+        if not axis.is_ratio:
+            step, divisor = step * share.denominator, axis.size * share.numerator - share.denominator
+        return (1, 0, 1) if divisor == 0 else (divisor, step, divisor)
+    if coordinates == "pytorch_half_pixel" and axis.count == 1:
+        return 1, 0, 2
+    # A half place is (index + 1/2) size / count - 1/2.
+    return (size + count, 2 * size, 2 * count) if coordinates in HALF else (count, size, count)
+
+
+def _places(emit: Emitter, axis: Axis, coordinates: str) -> tuple[Value, Value]:
+    """The places behind a further element as quotients of integers, none of which is negative: nothing is rounded."""
+    first, step, divisor = _fractions(axis, coordinates)
+    indices = emit.op("Range", [np.array(0), open_number(emit, axis.count), np.array(1)])
+    numerators = add(emit, multiply(emit, indices, _factor(emit, step)), _factor(emit, first))
+    return numerators, _factor(emit, divisor)
+
+
+def open_nearest(emit: Emitter, axis: Axis, sampling: Sampling) -> Value:
+    """The index of the nearest element for each element of the result."""
+    numerators, divisor = _places(emit, axis, sampling.coordinates)
+    parts, ones = ROUNDINGS[sampling.rounding]
+    summed = add(emit, multiply(emit, numerators, np.array(2)), np.array(ones))
+    if parts:
+        summed = add(emit, summed, multiply(emit, divisor, np.array(parts)))
+    behind = binary(emit, "Divide", summed, multiply(emit, divisor, np.array(2)))
+    return _inside(emit, add(emit, behind, np.array(-1)), _factor(emit, axis.size - 1))
+
+
+def _inside(emit: Emitter, indices: Value, last: Value) -> Value:
+    """Indices, of which those before the first element or behind the last one are these elements."""
+    return binary(emit, "Maximum", binary(emit, "Minimum", indices, last), np.array(0))
+
+
+def _shares(sampling: Sampling) -> Sequence[Polynomial]:
+    """The shares of the elements around a place, from the first on, by its distance to the one before it."""
+    if sampling.mode == "linear":
+        return (1, -1), (0, 1)
+    slope = sampling.cubic
+    return (
+        (0, slope, -2 * slope, slope),
+        (1, 0, -slope - 3, slope + 2),
+        (0, -slope, 2 * slope + 3, -slope - 2),
+        (0, 0, slope, -slope),
+    )
+
+
+def open_samples(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
+    """src with axes of open sizes: the elements around each place times their shares; in f32, as shares are fractions.
+
+    Args:
+        emit: adds the ops.
+        src: a tensor of floats.
+        axes: the axes by their indices, of which ``has_open_places`` holds.
+        sampling: linear or cubic, without a filter.
+    """
+    result = cast(emit, src, DataType.f32)
+    for place, axis in axes.items():
+        result = _sampled(emit, result, place, axis, sampling)
+    return rounded(emit, result, dtype_of(src))
+
+
+def _sampled(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampling) -> Value:
+    numerators, divisor = _places(emit, axis, sampling.coordinates)
+    behind = binary(emit, "Divide", numerators, divisor)
+    rest = binary(emit, "Subtract", numerators, multiply(emit, behind, divisor))
+    distance = binary(emit, "Divide", cast(emit, rest, DataType.f32), cast(emit, divisor, DataType.f32))
+    polynomials = _shares(sampling)
+    shares = [_value_at(emit, polynomial, distance) for polynomial in polynomials]
+    stated = [add(emit, behind, np.array(number - len(shares) // 2)) for number in range(len(shares))]
+    last = _factor(emit, axis.size - 1)
+    indices = [_inside(emit, some, last) for some in stated]
+    if sampling.exclude_outside:
+        flags = [cast(emit, binary(emit, "Equal", *pair), DataType.f32) for pair in zip(stated, indices, strict=True)]
+        shares = [multiply(emit, share, flag) for share, flag in zip(shares, flags, strict=True)]
+        total = _sum(emit, shares)
+        shares = [binary(emit, "Divide", share, total) for share in shares]
+    dims = [axis.count, *[1] * (known_rank(src) - 1 - place)]
+    return _sum(
+        emit,
+        [
+            multiply(emit, emit.op("Gather", [src, some], {"axis": place}), reshape(emit, share, dims))
+            for some, share in zip(indices, shares, strict=True)
+        ],
+    )
+
+
+def _sum(emit: Emitter, summands: Sequence[Value]) -> Value:
+    return reduce(lambda total, summand: add(emit, total, summand), summands)
+
+
+def _value_at(emit: Emitter, polynomial: Polynomial, distance: Value) -> Value:
+    """The value of a polynomial, by Horner's rule."""
+    *lower, value = [filled(coefficient, distance) for coefficient in polynomial]
+    for coefficient in reversed(lower):
+        value = add(emit, multiply(emit, distance, value), coefficient)
+    return value
