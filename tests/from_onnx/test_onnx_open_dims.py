@@ -46,6 +46,19 @@ CASES = {
         "d=Shape<start=0,end=2>(x) e=Concat<axis=0>(d,k) r=Reshape(x,e) p,q=Split<axis=2,num_outputs=2>(r) y=Sub(p,q)",
         "int64[2] k = {4,2}",
     ),
+    "heads of a computed batch": (
+        14,
+        ROWS,
+        "d=Shape(x) b=Slice(d,zero,two) e=Concat<axis=0>(b,k) r=Reshape<allowzero=1>(x,e) "
+        "t=Transpose<perm=[0,2,1,3]>(r) y=Add(t,t)",
+        "int64[2] k = {-1,4}, int64[1] zero = {0}, int64[1] two = {2}",
+    ),
+    "heads of a copied batch": (
+        14,
+        ROWS,
+        "r=Reshape(x,k) t=Transpose<perm=[0,2,1,3]>(r) y=Add(t,t)",
+        "int64[4] k = {0,0,-1,4}",
+    ),
     "padding as wide as the window needs": (13, IMAGE, 'y=MaxPool<kernel_shape=[3,2],auto_pad="SAME_UPPER">(x)', ""),
     "pool of whole images": (13, IMAGE, "a=GlobalAveragePool(x) y=Flatten(a)", ""),
 }

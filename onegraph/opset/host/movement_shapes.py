@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from ..._util.counted import counted
@@ -24,9 +24,20 @@ def reshape_shape(call: Call) -> tuple[Shape, ...]:
         return (of_rank(length(call, "shape")),)
     dims: list[Dim] = [None if dim == -1 else dim for dim in wanted]
     if -1 in wanted and src is not None and None not in src:
-        others = prod(dim for dim in wanted if dim != -1)
-        dims[wanted.index(-1)] = prod(dim or 0 for dim in src) // others if others else 0
+        dims[wanted.index(-1)] = _left_over([dim or 0 for dim in src], wanted)
     return (tuple(dims),)
+
+
+def _left_over(src: Sequence[int], wanted: Sequence[int]) -> int:
+    """The dim for -1. Beside a 0, dims that src has too say nothing about it: (0, 6) as (0, -1, 2) is (0, 3, 2)."""
+    have, others = [*src], [dim for dim in wanted if dim != -1]
+    if 0 in others:
+        for dim in src:
+            if dim in others:
+                have.remove(dim)
+                others.remove(dim)
+    count = prod(others)
+    return prod(have) // count if count else 0
 
 
 def reshape_fits(call: Call) -> Iterable[Finding]:
