@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ..._util.open_sizes import is_whole
 from ...errors import ArgumentError
 from ...opset import kinds
 from ...opset.dtypes import DataType
@@ -159,7 +160,8 @@ def _numbers(step: Step) -> dict[str, object]:
         dtype = tensor.dtype.numpy
         is_indices = place == (1 if kind in INDEXED else 0 if kind == "OneHot" else None)
         types.append(TYPES[dtype] if dtype in TYPES and (is_indices or not moves) else MOVED[dtype.itemsize])
-    numbers = [int(number) for number in NUMBERS[kind](call, ends)]  # type: ignore[arg-type]
+    numbers = NUMBERS[kind](call, ends)  # type: ignore[arg-type]
+    numbers = [number if is_whole(number) else int(number) for number in numbers]  # open sizes stay
     contents = [len(numbers), *numbers, *types, *_letters(kind), *_letters(f"{kind} {op.name!r}")]
     return {"indices": 1 if kind in INDEXED else -1, "contents": contents}
 
