@@ -89,6 +89,27 @@ def test_marked_sizes():
     assert onegraph.torch.stats().graphs == 1
 
 
+class Joined(torch.nn.Module):
+    def __init__(self, **form):
+        super().__init__()
+        self.form = form
+
+    def forward(self, x, like):
+        return torch.cat([interpolate(x, size=like.shape[2:], **self.form), like], 1)
+
+
+@pytest.mark.parametrize(
+    "form", [{"mode": "nearest"}, {"mode": "bilinear", "align_corners": True}, {"mode": "bicubic"}], ids=str
+)
+def test_images_are_resized_to_the_shape_of_another(form):
+    module, options = Joined(**form), {"smallest": 1}
+    model = torch.compile(module, backend=onegraph.torch.backend, options=options, dynamic=True)
+    with torch.no_grad():
+        for size in (5, 7, 10):
+            given = torch.randn(2, 3, size, size + 1), torch.randn(2, 3, 2 * size, size + 4)
+            torch.testing.assert_close(model(*given), module(*given), rtol=1e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_an_exported_graph_resizes(mode):
     module, x = Resized(scale_factor=1.7, mode=mode), torch.randn(1, 2, 5, 6)

@@ -115,8 +115,8 @@ def _resized(
         return None
     if align_corners is not None and "nearest" in name:
         return None
-    given = [*(scale_factor if size is None else size)] if type(size or scale_factor) in (list, tuple) else None
-    given = [size if size is not None else scale_factor] * count if given is None else given
+    stated = scale_factor if size is None else size
+    given = [*stated] if isinstance(stated, (list, tuple)) else [stated] * count  # torch.Size is a tuple
     if len(given) != count or (size is not None and recompute_scale_factor):
         return None
     dims = input.shape[2:]
