@@ -232,3 +232,26 @@ def test_the_first_compilations_run_in_four_threads():
         pytest.skip("the package is not installed")
     done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("[]")
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_a_view_of_a_weight_that_is_written_meets_new_sizes(mode, monkeypatch):
+    """Another thread may write a weight behind the making of a view of it, which PyTorch hands to a part."""
+    module = changing_weights.Scaled().eval()
+    module.compile(backend="onegraph", dynamic=True, options={"prepare": False})
+    part, views = onegraph.frontends.torch.compiled_part.Part, []
+    measured = part._measured
+
+    def written_before(self, given):
+        views.extend(one for one in given if hasattr(one, "stride") and one._is_view() and one._base.requires_grad)
+        with torch.inference_mode(False), torch.no_grad():
+            for one in module.parameters():
+                one.add_(0)
+        return measured(self, given)
+
+    monkeypatch.setattr(part, "_measured", written_before)
+    for rows in (3, 5, 2):
+        x = torch.rand(rows, 12)
+        with mode():
+            torch.testing.assert_close(module(x), module.forward(x))
+    assert views

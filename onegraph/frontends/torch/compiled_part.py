@@ -214,7 +214,8 @@ class Part:
                 continue
             one = self.known[node] if node in self.known else next(arguments)
             if hasattr(one, "stride"):
-                everything.append(mode.from_tensor(one))
+                # PyTorch would read the gradient of a view of weights, and refuses to if they were written since.
+                everything.append(mode.from_tensor(one.detach()))
             else:
                 everything.append(one)
                 numbers[node] = one
