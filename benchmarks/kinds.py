@@ -39,7 +39,7 @@ class Kind:
 
     hosts: tuple[str, ...]
     node: str
-    inputs: Callable[[Callable[[int], int]], Sequence[Array]]
+    inputs: Callable[[Callable[[int], int]], Sequence[Array | None]]
     attrs: dict[str, Any] = field(default_factory=dict)
     torch: Callable[..., Any] | None = None
     constants: tuple[int, ...] = ()
@@ -258,6 +258,14 @@ KINDS = {
         {"axis": 0},
         lambda x, places: x.gather(0, places),
     ),
+    "Resize, cubic, 64 x 64 to 160 x 160": Kind(
+        ("WeightedGather",),
+        "Resize",
+        lambda s: (_floats(1, s(64), s(64), s(64)), None, None, np.array([1, s(64), s(160), s(160)])),
+        {"mode": "cubic"},
+        lambda x, _, __, sizes: _functions().interpolate(x, sizes[2:].tolist(), mode="bicubic"),
+        constants=(3,),
+    ),
     "GatherND": Kind(
         ("GatherND",),
         "GatherND",
@@ -304,9 +312,13 @@ def row(case: str, kind: Kind, threads: int, effort: Effort) -> Row:
     return Row(case, timing.seconds, timing.speed, load=timing.load)
 
 
-def runs_of(kind: Kind, arrays: Sequence[Array], threads: int, *, quick: bool = False) -> dict[str, Callable[[], Any]]:
+def runs_of(
+    kind: Kind, arrays: Sequence[Array | None], threads: int, *, quick: bool = False
+) -> dict[str, Callable[[], Any]]:
     """What runs the node in onegraph and in each peer that has it."""
-    given = {f"x{place}": array for place, array in enumerate(arrays) if place not in kind.constants}
+    given = {
+        f"x{place}": array for place, array in enumerate(arrays) if place not in kind.constants and array is not None
+    }
     text = model_of(kind, arrays)
     model = og.onnx.load(text).compile(threads=threads)
     runs: dict[str, Callable[[], Any]] = {"onegraph": lambda: model(**given)}
@@ -325,7 +337,8 @@ def runs_of(kind: Kind, arrays: Sequence[Array], threads: int, *, quick: bool = 
         import torch
 
         torch.set_num_threads(threads)
-        tensors, function = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays], kind.torch
+        tensors = [None if array is None else torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
+        function = kind.torch
 
         def run() -> Any:
             with torch.no_grad():

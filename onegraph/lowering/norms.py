@@ -12,7 +12,7 @@ from .emitter import Emitter, Unsettled, Value, dtype_of, numbers, rank_of, shap
 from .layout import inverse
 from .movement import cast, reshape, transpose, unsqueeze
 from .reduction import reduce
-from .windows import Window, convolution
+from .shares import shared, windows
 
 THREE_QUARTERS = 0.75  # the exponent of AlexNet and GoogLeNet: a square root times its own
 
@@ -127,18 +127,15 @@ def mean_variance_norm(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
 
 
 def local_response(emit: Emitter, src: Value, size: int, alpha: float, beta: float, bias: float) -> Value:
-    """A normalization over neighbouring channels: a convolution of single elements adds up their squares."""
+    """A normalization over neighbouring channels: their squares are added up."""
     shape = shape_of(src)
     if shape is None or len(shape) < 3 or shape[1] is None:
         raise Unsettled("the number of channels is unknown")
-    axes, channels = len(shape) - 2, shape[1]
-    before, dtype = (size - 1) // 2, dtype_of(src).numpy
-    places = np.arange(channels)
-    distance = places - places[:, None]  # of a channel that is read from the one that is written
-    band = np.where((distance >= -before) & (distance < size - before), alpha / size, 0)
-    weights = band.astype(dtype).reshape(channels, channels, *[1] * axes)
-    window = Window([1] * axes, [0] * axes, [0] * axes, [1] * axes)
-    scale = convolution(emit, unary(emit, "Square", src), weights, np.full(channels, bias, dtype), window)
+    channels = shape[1]
+    begins = np.arange(channels) - (size - 1) // 2
+    near = windows(np.maximum(begins, 0), np.minimum(begins + size, channels), np.full(channels, alpha / size))
+    sums = shared(emit, unary(emit, "Square", src), {1: near})
+    scale = add(emit, sums, filled(bias, sums))
     if beta != THREE_QUARTERS:
         return binary(emit, "Divide", src, unary(emit, "Pow", scale, {"beta": beta}))
     root = unary(emit, "Sqrt", scale)

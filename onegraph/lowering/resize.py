@@ -8,12 +8,12 @@ import numpy as np
 
 from .._util.open_sizes import is_open
 from ..opset.dtypes import DataType
-from .elementwise import add, clamp, filled, multiply, unary
+from .elementwise import add, clamp, filled, multiply, select, unary
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, shape_of
-from .layers import matmul
-from .movement import NATIVE, cast, rounded, transpose
+from .movement import NATIVE, cast
 from .open_resize import interpolate, resized_open, settled_axis
-from .resize_axes import PERIODIC, SIZES, Axis, Sampling, is_alike, matrix, nearest, places
+from .resize_axes import PERIODIC, SIZES, Axis, Sampling, is_alike, nearest, places, shares_of
+from .shares import shared
 
 # Data types whose numbers f32 holds with four digits behind the point, and one of these digits.
 BYTES, ROUNDING = frozenset([DataType.u8, DataType.s8]), 1e-4
@@ -45,14 +45,14 @@ def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampli
             return resized
     elif sampling.mode != "nearest" and dtype_of(src) in BYTES:
         return _truncated(emit, resize(emit, cast(emit, src, DataType.f32), axes, sampling), dtype_of(src))
-    elif sampling.mode != "nearest":
-        raise NotLowered(f"{dtype_of(src)} is no data type of a product")
+    elif sampling.mode != "nearest" and dtype_of(src) is not DataType.float64:
+        raise NotLowered(f"{dtype_of(src)} is no data type of floats")
     result = src
     if sampling.mode == "nearest":
         for place, axis in axes.items():
             result = emit.op("Gather", [result, nearest(axis, sampling)], {"axis": place})
     else:
-        result = _products(emit, src, {place: matrix(axis, sampling) for place, axis in axes.items()})
+        result = shared(emit, src, {place: shares_of(axis, sampling) for place, axis in axes.items()})
     return _cropped(emit, result, axes, sampling) if sampling.coordinates == "tf_crop_and_resize" else result
 
 
@@ -99,10 +99,10 @@ def enlarged(emit: Emitter, src: Value, factors: Mapping[int, float], sampling: 
 
 def resize_backward(emit: Emitter, diff: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
     """The gradient of :func:`resize` with respect to src, of the gradient of the result."""
-    if dtype_of(diff) not in NATIVE:
-        raise NotLowered(f"{dtype_of(diff)} is no data type of a product")
+    if dtype_of(diff) not in {*NATIVE, DataType.float64}:
+        raise NotLowered(f"{dtype_of(diff)} is no data type of floats")
     moved = {place: axis for place, axis in axes.items() if not _is_same(axis, sampling)}
-    return _products(emit, diff, {place: matrix(axis, sampling).T for place, axis in moved.items()})
+    return shared(emit, diff, {place: shares_of(axis, sampling).turned(axis.size) for place, axis in moved.items()})
 
 
 def _is_same(axis: Axis, sampling: Sampling) -> bool:
@@ -124,25 +124,6 @@ def _interpolated(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling:
     return interpolate(emit, src, sizes, sampling.mode)
 
 
-def _products(emit: Emitter, src: Value, matrices: Mapping[int, Array]) -> Value:
-    """The product of a matrix with src along each axis; in f32, because 16-bit floats would round the shares."""
-    result = cast(emit, src, DataType.f32)
-    for place, shares in matrices.items():
-        result = _product(emit, result, place, shares.astype(np.float32))
-    return rounded(emit, result, dtype_of(src))
-
-
-def _product(emit: Emitter, src: Value, place: int, shares: Array) -> Value:
-    """The product of a matrix with src along one axis."""
-    rank = known_rank(src)
-    if place == rank - 1:
-        return matmul(emit, src, np.ascontiguousarray(shares.T))
-    order = [*range(rank)]
-    order[place], order[-1] = order[-1], order[place]
-    turned = matmul(emit, transpose(emit, src, order), np.ascontiguousarray(shares.T))
-    return transpose(emit, turned, order)
-
-
 def _cropped(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
     """The value for places outside of a crop."""
     rank = known_rank(src)
@@ -153,6 +134,4 @@ def _cropped(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Samp
         inside = inside & ((at >= 0) & (at <= axis.size - 1)).reshape(dims)
     if inside.all():
         return src
-    kind = dtype_of(src).numpy
-    cropped = multiply(emit, src, inside.astype(kind))
-    return add(emit, cropped, np.where(inside, 0, sampling.outside).astype(kind))
+    return select(emit, inside, src, filled(sampling.outside, src))

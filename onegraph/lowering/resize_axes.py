@@ -10,6 +10,7 @@ import numpy as np
 from .._util.open_sizes import is_open, settled
 from .._util.records import record
 from .emitter import Array
+from .shares import Shares
 
 
 @record(frozen=True)
@@ -113,25 +114,25 @@ def _cubic(distance: Array, slope: float) -> Array:
     return np.where(far <= 1, near, np.where(far < 2, outer, 0.0))
 
 
-def matrix(axis: Axis, sampling: Sampling) -> Array:
-    """The shares (count, size) of the elements of src in those of the result."""
+def shares_of(axis: Axis, sampling: Sampling) -> Shares:
+    """The elements of src that those of the result are made of, in the neighbourhood that PyTorch multiplies."""
     if sampling.mode == "nearest":
-        chosen: Array = np.eye(axis.size)[nearest(axis, sampling)]
-        return chosen
+        chosen = nearest(axis, sampling)[:, None]
+        return Shares(chosen, np.ones(chosen.shape))
     at = places(axis, sampling.coordinates)
+    if sampling.mode == "linear" and not sampling.exclude_outside:
+        at = np.maximum(at, 0)
     narrow = min(axis.scale, 1.0) if sampling.antialias else 1.0
     reach = {"linear": 1, "cubic": 2}[sampling.mode] / narrow
-    offsets = np.arange(-int(np.ceil(reach)) - 1, int(np.ceil(reach)) + 2)
-    index = np.floor(at)[:, None].astype(np.int64) + offsets
+    index = np.floor(at + 1 - reach)[:, None].astype(np.int64) + np.arange(int(np.ceil(2 * reach)) + 1)
     distance = (index - at[:, None]) * narrow
-    shares = np.maximum(1 - np.abs(distance), 0) if sampling.mode == "linear" else _cubic(distance, sampling.cubic)
+    weights = np.maximum(1 - np.abs(distance), 0) if sampling.mode == "linear" else _cubic(distance, sampling.cubic)
+    counts = index < np.floor(at + 1 + reach)[:, None]
     if sampling.exclude_outside:
-        shares = np.where((index >= 0) & (index < axis.size), shares, 0)
-    shares = shares / shares.sum(1, keepdims=True)
-    weights: Array = np.zeros((axis.count, axis.size))
-    rows = np.broadcast_to(np.arange(axis.count)[:, None], index.shape)
-    np.add.at(weights, (rows, np.clip(index, 0, axis.size - 1)), shares)
-    return weights
+        counts &= (index >= 0) & (index < axis.size)
+    weights = np.where(counts, weights, 0)
+    weights /= weights.sum(1, keepdims=True)
+    return Shares(np.where(counts, np.clip(index, 0, axis.size - 1), -1), weights)
 
 
 def scaled(size: int, scale: float) -> tuple[int, bool]:
@@ -150,7 +151,8 @@ def is_alike(axis: Axis, expected: Sampling, plain: Sampling) -> bool:
     stated = Axis(axis.size, axis.count, axis.count / axis.size)
     if plain.mode == "nearest":
         return bool((nearest(axis, expected) == nearest(stated, plain)).all())
-    return bool(np.allclose(matrix(axis, expected), matrix(stated, plain), rtol=0, atol=1e-6))
+    wanted, found = (shares_of(*one).matrix(axis.size) for one in ((axis, expected), (stated, plain)))
+    return bool(np.allclose(wanted, found, rtol=0, atol=1e-6))
 
 
 def settled_sizes(dims: Sequence[int], sizes: Sequence[int], policy: str) -> tuple[list[int], list[float]]:

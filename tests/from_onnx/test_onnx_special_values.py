@@ -23,13 +23,11 @@ NEWEST, SEEDS = 21, 1  # the op set that ONNX Runtime has all kernels of
 SPECIAL = {"nan": [nan], "inf": [inf], "minus inf": [-inf], "mixture": [nan, inf, -inf, 0.0]}
 LOST = "ONNX Runtime and the reference lose NaN, PyTorch and onegraph keep it: tests/kernels/test_max_pool.py"
 STATE = "ONNX Runtime limits what enters a gate, which loses NaN; the reference lacks directions and layers"
-SPARSE = "a product with a matrix of weights, whose zeros meet all elements of a row: docs/safety.md"
 CODES = "an integer for NaN or for 0 * inf is not defined"
 # Kinds of which neither oracle decides.
 UNDECIDED = {
     **dict.fromkeys(["GlobalMaxPool", "MaxPool", "MaxRoiPool", "RoiAlign"], LOST),
     **dict.fromkeys(["GRU", "LSTM", "RNN"], STATE),
-    **dict.fromkeys(["Resize", "Upsample"], SPARSE),
     **dict.fromkeys(["DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "QuantizeLinear"], CODES),
     "AffineGrid": "three orders of sums of infinities",
     "Conv": "NaN in weights times padding: PyTorch reads no padding",
@@ -37,11 +35,12 @@ UNDECIDED = {
     "DeformConv": "a place that is NaN is refused",
     "GridSample": "a place that is NaN",
     "Hardmax": "the largest of NaN and numbers",
-    "LRN": "a sum of squares of one element, of which NaN leaves all or none",
+    "LRN": "in ONNX Runtime, NaN reaches all channels that follow: see below",
     "LogSoftmax": "NaN for the whole row, as in PyTorch",
     "NonMaxSuppression": "the order of scores that are NaN",
     "Range": "refused",
     "Scatter": "deprecated since op set 11: see ScatterElements",
+    "Upsample": "deprecated since op set 10: see Resize",
     "Unique": "whether two rows with NaN are the same",
 }
 
@@ -130,6 +129,16 @@ def test_sums_of_exponentials_may_be_infinite():
     x = np.float32([[inf, 1], [-inf, -inf], [nan, inf], [-inf, 2], [1, 1]])
     model = model_of_nodes([node], x.shape, (np.int64([1]), "axes"))
     np.testing.assert_allclose(onegraph.onnx.load(model).compile()(x), [inf, -inf, nan, 2, 1 + np.log(2)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("number", [nan, inf])
+def test_a_response_reaches_the_channels_beside_it(number):
+    x = np.linspace(-1, 1, 18, dtype=np.float32).reshape(1, 6, 3)[..., None]
+    x[0, 2, 1] = number
+    node = onnx.helper.make_node("LRN", ["x"], ["y"], size=3, alpha=0.5)
+    sums = [np.square(x[:, max(at - 1, 0) : at + 2]).sum(1, keepdims=True) for at in range(6)]
+    wanted = x / (1 + 0.5 / 3 * np.concatenate(sums, 1)) ** 0.75
+    np.testing.assert_allclose(onegraph.onnx.load(model_of_nodes([node], x.shape)).compile()(x), wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])

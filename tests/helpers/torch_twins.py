@@ -735,6 +735,17 @@ def gathered(t: Twins, x: Pair) -> Pair:
 
 
 @build
+def gathered_sums(t: Twins, x: Pair) -> Pair:
+    axis, count, taps = t.number(0, len(x.shape) - 1), t.number(1, 4), t.number(1, 3)
+    places, shares = t.rng.integers(-1, x.shape[axis], [count, taps]), t.input(count, taps)
+    zeros = torch.zeros(count, x.shape[axis], dtype=shares.theirs.dtype)
+    counted = torch.where(torch.tensor(places) >= 0, shares.theirs, 0)
+    matrix = zeros.scatter_add(1, torch.tensor(places.clip(0)), counted)
+    found = (x.theirs.movedim(axis, -1) @ matrix.T).movedim(-1, axis)
+    return t.host("WeightedGather", [x, places, shares], found, axis=axis)
+
+
+@build
 def gathered_elements(t: Twins, x: Pair) -> Pair:
     axis = t.number(0, len(x.shape) - 1)
     dims = [t.number(1, dim) for dim in x.shape]

@@ -128,6 +128,17 @@ def rows(d):
     return [src, d.places(9, d.one(5, 900))], {"axis": src.ndim - 2}
 
 
+def shares(d):
+    """Rows of few and of many elements, between axes of one and of several."""
+    shape, dtype = d.dims(1, 4), d.one("f4", "f8")
+    axis = d.number(-len(shape), len(shape) - 1)
+    shape[axis], count, taps = d.one(1, 5, 40), d.one(1, 7, 30), d.number(1, 6)
+    shape[-1] *= 1 if axis in (-1, len(shape) - 1) else d.one(1, 17)
+    src, places = d.floats(*shape, dtype=dtype), d.places(shape[axis], count, taps)
+    src.flat[d.number(0, src.size - 1)] = d.one(1, np.nan, np.inf)
+    return [src, places, d.floats(count, taps, dtype=dtype)], {"axis": axis}
+
+
 def window_of(d, count):
     return {
         "kernel": [d.number(1, 3) for _ in range(count)],
@@ -237,6 +248,7 @@ DRAWS = {
     "TopK": top,
     "Gather": rows,
     "GatherElements": lambda d: elements(d, updates=False),
+    "WeightedGather": shares,
     "ScatterElements": lambda d: elements(d, updates=True),
     "GatherND": lambda d: tuples(d, updates=False),
     "ScatterND": lambda d: tuples(d, updates=True),
@@ -339,19 +351,6 @@ def test_steps_of_a_plan_agree_with_numpy(kind):
     assert taken > ROUNDS / 3
 
 
-@pytest.mark.parametrize("kind", ["Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"])
-def test_a_plan_names_the_op_of_a_bad_index(kind):
-    arrays, attrs, text = BAD[kind]
-    g = og.Graph()
-    inputs = {f"x{place}": array for place, array in enumerate(arrays)}
-    ends = [g.input(name, OF_NUMPY[array.dtype], array.shape) for name, array in inputs.items()]
-    g.output("y", g.op(kind, ends, attrs, edition="host", name="looked up"))
-    model = g.compile()
-    assert [part.executor for part in model.report().partitions] == ["kernel"]
-    with pytest.raises(og.ArgumentError, match=f"{kind} 'looked up': index {text} is out of range"):
-        model(**inputs)
-
-
 def test_one_program_gathers_for_all_sizes():
     g = og.Graph()
     src, indices = g.input("src", "f32", (None, 3)), g.input("indices", "s64", (None,))
@@ -371,6 +370,11 @@ BAD = {
     "Gather": ([np.zeros((5, 3000), "f4"), np.int64([[0, 1], [2, 7]])], {}, r"7 at \[1, 1\] of indices"),
     "GatherElements": ([np.zeros((5, 2), "f4"), np.int64([[0, -6]])], {}, r"-6 at \[0, 1\] of indices"),
     "GatherND": ([np.zeros((5, 2), "f4"), np.int64([[0, 0], [1, 2]])], {}, r"2 at \[1, 1\] of indices"),
+    "WeightedGather": (
+        [np.zeros((5, 2), "f4"), np.int64([[0, -9], [4, 5]]), np.zeros((2, 2), "f4")],
+        {},
+        r"5 at \[1, 1\] of indices",
+    ),
     "ScatterElements": (
         [np.zeros((5, 2), "f4"), np.int64([[5, 0]]), np.zeros((1, 2), "f4")],
         {},
@@ -384,6 +388,19 @@ BAD = {
         r"1 at \[1\] of images",
     ),
 }
+
+
+@pytest.mark.parametrize("kind", sorted(BAD.keys() & RECORDS))
+def test_a_plan_names_the_op_of_a_bad_index(kind):
+    arrays, attrs, text = BAD[kind]
+    g = og.Graph()
+    inputs = {f"x{place}": array for place, array in enumerate(arrays)}
+    ends = [g.input(name, OF_NUMPY[array.dtype], array.shape) for name, array in inputs.items()]
+    g.output("y", g.op(kind, ends, attrs, edition="host", name="looked up"))
+    model = g.compile()
+    assert [part.executor for part in model.report().partitions] == ["kernel"]
+    with pytest.raises(og.ArgumentError, match=f"{kind} 'looked up': index {text} is out of range"):
+        model(**inputs)
 
 
 @pytest.mark.parametrize("kind", BAD)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from onegraph.lowering.resize_axes import Axis, Sampling, matrix, nearest, places, settled_sizes
+from onegraph.lowering.resize_axes import Axis, Sampling, nearest, places, settled_sizes, shares_of
 
 TWICE, HALF, TO_ONE = Axis(4, 8, 2.0), Axis(4, 2, 0.5), Axis(4, 1, 0.25)
 CROP, CROP_TO_ONE = Axis(5, 3, 0.6, 0.25, 0.75), Axis(5, 1, 0.2, 0.25, 0.75)
@@ -87,7 +87,8 @@ def shares_in_loops(axis, sampling):
     ids=str,
 )
 def test_shares_are_those_of_the_formula(axis, sampling):
-    np.testing.assert_allclose(matrix(axis, sampling), shares_in_loops(axis, sampling), rtol=0, atol=1e-12)
+    matrix = shares_of(axis, sampling).matrix(axis.size)
+    np.testing.assert_allclose(matrix, shares_in_loops(axis, sampling), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(

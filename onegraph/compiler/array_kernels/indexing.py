@@ -96,6 +96,18 @@ def scatter(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> 
     return [result]
 
 
+def weighted(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
+    """Sums of elements along an axis, each times a weight."""
+    src, indices, weights = arrays
+    if src.dtype.name not in ("float32", "float64") or not src.size or not indices.size:
+        return None
+    axis = _axis(call, src)
+    result = place_for(results, 0, (*src.shape[:axis], len(indices), *src.shape[axis + 1 :]), src.dtype)
+    ends = [dense(src), dense(indices, S64), dense(weights)]
+    run("WeightedGather", ends, [result], [axis], ports=("src", "indices", "weights"))
+    return [result]
+
+
 def top_k(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The first elements of a sort along an axis, and their places."""
     src, k = arrays
@@ -153,6 +165,7 @@ FUNCTIONS: Mapping[str, Callable[[Call, Arrays, Sequence[Array]], Found]] = {
     "Gather": partial(gather, "Gather"),
     "GatherElements": partial(gather, "GatherElements"),
     "GatherND": partial(gather, "GatherND"),
+    "WeightedGather": weighted,
     "ScatterElements": partial(scatter, "ScatterElements"),
     "ScatterND": partial(scatter, "ScatterND"),
     "CumSum": partial(running, "CumSum"),

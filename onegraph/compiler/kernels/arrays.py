@@ -65,6 +65,7 @@ NUMBERS: dict[str, Callable[[Call, Values], Sequence[int]]] = {
     "Gather": _of_axis,
     "GatherElements": _of_axis,
     "GatherND": lambda call, values: [],
+    "WeightedGather": _of_axis,
     "ScatterElements": _of_scatter,
     "ScatterND": _of_scatter,
     "CumSum": _of_running,
@@ -88,9 +89,13 @@ INDEXED = frozenset(
 
 def _fits(call: Call, kind: str, values: Values) -> str:
     """Why the kernel does not compute an op; empty if it does."""
-    src, types = values[0], {value.dtype.numpy.name for value in values}
+    src = values[0]
     if not src.shape:
         return "a tensor has no axis"
+    if kind in ("GridSample", "WeightedGather"):
+        types = {value.dtype for value in values} - (INDICES if kind in INDEXED else set())
+        is_float = len(types) == 1 and src.dtype in (DataType.f32, DataType.float64)
+        return "" if is_float else "a tensor is neither f32 nor f64"
     if kind in INDEXED:
         return _fits_indices(call, kind, values)
     if kind in kinds.MOVES:
@@ -102,12 +107,6 @@ def _fits(call: Call, kind: str, values: Values) -> str:
     if kind == "OneHot":
         return (
             "" if src.dtype.numpy in TYPES and values[2].dtype.numpy.itemsize in SIZES else "a data type that C lacks"
-        )
-    if kind == "GridSample":
-        return (
-            ""
-            if len(types) == 1 and src.dtype in (DataType.f32, DataType.float64)
-            else "a tensor is neither f32 nor f64"
         )
     return "" if src.dtype.numpy in TYPES else "a data type that C lacks"
 
@@ -154,7 +153,8 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
 def _numbers(step: Step) -> dict[str, object]:
     kind, call, op = step.op.kind, call_of(step), step.op
     ends = [tensor for tensor in (*op.inputs[: RECORDS[kind].n_read], *op.outputs) if tensor is not None]
-    moves = kind in (*kinds.MOVES, "OneHot") or (op.attrs.get("reduction", "none") == "none" and kind in INDEXED)
+    is_replaced = call.schema.has_attribute("reduction") and call.string("reduction") == "none"
+    moves = kind in (*kinds.MOVES, "OneHot") or is_replaced
     types = []
     for place, tensor in enumerate(ends):
         dtype = tensor.dtype.numpy

@@ -13,10 +13,12 @@ from torch.fx import Node as FxNode
 from ..._util.records import record
 from ...builder.graph import DataGraph
 from ...compiler.kernels.cast_integers import TYPES
+from ...compiler.kernels.elements import OPS
 from ...errors import OneGraphError
 from ...graph import Graph
 from ...ir.op import LogicalTensor, Op
 from ...lowering.emitter import Emitter
+from ...opset.dtypes import DataType
 from ...opset.editions.registry import HOST
 from ...opset.host.control import BODIES
 from ...reference.host import KERNELS, VIEWS
@@ -32,6 +34,9 @@ JOINED = (
     *("aten._cdist_forward", "aten._pdist_forward", "aten._grouped_mm", "transformers.grouped_mm_fallback"),
     *("aten.histc", "aten._adaptive_avg_pool2d_backward"),
 )
+# Elementwise host ops that a kernel of the package computes as fast as PyTorch, and the data types of its vectors.
+ELEMENTWISE = frozenset(OPS) - {"Cast", "Maximum", "Minimum", "Mod"}
+COMMON = frozenset([DataType.f32, DataType.float64, DataType.s64, DataType.u8, DataType.boolean])
 HOST_REASON = "PyTorch runs it faster than numpy"
 
 
@@ -191,6 +196,8 @@ def _is_free(op: Op) -> bool:
     """Whether a host op takes no time in numpy, or has a kernel."""
     ends = [end for end in (*op.inputs, *op.outputs) if end is not None]
     if op.kind == "Cast" and {end.dtype for end in ends} <= TYPES:
+        return True
+    if op.kind in ELEMENTWISE and {end.dtype for end in ends} <= COMMON:
         return True
     return op.kind in VIEWS | KERNELS | BODIES.keys() or all(end.shape in ((), (1,)) for end in ends)
 

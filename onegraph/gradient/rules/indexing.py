@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...lowering.elementwise import binary, filled, multiply, select
-from ...lowering.emitter import Emitter, Value, dtype_of, rank_of
-from ...lowering.movement import as_s64, concat, dims_of, expand, transpose, unsqueeze
+from ...lowering.emitter import Emitter, Value, dtype_of, numbers, rank_of
+from ...lowering.movement import as_s64, concat, dims_of, expand, reshape, transpose, unsqueeze
 from ...lowering.reduction import reduce
+from ...lowering.shares import Shares
 from ...opset.shapes import known, known_dims, normalize_axis
 from ..use import Scattered, Use
 from .elementwise import one_minus
@@ -66,6 +67,28 @@ def gather_nd(emit: Emitter, use: Use, diff: Value) -> Scattered:
         own = np.moveaxis(np.indices(dims[:-1], np.int64)[:batch], 0, -1)
         indices = concat(emit, [np.ascontiguousarray(own), indices], -1)
     return Scattered(diff, "ScatterND", indices, {"reduction": "add"})
+
+
+@gradient_of("WeightedGather", "src")
+def weighted(emit: Emitter, use: Use, diff: Value) -> Value:
+    axis = normalize_axis(use.call.s64("axis"), use.call.rank("src") or 0) or 0
+    indices = np.reshape(use.value("indices"), use.dims("indices")).astype(np.int64)
+    places = np.arange(float(indices.size)).reshape(indices.shape)
+    turned, places = Shares(indices, places).turned(use.dims("src")[axis])
+    weights = emit.op("Gather", [reshape(emit, use["weights"], numbers(-1)), places.astype(np.int64)], {"axis": 0})
+    return emit.op("WeightedGather", [diff, turned, weights], {"axis": axis})
+
+
+@gradient_of("WeightedGather", "weights")
+def weights(emit: Emitter, use: Use, diff: Value) -> Value:
+    """The sums of the products of the gradient and the elements at the indices; 0 where an index adds nothing."""
+    axis, rank = normalize_axis(use.call.s64("axis"), use.call.rank("src") or 0) or 0, use.call.rank("src") or 0
+    indices = as_s64(emit, use["indices"])
+    counts = binary(emit, "GreaterEqual", indices, np.array(0))
+    elements = emit.op("Gather", [use["src"], binary(emit, "Maximum", indices, np.array(0))], {"axis": axis})
+    products = multiply(emit, elements, unsqueeze(emit, diff, [axis + 1]))
+    sums = reduce(emit, "ReduceSum", products, [a for a in range(rank + 1) if a not in (axis, axis + 1)], keep=False)
+    return select(emit, counts, sums, filled(0, sums))
 
 
 @gradient_of("ScatterElements, ScatterND", "src")

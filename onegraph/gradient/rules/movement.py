@@ -8,10 +8,10 @@ from itertools import accumulate
 import numpy as np
 
 from ...errors import UnsupportedError
-from ...lowering.emitter import Array, Emitter, Value, dtype_of, numbers, rank_of
-from ...lowering.layers import matmul
+from ...lowering.emitter import Emitter, Value, numbers, rank_of
 from ...lowering.movement import concat, dims_of, expand, reshape, slice_, transpose, unsqueeze
 from ...lowering.reduction import reduce
+from ...lowering.shares import Shares, padded_places, shared
 from ...opset.host.movement_shapes import slices
 from ...opset.shapes import known, normalize_axis
 from ..use import Piece, Use
@@ -178,28 +178,9 @@ def padded(emit: Emitter, use: Use, diff: Value) -> Value:
             dim = (use.call.shape("src") or ())[axis]
             if dim is None:
                 use.dims("src")  # raises the error for unknown dims
-            places = _places(dim or 0, before[axis], after[axis], use.call.string("mode"))
-            diff = added_along(emit, diff, places, axis, dim or 0)
+            places = padded_places(dim or 0, before[axis], after[axis], use.call.string("mode"))[:, None]
+            diff = shared(emit, diff, {axis: Shares(places, np.ones(places.shape)).turned(dim or 0)})
     return diff
-
-
-def _places(dim: int, before: int, after: int, mode: str) -> Array:
-    """The element of src that each element along a padded axis repeats."""
-    low, high = max(before, 0), max(after, 0)
-    indices: Array = np.pad(np.arange(dim), (low, high), mode=mode)  # type: ignore[call-overload]
-    return indices[max(-before, 0) : len(indices) - max(-after, 0)]
-
-
-def added_along(emit: Emitter, src: Value, places: Array, axis: int, dim: int) -> Value:
-    """An array of ``dim`` elements along an axis, to which the elements of src are added at known places.
-
-    It is a product with a matrix of zeros and ones, for which the library has a kernel.
-    """
-    rank = rank_of(src) or 0
-    order = [*(axis_ for axis_ in range(rank) if axis_ != axis), axis]
-    repeats = (places[:, None] == np.arange(dim)).astype(dtype_of(src).numpy)
-    total = matmul(emit, transpose(emit, src, order), repeats)
-    return transpose(emit, total, np.argsort(order).tolist())
 
 
 @gradient_of("Pad", "value")

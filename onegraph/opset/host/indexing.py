@@ -26,6 +26,8 @@ from .indexing_shapes import (
     top_shape,
     tuples_fit,
     updates_fit,
+    weighted_shape,
+    weights_fit,
 )
 from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES, host, not_negative, shapes_are_numbers
 
@@ -102,6 +104,15 @@ OPS = (
         BATCH_DIMS,
         rules=(batches_alike, tuples_fit),
         traits=Trait.MOVES | Trait.BOUNDED,
+    ),
+    _indexing(
+        "WeightedGather",
+        "dst[i, j] = the sum over k of weights[i, k] * src[indices[i, k], j] for axis 0; a negative index adds nothing",
+        "src:T indices:I weights:T",
+        weighted_shape,
+        AXIS,
+        types=rows("T I", f"{FLOAT_NAMES} s32|s64"),
+        rules=(axis_in_range, weights_fit),
     ),
     _indexing(
         "ScatterElements",

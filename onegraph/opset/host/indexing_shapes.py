@@ -28,6 +28,28 @@ def gather_shape(call: Call) -> tuple[Shape, ...]:
     return ((*src[:axis], *indices, *src[axis + 1 :]),)
 
 
+def weighted_shape(call: Call) -> tuple[Shape, ...]:
+    """The dims of src with the first dim of the indices in the place of axis."""
+    src, indices = call.shape("src"), call.shape("indices")
+    if src is None:
+        return (None,)
+    axis = _axis(call, len(src))
+    return ((*src[:axis], indices[0] if indices else None, *src[axis + 1 :]),)
+
+
+def weights_fit(call: Call) -> Iterable[Finding]:
+    """The indices and the weights have two axes of the same dims, and known indices are elements of axis."""
+    src, indices, weights = map(call.shape, ("src", "indices", "weights"))
+    if indices is not None and len(indices) != 2:
+        yield Finding("indices", f"shape {show(indices)}", "two axes: the elements of dst, and those of src for each")
+    elif not compatible(indices, weights):
+        yield Finding("weights", f"shape {show(weights)}", f"shape {show(indices)}, as indices has")
+    dim = None if not src else src[_axis(call, len(src))]
+    known = call.value("indices") or ()
+    if dim is not None and max(known, default=-1) >= dim:
+        yield Finding("indices", max(known), f"indices below {dim}, the size of axis")
+
+
 def indices_shape(call: Call) -> tuple[Shape, ...]:
     """The shape of the indices."""
     return (call.shape("indices"),)

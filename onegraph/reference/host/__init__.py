@@ -39,6 +39,7 @@ KERNELS = frozenset(
             "Recurrence",
             "Rotary",
             "TreeEnsemble",
+            "WeightedGather",
             "DynamicQuantizeLinear",
             "Erf",
             "FakeQuantize",

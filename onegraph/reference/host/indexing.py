@@ -58,6 +58,20 @@ def gather_nd(call: Call, src: Array, indices: Array) -> Array:
     return np.broadcast_to(src[(*first, *tuples)], known_dims(wanted))  # tuples without numbers select all of src
 
 
+def weighted_gather(call: Call, src: Array, indices: Array, weights: Array) -> Array:
+    """The sums of the slices of src that the indices of each row name, times their weights."""
+    axis = call.s64("axis") % src.ndim
+    if indices.size and indices.max() >= src.shape[axis]:
+        raise IndexError(f"an index is not below {src.shape[axis]}")
+    found = np.zeros((*src.shape[:axis], len(indices), *src.shape[axis + 1 :]), np.result_type(src.dtype, np.float32))
+    for places, shares in zip(indices.T, weights.T, strict=True):
+        chosen = np.flatnonzero(places >= 0)
+        at: tuple[Any, ...] = (*(slice(None),) * axis, chosen)
+        wide = shares[chosen].astype(found.dtype).reshape(-1, *(1,) * (src.ndim - axis - 1))
+        found[at] += np.take(src, places[chosen], axis).astype(found.dtype) * wide
+    return found.astype(src.dtype)
+
+
 def scatter_elements(call: Call, src: Array, indices: Array, updates: Array, out: Array | None = None) -> Array:
     """src with updates at the places that the indices name along the axis."""
     axis = call.s64("axis") % src.ndim

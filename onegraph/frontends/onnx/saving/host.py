@@ -56,6 +56,21 @@ def indexing(call: Call, *sources: Value) -> Value:
     return sources[0].op(_kind(call), *sources[1:], **attrs)
 
 
+@writes("host WeightedGather")
+def weighted_gather(call: Call, src: Value, indices: Value, weights: Value) -> Value:
+    """The weighted elements are added up along a further axis."""
+    axis, body = call.s64("axis") % (call.rank("src") or 1), src.body
+    zero, inner = body.scalar(0, DataType.s64), [*range(2, (call.rank("src") or 1) - axis + 1)]
+    at = indices.cast(DataType.s64)
+    elements = src.op("Gather", at.op("Max", zero), axis=axis)
+    added, factors = at.op("GreaterOrEqual", zero, dtype=DataType.boolean), weights
+    if inner:
+        axes = body.numbers(*inner)
+        added, factors = added.op("Unsqueeze", axes), factors.op("Unsqueeze", axes)
+    terms = added.op("Where", elements.op("Mul", factors), body.scalar(0, src.dtype), dtype=src.dtype)
+    return terms.op("ReduceSum", body.numbers(axis + 1), keepdims=0)
+
+
 @writes("host Mod")
 def mod(call: Call, first: Value, second: Value) -> Value:
     if call.flag("truncate"):

@@ -12,12 +12,13 @@ from ....lowering.emitter import Value, dtype_of
 from ....lowering.movement import cast
 from ....lowering.norms import batch_norm_of_images
 from ....lowering.reduction import reduce
+from ....lowering.shares import shared
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from ..types import DTYPES
 from .elementwise import native
 from .movement import reshape
-from .windows import window_of
+from .windows import means_of, window_of
 
 # Ops whose gradient reads the result: the kind of the specification's op.
 BY_RESULT = {"tanh_backward": "TanhBackward", "sigmoid_backward": "SigmoidBackward"}
@@ -205,13 +206,14 @@ def max_pool_backward(node: Node) -> Value:
     return node.emit.op("MaxPoolBackward", [src, diff], attrs)
 
 
-@lowers("avg_pool2d_backward.default")
+@lowers("avg_pool2d_backward.default", "avg_pool3d_backward.default")
 def average_pool_backward(node: Node) -> Value:
     """The gradient of a pool of means."""
-    diff, shape = native(node, "grad_output"), node.shape("self")
-    kernel, window = window_of(node, 2)
-    if len(shape) != 4 or node["ceil_mode"] or node["divisor_override"] is not None:
-        raise NotLowered("a form of AvgPool without a gradient op")
+    diff, shape, count = native(node, "grad_output"), node.shape("self"), 2 if "2d" in node.name else 3
+    kernel, window = window_of(node, count)
+    if len(shape) != count + 2 or node["ceil_mode"] or node["divisor_override"] is not None:
+        shares = means_of(node, shape[-count:], node.shape("grad_output")[-count:], len(shape) - count)
+        return shared(node.emit, diff, {axis: one.turned(shape[axis]) for axis, one in shares.items()})
     padded = any(window.begin) and bool(node["count_include_pad"])
     attrs = window.attrs(kernel=kernel, exclude_pad=not padded, src_shape=[*shape])
     return node.emit.op("AvgPoolBackward", [diff], attrs)

@@ -14,6 +14,7 @@ from ....lowering.emitter import Value, shape_of
 from ....lowering.layout import inverse
 from ....lowering.movement import part
 from ....lowering.open_values import Recipe
+from ....lowering.shares import Shares, padded_places, shared
 from ....opset.dtypes import DataType
 from ..layouts import Layout
 from ..node import Node, NotLowered, lowers
@@ -178,14 +179,32 @@ PADS = {"reflection_pad": "reflect", "replication_pad": "edge"}
 @lowers(*(f"{name}{count}d.default" for name in ("reflection_pad", "replication_pad") for count in (1, 2, 3)))
 def pad_with_elements(node: Node) -> Value:
     """Elements of the tensor itself around it."""
+    begin, end, mode = _around(node)
+    return node.emit.op("Pad", [node.value("self"), np.array([*begin, *end])], {"mode": mode}, edition="host")
+
+
+def _around(node: Node) -> tuple[list[int], list[int], str]:
+    """The elements before and behind each axis, and which ones these are."""
     rank, pads = len(node.shape("self")), [*node["padding"]]
+    if min(pads) < 0:
+        raise NotLowered("padding that takes elements away")
     begin, end = [0] * rank, [0] * rank
     for place in range(len(pads) // 2):
         begin[rank - 1 - place], end[rank - 1 - place] = pads[2 * place], pads[2 * place + 1]
-    if min(pads) < 0:
-        raise NotLowered("padding that takes elements away")
-    mode = next(mode for name, mode in PADS.items() if name in node.name)
-    return node.emit.op("Pad", [node.value("self"), np.array([*begin, *end])], {"mode": mode}, edition="host")
+    return begin, end, next(mode for name, mode in PADS.items() if name in node.name)
+
+
+@lowers(*(f"{name}{count}d_backward.default" for name in ("reflection_pad", "replication_pad") for count in (1, 2, 3)))
+def pad_with_elements_backward(node: Node) -> Value:
+    """The sums of the gradients of the places where each element is."""
+    (begin, end, mode), shape, shares = _around(node), node.shape("self"), dict[int, Shares]()
+    if is_open(shape):
+        raise NotLowered("a size that changes")
+    for axis, size in enumerate(shape):
+        if begin[axis] or end[axis]:
+            places = padded_places(size, begin[axis], end[axis], mode)[:, None]
+            shares[axis] = Shares(places, np.ones(places.shape)).turned(size)
+    return shared(node.emit, node.value("grad_output"), shares)
 
 
 @lowers("constant_pad_nd.default")

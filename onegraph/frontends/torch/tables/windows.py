@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...._util.open_sizes import is_open
 from ....lowering import windows
 from ....lowering.blocks import from_blocks, to_blocks
-from ....lowering.emitter import Value, dtype_of
-from ....lowering.layers import matmul
+from ....lowering.emitter import Value
 from ....lowering.reduction import reduce
+from ....lowering.shares import Shares, shared
+from ....lowering.shares import windows as windows_of
 from ..node import Node, NotLowered, lowers
 from .elementwise import native
-from .movement import reshape, transpose
+from .movement import reshape
 
 
 def each(numbers: Sequence[int] | int, count: int) -> list[int]:
@@ -49,9 +51,10 @@ def max_pool(node: Node) -> list[Value | None]:
 @lowers("avg_pool2d.default", "avg_pool3d.default", "avg_pool1d.default")
 def average_pool(node: Node) -> Value:
     """The mean of each window."""
-    if node["divisor_override"] is not None:
-        raise NotLowered("a divisor of its own")
     count = int(node.name.split(".")[1][-2])
+    if node["divisor_override"] is not None:
+        shape, first = node.shape("self"), len(node.shape("self")) - count
+        return shared(node.emit, native(node), means_of(node, shape[first:], node.result_shape[first:], first))
     src = _batched(node, count)
     kernel, window = window_of(node, count)
     ceil = bool(node["ceil_mode"])
@@ -60,6 +63,23 @@ def average_pool(node: Node) -> Value:
         node.emit, src, kernel, window, ceil=ceil, exclude_pad=not (node["count_include_pad"] and padded)
     )
     return reshape(node, found, node.result_shape)
+
+
+def means_of(node: Node, sizes: Sequence[int], counts: Sequence[int], first: int) -> dict[int, Shares]:
+    """The elements that each window of a pool of means has along the axes from ``first`` on, and their shares."""
+    kernel, window = window_of(node, len(sizes))
+    if is_open((*sizes, *counts)):
+        raise NotLowered("a divisor of its own, or the gradient of partial windows, with sizes that change")
+    shares = {}
+    for axis, (size, count, length) in enumerate(zip(sizes, counts, kernel, strict=True)):
+        begins = np.arange(count) * window.strides[axis] - window.begin[axis]
+        ends = np.minimum(begins + length, size + window.begin[axis])
+        inside = np.maximum(begins, 0), np.minimum(ends, size)
+        numbers = ends - begins if node["count_include_pad"] else inside[1] - inside[0]
+        if node["divisor_override"] is not None:
+            numbers = np.full(count, node["divisor_override"] if not axis else 1)
+        shares[first + axis] = windows_of(*inside, 1 / numbers)
+    return shares
 
 
 @lowers("_adaptive_avg_pool2d.default", "_adaptive_avg_pool3d.default", "adaptive_avg_pool1d.default")
@@ -76,40 +96,27 @@ def adaptive_pool(node: Node) -> Value:
         images = src if rank == count + 2 else reshape(node, src, [1, *shape])
         found = windows.average_pool(node.emit, images, kernel, window)
         return reshape(node, found, node.result_shape)
-    for place in range(rank - count, rank):
-        size, parts = shape[place], wanted[place - rank + count]
-        if size != parts:
-            src = _along(node, src, place, _shares(size, parts).astype(dtype_of(src).numpy))
-    return src
+    return shared(node.emit, src, _shares(sizes, wanted, rank - count))
 
 
 @lowers("_adaptive_avg_pool2d_backward.default")
 def adaptive_pool_backward(node: Node) -> Value:
     """The gradient of an adaptive average pool: each element gets its shares of the gradients of its parts."""
-    found, shape = native(node, "grad_output"), node.shape("self")
-    parts = node.shape("grad_output")
-    for place in (-2, -1):
-        shares = _shares(shape[place], parts[place]).T.astype(dtype_of(found).numpy)
-        found = _along(node, found, len(shape) + place, shares)
-    return found
+    shape, parts = node.shape("self"), node.shape("grad_output")
+    shares = _shares(shape[-2:], parts[-2:], len(shape) - 2)
+    turned = {place: of_parts.turned(shape[place]) for place, of_parts in shares.items()}
+    return shared(node.emit, native(node, "grad_output"), turned)
 
 
-def _shares(size: int, parts: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """The share (parts, size) of each element in each part."""
-    found = np.zeros((parts, size))
-    for part in range(parts):
-        first, last = part * size // parts, -(-(part + 1) * size // parts)
-        found[part, first:last] = 1 / (last - first)
-    return found
-
-
-def _along(node: Node, src: Value, place: int, shares: np.ndarray[tuple[int, int], np.dtype[np.generic]]) -> Value:
-    """The product of a matrix with src along one axis."""
-    rank = len(src.shape or ())
-    order = [*range(rank)]
-    order[place], order[-1] = order[-1], order[place]
-    turned = matmul(node.emit, transpose(node, src, order), np.ascontiguousarray(shares.T))
-    return transpose(node, turned, order)
+def _shares(sizes: Sequence[int], wanted: Sequence[int], first: int) -> dict[int, Shares]:
+    """The elements of each part, whose mean it is, along the axes from ``first`` on that are divided."""
+    shares = {}
+    for place, (size, parts) in enumerate(zip(sizes, wanted, strict=True), first):
+        number = np.arange(parts)
+        begins, ends = number * size // parts, -(-(number + 1) * size // parts)
+        if size != parts:
+            shares[place] = windows_of(begins, ends, 1 / (ends - begins))
+    return shares
 
 
 @lowers("im2col.default", "col2im.default")
