@@ -1,4 +1,4 @@
-"""Lowers layers of experts: each token goes through a few of several networks, whose packed weights are constants."""
+"""Lowers layers of experts: each token goes through a few of several networks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, multiply
-from .emitter import Array, Emitter, Value, dtype_of
-from .movement import cast, unsqueeze
+from .emitter import Array, Emitter, Value, dtype_of, rank_of
+from .layers import matmul
+from .movement import cast, squeeze, unsqueeze
 from .packed import packed_experts
 from .reduction import reduce
 
@@ -38,19 +39,39 @@ class PackedLayer(NamedTuple):
         """The product and the sum, (tokens, choices, columns)."""
         form = {"coding": self.coding, "group": self.group, "zero": self.zero, "in_codes": self.in_codes}
         found = packed_experts(emit, src, places, *self[:3], **form)  # type: ignore[arg-type]
-        return found if self.bias is None else add(emit, found, emit.op("Gather", [self.bias, places], {"axis": 0}))
+        return _biased(emit, found, self.bias, places)
+
+
+class Layer(NamedTuple):
+    """The products of all experts by their weights (experts, columns, depth), and what is added, (experts, columns)."""
+
+    weights: Value
+    bias: Value | None
+
+    def applied(self, emit: Emitter, src: Value, places: Value) -> Value:
+        """The product and the sum, (tokens, choices, columns)."""
+        own = emit.op("Gather", [self.weights, places], {"axis": 0})
+        rows = unsqueeze(emit, src, [1, 2] if rank_of(src) == 2 else [2])
+        return _biased(emit, squeeze(emit, matmul(emit, rows, own, transpose_b=True), [2]), self.bias, places)
+
+
+def _biased(emit: Emitter, found: Value, bias: Value | None, places: Value) -> Value:
+    return found if bias is None else add(emit, found, emit.op("Gather", [bias, places], {"axis": 0}))
 
 
 class Experts(NamedTuple):
-    """The two layers of all experts, and what is between them."""
+    """The two layers of all experts, and what is between them: perhaps a product with the results of a third one."""
 
-    first: PackedLayer
-    last: PackedLayer
+    first: Layer | PackedLayer
+    last: Layer | PackedLayer
     activation: Callable[[Emitter, Value], Value]
+    third: Layer | None = None
 
     def applied(self, emit: Emitter, src: Value, places: Value) -> Value:
         """The results for tokens (tokens, size) and the experts that each has chosen, (tokens, choices, size)."""
         hidden = self.activation(emit, self.first.applied(emit, src, places))
+        if self.third is not None:
+            hidden = multiply(emit, hidden, self.third.applied(emit, src, places))
         return self.last.applied(emit, hidden, places)
 
 

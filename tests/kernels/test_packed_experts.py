@@ -1,5 +1,6 @@
 """Products of rows and the packed matrices that they have chosen of several."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -32,7 +33,15 @@ class Experts:
         out = np.full((*places.shape, COLUMNS), np.nan, np.float32)
         whole = self.arrays[0].shape[1] * (2 if self.coding.endswith("4") else 1)
         given = {"coding": self.coding, "group": self.group or whole, "zero": 0, "zeros": len(self.arrays) > 2}
-        given |= {"coded": False, "unpacks": False, "experts": EXPERTS, "level": level, **numbers}
+        given |= {
+            "coded": False,
+            "unpacks": False,
+            "experts": EXPERTS,
+            "turned": True,
+            "strict": False,
+            "level": level,
+            **numbers,
+        }
         run("packed_experts", src, places, *self.arrays, out, threads=threads, **given)
         return out
 
@@ -80,3 +89,90 @@ def test_the_pass_packs_the_experts(has_zeros):
     src, places = experts.rng.standard_normal((4, DEPTH)).astype(np.float32), experts.rng.integers(0, EXPERTS, (4, 2))
     np.testing.assert_allclose(model(src, places), experts.exact(src, places), rtol=0, atol=1e-4)
     assert [part.executor for part in model.report().partitions] == ["kernel"]
+
+
+NUMBERS = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+
+
+def matrices(coding, depth, seed=0):
+    """Random matrices (experts, columns, depth)."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((EXPERTS, COLUMNS, depth)).astype(NUMBERS[coding])
+
+
+def products(src, places, numbers):
+    """The products in float64, of src (places, rows, depth)."""
+    wide, found = numbers.astype(np.float64), np.zeros((*places.shape, src.shape[-2], COLUMNS))
+    for at in np.ndindex(*places.shape):
+        found[at] = src[at].astype(np.float64) @ wide[places[at]].T
+    return found
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 4])
+@pytest.mark.parametrize("coding", NUMBERS)
+@pytest.mark.parametrize("depth", [1, 15, 64, 333])
+def test_numbers_are_read_as_they_lie(depth, coding, level):
+    """Of either layout, with guard numbers behind them that no result may hold."""
+    numbers = matrices(coding, depth)
+    for count, lines, is_turned, dtype in ((1, 1, True, np.int64), (90, 1, True, np.int32), (40, 3, False, np.int64)):
+        rng = np.random.default_rng(count)
+        places = rng.integers(-EXPERTS, EXPERTS, (count,)).astype(dtype)
+        src = rng.standard_normal((count, lines, depth)).astype(NUMBERS[coding] if count > 1 else np.float32)
+        held = numbers if is_turned else np.ascontiguousarray(numbers.transpose(0, 2, 1))
+        exact = products(src, places, numbers)
+        given = {"coding": coding, "group": 0, "zero": 0, "zeros": False, "coded": False, "unpacks": False}
+        given |= {"experts": EXPERTS, "turned": is_turned, "strict": True, "level": level}
+        for threads in (1, 3):
+            out = np.full((count, lines, COLUMNS), np.nan, np.float32)
+            run("packed_experts", src, places, held, out, threads=threads, **given)
+            np.testing.assert_allclose(out, exact, rtol=0, atol=2e-6 * max(np.abs(exact).max(), 1))
+
+
+def gathered(kind, src, places, weights, *, turned=False, first=False):
+    """A model of a product with gathered matrices."""
+    g = og.Graph()
+    rows, chosen = g.input("x", kind, src), g.input("places", "s64", places)
+    own = g.op("Gather", [g.constant(weights), chosen], {"axis": 0}, edition="host")
+    ends, name = ([own, rows], "transpose_a") if first else ([rows, own], "transpose_b")
+    g.output("y", g.op("MatMul", ends, {name: turned}))
+    return g.compile()
+
+
+# Shapes of src and of the places; whether the matrices are turned, and the first operand.
+FORMS = [
+    ((6, 1, DEPTH), (6,), False, False),
+    ((6, 1, DEPTH), (6,), True, False),
+    ((6, DEPTH, 1), (6,), False, True),
+    ((6, DEPTH, 1), (6,), True, True),
+    ((4, 1, 1, DEPTH), (4, 2), True, False),
+    ((4, 2, 3, DEPTH), (4, 2), False, False),
+    ((1, DEPTH), (4, 2), False, False),
+]
+
+
+@pytest.mark.parametrize(("src", "places", "turned", "first"), FORMS)
+def test_no_matrix_that_rows_name_is_copied(src, places, turned, first):
+    numbers, rng = matrices("f32", DEPTH), np.random.default_rng(1)
+    weights = numbers if turned != first else np.ascontiguousarray(numbers.transpose(0, 2, 1))
+    model = gathered("f32", src, places, weights, turned=turned, first=first)
+    x, at = rng.standard_normal(src).astype(np.float32), rng.integers(-EXPERTS, EXPERTS, places)
+    own = weights[at].astype(np.float64)
+    own = own.swapaxes(-1, -2) if turned else own
+    exact = np.matmul(own, x) if first else np.matmul(x.astype(np.float64), own)
+    np.testing.assert_allclose(model(x, at), exact, rtol=0, atol=1e-4)
+    assert [part.kinds for part in model.report().partitions if "Gather" in str(part.kinds)] == []
+    with pytest.raises(og.ArgumentError, match=r"Gather: indices: 5 at place 0"):
+        model(x, np.full(places, EXPERTS))
+
+
+@pytest.mark.parametrize(
+    ("src", "places"),
+    [((6, 40, DEPTH), (6,)), ((3, 6, 1, DEPTH), (6,)), ((1, 2, 1, DEPTH), (4, 2))],
+    ids=["many rows", "more rows than places", "places that share rows along a first axis"],
+)
+def test_other_products_of_gathered_matrices_stay(src, places):
+    weights, rng = np.ascontiguousarray(matrices("f32", DEPTH).transpose(0, 2, 1)), np.random.default_rng(1)
+    model = gathered("f32", src, places, weights)
+    x, at = rng.standard_normal(src).astype(np.float32), rng.integers(0, EXPERTS, places)
+    np.testing.assert_allclose(model(x, at), np.matmul(x.astype(np.float64), weights[at]), rtol=0, atol=1e-4)
+    assert any("Gather" in str(part.kinds) for part in model.report().partitions)

@@ -14,6 +14,7 @@ from .kernel import Conditions, Kernel
 from .native import Numbers
 
 NOTE = "by onegraph, which reads packed weights and unpacks them in registers"
+OF_CHOSEN = "by onegraph: the rows that name a matrix are multiplied together, and no matrix is copied"
 IN_CODES = f"{NOTE}; src becomes 8-bit codes, as the model allows"
 FEW_ROWS = 4  # of src, beside weights of 16 bits or codes on both sides: the library is faster for more
 LEAST_BYTES = 1 << 18  # of such weights: smaller ones stay in a cache near the core

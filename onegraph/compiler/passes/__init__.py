@@ -10,6 +10,7 @@ from ..ir.lowered import Lowered
 from ..options import Options
 from .changing_attention import attend
 from .channel_scales import fold_scales
+from .chosen_products import multiply_chosen
 from .coded_attention import attend_codes
 from .codes import compute_on_codes
 from .constants import fold_constants
@@ -62,6 +63,7 @@ def _may_sum_anew(options: Options) -> bool:
 
 PASSES = (
     Pass("packed_products", multiply_packed, "the library dequantizes constant weights in every run"),
+    Pass("chosen_products", multiply_chosen, "the library gets a copy of a matrix for each row that names it"),
     Pass("late_casts", cast_behind_norms, "a convolution takes in a normalization of its own data type only"),
     Pass("constants", fold_constants, "ops on constants alone are computed once", _always),
     Pass("changing_attention", attend, "the library compiles attention for each number of tokens", _is_strict),

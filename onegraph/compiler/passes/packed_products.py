@@ -100,7 +100,8 @@ class _PackedProducts:
         is_coded = call.string("arithmetic") == CODES
         if not has_places:
             return self._step(step, (src, *packed.values), packed, has_bias=False, coded=is_coded)
-        attrs = {"experts": self._graph.values[weights].shape[0], **self._attrs(packed, is_coded)}
+        experts = self._graph.values[weights].shape[0]
+        attrs = {"experts": experts, "turned": True, "strict": False, **self._attrs(packed, is_coded)}
         inputs, note = (src, *filter(None, places), *packed.values), IN_CODES if is_coded else NOTE
         return step.instead(PACKED_EXPERTS.executor, inputs, step.outputs, kind=step.kind, attrs=attrs, note=note)
 

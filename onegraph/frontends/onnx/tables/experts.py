@@ -1,8 +1,10 @@
-"""Lowers layers of experts with packed weights, which ONNX Runtime defines."""
+"""Lowers layers of experts, with packed weights or others, which ONNX Runtime defines."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +12,9 @@ from ...._util.counted import counted
 from ....lowering import packed as packing
 from ....lowering.elementwise import add, binary, filled, multiply, swish, unary
 from ....lowering.emitter import Emitter, Value, numbers, shape_of
-from ....lowering.experts import Experts, PackedLayer, chosen_experts, mixture
-from ....lowering.movement import part, reshape
+from ....lowering.experts import Experts, Layer, PackedLayer, chosen_experts, mixture
+from ....lowering.movement import cast, part, reshape
+from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from .contrib import DOMAIN
 from .layers import native
@@ -19,18 +22,37 @@ from .packed import BITS, CODES_LEVEL, LEAST_BLOCK
 
 ACTIVATIONS: dict[str, tuple[str, dict[str, object]]] = {"relu": ("ReLU", {}), "gelu": ("GELU", {"mode": "gelu_tanh"})}
 FUSED, INTERLEAVED = 2, 1
+# Makes a layer of a node, from its name, the inputs, the number of experts and the depth; and its columns.
+MakeLayer = Callable[[Node, str, tuple[int, ...], int, int], tuple[Any, int]]
 OTHERS = (8, 9, 10, 13, 15, 16, 17, 18, 19)  # inputs of a third layer, and of other quantizations
 
 
 @lowers("QMoE", domain=DOMAIN)
-def mixture_of_experts(node: Node) -> Value:
+def packed_mixture(node: Node) -> Value:
     """Each token goes through the k experts with the largest logits, whose softmax are their shares of the sum."""
-    native(node)
-    for name, neutral in (("quant_type", "int"), ("weights_prepacked", 0), ("swiglu_limit_after_activation", 0)):
+    for name, neutral in (("quant_type", "int"), ("weights_prepacked", 0)):
         if node.attr(name, neutral) != neutral:
             raise NotLowered(f"{name} = {node.attr(name)}")
     if any(node.optional(index) is not None for index in OTHERS):
         raise NotLowered("a third layer of experts, or weights of other kinds")
+    return _mixture(node, _packed_layer, ((2, 3, 4, 11), (5, 6, 7, 12)), node.optional(14))
+
+
+@lowers("MoE", domain=DOMAIN)
+def float_mixture(node: Node) -> Value:
+    """As QMoE, with weights that are numbers, and shares that are divided by the sum over all experts or the chosen."""
+    if node.attr("use_sparse_mixer", 0):
+        raise NotLowered("use_sparse_mixer = 1")
+    shares = None
+    if not node.attr("normalize_routing_weights", 0):
+        shares = node.emit.op("SoftMax", [cast(node.emit, node.value(1), DataType.f32)], {"axis": 1})
+    return _mixture(node, _layer, ((2, 3), (4, 5), (6, 7)), shares)
+
+
+def _mixture(node: Node, layer: MakeLayer, places: tuple[tuple[int, ...], ...], weights: Value | None) -> Value:
+    native(node)
+    if node.attr("swiglu_limit_after_activation", 0):
+        raise NotLowered("swiglu_limit_after_activation = 1")
     emit, src, logits = node.emit, node.value(0), node.value(1)
     size, count = node.dims()[-1], node.dims(1)[-1]
     if size is None or count is None:
@@ -38,28 +60,35 @@ def mixture_of_experts(node: Node) -> Value:
     k = node.attr("k", 1)
     if not 0 < k <= count:
         raise node.invalid(f"k {k}", f"1 to {count}, the experts")
-    experts = _experts(node, count, size)
-    places, shares = chosen_experts(emit, logits, k, node.optional(14), bool(node.attr("normalize_routing_weights", 0)))
-    found = mixture(emit, reshape(emit, src, numbers(-1, size)), places, shares, experts)
+    experts = _experts(node, layer, places, count, size)
+    chosen, shares = chosen_experts(emit, logits, k, weights, bool(node.attr("normalize_routing_weights", 0)))
+    found = mixture(emit, reshape(emit, src, numbers(-1, size)), chosen, shares, experts)
     shape = shape_of(src) or ()
     if len(shape) == 2:
         return found
     return reshape(emit, found, numbers(*[-1 if dim is None else dim for dim in shape]))
 
 
-def _experts(node: Node, count: int, size: int) -> Experts:
+def _experts(node: Node, layer: MakeLayer, places: tuple[tuple[int, ...], ...], count: int, size: int) -> Experts:
     kind, fusion = node.attr("activation_type", "relu"), node.attr("swiglu_fusion", 0)
     if kind not in ("swiglu", "silu", "identity", *ACTIVATIONS):
         raise NotLowered(f"activation_type = {kind}")
     if kind == "swiglu" and fusion not in (INTERLEAVED, FUSED):
         raise NotLowered("a swiglu of two products")
-    first = _layer(node, "fc1", (2, 3, 4, 11), count, size)
-    columns = first.rows.shape[1]
-    last = _layer(node, "fc2", (5, 6, 7, 12), count, columns // (FUSED if kind == "swiglu" else 1))
-    if last.rows.shape[1] != size:
-        raise node.invalid(f"fc2_experts_weights of {counted(last.rows.shape[1], 'row')}", f"{size}, the hidden size")
+    first, columns = layer(node, "fc1", places[0], count, size)
+    last, results = layer(node, "fc2", places[1], count, columns // (FUSED if kind == "swiglu" else 1))
+    if results != size:
+        raise node.invalid(f"fc2_experts_weights of {counted(results, 'row')}", f"{size}, the hidden size")
+    third = None
+    for own in places[2:]:
+        if node.optional(own[0]) is not None:
+            third, inner = layer(node, "fc3", own, count, size)
+            if kind == "swiglu" or inner != columns:
+                raise node.invalid(
+                    f"fc3_experts_weights of {counted(inner, 'row')}", f"{columns}, those of fc1, and no swiglu"
+                )
     if kind != "swiglu":
-        return Experts(first, last, partial(_activated, kind=kind))
+        return Experts(first, last, partial(_activated, kind=kind), third)
     numbers = {"limit": np.inf, "alpha": 1.0, "beta": 0.0}
     names = "swiglu_limit", "activation_alpha", "activation_beta"
     given = {name: node.attr(attr, numbers[name]) for name, attr in zip(numbers, names, strict=True)}
@@ -88,8 +117,25 @@ def _activated(emit: Emitter, src: Value, *, kind: str) -> Value:
     return unary(emit, name, src, attrs)
 
 
-def _layer(node: Node, name: str, at: tuple[int, int, int, int], count: int, depth: int) -> PackedLayer:
-    """The layer of all experts, whose weights, scales, bias and zero points are the inputs ``at``."""
+def _layer(node: Node, name: str, at: tuple[int, ...], count: int, depth: int) -> tuple[Layer, int]:
+    """The layer of all experts, whose weights and bias are the inputs ``at``, and its columns."""
+    weights, bias = (node.optional(index) for index in at)
+    if weights is None:
+        raise node.invalid(f"no {name}_experts_weights", "a tensor")
+    shape = shape_of(weights)
+    if shape is None or None in shape:
+        raise NotLowered(f"{name}_experts_weights of an unknown shape")
+    if len(shape) != 3 or (shape[0], shape[2]) != (count, depth):
+        raise node.invalid(f"{name}_experts_weights of shape {list(shape)}", f"{[count, 'columns', depth]}")
+    columns = shape[1]
+    assert columns is not None
+    if bias is not None and shape_of(bias) not in (None, (count, columns)):
+        raise node.invalid(f"{name}_experts_bias of shape {list(shape_of(bias) or ())}", f"{[count, columns]}")
+    return Layer(weights, bias), columns
+
+
+def _packed_layer(node: Node, name: str, at: tuple[int, ...], count: int, depth: int) -> tuple[PackedLayer, int]:
+    """The layer of all experts, whose weights, scales, bias and zero points are the inputs ``at``, and its columns."""
     bits = node.attr(f"{name}_expert_weight_bits", node.attr("expert_weight_bits", 4))
     block = node.attr("block_size", 0)
     if bits not in BITS or (block > 0 and (block < LEAST_BLOCK or block & (block - 1))):
@@ -119,7 +165,7 @@ def _layer(node: Node, name: str, at: tuple[int, int, int, int], count: int, dep
     if zeros is not None:
         packed = zeros.reshape(-1, zeros.shape[-1])
         zeros = packing.unpacked_points(packed, bits, blocks if block > 0 else columns).reshape(shape)
-    return PackedLayer(
+    layer = PackedLayer(
         codes,
         scales.reshape(shape),
         zeros,
@@ -129,3 +175,4 @@ def _layer(node: Node, name: str, at: tuple[int, int, int, int], count: int, dep
         1 << (bits - 1),
         node.attr("accuracy_level", 0) == CODES_LEVEL,
     )
+    return layer, columns

@@ -160,10 +160,24 @@ ONEGRAPH_INLINE void unpack_column(
     }
 }
 
+// Copies numbers of bf16, and writes zeros behind the known ones.
+ONEGRAPH_INLINE void copy_column(
+        const PackedMatrix &matrix, const PackedColumn &column, long begin, long end, Half *numbers) {
+    for (long at = begin; at < end; at += STEP, numbers += STEP) {
+        const long rest = matrix.known - at;
+        const __mmask32 some = rest >= STEP ? 0xffffffff : rest <= 0 ? 0 : (1U << rest) - 1;
+        const char *const source = column.codes + at * 2;
+        __builtin_prefetch(source + COLUMNS_AHEAD * matrix.bytes);
+        _mm512_storeu_si512(numbers, _mm512_maskz_loadu_epi16(some, source));
+    }
+}
+
 // Unpacks a column from `begin` to `end`. Scaled numbers are rounded; others are whole.
 void unpack(const PackedMatrix &matrix, const PackedColumn &column, long width, bool is_scaled, long begin, long end,
         Half *numbers) {
-    if (width == FOUR)
+    if (width == HALF_BF16)
+        copy_column(matrix, column, begin, end, numbers);
+    else if (width == FOUR)
         is_scaled ? unpack_column<FOUR, true>(matrix, column, begin, end, numbers)
                   : unpack_column<FOUR, false>(matrix, column, begin, end, numbers);
     else

@@ -22,6 +22,7 @@ struct PackedMatrix {
     const char *codes;
     long depth, bytes; // elements and bytes of a row
     long known; // elements of a row that are no padding
+    long whole; // of them, those in units; of numbers, nothing else is read behind them
     int flip; // what makes signed codes of the codes, by exclusive or; of every word
     long group; // elements that share a scale: a divisor or a multiple of a unit
 };
@@ -53,6 +54,8 @@ struct PackedTiles {
     // Adds the products of rows and columns of `depth` numbers to results, rows of which lie `stride` numbers apart.
     void (*multiply)(const float *rows, long row_stride, long n_rows, const float *columns, long column_stride,
             long n_columns, long depth, float *results, long stride);
+    // Writes columns of a matrix (depth, stride) of numbers of 2 or 4 bytes as rows.
+    void (*turn)(const void *source, long stride, long depth, long columns, std::size_t size, void *rows);
 };
 
 constexpr long TILE = 16; // rows and columns of a tile of results
@@ -86,11 +89,11 @@ const TileProducts *tile_products();
 
 extern const PackedTiles PACKED_PORTABLE, PACKED_AVX2, PACKED_AVX512, PACKED_VNNI;
 
-// The widths of weights: bits of a code, and the numbers of 16 bits.
-enum : long { FOUR = 4, EIGHT = 8, HALF_BF16 = 16, HALF_F16 = 17 };
+// The widths of weights: bits of a code, and the numbers of 16 and 32 bits.
+enum : long { FOUR = 4, EIGHT = 8, HALF_BF16 = 16, HALF_F16 = 17, FULL = 32 };
 
 constexpr long per_word(long width) {
-    return width == FOUR ? 8 : width == EIGHT ? 4 : 2;
+    return width == FOUR ? 8 : width == EIGHT ? 4 : width == FULL ? 1 : 2;
 }
 
 } // namespace onegraph
