@@ -273,7 +273,7 @@ class _Edges:
                 self._kept_apart[key] = next((_reason(one) for one in reports if is_kept_apart(one.reason)), "")
         apart = self._kept_apart[key]
         if apart:
-            return f"with finite_math=True, {_with_name(apart)}"
+            return f"with finite_math=True, {apart}"
         return "compile(finite_math=True) lets the library join the two"
 
     def _piece(self, ops: Sequence[Op]) -> DataGraph:
