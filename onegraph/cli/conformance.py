@@ -138,7 +138,7 @@ def command(
         raise click.UsageError("--baseline known is of the probes, without --cases and --patterns")
     accepted = {} if baseline is None else _accepted(baseline)
     if others:
-        from ..tools.conformance.drawn.filing import library_at
+        from ..tools.conformance.drawn.libraries import library_at
 
         for path in others:  # before the findings that it is to run
             library_at(path)
