@@ -7,6 +7,7 @@ from conftest import draws
 from helpers.grouped import grouped
 
 import onegraph as og
+from onegraph.inference.violations import shortened
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import edition
 
@@ -120,3 +121,10 @@ def test_messages_for_data_types(kind, inputs, outputs, messages):
     given, made = ([(dtype, None) for dtype in ports] for ports in (inputs, outputs))
     found = [one.message for one in og.check_op(kind, None, given, made or None) if one.rule == "data_type"]
     assert found == [f"{kind}: {message}" for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"), [(9, "a" * 9), (10, "a" * 10), (11, "a" * 7 + "..."), (40, "a" * 7 + "...")]
+)
+def test_long_values_are_cut_to_the_limit(length, expected):
+    assert shortened("a" * length, 10) == expected
