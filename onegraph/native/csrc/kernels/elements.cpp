@@ -79,6 +79,17 @@ ONEGRAPH_INLINE To converted(From number) {
     }
 }
 
+// Functions of the compiler, for which it has vectors: those of the library are calls.
+#define ONEGRAPH_OF_FLOATS(name, function) \
+    ONEGRAPH_INLINE float name(float x) { return __builtin_##function##f(x); } \
+    ONEGRAPH_INLINE double name(double x) { return __builtin_##function(x); }
+ONEGRAPH_OF_FLOATS(floor_of, floor)
+ONEGRAPH_OF_FLOATS(ceil_of, ceil)
+ONEGRAPH_OF_FLOATS(whole_of, nearbyint)
+ONEGRAPH_OF_FLOATS(root_of, sqrt)
+ONEGRAPH_OF_FLOATS(magnitude_of, fabs)
+#undef ONEGRAPH_OF_FLOATS
+
 // Calls `body` with a number of the type that this one of include/onegraph.h is.
 template <typename Body>
 void with_number(int type, Body body) {
@@ -171,15 +182,15 @@ ONEGRAPH_INLINE void calculate(int op, T *result, Row<T> a, Row<T> b, std::int64
         case divide: return compute(result, a, b, count, ONEGRAPH_OF { return quotient(a, b); });
         case sign: return compute(result, a, b, count, ONEGRAPH_OF { return sign_of(a); });
         case absolute:
-            if constexpr (std::is_floating_point_v<T>) return compute(result, a, b, count, ONEGRAPH_OF { return std::abs(a); });
+            if constexpr (std::is_floating_point_v<T>) return compute(result, a, b, count, ONEGRAPH_OF { return magnitude_of(a); });
             return compute(result, a, b, count, ONEGRAPH_OF { return a < T(0) ? W(0) - static_cast<W>(a) : static_cast<W>(a); });
         default: break;
     }
     if constexpr (std::is_floating_point_v<T>) {
-        if (op == floor_) return compute(result, a, b, count, ONEGRAPH_OF { return std::floor(a); });
-        if (op == ceil_) return compute(result, a, b, count, ONEGRAPH_OF { return std::ceil(a); });
-        if (op == square_root) return compute(result, a, b, count, ONEGRAPH_OF { return std::sqrt(a); });
-        compute(result, a, b, count, ONEGRAPH_OF { return std::nearbyint(a); });
+        if (op == floor_) return compute(result, a, b, count, ONEGRAPH_OF { return floor_of(a); });
+        if (op == ceil_) return compute(result, a, b, count, ONEGRAPH_OF { return ceil_of(a); });
+        if (op == square_root) return compute(result, a, b, count, ONEGRAPH_OF { return root_of(a); });
+        compute(result, a, b, count, ONEGRAPH_OF { return whole_of(a); });
     } else {
         if (op == bit_and) return compute(result, a, b, count, ONEGRAPH_OF { return a & b; });
         if (op == bit_or) return compute(result, a, b, count, ONEGRAPH_OF { return a | b; });
