@@ -19,6 +19,7 @@ from .elementwise import add, binary, filled, multiply, select, unary
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, numbers, shape_of
 from .layers import matmul
 from .movement import NATIVE, cast, concat, reshape, rounded, transpose, unsqueeze
+from .open_samples import counted, open_factor
 from .reduction import reduce
 
 # Number of scores of a head from which on the kernel for attention is faster than the fusions of the library: without
@@ -257,7 +258,8 @@ def bias_of(
             bias = closed if bias is None else add(emit, bias, closed)
         else:
             bias = select(emit, allowed, nothing if bias is None else bias, never)
-    if bias is None or masking.open:
+    sees_first = mask is None and masking.lengths is None and masking.left < 0 <= masking.past
+    if bias is None or masking.open or sees_first:
         return bias, None
     if isinstance(bias, np.ndarray):
         some: Array = np.logical_not(np.isneginf(bias.astype(np.float32)).all(-1, keepdims=True))
@@ -275,10 +277,12 @@ def _allowed(emit: Emitter, masking: Masking, tokens: int, keys: int) -> Value |
         raise Unsettled("unknown numbers of tokens")
     if masking.lengths is None and not masking.causal and masking.left < 0 and masking.right < 0:
         return None
-    key = np.arange(keys, dtype=np.int64)
-    place: Value = np.arange(tokens, dtype=np.int64)[:, None] + masking.past
-    values: list[Value] = []
-    if masking.lengths is not None:
+    key, values = counted(emit, keys), list[Value]()
+    queries = counted(emit, tokens)
+    place = queries[:, None] if isinstance(queries, np.ndarray) else emit.op("Unsqueeze", [queries], {"axes": [1]})
+    if masking.lengths is None:
+        place = add(emit, place, open_factor(emit, masking.past))
+    else:
         lengths = reshape(emit, cast(emit, masking.lengths, DataType.s64), numbers(-1, 1, 1, 1))
         values.append(emit.op("Less", [key, lengths]))
         place = emit.op("Add", [lengths, np.arange(tokens, dtype=np.int64)[:, None] - tokens])

@@ -14,7 +14,7 @@ from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply
 from .emitter import Emitter, Value, dtype_of, known_rank, numbers, shape_of
 from .movement import NATIVE, cast
-from .open_samples import has_open_places, open_nearest, open_number, open_samples
+from .open_samples import has_open_places, open_factor, open_nearest, open_number, open_samples
 from .resize_axes import LARGEST_DENOMINATOR, PERIODIC, SIZES, TORCH_OFFSETS, Axis, Sampling, is_alike
 
 
@@ -42,7 +42,7 @@ def resized_open(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: 
     if sampling.mode != "nearest":
         return open_samples(emit, src, moved, sampling) if dtype_of(src) in NATIVE else None
     for place, axis in moved.items():
-        nearest = _nearest_open(emit, src, place, axis, sampling) if is_floor else open_nearest(emit, axis, sampling)
+        nearest = _nearest_open(emit, axis, sampling) if is_floor else open_nearest(emit, axis, sampling)
         src = emit.op("Gather", [src, nearest], {"axis": place})
     return src
 
@@ -69,11 +69,11 @@ def _is_floor(sampling: Sampling) -> bool:
     return sampling.mode == "nearest" and sampling.rounding == "floor" and is_product
 
 
-def _nearest_open(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampling) -> Value:
+def _nearest_open(emit: Emitter, axis: Axis, sampling: Sampling) -> Value:
     """The indices of ``nearest`` for an axis of open sizes, which ops compute."""
     indices = emit.op("Range", [np.array(0), open_number(emit, axis.count), np.array(1)])
-    size = emit.op("Gather", [emit.op("Shape", [src]), np.array([place])], {"axis": 0})
-    sizes = [cast(emit, one, DataType.f32) for one in (size, emit.op("Shape", [indices]))]
+    size = open_factor(emit, axis.size)
+    sizes = [cast(emit, one, DataType.f32) for one in (size, open_factor(emit, axis.count))]
     at = cast(emit, indices, DataType.f32)
     if sampling.coordinates in TORCH_OFFSETS:
         at = add(emit, at, filled(TORCH_OFFSETS[sampling.coordinates], at))

@@ -39,11 +39,18 @@ def open_number(emit: Emitter, size: int) -> Value:
     return emit.graph._tensor(DataType.s64, (), "", None, numbers_of([size], ()))
 
 
-def _factor(emit: Emitter, size: int) -> Value:
+def open_factor(emit: Emitter, size: int) -> Value:
     """A size as a factor: a kernel reads no number that sizes decide, but the result of a step that does."""
     if not is_open([size]):
         return np.array(size)
     return emit.op("Range", [open_number(emit, size), open_number(emit, size + 1), np.array(1)])
+
+
+def counted(emit: Emitter, count: int) -> Value:
+    """The integers below a size: an array if it is known, or if a graph is made for unknown dims."""
+    if not is_open([count]) or emit.opened is not None:
+        return np.arange(count, dtype=np.int64)
+    return emit.op("Range", [np.array(0), open_number(emit, count), np.array(1)])
 
 
 def _fractions(axis: Axis, coordinates: str) -> tuple[int, int, int]:
@@ -65,8 +72,8 @@ def _places(emit: Emitter, axis: Axis, coordinates: str) -> tuple[Value, Value]:
     """The places behind a further element as quotients of integers, none of which is negative: nothing is rounded."""
     first, step, divisor = _fractions(axis, coordinates)
     indices = emit.op("Range", [np.array(0), open_number(emit, axis.count), np.array(1)])
-    numerators = add(emit, multiply(emit, indices, _factor(emit, step)), _factor(emit, first))
-    return numerators, _factor(emit, divisor)
+    numerators = add(emit, multiply(emit, indices, open_factor(emit, step)), open_factor(emit, first))
+    return numerators, open_factor(emit, divisor)
 
 
 def open_nearest(emit: Emitter, axis: Axis, sampling: Sampling) -> Value:
@@ -77,7 +84,7 @@ def open_nearest(emit: Emitter, axis: Axis, sampling: Sampling) -> Value:
     if parts:
         summed = add(emit, summed, multiply(emit, divisor, np.array(parts)))
     behind = binary(emit, "Divide", summed, multiply(emit, divisor, np.array(2)))
-    return _inside(emit, add(emit, behind, np.array(-1)), _factor(emit, axis.size - 1))
+    return _inside(emit, add(emit, behind, np.array(-1)), open_factor(emit, axis.size - 1))
 
 
 def _inside(emit: Emitter, indices: Value, last: Value) -> Value:
@@ -121,7 +128,7 @@ def _sampled(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampli
     polynomials = _shares(sampling)
     shares = [_value_at(emit, polynomial, distance) for polynomial in polynomials]
     stated = [add(emit, behind, np.array(number - len(shares) // 2)) for number in range(len(shares))]
-    last = _factor(emit, axis.size - 1)
+    last = open_factor(emit, axis.size - 1)
     indices = [_inside(emit, some, last) for some in stated]
     if sampling.exclude_outside:
         flags = [cast(emit, binary(emit, "Equal", *pair), DataType.f32) for pair in zip(stated, indices, strict=True)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.open_numbers import has_open_numbers
 from .._util.open_sizes import is_open
 from .._util.validation import as_dict
 from ..arrays.ndarrays import array_of
@@ -166,6 +167,8 @@ class _Settled:
             return None
         arrays = [None if source is None else source.value for source in sources]
         if any(array is None and source is not None for array, source in zip(arrays, sources, strict=True)):
+            return None
+        if any(map(has_open_numbers, arrays)):
             return None
         if sum([array.size for array in arrays if array is not None]) > most:
             return None

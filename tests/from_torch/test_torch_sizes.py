@@ -195,8 +195,16 @@ class Scores(torch.nn.Module):
         return torch.ops.prims.convert_element_type(shares @ heads, torch.bfloat16).float()
 
 
+class Causal(Scores):
+    """Attention of which no query sees a later key."""
+
+    def forward(self, x):
+        heads = self.dense(x).reshape(x.shape[0], -1, 2, 8).transpose(1, 2)
+        return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+
+
 @pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash, for one program each")
-@pytest.mark.parametrize(("model", "width"), [(Gated, 256), (Pooled, 16), (Scores, 16)])
+@pytest.mark.parametrize(("model", "width"), [(Gated, 256), (Pooled, 16), (Scores, 16), (Causal, 16)])
 def test_later_lengths_have_the_steps_of_others(model, width):
     torch.manual_seed(0)
     torch._dynamo.reset()
