@@ -281,6 +281,7 @@ class Emitter:
 
 def _kept(value: Array) -> Array:
     """The contents of a constant: the array itself, which nobody else has, or a copy if its layout needs one."""
+    value = np.asarray(value)  # numpy returns a number, which no flag keeps, for arrays without axes
     fits = value.flags.c_contiguous and (value.flags.aligned or file_of(value) is not None)
     array: Array = value.view() if fits else aligned_empty(value.shape, value.dtype)
     if not fits:

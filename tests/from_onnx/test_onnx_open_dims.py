@@ -59,6 +59,12 @@ CASES = {
         "r=Reshape(x,k) t=Transpose<perm=[0,2,1,3]>(r) y=Add(t,t)",
         "int64[4] k = {0,0,-1,4}",
     ),
+    "a known number as a code": (
+        13,
+        ROWS,
+        "c=Reshape(o,e) q=QuantizeLinear(c,s,z) d=DequantizeLinear(q,s,z) y=Mul(x,d)",
+        "float[1] o = {0.4}, int64[0] e = {}, float s = {0.05}, uint8 z = {128}",
+    ),
     "padding as wide as the window needs": (13, IMAGE, 'y=MaxPool<kernel_shape=[3,2],auto_pad="SAME_UPPER">(x)', ""),
     "pool of whole images": (13, IMAGE, "a=GlobalAveragePool(x) y=Flatten(a)", ""),
 }
