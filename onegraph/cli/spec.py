@@ -14,7 +14,10 @@ from .value_types import EditionName, FilePath
 
 @click.group()
 def command() -> None:
-    """Compare the pages of a oneDNN checkout with the records of an edition."""
+    """Compare the pages of a oneDNN checkout with the records of an edition.
+
+    onegraph spec import CHECKOUT --json prints the differences of every page for programs.
+    """
 
 
 @command.command("import", short_help="Compare pages and headers of a version with the records.")
