@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # They take 60 ms to import, for which a kept program does not wait.
 COMPILER = "onegraph.runtime.compiled_program", "onegraph.transform.specialise", "onegraph.transform.stages"
+OPEN = "onegraph.runtime.open_programs"
 SHAPES = "onegraph.lowering.for_shapes"
 COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
 
@@ -176,7 +177,7 @@ class ProgramFinder:
 
     @cached_property
     def _open(self) -> OpenPrograms:
-        import_late(*COMPILER)
+        import_late(*COMPILER, OPEN)
         from .open_programs import OpenPrograms
 
         make = partial(self._specialised, values={})

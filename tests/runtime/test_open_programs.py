@@ -300,3 +300,15 @@ def test_calls_that_fail_do_not_end_programs_with_open_sizes():
     for rows in (0, 1, 9, 10, 11, 12):
         assert model(drawn(rows, 8)).shape == (rows, 4)
     assert model.cache_info().reused >= (2 if LEAST else 0)
+
+
+def test_forks_wait_for_the_import_of_open_sizes(monkeypatch):
+    """A module that another thread imports at the moment of a fork stays locked in the child."""
+    from onegraph.runtime import program_finder
+
+    names, import_late = [], program_finder.import_late
+    monkeypatch.setattr(program_finder, "import_late", lambda *late: (names.extend(late), import_late(*late)))
+    g = og.Graph()
+    g.output("y", g.tanh(g.input("x", og.f32, (None, 3))))
+    g.compile()(np.ones((2, 3), np.float32))
+    assert program_finder.OPEN in names
