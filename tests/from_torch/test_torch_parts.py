@@ -149,3 +149,16 @@ def test_elements_that_share_memory_are_copied(strides):
         x = torch.randn(size)
         found = torch.compile(Windows(), backend=onegraph.torch.backend)(x)
     torch.testing.assert_close(found, Windows()(x))
+
+
+def test_comparisons_run_in_the_parts_around_them():
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    module = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.LeakyReLU(), torch.nn.Linear(32, 4))
+    x, gradients = torch.randn(8, 16), []
+    for function in (module, torch.compile(module, backend="onegraph")):
+        module.zero_grad()
+        function(x).square().mean().backward()
+        gradients.append([one.grad.clone() for one in module.parameters()])
+    torch.testing.assert_close(gradients[1], gradients[0])
+    assert "aten.gt" not in str(onegraph.torch.stats())

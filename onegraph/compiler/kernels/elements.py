@@ -32,19 +32,28 @@ def _has_types(values: Sequence[Value]) -> bool:
     return values[-2].dtype.value in known and values[-1].dtype.value in known
 
 
+def why_not(kind: str, source: DataType, target: DataType) -> str:
+    """Why numpy computes an op on floats; empty if the kernel does."""
+    if source in WIDE and kind == "Mod":
+        return "numpy says what the remainder of floats is"
+    if source in WIDE and kind == "Cast" and target in (DataType.uint32, DataType.uint64):
+        return "numpy says which integer a number beyond the range becomes"
+    return ""
+
+
 def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
     """Add a step, whose tensors are bytes for C, because the library lacks their data types."""
     kind, values = step.op.kind if step.whole else step.kind, adding.at((*step.inputs, *step.outputs))
     if refused := refusal(ELEMENTS.takes, values):
         return refused
     *inputs, output = values
-    if inputs[-1].dtype in WIDE:
-        if kind == "IsInf" and not (call_of(step).flag("detect_negative") and call_of(step).flag("detect_positive")):
+    is_float = inputs[-1].dtype in WIDE
+    if is_float and kind == "IsInf":
+        call = call_of(step)
+        if not (call.flag("detect_negative") and call.flag("detect_positive")):
             return "one sign of infinities counts"
-        if kind == "Mod":
-            return "numpy says what the remainder of floats is"
-        if kind == "Cast" and output.dtype in (DataType.uint32, DataType.uint64):
-            return "numpy says which integer a number beyond the range becomes"
+    if refused := why_not(kind, inputs[-1].dtype, output.dtype):
+        return refused
     layout = [*output.shape]
     for value in inputs:
         layout += [0] * (len(output.shape) - len(value.shape))

@@ -13,7 +13,7 @@ from torch.fx import Node as FxNode
 from ..._util.records import record
 from ...builder.graph import DataGraph
 from ...compiler.kernels.cast_integers import TYPES
-from ...compiler.kernels.elements import OPS
+from ...compiler.kernels.elements import OPS, why_not
 from ...errors import OneGraphError
 from ...graph import Graph
 from ...ir.op import LogicalTensor, Op
@@ -34,8 +34,7 @@ JOINED = (
     *("aten._cdist_forward", "aten._pdist_forward", "aten._grouped_mm", "transformers.grouped_mm_fallback"),
     *("aten.histc", "aten._adaptive_avg_pool2d_backward"),
 )
-# Elementwise host ops that a kernel of the package computes as fast as PyTorch, and the data types of its vectors.
-ELEMENTWISE = frozenset(OPS) - {"Cast", "Maximum", "Minimum", "Mod"}
+# The data types for which the kernel of elementwise host ops has vectors, as PyTorch has.
 COMMON = frozenset([DataType.f32, DataType.float64, DataType.s64, DataType.u8, DataType.boolean])
 HOST_REASON = "PyTorch runs it faster than numpy"
 
@@ -197,8 +196,8 @@ def _is_free(op: Op) -> bool:
     ends = [end for end in (*op.inputs, *op.outputs) if end is not None]
     if op.kind == "Cast" and {end.dtype for end in ends} <= TYPES:
         return True
-    if op.kind in ELEMENTWISE and {end.dtype for end in ends} <= COMMON:
-        return True
+    if op.kind in OPS and {end.dtype for end in ends} <= COMMON:
+        return not why_not(op.kind, ends[len(op.inputs) - 1].dtype, ends[-1].dtype)
     return op.kind in VIEWS | KERNELS | BODIES.keys() or all(end.shape in ((), (1,)) for end in ends)
 
 
