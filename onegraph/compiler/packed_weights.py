@@ -50,10 +50,12 @@ class Groups(NamedTuple):
     Attributes:
         given: codes that share a scale in the model; 0 for a whole row.
         kept: codes that share a scale in the kernel; 0 for a whole row.
+        count: groups of a row in the kernel, of which the last one may be a part of one.
     """
 
     given: int
     kept: int
+    count: int
 
     @property
     def repeats(self) -> int:
@@ -64,10 +66,10 @@ class Groups(NamedTuple):
 def groups_of(size: int, depth: int, coding: str) -> Groups | None:
     """The groups for the kernel, where ``size`` codes share a scale; None if the kernel has no such groups."""
     if size == 0 or size >= depth:
-        return Groups(0, 0)
+        return Groups(0, 0, 1)
     unit = unit_of(BITS[coding])
     kept = size if size % unit == 0 else gcd(size, unit)
-    return Groups(size, kept) if kept >= LEAST_GROUP else None
+    return Groups(size, kept, -(-depth // kept)) if kept >= LEAST_GROUP else None
 
 
 def pack(
@@ -99,7 +101,7 @@ def pack(
         return edit.constant(edit.graph.shared.once(key, make), f"{name} ({what})", key)
 
     rows = constant("codes", weights[0], lambda: filled_up(weights[1]()))
-    factors = constant("scales", scales[0], partial(_repeated, scales[1], groups.repeats))
+    factors = constant("scales", scales[0], partial(_repeated, scales[1], groups))
     contents = edit.values[factors].constant
     assert contents is not None
     finite = bool(np.isfinite(contents.astype(np.float32)).all())
@@ -110,13 +112,13 @@ def pack(
     points = zeros[1]()
     if points.size and (points == points.flat[0]).all() and float(points.flat[0]).is_integer():
         return Packed(coding, group, int(points.flat[0]), (rows, factors), False, finite)
-    numbers = constant("zero points", zeros[0], lambda: _repeated(lambda: _small(points), groups.repeats))
+    numbers = constant("zero points", zeros[0], lambda: _repeated(lambda: _small(points), groups))
     return Packed(coding, group, 0, (rows, factors, numbers), True, finite)
 
 
-def _repeated(make: Callable[[], Array], count: int) -> Array:
+def _repeated(make: Callable[[], Array], groups: Groups) -> Array:
     array = make()
-    return np.ascontiguousarray(np.repeat(array, count, -1) if count > 1 else array)
+    return np.ascontiguousarray(np.repeat(array, groups.repeats, -1)[:, : groups.count])
 
 
 def _small(points: Array) -> Array:

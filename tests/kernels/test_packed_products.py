@@ -300,6 +300,24 @@ def test_groups_of_four_bit_codes(coding, group):
 
 
 @pytest.mark.library
+@pytest.mark.parametrize("depth", [64, 100, 128])
+@pytest.mark.parametrize("is_gathered", [False, True])
+def test_a_last_group_may_be_short(depth, is_gathered):
+    """Of groups of 48, which the kernel counts as three."""
+    product, g = Product("u4", 48, np.uint8, depth=depth), og.Graph()
+    ends, attrs = list(map(g.constant, product.arrays)), {"coding": "u4", "group": 48}
+    if is_gathered:
+        table, *others = ends
+        ends, kind, x = [table, g.input("x", "s64", (3,)), *others], "PackedGather", np.array([2, 0, -1])
+        attrs, exact = attrs | {"depth": depth}, product.numbers[x]
+    else:
+        ends, kind, x = [g.input("x", "f32", (3, depth)), *ends], "PackedMatMul", drawn(3, depth)
+        exact = x.astype(np.float64) @ product.numbers.T
+    g.output("y", g.op(kind, ends, attrs, edition="host"))
+    assert_near(g.compile()(x), exact)
+
+
+@pytest.mark.library
 def test_scales_along_the_depth_are_folded():
     codes = RNG.integers(-9, 9, (32, 8)).astype(np.int8)
     scales = RNG.uniform(0.01, 0.02, 32).astype(np.float32)
