@@ -89,6 +89,18 @@ PATTERNS = {
         "i=Constant<value=int64[1,3,8]{0,1,-1,-2,0,1,0,1,1,0,1,0,1,0,1,0,0,0,0,0,1,1,1,1}>() "
         "y=GatherElements<axis=0>(x,i)",
     ),
+    "GatherND with one known place along the first axis": (
+        ["Slice"],
+        X,
+        "1,3,8",
+        "i=Constant<value=int64[1,1]{-1}>() y=GatherND(x,i)",
+    ),
+    "GatherND with known places along the first axis": (
+        ["Gather"],
+        X,
+        "3,3,8",
+        "i=Constant<value=int64[3,1]{1,0,-1}>() y=GatherND(x,i)",
+    ),
     "GroupNorm by InstanceNormalization": (
         ["GroupNorm"],
         "float[2,4,3,3] x",

@@ -13,7 +13,7 @@ from ...opset.shapes import known
 from ...opset.signature import Shape
 from ..emitter import Array, Emitter, Value, integers, numbers
 from ..layout import inverse
-from ..movement import reshape, slice_, transpose
+from ..movement import reshape, slice_, squeeze, transpose
 from .table import again, made, number, operand_of, rewrites
 
 Atom = tuple[int, int]  # size and stride
@@ -80,6 +80,16 @@ def one_slice(emit: Emitter, op: Op) -> Value | None:
     part = slice_(emit, src, [first], [first + count], [axis], [1])
     dims = (*shape[:axis], *indices.value.shape, *shape[axis + 1 :])
     return reshape(emit, part, [dim or 0 for dim in dims])
+
+
+@rewrites("GatherND")
+def of_one_axis(emit: Emitter, op: Op) -> Value | None:
+    """A GatherND whose indices name places along the first axis alone as a Gather."""
+    src, indices = op.inputs[0], op.inputs[1]
+    if src is None or indices is None or not indices.shape or indices.shape[-1] != 1 or op.attrs.get("batch_dims"):
+        return None
+    places = squeeze(emit, indices, [-1]) if indices.value is None else indices.value[..., 0].astype(np.int64)
+    return emit.op("Gather", [src, places], {"axis": 0})
 
 
 @rewrites("GatherElements", of_known_dims=True)
