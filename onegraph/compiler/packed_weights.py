@@ -50,12 +50,12 @@ class Groups(NamedTuple):
     Attributes:
         given: codes that share a scale in the model; 0 for a whole row.
         kept: codes that share a scale in the kernel; 0 for a whole row.
-        count: groups of a row in the kernel, of which the last one may be a part of one.
+        per_row: groups of a row in the kernel, of which the last one may be a part of one.
     """
 
     given: int
     kept: int
-    count: int
+    per_row: int
 
     @property
     def repeats(self) -> int:
@@ -118,7 +118,7 @@ def pack(
 
 def _repeated(make: Callable[[], Array], groups: Groups) -> Array:
     array = make()
-    return np.ascontiguousarray(np.repeat(array, groups.repeats, -1)[:, : groups.count])
+    return np.ascontiguousarray(np.repeat(array, groups.repeats, -1)[:, : groups.per_row])
 
 
 def _small(points: Array) -> Array:
