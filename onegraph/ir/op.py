@@ -53,8 +53,7 @@ class LogicalTensor(Operators, Made):
         def __getattr__(self, name):
             """Called for a missing attribute: raise AttributeError, which says where ops are."""
             refuse_unmade(self, name)
-            graph = None if self._graph is None else self._graph()
-            is_method = name[:1] != "_" and hasattr(type(graph), name)
+            is_method = name[:1] != "_" and self._graph is not None and hasattr(type(self._graph()), name)
             fix = f"; ops are methods of the graph, as in g.{name}(tensor)" if is_method else ""
             raise AttributeError(f"'LogicalTensor' object has no attribute {name!r}{fix}", name=name, obj=None)
 

@@ -74,7 +74,6 @@ class ProgramFinder:
         self.cache = Cache(CAPACITY)
         self.quick: QuickCall = decline
         self.op_by_op: OpByOp | None = None
-        self._bodies = Bodies(self._make_body)
         self._static: Entry | None = None
         if program is not None:
             self.value_inputs: Sequence[str] = ()
@@ -100,6 +99,11 @@ class ProgramFinder:
     def graph(self) -> DataGraph:
         """The graph of one call."""
         return self._read()
+
+    @cached_property
+    def _bodies(self) -> Bodies:
+        """The bodies of control flow; they refer to this object, so that only ops of control flow make them."""
+        return Bodies(self._make_body)
 
     @cached_property
     def _shared(self) -> SharedConstants:
