@@ -266,13 +266,36 @@ UNFIT = {
     "Range of none": lambda g, h, x: h("Range", [whole(g, []), whole(g, 3), whole(g, 1)]),
     "GatherND of other batches": lambda g, h, x: h("GatherND", [x, whole(g, [[0], [1], [1]])], {"batch_dims": 1}),
     "GatherND of batches alone": lambda g, h, x: h("GatherND", [x, whole(g, [0, 1])], {"batch_dims": 1}),
+    "WeightedGather by a vector": lambda g, h, x: shares(g, h, x, [0, 1], [1, 1]),
+    "WeightedGather by fewer weights": lambda g, h, x: shares(g, h, x, [[0, 1]], [[1]]),
+    "WeightedGather beyond the axis": lambda g, h, x: shares(g, h, x, [[0, 9]], [[1, 1]]),
 }
+
+
+def shares(g, h, x, indices, weights):
+    return h("WeightedGather", [x, whole(g, indices), whole(g, weights, np.float32)], {"axis": 1})
 
 
 @pytest.mark.parametrize("add", UNFIT.values(), ids=UNFIT)
 def test_contents_that_fit_no_shape_are_refused(add):
     with pytest.raises(og.SpecError):
         built(add, X)
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted", "expected"),
+    [((0, 6), (0, -1, 2), (0, 3, 2)), ((0, 6), (0, 6, -1), (0, 6, 1)), ((3, 0), (-1, 2), (0, 2))],
+)
+def test_dims_of_the_source_say_nothing_beside_a_batch_of_0(shape, wanted, expected):
+    g = built(lambda g, h, x: h("Reshape", [x, vector(g, *wanted)]), np.empty(shape, np.float32))
+    assert g.outputs["y"].shape == expected
+    assert g.compile()(np.empty(shape, np.float32)).shape == expected
+
+
+def test_a_weighted_gather_of_any_rank_has_any_shape():
+    g = og.Graph()
+    x = g.input("x", "f32", None)
+    assert shares(g, lambda *a: g.op(*a, edition="host"), x, [[0, 1]], [[1, 1]]).shape is None
 
 
 def test_a_range_of_inputs_refuses_nan():
