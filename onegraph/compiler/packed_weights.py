@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from ..arrays.ndarrays import aligned_empty
 from ..arrays.packed_codes import BITS, WORDS, filled_up, packed, unit_of
 from ..capi.threads import get_num_threads
 from ..ir.op import Array
+from ..opset.convolution_geometry import ConvolutionGeometry
 from ..opset.dtypes import DataType
 from .ir.edit import Edit
 from .kernels.native import compiled, value_of
@@ -162,6 +164,44 @@ def panels_of(weights: Array, is_turned: bool) -> Array:
     if rest:
         found[whole, :, :rest], found[whole, :, rest:] = matrix[:, whole * PANEL :], 0
     return found
+
+
+def window_panels(weights: Array, geometry: ConvolutionGeometry) -> Array:
+    """Weights of 32 bits of a Convolution or ConvTranspose (panels of all groups, depth, columns of a panel).
+
+    The depth has the taps of a window, each with the channels of a group. If each channel is a group with one column,
+    all channels are columns of one panel.
+    """
+    is_last = geometry.weights_format.startswith("X")
+    matrices = weights.swapaxes(-1, -2) if is_last else np.moveaxis(weights, (0, 1), (-2, -1))
+    taps, groups = matrices.shape[:-2], geometry.groups
+    by_group = matrices.reshape(prod(taps), groups, -1, matrices.shape[-1])
+    if not geometry.transposed:
+        by_group = by_group.swapaxes(-1, -2)
+    ordered = by_group[_order_of_taps(taps, geometry)]
+    if groups > 1 and by_group.shape[2:] == (1, 1):
+        return np.ascontiguousarray(ordered.reshape(1, -1, groups))
+    ordered = ordered.swapaxes(0, 1)
+    return np.concatenate([panels_of(group.reshape(-1, group.shape[-1]), False) for group in ordered])
+
+
+def _order_of_taps(taps: tuple[int, ...], geometry: ConvolutionGeometry) -> Array:
+    """The taps of a window as the kernel meets them.
+
+    Those of a ConvTranspose are divided by the residues of places by the strides that they reach. Those of one residue
+    meet the elements in their order.
+    """
+    numbers = np.arange(prod(taps)).reshape(taps)
+    if not geometry.transposed:
+        return numbers.reshape(-1)
+    assert geometry.pads_begin is not None
+    reached = [
+        [[tap for tap in range(count)[::-1] if (place + pad - tap * dilation) % stride == 0] for place in range(stride)]
+        for count, pad, stride, dilation in zip(
+            taps, geometry.pads_begin, geometry.strides, geometry.dilations, strict=True
+        )
+    ]
+    return np.concatenate([numbers[np.ix_(*axes)].reshape(-1) for axes in product(*reached)])
 
 
 def _turned(weights: Array, turns: bool) -> Array:

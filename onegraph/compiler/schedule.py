@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 ROW = 64  # bytes of a row that a kernel of the package copies as fast as the library
 NO_NUMBERS: Numbers = MappingProxyType({})
-SMALL_COPY = 1 << 16  # bytes, up to which a kernel of the package copies where sizes change
 
 
 def use_of(step: Step, values: Mapping[int, Value]) -> Use:
@@ -56,12 +55,6 @@ def use_of(step: Step, values: Mapping[int, Value]) -> Use:
     types = [TensorType(values[number].dtype, values[number].shape) for number in step.inputs]
     call = Call(BASE[step.kind], step.attrs, types, len(step.outputs))
     return Use(call, step.inputs, step.outputs, values[step.outputs[0]].dtype)
-
-
-def _moves_rows(source: Value, target: Value) -> bool:
-    """Whether a copy moves rows that lie side by side in both."""
-    size = source.dtype.numpy.itemsize
-    return source.strides[-1:] == target.strides[-1:] == (1,) and source.shape[-1] * size >= ROW
 
 
 class Schedule:
@@ -223,8 +216,7 @@ class Schedule:
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
-            is_quick = _moves_rows(source, target) or present(nbytes(source)) < SMALL_COPY
-            if self.changes and is_quick and can_cast(source, target):
+            if self.changes and can_cast(source, target):
                 raise UnsupportedError("the library would take longer to make its copy ready")
             recipe = Reordering(source, target)
             made = recipe.compiled(present, self._reorders, self.threads)

@@ -19,6 +19,7 @@ from .late_casts import cast_behind_norms
 from .moved_codes import move_codes
 from .narrow_groups import join_groups
 from .packed_products import multiply_packed
+from .panel_convolutions import convolve_with_panels
 from .pointwise import join_elementwise
 from .product_weights import skew_weights
 from .repetition import repeat_for_consumers
@@ -78,6 +79,7 @@ PASSES = (
     Pass("rows_as_images", see_images, "the library's fast depthwise kernels take images alone"),
     Pass("weight_layouts", lay_out_weights, "the library copies weights fastest with the channels last"),
     Pass("winograd", transform_convolutions, "F(2x2, 3x3) needs 16 multiplications in place of 36", _is_strict),
+    Pass("panel_convolutions", convolve_with_panels, "the library compiles a convolution for each size", _is_strict),
     Pass("vector_products", multiply_vectors, "the library reads a matrix slowly for few rows", _may_sum_anew),
     Pass("narrow_groups", join_groups, "the library has no AVX2 kernel for groups of few channels"),
     Pass("product_weights", skew_weights, "the AVX2 kernel packs no weights at aligned addresses"),

@@ -12,25 +12,29 @@ in every batch, of one image: then neither the choice of a form nor a product de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from ..._util.open_sizes import present
 from ...arrays.mapped_files import give_back
+from ...capi.settings import has_avx2
 from ...faults.use import MOVES
+from ...ir.op import Array
 from ...opset.dtypes import DataType
 from ...opset.signature import AttrValue
+from ..epilogues import Epilogue, epilogue_of
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..kernels.kernel import refusal
+from ..kernels.panel_product import FOR_SIZES, PANEL_PRODUCT
 from ..kernels.winograd import LANES, LEAST_TILES, WINOGRAD, WORTH, Candidate, Geometry
 from ..options import Options
+from ..packed_weights import panels_of
 from ..shared_constants import derived
 from ..transformed_weights import weights_in
 from .lazy_constants import placed
 
-ACTIVATIONS = ("ReLU", "LeakyReLU")
 NOTE = "F(2x2, 3x3) of Winograd, with 16 multiplications in place of 36"
 OF_ONE_IMAGE = "products for tiles of one image"
 F32 = DataType.f32
@@ -56,13 +60,15 @@ class _Transforms:
         fused_steps = set[int]()
         for step in self._graph.steps:
             geometry = None if step.id in fused_steps else self._geometry(step)
-            chain = [] if geometry is None else self._chain(step)
-            if geometry is None or not self._is_own(chain[-1].outputs[0]):
+            if geometry is None:
                 continue
-            fused_steps.update(link.id for link in chain)
-            for link in chain[1:]:
+            epilogue = Epilogue((step,), None, 1.0) if _is_turned(step) else epilogue_of(self._edit, step)
+            if not self._is_own(epilogue.result):
+                continue
+            fused_steps.update(link.id for link in epilogue.steps)
+            for link in epilogue.steps[1:]:
                 self._edit.replace(link)
-            self._edit.replace(step, *self._transformed(chain, geometry))
+            self._edit.replace(step, *self._transformed(epilogue, geometry))
 
     def _geometry(self, step: Step) -> Geometry | None:
         """The sizes of a convolution that is faster with transforms; None for other steps."""
@@ -104,41 +110,24 @@ class _Transforms:
             maker = self._graph.maker(maker.inputs[0])
         return maker is not None and maker.kind == "Dequantize"
 
-    def _chain(self, step: Step) -> list[Step]:
-        """A convolution, and the BiasAdd and the activation behind it that its second transform computes too."""
-        chain = [step]
-        if _is_turned(step):
-            return chain
-        for kinds in (["BiasAdd"], ACTIVATIONS) if len(step.inputs) == 2 else (ACTIVATIONS,):
-            consumer = self._graph.only_consumer(chain[-1].outputs[0])
-            if consumer is None:
-                break
-            is_taken = consumer.kind in kinds and consumer.executor == "library"
-            is_known = consumer.kind in ACTIVATIONS or self._values[consumer.inputs[-1]].constant is not None
-            if is_taken and is_known and self._has_channels_last(consumer):
-                chain.append(consumer)
-        return chain
-
-    def _has_channels_last(self, step: Step) -> bool:
-        return step.part is not None and (step.kind in ACTIVATIONS or step.part.call.attr("data_format") == "NXC")
-
     def _is_own(self, number: int) -> bool:
         """Whether a result has dense memory of its own."""
         value = self._values[number]
         return value.dense and value.storage == number
 
-    def _transformed(self, chain: Sequence[Step], geometry: Geometry) -> Iterator[Step]:
+    def _transformed(self, epilogue: Epilogue, geometry: Geometry) -> Iterator[Step]:
         """The steps in the place of a convolution and the ops behind it."""
-        step, *epilogue = chain
-        source, target, slope = step.inputs[0], chain[-1].outputs[0], _slope(chain[-1])
-        if present(geometry.tiles) < LEAST_TILES:
+        step = epilogue.steps[0]
+        source, target, slope = step.inputs[0], epilogue.result, epilogue.slope
+        if self._has_panels(step):
+            weights = self._panels(step)
+        elif present(geometry.tiles) < LEAST_TILES:
             weights = self._constant_weights(step)
         else:
             shape = 16, geometry.channels, geometry.results
             weights = self._values.new(F32, shape, f"{step.op.name} (weights)")
             yield self._kernel(step, (step.inputs[1],), weights, geometry, _layout(step))
-        bias = self._bias(chain, geometry)
-        folded = (*step.folded, *[op for link in epilogue for op in (link.op, *link.folded)])
+        bias = self._bias(epilogue, geometry)
         together, before = [*geometry.strips(self._opens)], tuple[int, ...]()
         parts = self._values[source].shape[0] // geometry.images
         strips = [(part * geometry.tiles + first, count) for part in range(parts) for first, count in together]
@@ -148,11 +137,10 @@ class _Transforms:
             is_last = (first, count) == strips[-1]
             result = target if is_last else self._strip_of(target)
             yield self._kernel(step, (source,), planes, geometry, "src", first)
-            note = OF_ONE_IMAGE if self._by_image else ""
-            yield self._edit.library_step(step, "MatMul", (planes, weights), (products,), note=note)
+            yield self._product(step, planes, weights, products)
             inputs = (products, bias, source, step.inputs[1], *before)
             end = self._kernel(step, inputs, result, geometry, "dst", first, slope)
-            yield end._replace(folded=folded)
+            yield end._replace(folded=epilogue.folded)
             before = (result,)  # the strips are written one after the other
 
     def _kernel(
@@ -196,19 +184,38 @@ class _Transforms:
         self._edit.transformed[number] = constant, layout
         return number
 
-    def _bias(self, chain: Sequence[Step], geometry: Geometry) -> int:
-        for step, place in zip(chain[:2], (2, 1), strict=False):
-            if step.kind in ("Convolution", "BiasAdd") and len(step.inputs) > place:
-                return step.inputs[place]
+    def _has_panels(self, step: Step) -> bool:
+        """Whether a kernel of the package multiplies: where sizes are open, the library would compile each product."""
+        is_known = self._values[step.inputs[1]].constant is not None and not _is_turned(step)
+        return self._opens and is_known and has_avx2()
+
+    def _product(self, step: Step, planes: int, weights: int, products: int) -> Step:
+        if self._has_panels(step):
+            executor, ends = PANEL_PRODUCT.executor, (planes, weights)
+            return step.instead(executor, ends, (products,), kind="MatMul", attrs={"bias": False}, note=FOR_SIZES)
+        note = OF_ONE_IMAGE if self._by_image else ""
+        return self._edit.library_step(step, "MatMul", (planes, weights), (products,), note=note)
+
+    def _panels(self, step: Step) -> int:
+        """The transformed weights of a convolution in panels, those of the 16 matrices one behind the other."""
+        assert step.part is not None
+        value, layout = self._values[step.inputs[1]], str(step.part.call.attr("weights_format"))
+        constant = value.constant
+        assert constant is not None
+
+        def laid_out() -> Array:
+            return np.concatenate([panels_of(matrix, False) for matrix in weights_in(layout, constant)])
+
+        key = derived(("winograd panels", layout), self._edit.key(value.id))
+        array = self._graph.shared.once(key, laid_out)
+        give_back([constant])
+        return self._edit.constant(array, f"{value.name} (transformed)", key)
+
+    def _bias(self, epilogue: Epilogue, geometry: Geometry) -> int:
+        if epilogue.bias is not None:
+            return epilogue.bias
         zeros = placed(np.zeros(geometry.results, np.float32))
-        return self._edit.constant(zeros, f"{chain[0].op.name} (no bias)")
-
-
-def _slope(step: Step) -> float:
-    """The factor of negative results of a step."""
-    if step.kind == "LeakyReLU":
-        return float(str(step.op.attrs["alpha"]))
-    return 0.0 if step.kind == "ReLU" else 1.0
+        return self._edit.constant(zeros, f"{epilogue.steps[0].op.name} (no bias)")
 
 
 def _is_turned(step: Step) -> bool:

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "pages.h"
+
 // The blocks that no run uses. No lock: a fork copies it at any moment, and a block that is in use then is only lost.
 struct onegraph_arenas {
     static constexpr std::size_t MOST = 8, ALIGNMENT = 64;
@@ -31,7 +33,9 @@ struct onegraph_arenas {
         }
         const std::size_t whole = (size + 2 * ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         auto *made = static_cast<Block *>(std::aligned_alloc(ALIGNMENT, whole));
-        if (made) made->size = whole - ALIGNMENT;
+        if (!made) return nullptr;
+        onegraph::use_large_pages(made, whole);
+        made->size = whole - ALIGNMENT;
         return made;
     }
 

@@ -19,7 +19,7 @@ namespace {
 
 } // namespace
 
-const AddPanels ADD_PANELS_AVX512 = add;
+const Panels PANELS_AVX512 {add, convolve, convolve_channels};
 
 } // namespace onegraph
 #endif

@@ -20,20 +20,13 @@ constexpr long LEAST = 16 * static_cast<long>(SHARE); // multiplications that ar
 #define ONEGRAPH_LANES 4
 #include "tiles.inc"
 
-AddPanels add_of(int level) {
-#if defined(__x86_64__)
-    if (level > 1 && has_avx512()) return ADD_PANELS_AVX512;
-    if (level > 0 && has_avx2()) return ADD_PANELS_AVX2;
-#endif
-    (void)level;
-    return add;
-}
+constexpr Panels ON_ANY {add, convolve, convolve_channels};
 
-// The product of rows and a matrix, and a bias, which may be missing. All are dense f32. The sums go along the depth, for
-// any number of rows and of threads.
+// The products of matrices of rows, each with a matrix of its own, and a bias, which may be missing. All are dense f32. The
+// sums go along the depth, for any number of rows and of threads.
 //
-// rows (..., depth), panels (panels, depth, PANEL) of columns, the last one of which is filled up, a bias (columns); the
-// result (..., columns).
+// rows (..., depth), panels (matrices and panels, depth, PANEL) of columns, the last one of each matrix of which is filled
+// up, a bias (columns); the result (..., columns).
 class PanelProduct : public Runnable {
 public:
     explicit PanelProduct(const KernelArguments &arguments);
@@ -41,13 +34,13 @@ public:
 
 private:
     bool has_bias_;
-    long rows_, depth_, columns_;
-    AddPanels add_;
+    long matrices_, rows_, depth_, columns_; // rows of each matrix
+    const Panels &panels_;
 };
 
 PanelProduct::PanelProduct(const KernelArguments &arguments)
     : has_bias_(arguments.flag("bias")),
-      add_(add_of(arguments.number("level"))) {
+      panels_(panels_of(arguments.number("level"))) {
     const std::size_t count = arguments.count;
     const auto tensors = arguments.tensors;
     bool is_product = count == std::size_t {3} + has_bias_ && tensors[0]->ndims > 0 && tensors[1]->ndims == 3
@@ -58,18 +51,21 @@ PanelProduct::PanelProduct(const KernelArguments &arguments)
     const dnnl_graph_logical_tensor_t &src = *tensors[0], &panels = *tensors[1], &dst = *tensors[count - 1];
     depth_ = src.dims[src.ndims - 1];
     columns_ = dst.dims[dst.ndims - 1];
-    rows_ = static_cast<long>(elements_of(src)) / depth_;
-    const bool is_whole = panels.dims[0] == (columns_ + PANEL - 1) / PANEL && panels.dims[1] == depth_
-            && panels.dims[2] == PANEL && elements_of(dst) == static_cast<std::size_t>(rows_ * columns_)
+    matrices_ = panels.dims[0] / ((columns_ + PANEL - 1) / PANEL);
+    const long rows = static_cast<long>(elements_of(src)) / depth_;
+    rows_ = rows / std::max(matrices_, 1L);
+    const bool is_whole = panels.dims[0] == matrices_ * ((columns_ + PANEL - 1) / PANEL) && panels.dims[1] == depth_
+            && panels.dims[2] == PANEL && rows == matrices_ * rows_ && rows > 0
+            && elements_of(dst) == static_cast<std::size_t>(rows * columns_)
             && (!has_bias_ || elements_of(*tensors[2]) == static_cast<std::size_t>(columns_));
     if (!is_whole) throw std::invalid_argument("other sizes than those of a product");
 }
 
 void PanelProduct::run(void *const *addresses, int threads) const {
     const auto at = [&](std::size_t i) { return static_cast<float *>(addresses[i]); };
-    const PanelProblem problem {at(0), at(1), has_bias_ ? at(2) : nullptr, at(has_bias_ ? 3 : 2), depth_, columns_};
-    const long panels = (columns_ + PANEL - 1) / PANEL, most = (rows_ + MOST_ROWS - 1) / MOST_ROWS;
-    const bool is_alone = threads < 2 || !openmp().parallel || rows_ * depth_ * columns_ < 2 * LEAST;
+    const long per_matrix = (columns_ + PANEL - 1) / PANEL, panels = matrices_ * per_matrix;
+    const long most = (rows_ + MOST_ROWS - 1) / MOST_ROWS;
+    const bool is_alone = threads < 2 || !openmp().parallel || matrices_ * rows_ * depth_ * columns_ < 2 * LEAST;
     const long wanted = is_alone ? 1 : std::min(static_cast<long>(threads), panels * most);
     // Few panels leave threads without work, so that rows are divided too.
     const long groups = wanted == 1 || panels % wanted == 0 ? 1 : std::clamp(4 * wanted / panels, 1L, most);
@@ -80,11 +76,14 @@ void PanelProduct::run(void *const *addresses, int threads) const {
         const long begin = static_cast<long>(thread) * panels * groups / wanted;
         const long end = (static_cast<long>(thread) + 1) * panels * groups / wanted;
         float *const own = copies ? memory.get() + static_cast<long>(thread) * size : nullptr;
-        for (long task = begin; task < end;) {
-            const long group = task / panels, stop = std::min(end, (group + 1) * panels);
-            add_(problem,
-                    {group * rows_ / groups, (group + 1) * rows_ / groups, task - group * panels, stop - group * panels, own});
-            task = stop;
+        for (long task = begin; task < end;) { // the groups of a matrix are one behind the other
+            const long matrix = task / (per_matrix * groups), inside = task % (per_matrix * groups);
+            const long group = inside / per_matrix, panel = inside % per_matrix;
+            const long count = std::min(end - task, per_matrix - panel);
+            const PanelProblem problem {at(0) + matrix * rows_ * depth_, at(1) + matrix * per_matrix * depth_ * PANEL,
+                    has_bias_ ? at(2) : nullptr, at(has_bias_ ? 3 : 2) + matrix * rows_ * columns_, depth_, columns_};
+            panels_.add(problem, {group * rows_ / groups, (group + 1) * rows_ / groups, panel, panel + count, own});
+            task += count;
         }
     });
 }
@@ -92,4 +91,14 @@ void PanelProduct::run(void *const *addresses, int threads) const {
 const Registered<PanelProduct> PANEL_PRODUCT {"panel_product", "bias, level"};
 
 } // namespace
+
+const Panels &panels_of(int level) {
+#if defined(__x86_64__)
+    if (level > 1 && has_avx512()) return PANELS_AVX512;
+    if (level > 0 && has_avx2()) return PANELS_AVX2;
+#endif
+    (void)level;
+    return ON_ANY;
+}
+
 } // namespace onegraph

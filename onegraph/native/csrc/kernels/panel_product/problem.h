@@ -1,4 +1,4 @@
-// What the files of panel products share: the operands of a run, and the function for one instruction set.
+// What the files of panel products share: the operands of a run, and the functions for one instruction set.
 
 #pragma once
 
@@ -25,8 +25,57 @@ struct PanelShare {
     float *copies;
 };
 
-using AddPanels = void (*)(const PanelProblem &, const PanelShare &);
+// The windows along an axis: that of result `i` reads the elements `begin + i * stride + tap * step` of src, so far as
+// there are any.
+struct WindowAxis {
+    long size; // of src
+    long results, begin, stride, taps, step;
+    long first, every; // result `i` is element `first + i * every` of dst
+};
 
-extern const AddPanels ADD_PANELS_AVX2, ADD_PANELS_AVX512;
+constexpr int SPATIAL = 3; // axes of windows; the first ones of fewer axes have a single element
+constexpr long STRIP = 8 * MOST_ROWS; // windows whose elements lie in rows at once
+
+// Windows on some channels of src, each with a row of sums. All channels of an element of src lie side by side.
+struct WindowProblem {
+    const float *src, *lines, *bias; // lines of the first panel, or those of all channels; the bias may be NULL
+    float *dst;
+    WindowAxis axes[SPATIAL];
+    long channels, src_channels; // that a window reads, and of an element
+    long depth, panel_stride, columns, dst_channels;
+    long src_image, dst_image, dst_strides[SPATIAL];
+    float slope; // of negative results
+
+    long windows() const { return axes[0].results * axes[1].results * axes[2].results; } // on an image
+
+    // Whether windows are single elements, which lie as rows do.
+    bool is_product() const {
+        for (const WindowAxis &axis : axes)
+            if (axis.taps != 1 || axis.begin != 0 || axis.stride != 1 || axis.size != axis.results) return false;
+        return channels == src_channels;
+    }
+
+    // Whether the results lie one behind the other.
+    bool is_dense() const {
+        return axes[0].every == 1 && axes[1].every == 1 && axes[2].every == 1;
+    }
+};
+
+// Windows from `begin` to `end`, those of all images one behind the other, and panels. `copies` has room for the elements
+// of a strip; `sums` for its sums, if they are not dense.
+struct WindowShare {
+    long begin, end, panel, end_panel;
+    float *copies, *sums;
+};
+
+// The functions of an instruction set.
+struct Panels {
+    void (*add)(const PanelProblem &, const PanelShare &);
+    void (*convolve)(const WindowProblem &, const WindowShare &);
+    void (*convolve_channels)(const WindowProblem &, long begin, long end); // each channel by itself: depthwise
+};
+
+extern const Panels PANELS_AVX2, PANELS_AVX512;
+const Panels &panels_of(int level); // the highest one that the CPU has
 
 } // namespace onegraph
