@@ -495,3 +495,14 @@ def test_a_group_of_more_tensors_than_the_kernel_has_registers_stays():
     g.output("y", x)
     given = [np.ones(MIN_SIGMOID, np.float32) for _ in range(REGISTERS + 1)]
     np.testing.assert_allclose(g.compile()(*given), 1 / (1 + np.exp(-1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [4, None])
+def test_a_group_that_nobody_reads_is_no_kernel(rows):
+    g = og.Graph()
+    x = g.input("x", "f32", (rows, 8))
+    gate = g.multiply(x, g.sigmoid(x))
+    g.multiply(gate, g.sigmoid(gate))
+    g.output("y", g.abs(x))
+    given = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
+    np.testing.assert_array_equal(g.compile()(given), abs(given))

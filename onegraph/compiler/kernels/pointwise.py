@@ -141,7 +141,10 @@ JOINED: Conditions[Group] = (
         f"{MIN_SOURCES} tensors of one size, or have fewer than {MIN_RESULTS} results",
     ),
 )
-FITS = (lambda group: group.n_tensors <= REGISTERS), f"the ops have more than {REGISTERS} tensors"
+FITS: Conditions[Group] = (
+    (lambda group: group.n_results > 0, "nobody reads the results"),
+    (lambda group: group.n_tensors <= REGISTERS, f"the ops have more than {REGISTERS} tensors"),
+)
 
 
 def is_special(group: Group) -> bool:
@@ -152,7 +155,7 @@ def is_special(group: Group) -> bool:
 def why_not(group: Group) -> str:
     """Why a group is not worth a step; empty if it is."""
     conditions = next((conditions for is_case, conditions in CASES if is_case(group)), JOINED)
-    return refusal((FITS, *conditions), group)
+    return refusal((*FITS, *conditions), group)
 
 
 def _numbers(step: Step) -> Numbers:
