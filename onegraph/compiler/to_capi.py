@@ -47,12 +47,16 @@ def open_partition(
 ) -> Partition | None:
     """A partition of all steps that can be compiled for any sizes above 1; None if the library makes none.
 
+    A dim of -1 in the shape of a StaticReshape is inferred when the partition is made, from dims that are unknown then.
+
     Args:
         values: the values of the steps, by the ids that the ports of the partition get.
         steps: the steps.
         fpmath_mode: name of the library's mode.
         results: the values that others read.
     """
+    if any(step.kind == "StaticReshape" and -1 in step.attrs["shape"] for step in steps):  # type: ignore[operator]
+        return None
     export = _Export(values, steps, fpmath_mode, len(steps), opened=True)
     export.add_ops()
     if export.refused:

@@ -312,3 +312,18 @@ def test_forks_wait_for_the_import_of_open_sizes(monkeypatch):
     g.output("y", g.tanh(g.input("x", og.f32, (None, 3))))
     g.compile()(np.ones((2, 3), np.float32))
     assert program_finder.OPEN in names
+
+
+def test_a_reshape_that_infers_a_dim_is_no_partition_for_all_sizes():
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, 64))
+    weights = drawn(64, 64)
+    rows = g.static_reshape(g.matmul(x, g.constant(weights)), shape=(-1, 4, 16), special_zero=False)
+    g.output("y", g.static_transpose(rows, order=(1, 2, 0)))
+    model = g.compile()
+    for size in (300, 350, 400, 450, 500):  # more rows than the package's own product takes
+        given = drawn(size, 64, seed=size)
+        expected = (given.astype(np.float64) @ weights).reshape(-1, 4, 16).transpose(1, 2, 0)
+        np.testing.assert_allclose(model(given), expected, rtol=1e-4, atol=1e-4)
+    assert model.cache_info().reused >= (3 if LEAST else 0)
+    assert model.cache_info().reason == "" or not LEAST
