@@ -59,6 +59,7 @@ SOURCES = (
     "openmp.cpp",
     *sorted(str(path.relative_to(CSRC)) for path in CSRC.glob("kernels/**/*.cpp")),
     "plan.cpp",
+    "memory_plan.cpp",
     "pages.cpp",
     "page_writes.cpp",
     "results.cpp",

@@ -183,6 +183,14 @@ typedef struct {
     dnnl_graph_compiled_partition_t alone; // the partition for one thread, which runs beside other programs; or NULL
 } onegraph_step_t;
 
+// memory_plan: places pieces of memory in one block. A piece is written by step `starts`, and used last by step `ends`; the
+// pieces are ordered by `starts`. It takes the place of the piece `sources`, unless that is -1, if the step that writes it is
+// the last to use the other one, and their sizes are equal. Otherwise it takes the smallest free gap that holds it, or
+// grows the block. Writes the offset of each piece, the size of the block, and for each step the start and the size of the
+// largest part that no piece uses meanwhile.
+int onegraph_plan_memory(size_t n, const int64_t *sizes, const int64_t *starts, const int64_t *ends, const int64_t *sources,
+        size_t n_steps, int64_t *offsets, int64_t *rooms, int64_t *size);
+
 // Makes the kernel of a step, and runs it once on tensors at these addresses.
 int onegraph_kernel_run(const onegraph_step_t *step, void *const *addresses);
 

@@ -54,6 +54,7 @@ class Partitioning(NamedTuple):
         is_open, free: as in ``Layout``, and for ``Pattern.compile``.
         is_small: whether it is compiled for one thread.
         chosen: as in ``Compiled``.
+        takes_all: as in ``Pattern``.
         pattern: of a partition that depends on no size.
     """
 
@@ -66,6 +67,7 @@ class Partitioning(NamedTuple):
     free: tuple[bool, ...]
     is_small: bool
     chosen: tuple[tuple[int, Dims, int], ...]
+    takes_all: bool
     pattern: Pattern | None
 
     def compiled(
@@ -104,7 +106,8 @@ class Partitioning(NamedTuple):
         ``key``: that of a constant; None where the library prepares none.
         """
         ends = [
-            (*layout_of(value), value.constant is not None and (key is None or key(value))) for value in self.values
+            (*layout_of(value), value.constant is not None and (key is None or self.takes_all or key(value)))
+            for value in self.values
         ]
         chosen = [dims for _, dims, _ in self.chosen]
         return wiring(self.steps, self.results)[0], tuple(ends), self.is_open, self.free, self.is_small, str(chosen)
@@ -251,7 +254,7 @@ class LibrarySteps:
         recipe, chosen = None, compiled.chosen
         if at is not None:
             chosen = tuple([chosen_again(index, values[index], strides, size, at) for index, strides, size in chosen])
-            settings = pattern.places, count, layout.is_open, free, is_small, chosen
+            settings = pattern.places, count, layout.is_open, free, is_small, chosen, pattern.takes_all
             recipe = Partitioning(steps, results, [*values], *settings, pattern)
             if recipe.sizes():  # the program for the present sizes alone holds it
                 recipe = recipe._replace(pattern=None)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+import numpy as np
 
 from ..arrays.ndarrays import ALIGNMENT
-
-
-class Lifetime(NamedTuple):
-    """A piece of memory that step ``start`` writes and step ``end`` uses last.
-
-    ``size`` is in bytes, rounded up by ``aligned``.
-    """
-
-    number: int
-    size: int
-    start: int
-    end: int
+from ..ir.op import Array
+from ..native.library import ffi, lib, status_error
 
 
 def aligned(size: int) -> int:
@@ -26,122 +16,58 @@ def aligned(size: int) -> int:
     return max(-(-size // ALIGNMENT), 1) * ALIGNMENT
 
 
-def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> tuple[dict[int, int], int]:
-    """Offsets in one block for pieces of memory with these lifetimes, and the size of the block.
-
-    The pieces are placed in the order of their first steps. A piece takes the smallest free gap that holds it, or grows
-    the block, and frees its memory after its last step.
+class Lifetimes:
+    """Pieces of memory, each of which one step writes and a step uses last.
 
     Args:
-        lifetimes: of every piece.
-        in_place: from the number of a piece to that of a piece whose memory it may reuse, if the step that writes the
-            first is the last to use the second, and their sizes are equal.
-    """
-    offsets: dict[int, int] = {}
-    piece_by_number = {piece.number: piece for piece in lifetimes}
-    ending: dict[int, list[Lifetime]] = {}
-    for piece in lifetimes:
-        ending.setdefault(piece.end, []).append(piece)
-    reused: set[int] = set()
-    gaps = _Gaps()
-    freed = 0
-    order = sorted(lifetimes, key=lambda piece: piece.start)
-    steps = sorted(ending)
-    for piece in order:
-        while freed < len(steps) and steps[freed] < piece.start:
-            for dead in ending[steps[freed]]:
-                if dead.number not in reused:
-                    gaps.free(offsets[dead.number], dead.size)
-            freed += 1
-        source = piece_by_number.get(in_place.get(piece.number, -1))
-        if (
-            source is not None
-            and source.size == piece.size
-            and source.start < source.end == piece.start
-            and source.number not in reused
-        ):
-            reused.add(source.number)
-            offsets[piece.number] = offsets[source.number]
-        else:
-            offsets[piece.number] = gaps.take(piece.size)
-    return offsets, gaps.end
-
-
-def free_rooms(
-    lifetimes: Sequence[Lifetime], offsets: Mapping[int, int], size: int, n_steps: int
-) -> list[tuple[int, int]]:
-    """For each step the largest part of the block that no piece uses meanwhile: its offset, and its size.
-
-    A kernel's scratch memory can lie there.
-
-    Args:
-        lifetimes: of every piece.
-        offsets, size: what ``plan_memory`` returned.
+        written, last: these steps by number of a piece, in the order of the first.
         n_steps: the number of steps.
+
+    Attributes:
+        numbers: of the pieces.
     """
-    starting: dict[int, list[tuple[int, int]]] = {}
-    ending: dict[int, list[tuple[int, int]]] = {}
-    for piece in lifetimes:
-        place = offsets[piece.number], offsets[piece.number] + piece.size
-        starting.setdefault(piece.start, []).append(place)
-        ending.setdefault(piece.end, []).append(place)
-    used: list[tuple[int, int]] = []  # ordered
-    rooms: list[tuple[int, int]] = []
-    for step in range(n_steps):
-        for place in starting.get(step, ()):
-            insort(used, place)
-        largest, start = (0, 0), 0
-        for begin, end in used:
-            if begin - start > largest[1]:
-                largest = start, begin - start
-            start = max(start, end)
-        rooms.append((start, size - start) if size - start > largest[1] else largest)
-        for place in ending.get(step, ()):
-            del used[bisect_left(used, place)]
-    return rooms
+
+    def __init__(self, written: Mapping[int, int], last: Mapping[int, int], n_steps: int) -> None:
+        self.numbers = [*written]
+        self._place = {number: place for place, number in enumerate(self.numbers)}
+        self._starts = _integers([*written.values()])
+        self._ends = _integers([last[number] for number in self.numbers])
+        self._n_steps = n_steps
+
+    def sources(self, in_place: Mapping[int, int]) -> Array:
+        """For each piece, which one's memory it may reuse, as ``planned`` takes it; -1 for none.
+
+        Args:
+            in_place: from the number of a piece to that of a piece whose memory it may reuse, if the step that writes
+                the first is the last to use the second, and their sizes are equal.
+        """
+        place = self._place
+        return _integers([place.get(in_place.get(number, -1), -1) for number in self.numbers])
+
+    def planned(self, sizes: Sequence[int] | Array, sources: Array) -> tuple[Array, int, Array]:
+        """Offsets of the pieces in one block, the size of the block, and for each step the largest part of the block
+        that no piece uses meanwhile, where a kernel's scratch memory can lie: its offset, and its size.
+
+        The pieces are placed in the order of their first steps. A piece takes the smallest free gap that holds it, or
+        grows the block, and frees its memory after its last step.
+
+        Args:
+            sizes: in bytes.
+            sources: as ``sources`` returns them.
+        """
+        rounded = np.maximum((_integers(sizes) + ALIGNMENT - 1) // ALIGNMENT, 1) * ALIGNMENT
+        offsets, rooms, size = np.empty_like(rounded), np.empty((self._n_steps, 2), np.int64), ffi.new("int64_t *")
+        status = lib.onegraph_plan_memory(
+            len(self.numbers),
+            *[ffi.from_buffer("int64_t[]", array) for array in (rounded, self._starts, self._ends, sources)],
+            self._n_steps,
+            *[ffi.from_buffer("int64_t[]", array) for array in (offsets, rooms)],
+            size,
+        )
+        if status:
+            raise status_error("onegraph_plan_memory", status)
+        return offsets, size[0], rooms
 
 
-class _Gaps:
-    """The free gaps of a growing block, by offset to join neighbours and by size to find the smallest that fits."""
-
-    def __init__(self) -> None:
-        self.end = 0
-        self._by_size: list[tuple[int, int]] = []
-        self._size_at: dict[int, int] = {}
-        self._start_before: dict[int, int] = {}  # start of the gap that ends at an offset
-
-    def take(self, size: int) -> int:
-        index = bisect_left(self._by_size, (size, 0))
-        if index < len(self._by_size):
-            gap, start = self._by_size[index]
-            self._remove(start)
-            if gap > size:
-                self._add(start + size, gap - size)
-            return start
-        last = self._start_before.get(self.end)
-        start = self.end
-        if last is not None:  # extend the gap at the end of the block
-            start = last
-            self._remove(last)
-        self.end = start + size
-        return start
-
-    def free(self, start: int, size: int) -> None:
-        before = self._start_before.get(start)
-        if before is not None:
-            size += self._remove(before)
-            start = before
-        if start + size in self._size_at:
-            size += self._remove(start + size)
-        self._add(start, size)
-
-    def _add(self, start: int, size: int) -> None:
-        self._size_at[start] = size
-        self._start_before[start + size] = start
-        insort(self._by_size, (size, start))
-
-    def _remove(self, start: int) -> int:
-        size = self._size_at.pop(start)
-        del self._start_before[start + size]
-        del self._by_size[bisect_left(self._by_size, (size, start))]
-        return size
+def _integers(numbers: Sequence[int] | Array) -> Array:
+    return np.ascontiguousarray(numbers, np.int64)

@@ -12,7 +12,7 @@ from ..opset.schema import TensorType
 from ..opset.signature import AttrValue
 from .ir.part import Part
 from .ir.step import Step
-from .ir.value import Value
+from .ir.value import Value, Values
 
 At = Callable[[Any], int]  # what a size is, which may be open
 
@@ -123,6 +123,26 @@ class _Known(dict[int, Value]):
 
 def _text(dims: Sequence[Any]) -> str:
     return f"({''.join([f'{dim!r},' for dim in dims])})"
+
+
+class SizedValues(Values):
+    """The values of a graph for known sizes, each made when it is read first.
+
+    Args:
+        values: with open sizes.
+        at: what a size is.
+    """
+
+    def __init__(self, values: Values, at: At) -> None:
+        super().__init__(values)
+        self._at, self._known = at, set[int]()
+
+    def __getitem__(self, number: int) -> Value:
+        value = super().__getitem__(number)
+        if number not in self._known:
+            self._known.add(number)
+            self[number] = value = value_at(value, self._at)
+        return value
 
 
 class ValuesAt(Mapping[int, Value]):

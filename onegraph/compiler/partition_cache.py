@@ -25,9 +25,9 @@ from .shared_constants import Key
 from .to_capi import capi_tensor
 
 Wiring = Part | None | tuple[tuple[Part | None, ...], tuple[int, ...], tuple[int, ...]]
-# Categories of ops for which the library, if they run alone, prepares no constants.
+# Categories of ops for which the library prepares no constants.
 PLAIN_CATEGORIES = frozenset(["binary", "elementwise"])
-PLAIN_NORMS = frozenset(["LayerNorm", "GroupNorm"])  # other ops for which it prepares none: two vectors
+PLAIN_NORMS = frozenset(["LayerNorm", "GroupNorm"])  # other ops for which it prepares none alone: two vectors
 # Categories of ops with fast kernels on every CPU, so that few bytes mean little time.
 QUICK_CATEGORIES = PLAIN_CATEGORIES | {"matmul"}
 
@@ -130,7 +130,7 @@ class Pattern:
         categories = {BASE[step.kind].category for step in steps}
         self.is_quick, self._is_plain = (
             categories <= QUICK_CATEGORIES,
-            len(steps) == 1 and (categories <= PLAIN_CATEGORIES or steps[0].kind in PLAIN_NORMS),
+            categories <= PLAIN_CATEGORIES or (len(steps) == 1 and steps[0].kind in PLAIN_NORMS),
         )
 
     @property

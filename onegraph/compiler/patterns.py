@@ -25,7 +25,7 @@ from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Values
 from .lifting import lifted_rank, with_lifted
-from .open_values import At, ValuesAt, step_at, value_at
+from .open_values import At, SizedValues, ValuesAt, step_at
 from .partition_cache import Pattern, wiring
 from .partition_store import SharedPartitions
 from .report import nbytes
@@ -67,7 +67,7 @@ class Patterns:
     ) -> None:
         self.at, self._values = at, schedule.values if at is None else ValuesAt(schedule.values, at)
         if at is not None:
-            lowered = replace(lowered, values=Values({n: value_at(value, at) for n, value in lowered.values.items()}))
+            lowered = replace(lowered, values=SizedValues(lowered.values, at))
         self._lowered, self._fpmath_mode = lowered, fpmath_mode
         self._shared, self._known, self._own = known, known.patterns, dict[object, Pattern]()
         self._used: dict[int, Pattern] = {}  # also those that another one with other constants has replaced
@@ -254,7 +254,10 @@ class Patterns:
         """The graph with these values, some of which the schedule may have added."""
         values = self._lowered.values
         added = {number: self._values[number] for number in numbers if number not in values}
-        return replace(self._lowered, values=Values(values | added)) if added else self._lowered
+        if not added:
+            return self._lowered
+        read = {number: values[number] for number in numbers if number in values}
+        return replace(self._lowered, values=Values({**values, **read, **added}))
 
     def _marks(self, steps: Sequence[Step], lifts: int) -> Iterator[str]:
         """How the steps run, and those that run a reference kernel because there is no better way, for the report."""

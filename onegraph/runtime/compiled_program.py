@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
@@ -16,6 +16,7 @@ from ..capi.thread_affinity import OwnerThread, calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
 from ..compiler.compile import compile_steps
 from ..compiler.final_updates import move_updates_last
+from ..compiler.kernels.native import CompiledKernel
 from ..compiler.lower import lower
 from ..compiler.options import Options
 from ..compiler.passes import run_passes
@@ -117,7 +118,7 @@ class CompiledProgram(Program):
         self.parts = self._divided(schedule)
         # Whether one call into C executes the whole program.
         self.in_c = len(in_c) == len(schedule.steps) > 0 and not self.placement.copied
-        self.owner_thread = owner_of(in_c)
+        self.owner_thread = owner_of([step.compiled for step in in_c])
         stated = threads if isinstance(threads, int) else 0
         counts = [stated] * len(in_c)
         limit = min(get_num_threads() or 1, self.share.threads)
@@ -217,7 +218,7 @@ class CompiledProgram(Program):
 
     def pieces(self) -> dict[Hashable, int]:
         """The arena, and the constants that the library has prepared for each partition."""
-        return {**super().pieces(), **prepared(self.steps)}
+        return {**super().pieces(), **prepared([step.compiled for step in self.steps])}
 
     def whole_graph(self) -> DataGraph:
         """The graph that was compiled."""
@@ -240,20 +241,18 @@ def _compiled(compiled: Callable[..., Schedule], threads: Threads, most: int, un
         restore_threads(count.before)
 
 
-def prepared(steps: Sequence[CompiledStep]) -> dict[Hashable, int]:
+def prepared(kernels: Iterable[CompiledPartition | CompiledKernel]) -> dict[Hashable, int]:
     """By partition, the bytes of the constants that the library prepares for it."""
     return {
-        id(step.compiled): sum(
-            [input_.mem_size or 0 for input_ in step.compiled.inputs if input_.property == "constant"]
-        )
-        for step in steps
-        if isinstance(step.compiled, CompiledPartition)
+        id(kernel): sum([input_.mem_size or 0 for input_ in kernel.inputs if input_.property == "constant"])
+        for kernel in kernels
+        if isinstance(kernel, CompiledPartition)
     }
 
 
-def owner_of(steps: Sequence[CompiledStep]) -> OwnerThread | None:
-    """The only thread that can run these steps; None if every thread can. Of several, one that a fork left behind."""
-    owners = {owner for step in steps if (owner := step.compiled.owner_thread) is not None}
+def owner_of(kernels: Iterable[CompiledPartition | CompiledKernel]) -> OwnerThread | None:
+    """The only thread that can run these; None if every thread can. Of several, one that a fork left behind."""
+    owners = {owner for kernel in kernels if (owner := kernel.owner_thread) is not None}
     return next(iter(owners - {calling_thread()} or owners), None)
 
 

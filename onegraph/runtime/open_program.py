@@ -12,9 +12,11 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from .._util.interpreter_tricks import written_function
 from .._util.open_numbers import has_open_numbers, numbers_at
-from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, is_open, present
+from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, present
 from ..builder.graph import DataGraph
 from ..capi.settings import slow_types
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
@@ -35,8 +37,9 @@ from ..transform.present import at_present
 from ..transform.widen import widened
 from .compile_options import Options
 from .compiled_program import CompiledProgram
-from .placing import Rooms, piece_sizes, slots_of
-from .plan import Arenas
+from .open_steps import OpenSteps
+from .placing import piece_sizes, slots_of
+from .plan import Arenas, PlanSource
 
 LARGEST = 1 << 31  # of a size
 NEAR = 4  # times as large, or as small, as the size that numbers of threads were measured for
@@ -123,10 +126,12 @@ class OpenProgram:
         schedule: its steps.
         texts: the open sizes by the texts that stand for them in reasons.
         values: its values.
-        slots, pieces, rooms: of its values, as ``placing`` has them.
-        open_pieces: those whose size is open.
-        kernels: by index of a step, what a kernel that depends on sizes is made from.
-        moved: indices of the steps with a kernel for all sizes, and values whose places depend on sizes.
+        slots, pieces: of its values, as ``placing`` has them.
+        in_c: indices of the steps in C, and what runs each of them: its place among ``fixed``, and behind them
+            ``sources`` and ``kinds``.
+        fixed: the kernels and partitions for all sizes.
+        sources: what the kernels that depend on sizes are made from.
+        in_memory: the memory of the steps in C.
         recipes: by index of a step, the recipe of a partition that depends on sizes, and the number of its kind.
         kinds: the kinds of partitions that depend on sizes.
         on_host: indices of the steps that numpy runs on values of these sizes.
@@ -136,7 +141,7 @@ class OpenProgram:
         known: what was found about the steps, by what it is.
         arenas: memory for the intermediates of runs.
         partitions: by number of a kind and its sizes, what programs that exist have compiled.
-        last: the program that was made last; None before the first.
+        source: the source of the plans of the first program that was made of it; None before.
         like: the program that was compiled for the first sizes, as long as its partitions serve the program that is
             made of this one; None if it was given.
 
@@ -186,7 +191,7 @@ class OpenProgram:
         self.counts, self.is_in_c, self.runs_limit = like.source.threads, like.in_c, like.source.limit
         self.known, self.arenas = dict[Hashable, Any](), arenas or Arenas()
         self.partitions: WeakValueDictionary[tuple[int, ...], Any] = WeakValueDictionary()
-        self.last: Any = None
+        self.source: PlanSource | None = None
 
     def _trace(self, graph: DataGraph, like: CompiledProgram) -> None:
         """Lower the graph, run the passes, and make the steps, which are those of the program ``like``."""
@@ -202,7 +207,7 @@ class OpenProgram:
         finally:
             restore_threads(threads.before)
         self.schedule, self.slots = schedule, slots_of(graph, schedule)
-        self.pieces, self.rooms = piece_sizes(self.slots, schedule), Rooms()
+        self.pieces = piece_sizes(self.slots, schedule)
         self._refuse_unlike(like)
         if any(has_open_numbers(constant) for constant in self.slots.constants.values()):
             raise NoParametersError("a kernel reads numbers that sizes decide")
@@ -243,11 +248,11 @@ class OpenProgram:
         for note in self.schedule.notes:  # a value may have had other strides when the note was made
             for value in (*note.inputs, *note.outputs):
                 value_at(value, look)
-        self.open_pieces = [(number, size) for number, size in self.pieces.items() if is_open((size,))]
-        for _, size in self.open_pieces:
+        for size in self.pieces.values():
             look(size)
-        self.kernels: dict[int, KernelSource] = {}
-        self.on_host, self.moved = list[int](), list[int]()
+        sources, fixed = dict[Hashable, tuple[int, KernelSource]](), dict[int, tuple[int, Any]]()
+        runs: list[tuple[int, int]] = []  # for each step in C, whether it is fixed, a kernel or of a kind; and which
+        self.on_host = list[int]()
         self.recipes: dict[int, tuple[PartitionRecipe, int]] = {}
         self.kinds: list[Kind] = []
         kinds: dict[Hashable, int] = {}
@@ -260,12 +265,12 @@ class OpenProgram:
                 continue
             for shift in step.shifts:
                 look(shift)
-            if isinstance(step.compiled, CompiledKernel):
-                if step.compiled.source is not None:
-                    self.kernels[index] = step.compiled.source
-                    step.compiled.source.at(look)
-                elif is_open(step.shifts):
-                    self.moved.append(index)
+            kernel_source = step.compiled.source if isinstance(step.compiled, CompiledKernel) else None
+            if kernel_source is not None:
+                kernel_source.at(look)
+                runs.append((1, sources.setdefault(kernel_source.key(), (len(sources), kernel_source))[0]))
+            elif isinstance(step.compiled, CompiledKernel):
+                runs.append((0, fixed.setdefault(id(step.compiled), (len(fixed), step.compiled))[0]))
             elif step.recipe is None:
                 raise NoParametersError("a partition is compiled for these sizes alone")
             elif not isinstance(step.recipe, PartitionRecipe):
@@ -280,19 +285,34 @@ class OpenProgram:
                     alike = kinds_alike.setdefault((recipe.kind(None), threads), len(kinds_alike))
                     self.kinds.append(Kind(recipe, own, threads, alike))
                 self.recipes[index] = step.recipe, number
+                runs.append((2, number))
                 sizes.update(dict.fromkeys(own))
                 # The partition goes with the last program for the present sizes.
                 self.schedule.steps[index] = step._replace(compiled=None, like=None, recipe=None)  # type: ignore[arg-type]
+            else:
+                runs.append((0, fixed.setdefault(id(step.compiled), (len(fixed), step.compiled))[0]))
         self.schedule.patterns, self.values = (), OpenValues(self.schedule.values)
         texts = {repr(size): size for size in sizes}  # as reasons name sizes
         self.texts = {text: texts[text] for text in sorted(texts, key=len, reverse=True)}  # parts behind the whole
+        self.fixed, self.sources = [one for _, one in fixed.values()], [source for _, source in sources.values()]
+        starts = 0, len(fixed), len(fixed) + len(sources)
+        self.in_c, self.of_step = in_c, np.array([starts[sort] + number for sort, number in runs], np.intp)
+        self.notes = [step.note for step in self.schedule.steps]
+        place = {id(size): number for number, size in enumerate(sizes)}
+        steps: list[Any] = [self.schedule.steps[index] for index in in_c]
+        self.in_memory = OpenSteps(steps, in_c, self.recipes, self.slots, self.pieces, place)
         self._sizes = [*sizes]
         self._numbers = [*map(id, sizes)]
         self._evaluate = written_function(["s"], f"[{', '.join(map(repr, sizes))}]")
 
-    def at(self, sizes: Sequence[int]) -> At:
-        """What open sizes are for these values of the symbols."""
-        size_by_number = dict(zip(self._numbers, self._evaluate(sizes), strict=True))
+    def evaluated(self, sizes: Sequence[int]) -> list[int]:
+        """The values of the open sizes for these values of the symbols."""
+        return self._evaluate(sizes)  # type: ignore[no-any-return]
+
+    def at(self, sizes: Sequence[int], evaluated: Sequence[int] | None = None) -> At:
+        """What open sizes are for these values of the symbols; ``evaluated`` as the method of this name returns it."""
+        known = self.evaluated(sizes) if evaluated is None else evaluated
+        size_by_number = dict(zip(self._numbers, known, strict=True))
 
         def at(size: Any) -> int:
             if type(size) is not OpenSize:

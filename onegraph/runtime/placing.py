@@ -9,7 +9,7 @@ from ..builder.graph import DataGraph
 from ..capi.settings import is_aligned, least_alignment
 from ..compiler.ir.value import Value
 from ..compiler.kernels.native import CompiledKernel
-from ..compiler.memory_planner import Lifetime, aligned, free_rooms, plan_memory
+from ..compiler.memory_planner import Lifetimes
 from ..compiler.report import nbytes
 from ..compiler.schedule import Schedule
 from ..compiler.steps import CompiledStep, NumpyStep
@@ -20,55 +20,20 @@ from .placement import ARENA, Placement, copy_of, span
 Steps = Sequence[CompiledStep | NumpyStep]
 
 
-class Rooms:
-    """Places of values in the arena, and the steps with them: those of the last program where sizes are equal."""
-
-    def __init__(self) -> None:
-        self._known: tuple[object, Plan, Steps, list[CompiledStep | NumpyStep]] | None = None
-
-    def find(self, slots: Slots, sizes: Mapping[int, int], steps: Steps) -> tuple[Plan, list[CompiledStep | NumpyStep]]:
-        """The plan for sizes of pieces in bytes, and the steps with room for what kernels need meanwhile."""
-        in_place, known = _in_place(steps), self._known
-        key = tuple(sizes.values()), in_place
-        plan = known[1] if known is not None and known[0] == key else _planned(slots, sizes, in_place, len(steps))
-        is_new = known is None or plan is not known[1]
-        before, made = ((), []) if known is None or is_new else known[2:]
-        roomy = [
-            made[index] if index < len(made) and step is before[index] else _with_room(step, plan.rooms[index])
-            for index, step in enumerate(steps)
-        ]
-        self._known = key, plan, [*steps], roomy
-        return plan, [*roomy]
-
-
-class Plan(NamedTuple):
-    """Where pieces of memory lie in the arena.
-
-    Attributes:
-        in_place: outputs of steps, each with the input whose memory it may reuse.
-        offsets: of the pieces.
-        size: of the arena, in bytes.
-        rooms: for each step, where nobody uses the arena meanwhile: start and size.
-    """
-
-    in_place: Mapping[int, int]
-    offsets: Mapping[int, int]
-    size: int
-    rooms: Sequence[tuple[int, int]]
-
-
 class Slots(NamedTuple):
     """What the places of the values of a program depend on besides sizes.
 
     Attributes:
         graph: the graph.
         written, last: by piece of memory, the step that first writes it, and the step that last uses it.
+        lifetimes: of the pieces of memory in the arena.
         direct, copied, external, constants, slots, residents: as in ``Placement``.
     """
 
     graph: DataGraph
     written: Mapping[int, int]
     last: Mapping[int, int]
+    lifetimes: Lifetimes
     direct: tuple[tuple[str, int], ...]
     copied: tuple[tuple[str, int], ...]
     external: tuple[int, ...]
@@ -76,44 +41,47 @@ class Slots(NamedTuple):
     slots: Mapping[int, int]
     residents: Mapping[int, Sequence[int]]
 
-    def pieces(self) -> list[int]:
-        """The pieces of memory in the arena, in the order in which they are written."""
-        return [number for number in self.written if number not in self.slots]
+    def over_inputs(self, in_place: Mapping[int, int]) -> dict[int, int]:
+        """The graph outputs that may lie in the memory of an input; ``in_place`` as ``in_place_of`` finds it."""
+        written, last = self.written, self.last
+        inputs, names = {tensor.id for tensor in self.graph.inputs.values()}, {number for _, number in self.direct}
+        return {
+            target: source
+            for target, source in in_place.items()
+            if target in names and source in inputs and last[source] == written[target]
+        }
 
     def placed(
-        self, values: Mapping[int, Value], sizes: Mapping[int, int], steps: Steps, rooms: Rooms
-    ) -> tuple[Placement, list[CompiledStep | NumpyStep]]:
-        """The places of values, and the steps with room for what kernels need meanwhile.
+        self, values: Mapping[int, Value], offsets: Array, arena_size: int, over_inputs: Mapping[int, int]
+    ) -> Placement:
+        """The places of values.
 
         Args:
             values: by number.
-            sizes: of the pieces of memory in the arena, in bytes.
-            steps: whose memory they are.
-            rooms: finds the places in the arena.
+            offsets, arena_size: as ``lifetimes`` plans them.
+            over_inputs: as the method of this name returns them.
         """
-        written, last = self.written, self.last
-        plan, roomy = rooms.find(self, sizes, steps)
-        inputs, names = {tensor.id for tensor in self.graph.inputs.values()}, {number for _, number in self.direct}
-        over_inputs = {
-            target: source
-            for target, source in plan.in_place.items()
-            if target in names and source in inputs and last[source] == written[target]
-        }
+        places = dict(zip(self.lifetimes.numbers, offsets.tolist(), strict=True))
         ends = self.direct, self.copied, self.external, self.constants, self.slots
-        return Placement(self.graph, values, *ends, plan.offsets, plan.size, self.residents, over_inputs), roomy
+        return Placement(self.graph, values, *ends, places, arena_size, self.residents, over_inputs)
 
 
 def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
     """Assign a slot to every piece of memory, an offset in the arena to every intermediate, and room to every step."""
     slots = slots_of(graph, schedule)
-    placement, schedule.steps[:] = slots.placed(schedule.values, piece_sizes(slots, schedule), schedule.steps, Rooms())
-    return placement
+    in_place, sizes = in_place_of(schedule.steps), piece_sizes(slots, schedule).values()
+    offsets, arena_size, rooms = slots.lifetimes.planned([*sizes], slots.lifetimes.sources(in_place))
+    schedule.steps[:] = [
+        step._replace(room=(start, size)) if isinstance(step, CompiledStep) else step
+        for step, (start, size) in zip(schedule.steps, rooms.tolist(), strict=True)
+    ]
+    return slots.placed(schedule.values, offsets, arena_size, slots.over_inputs(in_place))
 
 
 def piece_sizes(slots: Slots, schedule: Schedule) -> dict[int, int]:
     """The sizes of the pieces of memory in the arena, in bytes."""
     values, sizes = schedule.values, schedule.sizes
-    return {number: sizes.get(number) or nbytes(values[number]) for number in slots.pieces()}
+    return {number: sizes.get(number) or nbytes(values[number]) for number in slots.lifetimes.numbers}
 
 
 def slots_of(graph: DataGraph, schedule: Schedule) -> Slots:
@@ -146,18 +114,9 @@ def slots_of(graph: DataGraph, schedule: Schedule) -> Slots:
     for number in {*_numpy_values(steps), *(number for _, number in copied)}:
         residents.setdefault(values[number].storage, []).append(number)
     direct = tuple((name, number) for number, name in names.items())
-    return Slots(graph, written, last, direct, copied, external, constants, slots, residents)
-
-
-def _planned(slots: Slots, sizes: Mapping[int, int], in_place: Mapping[int, int], n_steps: int) -> Plan:
-    written, last = slots.written, slots.last
-    lifetimes = [Lifetime(number, aligned(size), written[number], last[number]) for number, size in sizes.items()]
-    offsets, arena_size = plan_memory(lifetimes, in_place)
-    return Plan(in_place, offsets, arena_size, free_rooms(lifetimes, offsets, arena_size, n_steps))
-
-
-def _with_room(step: CompiledStep | NumpyStep, room: tuple[int, int]) -> CompiledStep | NumpyStep:
-    return step._replace(room=room) if isinstance(step, CompiledStep) else step
+    in_arena = {number: step for number, step in written.items() if number not in slots}
+    lifetimes = Lifetimes(in_arena, last, len(steps))
+    return Slots(graph, written, last, lifetimes, direct, copied, external, constants, slots, residents)
 
 
 def _liveness(values: Mapping[int, Value], steps: Steps) -> tuple[dict[int, int], dict[int, int]]:
@@ -189,7 +148,7 @@ def _read_outside_of_library(values: Mapping[int, Value], steps: Steps) -> set[i
     return found
 
 
-def _in_place(steps: Steps) -> dict[int, int]:
+def in_place_of(steps: Steps) -> dict[int, int]:
     """Outputs of library steps, each with the input whose memory it may reuse.
 
     An input that the step reads as two values is excluded.

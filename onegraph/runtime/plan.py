@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..arrays.mapped_files import Pages
 from ..capi.engine import default_engine
@@ -14,6 +16,9 @@ from ..compiler.steps import CompiledStep
 from ..errors import ArgumentError, StateError
 from ..ir.op import Array
 from ..native.library import Handle, address, address_of, create, ffi, lib, status_error, what
+
+if TYPE_CHECKING:
+    from ..capi import CompiledPartition
 
 EXECUTE = "dnnl_graph_compiled_partition_execute"
 CHUNK, PART = 1000, 50_000_000  # runs and nanoseconds of one C call, during which interrupts wait
@@ -52,7 +57,7 @@ class PlanSource:
         self.keeps = [step.again is not None for step in steps]
         self.steps = ffi.new(
             "onegraph_step_t[]",
-            [_in_c(step, keeps) for step, keeps in zip(steps, self.keeps, strict=True)],
+            [_in_c(step.compiled, keeps, step.room, step.alone) for step, keeps in zip(steps, self.keeps, strict=True)],
         )
         piece_places = [places[piece] for step in steps for piece in step.pieces]
         shifts = [shift for step in steps for shift in step.shifts or [0] * len(step.pieces)]
@@ -63,28 +68,32 @@ class PlanSource:
         ends = sorted((index, *pages[piece]) for piece, index in last.items())
         self.pages = ffi.new("onegraph_pages_t[]", [(i, ffi.cast("void *", begin), size) for i, begin, size in ends])
 
-    def with_steps(self, before: Sequence[CompiledStep], steps: Sequence[CompiledStep]) -> PlanSource:
-        """The source for other steps in the same memory, with the same numbers of threads.
+    def filled(
+        self,
+        compiled: Sequence[CompiledPartition | CompiledKernel],
+        of_step: Array,
+        rooms: Array,
+        offsets: Array,
+    ) -> PlanSource:
+        """The source for other kernels and partitions, with the same numbers of threads.
 
         Args:
-            before: the steps of this source.
-            steps: those that are other objects have other kernels, partitions or shifts, and are else the same.
+            compiled: the kernels and partitions.
+            of_step: for each step the place of its one among them.
+            rooms: for each step the start and size of ``CompiledStep.room``.
+            offsets: of the tensors.
         """
-        source, compiled, start = copy(self), [*self.compiled], 0
-        source.steps = ffi.new("onegraph_step_t[]", len(steps))
+        source, count = copy(self), len(self.steps)
+        source.compiled, source.steps = (*compiled,), ffi.new("onegraph_step_t[]", count)
         source.offsets = ffi.new("size_t[]", len(self.offsets))
-        ffi.memmove(source.steps, self.steps, ffi.sizeof(self.steps))
-        ffi.memmove(source.offsets, self.offsets, ffi.sizeof(self.offsets))
-        for index, (step, step_before) in enumerate(zip(steps, before, strict=True)):
-            if step is not step_before:
-                threads, compiled[index] = self.steps[index].threads, step.compiled
-                source.steps[index] = _in_c(step, self.keeps[index])
-                source.steps[index].threads = threads
-                shifts = zip(step.shifts, step_before.shifts, strict=True)
-                for place, (shift, shift_before) in enumerate(shifts, start):
-                    source.offsets[place] += shift - shift_before
-            start += len(step.pieces)
-        source.compiled = tuple(compiled)
+        _bytes_of(source.steps)[...] = _bytes_of(ffi.new("onegraph_step_t[]", [*map(_in_c, compiled)]))[of_step]
+        for name, values in (
+            ("threads", _field(self.steps, "threads")),
+            ("room", rooms[:, 0]),
+            ("room_size", rooms[:, 1]),
+        ):
+            _field(source.steps, name)[...] = values
+        ffi.memmove(source.offsets, ffi.from_buffer(offsets), offsets.nbytes)
         return source
 
     def constants(self, slots: Mapping[int, int], arrays: Mapping[int, Array]) -> Sequence[tuple[int, object]]:
@@ -104,25 +113,31 @@ class PlanSource:
             step.threads = count
 
 
-def _in_c(step: CompiledStep, keeps: bool) -> tuple[object, ...]:
+def _in_c(
+    kernel: CompiledPartition | CompiledKernel,
+    keeps: bool = False,
+    room: tuple[int, int] = (0, 0),
+    alone: CompiledPartition | None = None,
+) -> tuple[object, ...]:
     """A step as C reads it."""
-    kernel = step.compiled
     if isinstance(kernel, CompiledKernel):
-        return (
-            ffi.NULL,
-            *kernel.ports,
-            0,
-            keeps,
-            kernel.pointer,
-            kernel.code,
-            len(kernel.code),
-            False,
-            *step.room,
-            ffi.NULL,
-        )
-    alone = ffi.NULL if step.alone is None else step.alone._ptr
+        own = kernel.pointer, kernel.code, len(kernel.code), False
+        return ffi.NULL, *kernel.ports, 0, keeps, *own, *room, ffi.NULL
     prepares = kernel._compilation.prepares
-    return kernel._ptr, *kernel._compilation.ports, 0, keeps, ffi.NULL, ffi.NULL, 0, prepares, *step.room, alone
+    own = ffi.NULL, ffi.NULL, 0, prepares
+    return kernel._ptr, *kernel._compilation.ports, 0, keeps, *own, *room, ffi.NULL if alone is None else alone._ptr
+
+
+def _bytes_of(steps: Any) -> Array:
+    """The bytes of steps in C, one row for each, in their memory."""
+    return np.frombuffer(ffi.buffer(steps), np.uint8).reshape(len(steps), ffi.sizeof("onegraph_step_t"))
+
+
+def _field(steps: Any, name: str) -> Array:
+    """A field of steps in C, in their memory."""
+    field = dict(ffi.typeof("onegraph_step_t").fields)[name]
+    size = ffi.sizeof(field.type)
+    return _bytes_of(steps)[:, field.offset : field.offset + size].view(f"i{size}")[:, 0]
 
 
 def as_pointer(memory: int) -> object:

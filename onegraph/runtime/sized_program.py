@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple
 
+import numpy as np
+
+from .._util.fork_safety import cached_property
 from ..builder.graph import DataGraph
-from ..capi import CompiledPartition
+from ..capi import LogicalTensor
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, restore_threads, thread_share
-from ..compiler.kernels.native import CompiledKernel
+from ..compiler.ir.value import Value
 from ..compiler.library_steps import NoParametersError, Partitioning
 from ..compiler.notes import Note
 from ..compiler.numpy_steps import numpy_step_at
 from ..compiler.open_values import At, value_at
-from ..compiler.recipes import Made, PartitionRecipe, compile_recipes, ends_of
+from ..compiler.recipes import Made, compile_recipes
 from ..compiler.report import FOR_ALL, FOR_EARLIER, FOR_THESE, PartitionReport
 from ..compiler.steps import CompiledStep, Ending, NumpyStep
 from .compiled_program import divided, owner_of, prepared
 from .open_program import OpenProgram
+from .open_steps import in_place_at
 from .plan import PlanSource
 from .program import Program
 
@@ -32,36 +35,6 @@ class Ready:
 
     def __init__(self, kernel: Made) -> None:
         self.made = kernel
-
-    def step(self, step: CompiledStep | NumpyStep, recipe: PartitionRecipe, at: At) -> CompiledStep:
-        """A step that runs the partition.
-
-        Args:
-            step: with open sizes.
-            recipe: of the step.
-            at: what these are.
-        """
-        ends = ends_of(recipe)
-        inside = [(ends[to], ends[source]) for to, source in self.made.in_place]
-        in_place = [(to.storage, source.storage) for to, source in inside if not at(source.offset)]
-        return _with(step, self.made.compiled, at)._replace(like=self.made.like, in_place=in_place)
-
-
-class Last(NamedTuple):
-    """The program that was made last of one with open sizes, from which the next one takes what is the same.
-
-    Attributes:
-        offsets: of intermediates in the arena.
-        steps, ready, source, notes: of the program.
-        prepared: bytes of the constants that the library prepares, by partition.
-    """
-
-    offsets: Mapping[int, int]
-    steps: Sequence[CompiledStep]
-    ready: Sequence[Ready]
-    source: PlanSource
-    notes: Sequence[int]
-    prepared: Mapping[Hashable, int]
 
 
 class SizedProgram(Program):
@@ -82,57 +55,61 @@ class SizedProgram(Program):
 
     def __init__(self, form: OpenProgram, sizes: Sequence[int], make_graph: Callable[[], DataGraph]) -> None:
         super().__init__(form.graph, thread_share())
-        self._form, self._whole, at = form, make_graph, form.at(sizes)
-        self.known = form.known
-        self._at, schedule = at, form.schedule
-        values = form.values.at(sizes)
-        steps: list[CompiledStep | NumpyStep] = [*schedule.steps]
-        kernels: dict[int, CompiledKernel] = {}
-        for index, source in form.kernels.items():
-            kernel = kernels.get(id(source))
-            if kernel is None:
-                kernel = kernels[id(source)] = source.at(at).made()
-            steps[index] = _with(steps[index], kernel, at)
-        for index in form.moved:
-            step = steps[index]
-            assert isinstance(step, CompiledStep)
-            steps[index] = step._replace(shifts=[*map(at, step.shifts)])
-        for index in form.on_host:
-            steps[index] = numpy_step_at(steps[index], values, at)  # type: ignore[arg-type]
+        self._form, self._whole, self.known = form, make_graph, form.known
+        evaluated = form.evaluated(sizes)
+        self._at = at = form.at(sizes, evaluated)
+        values, tensors = form.values.at(sizes), dict[Hashable, LogicalTensor]()
+        kernels = [source.at(at).made(tensors) for source in form.sources]
         self._ready = ready = self._partitions(at)
-        self._patterns = {
-            id(ready_kernel.made.pattern): ready_kernel.made.pattern
-            for ready_kernel in ready
-            if ready_kernel.made.pattern
-        }.values()
-        for index, (recipe, kind) in form.recipes.items():
-            steps[index] = ready[kind].step(steps[index], recipe, at)
-        pieces = {**form.pieces, **{number: at(size) for number, size in form.open_pieces}}
-        self.placement, steps = form.slots.placed(values, pieces, steps, form.rooms)
-        self.steps = [step for step in steps if isinstance(step, CompiledStep)]
-        self.in_c, self.ending = form.is_in_c, Ending(0, frozenset())
-        self._take_common(steps)
-        self.owner_thread = owner_of(self.steps)
+        made = [one.made for one in ready]
+        self._patterns = {id(one.pattern): one.pattern for one in made if one.pattern}.values()
+        self._compiled_for = [*form.fixed, *kernels, *[one.compiled for one in made]]
+        numbers = np.array(evaluated, np.int64)
+        self.placement, self._rooms, offsets = form.in_memory.placed(values, numbers, made, at)
+        self.in_c, self.ending, self.step_notes = form.is_in_c, Ending(0, frozenset()), form.notes
+        self._prepared = prepared(self._compiled_for)
+        if form.source is None:
+            form.source = self._first_source()
+        self.source = form.source.filled(self._compiled_for, form.of_step, self._rooms, offsets)
+        self.parts = self._divided(values)
+        self.owner_thread = owner_of(self._compiled_for)
         if self.owner_thread not in (None, calling_thread()):
             raise NoParametersError("a step that sizes share runs in another thread")
 
-    def _take_common(self, steps: Sequence[CompiledStep | NumpyStep]) -> None:
-        """Take what the program that was made last has in common with this one, which is all but some steps."""
-        form, placed, last = self._form, self.placement, self._form.last
-        if last is None or last.offsets is not placed.offsets:
-            arenas = form.arenas if self.in_c and placed.residents.keys() <= placed.slots.keys() else None
-            places, pages = placed.places(), placed.file_pages()
-            source = PlanSource(self.steps, places, placed.n_slots, form.runs_limit, pages, arenas=arenas)
-            source.threads = form.counts
-            notes = [step.note for step in steps]
-            prepared_constants = prepared(self.steps)
-        else:
-            source, notes = last.source.with_steps(last.steps, self.steps), last.notes
-            prepared_constants = last.prepared if self._ready == last.ready else prepared(self.steps)
-        form.last = Last(placed.offsets, self.steps, self._ready, source, notes, prepared_constants)
-        self.source, self.step_notes, self._prepared = source, notes, prepared_constants
-        is_whole = len(steps) == len(self.steps) > 0  # numpy steps are made for these sizes
-        self.parts = [range(len(steps))] if is_whole else divided(steps)
+    @cached_property
+    def steps(self) -> Sequence[CompiledStep]:  # type: ignore[override]
+        """Those that C runs."""
+        form, at, steps = self._form, self._at, list[CompiledStep]()
+        for index, place, room in zip(form.in_c, form.of_step, self._rooms.tolist(), strict=True):
+            step, kernel = form.schedule.steps[index], self._compiled_for[place]
+            assert isinstance(step, CompiledStep)
+            like, in_place = kernel, step.in_place
+            if index in form.recipes:
+                recipe, kind = form.recipes[index]
+                made = self._ready[kind].made
+                like, in_place = made.like, in_place_at(recipe, made, at)
+            shifts = [*map(at, step.shifts)]
+            steps.append(step._replace(compiled=kernel, like=like, in_place=in_place, shifts=shifts, room=tuple(room)))
+        return steps
+
+    def _first_source(self) -> PlanSource:
+        """The source of plans, from which those for other sizes are made."""
+        form, placed = self._form, self.placement
+        arenas = form.arenas if self.in_c and placed.residents.keys() <= placed.slots.keys() else None
+        places, pages = placed.places(), placed.file_pages()
+        source = PlanSource(self.steps, places, placed.n_slots, form.runs_limit, pages, arenas=arenas)
+        source.threads = form.counts
+        return source
+
+    def _divided(self, values: Mapping[int, Value]) -> list[range | NumpyStep]:
+        """The steps, divided between C and numpy, whose steps are made for these sizes."""
+        form = self._form
+        if len(form.in_c) == len(form.schedule.steps) > 0:
+            return [range(len(form.in_c))]
+        steps = [*form.schedule.steps]
+        for index in form.on_host:
+            steps[index] = numpy_step_at(steps[index], values, self._at)  # type: ignore[arg-type]
+        return divided(steps)
 
     def _partitions(self, at: At) -> list[Ready]:
         """For each kind the partition for these sizes; those that no program has are compiled."""
@@ -228,9 +205,3 @@ class SizedProgram(Program):
     def _reports(self) -> tuple[PartitionReport, ...]:
         threads = {step.note: count for step, count in [*zip(self.steps, self._form.counts, strict=True)][::-1]}
         return tuple([note.report(index, threads.get(index)) for index, note in enumerate(self.notes)])
-
-
-def _with(step: CompiledStep | NumpyStep, kernel: CompiledKernel | CompiledPartition, at: At) -> CompiledStep:
-    """A step that is compiled for known sizes."""
-    assert isinstance(step, CompiledStep)
-    return step._replace(compiled=kernel, like=kernel, shifts=[at(shift) for shift in step.shifts])

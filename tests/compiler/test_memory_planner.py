@@ -1,68 +1,90 @@
 """Offsets in one block of memory for values with different lifetimes."""
 
+import numpy as np
+import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from onegraph.compiler.memory_planner import ALIGNMENT, Lifetime, aligned, free_rooms, plan_memory
+from onegraph.compiler.memory_planner import ALIGNMENT, Lifetimes, aligned
 
 LIFETIMES = st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 30), st.integers(0, 12)), max_size=40)
+STEPS = 45
 
 
+def planned(drawn, wishes=None):
+    """The pieces in the order of their first steps, their offsets, the size of the block, and its rooms."""
+    pieces = sorted([(start, start + length, size) for size, start, length in drawn])
+    numbers = range(len(pieces))
+    starts, ends = ({number: pieces[number][side] for number in numbers} for side in (0, 1))
+    lifetimes = Lifetimes(starts, ends, STEPS)
+    offsets, end, rooms = lifetimes.planned([size for _, _, size in pieces], lifetimes.sources(wishes or {}))
+    return pieces, offsets.tolist(), end, rooms.tolist()
+
+
+@pytest.mark.library
 @seed(3)
 @settings(max_examples=150, deadline=None, database=None)
 @given(LIFETIMES, st.data())
 def test_live_pieces_do_not_overlap(drawn, data):
-    pieces = [Lifetime(n, aligned(size), start, start + length) for n, (size, start, length) in enumerate(drawn)]
-    numbers = st.integers(0, max(len(pieces) - 1, 0))
+    numbers = st.integers(0, max(len(drawn) - 1, 0))
     wishes = data.draw(st.dictionaries(numbers, numbers, max_size=10))
-    offsets, end = plan_memory(pieces, wishes)
-    assert set(offsets) == {piece.number for piece in pieces}
-    for piece in pieces:
-        assert offsets[piece.number] % ALIGNMENT == 0
-        assert 0 <= offsets[piece.number] <= end - aligned(piece.size)
-    for one in pieces:
-        for two in pieces[: one.number]:
-            apart = one.end < two.start or two.end < one.start
-            first, last = offsets[one.number], offsets[two.number]
-            clear = first + aligned(one.size) <= last or last + aligned(two.size) <= first
+    pieces, offsets, end, _ = planned(drawn, wishes)
+    for (_, _, size), offset in zip(pieces, offsets, strict=True):
+        assert offset % ALIGNMENT == 0
+        assert 0 <= offset <= end - aligned(size)
+    for one, (start, last, size) in enumerate(pieces):
+        for two, (other_start, other_last, other_size) in enumerate(pieces[:one]):
+            apart = last < other_start or other_last < start
+            place, other_place = offsets[one], offsets[two]
+            clear = place + aligned(size) <= other_place or other_place + aligned(other_size) <= place
             handed_on = (
-                first == last
-                and aligned(one.size) == aligned(two.size)
+                place == other_place
+                and aligned(size) == aligned(other_size)
                 and (
-                    (wishes.get(one.number) == two.number and two.end == one.start)
-                    or (wishes.get(two.number) == one.number and one.end == two.start)
+                    (wishes.get(one) == two and other_last == start) or (wishes.get(two) == one and last == other_start)
                 )
             )
             assert apart or clear or handed_on
-    alive = [sum(aligned(p.size) for p in pieces if p.start <= step <= p.end) for step in range(45)]
-    assert end <= sum(aligned(piece.size) for piece in pieces)
+    alive = [sum(aligned(size) for start, last, size in pieces if start <= step <= last) for step in range(STEPS)]
+    assert end <= sum(aligned(size) for _, _, size in pieces)
     if not wishes:
         assert end >= max(alive, default=0)
 
 
+@pytest.mark.library
 @seed(5)
 @settings(max_examples=80, deadline=None, database=None)
 @given(LIFETIMES)
 def test_room_is_the_largest_part_that_no_live_piece_uses(drawn):
-    pieces = [Lifetime(n, aligned(size), start, start + length) for n, (size, start, length) in enumerate(drawn)]
-    offsets, end = plan_memory(pieces, {})
-    for step, (start, size) in enumerate(free_rooms(pieces, offsets, end, 45)):
+    pieces, offsets, end, rooms = planned(drawn)
+    for step, (start, size) in enumerate(rooms):
         units = [False] * (end // ALIGNMENT)
-        for piece in pieces:
-            if piece.start <= step <= piece.end:
-                first = offsets[piece.number] // ALIGNMENT
-                units[first : first + piece.size // ALIGNMENT] = [True] * (piece.size // ALIGNMENT)
+        for (begin, last, length), offset in zip(pieces, offsets, strict=True):
+            if begin <= step <= last:
+                first, count = offset // ALIGNMENT, aligned(length) // ALIGNMENT
+                units[first : first + count] = [True] * count
         free = "".join("x" if used else "." for used in units).split("x")
         assert size == max(map(len, free)) * ALIGNMENT
         assert not any(units[start // ALIGNMENT : (start + size) // ALIGNMENT])
 
 
+@pytest.mark.library
 @seed(4)
 @settings(max_examples=60, deadline=None, database=None)
-@given(st.integers(1, 4000), st.integers(1, 60))
+@given(st.integers(1, 4000), st.integers(1, STEPS - 1))
 def test_chain_needs_two_places(size, length):
     """A chain of equal pieces, each read by the next step only, needs two places and no more."""
-    chain = [Lifetime(number, aligned(size), number, number + 1) for number in range(length)]
-    assert plan_memory(chain, {})[1] == min(length, 2) * aligned(size)
-    in_place = {number: number - 1 for number in range(1, length)}
-    assert plan_memory(chain, in_place)[1] == aligned(size)
+    chain = [(size, number, 1) for number in range(length)]
+    assert planned(chain)[2] == min(length, 2) * aligned(size)
+    assert planned(chain, {number: number - 1 for number in range(1, length)})[2] == aligned(size)
+
+
+@pytest.mark.library
+def test_a_gap_is_filled_before_the_block_grows():
+    """The smallest gap that holds a piece is taken, and the gap at the end is extended."""
+    drawn = [(640, 0, 1), (64, 0, 9), (128, 0, 1), (64, 0, 9), (128, 2, 5), (1280, 3, 1)]
+    pieces, offsets, end, _ = planned(drawn)
+    place = dict(zip(pieces, offsets, strict=True))
+    blocks = np.cumsum([0, *[size for start, _, size in pieces if start == 0]])
+    assert place[2, 7, 128] == place[0, 1, 128]
+    assert (place[3, 4, 1280], end) == (blocks[-1], blocks[-1] + 1280)

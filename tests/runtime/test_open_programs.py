@@ -327,3 +327,28 @@ def test_a_reshape_that_infers_a_dim_is_no_partition_for_all_sizes():
         np.testing.assert_allclose(model(given), expected, rtol=1e-4, atol=1e-4)
     assert model.cache_info().reused >= (3 if LEAST else 0)
     assert model.cache_info().reason == "" or not LEAST
+
+
+def test_thousands_of_elementwise_ops_are_not_gone_through_for_a_size(monkeypatch):
+    """What a size reaches is evaluated once: the number of kernels that are made does not depend on that of steps."""
+    from onegraph.compiler.kernels import native
+
+    g = og.Graph()
+    x = y = g.input("x", og.f32, (None, 16))
+    factors = drawn(200)
+    for factor in factors:
+        y = g.relu(g.tanh(g.add(g.multiply(y, g.constant(np.float32(factor))), x)))
+    g.output("y", y)
+    model = g.compile()
+    model(drawn(17, 16)), model(drawn(18, 16))
+    count, made = [], native.CompiledKernel.__init__
+    monkeypatch.setattr(native.CompiledKernel, "__init__", lambda *given: count.append(1) or made(*given))
+    for size in (19, 20):
+        given = drawn(size, 16, seed=size)
+        expected = given.astype(np.float64)
+        for factor in factors:
+            expected = np.maximum(np.tanh(expected * np.float32(factor) + given), 0)
+        np.testing.assert_allclose(model(given), expected, rtol=1e-4, atol=1e-5)
+        assert is_sized(model) or not LEAST
+    assert len(count) < 10 or not LEAST
+    assert not LEAST or len(model._programs._open._forms[-1].kinds) < 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from ...ir.op import Array
 from ...native.library import address_of, ffi, lib, status_error
 from ...opset.dtypes import DataType
 from ..ir.value import Value, dense_of
-from ..open_values import At, value_at
+from ..open_values import At, layout_of, value_at
 from ..to_capi import capi_tensor
 
 # The highest instruction set of kernels with code of their own: 0 any CPU, 1 AVX2, 2 AVX-512, 3 its dot products,
@@ -120,14 +120,25 @@ class KernelSource(NamedTuple):
         code = [*map(at, self.code)] if is_open(self.code) else self.code
         return self._replace(inputs=inputs, outputs=outputs, code=code)
 
-    def made(self) -> CompiledKernel:
-        """The kernel, for known sizes; elements of types that no tensor of the C API has, are s64 there."""
-        values = [
-            value._replace(dtype=DataType.s64) if value.dtype.is_host else value
-            for value in (*self.inputs, *self.outputs)
-        ]
-        tensors = [capi_tensor(value.id, value, "variable") for value in values]
-        return CompiledKernel(self.name, tensors, len(self.inputs), self.code)
+    def key(self) -> Hashable:
+        """What is equal for sources of kernels that are the same."""
+        ends = *map(layout_of, self.inputs), None, *map(layout_of, self.outputs)
+        return self.name, ends, tuple(self.code)
+
+    def made(self, tensors: dict[Hashable, LogicalTensor] | None = None) -> CompiledKernel:
+        """The kernel, for known sizes; elements of types that no tensor of the C API has, are s64 there.
+
+        ``tensors``: those of other kernels by data type, shape and strides, which get those of this one.
+        """
+        tensors = {} if tensors is None else tensors
+        made = []
+        for value in (*self.inputs, *self.outputs):
+            key = value.dtype, value.shape, value.strides
+            if key not in tensors:
+                dtype = DataType.s64 if value.dtype.is_host else value.dtype
+                tensors[key] = capi_tensor(0, value._replace(dtype=dtype), "variable")
+            made.append(tensors[key])
+        return CompiledKernel(self.name, made, len(self.inputs), self.code)
 
 
 class CompiledKernel:
