@@ -35,7 +35,7 @@ OPS = {
     "Minimum": (np.minimum, NUMBERS),
     "Negative": (np.negative, NUMBERS),
     "Divide": (quotient, NUMBERS),
-    "Mod": (np.mod, INTEGERS),
+    "Mod": (np.mod, NUMBERS),
     "Abs": (np.abs, NUMBERS),
     "Sign": (np.sign, NUMBERS),
     "Floor": (np.floor, FLOATS),
@@ -45,6 +45,9 @@ OPS = {
     "BitwiseAnd": (np.bitwise_and, INTEGERS),
     "BitwiseOr": (np.bitwise_or, INTEGERS),
     "BitwiseXor": (np.bitwise_xor, INTEGERS),
+    "BitwiseNot": (np.invert, INTEGERS),
+    "ShiftLeft": (np.left_shift, INTEGERS),
+    "ShiftRight": (np.right_shift, INTEGERS),
     "IsNaN": (np.isnan, FLOATS),
     "IsInf": (np.isinf, FLOATS),
     "Equal": (np.equal, NUMBERS),
@@ -61,7 +64,9 @@ OPS = {
 }
 
 
-ONE_OPERAND = ("Negative", "Not", "Cast", "Abs", "Sign", "Floor", "Ceil", "Round", "Sqrt", "IsNaN", "IsInf")
+ONE_OPERAND = (
+    *("Negative", "Not", "Cast", "Abs", "Sign", "Floor", "Ceil", "Round", "Sqrt", "IsNaN", "IsInf", "BitwiseNot"),
+)
 
 
 def numbers(dtype, *shape):
@@ -215,20 +220,43 @@ def test_casts_of_floats_agree_with_numpy_beyond_the_range(source, target):
     assert ("host" in {part.executor for part in model.report().partitions}) == is_left
 
 
-# What the kernel leaves to numpy: the op, the data type of its result, contents, and numpy's function.
-LEFT = {
-    "Mod": ("f32", [-3.5, 0.25, 7, 9, -0.5], lambda x: np.mod(x, x[::-1])),
-}
-
-
-@pytest.mark.parametrize("kind", LEFT)
-def test_numpy_decides_what_c_leaves_open(kind):
-    dtype, contents, function = LEFT[kind]
-    g, x = og.Graph(), np.float32(contents)
-    given = {"x": x} if kind in ONE_OPERAND else {"x": x, "y": x[::-1].copy()}
-    ends = [g.input(name, "f32", array.shape) for name, array in given.items()]
-    g.output("z", g.op(kind, ends, edition="host", dtype=dtype))
+@pytest.mark.parametrize("truncate", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_remainders_of_floats_have_the_bits_of_numpy(dtype, truncate):
+    """Blocks of small quotients, blocks with a large one, and numbers that are no quotient's end."""
+    kind, rng = og.DataType[dtype].numpy, np.random.default_rng(0)
+    first, second = (rng.normal(size=(4, 700)) * 10.0 ** rng.integers(-3, 4, (4, 700)) for _ in range(2))
+    first[1] = second[1] * rng.integers(-(2**21), 2**21, 700)  # multiples, or next to one
+    first[2] = np.nextafter(first[1].astype(kind), kind.type(np.inf))
+    special = np.array([0.0, -0.0, 1.5, -1.5, 1e-45, -3e38, 3e38, np.inf, -np.inf, np.nan])
+    first[3, :100], second[3, :100] = np.repeat(special, 10), np.tile(special, 10)
+    first, second = first.astype(kind), second.astype(kind)
+    g = og.Graph()
+    ends = [g.input(name, OF_NUMPY[kind], first.shape) for name in "ab"]
+    g.output("y", g.op("Mod", ends, {"truncate": truncate}, edition="host"))
     model = g.compile()
+    assert [part.executor for part in model.report().partitions] == ["kernel"]
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(model(**given), function(x))
-    assert [part.executor for part in model.report().partitions] == ["host"]
+        wanted = (np.fmod if truncate else np.mod)(first, second)
+    found = model(first, second)
+    np.testing.assert_array_equal(found, wanted)
+    is_number = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(wanted)[is_number])
+
+
+def test_quotients_of_integers_are_cut_where_their_floats_are_close():
+    """All pairs of small numbers, and multiples of 32 bits with the numbers beside them."""
+    grid = np.arange(-128, 128)
+    eight = (np.repeat(grid, 256).astype(np.int8), np.tile(grid, 256).astype(np.int8))
+    parts = np.random.default_rng(0).integers(-(2**15), 2**15, (2, 3000))
+    many = (
+        (parts[0] * parts[1] + np.random.default_rng(1).integers(-1, 2, 3000)).astype(np.int32),
+        parts[1].astype("i4"),
+    )
+    ends = np.array([-(2**31), 2**31 - 1, -1, 1, 0], np.int32)
+    limits = np.repeat(ends, 5), np.tile(ends, 5)
+    for first, second in (eight, many, limits):
+        g = og.Graph()
+        tensors = [g.input(name, OF_NUMPY[first.dtype], first.shape) for name in "ab"]
+        g.output("y", g.op("Divide", tensors, edition="host"))
+        np.testing.assert_array_equal(g.compile()(first, second), quotient(first, second))

@@ -34,8 +34,6 @@ def _has_types(values: Sequence[Value]) -> bool:
 
 def why_not(kind: str, source: DataType, target: DataType) -> str:
     """Why numpy computes an op on floats; empty if the kernel does."""
-    if source in WIDE and kind == "Mod":
-        return "numpy says what the remainder of floats is"
     if source in WIDE and kind == "Cast" and target in (DataType.uint32, DataType.uint64):
         return "numpy says which integer a number beyond the range becomes"
     return ""

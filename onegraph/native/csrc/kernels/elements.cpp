@@ -16,10 +16,10 @@ namespace {
 
 enum Op {
     add, subtract, multiply, maximum, minimum, negative,
-    divide, modulo, // the latter of integers
+    divide, modulo,
     absolute, sign,
     floor_, ceil_, round_, square_root, // of floats
-    bit_and, bit_or, bit_xor, // of integers
+    bit_and, bit_or, bit_xor, bit_not, shift_left, shift_right, // of integers
     is_not_number, is_infinite, // of floats
     equal, greater, greater_equal, less, less_equal,
     and_, or_, xor_, not_, // of booleans
@@ -38,11 +38,17 @@ struct Unsigned<T, false> {
     using type = T;
 };
 
-// The quotient, rounded towards 0; that by 0 is `a`, as numpy is told to compute it.
+// The quotient, rounded towards 0; that by 0 is `a`, as numpy is told to compute it. The quotient of two integers of up to 32
+// bits is too far from the next integer to become it when it is rounded to a float of twice as many bits.
 template <typename T>
 ONEGRAPH_INLINE T quotient(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) return a / b;
-    else {
+    else if constexpr (std::is_signed_v<T> ? sizeof(T) < 8 : sizeof(T) < 4) {
+        using Float = std::conditional_t<sizeof(T) < 4, float, double>;
+        constexpr Float end = 2147483648.0f; // the lowest number by -1 wraps around
+        const Float exact = static_cast<Float>(a) / static_cast<Float>(b == T(0) ? T(1) : b);
+        return static_cast<T>(static_cast<std::int32_t>(exact < end ? exact : -end));
+    } else {
         using W = typename Unsigned<T>::type;
         if (b == T(0)) return a;
         if (std::is_signed_v<T> && b == static_cast<T>(-1)) return static_cast<T>(W(0) - static_cast<W>(a));
@@ -53,9 +59,33 @@ ONEGRAPH_INLINE T quotient(T a, T b) {
 // The remainder of the quotient that is rounded down, or towards 0 if it is truncated; that by 0 is 0.
 template <typename T>
 ONEGRAPH_INLINE T remainder_of(T a, T b, bool is_truncated) {
-    if (b == 0 || (std::is_signed_v<T> && b == static_cast<T>(-1))) return 0;
-    const auto rest = static_cast<T>(a % b);
+    T rest = 0;
+    if constexpr (sizeof(T) < 8) { // without a branch, for vectors
+        using W = typename Unsigned<T>::type;
+        rest = b == T(0) ? T(0) : static_cast<T>(static_cast<W>(a) - static_cast<W>(quotient(a, b)) * static_cast<W>(b));
+    } else if (b != 0 && !(std::is_signed_v<T> && b == static_cast<T>(-1))) {
+        rest = static_cast<T>(a % b);
+    }
     return !is_truncated && rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
+}
+
+// The same of floats: fmod, and the remainder with the sign of b.
+template <typename T>
+T remainder_of_floats(T a, T b, bool is_truncated) {
+    const T rest = std::fmod(a, b);
+    if (is_truncated || b == T(0)) return rest;
+    if (rest == T(0)) return std::copysign(rest, b);
+    return (rest < T(0)) != (b < T(0)) ? rest + b : rest;
+}
+
+// Numbers shifted by their size or more, or by less than 0, lose all bits, as in numpy.
+template <typename T>
+ONEGRAPH_INLINE T shifted(T a, T b, bool to_left) {
+    constexpr T size = 8 * sizeof(T);
+    const bool is_inside = b >= T(0) && b < size;
+    const T count = is_inside ? b : T(0);
+    if (to_left) return is_inside ? static_cast<T>(typename Unsigned<T>::type(a) << count) : T(0);
+    return is_inside ? static_cast<T>(a >> count) : static_cast<T>(a < T(0) ? -1 : 0);
 }
 
 template <typename T>
@@ -88,7 +118,15 @@ ONEGRAPH_OF_FLOATS(ceil_of, ceil)
 ONEGRAPH_OF_FLOATS(whole_of, nearbyint)
 ONEGRAPH_OF_FLOATS(root_of, sqrt)
 ONEGRAPH_OF_FLOATS(magnitude_of, fabs)
+ONEGRAPH_OF_FLOATS(cut_of, trunc)
 #undef ONEGRAPH_OF_FLOATS
+#define ONEGRAPH_OF_TWO_FLOATS(name, function) \
+    ONEGRAPH_INLINE float name(float x, float y) { return __builtin_##function##f(x, y); } \
+    ONEGRAPH_INLINE double name(double x, double y) { return __builtin_##function(x, y); }
+ONEGRAPH_OF_TWO_FLOATS(signed_as, copysign)
+#undef ONEGRAPH_OF_TWO_FLOATS
+ONEGRAPH_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+ONEGRAPH_INLINE double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
 // Calls `body` with a number of the type that this one of include/onegraph.h is.
 template <typename Body>
@@ -118,7 +156,7 @@ struct Row {
 // The types of most tensors, for which loops are compiled with vectors; others take scalar loops, which compile in less time.
 template <typename T>
 constexpr bool is_common = std::is_floating_point_v<T> || std::is_same_v<T, std::int64_t>
-        || std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::uint8_t>;
+        || std::is_same_v<T, std::int32_t> || sizeof(T) == 1;
 
 template <typename Body>
 __attribute__((noinline, optimize("no-tree-vectorize", "no-unroll-loops"))) void plainly(const Body &body) {
@@ -145,6 +183,39 @@ ONEGRAPH_INLINE void compute(R *result, Row<T> a, Row<T> b, std::int64_t count, 
         if (a.step == 1 && b.step == 0) return loop(1, 0);
     }
     loop(a.step, b.step);
+}
+
+// Remainders of floats. Where the quotient is small, its integer part is right or too large by one, and the rest of a product
+// with it is exact; blocks with another quotient are computed one by one.
+template <bool IS_TRUNCATED, typename T>
+ONEGRAPH_INLINE void remainders(T *result, Row<T> a, Row<T> b, std::int64_t count) {
+    constexpr std::int64_t BLOCK = 256;
+    constexpr T limit = sizeof(T) == 4 ? T(1 << 22) : T(std::int64_t(1) << 51);
+    for (std::int64_t begin = 0; begin < count; begin += BLOCK) {
+        const std::int64_t end = std::min(begin + BLOCK, count);
+        const auto loop = [&](std::ptrdiff_t first, std::ptrdiff_t second) ONEGRAPH_VECTORS {
+            using Flag = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>; // as large as a number, for vectors
+            Flag far = 0;
+            for (std::int64_t i = begin; i < end; i++) {
+                const T x = a.first[i * first], y = b.first[i * second], ratio = x / y;
+                far |= magnitude_of(ratio) < limit ? Flag(0) : Flag(1);
+                const T over = fused(-cut_of(ratio), y, x); // its sign is that of x, unless the ratio is too large
+                const bool is_over = ((x < T(0)) & (over > T(0))) | ((x > T(0)) & (over < T(0)));
+                const T rest = signed_as(is_over ? over + signed_as(y, x) : over, x);
+                result[i] = magnitude_of(x) < magnitude_of(y) ? x : rest;
+            }
+            for (std::int64_t i = begin; !IS_TRUNCATED && i < end; i++) { // a loop of its own, for which there are vectors
+                const T whole = result[i], y = b.first[i * second], moved = whole + y;
+                const bool is_turned = whole < T(0) ? y > T(0) : y < T(0);
+                const T turned = is_turned ? moved : whole;
+                result[i] = whole == T(0) ? signed_as(T(0), y) : turned;
+            }
+            return far;
+        };
+        const auto far = a.step == 1 && b.step == 1 ? loop(1, 1) : a.step == 1 && b.step == 0 ? loop(1, 0) : loop(a.step, b.step);
+        for (std::int64_t i = begin; far && i < end; i++)
+            result[i] = remainder_of_floats(a.first[i * a.step], b.first[i * b.step], IS_TRUNCATED);
+    }
 }
 
 #define ONEGRAPH_OF [=](auto a, auto b) ONEGRAPH_VECTORS
@@ -190,11 +261,16 @@ ONEGRAPH_INLINE void calculate(int op, T *result, Row<T> a, Row<T> b, std::int64
         if (op == floor_) return compute(result, a, b, count, ONEGRAPH_OF { return floor_of(a); });
         if (op == ceil_) return compute(result, a, b, count, ONEGRAPH_OF { return ceil_of(a); });
         if (op == square_root) return compute(result, a, b, count, ONEGRAPH_OF { return root_of(a); });
+        if (op == modulo && is_truncated) return remainders<true>(result, a, b, count);
+        if (op == modulo) return remainders<false>(result, a, b, count);
         compute(result, a, b, count, ONEGRAPH_OF { return whole_of(a); });
     } else {
         if (op == bit_and) return compute(result, a, b, count, ONEGRAPH_OF { return a & b; });
         if (op == bit_or) return compute(result, a, b, count, ONEGRAPH_OF { return a | b; });
         if (op == bit_xor) return compute(result, a, b, count, ONEGRAPH_OF { return a ^ b; });
+        if (op == bit_not) return compute(result, a, b, count, ONEGRAPH_OF { return ~a; });
+        if (op == shift_left) return compute(result, a, b, count, ONEGRAPH_OF { return shifted(a, b, true); });
+        if (op == shift_right) return compute(result, a, b, count, ONEGRAPH_OF { return shifted(a, b, false); });
         compute(result, a, b, count, ONEGRAPH_OF { return remainder_of(a, b, is_truncated); });
     }
 }
@@ -341,7 +417,7 @@ void Elements::run(void *const *addresses, int threads) const {
 // stride along each axis in elements, 0 along an axis of broadcasting.
 const Registered<Elements> ELEMENTS {"elements",
         "op: Add|Subtract|Multiply|Maximum|Minimum|Negative|Divide|Mod|Abs|Sign|Floor|Ceil|Round|Sqrt|"
-        "BitwiseAnd|BitwiseOr|BitwiseXor|IsNaN|IsInf|Equal|Greater|GreaterEqual|Less|LessEqual|And|Or|Xor|Not|Where|Cast, "
+        "BitwiseAnd|BitwiseOr|BitwiseXor|BitwiseNot|ShiftLeft|ShiftRight|IsNaN|IsInf|Equal|Greater|GreaterEqual|Less|LessEqual|And|Or|Xor|Not|Where|Cast, "
         "source: boolean|s8|u8|int16|uint16|s32|uint32|s64|uint64|f32|float64, "
         "target: boolean|s8|u8|int16|uint16|s32|uint32|s64|uint64|f32|float64, truncate, rank, layout..."};
 

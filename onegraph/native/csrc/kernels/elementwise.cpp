@@ -297,7 +297,14 @@ void read(const char *source, Bytes stride, dnnl_data_type_t type, float *target
         cast(type, source, dnnl_f32, reinterpret_cast<char *>(target + i), 1, has_avx2());
 }
 
+ONEGRAPH_INLINE void answers(const float *source, std::uint8_t *target, std::size_t count) {
+    for (std::size_t i = 0; i < count; i++)
+        target[i] = source[i] != 0;
+}
+
 void write(const float *source, char *target, Bytes stride, dnnl_data_type_t type, std::size_t count) {
+    if (type == dnnl_boolean && stride == 1)
+        return ForCpu<answers>::of()(source, reinterpret_cast<std::uint8_t *>(target), count);
     if (type == dnnl_boolean) {
         for (std::size_t i = 0; i < count; i++, target += stride)
             *target = source[i] != 0;
