@@ -10,28 +10,27 @@ import numpy as np
 from .elementwise import multiply
 from .emitter import Emitter, NotLowered, Unsettled, Value, rank_of, shape_of
 from .layers import matmul
-from .movement import reshape, transpose
+from .movement import reshape, slice_, transpose
 from .reduction import reduce
 
 Named = tuple[Value, str]
 
 
 def einsum(emit: Emitter, equation: str, operands: Sequence[Value]) -> Value:
-    """numpy.einsum of an equation without a repeated axis in one operand.
+    """numpy.einsum.
 
     Raises:
-        NotLowered: an operand names an axis twice, or dims are unknown.
+        NotLowered: dims are unknown, or the dims of an axis that an operand names twice differ.
     """
     terms, target = _parsed(equation, operands)
-    for value, term in zip(operands, terms, strict=True):
-        if len(set(term)) != len(term):
-            raise NotLowered(f"a diagonal: {term}")
+    for value in operands:
         if None in (shape_of(value) or (None,)) and rank_of(value) != 0:
             raise Unsettled("unknown dims")
-    left: Named = operands[0], terms[0]
+    named = [_diagonal(emit, value, term) for value, term in zip(operands, terms, strict=True)]
+    left = named[0]
     for place in range(1, len(operands)):
         later = target + "".join(terms[place + 1 :])
-        left = _product(emit, left, (operands[place], terms[place]), later)
+        left = _product(emit, left, named[place], later)
     value, term = _summed(emit, left, target)
     return transpose(emit, value, [term.index(name) for name in target])
 
@@ -53,6 +52,21 @@ def _parsed(equation: str, operands: Sequence[Value]) -> tuple[list[str], str]:
             sorted(name for name in set(operand_terms) if operand_terms.count(name) == 1 and name.isalpha())
         )
     return terms, target.replace("...", longest if "..." in operand_terms else "") if names or target else ""
+
+
+def _diagonal(emit: Emitter, value: Value, term: str) -> Named:
+    """An operand that names no axis twice: the diagonal of axes of one name."""
+    while (name := next((one for one in term if term.count(one) > 1), "")) and (shape := shape_of(value)) is not None:
+        first, second = [place for place, one in enumerate(term) if one == name][:2]
+        dim = shape[first] or 0
+        if shape[second] != dim:
+            raise NotLowered(f"dims {dim} and {shape[second]} of the axis {name}")
+        rest = [place for place in range(len(term)) if place not in (first, second)]
+        turned = transpose(emit, value, [*rest, first, second])
+        flat = reshape(emit, turned, [*(shape[one] or 0 for one in rest), dim * dim])
+        value = slice_(emit, flat, [0], [dim * dim], [len(rest)], [dim + 1])
+        term = "".join([term[one] for one in rest]) + name
+    return value, term
 
 
 def _summed(emit: Emitter, named: Named, remaining: str) -> Named:

@@ -322,6 +322,27 @@ def test_random_numbers_are_drawn_by_each_call():
     assert (executable(x=x) != executable(x=x)).any()
 
 
+@pytest.mark.library
+@pytest.mark.parametrize("batch", [0, 1])
+def test_sequences_are_reversed_up_to_their_lengths(batch):
+    """Each slice of an image by numpy; lengths that are negative or too large are refused."""
+    shape = (3, 4, 2) if batch == 0 else (4, 3, 2)
+    x = np.random.default_rng(batch).random(shape, np.float32)
+    turned = helper.make_node("ReverseSequence", ["x", "n"], ["y"], batch_axis=batch, time_axis=1 - batch)
+    ends = [info("x", shape), info("n", (3,), TensorProto.INT64)]
+    compiled = og.onnx.load(model([turned], ends, [info("y", shape)])).compile()
+    assert {part.executor for part in compiled.report().partitions} <= {"kernel", "view"}
+    for lengths in ([0, 1, 4], [2, 3, 4], [4, 4, 4]):
+        wanted = x.copy()
+        images = zip(*(np.moveaxis(one, batch, 0) for one in (x, wanted)), lengths, strict=True)
+        for image, result, length in images:
+            result[:length] = image[:length][::-1]
+        np.testing.assert_array_equal(compiled(x, np.int64(lengths)), wanted)
+    for wrong in ([1, 2, 5], [1, -1, 2]):
+        with pytest.raises(og.ArgumentError, match="out of range"):
+            compiled(x, np.int64(wrong))
+
+
 def test_an_endless_loop_is_not_run_while_loading():
     body = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["c_out"]), helper.make_node("Add", ["s", "s"], ["s_out"])],

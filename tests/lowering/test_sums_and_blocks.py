@@ -56,6 +56,12 @@ def lowered(lower, *arrays):
         ("i...", [(3, 2)]),
         ("ij,jk->ik", [(2, 1), (3, 4)]),
         (",ij->ij", [(), (2, 3)]),
+        ("ii->i", [(3, 3)]),
+        ("ii", [(3, 3)]),
+        ("iii->i", [(3, 3, 3)]),
+        ("biik->kb", [(2, 3, 3, 4)]),
+        ("iji,jk->ik", [(3, 2, 3), (2, 4)]),
+        ("...ii->...i", [(2, 1, 3, 3)]),
     ],
 )
 def test_sums_of_named_axes_are_those_of_numpy(equation, shapes):
@@ -64,11 +70,11 @@ def test_sums_of_named_axes_are_those_of_numpy(equation, shapes):
     np.testing.assert_array_equal(found, np.einsum(equation, *arrays))
 
 
-def test_diagonals_and_unknown_dims_are_not_lowered():
+def test_diagonals_of_other_dims_and_unknown_dims_are_not_lowered():
     graph = og.Graph()
-    square, unknown = graph.input("x", og.f32, (3, 3)), graph.input("u", og.f32, (3, None))
-    with pytest.raises(NotLowered, match="a diagonal: ii"):
-        einsum(Emitter(graph), "ii->i", [square])
+    matrix, unknown = graph.input("x", og.f32, (3, 4)), graph.input("u", og.f32, (3, None))
+    with pytest.raises(NotLowered, match="dims 3 and 4 of the axis i"):
+        einsum(Emitter(graph), "ii->i", [matrix])
     with pytest.raises(Unsettled, match="unknown dims"):
         einsum(Emitter(graph), "ij->j", [unknown])
 

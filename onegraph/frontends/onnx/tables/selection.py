@@ -6,9 +6,9 @@ import numpy as np
 
 from ...._util.counted import counted
 from ....lowering.elementwise import binary
-from ....lowering.emitter import Array, Value, numbers, rank_of
-from ....lowering.movement import cast, reshape
-from ..node import Node, NotLowered, computes, lowers
+from ....lowering.emitter import Array, Value, numbers, rank_of, shape_of
+from ....lowering.movement import as_s64, cast, concat, reshape
+from ..node import Node, NotLowered, Unsettled, computes, lowers
 from .indexing import running
 
 
@@ -36,18 +36,27 @@ def compress(node: Node) -> Value:
     return node.emit.op("Compress", [src, condition], {"axis": axis or 0})
 
 
-@computes("ReverseSequence")
-def reverse_sequence(node: Node) -> Array:
-    """Sequences of given lengths, each from its end to its begin."""
-    src, lengths = node.array(0), node.array(1)
+@lowers("ReverseSequence")
+def reverse_sequence(node: Node) -> Value:
+    """Sequences of given lengths, each from its end to its begin. A wrong length becomes an index out of range."""
+    emit, src, lengths, shape = node.emit, node.value(0), as_s64(node.emit, node.value(1)), node.shape()
     batch, time = node.attr("batch_axis", 1), node.attr("time_axis", 0)
-    found = src.copy()
-    out, within = np.moveaxis(found, (batch, time), (0, 1)), np.moveaxis(src, (batch, time), (0, 1))
-    if lengths.size != out.shape[0] or (lengths < 0).any() or (lengths > out.shape[1]).any():
-        raise node.invalid(f"lengths {lengths.tolist()}", f"{out.shape[0]} lengths of 0 to {out.shape[1]}")
-    for place, length in enumerate(lengths.tolist()):
-        out[place, :length] = within[place, :length][::-1]
-    return found
+    if shape is None or None in shape[:2]:
+        raise Unsettled("unknown dims")
+    dims = [dim or 0 for dim in shape[:2]]
+    count, size = dims[batch], dims[time]
+    if shape_of(lengths) not in ((count,), (None,)):
+        raise node.invalid(f"{shape_of(lengths)} as the shape of lengths", f"({count},)")
+    lengths = emit.op("Where", [binary(emit, "Less", lengths, numbers(0)), numbers(size + 1), lengths])
+    lengths = reshape(emit, lengths, [count if axis == batch else 1 for axis in (0, 1)])
+    steps, images = (
+        np.arange(dims[axis]).reshape([-1 if one == axis else 1 for one in (0, 1)]) for axis in (time, batch)
+    )
+    turned = binary(emit, "Subtract", binary(emit, "Subtract", lengths, numbers(1)), steps)
+    places = emit.op("Where", [binary(emit, "Less", steps, lengths), turned, steps])
+    ends = [places, np.broadcast_to(images, dims)]
+    tuples = concat(emit, [reshape(emit, one, [*dims, 1]) for one in (ends if time == 0 else ends[::-1])], 2)
+    return emit.op("GatherND", [src, tuples], {"batch_dims": 0})
 
 
 @computes("Unique")
