@@ -1,6 +1,7 @@
 """Kernels on dense arrays: they compute what the numpy functions of the ops do, and what other packages do."""
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -216,9 +217,10 @@ def multiplied(d):
     batch, turned = d.dims(0, 2, 3), [d.flag(), d.flag()]
     first, second = [d.one(batch, batch[1:], []) + ends for ends in ([rows, depth], [depth, columns])]
     shapes = [ends[:-2] + ends[:-3:-1] if flag else ends for ends, flag in zip((first, second), turned, strict=True)]
-    bias = d.floats(columns, dtype="f8") if d.flag() else None
-    attrs = dict(zip(("transpose_a", "transpose_b"), turned, strict=True))
-    return [*(d.floats(*shape, dtype="f8") for shape in shapes), bias], attrs
+    ends, dtype = [*shapes, *([[columns]] if d.flag() else [])], d.one("f8", "f8", "i4", "i8", "u4", "u8")
+    drawn = d.floats if dtype == "f8" else partial(d.rng.integers, -(2**40), 2**40)
+    arrays = [(drawn(*one) if dtype == "f8" else drawn(size=one)).astype(dtype) for one in ends]
+    return arrays, dict(zip(("transpose_a", "transpose_b"), turned, strict=True))
 
 
 def reduced(d, multiplies=False):

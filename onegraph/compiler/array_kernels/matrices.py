@@ -13,46 +13,30 @@ from .arrays import MOVED, dense, place_for, run
 
 Found = Sequence[Array] | None
 Arrays = Sequence[Any]  # of an absent input, None
+MULTIPLIED = frozenset(["float64", "int32", "uint32", "int64", "uint64"])  # the names of data types in numpy
 
 
 def mat_mul(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
-    """A product of matrices of float64, which numpy divides between threads of its own."""
+    """A product of matrices of float64, which numpy divides between threads of its own, or of integers."""
     src, weights, bias = (*arrays, None)[:3]
-    if src.dtype != np.float64 or not src.size or not weights.size:
+    if src.dtype.name not in MULTIPLIED or not src.ndim or not weights.ndim or not src.size or not weights.size:
         return None
-    first, second = _matrix(src, call.flag("transpose_a")), _matrix(weights, call.flag("transpose_b"))
-    first = first[None] if src.ndim == 1 else first
-    second = second[:, None] if weights.ndim == 1 else second
-    batch = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-    rows, depth, columns = *first.shape[-2:], second.shape[-1]
-    shape = *batch, *([rows] if src.ndim > 1 else []), *([columns] if weights.ndim > 1 else [])
+    first, second = (
+        array.swapaxes(-1, -2) if array.ndim > 1 and call.flag(f"transpose_{name}") else array
+        for array, name in ((src, "a"), (weights, "b"))
+    )
+    ends = [*([first.shape[-2]] if src.ndim > 1 else []), *([second.shape[-1]] if weights.ndim > 1 else [])]
+    shape = *np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), *ends
     result = place_for(results, 0, shape, src.dtype)
-    places = [_places(array, batch) for array in (first, second)]
-    numbers = [rows, columns, depth, *_steps(first)[-2:], *_steps(second)[-2:]]
-    run("MatMul", [first, second, *places], [result], numbers)
+    run("MatMul", [dense(src), dense(weights)], [result], product_numbers(call, has_bias=False))
     if bias is not None:
         np.add(result, bias, out=result)
     return [result]
 
 
-def _matrix(array: Array, turned: bool) -> Array:
-    """Matrices whose elements lie at aligned addresses, in any order."""
-    matrix = array.swapaxes(-1, -2) if turned and array.ndim > 1 else array
-    return (
-        matrix if matrix.flags.aligned and not any(step % matrix.itemsize for step in matrix.strides) else dense(matrix)
-    )
-
-
-def _steps(array: Array) -> list[int]:
-    return [step // array.itemsize for step in array.strides]
-
-
-def _places(array: Array, batch: Sequence[int]) -> Array:
-    """The places of the first elements of all matrices."""
-    places = np.zeros((), np.int64)
-    for dim, step in zip(batch, _steps(np.broadcast_to(array, (*batch, *array.shape[-2:]))), strict=False):
-        places = places[..., None] + np.arange(dim) * step
-    return dense(places.reshape(-1))
+def product_numbers(call: Call, *, has_bias: bool) -> list[int]:
+    """The numbers of the kernel of a product."""
+    return [call.flag("transpose_a"), call.flag("transpose_b"), has_bias]
 
 
 def triangle(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:

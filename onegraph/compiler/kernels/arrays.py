@@ -22,6 +22,7 @@ from ...reference.host import CHANGES
 from ..array_kernels.arrays import MOVED, TYPES
 from ..array_kernels.detection import MODES, PADDINGS
 from ..array_kernels.indexing import REDUCED, REDUCTIONS, SIZES
+from ..array_kernels.matrices import MULTIPLIED, product_numbers
 from ..ir.step import Step
 from ..ir.value import Value
 from .adding import Adding
@@ -78,6 +79,7 @@ NUMBERS: dict[str, Callable[[Call, Values], Sequence[int]]] = {
     "OneHot": lambda call, values: [call.s64("axis") % len(values[-1].shape)],
     "Triangle": lambda call, values: [call.flag("upper"), call.s64("offset")],
     "Concat": lambda call, values: [_axis(call, values), len(values) - 1],
+    "MatMul": lambda call, values: product_numbers(call, has_bias=len(values) > 3),
     **{kind: partial(_of_reduction, how) for how, kind in enumerate(REDUCING)},
 }
 SCHEMAS = {kind: edition(HOST).schemas[kind] for kind in NUMBERS}
@@ -98,6 +100,8 @@ def _fits(call: Call, kind: str, values: Values) -> str:
         return "" if is_float else "a tensor is neither f32 nor f64"
     if kind in INDEXED:
         return _fits_indices(call, kind, values)
+    if kind == "MatMul":
+        return _fits_product(values)
     if kind in kinds.MOVES:
         return "" if src.dtype.numpy.itemsize in SIZES else "a data type that C lacks"
     if kind in REDUCING:
@@ -131,6 +135,15 @@ def _fits_indices(call: Call, kind: str, values: Values) -> str:
         expected = *indices.shape[:-1], *src.shape[indices.shape[-1] :]
         if rest[0].shape != expected:
             return "shapes do not fit"
+    return ""
+
+
+def _fits_product(values: Values) -> str:
+    src, weights, *bias, dst = values
+    if src.dtype.numpy.name not in MULTIPLIED:
+        return "a data type that C lacks"
+    if not weights.shape or any(one.shape != dst.shape[-1:] or len(weights.shape) < 2 for one in bias):
+        return "shapes do not fit"
     return ""
 
 
