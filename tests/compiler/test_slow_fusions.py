@@ -405,6 +405,15 @@ def test_kernel_runs_long_products():
     assert_right(graph, executable)
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_kernel_runs_long_products_of_16_bits(dtype):
+    """In f32, between casts."""
+    graph, executable = compiled(lambda g: g.reduce_prod(g.input("x", dtype, (4, 8192)), axes=[0]))
+    last = executable.report().partitions[-1]
+    assert {part.executor for part in executable.report().partitions} == {"copy", "kernel"}, last
+    assert_right(graph, executable)
+
+
 def test_moved_axes_of_size_1_keep_tensors_dense():
     def build(g):
         ends = [g.static_transpose(g.input(name, "f32", (2, 5, 1, 4)), order=(0, 2, 1, 3)) for name in "xy"]

@@ -140,13 +140,21 @@ void ReduceExtreme::reduce_columns(const T *source, T *target, std::size_t begin
     static const auto write = ForCpu<Lines<T, EXPONENT>::write>::of();
     const T flip = is_minimum_ ? Order<T, EXPONENT>::SIGN : 0;
     const std::size_t parts = (last_.size - 1) / COLUMNS + 1;
+    // Short rows of src that lie one behind another are read together.
+    const std::size_t inner = reduced_.empty() ? 1 : reduced_.front().size;
+    const bool is_joined = !reduced_.empty() && reduced_.front().from == last_.size && last_.size <= COLUMNS / 4;
+    const std::size_t rows = is_joined ? std::min(inner, COLUMNS / last_.size) : 1;
     T most[COLUMNS];
     for (std::size_t i = begin; i < end; i++) {
         const std::size_t first = i % parts * COLUMNS, count = std::min(COLUMNS, last_.size - first);
         const T *const from = source + place(kept_, i / parts, &Run::from) + first;
-        std::fill_n(most, count, T {0});
-        for (std::size_t j = 0; j < n_reduced_; j++)
-            raise(from + place(reduced_, j, &Run::from), most, count, flip);
+        std::fill_n(most, rows * count, T {0});
+        for (std::size_t j = 0; j < n_reduced_; j += inner)
+            for (std::size_t row = 0; row < inner; row += rows)
+                raise(from + place(reduced_, j + row, &Run::from), most, std::min(rows, inner - row) * count, flip);
+        for (std::size_t row = count; row < rows * count; row += count)
+            for (std::size_t j = 0; j < count; j++)
+                most[j] = std::max(most[j], most[row + j]);
         T *const to = target + place(kept_, i / parts, &Run::to) + first * last_.to;
         if (last_.to == 1) {
             write(most, to, count, flip);

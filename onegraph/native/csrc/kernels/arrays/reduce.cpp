@@ -9,7 +9,10 @@ namespace {
 
 enum How { sum, mean, product, largest, smallest };
 
-constexpr std::int64_t LANES = 16; // totals of a row, which are added up at its end
+// Totals of a row, which are added up at its end. Of fewer than 64 floats, the compiler makes no vectors where NaN counts.
+template <typename T, How HOW>
+constexpr std::int64_t LANES = std::is_floating_point_v<T> && HOW > product ? 64 : 16;
+constexpr std::int64_t WIDE = 256; // totals of several short rows
 
 // Means of integers are added up as numpy adds them. Other integers wrap around.
 template <typename T, How HOW>
@@ -40,16 +43,33 @@ struct Axis {
 
 template <How HOW, typename T, typename A>
 ONEGRAPH_INLINE void add_row(const T *row, std::int64_t count, A *total) {
-    A lanes[LANES];
-    std::fill_n(lanes, LANES, first<T, HOW>());
+    constexpr std::int64_t COUNT = LANES<T, HOW>;
+    A lanes[COUNT];
+    std::fill_n(lanes, COUNT, first<T, HOW>());
     std::int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (std::int64_t l = 0; l < LANES; l++)
+    for (; i + COUNT <= count; i += COUNT)
+        for (std::int64_t l = 0; l < COUNT; l++)
             lanes[l] = both<HOW>(lanes[l], static_cast<A>(row[i + l]));
     for (; i < count; i++)
-        lanes[i % LANES] = both<HOW>(lanes[i % LANES], static_cast<A>(row[i]));
-    for (const A lane : lanes)
-        *total = both<HOW>(*total, lane);
+        lanes[i % COUNT] = both<HOW>(lanes[i % COUNT], static_cast<A>(row[i]));
+    for (std::int64_t l = 0; l < std::min(COUNT, count); l++)
+        *total = both<HOW>(*total, lanes[l]);
+}
+
+// Adds `rows` short rows that lie one behind another to the totals of their columns, as many at once as are worth a loop.
+template <How HOW, typename T, typename A>
+ONEGRAPH_INLINE void add_short_rows(const T *source, std::int64_t rows, std::int64_t count, A *totals) {
+    A wide[WIDE];
+    const std::int64_t elements = rows * count, size = std::min(WIDE / count * count, elements);
+    std::fill_n(wide, size, first<T, HOW>());
+    for (std::int64_t begin = 0; begin < elements; begin += size) {
+        const std::int64_t some = std::min(size, elements - begin);
+        for (std::int64_t i = 0; i < some; i++)
+            wide[i] = both<HOW>(wide[i], static_cast<A>(source[begin + i]));
+    }
+    for (std::int64_t row = 0; row < size; row += count)
+        for (std::int64_t i = 0; i < count; i++)
+            totals[i] = both<HOW>(totals[i], wide[row + i]);
 }
 
 // The axes without those of one element; neighbours that are both reduced, or both not, are one.
@@ -73,6 +93,8 @@ std::vector<Axis> axes_of(const ArrayCall &call) {
 // The totals of the elements from `source` on, of the axes from `axis` on.
 template <How HOW, typename T, typename A>
 void add_axes(const T *source, A *totals, const Axis *axis, const Axis *last) {
+    if (axis + 1 == last && !axis->target && last->target == 1 && axis->source == last->dim && last->dim <= WIDE / 4)
+        return with_vectors([&]() ONEGRAPH_VECTORS { add_short_rows<HOW>(source, axis->dim, last->dim, totals); });
     if (axis < last) {
         for (std::int64_t i = 0; i < axis->dim; i++)
             add_axes<HOW>(source + i * axis->source, totals + i * axis->target, axis + 1, last);
