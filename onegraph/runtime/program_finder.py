@@ -139,8 +139,8 @@ class ProgramFinder:
             entry = self._static or self._entry((), lambda: self._compile(self.graph))
             if isinstance(entry.program, Staged) or entry.program.owner_thread is None:
                 self._static = entry
-                if self.op_by_op is None:
-                    self.quick = entry.quick
+            if self.op_by_op is None:
+                self.quick = entry.quick
             return entry
         # One copy gives both the key and the contents, because other threads may write to the caller's arrays.
         values = {name: inputs[name].copy() for name in self.value_inputs}

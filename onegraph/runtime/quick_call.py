@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..builder.graph import DataGraph
+from ..capi.thread_affinity import OwnerThread, calling_thread
 from ..compiler.ir.value import Value
 from ..ir.op import Array
 from ..native import library
@@ -25,11 +26,11 @@ NO_OVERS: Mapping[str, int] = MappingProxyType({})
 def quick_call(
     program: Program, result: Callable[..., Any] | None, overs: Mapping[str, int] = NO_OVERS
 ) -> QuickCall | None:
-    """A function that runs ``program`` on a tuple of arrays (``call.cpp``); None if it has no inputs or one owner.
+    """A function that runs ``program`` on a tuple of arrays (``call.cpp``); None if it has no inputs.
 
-    It handles the ordinary case: numpy arrays with exactly the compiled shapes, strides and data types. For all other
-    arguments it returns None and does nothing. Its second argument is None or the arrays to write into: the array of a
-    single output, or a tuple or list of arrays, in which None stands for a new one.
+    It handles the ordinary case: numpy arrays with exactly the compiled shapes, strides and data types, in a thread
+    that can run the program. For all other calls it returns None and does nothing. Its second argument is None or the
+    arrays to write into: that of a single output, or a tuple or list of arrays, in which None stands for a new one.
 
     Args:
         program: the program for these shapes.
@@ -39,7 +40,7 @@ def quick_call(
     placement = program.placement
     values, direct = placement.values, dict(placement.direct)
     inputs = [values[tensor.id] for tensor in program.graph.inputs.values()]
-    if not inputs or program.owner_thread is not None:
+    if not inputs:
         return None
     outputs = [
         _port(values[direct[name]]) if name in direct else _laid_port(dtype.numpy, shape, strides)
@@ -52,7 +53,12 @@ def quick_call(
     slots = () if parts is None else parts.slots
     # The program does not refer to the function, so that the program is freed with its last user.
     call: QuickCall = library.quick_call(*ports, lies_over, program.free_frames, plan_error, result, parts, slots)
-    return call
+    return call if program.owner_thread is None else _in_owner_thread(program.owner_thread, call)
+
+
+def _in_owner_thread(own: OwnerThread, call: QuickCall) -> QuickCall:
+    """A quick call that declines in all threads but one."""
+    return lambda arrays, out=None: call(arrays, out) if own is calling_thread() else None
 
 
 def staged_call(graph: DataGraph, run: Callable[[Sequence[Array]], Any]) -> QuickCall | None:

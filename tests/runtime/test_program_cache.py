@@ -11,7 +11,7 @@ from helpers.executables import at_once, filled, rows_summed
 from helpers.interrupts import interrupted
 
 import onegraph as og
-from onegraph.runtime import compiled_program, open_program, program_cache
+from onegraph.runtime import compiled_program, executable, open_program, program_cache, slow_call
 from onegraph.runtime.program_cache import Cache, Counter, Entry
 
 F32 = np.float32
@@ -308,6 +308,30 @@ def test_shape_tensor_contents_are_in_the_key():
     with pytest.raises(og.ArgumentError, match="data type int64; expected s32"):
         model(dy, eight.astype(np.int64))
     assert model(dy, eight).ravel().tolist() == expected[8]
+
+
+@pytest.mark.parametrize("rows", [2, None])
+def test_program_of_one_thread_is_quick_there_alone(monkeypatch, rows):
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    g = og.Graph()
+    ends = [g.input("x", "f32", (rows, 4, 4, 1)), g.input("dy", "f32", (rows, 3, 3, 1))]
+    g.output("dw", g.op("ConvolutionBackwardWeights", ends, {**window, "weights_shape": [2, 2, 1, 1]}))
+    model, slow, results = g.compile(), [], []
+    arrays = np.ones((2, 4, 4, 1), F32), np.ones((2, 3, 3, 1), F32)
+    model(*arrays)  # compiles for this thread
+
+    def noted(*given):
+        slow.append(threading.get_ident())
+        return slow_call.slow_call(*given)
+
+    monkeypatch.setattr(executable, "slow_call", noted)
+    results.append(model(*arrays))
+    assert not slow
+    thread = threading.Thread(target=lambda: results.append(model(*arrays)))
+    thread.start()
+    thread.join()
+    assert len(slow) == 1
+    assert all((result == 18).all() for result in results)
 
 
 def test_repeated_dynamic_call_is_quick(monkeypatch):
