@@ -230,6 +230,8 @@ int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address);
 int onegraph_plan_exchange(onegraph_plan *plan, int *turn);
 // Executes the last steps, and changes the number. Fails before it changes anything, or not at all.
 int onegraph_plan_finish(onegraph_plan *plan);
+// Writes back what the steps before the last ones have written over variables, if no finish was since.
+int onegraph_plan_take_back(onegraph_plan *plan);
 // The two hottest functions take the plan as an integer, because cffi converts an integer faster than a pointer.
 int onegraph_plan_run(uintptr_t plan);
 // Binds the slots 1 to `n_slots`, then runs.

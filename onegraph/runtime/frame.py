@@ -112,9 +112,17 @@ class Frame:
 
         The variables get their next values at the end, all of them in one call into C.
         """
-        self._run_parts()
-        self.copy_outputs(results if self._state is None else {**results, **self._state.following})
-        self.plan.finish()
+        if self._state is None:
+            self._run_parts()
+            self.copy_outputs(results)
+            self.plan.finish()
+            return
+        try:
+            self._run_parts()
+            self.copy_outputs({**results, **self._state.following})
+            self.plan.finish()
+        finally:
+            self.plan.take_back()
 
     def run_on(self, external: Mapping[int, Array], copies: Sequence[tuple[Array, int]]) -> None:
         """Execute every step of a program without variables, on arrays whose slots are bound.

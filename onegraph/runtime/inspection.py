@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.mapped_files import file_of
-from ..arrays.ndarrays import Held
+from ..arrays.ndarrays import Held, aligned_copy
 from ..capi.threads import thread_share
 from ..compiler.report import PartitionReport, Report, VariableReport
 from ..errors import ArgumentError, StatusError
 from ..ir.op import Array, LogicalTensor
 from ..native.library import HASHES_CONSTANTS, VERSION, address_of
-from ..opset.dtypes import DataType
 from ..opset.shapes import known, known_dims, show
 from .arguments import Arguments
 from .interface import Arrays, Interface
@@ -64,12 +63,15 @@ def profile(programs: ProgramFinder, inputs: Arrays, runs: int, implementations:
     """The times of the partitions on these arrays; see :meth:`onegraph.runtime.executable.Executable.profile`."""
     from .measuring import measure
 
-    entry = programs.find(inputs)
+    entry, state = programs.find(inputs), programs._interface.state
     program, partitions = entry.program, _partitions(programs, entry, implementations)
     if isinstance(program, Staged):
         profile = program.profile(inputs, runs)
     else:
         results = Arguments(program.graph).results(program.placement.outputs(), Held({}))
+        if state is not None:  # copies, which are updated in place as the variables are
+            results.update({state.updates[name]: aligned_copy(inputs[name]) for name in program.ending.variables})
+            inputs = {**inputs, **{name: results[state.updates[name]] for name in program.ending.variables}}
         external = program.placement.external_arrays(inputs, results)
         try:
             profile = measure(program, partitions, external, results, runs)
@@ -119,8 +121,8 @@ def _ones(tensor: LogicalTensor) -> Array:
 def _variables(interface: Interface) -> tuple[VariableReport, ...]:
     assigned = interface.graph.assignments
     return tuple(
-        VariableReport(name, DataType.of(array.dtype), array.shape, name in assigned)
-        for name, array in interface.present.items()
+        VariableReport(name, tensor.dtype, interface.present[name].shape, name in assigned)
+        for name, tensor in interface.graph.variables.items()
     )
 
 

@@ -229,6 +229,10 @@ class Plan(Handle):
         """Execute the steps at the end, and change the number of :meth:`exchange`. Both happen, or neither."""
         _check(lib.onegraph_plan_finish(self._ptr))
 
+    def take_back(self) -> None:
+        """Write back what steps have written over variables since the last :meth:`finish`."""
+        _check(lib.onegraph_plan_take_back(self._ptr))
+
     def time(self, first: int, last: int) -> list[float]:
         """Execute the steps from ``first`` up to, but not including, ``last``; returns the time of each in seconds."""
         nanoseconds = ffi.new("int64_t[]", last)

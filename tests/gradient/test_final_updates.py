@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.native.library import address_of
+from onegraph.native.watch import Watch
 
 pytestmark = pytest.mark.library
 
@@ -163,6 +165,133 @@ def test_profile_leaves_the_variables():
     assert any("kernel" in str(row) for row in str(rows).splitlines())
     for name, value in before.items():
         np.testing.assert_array_equal(model.variables[name], value)
+
+
+# Caches ---------------------------------------------------------------------------------------------------------------
+
+ROOM, HEADS, SIZE = 64, 2, 1024
+
+
+def decoder(*, rows=1, dtype=og.f32, reads_old=False, more=None):
+    """A step that writes tokens behind those of the caches k and v, and attends to all; n counts tokens."""
+    g = og.Graph()
+    new, step = g.input("new", dtype, (1, HEADS, rows, SIZE)), g.input("step", og.s64, (1,))
+    past = np.zeros((1, HEADS, ROOM, SIZE), dtype.numpy)
+    k, v, n = g.variable("k", past), g.variable("v", past + 1), g.variable("n", np.zeros(1, np.int64), dtype=og.s64)
+    total = g.op("Add", [n, step], edition="host")
+    if reads_old:
+        g.output("old", g.reduce_sum(k, axes=[3], keep_dims=False))
+    keys, values = g.extend_cache(k, new, total), g.extend_cache(v, new, total)
+    g.output("y", g.op("CachedAttention", [new, keys, values, total], edition="host"))
+    for variable, value in ((k, keys), (v, values), (n, total)):
+        g.assign(variable, value)
+    if more is not None:
+        more(g, k, keys)
+    return g
+
+
+def tokens(count=1, dtype=np.float32):
+    return STEP.ravel()[: HEADS * count * SIZE].reshape(1, HEADS, count, SIZE).astype(dtype), np.array([count])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("dtype", [og.f32, og.bf16], ids=str)
+@pytest.mark.parametrize("way", ["call", "bound"])
+def test_tokens_are_written_into_variables(way, dtype, rows):
+    g = decoder(rows=rows, dtype=dtype)
+    model, values = g.compile(), dict(g._initial)
+    new, step = tokens(rows, dtype.numpy)
+    run = model.bind(new=new, step=step).run if way == "bound" else lambda: model(new, step)
+    for _ in range(3):
+        expected = og.reference.run(g._as_step(), {"new": new, "step": step, **values})
+        values = {name: expected[output] for name, output in g._next.items()}
+        limit = {"rtol": 2e-2, "atol": 2e-2} if dtype is og.bf16 else {"rtol": 1e-4, "atol": 1e-5}
+        np.testing.assert_allclose(run().astype(np.float32), expected["y"].astype(np.float32), **limit)
+        for name, value in values.items():
+            np.testing.assert_array_equal(model.variables[name], value)
+    assert in_place(model) == {"k", "v"}
+    assert doubled_memory(model) == {"n"}
+    assert "3 variables" in str(model.report())
+
+
+def test_a_step_writes_the_pages_of_new_tokens_alone():
+    model, (new, step) = decoder().compile(), tokens()
+    model(new, step)
+    cache = model._interface.state.present["k"]
+    first, behind = address_of(cache), address_of(cache) + SIZE * cache.itemsize * 2
+    spans = [(first, SIZE * cache.itemsize), (behind, (ROOM - 2) * SIZE * cache.itemsize)]  # but for the second token
+    watch = Watch(spans, 1)
+    model(new, step)
+    assert not watch.is_changed()
+    np.testing.assert_array_equal(cache[0, :, 1], new[0, :, 0])
+
+
+def the_old_keys_are_an_output(g, k, keys):
+    g.output("past", k)
+
+
+def the_old_keys_are_read_behind(g, k, keys):
+    g.output("more", g.matmul(g.relu(keys), k, transpose_b=True))
+
+
+def another_variable_becomes_the_old_keys(g, k, keys):
+    g.assign(g.variable("other", np.zeros(k.shape, np.float32)), k)
+
+
+@pytest.mark.parametrize(
+    ("more", "is_in_place"),
+    [
+        (the_old_keys_are_an_output, {"v"}),
+        (the_old_keys_are_read_behind, {"v"}),
+        (another_variable_becomes_the_old_keys, {"v"}),
+        (None, {"k", "v"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_old_tokens_that_are_read_are_not_written_over(more, is_in_place):
+    g = decoder(more=more, reads_old=more is None)
+    model, (new, step), values = g.compile(), tokens(), dict(g._initial)
+    for _ in range(3):
+        expected = og.reference.run(g._as_step(), {"new": new, "step": step, **values})
+        values = {name: expected[output] for name, output in g._next.items()}
+        found = model(new, step)
+        for name, result in zip(g.outputs, found if isinstance(found, tuple) else [found], strict=True):
+            np.testing.assert_allclose(result, expected[name], rtol=1e-4, atol=1e-2, err_msg=name)
+        for name, value in values.items():
+            np.testing.assert_array_equal(model.variables[name], value)
+    assert in_place(model) == is_in_place
+
+
+@pytest.mark.parametrize("in_c", [True, False])
+@pytest.mark.parametrize("way", ["call", "bound"])
+def test_a_failed_step_takes_back_its_tokens(way, in_c):
+    def more(g, k, keys):
+        picked = g.op("Gather", [keys, g.input("index", og.s32, (1,))], {"axis": 2}, edition="host")
+        g.output("picked", picked)
+        if not in_c:
+            g.output("again", g.input("copied", og.f32, (1,)))
+
+    model, (new, step) = decoder(more=more).compile(), tokens()
+    given = {} if in_c else {"copied": np.ones(1, np.float32)}
+    model.variables.update(k=np.full((1, HEADS, ROOM, SIZE), 7, np.float32))
+    for _ in range(2):
+        model(new, step, np.int32([1]), **given)
+    assert in_place(model) == {"k", "v"}
+    assert model._programs.cache.latest().program.in_c == in_c
+    before = {name: model.variables[name] for name in model.variables}
+    bad = {"new": 2 * new, "step": step, "index": np.int32([ROOM]), **given}
+    with pytest.raises(og.ArgumentError, match="Gather"):
+        model.bind(**bad).run() if way == "bound" else model(**bad)
+    for name, value in before.items():
+        np.testing.assert_array_equal(model.variables[name], value)
+    model.profile(new, step, np.int32([1]), **given, runs=2)
+    for name, value in before.items():
+        np.testing.assert_array_equal(model.variables[name], value)
+    with pytest.raises(og.ArgumentError, match="64, the tokens that the cache has room for"):
+        model(new, np.array([ROOM]), np.int32([1]), **given)
+    model(new, step, np.int32([1]), **given)
+    np.testing.assert_array_equal(model.variables["k"][0, :, :3], np.repeat(new[0], 3, 1))
+    assert (model.variables["k"][0, :, 3:] == 7).all()
 
 
 # All or nothing -------------------------------------------------------------------------------------------------------

@@ -37,8 +37,10 @@ EXTEND_CACHE = Kernel(
     ),
     is_dense=False,
     n_read=3,
+    numbers=lambda _: {"takes_back": False},
     is_movement=True,
     varies=True,
     fails=ArgumentError,
+    takes_back=True,
 )
 KERNELS = (EXTEND_CACHE,)

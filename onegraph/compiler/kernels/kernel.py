@@ -89,6 +89,8 @@ class Kernel:
         changes: whether it changes some elements of its first input, so that its result may lie there.
         fails: the error that a run may raise; None if every run succeeds. The updates of variables that run over their
             old values are those of kernels that overwrite and do not fail.
+        takes_back: whether its number ``takes_back`` lets it write over its first input at once, because it can write
+            back what was there.
         varies: whether its time depends on contents, or it refuses some, so that memory without contents cannot measure
             it. It gets all threads if its tensors are large enough.
         follows: whether the library computes a step first, and the kernel changes the result.
@@ -112,6 +114,7 @@ class Kernel:
     overwrites: bool = False
     changes: bool = False
     fails: type[OneGraphError] | None = None
+    takes_back: bool = False
     varies: bool = False
     follows: bool = False
     is_faster: bool = False

@@ -108,6 +108,7 @@ struct onegraph_plan {
     std::vector<std::size_t> starts; // index in `places` of each slot's first tensor, then the size of `places`
     std::vector<std::size_t> alignments; // of each slot, in bytes
     bool keeps = false; // whether a step keeps constants
+    std::vector<const onegraph::Runnable *> reversible; // the kernels whose last run can be taken back
     bool adapts = false; // whether a step has a partition for one thread
     std::size_t ending = 0; // the first of the last steps, which finish() executes
     char *arena = nullptr; // the memory of slot 0
@@ -237,7 +238,7 @@ struct onegraph_plan {
     dnnl_status_t repeat(Next next) const {
         if (!next()) return dnnl_success;
         if (dnnl_status_t status = run()) return status;
-        if (ending != steps.size() || (keeps && prepared != onegraph::flushes())) {
+        if (ending != steps.size() || !reversible.empty() || (keeps && prepared != onegraph::flushes())) {
             while (next())
                 if (dnnl_status_t status = run()) return status;
             return dnnl_success;
@@ -256,12 +257,16 @@ struct onegraph_plan {
 
     // A whole run.
     dnnl_status_t run() const {
+        const struct Undo {
+            const onegraph_plan &plan;
+            ~Undo() { plan.take_back(); } // does nothing after finish()
+        } undo {*this};
         if (dnnl_status_t status = run(0, ending, nullptr)) return status;
         return finish();
     }
 
     // Executes the last steps, which write new values of variables over the old ones, and exchanges the memories of the
-    // other variables. Kernels of the package cannot fail, and no interrupt arrives here: a run that fails or is
+    // other variables. What steps before have written over variables is not taken back from here on. Kernels of the package cannot fail, and no interrupt arrives here: a run that fails or is
     // interrupted changes no variable.
     dnnl_status_t finish() const {
         if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
@@ -270,8 +275,20 @@ struct onegraph_plan {
             threads.use(steps[i].threads);
             steps[i].kernel->run(steps[i].addresses, threads.current());
         }
+        keep_old(turn != nullptr);
         if (turn) *turn ^= 1;
         return dnnl_success;
+    }
+
+    void keep_old(bool keeps) const {
+        for (const onegraph::Runnable *kernel : reversible)
+            kernel->keep_old(keeps);
+    }
+
+    // Writes back what steps have written over variables since the last finish().
+    void take_back() const {
+        for (const onegraph::Runnable *kernel : reversible)
+            kernel->take_back();
     }
 
     // Maps the pages of constants whose last reader is a step, all at once: page by page takes five times as long. Where
@@ -464,6 +481,7 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
             }
             std::unique_ptr<const onegraph::Runnable> kernel;
             if (step.kernel) kernel = step.kernel->make(onegraph::KernelArguments(*step.kernel, step));
+            if (kernel && kernel->may_take_back()) made->reversible.push_back(kernel.get());
             made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0,
                     std::move(kernel), addresses, step.prepares != 0, step.room, step.room_size, step.alone, 0});
             made->adapts |= step.alone != nullptr;
@@ -501,12 +519,20 @@ int onegraph_plan_run(uintptr_t address) {
 int onegraph_plan_exchange(onegraph_plan *plan, int *turn) {
     return alone(plan, [&] {
         plan->turn = turn;
+        plan->keep_old(turn != nullptr);
         return dnnl_success;
     });
 }
 
 int onegraph_plan_finish(onegraph_plan *plan) {
     return alone(plan, [&] { return plan->finish(); });
+}
+
+int onegraph_plan_take_back(onegraph_plan *plan) {
+    return alone(plan, [&] {
+        plan->take_back();
+        return dnnl_success;
+    });
 }
 
 int onegraph_plan_call(uintptr_t address, size_t n_slots, void *const *addresses) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "registry.h"
 #include "shares.h"
@@ -29,11 +31,13 @@ struct Cache {
     std::ptrdiff_t strides[4];
 };
 
-// past and rows, each (batch, heads, tokens, size), lengths (batch); dst. See the host op ExtendCache.
+// past and rows, each (batch, heads, tokens, size), lengths (batch); dst. See the host op ExtendCache. With
+// `takes_back`, it may keep the rows of past that it writes over.
 class ExtendCache : public Runnable {
 public:
     explicit ExtendCache(const KernelArguments &arguments)
-        : past_(*arguments.tensors[0]), rows_(*arguments.tensors[1]), dst_(*arguments.tensors[arguments.count - 1]) {
+        : may_take_back_(arguments.flag("takes_back")), past_(*arguments.tensors[0]), rows_(*arguments.tensors[1]),
+          dst_(*arguments.tensors[arguments.count - 1]) {
         if (arguments.count != 4) throw std::invalid_argument("other tensors than those of ExtendCache");
         const auto &dst = *arguments.tensors[3];
         batch_ = dst.dims[0], heads_ = dst.dims[1], size_ = dst.dims[3], element_ = size_of(dst.data_type);
@@ -44,6 +48,7 @@ public:
         const auto *lengths = static_cast<const std::int64_t *>(addresses[2]);
         auto *dst = static_cast<char *>(addresses[3]);
         check(lengths);
+        if (keeps_old_ && past == dst) keep(lengths, dst);
         const std::int64_t unit = dst_.tokens * size_;
         share(static_cast<std::size_t>(batch_ * heads_ * unit), threads, static_cast<std::size_t>(unit),
                 [&](std::size_t begin, std::size_t end) {
@@ -54,7 +59,37 @@ public:
                 });
     }
 
+    bool may_take_back() const override { return may_take_back_; }
+
+    void take_back() const override {
+        const std::size_t rows = bytes_of_rows();
+        for (std::size_t i = 0; i < places_.size(); i++)
+            std::memcpy(places_[i], old_.data() + i * rows, rows);
+        places_.clear();
+    }
+
+    void keep_old(bool keeps) const override {
+        keeps_old_ = keeps;
+        places_.clear();
+    }
+
 private:
+    std::size_t bytes_of_rows() const { return static_cast<std::size_t>(rows_.tokens * size_) * element_; }
+
+    std::int64_t start_of(std::int64_t length) const { return std::max<std::int64_t>(length - rows_.tokens, 0); }
+
+    // The places are known only when all rows are kept, so that a run without memory takes nothing back.
+    void keep(const std::int64_t *lengths, char *dst) const {
+        const std::size_t rows = bytes_of_rows();
+        old_.resize(static_cast<std::size_t>(batch_ * heads_) * rows);
+        std::vector<char *> places;
+        for (std::int64_t i = 0; i < batch_ * heads_; i++) {
+            places.push_back(dst_.at(dst, i / heads_, i % heads_, start_of(lengths[i / heads_])));
+            std::memcpy(old_.data() + static_cast<std::size_t>(i) * rows, places.back(), rows);
+        }
+        places_ = std::move(places);
+    }
+
     void check(const std::int64_t *lengths) const {
         for (std::int64_t i = 0; i < batch_; i++) {
             if (lengths[i] >= 0 && std::max(lengths[i], rows_.tokens) <= dst_.tokens) continue;
@@ -65,7 +100,7 @@ private:
     }
 
     void extend(const char *past, const char *rows, std::int64_t length, char *dst, std::int64_t batch, std::int64_t head) const {
-        const std::int64_t start = std::max<std::int64_t>(length - rows_.tokens, 0), end = start + rows_.tokens;
+        const std::int64_t start = start_of(length), end = start + rows_.tokens;
         const std::int64_t before = std::min(start, past_.tokens);
         char *const target = dst_.at(dst, batch, head, 0);
         copy(past_, past_.at(past, batch, head, 0), target, before);
@@ -94,12 +129,16 @@ private:
         if (tokens > 0) std::memset(target, 0, static_cast<std::size_t>(tokens * size_) * element_);
     }
 
+    const bool may_take_back_;
     std::int64_t batch_, heads_, size_;
     std::size_t element_;
     Cache past_, rows_, dst_;
+    mutable bool keeps_old_ = false;
+    mutable std::vector<char> old_; // rows that the last run has written over
+    mutable std::vector<char *> places_; // of these rows; none if there is nothing to take back
 };
 
-const Registered<ExtendCache> EXTEND_CACHE {"extend_cache", ""};
+const Registered<ExtendCache> EXTEND_CACHE {"extend_cache", "takes_back"};
 
 } // namespace
 } // namespace onegraph

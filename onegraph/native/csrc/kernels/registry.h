@@ -24,6 +24,12 @@ public:
     virtual bool is_condition() const { return false; }
     virtual bool holds() const { return true; } // of the last run
     virtual bool is_end() const { return false; }
+
+    // Of a kernel that writes over its first input and can write back what was there: whether it is one; from now on, each
+    // run keeps that or not, and what was kept before is forgotten; the last run is taken back.
+    virtual bool may_take_back() const { return false; }
+    virtual void keep_old(bool) const {}
+    virtual void take_back() const {}
 };
 
 // What a kernel is made for: tensors, and numbers that have names.
