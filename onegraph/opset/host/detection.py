@@ -15,11 +15,13 @@ from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES, host, not_negative, sh
 
 FLOATS = rows("T", FLOAT_NAMES)
 NUMBERS = rows("T", f"{FLOAT_NAMES}|{INTEGER_NAMES}")
-KERNEL = Attribute("kernel", "s64[]", "Size of a window along each spatial axis.", range=POSITIVE)
-STRIDES = Attribute("strides", "s64[]", "Distance of two windows along each spatial axis.", range=POSITIVE)
-DILATIONS = Attribute("dilations", "s64[]", "Distance of two elements of a window.", range=POSITIVE)
-PADS_BEGIN = Attribute("pads_begin", "s64[]", "Padding before each spatial axis.", range=NON_NEGATIVE)
-PADS_END = Attribute("pads_end", "s64[]", "Padding behind each spatial axis.", range=NON_NEGATIVE)
+KERNEL = Attribute("kernel", "s64[]", "Size of a window along each spatial axis.", required=True, range=POSITIVE)
+STRIDES = Attribute(
+    "strides", "s64[]", "Distance of two windows along each spatial axis.", required=True, range=POSITIVE
+)
+DILATIONS = Attribute("dilations", "s64[]", "Distance of two elements of a window.", required=True, range=POSITIVE)
+PADS_BEGIN = Attribute("pads_begin", "s64[]", "Padding before each spatial axis.", required=True, range=NON_NEGATIVE)
+PADS_END = Attribute("pads_end", "s64[]", "Padding behind each spatial axis.", required=True, range=NON_NEGATIVE)
 LISTS = "kernel", "strides", "dilations", "pads_begin", "pads_end"
 WINDOW = KERNEL, STRIDES, PADS_BEGIN, PADS_END, DILATIONS
 
@@ -203,8 +205,8 @@ OPS = (
         FLOATS,
         aligned_shape,
         (
-            Attribute("rows", "s64", "Number of cells of a box along its height.", range=POSITIVE),
-            Attribute("columns", "s64", "Number of cells of a box along its width.", range=POSITIVE),
+            Attribute("rows", "s64", "Number of cells of a box along its height.", required=True, range=POSITIVE),
+            Attribute("columns", "s64", "Number of cells of a box along its width.", required=True, range=POSITIVE),
             Attribute(
                 "samples",
                 "s64",

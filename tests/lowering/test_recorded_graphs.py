@@ -1,0 +1,227 @@
+"""Which graphs are made: the record graphs.json, which a change of a rule, a table or a lowering must change too.
+
+Other tests compare what graphs compute, and many graphs compute the same: one with an op too many, with a layout that
+the library takes slowly, or that is right for the sizes of the test alone. So the record has digests, by kind of op or
+of change, of gradients, nodes of ONNX, ops in other editions, examined host ops, changed graphs and graphs as texts.
+Run as a script, this file writes the record anew; with names of materials, it prints what their digests are made of.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from random import Random
+from zlib import crc32
+
+import numpy as np
+import pytest
+from conftest import library
+from helpers import host_cases
+from helpers.gradient_cases import BASE_CASES, HOST_CASES, subject_of
+from helpers.neighbours import attributes_beside, neighbours
+from helpers.recorded import digest, keep, kept
+
+import onegraph as og
+from onegraph.errors import OneGraphError
+from onegraph.inference.infer import infer_op
+from onegraph.ir.tensor_type import tensor_type
+from onegraph.opset.dtypes import OF_NUMPY
+from onegraph.opset.editions.registry import EDITIONS, HOST, edition
+from onegraph.opset.schema import TensorType
+from onegraph.testing.cases import CASES
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.tools.python_code import to_python
+from onegraph.transform.widen import widened
+
+KEPT = Path(__file__).parents[1] / "recorded" / "graphs.json"
+OPSETS = (9, 12, 13, 18, 21, 23)
+DRAWS = 2  # nodes of a kind and an op set
+NEAR = 60  # uses of a host op beside a case
+GRAPHS = 12  # random ones
+BASE_EDITION = "onednn-3.13"
+VERSIONS = (None, "3.0", "3.2", "3.5", "3.7", "3.13")
+
+
+def numbers_of(array):
+    """A text of the numbers of an array, to three digits."""
+    numbers = np.asarray(array)
+    with np.errstate(all="ignore"):
+        texts = [f"{number:.2e}" for number in numbers.astype(np.float64).ravel().tolist()]
+    return f"{numbers.dtype} {numbers.shape} {digest(texts)}"
+
+
+def lines_of(graph):
+    """The ops of a graph, its inputs and its outputs."""
+    place = {}
+    for op in graph.ops:
+        ends = []
+        for tensor in (*op.inputs, *op.outputs):
+            if tensor is None:
+                ends.append("-")
+                continue
+            number = place.setdefault(tensor.id, len(place))
+            value = "" if tensor.value is None else numbers_of(tensor.value)
+            ends.append(f"{number} {tensor.dtype} {tensor.shape} {tensor.strides or ''} {value}")
+        yield f"{op.kind} {sorted(op.attrs.items())} {'; '.join(ends)}"
+    yield f"{[*graph.inputs]} {[(name, place.get(tensor.id)) for name, tensor in graph.outputs.items()]}"
+
+
+def outcome(make, *arguments, **options):
+    """The lines of a graph or a text, or why there is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = make(*arguments, **options)
+    except OneGraphError as error:
+        return [f"{type(error).__name__}: {error}"]
+    return [*lines_of(made)] if isinstance(made, og.Graph) else [str(made)]
+
+
+def gradients():
+    """The gradients of cases of an op."""
+    for case, name in (*((case, BASE_EDITION) for case in BASE_CASES), *((case, HOST) for case in HOST_CASES)):
+        subject = subject_of(case, name)
+        if subject.wrt:
+            subject.differentiate()
+            yield case.kind, lines_of(subject.graph)
+
+
+def nodes():
+    """Nodes of ONNX in some op sets, with known sizes and with open ones."""
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    from helpers.onnx_nodes import CASES, Draw, model_of
+
+    import onegraph.onnx
+
+    since = dict.fromkeys(CASES, 99)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "" and schema.name in since:
+            since[schema.name] = min(since[schema.name], schema.since_version)
+    for kind in sorted(CASES):
+        for opset in (number for number in OPSETS if number >= since[kind]):
+            if onnx.defs.get_schema(kind, opset).deprecated:
+                continue
+            for seed in range(DRAWS):
+                case = CASES[kind](Draw(np.random.default_rng([seed, opset]), kind, opset))
+                for is_open in (False, True):
+                    yield kind, outcome(onegraph.onnx.load, model_of(case, opset, is_open=is_open)[0])
+
+
+def translations():
+    """Cases of an op in the words of every edition."""
+    for case in CASES[::4]:
+        types = [tensor_type(array) for array in case.inputs if array.dtype in OF_NUMPY]
+        if len(types) == len(case.inputs):
+            for name in EDITIONS:
+                yield (
+                    case.kind,
+                    outcome(og.translate, case.kind, case.attrs, types, source=BASE_EDITION, target=name),
+                )
+
+
+def examined():
+    """What is said of cases of a host op and of uses beside them."""
+    chosen = edition(HOST)
+    for case in host_cases.cases():
+        drawn = Random(crc32(f"{case.kind} {case.attrs}".encode()))
+        types = [None if array is None else TensorType(OF_NUMPY[array.dtype], array.shape) for array in case.inputs]
+        others = [(case.attrs, near) for near in neighbours(types, (2, 3))]
+        others += [(near, types) for near in attributes_beside(chosen.schema(case.kind), case.attrs, (2, 3))]
+        for attrs, near in [(case.attrs, types), *drawn.sample(others, min(NEAR, len(others)))]:
+            found = infer_op(case.kind, attrs, near, edition=chosen)
+            told = [(one.rule, one.where, one.message) for one in found.violations]
+            yield case.kind, [f"{found.shapes} {found.dtypes} {told}"]
+
+
+def random_graphs():
+    for seed in range(GRAPHS):
+        yield seed, random_graph(seed, 8, dtypes=("f32", ("f16", "bf16")[seed % 2]))
+
+
+def changed():
+    """Random graphs with other contents, sizes, types or editions."""
+    for seed, graph in random_graphs():
+        fixed = dict([*random_inputs(graph, seed=seed).items()][1:])
+        yield "constants", outcome(graph.with_constants, fixed)
+        yield "variables", outcome(trained, graph, fixed)
+        yield "inference", outcome(learned, graph, fixed)
+        yield "shapes", outcome(graph.specialise, {name: one.shape for name, one in graph.inputs.items()})
+        yield "f32", outcome(widened, graph, [og.f16, og.bf16])
+        for name in (*EDITIONS,)[seed % 2 :: 2]:
+            yield name, outcome(og.translate_graph, graph, name)
+
+
+def trained(graph, arrays):
+    return graph.with_constants(arrays).with_variables()
+
+
+def learned(graph, arrays):
+    return trained(graph, arrays).for_inference()
+
+
+def texts():
+    """Random graphs as texts."""
+    for _, graph in random_graphs():
+        for version in VERSIONS:
+            yield f"JSON for {version}", outcome(graph.to_json, for_version=version)
+        yield "Python", outcome(to_python, graph)
+        yield "dot", outcome(graph.to_dot)
+
+
+def saved():
+    """Cases of an op as nodes of ONNX."""
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    from onegraph.frontends.onnx.save import Exporter
+
+    def nodes_of(graph):
+        model, constants = Exporter(graph).model()
+        lines = [f"{name} {numbers_of(array)}" for name, array in constants.items()]
+        for part in (model.graph, *model.functions):
+            for node in part.node:
+                attrs = [(one.name, str(onnx.helper.get_attribute_value(one))) for one in node.attribute]
+                lines.append(f"{node.domain} {node.op_type} {attrs} {[*node.input]} {[*node.output]}")
+        return "\n".join(lines)
+
+    for case in host_cases.cases():
+        yield case.kind, outcome(nodes_of, host_cases.graph_of(case)[0])
+    for case in CASES[::3]:
+        graph = og.Graph()
+        types = [OF_NUMPY[array.dtype] for array in case.inputs]
+        ends = [
+            graph.constant(array, dtype=dtype) if dtype is og.DataType.s64 else graph.input(f"x{n}", dtype, array.shape)
+            for n, (array, dtype) in enumerate(zip(case.inputs, types, strict=True))
+        ]
+        options = {name: value for name, value in (("dtype", case.dtype), ("outputs", case.outputs)) if value}
+        made = graph.op(case.kind, ends, case.attrs, **options) if case.kind not in ("Wildcard", "End") else ()
+        for place, tensor in enumerate(made if isinstance(made, tuple) else (made,)):
+            graph.output(f"y{place}", tensor)
+        yield case.kind, outcome(nodes_of, graph)
+
+
+MATERIAL = {make.__name__: make for make in (gradients, nodes, translations, examined, changed, texts, saved)}
+
+
+def made(name):
+    """The lines of a material, by kind."""
+    lines = {}
+    for kind, parts in MATERIAL[name]():
+        lines.setdefault(kind, []).extend(parts)
+    return lines
+
+
+def recorded(name):
+    return {kind: digest(lines) for kind, lines in made(name).items()}
+
+
+@pytest.mark.parametrize("name", [library(name) if name == "nodes" else name for name in MATERIAL])
+def test_graphs_are_made_as_recorded(name):
+    assert recorded(name) == kept(KEPT)[name]
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(*(f"{kind}: {line}" for kind, lines in made(name).items() for line in lines), sep="\n")
+    if not sys.argv[1:]:
+        keep(KEPT, {name: recorded(name) for name in MATERIAL})
