@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+from ..errors import UnsupportedError
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..lowering.elementwise import add
-from ..lowering.emitter import Emitter, Value
+from ..lowering.emitter import Emitter, NotLowered, Value
 from ..lowering.layers import matmul
 from ..lowering.movement import cast, concat
 from ..opset.editions.registry import base_of
@@ -87,7 +88,10 @@ class Reverse:
         for op in ops:
             ports = active_ports(op, self.active)
             if ports and any(tensor.id in self._parts for tensor in op.outputs):
-                self._take(op, ports)
+                try:
+                    self._take(op, ports)
+                except NotLowered as reason:
+                    raise UnsupportedError(f"gradient: {op.kind} {op.name!r}: {reason}") from None
             for tensor in op.inputs:
                 if tensor is None:
                     continue

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from conftest import library
 from helpers import host_cases
-from helpers.gradient_cases import BASE_CASES, HOST_CASES, subject_of
+from helpers.gradient_cases import BASE_CASES, FLOATS, HOST_CASES
 from helpers.neighbours import attributes_beside, neighbours
 from helpers.recorded import digest, keep, kept
 
@@ -41,6 +41,7 @@ DRAWS = 2  # nodes of a kind and an op set
 NEAR = 60  # uses of a host op beside a case
 GRAPHS = 12  # random ones
 BASE_EDITION = "onednn-3.13"
+DIFFERENTIATED = [*((case, BASE_EDITION) for case in BASE_CASES), *((case, HOST) for case in HOST_CASES)]
 VERSIONS = (None, "3.0", "3.2", "3.5", "3.7", "3.13")
 
 
@@ -80,12 +81,28 @@ def outcome(make, *arguments, **options):
 
 
 def gradients():
-    """The gradients of cases of an op."""
-    for case, name in (*((case, BASE_EDITION) for case in BASE_CASES), *((case, HOST) for case in HOST_CASES)):
-        subject = subject_of(case, name)
-        if subject.wrt:
-            subject.differentiate()
-            yield case.kind, lines_of(subject.graph)
+    """The gradients of cases of an op, with known sizes and with open ones, and some of their gradients."""
+    for number, (case, name) in enumerate(DIFFERENTIATED):
+        for is_open in (False, True)[: 1 + number % 2]:
+            yield case.kind, outcome(differentiated, case, name, is_open, times=1 + (number % 4 == 0))
+
+
+def differentiated(case, name, is_open, times):
+    """A graph of an op and its gradients by all inputs of floating-point numbers."""
+    graph, ends, options = og.Graph(strict=False), [], {"dtype": case.dtype, "outputs": getattr(case, "outputs", None)}
+    for place, array in enumerate(case.inputs):
+        dtype = None if array is None else OF_NUMPY[array.dtype]
+        if dtype in FLOATS:
+            ends.append(graph.input(f"x{place}", dtype, [None] * array.ndim if is_open else array.shape))
+        else:
+            ends.append(None if array is None else graph.constant(array, dtype=dtype))
+    made = graph.op(case.kind, ends, case.attrs, edition=name, **{key: one for key, one in options.items() if one})
+    results = [one for one in (made if isinstance(made, tuple) else (made,)) if one is not None and one.dtype in FLOATS]
+    for _ in range(times):
+        results = graph.gradient(results, [*graph.inputs.values()])
+    for place, one in enumerate(results):
+        graph.output(f"d{place}", one)
+    return graph
 
 
 def nodes():
