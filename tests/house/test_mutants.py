@@ -9,7 +9,7 @@ import pytest
 
 from tests import changed as changes
 from tests.mutants import changed
-from tests.mutants.__main__ import ALIKE, MOST, spread
+from tests.mutants.__main__ import ALIKE, MOST, running, spread
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
 from tests.mutants.stages import STAGES, files_named
@@ -76,6 +76,25 @@ def test_few_cases_of_each_function_judge_a_mutant():
     tests = [f"a.py::test_a[{number}]" for number in range(ALIKE + 2)]
     others = [f"a.py::test_{number}" for number in range(MOST)]
     assert spread([*tests, *others]) == [*tests[:ALIKE], *others[: MOST - ALIKE]]
+
+
+def test_lines_within_expressions_and_of_modules_have_tests():
+    lines = {"4": ["a"], "6": ["b", "a"], "9": []}
+    source = "\n".join(
+        [
+            "LIMIT = 3",
+            "",
+            "def f(x):",
+            "    if x:",
+            "        return g(",
+            "            x + 1,",
+            "            2,",
+            "        )",
+            "    return x + 1",
+        ]
+    )
+    by_line = {mutant.line: running(mutant, lines) for mutant in mutants("m.py", source)}
+    assert by_line == {1: ["a", "b"], 4: ["a"], 5: ["a"], 6: ["b", "a"], 7: ["b", "a"], 9: []}
 
 
 def test_stages_name_rooms_and_tests():

@@ -8,6 +8,7 @@ Run as a script, this file writes the record anew; with names of materials, it p
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -42,6 +43,9 @@ NEAR = 60  # uses of a host op beside a case
 GRAPHS = 12  # random ones
 BASE_EDITION = "onednn-3.13"
 DIFFERENTIATED = [*((case, BASE_EDITION) for case in BASE_CASES), *((case, HOST) for case in HOST_CASES)]
+DAMAGES = 30  # places of a file
+LEFT_OUT = object()
+OTHERS = (None, True, 0, 1, -1, 2**70, 1.5, "", "x", "f32", "any", "1", [], [0], [-1, 2], {}, {"x": 1})
 VERSIONS = (None, "3.0", "3.2", "3.5", "3.7", "3.13")
 
 
@@ -187,6 +191,35 @@ def texts():
         yield "dot", outcome(graph.to_dot)
 
 
+def read():
+    """Files of random graphs with one value that is left out or another one, by the place of the value."""
+    for seed, graph in random_graphs():
+        form, drawn = json.loads(graph.to_json()), Random(seed)
+        places = [*places_in(form)]
+        for place in drawn.sample(places, min(DAMAGES, len(places))):
+            for other in (LEFT_OUT, *drawn.sample(OTHERS, 2)):
+                text = json.dumps(with_other(form, place, other))
+                yield " ".join(key for key in place if type(key) is str), outcome(og.Graph.from_json, text)
+
+
+def places_in(form, place=()):
+    """The paths of the values of a JSON form."""
+    for key, part in form.items() if type(form) is dict else enumerate(form) if type(form) is list else ():
+        yield (*place, key)
+        yield from places_in(part, (*place, key))
+
+
+def with_other(form, place, other):
+    """The form with another value at a path."""
+    first, *rest = place
+    changed = dict(form) if type(form) is dict else [*form]
+    if rest or other is not LEFT_OUT:
+        changed[first] = with_other(changed[first], rest, other) if rest else other
+    else:
+        del changed[first]
+    return changed
+
+
 def saved():
     """Cases of an op as nodes of ONNX."""
     onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
@@ -217,7 +250,7 @@ def saved():
         yield case.kind, outcome(nodes_of, graph)
 
 
-MATERIAL = {make.__name__: make for make in (gradients, nodes, translations, examined, changed, texts, saved)}
+MATERIAL = {make.__name__: make for make in (gradients, nodes, translations, examined, changed, texts, read, saved)}
 
 
 def made(name):

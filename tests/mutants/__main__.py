@@ -86,8 +86,7 @@ def recorded(stage: str, *, anew: bool) -> dict[str, dict[str, object]]:
 
 def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) -> str:
     """What the tests that run the line of a mutant say."""
-    lines = record["lines"].get(str(Path(mutant.module).relative_to(stage)), {})
-    tests: list[str] = lines.get(str(mutant.line), [])  # type: ignore[attr-defined]
+    tests = running(mutant, record["lines"].get(str(Path(mutant.module).relative_to(stage)), {}))  # type: ignore[arg-type]
     if not tests:
         return "not run"
     first = spread(tests)
@@ -98,6 +97,18 @@ def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) ->
             found = judge(mutant, chosen, SHORTEST + 5 * seconds)
     print(f"{found:9} {mutant.name}", flush=True)
     return found
+
+
+def running(mutant: Mutant, lines: dict[str, list[str]]) -> list[str]:
+    """The tests that run the line of a mutant, by the tests of each line of its module that ran.
+
+    A line in the middle of an expression may have none of its own. What runs when the module is imported decides what
+    its functions do, so that all tests of these run it.
+    """
+    if not mutant.function:
+        return list(dict.fromkeys(test for tests in lines.values() for test in tests))
+    before = [number for number in map(int, lines) if number <= mutant.line]
+    return lines[str(max(before))] if before else []
 
 
 def spread(tests: list[str]) -> list[str]:

@@ -30,10 +30,8 @@ def from_src(emit: Emitter, use: Use, diff: Value) -> Value:
 @gradient_of("LeakyReLU", "src")
 def leaky_relu(emit: Emitter, use: Use, diff: Value) -> Value:
     alpha = use.call.f32("alpha")
-    sign_source = "dst" if alpha > 0 else "src"  # dst has the sign of src
-    above = emit.op(
-        "ReLUBackward", [use.result("dst") if alpha > 0 else use["src"], diff], {"use_dst": sign_source == "dst"}
-    )
+    by_dst = alpha > 0  # dst has the sign of src
+    above = emit.op("ReLUBackward", [use.result("dst") if by_dst else use["src"], diff], {"use_dst": by_dst})
     return add(emit, scaled(emit, above, 1 - alpha), scaled(emit, diff, alpha))
 
 
