@@ -2,8 +2,9 @@
 
 Other tests compare what graphs compute, and many graphs compute the same: one with an op too many, with a layout that
 the library takes slowly, or that is right for the sizes of the test alone. So the record has digests, by kind of op or
-of change, of gradients, nodes of ONNX, ops in other editions, examined host ops, changed graphs and graphs as texts.
-Run as a script, this file writes the record anew; with names of materials, it prints what their digests are made of.
+of change: of gradients, nodes of ONNX, ops in other editions, host ops that are examined, changed graphs, graphs as
+texts, damaged files and reports. Run as a script, this file writes the record anew; with names of materials, it prints
+what their digests are made of.
 """
 
 from __future__ import annotations
@@ -237,20 +238,36 @@ def saved():
     for case in host_cases.cases():
         yield case.kind, outcome(nodes_of, host_cases.graph_of(case)[0])
     for case in CASES[::3]:
-        graph = og.Graph()
-        types = [OF_NUMPY[array.dtype] for array in case.inputs]
-        ends = [
-            graph.constant(array, dtype=dtype) if dtype is og.DataType.s64 else graph.input(f"x{n}", dtype, array.shape)
-            for n, (array, dtype) in enumerate(zip(case.inputs, types, strict=True))
-        ]
-        options = {name: value for name, value in (("dtype", case.dtype), ("outputs", case.outputs)) if value}
-        made = graph.op(case.kind, ends, case.attrs, **options) if case.kind not in ("Wildcard", "End") else ()
-        for place, tensor in enumerate(made if isinstance(made, tuple) else (made,)):
-            graph.output(f"y{place}", tensor)
-        yield case.kind, outcome(nodes_of, graph)
+        yield case.kind, outcome(nodes_of, graph_of(case))
 
 
-MATERIAL = {make.__name__: make for make in (gradients, nodes, translations, examined, changed, texts, read, saved)}
+def graph_of(case, results=None):
+    """A graph of a case, with all results as outputs, or with the first ones."""
+    graph = og.Graph()
+    types = [OF_NUMPY[array.dtype] for array in case.inputs]
+    ends = [
+        graph.constant(array, dtype=dtype) if dtype is og.DataType.s64 else graph.input(f"x{n}", dtype, array.shape)
+        for n, (array, dtype) in enumerate(zip(case.inputs, types, strict=True))
+    ]
+    options = {name: value for name, value in (("dtype", case.dtype), ("outputs", case.outputs)) if value}
+    made = graph.op(case.kind, ends, case.attrs, **options) if case.kind not in ("Wildcard", "End") else ()
+    for place, tensor in enumerate((made if isinstance(made, tuple) else (made,))[:results]):
+        graph.output(f"y{place}", tensor)
+    return graph
+
+
+def checked():
+    """Cases of an op checked against other editions, with outputs that nobody reads."""
+    for number, case in enumerate(case for place, case in enumerate(CASES) if place % 7 == 0 or case.outputs):
+        graph = graph_of(case, results=1)
+        for name in (*EDITIONS,)[number % 4 :: 4]:
+            told = og.check_graph(graph, edition=name, library="3.2@avx2")
+            yield case.kind, [told._repr_html_(), *(f"{one.rule} {one.message}" for one in told)]
+
+
+MATERIAL = {
+    make.__name__: make for make in (gradients, nodes, translations, examined, changed, texts, read, saved, checked)
+}
 
 
 def made(name):
