@@ -1,25 +1,29 @@
 """Where each fault begins and ends: the record fault_conditions.json, which a change of a condition must change too.
 
 A bound of a fault is measured, so nothing but a record knows it. For each fault the record has how many neighbours of
-its examples the condition holds for, of how many, and a digest of the verdicts; and for each example a digest of what
-was tried and seen. Run as a script, this file writes it anew, after the outcomes of changed examples were measured by
-``make test-newer``.
+its examples the condition holds for, of how many, and a digest of the verdicts; the same for cases of single ops; and
+for each example a digest of what was tried and seen. Run as a script, this file writes it anew, after the outcomes of
+changed examples were measured by ``make test-newer``.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
-from helpers.fault_subjects import graph_of, subjects
+from helpers.fault_subjects import OF_SINGLE_OPS, graph_of, subjects
+from helpers.graphs import graph_of_case
 from helpers.neighbours import bounds_of, neighbours
 from helpers.recorded import digest, keep, kept
 
 from onegraph.errors import OneGraphError
 from onegraph.faults.api import API
 from onegraph.faults.catalogue import CATALOGUE
+from onegraph.faults.cpus import CPU_SUPPORT
+from onegraph.testing.cases import CASES
 
 FIRST, SECOND = 6, 20  # neighbours of which neighbours are drawn too, and how many
 KEPT = Path(__file__).parents[1] / "recorded" / "fault_conditions.json"
@@ -45,6 +49,29 @@ def verdicts(fault):
                 near += drawn.sample(second, min(SECOND, len(second)))
             for condition in filter(None, (fault.when, fault.certain)):
                 found += [verdict(condition, other) for other in near]
+    return f"{found.count('1')} of {len(found) - found.count('x')} {digest(found)}" if found else ""
+
+
+@cache
+def graphs_of_cases():
+    """Graphs of the cases of each op."""
+    found = {}
+    for case in CASES:
+        found.setdefault(case.kind, []).append(graph_of_case(case))
+    return found
+
+
+def verdicts_on_cases(fault):
+    """For how many valid uses of its ops a fault of single ops holds, of how many, and a digest."""
+    bounds, drawn, found = bounds_of(fault), Random(fault.name), []
+    is_single = fault in OF_SINGLE_OPS or fault in CPU_SUPPORT
+    for kind in sorted(fault.ops & graphs_of_cases().keys()) if is_single else ():
+        near = [part for graph in graphs_of_cases()[kind] for part in subjects(fault, graph)]
+        for subject in near[:: len(near) // 2 + 1]:
+            others = [*neighbours(subject, bounds)]
+            near += drawn.sample(others, min(SECOND, len(others)))
+        for condition in filter(None, (fault.when, fault.certain)):
+            found += [verdict(condition, other) for other in near]
     return f"{found.count('1')} of {len(found) - found.count('x')} {digest(found)}" if found else ""
 
 
@@ -74,7 +101,9 @@ def tried(fault):
 def recorded(fault):
     bounds = sorted(fault.seen.items()), fault.since, fault.mended, sorted(fault.ops), fault.where, fault.severity
     found = {"fault": digest(bounds), **dict(tried(fault))}
-    return {**found, "holds": verdicts(fault)} if fault not in API else found
+    if fault in API:
+        return found
+    return {**found, "holds": verdicts(fault), "holds for cases": verdicts_on_cases(fault)}
 
 
 FAULTS = {**CATALOGUE, "API": [*API]}

@@ -23,6 +23,8 @@ from onegraph.faults.without_avx512 import NARROW_GROUPS, SLOW_COLUMNS, Columns,
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
 
+OF_SINGLE_OPS = [*OPS, *PRECISION, *LEAKY, *CAPABILITIES, *SUPPORT, *BIASES, *DEPTHWISE, *SLOPES, *NUMPY, *REFERENCE]
+
 
 def graph_of(build):
     """The graph of an example."""
@@ -67,7 +69,7 @@ def laid(graph):
 
 def subjects(fault, graph):
     """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
-    if fault in (*OPS, *PRECISION, *LEAKY, *CAPABILITIES, *SUPPORT, *BIASES, *DEPTHWISE, *SLOPES, *NUMPY, *REFERENCE):
+    if fault in OF_SINGLE_OPS:
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
     if fault in CPU_SUPPORT:
         return [OnCpu(call, isa) for call in calls(graph) for isa in EVERY_ISA]

@@ -21,6 +21,7 @@ import pytest
 from conftest import library
 from helpers import host_cases
 from helpers.gradient_cases import BASE_CASES, FLOATS, HOST_CASES
+from helpers.graphs import graph_of_case
 from helpers.neighbours import attributes_beside, neighbours
 from helpers.recorded import digest, keep, kept
 
@@ -238,28 +239,13 @@ def saved():
     for case in host_cases.cases():
         yield case.kind, outcome(nodes_of, host_cases.graph_of(case)[0])
     for case in CASES[::3]:
-        yield case.kind, outcome(nodes_of, graph_of(case))
-
-
-def graph_of(case, results=None):
-    """A graph of a case, with all results as outputs, or with the first ones."""
-    graph = og.Graph()
-    types = [OF_NUMPY[array.dtype] for array in case.inputs]
-    ends = [
-        graph.constant(array, dtype=dtype) if dtype is og.DataType.s64 else graph.input(f"x{n}", dtype, array.shape)
-        for n, (array, dtype) in enumerate(zip(case.inputs, types, strict=True))
-    ]
-    options = {name: value for name, value in (("dtype", case.dtype), ("outputs", case.outputs)) if value}
-    made = graph.op(case.kind, ends, case.attrs, **options) if case.kind not in ("Wildcard", "End") else ()
-    for place, tensor in enumerate((made if isinstance(made, tuple) else (made,))[:results]):
-        graph.output(f"y{place}", tensor)
-    return graph
+        yield case.kind, outcome(nodes_of, graph_of_case(case))
 
 
 def checked():
     """Cases of an op checked against other editions, with outputs that nobody reads."""
     for number, case in enumerate(case for place, case in enumerate(CASES) if place % 7 == 0 or case.outputs):
-        graph = graph_of(case, results=1)
+        graph = graph_of_case(case, results=1)
         for name in (*EDITIONS,)[number % 4 :: 4]:
             told = og.check_graph(graph, edition=name, library="3.2@avx2")
             yield case.kind, [told._repr_html_(), *(f"{one.rule} {one.message}" for one in told)]
