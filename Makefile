@@ -19,7 +19,7 @@ demo: $(VENV)/.examples
 	@$(BIN)/python examples/autoencoder.py
 
 # Two processes take file after file, so that the fixtures of a file are made once.
-SPREAD = -n 2 --dist loadfile --no-loadscope-reorder
+SPREAD = -n 2 --dist loadfile --no-loadscope-reorder -p tests.spread
 PYTEST = $(BIN)/python -m pytest $(SPREAD)
 
 # The plugin measures which branches of the package the tests run, prints the shares by room and compares them with

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import LONGEST
@@ -35,6 +36,70 @@ def test_a_group_runs_every_case_and_names_failures():
 
 def test_longest_files_exist():
     assert [name for name in LONGEST if not [*Path(__file__).parents[1].glob(f"*/{name}.py")]] == []
+
+
+@pytest.mark.parametrize(
+    ("event", "phase", "outcome", "is_sent"),
+    [
+        ("testreport", "setup", "passed", False),
+        ("testreport", "setup", "failed", True),
+        ("testreport", "setup", "skipped", True),
+        ("testreport", "call", "passed", True),
+        ("testreport", "call", "failed", True),
+        ("testreport", "teardown", "passed", False),
+        ("testreport", "teardown", "failed", True),
+        ("logstart", "", "", False),
+        ("logfinish", "", "", False),
+        ("runtest_protocol_complete", "", "", True),
+        ("workerfinished", "", "", True),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"durations": 5}, {"xmlpath": "results.xml"}])
+def test_a_process_of_the_suite_sends_what_the_first_one_needs(event, phase, outcome, is_sent, options):
+    spread = pytest.importorskip("tests.spread", reason="pytest-xdist is not installed", exc_type=ImportError)
+
+    class WorkerInteractor:
+        config = SimpleNamespace(option=SimpleNamespace(**{"durations": None, "xmlpath": None} | options))
+
+        def __init__(self):
+            self.sent = []
+
+        def sendevent(self, name, **given):
+            self.sent.append((name, given))
+
+    worker, given = WorkerInteractor(), {"data": {"when": phase, "outcome": outcome}}
+    spread.pytest_plugin_registered(worker)
+    worker.sendevent(event, **given)
+    assert worker.sent == ([(event, given)] if is_sent or options else [])
+
+
+def test_processes_take_files_in_their_order():
+    spread = pytest.importorskip("tests.spread", reason="pytest-xdist is not installed", exc_type=ImportError)
+    names = ["b.py::1", "b.py::2", "b.py::3", "a.py::1", "c.py::1", "c.py::2", "c.py::3", "d.py::1"]
+    options = SimpleNamespace(tx=["popen", "popen"], dist="loadfile", loadscopereorder=False, maxprocesses=None)
+    config = SimpleNamespace(option=options, getvalue=vars(options).get)
+
+    class Process:
+        gateway = SimpleNamespace(id="process")
+
+        def __init__(self):
+            self.given, self.shutting_down = [], False
+            self.send_runtest_some = self.given.extend
+
+        def shutdown(self):
+            self.shutting_down = True
+
+    nodes, files = [Process(), Process()], spread.pytest_xdist_make_scheduler(config, None)
+    for node in nodes:
+        files.add_node(node)
+        files.add_node_collection(node, names)
+    files.schedule()
+    assert [node.given for node in nodes] == [[0, 1, 2], [3, 4, 5, 6]]  # a process gets the next file in advance
+    for place in (0, 1):
+        files.mark_test_complete(nodes[0], place)
+    assert nodes[0].given == [0, 1, 2, 7]
+    options.dist = "load"
+    assert spread.pytest_xdist_make_scheduler(config, None) is None
 
 
 def test_a_fallen_share_of_branches_is_named():
