@@ -9,13 +9,14 @@ from types import TracebackType
 
 _pausing: set[int] = set()  # ids of the threads that pause the collector
 MANY = 20_000  # objects; the next run of the collector examines fewer in a few milliseconds
+_freezes = False  # whether the program was seen to freeze objects
 
 
 class CollectorPause:
     """A block in which the collector would take a third of the time and free nothing.
 
     A collector that was enabled is enabled again afterwards. Its next runs pass over the objects of a block that made
-    many, which move to the oldest generation, unless the program has frozen objects.
+    many, which move to the oldest generation, unless the program freezes objects.
     """
 
     def __enter__(self) -> None:
@@ -29,12 +30,21 @@ class CollectorPause:
             made, *_ = gc.get_count()  # since the last run of the collector
             gc.enable()
             _pausing.discard(threading.get_ident())
-            # Python counts frozen objects one by one: a program with a million of them would wait 20 ms for each model.
-            if made > MANY and not gc.get_freeze_count():
+            if made > MANY and not freezes():
                 try:
                     gc.freeze()
                 finally:
                     gc.unfreeze()
+
+
+def freezes() -> bool:
+    """Whether the program has frozen objects, now or in an earlier call.
+
+    Python counts them one by one: a program with a million of them would wait 20 ms for each model.
+    """
+    global _freezes
+    _freezes = _freezes or bool(gc.get_freeze_count())
+    return _freezes
 
 
 def _after_fork() -> None:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import onegraph as og
+from onegraph._util import collector_pause
 from onegraph._util.collector_pause import CollectorPause
 from onegraph.builder.op_methods import OpMethods
 
@@ -120,11 +121,19 @@ for switch in (gc.disable, gc.enable):
 @pytest.mark.parametrize(("made", "counts"), [(100, 0), (30_000, 1)])
 def test_short_pauses_count_no_frozen_objects(made, counts, monkeypatch):
     calls = []
+    monkeypatch.setattr(collector_pause, "_freezes", False)
     monkeypatch.setattr(gc, "get_freeze_count", lambda: calls.append(0) or 1)
     gc.collect(0)
     with CollectorPause():
         kept = [[] for _ in range(made)]
     assert (len(kept), len(calls), gc.isenabled()) == (made, counts, True)
+
+
+def test_frozen_objects_are_counted_until_there_are_some(monkeypatch):
+    counts = iter([0, 0, 5])
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: next(counts))
+    monkeypatch.setattr(collector_pause, "_freezes", False)
+    assert [collector_pause.freezes() for _ in range(5)] == [False, False, True, True, True]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
