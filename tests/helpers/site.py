@@ -13,9 +13,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.application import Sphinx
 
-LOADS = re.compile(
-    r"<(?:script|img|iframe|source)[^>]*?src=[\"']?(?:https?:)?//|<link[^>]*?href=[\"']?(?:https?:)?//"
-)
+LOADS = re.compile(r"<(?:script|img|iframe|source)[^>]*?src=[\"']?(?:https?:)?//|<link[^>]*?href=[\"']?(?:https?:)?//")
 EXTENSIONS = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click", "sphinx_design"]
 
 

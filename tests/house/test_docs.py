@@ -53,7 +53,17 @@ OP_PAGES = (
     "ops/host-gather",
 )
 # Pages of each kind of guide, with formulas, pictures, tabs, commands, wide tables and an included file.
-GUIDES = ("index", "install", "tutorial/2-fusion", "howto/onnx", "commands", "performance", "safety", "design", "changes")
+GUIDES = (
+    "index",
+    "install",
+    "tutorial/2-fusion",
+    "howto/onnx",
+    "commands",
+    "performance",
+    "safety",
+    "design",
+    "changes",
+)
 # Pages whose Python and commands need no oneDNN library.
 PURE = [DOCS / "howto" / "check.md"]
 
