@@ -32,6 +32,8 @@ NEEDS = {
     "read_picture_onnx": ("ocr", ["onnx", "rapidocr", "skimage"]),
     "service_ray": ("ray", ["ray"]),
 }
+# The cluster's workers are forked, and find their packages imported. In make test-cluster, they start as for a user.
+FORKS = {} if os.environ.get("ONEGRAPH_CLUSTER") else {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "fork"}
 CLUSTERS = {"batch_inference_dask", "batch_inference_ray", "data_parallel", "faster_resnet_torch", "service_ray"}
 # examples that take --quick, and what they write
 TRAINING = {
@@ -111,7 +113,8 @@ def run(path, folder, *arguments):
     require(path)
     if path.stem in CLUSTERS or not hasattr(os, "fork"):
         command = [sys.executable, path, *arguments]
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+        environment = {**os.environ, **FORKS}
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=environment)
     return run_forked("helpers.example_server", [str(path), *arguments], cwd=folder, seconds=120)
 
 
