@@ -177,8 +177,8 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def kept_object(source: Path, options: Sequence[str], folders: Sequence[Path]) -> Path | None:
-    """Where the object of a source is kept; None if none is.
+def kept_object(source: Path, target: Path, options: Sequence[str], folders: Sequence[Path]) -> Path | None:
+    """Where the object ``target`` of a source is kept; None if none is.
 
     The name tells apart all that changes the object: the compiler, the options, and the contents of the source and of
     the headers, wherever these lie. Most sources include no header of numpy, whose version may differ between the
@@ -189,13 +189,13 @@ def kept_object(source: Path, options: Sequence[str], folders: Sequence[Path]) -
     read = [folder for folder in folders if "numpy" not in folder.parts or b"<numpy/" in source.read_bytes()]
     parts = [run_compiler("--version"), *options, *map(digest_of, (source, *read))]
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    return Path(os.environ[OBJECTS]) / f"{source.stem}-{name[:32]}.o"
+    return Path(os.environ[OBJECTS]) / f"{target.stem}-{name[:32]}.o"
 
 
 def compile_source(source: Path, target: Path, options: Sequence[str], folders: Sequence[Path]) -> Path:
     """Compile a source, or copy the object that an earlier build has kept; returns ``target``."""
     options = [*options[: len(FLAGS)], *sanitizers(source), *options[len(FLAGS) :]]
-    kept = kept_object(source, options, folders)
+    kept = kept_object(source, target, options, folders)
     if kept is not None and kept.exists():
         kept.touch()
         return Path(shutil.copyfile(kept, target))
@@ -207,7 +207,7 @@ def compile_source(source: Path, target: Path, options: Sequence[str], folders: 
         kept.parent.mkdir(parents=True, exist_ok=True)
         # Another build may write the same object.
         Path(shutil.copyfile(target, kept.with_suffix(f".{os.getpid()}"))).replace(kept)
-        for old in sorted(kept.parent.glob(f"{source.stem}-{'?' * 32}.o"), key=os.path.getmtime)[:-KEPT]:
+        for old in sorted(kept.parent.glob(f"{target.stem}-{'?' * 32}.o"), key=os.path.getmtime)[:-KEPT]:
             old.unlink(missing_ok=True)
     return target
 

@@ -93,6 +93,22 @@ def test_an_object_is_kept_until_what_it_reads_changes(monkeypatch, tmp_path):
         build_ffi.compile_source(source, target, (), [header.parent])
 
 
+@pytest.mark.library
+def test_sources_of_one_name_keep_their_objects(monkeypatch, tmp_path):
+    monkeypatch.setenv(build_ffi.OBJECTS, str(tmp_path / "objects"))
+    count = build_ffi.KEPT + 1
+    for number in range(count):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "avx.cpp").write_text(f"int f{number}() {{ return {number}; }}\n")
+    commands = []
+    run = build_ffi.run_compiler
+    monkeypatch.setattr(build_ffi, "run_compiler", lambda *words: commands.append(words) or run(*words))
+    for _ in range(2):
+        for number in range(count):
+            build_ffi.compile_source(tmp_path / f"{number}/avx.cpp", tmp_path / f"{number}-avx.o", (), ())
+    assert sum("-c" in words for words in commands) == count
+
+
 def test_missing_headers_give_a_clear_error(monkeypatch):
     monkeypatch.setattr(build_ffi, "HEADER_WHEEL", "no-such-wheel")
     with pytest.raises(build_ffi.BuildError, match="no-such-wheel is not installed; run: pip install no-such-wheel"):
