@@ -6,10 +6,11 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from helpers.fork_server import serve
+from helpers.fork_server import import_package, serve
 
-for name in ("onegraph.graph", "onegraph.runtime.compiled_program", "matplotlib.pyplot", "sklearn.datasets"):
-    with suppress(Exception):  # without the library, or without the package
+import_package()
+for name in ("matplotlib.pyplot", "sklearn.datasets"):
+    with suppress(ImportError):
         import_module(name)
 
 

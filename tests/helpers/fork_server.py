@@ -4,12 +4,17 @@ import atexit
 import gc
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+
+import onegraph
 
 TESTS = Path(__file__).parents[1]
 
@@ -79,6 +84,14 @@ def serve(main):
             return  # the process ends as any other does
         status = waited(child, seconds)
         print(json.dumps(status), flush=True)
+
+
+def import_package():
+    """Import all modules of the package but those that need PyTorch."""
+    for module in pkgutil.walk_packages(onegraph.__path__, "onegraph.", onerror=lambda name: None):
+        if not ({"torch", "__main__"} & {*module.name.split(".")}):
+            with suppress(Exception):  # without the library, or without a package
+                import_module(module.name)
 
 
 def waited(child, seconds):
