@@ -42,7 +42,7 @@ PAGES: Version = (3, 9)  # the first guide with a page for each pattern
 MANY: Version = (3, 10)  # the first guide that allows 20 ops behind the first
 ADDRESS = "https://github.com/uxlfoundation/oneDNN/blob/v3.13/doc/graph/fusion_patterns/{}.md"
 TABLE_ADDRESS = "https://github.com/uxlfoundation/oneDNN/blob/v3.6/doc/graph/supported_patterns.md"
-OF_TABLE = "supported_patterns of "  # how the names of patterns of the table begin
+OF_TABLE = "the table of patterns of "  # how the names of patterns of the table begin
 Attrs = Mapping[str, Any]
 
 

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .._util.records import record
 from ..builder.graph import DataGraph
 from ..builder.uses import uses_of
 from ..compiler.documented_patterns import ATTENTION, INT8, STARTS, nearest_pattern
-from ..compiler.library_partitions import library_partitions
-from ..compiler.report import SIZES, NamedTensor, PartitionReport, nbytes
+from ..compiler.report import NamedTensor, PartitionReport, nbytes
 from ..compiler.unfused import ONE_BY_ONE, is_kept_apart
-from ..errors import OneGraphError
-from ..ir.op import LogicalTensor, Op
+from ..ir.op import Op
 from ..native.library import VERSION
-from ..opset.dtypes import DataType
 from ..opset.fusion_graphs import ATTENTION as SDPA
 from ..opset.fusion_patterns import missing_in_guide
 from ..opset.kinds import PRODUCTS, QUANTIZATIONS
-from ..transform.part import part_of
-from ..transform.rebuild import Change, rebuild
+from .joining import SHORT, Joining, reason_of
 
 if TYPE_CHECKING:
     from .compile_options import Options
 
-SHORT = (DataType.bf16, DataType.f16)
 ORDERED = ("Subtract", "Divide")  # the binary ops whose operands differ in meaning
 BETWEEN = "with a Dequantize of its source and one of its weights"
 # How a partition runs that is no partition of the library: the cause, and what is said of it.
@@ -35,7 +29,7 @@ OTHERS = {
     "reference": ("reference kernel", "numpy runs {ops}"),
     "view": ("view", "{ops} runs no kernel"),
     "copy": ("copy", "{ops} only moves elements"),
-    "constant": ("constant", "{ops} was computed at compilation"),
+    "constant": ("constant", "{ops} was computed once, at compilation"),
 }
 
 
@@ -92,8 +86,7 @@ class _Edges:
         for report in reports:
             for source in report.sources:
                 self.readers.setdefault(_key(source), []).append(report.index)
-        self._known: dict[object, bool] = {}
-        self._kept_apart: dict[object, str] = {}
+        self.joining = Joining(graph, options, make)
 
     def __iter__(self) -> Iterator[Edge]:
         place = {report.index: report for report in self.reports}
@@ -115,8 +108,8 @@ class _Edges:
             if report.executor in OTHERS:
                 cause, text = OTHERS[report.executor]
                 text = text.format(ops=_ops(report))
-                why = _reason(report)
-                return cause, f"{text}: {why}" if why else text
+                why = "" if cause == "constant" else reason_of(report)
+                return cause, (f"{text}: {why}" if why else text) + self._without_move(report, first, second)
         for report in (first, second):
             if is_kept_apart(report.reason):
                 return "fault", report.reason
@@ -125,42 +118,80 @@ class _Edges:
             return "fault", split
         for report in (second, first):
             if report.executor == "kernel":
-                reason = _reason(report).removeprefix("by onegraph")
+                reason = reason_of(report).removeprefix("by onegraph")
                 reason = reason.removeprefix(", ").removeprefix(": ")
                 text = f"a kernel of onegraph runs {_ops(report)}{': ' if reason else ''}{reason}"
-                if not self._joins(ops):
+                if not self.joining.joins(ops):
                     return "own kernel", f"{text}; {self._without_pattern(first, second, tensor)}"
                 if not self.options.finite_math:
-                    text += f"; {self._with_finite_math(ops)}"
+                    text += f"; {self.joining.with_finite_math(ops)}"
                 return "own kernel", text
-        if self._joins(ops):
+        if self.joining.joins(ops):
             return self._beside(second, tensor)
-        if any(end.dtype in SHORT for op in ops for end in op.outputs) and self._joins(ops, f32=True):
+        if any(end.dtype in SHORT for op in ops for end in op.outputs) and self.joining.joins(ops, f32=True):
             types = ", ".join(sorted({str(end.dtype) for op in ops for end in op.outputs}))
             return "data type", f"the library joins {_ops(first)} and {_ops(second)} in f32, but not in {types}"
+        for report in (second, first):
+            if several := self._several(report):
+                return "rewritten", several
         return "no pattern", self._without_pattern(first, second, tensor)
 
     def _parts_of_one(self, first: PartitionReport, second: PartitionReport) -> str:
         """Which op has parts in both partitions, and why it runs as other ops; empty if none has."""
         for kind, name in zip(first.kinds, first.names, strict=True):
             if ": " in kind and name in second.names:
-                why = next((f": {_reason(one)}" for one in (first, second) if _reason(one)), "")
+                why = next((f": {reason_of(one)}" for one in (first, second) if reason_of(one)), "")
                 return f"both compute a part of {kind.partition(': ')[0]} {name!r}, which runs as several ops{why}"
+        return ""
+
+    def _several(self, report: PartitionReport) -> str:
+        """Which op runs as several steps, of which a partition is one, and why; empty if none does."""
+        for kind, name in zip(report.kinds, report.names, strict=True):
+            parts = [one for one in self.reports if name in one.names and one.executor in ("oneDNN", "kernel")]
+            if ": " in kind and len(parts) > 1:
+                why = f": {reason_of(report)}" if reason_of(report) else ""
+                return f"{kind.partition(':')[0]} {name!r} runs as several ops{why}"
+        return ""
+
+    def _without_move(self, moving: PartitionReport, first: PartitionReport, second: PartitionReport) -> str:
+        """What the library joins if a view or copy does not stand between a maker and a reader; empty if nothing.
+
+        Args:
+            moving: the view or copy, which is one of the next two.
+            first: the partition that makes a tensor.
+            second: the one that reads it.
+        """
+        names = [name for name in moving.names if name in self.by_name]
+        if moving.executor not in ("view", "copy") or len(names) != 1:
+            return ""
+        sources, results = {_key(one) for one in moving.sources}, {_key(one) for one in moving.results}
+        makers = [one for one in self.reports if any(_key(made) in sources for made in one.results)]
+        readers = [one for one in self.reports if any(_key(read) in results for read in one.sources)]
+        for maker in makers if first is moving else [first]:
+            for reader in readers if second is moving else [second]:
+                ops = [self.by_name[name] for name in (*maker.names, *names, *reader.names) if name in self.by_name]
+                if self.joining.joins(ops, without=names[0]):
+                    return f"; the library joins {_ops(maker)} and {_ops(reader)} if it does not stand between them"
         return ""
 
     def _without_pattern(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> str:
         """Why no pattern has the ops of two partitions: the nearest one, and what differs from it."""
         kinds, more = _plain(first), _plain(second)
+        names = (*first.names, *second.names)
         begins = next((kind for kind in more if kind in STARTS), None)
         start = next((kind for kind in kinds if kind in STARTS), None)
         if {begins, start} == {"MatMul", "SoftMax"}:
-            return self._beside_attention((*first.names, *second.names))
-        product = next((kind for kind in (*kinds, *more) if kind in INT8), None)
-        if product is not None and not QUANTIZATIONS.isdisjoint([*kinds, *more]):
-            missing = self._not_dequantized((*first.names, *second.names))
-            return f"an int8 kernel takes {product} {BETWEEN}, and a Quantize behind it; {missing}"
+            return self._beside_attention(names)
+        if not QUANTIZATIONS.isdisjoint(self._ends(first, second, tensor)):
+            product = next((kind for kind in (*kinds, *more) if kind in INT8), None)
+            if product is not None:
+                missing = self._not_dequantized(names)
+                return f"an int8 kernel takes {product} {BETWEEN}, and a Quantize behind it; {missing}"
+            if coded := self.joining.coded([self.by_name[name] for name in names if name in self.by_name]):
+                return coded
         if begins is not None and start is not None:
-            return f"no pattern of oneDNN has both: {start} and {begins} each begin a pattern of their own"
+            both = f"{self._named(start, first)} and {self._named(begins, second)}"
+            return f"no pattern of oneDNN has both: {both} each begin a pattern of their own"
         if begins is not None:
             return f"no pattern of oneDNN has {begins} behind {kinds[-1]}: {begins} begins a pattern"
         near = nearest_pattern([*kinds, *more])
@@ -182,6 +213,20 @@ class _Edges:
             f"{shapes}"
         )
 
+    def _named(self, kind: str, report: PartitionReport) -> str:
+        """Kind and name of an op of a partition."""
+        return next((op for op in report.ops if op.startswith(f"{kind} ")), kind)
+
+    def _ends(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> set[str]:
+        """The kinds of the ops that make and read a tensor between partitions; of all ops for a tensor within an op."""
+        found = {
+            op.kind
+            for report, side in ((first, "outputs"), (second, "inputs"))
+            for op in (self.by_name[name] for name in report.names if name in self.by_name)
+            if any(end is not None and end.name == tensor.name for end in getattr(op, side))
+        }
+        return found or {*_plain(first), *_plain(second)}
+
     def _turned(self, second: PartitionReport, tensor: NamedTensor) -> str:
         """Which op reads a tensor as its second operand, where a pattern needs it as the first; empty if none does."""
         for op in (self.by_name[name] for name in second.names if name in self.by_name):
@@ -193,15 +238,22 @@ class _Edges:
     def _beside_attention(self, names: Sequence[str]) -> str:
         """How a MatMul and a SoftMax differ from attention."""
         text = f"the nearest pattern of oneDNN is {ATTENTION.name!r}"
-        if VERSION[:2] < SDPA.since:
-            library = ".".join(map(str, VERSION))
-            return f"{text}, documented since {SDPA.since[0]}.{SDPA.since[1]}; the library is oneDNN {library}"
         uses = uses_of(self.graph)
         softmax = next(
             self.by_name[name] for name in names if name in self.by_name and self.by_name[name].kind == "SoftMax"
         )
-        readers = {op.kind for op in uses.consumers.get(softmax.outputs[0].id, ())}
-        return f"{text}; {'the ops around them differ' if 'MatMul' in readers else 'no MatMul reads the SoftMax'}"
+        if all(op.kind != "MatMul" for op in uses.consumers.get(softmax.outputs[0].id, ())):
+            return f"{text}; here no MatMul reads the SoftMax"
+        scores = softmax.inputs[0]
+        while scores is not None and (maker := uses.producers.get(scores.id)) is not None and maker.kind != "MatMul":
+            place = 1 if maker.kind == "Select" else 0
+            scores = maker.inputs[place] if maker.kind in ATTENTION.after - {"SoftMax"} else None
+        if scores is None or scores.id not in uses.producers:
+            return f"{text}; here no MatMul makes what the SoftMax reads"
+        if VERSION[:2] < SDPA.since:
+            library = ".".join(map(str, VERSION))
+            return f"{text}, documented since {SDPA.since[0]}.{SDPA.since[1]}; the library is oneDNN {library}"
+        return f"{text}; the ops around them differ"
 
     def _not_dequantized(self, names: Sequence[str]) -> str:
         """Which operands of a product come from no Dequantize."""
@@ -245,60 +297,10 @@ class _Edges:
         text = "the library joins the two if they are alone, but joins their neighbours first"
         return "neighbours", text
 
-    def _joins(self, ops: Sequence[Op], *, f32: bool = False) -> bool:
-        """Whether the library, with ``finite_math=True``, makes one partition of these ops if nothing else reads them.
-
-        Args:
-            ops: the ops.
-            f32: whether to ask for f32 in place of 16-bit types.
-        """
-        key = f32, *[(op.kind, *_types(op.inputs), *_types(op.outputs), *map(str, op.attrs.items())) for op in ops]
-        if key not in self._known:
-            self._known[key] = False
-            with suppress(OneGraphError):
-                piece = self._piece(ops)
-                if f32:
-                    piece = rebuild(piece, Change(dtype=lambda dtype: DataType.f32 if dtype in SHORT else dtype))
-                self._known[key] = len(library_partitions(piece, "fusion")) == 1
-        return self._known[key]
-
-    def _with_finite_math(self, ops: Sequence[Op]) -> str:
-        """What ``finite_math=True`` makes of these ops, which the library joins."""
-        key = "finite math", *[op.name for op in ops]
-        if key not in self._kept_apart:
-            self._kept_apart[key] = ""
-            with suppress(OneGraphError):
-                options = {**self.options._asdict(), "finite_math": True, "threads": 1}
-                reports = self.make(self._piece(ops), **options).report().partitions
-                self._kept_apart[key] = next((_reason(one) for one in reports if is_kept_apart(one.reason)), "")
-        apart = self._kept_apart[key]
-        if apart:
-            return f"with finite_math=True, {apart}"
-        return "compile(finite_math=True) lets the library join the two"
-
-    def _piece(self, ops: Sequence[Op]) -> DataGraph:
-        """The graph of some ops; its outputs are the results that none of them reads."""
-        chosen = {op.name for op in ops}
-        ordered = [op for op in self.graph.ops if op.name in chosen]
-        made = {tensor.id for op in ordered for tensor in op.outputs}
-        read = {tensor.id: tensor for op in ordered for tensor in op.inputs if tensor is not None}
-        inputs = {f"t{number}": one for number, one in read.items() if number not in made and not one.constant}
-        last = [op.outputs[0].id for op in ordered if all(end.id not in read for end in op.outputs)]
-        return part_of(self.graph, ordered, inputs, {f"t{number}": number for number in last})
-
 
 def _key(tensor: NamedTensor) -> object:
     """What is equal for the result of one partition and the input of another."""
     return getattr(tensor, "id", tensor.name)
-
-
-def _types(tensors: Sequence[LogicalTensor | None]) -> list[object]:
-    return [None if tensor is None else (tensor.dtype, tensor.shape, tensor.constant) for tensor in tensors]
-
-
-def _reason(report: PartitionReport) -> str:
-    """The reasons of a partition without those that say for which sizes it was compiled."""
-    return "; ".join(dict.fromkeys(text for text in report.reasons if text and text not in SIZES))
 
 
 def _ops(report: PartitionReport) -> str:

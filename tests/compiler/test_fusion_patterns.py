@@ -7,14 +7,14 @@ import pytest
 
 import onegraph as og
 from onegraph.opset.editions.registry import BASE
-from onegraph.opset.fusion_patterns import EVERY_PATTERN, matches
+from onegraph.opset.fusion_patterns import EVERY_PATTERN, OF_TABLE, matches
 
 
 @pytest.mark.parametrize("pattern", EVERY_PATTERN, ids=lambda pattern: f"{pattern.name} {pattern.since}")
 def test_every_op_of_a_pattern_exists(pattern):
     kinds = (*pattern.heads, *(kind for stage in pattern.stages for kind in stage.kinds))
     assert set(kinds) <= set(BASE)
-    assert pattern.page.endswith(f"/{pattern.name.partition(' ')[0]}.md")
+    assert pattern.page.endswith(f"/{'supported_patterns' if pattern.name.startswith(OF_TABLE) else pattern.name}.md")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,10 @@ def test_hint_names_the_guide_that_has_the_pattern(monkeypatch):
     g.output("y", g.square(g.tanh(x, name="first"), name="second"))
     report = replace(g.compile(policy="debug").report(), policy="fusion")
     for version, expected in (
-        ((3, 6, 2), "supported_patterns of unary ops has no Square; documented since 3.9; the library is oneDNN 3.6.2"),
+        (
+            (3, 6, 2),
+            "the table of patterns of unary ops has no Square; documented since 3.9; the library is oneDNN 3.6.2",
+        ),
         ((3, 13, 2), "the pattern is documented, but the library does not fuse it here"),
     ):
         monkeypatch.setattr("onegraph.native.library.VERSION", version)
