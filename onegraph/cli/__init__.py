@@ -105,6 +105,7 @@ class Commands(click.Group):
         except MemoryError:
             note("not enough memory for this graph")
         except click.Abort:
+            note("interrupted")
             sys.exit(130)  # the exit status that shells use for an interrupt
         except OSError as error:  # not about a file: those raise FormatError
             if error.filename is None:
