@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 
 import onegraph
 from onegraph.builder.op_site import markdown_index, markdown_methods, op_pages
+from onegraph.cli import COMMANDS
 from onegraph.faults.page import markdown_faults
 from onegraph.opset.editions.registry import EDITIONS, HOST, edition
 from onegraph.opset.errata.page import markdown_errata
@@ -84,8 +85,8 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
     lines[:] = [re.sub(r"^-(?= )|[*`]", r"\\\g<0>", line) for line in lines]
 
 
-def _write_op_pages(app: Sphinx) -> None:
-    """Generate the pages of faults, errata, op methods, editions and ops, and of the examples ``examples_run``."""
+def _write_pages(app: Sphinx) -> None:
+    """Generate the pages of faults, errata, ops, editions and commands, and of the examples ``examples_run``."""
     write_gallery(Path(__file__).with_name("gallery"), app.config.examples_run)
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
@@ -94,12 +95,16 @@ def _write_op_pages(app: Sphinx) -> None:
     pages = {name: markdown_index(edition(name)) for name in (*EDITIONS, HOST)} | op_pages(example) | markdown_faults()
     for name, page in pages.items():
         (folder / f"{name}.md").write_text(page)
+    for name in COMMANDS:
+        Path(__file__).with_name("commands").joinpath(f"{name}.rst").write_text(
+            f".. click:: onegraph.cli.{name}:command\n   :prog: onegraph {name}\n   :nested: full\n"
+        )
 
 
 def setup(app: Sphinx) -> None:
     """Connect the handlers for docstrings, commands and op pages, and the highlighting of sessions."""
     app.add_lexer("console", Console)
     app.add_config_value("examples_run", examples_shown(), "env", list)
-    app.connect("builder-inited", _write_op_pages)
+    app.connect("builder-inited", _write_pages)
     app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon writes markup
     app.connect("sphinx-click-process-description", _plain_help)

@@ -24,16 +24,17 @@ SEVERITIES = {
     LACKS: "lacks: oneDNN has no kernel",
 }
 MANY = 12  # ops; a fault that concerns more is said to concern any op
+ROWS = 16  # of a table; on a narrow screen a row may take 150 pixels
 
 
 def markdown_faults() -> dict[str, str]:
     """The pages of faults in Markdown, by name: one for each family of ops, and ``faults``, which links to them."""
     pages = {f"faults-{_slug(title)}": _family(title, faults) for title, faults in CATALOGUE.items()}
-    index = ["| Family | Faults |", "| --- | --- |"]
+    families = []
     for title, faults in CATALOGUE.items():
         names = ", ".join(fault.name for fault in faults)
-        index.append(f"| [{title}](ops/faults-{_slug(title)}.md) | {names} |")
-    lines = [*index, "", "## Misuse of the C API", ""]
+        families.append(f"| [{title}](ops/faults-{_slug(title)}.md) | {names} |")
+    lines = [*_tables(["Family", "Faults"], families), "", "## Misuse of the C API", ""]
     lines += ["What no graph can say: calls that onegraph refuses, or makes right.", ""]
     for group, misuses in groupby(API, lambda fault: fault.name.partition(":")[0]):
         lines += [f"### {GROUPS[group]}", "", *_misuse(misuses), ""]
@@ -104,12 +105,21 @@ def _measured(version: str, score: Score) -> str:
 
 
 def _misuse(faults: Iterable[Fault[None]]) -> list[str]:
-    lines = ["| Misuse | oneDNN | Reason | onegraph |", "| --- | --- | --- | --- |"]
+    rows = []
     for fault in faults:
         seen = "; ".join(f"{_dotted(version)}: {_cell(found)}" for version, found in fault.seen.items())
         name = fault.name.partition(": ")[2]
-        lines.append(f"| {_cell(name)} | {seen} | {_cell(fault.reason)} | {_cell(fault.instead)} |")
-    return lines
+        rows.append(f"| {_cell(name)} | {seen} | {_cell(fault.reason)} | {_cell(fault.instead)} |")
+    return [*_tables(["Misuse", "oneDNN", "Reason", "onegraph"], rows)]
+
+
+def _tables(heads: list[str], rows: list[str]) -> Iterator[str]:
+    """The lines of tables of at most ``ROWS`` rows, so that no reader has to look for the heads."""
+    for first in range(0, len(rows), ROWS):
+        yield from ([""] if first else [])
+        yield f"| {' | '.join(heads)} |"
+        yield f"|{' --- |' * len(heads)}"
+        yield from rows[first : first + ROWS]
 
 
 def _table(first: str, rows: list[tuple[str, Mapping[Version, str], Mapping[str, str]]]) -> Iterator[str]:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from onegraph.builder.op_site import NEWEST_FIRST, markdown_index, op_pages, page_name
+from onegraph.faults.api import API
 from onegraph.faults.catalogue import CATALOGUE
 from onegraph.faults.page import markdown_faults
 from onegraph.opset.editions.registry import edition
@@ -56,6 +57,12 @@ def test_each_fault_is_on_the_page_of_its_family():
 
 def test_pages_are_short(pages):
     assert {name: len(text) for name, text in {**pages, **markdown_faults()}.items() if len(text) > LONGEST} == {}
+
+
+def test_tables_of_faults_take_few_screens():
+    lengths = [len(table.splitlines()) - 2 for table in re.findall(r"(?m)^(?:\|.*\n)+", markdown_faults()["faults"])]
+    assert sum(lengths) == len(CATALOGUE) + len(API)
+    assert max(lengths) <= 16
 
 
 def test_fences_and_tables_of_pages_are_whole(pages):
