@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ than one; `torch._dynamo.config.allow_rnn` is set, because otherwise each LSTM e
 that PyTorch runs, with counts. An empty field was not run.
 
 {summary}
-
+"""
+TABLE = """
 | model | error f32 | error bf16 | graphs | partitions | ops here | multiply-adds in oneDNN | ops in PyTorch |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 """
+ROWS = 40  # of a table, so that its heads are near
 DTYPES = ("float32", "bfloat16")
 
 
@@ -40,6 +43,16 @@ def row(name: str, runs: dict[str, Any]) -> str:
     return f"| {name} | {errors} | {numbers} | {left} |\n"
 
 
+def tables(models: dict[str, dict[str, Any]]) -> str:
+    """The tables of the models ``FAMILY: NAME``, by family."""
+    text = []
+    for family, names in groupby(sorted(models), lambda name: name.partition(": ")[0]):
+        text.append(f"\n## {family}\n")
+        rows = [row(name.partition(": ")[2], models[name]) for name in names]
+        text += [TABLE + "".join(rows[first : first + ROWS]) for first in range(0, len(rows), ROWS)]
+    return "".join(text)
+
+
 def main() -> None:
     models: dict[str, dict[str, Any]] = {}
     for key, one in json.loads(Path(sys.argv[1]).read_text()).items():
@@ -54,8 +67,7 @@ def main() -> None:
             ]
         )
     ]
-    rows = [row(name, runs) for name, runs in sorted(models.items())]
-    PAGE.write_text(HEAD.format(summary=", ".join(agreeing) + ".") + "".join(rows))
+    PAGE.write_text(HEAD.format(summary=", ".join(agreeing) + ".") + tables(models))
 
 
 if __name__ == "__main__":
