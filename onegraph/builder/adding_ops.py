@@ -243,14 +243,23 @@ class OpAdding(GraphTensors):
     def _as_constant(
         self, schema: Schema | None, known: Sequence[LogicalTensor | None], index: int, value: object
     ) -> LogicalTensor | None:
-        """The constant of an array that is given as input ``index`` of an op; None for other values."""
-        if schema is None or not is_array(value) or not (index < len(schema.inputs) or schema.variadic):
+        """The constant of an array that is given as input ``index`` of an op; None for other values.
+
+        Ops that broadcast take a number too, which becomes a scalar of the data type of the other operand.
+        """
+        if schema is None or not (index < len(schema.inputs) or schema.variadic):
+            return None
+        if real(value) is not None and schema.has_attribute("auto_broadcast") and index < len(schema.inputs):
+            if schema.inputs[index].type in DataType.__members__ or all(one is None for one in known):
+                return None
+            value = value if has_type(value, (int, float)) else np.asarray(value)
+        elif not is_array(value):
             return None
         what = f"{schema.kind}: {schema.input_port(index).name}"
         types = [None if one is None else one.dtype for one in known]
         dtype = operand_type(schema, types, index, getattr(value, "dtype", None) == np.int64)
         if dtype is None:
-            return self.constant(value)
+            return self.constant(value) if is_array(value) else None
         like = next((one for one in known if one is not None and one.dtype is dtype), None)
         if like is None:
             like = LogicalTensor(-1, dtype, None, name="the input")

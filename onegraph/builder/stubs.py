@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..opset.dtypes import DataType
 from ..opset.editions.registry import HOST
 from ..opset.schema import Schema, required_outputs
 from ..opset.signature import Attribute
@@ -60,6 +61,8 @@ def _method(name: str, schema: Schema, vocabulary: str) -> list[str]:
             parameters.append(f"*{port.name}: {operand}")
             continue
         both = operand
+        if schema.has_attribute("auto_broadcast") and port.type not in DataType.__members__:
+            both += " | float"
         if schema.has_attribute(port.name):
             both += f" | {TYPES[schema.attribute(port.name).kind]}"
         parameters.append(f"{port.name}: {both}" + (" | None = None" if port.optional else ""))

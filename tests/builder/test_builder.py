@@ -229,14 +229,27 @@ def test_rejects_a_tensor_of_another_graph(g):
             "ReLU: src: 'x'; expected a tensor of this graph: g.tensor('x') finds it by name",
         ),
         (
-            lambda g, a: g.add(a, 1.0),
-            "Add: src_1: 1.0; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            lambda g, a: g.add(1.0, 2),
+            "Add: src_0: 1.0; expected a tensor of this graph, as g.input, g.constant and ops return it: "
             "g.constant(np.float32(1.0))",
         ),
         (
-            lambda g, a: g.add(g.input("b", og.bf16, (1,)), 2),
-            "Add: src_1: 2; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            lambda g, a: g.matmul(g.input("b", og.bf16, (1,)), 2),
+            "MatMul: weights: 2; expected a tensor of this graph, as g.input, g.constant and ops return it: "
             "g.constant(np.array(2, og.bf16.numpy))",
+        ),
+        (
+            lambda g, a: g.maximum(a, 1e300),
+            "Maximum: src_1: 1e+300; expected numbers within its range, as a is f32",
+        ),
+        (
+            lambda g, a: g.add(a, True),
+            "Add: src_1: True; expected a tensor of this graph, as g.input, g.constant and ops return it",
+        ),
+        (
+            lambda g, a: g.prelu(a, 0.5),
+            "PReLU: slope: 0.5; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            "g.constant(np.float32(0.5))",
         ),
         (
             lambda g, a: g.matmul(a, 1),
@@ -244,9 +257,9 @@ def test_rejects_a_tensor_of_another_graph(g):
             "g.constant(np.float32(1))",
         ),
         (
-            lambda g, a: g.select(g.input("m", og.boolean, (4, 4)), a, -np.inf),
-            "Select: src_1: -inf; expected a tensor of this graph, as g.input, g.constant and ops return it: "
-            "g.constant(np.float32(-np.inf))",
+            lambda g, a: g.select(g.input("m", og.boolean, (4, 4)), 1, -np.inf),
+            "Select: src_0: 1; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            f"g.constant(np.{og.boolean.numpy.type.__name__}(1))",
         ),
         (
             lambda g, a: g.select(1, a, a),
@@ -254,9 +267,9 @@ def test_rejects_a_tensor_of_another_graph(g):
             f"g.constant(np.{og.boolean.numpy.type.__name__}(1))",
         ),
         (
-            lambda g, a: g.add(a, np.float64(2.5)),
-            f"Add: src_1: {np.float64(2.5)!r}; expected a tensor of this graph, as g.input, g.constant and ops return "
-            "it: g.constant(np.float32(2.5))",
+            lambda g, a: g.matmul(a, np.float64(2.5)),
+            f"MatMul: weights: {np.float64(2.5)!r}; expected a tensor of this graph, as g.input, g.constant and ops "
+            "return it: g.constant(np.float32(2.5))",
         ),
         (
             lambda g, a: g.softmax(a, -1),

@@ -301,3 +301,26 @@ def test_reports_types_of_a_replaced_op():
     g.output("y", g.reduce_sum(g.input("x", og.f32, (16, 32)), axes=[0]))  # an AvgPool
     found = [(partition.kinds, partition.arithmetic) for partition in g.compile().report().partitions]
     assert found[1] == (("ReduceSum: AvgPool", "ReduceSum: Multiply"), "f32")
+
+
+@pytest.mark.parametrize("method", ["add", "divide", "maximum", "squared_difference", "greater_equal"])
+@pytest.mark.parametrize("number", [2, 0.5, np.float32(-1.5), np.int64(3)])
+def test_methods_that_broadcast_take_a_number(method, number):
+    g = og.Graph()
+    x = g.input("x", og.f32, (3,))
+    g.output("behind", getattr(g, method)(x, number))
+    g.output("before", getattr(g, method)(number, x))
+    given = np.float32([-2, 0.5, 4])
+    same = og.Graph()
+    y, scalar = same.input("x", og.f32, (3,)), same.constant(np.float32(number))
+    same.output("behind", getattr(same, method)(y, scalar))
+    same.output("before", getattr(same, method)(scalar, y))
+    found, expected = og.reference.run(g, {"x": given}), og.reference.run(same, {"x": given})
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+def test_select_takes_a_number_of_the_type_beside_it():
+    g = og.Graph()
+    x = g.input("x", og.bf16, (3,))
+    chosen = g.select(g.input("m", og.boolean, (3,)), x, -np.inf)
+    assert (chosen.dtype, [c.dtype for c in g.constants.values()]) == (og.bf16, [og.bf16.numpy])

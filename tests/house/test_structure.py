@@ -52,7 +52,16 @@ STAGES = {
     "__main__": "python -m onegraph",
 }
 # What a checkout holds beside the package.
-TOP = {"pyproject.toml", "build_ffi.py", "onegraph", "include", "tests", "examples", "README.md"} | {
+TOP = {
+    "pyproject.toml",
+    "build_ffi.py",
+    "onegraph",
+    "onegraph_command.py",
+    "include",
+    "tests",
+    "examples",
+    "README.md",
+} | {
     *("benchmarks", "docs", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "LICENSE", "Makefile"),
     *(".gitignore", ".ci", ".github"),
 }
