@@ -112,12 +112,25 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *[name for name in globals() if name.startswith("__")]})
 
 
+def _meant(name: str) -> str:
+    """What a name that does not exist was probably to be: a method of graphs, or a name that contains it or is near."""
+    if name.startswith("_"):
+        return ""
+    if callable(getattr(Graph, name, None)):
+        return f"; it is a method of graphs, as in g.{name}(...)"
+    from .opset.values import nearest
+
+    names = [one for one in __all__ if not one.startswith("__")]
+    longer = [one for one in names if len(name) > 3 and name.casefold() in one.casefold()]
+    found = longer or [one for one in [nearest(name, names)] if one]
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+
+
 if not TYPE_CHECKING:  # type checkers refuse names that the imports above do not have
 
     def __getattr__(name: str) -> object:
         if name not in _LAZY:
-            fix = f"; it is a method of graphs, as in g.{name}(...)" if name[:1] != "_" and hasattr(Graph, name) else ""
-            raise AttributeError(f"module 'onegraph' has no attribute {name!r}{fix}")
+            raise AttributeError(f"module 'onegraph' has no attribute {name!r}{_meant(name)}")
         with _CollectorPause():
             module = _import_module(_LAZY[name], __name__)
         found = globals()[name] = module if _LAZY[name] == f".{name}" else getattr(module, name)

@@ -323,7 +323,8 @@ class Graph(DataGraph):
                 the old running statistics, which become variables too. By default a BatchNormInference stays one.
 
         Raises:
-            ArgumentError: no constant has such a name; or ``batch_norm`` is given, and ops share their statistics.
+            ArgumentError: no constant has such a name; or ``batch_norm`` is given, and the graph has no such op, or ops
+                share their statistics.
         """
         from .transform.modes import with_variables
 

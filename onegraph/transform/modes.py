@@ -25,6 +25,11 @@ def with_variables(graph: AnyGraph, names: object, batch_norm: object) -> AnyGra
     momentum = None if batch_norm is None else number("with_variables: batch_norm", batch_norm, 0, 1)
     new = DataGraph.copy(graph)
     layers = [op for op in new._ops if op.kind == "BatchNormInference"]
+    if momentum is not None and not layers:
+        raise ArgumentError(
+            "with_variables: batch_norm: the graph has no BatchNormInference; expected one, or no batch_norm; "
+            "torch.onnx.export folds it into convolutions, unless optimize=False"
+        )
     statistics = {tensor.id for op in layers for tensor in op.inputs[3:] if tensor is not None and tensor.constant}
     constants = {tensor.id: tensor for tensor in new._tensors if tensor.constant}
     chosen = _chosen(constants, names, statistics)

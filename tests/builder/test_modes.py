@@ -109,6 +109,13 @@ def test_what_an_output_needs_of_training_is_refused():
     assert [*g.for_inference(outputs=["y"]).outputs] == ["y"]
 
 
+def test_batch_norm_of_a_graph_without_one_is_refused():
+    g = og.Graph()
+    g.output("y", g.matmul(g.input("x", og.f32, (2, 3)), np.ones((3, 3), np.float32)))
+    with pytest.raises(og.ArgumentError, match=r"the graph has no BatchNormInference; .* unless optimize=False"):
+        g.with_variables(batch_norm=0.9)
+
+
 def test_shared_statistics_are_refused():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3))

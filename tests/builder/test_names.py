@@ -72,9 +72,24 @@ def test_type_checker_refuses_misspelt_names(tmp_path):
     assert dict(zip(LINES, found.values(), strict=True)) == LINES
 
 
-def test_an_unknown_name_raises():
-    with pytest.raises(AttributeError, match="module 'onegraph' has no attribute 'chek_op'"):
-        og.chek_op  # noqa: B018
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("chek_op", "; did you mean 'check_op'?"),
+        ("info", "; did you mean 'version_info'?"),
+        ("Error", "'FormatError' or 'InvalidArgumentsError'"),
+        ("float32", "; did you mean 'f32'?"),
+        ("ops", "; did you mean 'Op'?"),
+        ("_ffj", ""),
+        ("qqqq", ""),
+    ],
+)
+def test_an_unknown_name_raises(name, fix):
+    with pytest.raises(AttributeError) as caught:
+        getattr(og, name)
+    text = str(caught.value)
+    assert text.startswith(f"module 'onegraph' has no attribute {name!r}")
+    assert (fix in text) if fix else text.endswith(repr(name))
 
 
 def test_ops_are_said_to_be_methods_of_the_graph():

@@ -466,6 +466,15 @@ def test_baseline_leaves_out_accepted_findings(wrong, folder):
     assert check(wrong, "--baseline", "accepted.json").exit_code == 2
 
 
+def test_pattern_may_match_the_baseline(folder):
+    (folder / "bad.json").write_text(json.dumps(BAD))
+    for _ in range(2):  # the second one replaces a baseline that is there
+        assert check("*.json", "--write-baseline", "accepted.json").exit_code == 0
+    done = check("*.json", "--baseline", "accepted.json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert check("*.json").exit_code == 2
+
+
 def test_help_names_every_exit_status():
     text = check("--help").stdout
     assert all(f" {status} " in text.partition("Exit status")[2] for status in (1, 2, 3))

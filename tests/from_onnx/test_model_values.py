@@ -72,7 +72,7 @@ def test_values_are_compiled_as_the_model_has_them(graph, expected, changed):
     "changed",
     [
         lambda g: g.with_variables(["kernel2"]),
-        lambda g: g.with_variables(batch_norm=0.9).for_inference(),
+        lambda g: g.with_variables().for_inference(),
         lambda g: g.specialise({"x": X.shape}),
     ],
 )
