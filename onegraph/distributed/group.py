@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
+from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
@@ -19,6 +21,8 @@ from ..runtime.executable import Executable
 
 TIMEOUT = 60.0  # seconds
 MOST = 2**20  # processes
+TRIES = 3  # to connect all processes
+GRACE = timedelta(seconds=5)  # in which a process tells that it waited in vain for another one
 # The variables that torchrun and other launchers set.
 RANK, SIZE = "RANK", "WORLD_SIZE"
 
@@ -87,11 +91,59 @@ class Gloo(Group):
         self._lost = ""
         method = "env://" if address is None else f"tcp://{address}"
         try:
-            self._torch.distributed.init_process_group(
-                "gloo", init_method=method, rank=rank, world_size=size, timeout=self._timeout
-            )
+            self._join(method)
         except (RuntimeError, ValueError) as error:
             raise StateError(f"join: rank {rank} of {size} at {method}: {_first_line(error)}") from None
+
+    def _join(self, method: str) -> None:
+        """Connect with all others. If a process cannot, all of them try again: gloo loses connections now and then."""
+        distributed = self._torch.distributed
+        store, *_ = next(distributed.rendezvous(method, self.rank, self.size, timeout=self._timeout))
+        for attempt in range(1, TRIES + 1):
+            why = self._connect(distributed.PrefixStore(f"onegraph/{attempt}", store))
+            told = self._told(distributed.PrefixStore(f"onegraph/{attempt}/told", store), why)
+            if not told:
+                return
+            if not distributed.is_initialized():  # its end makes PyTorch count groups anew, as in the other processes
+                distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+            distributed.destroy_process_group()
+            if attempt == TRIES:
+                raise RuntimeError(f"{told}, in each of {TRIES} attempts")
+            here, number = f"join: rank {self.rank} of {self.size}", f"attempt {attempt} of {TRIES}"
+            warnings.warn(f"{here}: {told}, in {number}; all processes try again", RuntimeWarning, stacklevel=4)
+
+    def _connect(self, store: Any) -> str:
+        """Make the group of this process; returns why that failed."""
+        store.set_timeout(self._timeout)
+        try:
+            self._torch.distributed.init_process_group(
+                "gloo", store=store, rank=self.rank, world_size=self.size, timeout=self._timeout
+            )
+        except RuntimeError as error:
+            return _first_line(error) or "gloo fails"
+        return ""
+
+    def _told(self, store: Any, why: str) -> str:
+        """Tell all processes whether this one is connected; returns what one that is not has told.
+
+        Raises:
+            RuntimeError: a process tells nothing: it has ended.
+        """
+        ranks = range(self.size)
+        store.set(f"{self.rank}", f"!{why}")
+        try:
+            store.wait([f"{rank}" for rank in ranks], self._timeout + min(self._timeout, GRACE))
+        except RuntimeError:
+            silent = next(rank for rank in ranks if not store.check([f"{rank}"]))
+            raise RuntimeError(f"rank {silent} has ended, or is silent") from None
+        every = [(rank, store.get(f"{rank}").decode()[1:]) for rank in ranks]
+        store.set(f"{self.rank}/read", "")
+        if self.rank == 0:  # which has the store: it is not to end before the others have read
+            with suppress(RuntimeError):
+                store.wait([f"{rank}/read" for rank in ranks], GRACE)
+        lost = [(rank, text) for rank, text in every if text]
+        found = next((one for one in lost if "timeout" not in one[1]), next(iter(lost), None))  # a cause, no effect
+        return f"rank {found[0]} has lost the rendezvous: {found[1]}" if found else ""
 
     def start(self, memory: Array) -> None:
         """Start to add an array over all processes, in its memory; gloo's own threads do it."""
@@ -154,7 +206,7 @@ def join(
 
     Without arguments it takes the environment variables ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``,
     which ``torchrun`` sets; without these variables the process trains alone. A group of several processes needs the
-    extra ``torch``, and uses its library gloo.
+    extra ``torch``, and uses its library gloo. If that loses a connection, all processes warn and try again.
 
     Args:
         rank: the number of this process, from 0.

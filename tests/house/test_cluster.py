@@ -292,6 +292,52 @@ def test_killed_process_ends_all_others_and_training_resumes(tmp_path, port):
     np.testing.assert_array_equal(resumed["w0"], whole["w0"])
 
 
+LOSING = """
+import sys
+import numpy as np
+import torch.distributed
+import onegraph as og
+
+rank, port, losses = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+init = torch.distributed.init_process_group
+
+def losing(*args, **options):
+    global losses
+    if rank == 1 and losses and options["world_size"] > 1:
+        losses -= 1
+        raise RuntimeError("[pair.cc:1] Connection closed by peer")
+    return init(*args, **options)
+
+torch.distributed.init_process_group = losing
+try:
+    with og.distributed.join(rank, 2, f"127.0.0.1:{port}", timeout=2):
+        g = og.Graph()
+        g.output("mean", *og.distributed.average(g, [g.input("x", og.f32, (2,))]))
+        print(g.compile()(np.full(2, rank, np.float32)).tolist())
+except og.StateError as error:
+    print(str(error).partition(": ")[2].partition(": ")[2])
+"""
+
+
+@pytest.mark.parametrize(
+    ("losses", "told"),
+    [(1, "[0.5, 0.5]"), (3, "rank 1 has lost the rendezvous: Connection closed by peer, in each of 3 attempts")],
+)
+def test_lost_rendezvous_is_tried_again(port, losses, told):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "always", "-c", LOSING]
+    processes = [
+        subprocess.Popen(
+            [*command, str(rank), str(port), str(losses)], env=environment, text=True, stdout=-1, stderr=-1
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        out, errors = process.communicate(timeout=120)
+        assert out == f"{told}\n", errors
+        assert errors.count("all processes try again") == min(losses, 2)
+
+
 SILENT = """
 import os, signal, sys, time
 import numpy as np
