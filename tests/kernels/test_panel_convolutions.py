@@ -161,7 +161,7 @@ def test_special_numbers_reach_their_windows_alone(name, slope):
     ("candidate", "reason"),
     [
         (Candidate(4, 3, 16, 1, True), "more than 3 axes"),
-        (Candidate(2, 4, 4, 8, True), "fewer than 8 channels in a group"),
+        (Candidate(2, 2, 2, 8, True), "fewer than 4 channels in a group"),
         (Candidate(2, 3, 16, 1, False), "not finite"),
         (Candidate(2, 1, 1, 8, False), ""),
         (Candidate(2, 3, 4, 1, True), ""),

@@ -11,7 +11,7 @@ from .native import Numbers
 
 FOR_WINDOWS = "by onegraph, for any number of windows: the library would be asked for a convolution of each"
 AXES = 3  # of a window
-LEAST_COLUMNS = 8  # of a group, as vectors of fewer are mostly empty
+LEAST_COLUMNS = 4  # of a group, as vectors of fewer are mostly empty
 
 
 class Candidate(NamedTuple):

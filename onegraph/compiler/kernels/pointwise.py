@@ -63,6 +63,7 @@ class Group(NamedTuple):
         follows_product: whether the library computes an input by a product.
         is_between_kernels: whether other steps than the library's make an input or read a result, and the library
             computes only elementwise ops beside it.
+        is_open: whether the ops are for any of several sizes.
     """
 
     kinds: tuple[str, ...]
@@ -75,6 +76,7 @@ class Group(NamedTuple):
     rounds: bool
     follows_product: bool = False
     is_between_kernels: bool = False
+    is_open: bool = False
 
 
 def _is_fast(_: Group) -> bool:
@@ -106,6 +108,11 @@ def _is_small_step(group: Group) -> bool:
     return group.is_between_kernels and group.size < MIN_SIGMOID and not group.rounds
 
 
+def _is_compiled_anew(group: Group) -> bool:
+    """Whether the library would compile the ops for each size, and not with the product before."""
+    return group.is_open and not group.rounds and not group.follows_product
+
+
 def _scales_channels(group: Group) -> bool:
     return group.scales_channels
 
@@ -132,6 +139,7 @@ CASES: Sequence[tuple[Callable[[Group], bool], Conditions[Group]]] = (
     (_has_gates, (FAST, (_is_alone, FUSED), (lambda group: _stays_in_cache(group) or _has_many_ops(group), LARGE))),
     (_scales_channels, (_at_least(MIN_SCALED), (_stays_in_cache, LARGE))),
     (_is_small_step, (FAST,)),
+    (_is_compiled_anew, (FAST,)),
 )
 JOINED: Conditions[Group] = (
     (lambda group: not group.rounds, "the library rounds the result of each op to 16 bits"),

@@ -30,7 +30,7 @@ def join_elementwise(edit: Edit, options: Options) -> None:
 
     A kernel that computes the next value of a large variable saves its second memory.
     """
-    groups = _Groups(edit.graph, options.updates)
+    groups = _Groups(edit.graph, options.updates, options.opens)
     joined = list[Sequence[Step]]()
     for candidate in groups.found():
         described = groups.described(candidate)
@@ -77,10 +77,11 @@ class _Groups:
     Args:
         graph: the graph.
         updates: ids of the next values of variables.
+        opens: whether the steps are for any of several sizes.
     """
 
-    def __init__(self, graph: Lowered, updates: frozenset[int]) -> None:
-        self._graph, self._values, self._updates = graph, graph.values, updates
+    def __init__(self, graph: Lowered, updates: frozenset[int], opens: bool) -> None:
+        self._graph, self._values, self._updates, self._opens = graph, graph.values, updates, opens
 
     def found(self) -> list[list[Step]]:
         """All groups, each in the order of its steps."""
@@ -175,6 +176,7 @@ class _Groups:
             ),
             follows_product=any(maker.kind in PRODUCTS and maker.executor == "library" for maker in makers),
             is_between_kernels=bool(results) and _are_kernels([*makers, *readers]),
+            is_open=self._opens,
         )
 
     def _scales_channels(self, step: Step) -> bool:
