@@ -47,7 +47,7 @@ def add_pad(schedule: Schedule, step: Step) -> bool:
         return False
     source, target = values[step.inputs[0]], values[step.outputs[0]]
     constants = [None if tensor is None else tensor.value for tensor in (*op.inputs[1:], None)]
-    pads = [] if constants[0] is None else [int(number) for number in constants[0].tolist()]
+    pads: list[int] = [] if constants[0] is None else constants[0].tolist()
     mode = op.attrs.get("mode", "constant")
     if not pads or 0 in target.shape or not can_copy(target, target):
         return False

@@ -8,7 +8,7 @@ that the library must have for these sizes and has not compiled yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -37,59 +37,13 @@ from ..transform.present import at_present
 from ..transform.widen import widened
 from .compile_options import Options
 from .compiled_program import CompiledProgram
+from .open_parameters import Parameters
 from .open_steps import OpenSteps
 from .placing import piece_sizes, slots_of
 from .plan import Arenas, PlanSource
 
 LARGEST = 1 << 31  # of a size
 NEAR = 4  # times as large, or as small, as the size that numbers of threads were measured for
-
-
-class Parameters(NamedTuple):
-    """How the shapes of inputs give the sizes of a program.
-
-    Attributes:
-        fixed: the dims of all inputs one after another; None for each one that is a size.
-        places: for each size, the places of the dims that are that size.
-        layouts: number of dims at the end that decide strides alone.
-    """
-
-    fixed: tuple[int | None, ...]
-    places: tuple[tuple[int, ...], ...]
-    layouts: int = 0
-
-    @classmethod
-    def of(cls, dims: Sequence[int], is_open: Sequence[bool], layouts: int = 0) -> Parameters:
-        """Dims that may change and that are equal now are one size; 0 and 1 are special, and stay fixed."""
-        places: dict[int, list[int]] = {}
-        for place, (dim, changes) in enumerate(zip(dims, is_open, strict=True)):
-            if changes and dim > 1:
-                places.setdefault(dim, []).append(place)
-        used_places = {place for some in places.values() for place in some}
-        fixed = tuple([None if place in used_places else dim for place, dim in enumerate(dims)])
-        return cls(fixed, tuple(map(tuple, places.values())), layouts)
-
-    def sizes(self, dims: Sequence[int]) -> list[int] | None:
-        """The sizes in the dims of all inputs; None if the dims differ where they are fixed, or equal."""
-        if len(dims) != len(self.fixed):
-            return None
-        for fixed_dim, dim in zip(self.fixed, dims, strict=True):
-            if fixed_dim is not None and fixed_dim != dim:
-                return None
-        found = [dims[some[0]] for some in self.places]
-        for some, size in zip(self.places, found, strict=True):
-            for place in some:
-                if dims[place] != size:
-                    return None
-        return found
-
-    def opened(self, dims: Sequence[int], symbols: Sequence[Any]) -> list[Any]:
-        """The dims with symbols in the place of sizes."""
-        open_dims: list[Any] = [*dims]
-        for symbol, some in zip(symbols, self.places, strict=True):
-            for place in some:
-                open_dims[place] = symbol
-        return open_dims
 
 
 class Kind(NamedTuple):
@@ -235,7 +189,6 @@ class OpenProgram:
     def _collect(self, counts: Sequence[int]) -> None:
         """Collect the open sizes, and the steps that depend on them; ``counts`` are the numbers of threads."""
         in_c = [index for index, step in enumerate(self.schedule.steps) if isinstance(step, CompiledStep)]
-        count_of = dict(zip(in_c, counts, strict=True))
         sizes: dict[OpenSize, None] = {}
 
         def look(size: Any) -> int:
@@ -250,6 +203,29 @@ class OpenProgram:
                 value_at(value, look)
         for size in self.pieces.values():
             look(size)
+        self._sort(dict(zip(in_c, counts, strict=True)), sizes, look)
+        self.schedule.patterns, self.values = (), OpenValues(self.schedule.values)
+        texts = {repr(size): size for size in sizes}  # as reasons name sizes
+        self.texts = {text: texts[text] for text in sorted(texts, key=len, reverse=True)}  # parts behind the whole
+        self.notes = [step.note for step in self.schedule.steps]
+        place = {id(size): number for number, size in enumerate(sizes)}
+        steps: list[Any] = [self.schedule.steps[index] for index in in_c]
+        self.in_memory = OpenSteps(steps, in_c, self.recipes, self.slots, self.pieces, place)
+        self._sizes = [*sizes]
+        self._numbers = [*map(id, sizes)]
+        self._evaluate = written_function(["s"], f"[{', '.join(map(repr, sizes))}]")
+
+    def _sort(self, count_of: Mapping[int, int], sizes: dict[OpenSize, None], look: At) -> None:
+        """Sort the steps by what runs them.
+
+        Args:
+            count_of: the numbers of threads, by the index of a step in C.
+            sizes: gets the open sizes.
+            look: enters one.
+
+        Raises:
+            NoParametersError: a partition cannot be made for other sizes.
+        """
         sources, fixed = dict[Hashable, tuple[int, KernelSource]](), dict[int, tuple[int, Any]]()
         runs: list[tuple[int, int]] = []  # for each step in C, whether it is fixed, a kernel or of a kind; and which
         self.on_host = list[int]()
@@ -291,19 +267,9 @@ class OpenProgram:
                 self.schedule.steps[index] = step._replace(compiled=None, like=None, recipe=None)  # type: ignore[arg-type]
             else:
                 runs.append((0, fixed.setdefault(id(step.compiled), (len(fixed), step.compiled))[0]))
-        self.schedule.patterns, self.values = (), OpenValues(self.schedule.values)
-        texts = {repr(size): size for size in sizes}  # as reasons name sizes
-        self.texts = {text: texts[text] for text in sorted(texts, key=len, reverse=True)}  # parts behind the whole
         self.fixed, self.sources = [one for _, one in fixed.values()], [source for _, source in sources.values()]
         starts = 0, len(fixed), len(fixed) + len(sources)
-        self.in_c, self.of_step = in_c, np.array([starts[sort] + number for sort, number in runs], np.intp)
-        self.notes = [step.note for step in self.schedule.steps]
-        place = {id(size): number for number, size in enumerate(sizes)}
-        steps: list[Any] = [self.schedule.steps[index] for index in in_c]
-        self.in_memory = OpenSteps(steps, in_c, self.recipes, self.slots, self.pieces, place)
-        self._sizes = [*sizes]
-        self._numbers = [*map(id, sizes)]
-        self._evaluate = written_function(["s"], f"[{', '.join(map(repr, sizes))}]")
+        self.in_c, self.of_step = [*count_of], np.array([starts[sort] + number for sort, number in runs], np.intp)
 
     def evaluated(self, sizes: Sequence[int]) -> list[int]:
         """The values of the open sizes for these values of the symbols."""

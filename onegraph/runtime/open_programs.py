@@ -10,7 +10,8 @@ from ..compiler.library_steps import NoParametersError
 from ..compiler.shared_constants import SharedConstants
 from ..errors import OneGraphError, OutOfMemoryError
 from .compile_options import Options
-from .open_program import OpenProgram, Parameters, thread_state
+from .open_parameters import Parameters
+from .open_program import OpenProgram, thread_state
 from .plan import Arenas
 from .sized_program import SizedProgram
 

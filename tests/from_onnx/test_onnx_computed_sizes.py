@@ -70,6 +70,21 @@ MODELS = {
         "y=MaxPool<kernel_shape=[2,2],strides=[1,1]>(a)",
     ),
     "elements at known places": (IMAGE, "e1=GatherElements<axis=2>(x,near) a=Relu(e1) y=Add(a,low)"),
+    "image padded to twice its size": (
+        IMAGE,
+        "d=Shape(x) e1=Mul(d,axes4) e2=Sub(e1,e1) q=Concat<axis=0>(e1,e2) f=Pad(x,q) y=Relu(f)",
+    ),
+    "image without its edges, whose number is computed": (
+        IMAGE,
+        "d=Shape(x) e0=Div(d,eights) e1=Mul(e0,axes4) e2=Sub(e1,e1) e3=Sub(e2,e1) q=Concat<axis=0>(e3,e2) "
+        "f=Pad(x,q) y=Relu(f)",
+    ),
+    "blocks of pixels from channels": (IMAGE, "a=Relu(x) y=DepthToSpace<blocksize=2>(a)"),
+    "blocks of pixels from channels, channels first": (IMAGE, 'y=DepthToSpace<blocksize=2,mode="CRD">(x)'),
+    "channels from blocks of pixels": (
+        IMAGE,
+        "k=Concat<axis=2>(x,x) j=Concat<axis=3>(k,k) y=SpaceToDepth<blocksize=2>(j)",
+    ),
     "mean of an image": (IMAGE, "a=Relu(x) g=GlobalAveragePool(a) f=Flatten(g) y=MatMul(f,v)"),
 }
 # Forms of Resize for which no Interpolate stands, to the size of another image or by scales.
@@ -114,6 +129,8 @@ def made(model):
         "w3": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 1, 8),
         "p": np.arange(64)[None],
         "eight": np.array([8]),
+        "eights": np.array([8, 8, 8, 8]),
+        "axes4": np.array([0, 0, 1, 1]),
         "low": np.float32(-9),
         "scales": np.float32([1, 1, 2, 2]),
         "larger": np.float32([1, 1, 1.5, 1.5]),

@@ -21,7 +21,8 @@ from ...opset.kinds import in_category
 from ...reference.host import KERNELS
 from ...runtime.compiled_program import CompiledProgram
 from ...runtime.executable import Executable, compile_graph
-from ...runtime.open_program import OpenProgram, Parameters, thread_state
+from ...runtime.open_parameters import Parameters
+from ...runtime.open_program import OpenProgram, thread_state
 from ...runtime.open_programs import MOST, MOST_FAILURES
 from ...runtime.overwriting import overwriting, possible_overs
 from ...transform.specialise import specialise

@@ -204,8 +204,8 @@ def depth_to_space(node: Node) -> Value:
         split_, order = (batch, block, block, inner, height, width), (0, 3, 4, 1, 5, 2)
     else:
         split_, order = (batch, inner, block, block, height, width), (0, 1, 4, 2, 5, 3)
-    parts = lowering.transpose(node.emit, lowering.reshape(node.emit, node.value(0), numbers(*split_)), order)
-    return lowering.reshape(node.emit, parts, numbers(batch, inner, height * block, width * block))
+    parts = lowering.transpose(node.emit, lowering.reshape(node.emit, node.value(0), split_), order)
+    return lowering.reshape(node.emit, parts, (batch, inner, height * block, width * block))
 
 
 @lowers("SpaceToDepth")
@@ -215,8 +215,8 @@ def space_to_depth(node: Node) -> Value:
     block = node.attr("blocksize")
     split_ = (batch, channels, height // block, block, width // block, block)
     order = (0, 3, 5, 1, 2, 4) if node.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    parts = lowering.transpose(node.emit, lowering.reshape(node.emit, node.value(0), numbers(*split_)), order)
-    return lowering.reshape(node.emit, parts, numbers(batch, channels * block**2, height // block, width // block))
+    parts = lowering.transpose(node.emit, lowering.reshape(node.emit, node.value(0), split_), order)
+    return lowering.reshape(node.emit, parts, (batch, channels * block**2, height // block, width // block))
 
 
 def _known(node: Node) -> tuple[int, int, int, int]:
