@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._util.open_numbers import numbers_of
-from .._util.open_sizes import is_open
 from ..arrays.mapped_files import file_of
 from ..arrays.ndarrays import aligned_empty
 from ..builder.graph import DataGraph
@@ -339,8 +337,8 @@ def is_known(value: Value | None) -> bool:
 
 
 def numbers(*values: int) -> Array:
-    """Integers, of which sizes may be open, as a known array, for shapes and axes."""
-    return numbers_of(values, (len(values),)) if is_open(values) else np.array(values, np.int64)
+    """Integers as a known array, for shapes and axes."""
+    return np.array(values, np.int64)
 
 
 def integers(op: Op, name: str) -> tuple[int, ...]:
