@@ -4,11 +4,13 @@ import subprocess
 import sys
 import threading
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers.open_graphs import IMAGES, MATRICES, OF_MATRICES, assert_same, drawn, normalized, opened
 
 import onegraph as og
+from onegraph.compiler.passes.changing_reductions import CHANGING
 from onegraph.native.library import HASHES_CONSTANTS
 from onegraph.runtime import open_programs
 from onegraph.runtime.sized_program import SizedProgram
@@ -352,3 +354,23 @@ def test_thousands_of_elementwise_ops_are_not_gone_through_for_a_size(monkeypatc
         assert is_sized(model) or not LEAST
     assert len(count) < 10 or not LEAST
     assert not LEAST or len(model._programs._open._forms[-1].kinds) < 10
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_reductions_and_elementwise_ops_are_kernels_where_sizes_are_open(dtype):
+    g = og.Graph()
+    x = g.input("x", dtype, (1, None, None, 8))
+    mean = g.reduce_mean(x, axes=(1, 2), keep_dims=True)
+    g.output("scaled", g.subtract(g.multiply(x, mean), x))
+    g.output("sums", g.reduce_sum(x, axes=(3,)))
+    model = g.compile()
+    for size in (5, 9, 14):
+        src = drawn(1, size, size + 1, 8)
+        src = src if dtype == "f32" else src.astype(ml_dtypes.bfloat16)
+        exact = src.astype(np.float64)
+        expected = exact * exact.mean((1, 2), keepdims=True) - exact, exact.sum(3)
+        for found, wanted in zip(model(src), expected, strict=True):
+            np.testing.assert_allclose(found.astype(np.float64), wanted, atol=1e-5 if dtype == "f32" else 0.2)
+    report = str(model.report())
+    assert report.count(CHANGING) == (2 if dtype == "f32" else 0)
+    assert ("compiled for these sizes" in report) == (dtype != "f32")

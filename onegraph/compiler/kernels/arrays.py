@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import prod
 
-from ..._util.open_sizes import is_whole
+from ..._util.open_sizes import is_whole, present
 from ...errors import ArgumentError
 from ...opset import kinds
 from ...opset.dtypes import DataType
@@ -31,6 +32,7 @@ from .kernel import HOST_OP, NOT_EMPTY, Kernel, call_of, refusal
 Values = Sequence[Value]
 REASON = "by onegraph, called without Python"
 INDICES = frozenset([DataType.s32, DataType.s64])
+FEW = 4  # times as many elements of a source with strides as are read, from which on no dense copy is made
 
 
 def _axis(call: Call, values: Values) -> int:
@@ -121,7 +123,8 @@ def _fits_indices(call: Call, kind: str, values: Values) -> str:
         return "a data type that C lacks"
     if kind == "GatherND" and call.s64("batch_dims"):
         return "numpy takes axes of a batch"
-    if not src.dense and not kind.startswith("Scatter"):
+    reads_few = present(prod(values[-1].shape)) * FEW < present(prod(src.shape))
+    if not src.dense and reads_few and not kind.startswith("Scatter"):
         return "the source has strides, and few of its elements are read"
     reduces = kind.startswith("Scatter") and call.string("reduction") != "none"
     if reduces and src.dtype.numpy.name not in REDUCED:

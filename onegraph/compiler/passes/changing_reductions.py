@@ -1,11 +1,14 @@
 """Computes sums, means and products along axes by a kernel of the package where sizes change.
 
-The library would compile them for each size. Where its reductions are slow, they are pools and products with ones, whose
-windows are as large as the axes, so that not even their ops are the same for two sizes.
+The library would compile them for each size. Where its reductions are slow, they are pools and products with ones,
+whose windows are as large as the axes, so that not even their ops are the same for two sizes.
 """
 
 from __future__ import annotations
 
+from itertools import groupby
+
+from ...ir.op import Op
 from ...opset.dtypes import DataType
 from ...opset.ops.reduction import reduced_axes
 from ..ir.edit import Edit
@@ -24,18 +27,19 @@ def reduce_open(edit: Edit, options: Options) -> None:
     """Put one step of executor ``reference`` in the place of the steps of such an op, which a kernel then takes."""
     if not options.opens:
         return
-    by_op: dict[int, list[Step]] = {}
-    for step in edit.graph.steps:
-        if step.op.kind in KINDS:
-            by_op.setdefault(id(step.op), []).append(step)
-    for steps in by_op.values():
-        if _is_changed(edit, steps):
+    for _, together in groupby(edit.graph.steps, lambda step: id(step.op)):
+        steps = [*together]
+        if steps[0].op.kind in KINDS and _is_changed(edit, steps):
             *parts, last = steps
-            op = last.op
-            ends = [tuple([tensor.id for tensor in side if tensor is not None]) for side in (op.inputs, op.outputs)]
             for step in parts:
                 edit.replace(step)
-            edit.replace(last, Step(last.id, "reference", op.kind, *ends, op, op.attrs, CHANGING))
+            edit.replace(last, _whole(last.op, last.id))
+
+
+def _whole(op: Op, number: int) -> Step:
+    """The step that is a whole op."""
+    inputs, outputs = (tuple([end.id for end in ends if end is not None]) for ends in (op.inputs, op.outputs))
+    return Step(number, "reference", op.kind, inputs, outputs, op, op.attrs, CHANGING)
 
 
 def _is_changed(edit: Edit, steps: list[Step]) -> bool:
