@@ -513,3 +513,22 @@ def test_the_graph_of_a_later_step_is_kept():
             loss.backward(retain_graph=retained)
         (right,) = torch.autograd.grad(module(x).square().sum(), x)
         torch.testing.assert_close(x.grad, right * (1 + retained))
+
+
+def test_view_of_a_result_that_pytorch_states_otherwise():
+    """The norm of a transposed tensor has the columns behind each other, unlike PyTorch states: a view is a copy."""
+
+    class Norm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.linear = nn.BatchNorm1d(4), nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.linear(self.norm(x.transpose(1, 2)).transpose(1, 2))
+
+    module, x = Norm(), torch.randn(2, 5, 4)
+    found = torch.compile(module, backend="onegraph")(x)
+    gradient = torch.autograd.grad(found.sum(), module.linear.weight)[0]
+    wanted = module(x)
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(gradient, torch.autograd.grad(wanted.sum(), module.linear.weight)[0])

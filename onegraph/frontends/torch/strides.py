@@ -55,7 +55,7 @@ def _true_strides(node: FxNode, like: Any) -> tuple[int, ...] | None:
     if not all(hasattr(source, "stride") and _is_known(source) for source in sources) or all(map(_is_plain, sources)):
         return None
     if target in VIEWS:
-        return _of_view(sources[0], like.shape)
+        return _of_view(node, sources[0], like.shape)
     if target in LIKE_SOURCES and node.kwargs.get("memory_format") is None:
         return _of_copy(sources[0])
     if target in (aten.index.Tensor, aten._unsafe_index.Tensor):
@@ -73,12 +73,20 @@ def _of_copy(source: Any) -> tuple[int, ...] | None:
         return tuple(torch.empty_like(torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)).stride())
 
 
-def _of_view(source: Any, shape: Any) -> tuple[int, ...] | None:
-    """The strides of a view, of which PyTorch states others for axes of one element."""
-    if source.numel() * source.element_size() > LARGEST:
-        return None
+def _of_view(node: FxNode, source: Any, shape: Any) -> tuple[int, ...] | None:
+    """The strides of a view, of which PyTorch states others for axes of one element.
+
+    A call that takes a view where the kernel before laid out its result otherwise becomes one that copies.
+    """
+    is_large = source.numel() * source.element_size() > LARGEST
     with torch.no_grad(), _disable_current_modes():
-        return tuple(torch.empty_strided(source.shape, source.stride(), dtype=source.dtype).view(shape).stride())
+        stand = _stand(source) if is_large else torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)
+        try:
+            strides = tuple(stand.view(shape).stride())
+        except RuntimeError:
+            node.target = aten.reshape.default
+            return make_contiguous_strides_for(shape)  # type: ignore[no-any-return]
+    return None if is_large else strides
 
 
 def _of_sequences(node: FxNode, like: Any) -> tuple[int, ...]:
