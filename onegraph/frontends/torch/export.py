@@ -20,7 +20,7 @@ from ...lowering.open_values import OpenValues
 from .capture import decompositions
 from .folding import folded, without_empty
 from .lowering import array_of, lower_graph
-from .node import NotLowered
+from .node import NotLowered, is_complex
 from .open_export import OpenDims, with_unknown_dims
 from .open_part import marks
 from .resizing import whole_ops
@@ -30,6 +30,7 @@ from .support import verdicts
 aten = torch.ops.aten
 # A program keeps these ops whole unless a decomposition is given, unlike torch.compile.
 ATTENTION = (aten.scaled_dot_product_attention, aten._scaled_dot_product_attention_math)
+REAL = "its parts, as torch.view_as_real returns them"
 CHECKS = frozenset(["aten._assert_tensor_metadata.default", "aten._assert_scalar.default"])  # compute nothing
 
 
@@ -65,17 +66,18 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
         known |= _opened(open_dims, [node for node in gm.graph.nodes if _is_number(node.meta.get("val"))])
     refused = {
         f"{node.target}: {verdict.reason}"
-        for node, verdict in verdicts(gm.graph, known).items()
+        for node, verdict in verdicts(gm.graph, known, by_parts=True).items()
         if verdict.reason and not verdict.host and node.target is not operator.getitem
     }
-    if refused:
-        raise UnsupportedError("export: ops that no graph computes:\n  " + "\n  ".join(sorted(refused)))
     (end,) = (node for node in gm.graph.nodes if node.op == "output")
     outputs = [
         node
         for node, spec in zip(end.args[0], program.graph_signature.output_specs, strict=True)
         if spec.kind is OutputKind.USER_OUTPUT and node is not None
     ]
+    refused |= {f"{node}: a complex tensor; expected {REAL}" for node in (*inputs, *outputs) if _is_complex(node)}
+    if refused:
+        raise UnsupportedError("export: ops that no graph computes:\n  " + "\n  ".join(sorted(refused)))
     calls = [node for node in gm.graph.nodes if node.op == "call_function" and node not in known]
     metas = {node: node.meta.get("val") for node in gm.graph.nodes}
     if open_dims is not None:
@@ -94,6 +96,10 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
         return with_unknown_dims(found, opened)
     except (NotLowered, OneGraphError) as error:
         raise UnsupportedError(f"export: {error}") from None
+
+
+def _is_complex(node: Any) -> bool:
+    return hasattr(node, "meta") and is_complex(node.meta.get("val"))
 
 
 def _opened(open_dims: OpenDims, nodes: Sequence[Any]) -> dict[Any, Any]:

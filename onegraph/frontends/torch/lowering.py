@@ -22,7 +22,7 @@ from ...lowering.patterns import REWRITES
 from ...transform.part import without_unread
 from . import tables as tables
 from .layouts import Layout
-from .node import HIGHER, LOWERINGS, Node, arguments, is_higher_order, is_op
+from .node import HIGHER, LOWERINGS, PARTS, PARTS_OF, Node, arguments, is_complex, is_higher_order, is_op
 from .types import DTYPES
 
 BODIES = "onegraph_bodies"  # under this key a call that may move has the graphs that are its arguments
@@ -67,7 +67,8 @@ def lower_call(call: FxNode, values: Mapping[FxNode, Any], metas: Metas, emit: E
     name = str(call.target)
     if is_higher_order(call.target):
         return _lower_higher(call, values, emit)
-    lowering = LOWERINGS.get(name)
+    ends = metas[call], *[metas[source] for source in call.all_input_nodes]
+    lowering = (PARTS if any(map(is_complex, ends)) else LOWERINGS).get(name)
     if lowering is None:
         raise NotLowered("no op of a graph computes it")
     given = arguments(call.target, call.args, call.kwargs)
@@ -206,7 +207,9 @@ def lower_graph(
 
 
 def array_of(tensor: Any) -> Array:
-    """The memory of a tensor that does not change as an array."""
+    """The memory of a tensor that does not change as an array; a complex one has a last axis for both parts."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
     one = Layout.of(tensor)
     view = one.array()
     array = view(tensor)
@@ -222,6 +225,8 @@ def result_fits(result: Any, like: Any) -> bool:
         return True
     shape = shape_of(result)
     dims = tuple(int(concrete(dim)) for dim in like.shape)
+    if like.dtype in PARTS_OF:
+        return shape == (*dims, 2) and dtype_of(result) is PARTS_OF[like.dtype]
     return shape == dims and dtype_of(result) is DTYPES.get(like.dtype)
 
 

@@ -13,13 +13,25 @@ from ...lowering.emitter import Emitter, NotLowered, Value, dtype_of, shape_of
 from ...lowering.movement import cast, expand, reshape, scalar
 from ...lowering.open_values import Recipe
 from ...opset.dtypes import DataType
-from .types import DTYPES
+from .types import DTYPES, PARTS_OF
 
-__all__ = ["DEQUANTIZES", "HIGHER", "LOWERINGS", "Lowering", "Node", "NotLowered", "lowers"]
+__all__ = [
+    "DEQUANTIZES",
+    "HIGHER",
+    "LOWERINGS",
+    "PARTS",
+    "PARTS_OF",
+    "Lowering",
+    "Node",
+    "NotLowered",
+    "lowers",
+    "lowers_parts",
+]
 
 # A value, or a list with a value for each result; None stands for a result that no op of a graph computes.
 Lowering = Callable[["Node"], Any]
 LOWERINGS: dict[str, Lowering] = {}
+PARTS: dict[str, Lowering] = {}  # of calls that read or return complex tensors; see tables/complex_numbers.py
 HIGHER: dict[str, Callable[..., Any]] = {}  # of ops whose arguments are graphs; see tables/control.py
 LIBRARIES = ("onegraph.", "prims.", "quantized_decomposed.", "torchao.", "transformers.")  # of ops beside ATen
 DEQUANTIZES = ("quantized_decomposed.dequantize", "torchao.dequantize_affine")  # how names of ops on codes begin
@@ -156,11 +168,27 @@ def axes_of(axes: int | Sequence[int] | None, rank: int) -> list[int]:
 def lowers(*names: str) -> Callable[[Kept], Kept]:
     """Enter a function into the table for these overloads of ATen, such as ``add.Tensor``, or of other libraries."""
 
+    return _entering(LOWERINGS, names)
+
+
+def lowers_parts(*names: str) -> Callable[[Kept], Kept]:
+    """As :func:`lowers`, for calls with complex tensors, whose values have a last axis for both parts."""
+    return _entering(PARTS, names)
+
+
+def _entering(table: dict[str, Lowering], names: Sequence[str]) -> Callable[[Kept], Kept]:
     def enter(function: Kept) -> Kept:
-        LOWERINGS.update({name if name.startswith(LIBRARIES) else f"aten.{name}": function for name in names})
+        table.update({name if name.startswith(LIBRARIES) else f"aten.{name}": function for name in names})
         return function
 
     return enter
+
+
+def is_complex(fake: Any) -> bool:
+    """Whether a tensor, or one in a list, is complex."""
+    if type(fake) in (list, tuple):
+        return any(map(is_complex, fake))
+    return getattr(fake, "dtype", None) in PARTS_OF
 
 
 def arguments(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ...opset.host.control import BODIES
 from ...reference.host import KERNELS, VIEWS
 from .lowering import array_of, concrete, is_call, lower_call, modules_of, result_fits
 from .node import DEQUANTIZES, HIGHER, NotLowered, is_higher_order, is_op
-from .types import DTYPES
+from .types import DTYPES, PARTS_OF
 
 HIGHER_ORDER_REASON = "PyTorch runs an op whose arguments are graphs, op by op"
 # Ops that are lowered in another way for known scales, or known weights of integers.
@@ -54,18 +54,25 @@ class Verdict:
     moves: bool = False
 
 
-def verdicts(graph: FxGraph, known: Mapping[FxNode, Any]) -> dict[FxNode, Verdict]:
-    """A verdict for each call of a graph that is not known."""
+def verdicts(graph: FxGraph, known: Mapping[FxNode, Any], *, by_parts: bool = False) -> dict[FxNode, Verdict]:
+    """A verdict for each call of a graph that is not known.
+
+    Args:
+        graph: the graph.
+        known: what is the same in every call.
+        by_parts: whether complex tensors may be real ones with an axis for both parts, as inside of one graph.
+    """
     found: dict[FxNode, Verdict] = {}
     seen: dict[object, Verdict] = {}
     for node in graph.nodes:
         if node.op == "call_function" and is_higher_order(node.target) and not _is_check(node):
-            found[node] = _verdict(node, known) if str(node.target) in HIGHER else Verdict(HIGHER_ORDER_REASON)
+            is_taken = str(node.target) in HIGHER
+            found[node] = _verdict(node, known, by_parts) if is_taken else Verdict(HIGHER_ORDER_REASON)
         if node in known or not is_call(node):
             continue
         key = _key(node)
         if key not in seen:
-            seen[key] = _verdict(node, known)
+            seen[key] = _verdict(node, known, by_parts)
         found[node] = seen[key]
     for node in graph.nodes:  # a result of a call is taken with the call
         if node.target is operator.getitem and node.args[0] in found:
@@ -108,10 +115,10 @@ def _places(user: FxNode) -> list[int]:
     return [user.args[1]] if user.target is operator.getitem else []
 
 
-def _refusal(value: Any) -> str:
+def _refusal(value: Any, by_parts: bool) -> str:
     """Why a tensor cannot be a tensor of a graph; empty if it can."""
     if type(value) in (list, tuple):
-        return next((text for one in value if (text := _refusal(one))), "")
+        return next((text for one in value if (text := _refusal(one, by_parts))), "")
     if not hasattr(value, "stride"):
         return ""
     if value.layout is not torch.strided:
@@ -120,14 +127,14 @@ def _refusal(value: Any) -> str:
         return "a quantized tensor"
     if value.device.type != "cpu":
         return f"a tensor on the device {value.device.type}"
-    if value.dtype not in DTYPES:
+    if value.dtype not in DTYPES and not (by_parts and value.dtype in PARTS_OF):
         return f"data type {value.dtype}"
     if 0 in [concrete(dim) for dim in value.shape]:
         return "a tensor without elements"
     return ""
 
 
-def _verdict(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
+def _verdict(node: FxNode, known: Mapping[FxNode, Any], by_parts: bool) -> Verdict:
     if node.meta.get("val") is None:
         return Verdict("it returns no tensor")
     sources = _sources(node)
@@ -137,7 +144,7 @@ def _verdict(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
         return Verdict("PyTorch runs a body whose sizes change from call to call")
     try:
         for one in (*[source.meta.get("val") for source in sources], _used(node)):
-            text = _refusal(one)
+            text = _refusal(one, by_parts)
             if text:
                 return Verdict(text)
         return _tried(node, known)
@@ -206,5 +213,8 @@ def _stand_in(graph: DataGraph, name: str, fake: Any) -> Any:
         return [_stand_in(graph, f"{name}.{place}", one) for place, one in enumerate(fake)]
     if not hasattr(fake, "stride"):
         return concrete(fake)
-    made: LogicalTensor = graph.input(name, DTYPES[fake.dtype], [concrete(dim) for dim in fake.shape])
+    dims = [concrete(dim) for dim in fake.shape]
+    if fake.dtype in PARTS_OF:
+        return graph.input(name, PARTS_OF[fake.dtype], [*dims, 2])
+    made: LogicalTensor = graph.input(name, DTYPES[fake.dtype], dims)
     return made

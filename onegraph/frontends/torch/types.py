@@ -23,6 +23,7 @@ DTYPES: dict[Any, DataType] = {
     torch.int64: DataType.s64,
     torch.bool: DataType.boolean,
 }
+PARTS_OF = {torch.complex64: DataType.f32, torch.complex128: DataType.float64}  # of the parts of complex numbers
 TORCH = {dtype: own for own, dtype in DTYPES.items()}
 # numpy has no bfloat16 of its own, so that its memory changes hands as integers.
 AS_INTEGERS = {torch.bfloat16: torch.int16}

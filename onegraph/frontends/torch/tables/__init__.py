@@ -3,6 +3,7 @@
 from . import (
     attention,
     backward,
+    complex_numbers,
     control,
     creation,
     distances,
@@ -25,6 +26,7 @@ from . import (
 __all__ = [
     "attention",
     "backward",
+    "complex_numbers",
     "control",
     "creation",
     "distances",

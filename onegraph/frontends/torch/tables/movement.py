@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...._util.counted import counted
 from ...._util.open_sizes import is_open
 from ....lowering import movement as lowering
 from ....lowering.blocks import MOST_PLACES
+from ....lowering.elementwise import binary
 from ....lowering.emitter import Value, shape_of
 from ....lowering.layout import inverse
 from ....lowering.movement import part
@@ -236,8 +236,12 @@ def windows(node: Node) -> Value:
     axis = node["dimension"] % len(shape)
     count = node.result_shape[axis]
     last = [*node.result_shape[:-1], 1]
-    if not 0 < size <= MOST_PLACES:
-        raise NotLowered(f"windows of {counted(size, 'element')}")
+    if not size:
+        raise NotLowered("windows of no elements")
+    if size > MOST_PLACES:
+        first = lowering.unsqueeze(node.emit, node.counted(count, 0, step), [1])
+        found = node.emit.op("Gather", [src, binary(node.emit, "Add", first, np.arange(size)[None])], {"axis": axis})
+        return transpose(node, found, [*range(axis + 1), *range(axis + 2, len(shape) + 1), axis + 1])
     places = [part(node.emit, src, axis, at, at + step * (count - 1) + 1, step) for at in range(size)]
     return lowering.concat(node.emit, [reshape(node, place, last) for place in places], len(shape))
 

@@ -156,8 +156,12 @@ def is_infinite(node: Node) -> Value:
 @lowers("atan2.default")
 def atan2(node: Node) -> Value:
     """The angle of the point (other, self), by the quadrant; signs of zeros count."""
-    first, second = _wide(node, "self", "other")
-    emit, zero = node.emit, _number(0, first)
+    return rounded(node.emit, angle_of(node.emit, *_wide(node, "self", "other")), node.result_dtype)
+
+
+def angle_of(emit: Emitter, first: Value, second: Value) -> Value:
+    """The angle of the point (second, first), by the quadrant."""
+    zero = _number(0, first)
 
     def is_negative(value: Value) -> Value:
         """Whether the sign is -, also of 0."""
@@ -173,4 +177,4 @@ def atan2(node: Node) -> Value:
     behind = binary(emit, "Subtract", _number(math.pi, angle), angle)
     angle = select(emit, is_negative(second), behind, angle)
     sign = select(emit, is_negative(first), _number(-1, angle), _number(1, angle))
-    return rounded(emit, binary(emit, "Multiply", angle, sign), node.result_dtype)
+    return binary(emit, "Multiply", angle, sign)
