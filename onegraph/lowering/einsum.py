@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-
-import numpy as np
+from math import prod
 
 from .elementwise import multiply
 from .emitter import Emitter, NotLowered, Unsettled, Value, rank_of, shape_of
@@ -89,7 +88,7 @@ def _product(emit: Emitter, first: Named, second: Named, later: str) -> Named:
     rows, columns = [name for name in a if name not in b], [name for name in b if name not in a]
 
     def size(names: Sequence[str]) -> int:
-        return int(np.prod([dims[name] for name in names], dtype=np.int64))
+        return prod([dims[name] for name in names])
 
     outer = [dims[name] for name in batch]
     matrices = [

@@ -12,6 +12,7 @@ product is known. Sums that may leave the range of f32 are cut into parts, which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -170,7 +171,7 @@ def _of_unknown(
     inner = [dim for place, dim in enumerate(shape) if place not in (axis, product.columns % rank)]
     if rank > len(("depth", "columns")) and None in inner and product.depth[0] > 0:
         raise Unsettled("the number of products of a sum is unknown")
-    channel_size = int(np.prod([dim or 1 for dim in inner])) if product.depth[0] > 0 else 1
+    channel_size = prod([dim or 1 for dim in inner]) if product.depth[0] > 0 else 1
     most = (EXACT - 1) // (_most(src, src_zero) * _most(weights, zero) * channel_size)
     if not most or not shape[axis]:
         raise NotLowered("sums that f32 does not hold exactly" if shape[axis] else "no products")
@@ -306,7 +307,7 @@ def _is_one_part(weights: Value, zero: Value | None, product: Product) -> bool:
     """Whether all terms of a product are exact without cutting its depth."""
     if isinstance(weights, np.ndarray) and (zero is None or isinstance(zero, np.ndarray)):
         return len(_exact_parts(_signed(weights, zero, product.columns), product)) == 1
-    return int(np.prod([dim or 0 for dim in (shape_of(weights) or ())[1:]])) * (MOST - 1) ** 2 < EXACT
+    return prod([dim or 0 for dim in (shape_of(weights) or ())[1:]]) * (MOST - 1) ** 2 < EXACT
 
 
 def _inside(taps: Array, dims: Sequence[int], window: Window) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
@@ -94,8 +95,8 @@ def flatten(emit: Emitter, src: Value, axis: int) -> Value:
     shape, rank = shape_of(src), known_rank(src)
     axis = axis % rank if axis < 0 else axis
     if shape is not None and None not in shape[axis:]:
-        columns = int(np.prod([dim or 0 for dim in shape[axis:]], dtype=np.int64))
-        rows = -1 if None in shape[:axis] else int(np.prod([dim or 0 for dim in shape[:axis]], dtype=np.int64))
+        columns = prod([dim or 0 for dim in shape[axis:]])
+        rows = -1 if None in shape[:axis] else prod([dim or 0 for dim in shape[:axis]])
         return reshape(emit, src, numbers(rows, columns))
     dims = emit.op("Shape", [src])
     ends = [

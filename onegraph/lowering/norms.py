@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def layer_norm(
     has_one = (gamma is None) != (beta is None)
     if None in inner and (len(inner) > 1 or has_one):
         raise Unsettled("the normalized axes are unknown")
-    rows, size = src, int(np.prod([dim or 0 for dim in inner]))
+    rows, size = src, prod([dim or 0 for dim in inner])
     if len(inner) > 1:
         rows = reshape(emit, src, [*_open(outer), size])
         gamma, beta = (None if vector is None else reshape(emit, vector, numbers(size)) for vector in (gamma, beta))

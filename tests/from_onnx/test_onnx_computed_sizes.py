@@ -26,6 +26,10 @@ MODELS = {
         f"{LENGTH} q=Range(s0,s,s1) r=Unsqueeze(q,one) o=Unsqueeze(q,zero) m=LessOrEqual(o,r) "
         "k=Transpose<perm=[0,2,1]>(x) a=MatMul(x,k) l=Where(m,a,low) z=Softmax<axis=-1>(l) y=MatMul(z,x)",
     ),
+    "products that letters name": (
+        ROWS,
+        'a=Einsum<equation="btd,bsd->bts">(x,x) z=Softmax<axis=-1>(a) y=Einsum<equation="bts,bsd->btd">(z,x)',
+    ),
     "mask that begins at a computed diagonal": (
         ROWS,
         f"{LENGTH} h=Sub(n,two) k=Squeeze(h,zero) g=Concat<axis=0>(n,n) o=Expand(low,g) m=Trilu<upper=0>(o,k) "

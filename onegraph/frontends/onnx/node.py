@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -217,7 +218,7 @@ class Node:
     def size_of(self, index: int) -> int | None:
         """The number of elements of an input; None if it is unknown or no tensor."""
         shape = getattr(self.any(index), "shape", None)
-        return None if shape is None or None in shape else int(np.prod(shape))
+        return None if shape is None or None in shape else prod(shape)
 
     def contents_of(self, index: int) -> Array | None:
         """The contents of an input; None if they are unknown."""

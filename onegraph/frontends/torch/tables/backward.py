@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from ml_dtypes import finfo
@@ -101,7 +102,7 @@ def layer_norm_backward(node: Node) -> list[Value | None]:
     emit, src, diff = node.emit, native(node, "input"), native(node, "grad_out")
     shape = node.shape("input")
     begin = len(shape) - len(node["normalized_shape"])
-    rows, size = int(np.prod(shape[:begin])), int(np.prod(shape[begin:]))
+    rows, size = prod(shape[:begin]), prod(shape[begin:])
     wide = DataType.f32
     mean, root = (reshape(node, cast(emit, node.value(name), wide), [rows]) for name in ("mean", "rstd"))
     variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
