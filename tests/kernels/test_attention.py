@@ -6,12 +6,14 @@ import sys
 import numpy as np
 import pytest
 from conftest import LONG
+from helpers.kernels import run
 from helpers.wide_reference import run_wide
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph import reference
+from onegraph.compiler.kernels import attention as kernel
 from onegraph.compiler.kernels import native
 from onegraph.lowering import attention as lowering
 from onegraph.lowering.emitter import Emitter
@@ -94,6 +96,29 @@ def references(g, arrays, found):
                 name = names[tensor.id]
                 wanted[name], values[tensor.id] = result, found[name]
     return wanted
+
+
+@pytest.mark.parametrize("level", LEVELS.values())
+@pytest.mark.parametrize("selects", ["none", "where_false", "where_true"])
+@pytest.mark.parametrize(("queries", "masked"), [(1, 1), (3, 3), (40, 40), (40, 1)])
+def test_limits_and_conditions_of_scores(queries, masked, selects, level):
+    """Scores that other scores take the place of, in some rows of all of them, behind a limit."""
+    rng = np.random.default_rng(queries)
+    q, k, v = (rng.standard_normal((2, 4 if n == queries else 2, n, 40), np.float32) for n in (queries, 150, 151))
+    v, condition = v[:, :, :150].copy(), rng.random((2, 1, masked, 150)) < 0.5
+    condition[1, 0, 0] = selects == "where_true"
+    out = np.empty((2, 4, queries, 40), np.float32)
+    for limit, hidden in ((0.0, -1e9), (3.0, -np.inf), (30.0, float(np.finfo(np.float32).min)), (2.0, -2.5)):
+        numbers = {"scale": 0.5, "softcap": limit, "hidden": hidden, "selects": selects, "mask": True, "plain": True}
+        flags = dict.fromkeys(("backward", "lengths", "causal", "past", "window"), 0)
+        run("attention", q, k, v, condition, out, level=level, **flags, **{**kernel.PLAIN, **numbers})
+        scores = 0.5 * q.astype(np.float64) @ np.repeat(k, 2, 1).swapaxes(2, 3)
+        scores = limit * np.tanh(scores / limit) if limit else scores
+        replaced = condition if selects == "where_true" else ~condition
+        scores = np.where(replaced, -np.inf if selects == "none" else hidden, scores)
+        with np.errstate(invalid="ignore"):
+            shares = np.exp(scores - scores.max(-1, keepdims=True))
+        agree(out, shares / shares.sum(-1, keepdims=True) @ np.repeat(v, 2, 1), "f32")
 
 
 FORMS = {

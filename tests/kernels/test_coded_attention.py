@@ -57,7 +57,7 @@ def test_codes_are_read_as_the_numbers_they_stand_for(dtype, way, level):
         out = np.empty((2, heads, queries, value_size), np.float32)
         flags = dict.fromkeys(("backward", "mask", "lengths", "causal", "plain", "past", "window"), 0)
         ends = [each for pair in numbers for each in pair]
-        run("attention", *arrays, *ends, out, scale=0.0625, level=level, **flags, **kernel.AXES)
+        run("attention", *arrays, *ends, out, scale=0.0625, level=level, **flags, **kernel.PLAIN)
         assert_near(out, exact(query, *real, scale=0.0625))
 
 
@@ -67,7 +67,7 @@ def test_codes_of_keys_alone_meet_values_of_any_strides():
     scale, zero = parameters((1, 2, 50, 32), (1,), np.int32)
     out, turned = np.empty((1, 4, 1, 16), np.float32), (key.swapaxes(1, 2), value.swapaxes(2, 3))
     flags = dict.fromkeys(("backward", "mask", "lengths", "causal", "plain", "past", "window"), 0)
-    run("attention", query, *turned, scale, zero, out, scale=1.0, **flags, **kernel.AXES)
+    run("attention", query, *turned, scale, zero, out, scale=1.0, **flags, **kernel.PLAIN)
     assert_near(out, exact(query, (turned[0] - 1.0 * zero) * scale, turned[1], 1.0))
 
 

@@ -183,6 +183,111 @@ def test_growing_caches_are_attended_without_a_compilation(queries, size, mask, 
     assert not model.cache_info().partitions or HASHES_CONSTANTS
 
 
+# What models write of scores and a mask, beside the same in numpy. ``on``: the host ops.
+MASKED = {
+    "a number where the mask is false": (
+        lambda g, on, s, m: on("Where", [m, s, g.constant(np.float32(-1e9))]),
+        lambda s, m: np.where(m, s, -1e9),
+    ),
+    "a number where the mask is true": (
+        lambda g, on, s, m: on("Where", [m, g.constant(np.full((1, 1), np.finfo(np.float32).min)), s]),
+        lambda s, m: np.where(m, np.finfo(np.float32).min, s),
+    ),
+    "minus infinity": (
+        lambda g, on, s, m: on("Where", [m, s, g.constant(np.float32(-np.inf))]),
+        lambda s, m: np.where(m, s, -np.inf),
+    ),
+    "a limit": (
+        lambda g, on, s, m: on("Where", [m, 3 * g.tanh(s / 3), g.constant(np.float32(-9))]),
+        lambda s, m: np.where(m, 3 * np.tanh(s / 3), -9),
+    ),
+    "a limit alone": (lambda g, on, s, m: g.tanh(s), lambda s, m: np.tanh(s)),
+}
+
+
+def forms_of_decoders(mask, heads, ways):
+    """A decoder whose ``heads`` are repeated for those of the query, or whose rows are one matrix for each of them."""
+    g = og.Graph()
+    q, m = g.input("q", og.f32, (2, 4, 3, 16)), g.input("m", og.boolean, (2, 1, 3, None))
+    k, v = (g.input(name, og.f32, (2, 2 if heads else 4, None, 16)) for name in "kv")
+
+    def on(kind, ends, **attrs):
+        return g.op(kind, ends, attrs, edition="host")
+
+    def repeated(one):
+        wide = on("Unsqueeze", [one], axes=[2])
+        times = g.constant(np.array([1, 1, 2, 1, 1]), dtype=og.s64)
+        return g.static_reshape(on(heads, [wide, times]), shape=(0, 4, -1, 16), special_zero=True)
+
+    scaled = g.multiply(q, g.constant(np.float32(0.5)))
+    if heads == "rows":
+        scores = g.matmul(g.static_reshape(scaled, shape=(2, 2, 6, 16)), k, transpose_b=True)
+        scores = g.static_reshape(scores, shape=(2, 4, 3, -1))
+    else:
+        keys = g.multiply(repeated(k) if heads else k, g.constant(np.float32(0.5)))
+        scores = g.matmul(scaled, g.static_transpose(keys, order=(0, 1, 3, 2)))
+    shares = g.softmax(MASKED[mask][0](g, on, scores, m), axis=-1)
+    if ways:
+        shares = on("ReplaceNaN", [shares, g.constant(np.float32(0))])
+    if heads == "rows":
+        y = g.matmul(g.static_reshape(shares, shape=(2, 2, 6, -1)), v)
+        g.output("y", g.relu(g.static_reshape(y, shape=(2, 4, 3, 16))))
+    else:
+        g.output("y", g.matmul(shares, repeated(v) if heads else v))
+    return g.compile()
+
+
+@pytest.mark.parametrize("ways", [False, True], ids=["NaN", "no NaN"])
+@pytest.mark.parametrize("heads", ["", "Expand", "Tile", "rows"])
+@pytest.mark.parametrize("mask", MASKED)
+def test_forms_of_attention_are_one_step(mask, heads, ways):
+    model = forms_of_decoders(mask, heads, ways)
+    for tokens in (65, 66, 67, 130):
+        q, k, v = drawn(2, 4, 3, 16, seed=1), *(drawn(2, 2 if heads else 4, tokens, 16, seed=n) for n in (2, 3))
+        m = np.random.default_rng(tokens).random((2, 1, 3, tokens)) < 0.5
+        m[1, 0, 0] = tokens == 66  # all keys are hidden from some rows
+        m[1, 0, 1] = tokens != 66
+        wide = [np.repeat(each, 2, 1) if heads else each for each in (k, v)]
+        scores = MASKED[mask][1](q.astype(np.float64) @ wide[0].swapaxes(2, 3) * (0.5 if heads == "rows" else 0.25), m)
+        with np.errstate(invalid="ignore"):
+            shares = np.exp(scores - scores.max(-1, keepdims=True))
+            shares /= shares.sum(-1, keepdims=True)
+        wanted = np.nan_to_num(shares) @ wide[1] if ways else shares @ wide[1]
+        found = model(q=q, m=m, k=k, v=v)
+        np.testing.assert_allclose(found, np.maximum(wanted, 0) if heads == "rows" else wanted, rtol=1e-5, atol=1e-5)
+    parts = [part for part in model.report().partitions if "SoftMax" in part.kinds]
+    assert [part.kinds.count("MatMul") for part in parts] == [2]
+    assert not any({"Expand", "Tile"} & {*part.kinds} and part.executor != "view" for part in model.report().partitions)
+    assert model.cache_info().reused >= (2 if LEAST else 0)
+
+
+OTHER_SCORES = {
+    "a score of a run": lambda g, s, m: g.op("Where", [m, s, g.input("n", og.f32, ())], edition="host"),
+    "NaN": lambda g, s, m: g.op("Where", [m, s, g.constant(np.float32(np.nan))], edition="host"),
+    "a negative limit": lambda g, s, m: g.tanh(s / 3) * -3,
+    "two limits": lambda g, s, m: g.tanh(g.tanh(s)),
+    "the sum of rows": lambda g, s, m: s + g.reduce_sum(s, axes=[3], keep_dims=True),
+    "scores of other scores": lambda g, s, m: g.op("Where", [m, s, s * 2], edition="host"),
+}
+
+
+@pytest.mark.parametrize("form", OTHER_SCORES)
+def test_other_scores_are_computed_as_they_are(form):
+    g = og.Graph()
+    q, m = g.input("q", og.f32, (1, 2, 1, 16)), g.input("m", og.boolean, (1, 1, 1, None))
+    k, v = (g.input(name, og.f32, (1, 2, None, 16)) for name in "kv")
+    scores = OTHER_SCORES[form](g, g.matmul(q, k, transpose_b=True), m)
+    g.output("y", g.matmul(g.softmax(scores, axis=-1), v))
+    model = g.compile()
+    for tokens in (65, 66, 67):
+        given = {name: drawn(1, 2, count, 16, seed=count) for name, count in (("q", 1), ("k", tokens), ("v", tokens))}
+        given["m"] = np.arange(tokens).reshape(1, 1, 1, -1) % 3 > 0
+        given |= {"n": np.array(-2, np.float32)} if "n" in g.inputs else {}
+        wanted = og.reference.run(g, given)["y"]
+        np.testing.assert_allclose(model(**given), wanted, rtol=1e-4, atol=1e-5)
+    assert not any(part.kinds.count("MatMul") == 2 for part in model.report().partitions)
+
+
 @pytest.mark.parametrize(
     ("queries", "tokens", "is_one"), [(1, 64, True), (16, 70, True), (17, 70, False), (1, 9, False)]
 )

@@ -13,6 +13,7 @@ from .native import Numbers
 
 MOST_TOKENS = 2**31 - 1
 AXES = {"key_axis": 0, "value_axis": 0}  # of scales of codes
+PLAIN = {"softcap": 0.0, "hidden": 0.0, "selects": "none", **AXES}  # numbers that most attentions do not need
 OF_CODES = "by onegraph, which reads keys and values as codes of 8 bits"
 
 
@@ -34,7 +35,7 @@ def _numbers(step: Step) -> Numbers:
         "window": min(call.s64("window"), MOST_TOKENS),
         "scale": scale_of(call),
         "plain": False,
-        **AXES,
+        **PLAIN,
     }
 
 
@@ -45,12 +46,13 @@ def _numbers_of_cache(step: Step) -> Numbers:
         "scale": scale_of(call),
         "window": min(call.s64("window"), MOST_TOKENS),
     }
-    return {"backward": False, "lengths": True, "causal": True, "past": 0, "plain": False, **AXES, **given}
+    return {"backward": False, "lengths": True, "causal": True, "past": 0, "plain": False, **PLAIN, **given}
 
 
 def _numbers_of_scores(step: Step) -> Numbers:
-    given = {"mask": step.attrs["masked"], "scale": step.attrs["scale"], "plain": True}
-    return {"backward": False, "lengths": False, "causal": False, "past": 0, "window": 0, **AXES, **given}
+    given = {name: number for name, number in step.attrs.items() if name != "masked"}
+    rest = {"backward": False, "lengths": False, "causal": False, "past": 0, "window": 0, "mask": step.attrs["masked"]}
+    return {**rest, **PLAIN, **given}
 
 
 def _numbers_of_codes(step: Step) -> Numbers:

@@ -11,13 +11,19 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from ...opset.dtypes import DataType
+from ...opset.signature import AttrValue
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
 from ..options import Options
 
+Dims = tuple[int, ...]
 TURNED = (0, 1, 3, 2)
+SELECTS = "where_false", "where_true"  # where a condition puts its third operand, or its second one
+SPARE = frozenset(["StaticReshape", "StaticTranspose", "Expand", "Tile", "Unsqueeze", "Multiply", "Divide"])
 FEW_QUERIES, LEAST_KEYS = 16, 64  # of a head
 CHANGING = "by onegraph: sizes change, and the library would compile its ops for each of them"
 FEW = "by onegraph: few queries take as long as reading the keys, which the library would copy first"
@@ -38,7 +44,8 @@ def attend(edit: Edit, options: Options) -> None:
             *following, last = match.members
             for member in following:
                 edit.replace(member)
-            edit.replace(last, *_with_keys(edit, match))
+            edit.replace(last, *_with_views(edit, match))
+            edit.spare([step for step in graph.steps if step.kind in SPARE])
             _place_for_reader(edit, match.outputs[0])
 
 
@@ -52,47 +59,168 @@ def _is_plain(graph: Lowered, step: Step, n_inputs: int) -> bool:
 
 def _attention(graph: Lowered, softmax: Step) -> Step | None:
     """The step for the attention around a SoftMax; None if there is none."""
-    values, factor = graph.values, 1.0
-    mask: tuple[int, ...] = ()
-    last, (scores,) = graph.only_consumer(softmax.outputs[0]), softmax.inputs
-    if int(softmax.attrs.get("axis", 1)) % 4 != 3 or last is None or last.kind != "MatMul":  # type: ignore[arg-type]
+    scores = _Scores(graph, softmax.inputs[0])
+    shares, last = softmax.outputs[0], graph.only_consumer(softmax.outputs[0])
+    if int(softmax.attrs.get("axis", 1)) % 4 != 3:  # type: ignore[arg-type]
         return None
-    if not _is_plain(graph, last, 2) or last.inputs[0] != softmax.outputs[0] or _is_turned(last):
+    members, is_plain = [softmax], True
+    if last is not None and last.kind == "ReplaceNaN" and _number_of(graph, last.inputs[1]) == 0:
+        members, shares, last, is_plain = [softmax, last], last.outputs[0], graph.only_consumer(last.outputs[0]), False
+    if scores.joint and last is not None and _is_reshape(graph, last):
+        members, shares, last = [*members, last], last.outputs[0], graph.only_consumer(last.outputs[0])
+    if last is None or last.kind != "MatMul" or not _is_plain(graph, last, 2) or _is_turned(last):
         return None
-    members = [softmax, last]
-    maker = _only_maker(graph, scores)
-    if maker is not None and maker.kind == "Add" and _is_plain(graph, maker, 2):
-        number, operand = maker.inputs
-        if _only_maker(graph, number) is None:
-            number, operand = operand, number
-        mask, scores, members = (operand,), number, [maker, *members]
-        if len(values[operand].shape) > 4 or values[number].shape != values[scores].shape:
+    product = _only_maker(graph, scores.number)
+    if (
+        product is None
+        or product.kind != "MatMul"
+        or not _is_plain(graph, product, 2)
+        or product.attrs.get("transpose_a")
+    ):
+        return None
+    (query, key), value, turned = product.inputs, last.inputs[1], bool(product.attrs.get("transpose_b"))
+    (result,) = last.outputs
+    query, factor = _unscaled(graph, query)
+    key, key_factor = _unscaled(graph, key)
+    maker = graph.maker(key)
+    if last.inputs[0] != shares or (not turned and not _is_view(maker)):
+        return None
+    if maker is not None and not turned:
+        key_factor *= _unscaled(graph, maker.inputs[0])[1]
+    attrs = scores.numbers(factor * key_factor)
+    if attrs is None:
+        return None
+    attrs["plain"] = is_plain
+    members = [product, *reversed(scores.members), *members, last]
+    joint = scores.joint or graph.values[product.outputs[0]].shape
+    if scores.joint:
+        # The rows of heads that share keys and values were one matrix.
+        before, behind = graph.maker(query), graph.only_consumer(result)
+        if before is not None and _is_reshape(graph, before) and graph.values[before.inputs[0]].shape[:3] == joint[:3]:
+            query = before.inputs[0]
+        if behind is not None and _is_reshape(graph, behind) and graph.values[behind.outputs[0]].shape[:3] == joint[:3]:
+            (result,), members = behind.outputs, [*members, behind]
+    if not _fit(graph, (*joint[:3], graph.values[query].shape[3]), key, value, joint, scores.mask, turned):
+        return None
+    step = members[-1].instead("attention", (query, key, value, *scores.mask), (result,), attrs=attrs)
+    return step._replace(members=tuple(members))
+
+
+class _Scores:
+    """What a graph computes of the product of queries and keys before a SoftMax.
+
+    Attributes:
+        number: the product.
+        members: the steps behind it, the last one first.
+        mask: what is added to the scores, or booleans that say where others come in their place.
+        joint: the shape (batch, heads, tokens, keys) of the scores, if the product has the rows of several heads as one
+            matrix; empty otherwise.
+    """
+
+    def __init__(self, graph: Lowered, number: int) -> None:
+        self._graph, self.number = graph, number
+        self.members, self.mask, self.joint = list[Step](), tuple[int, ...](), tuple[int, ...]()
+        self._selects: dict[str, AttrValue] = {}
+        self._factor, self._limit = 1.0, 0.0
+        self._begin()
+        while self._go_on():
+            pass
+
+    def numbers(self, factor: float) -> dict[str, AttrValue] | None:
+        """The numbers of the kernel; None if it has no such form. ``factor``: of the operands of the product."""
+        scale = factor * self._factor * (self._limit or 1.0)
+        if not 0 < abs(scale) < float("inf") or self._limit < 0:
             return None
-        maker = _only_maker(graph, scores)
-    if maker is not None and maker.kind in ("Multiply", "Divide") and _is_plain(graph, maker, 2):
-        number, operand = maker.inputs
-        constant = values[operand].constant
-        if (
-            constant is None
-            or prod(values[operand].shape) != 1
-            or values[number].shape != values[maker.outputs[0]].shape
-        ):
-            return None
-        taken = float(constant.reshape(-1)[0])
-        factor = taken if maker.kind == "Multiply" else 1 / taken if taken else 0.0
-        scores, members = number, [maker, *members]
-        maker = _only_maker(graph, scores)
-    if maker is None or maker.kind != "MatMul" or not _is_plain(graph, maker, 2) or maker.attrs.get("transpose_a"):
+        limit = {"softcap": self._limit} if self._limit else {}
+        return {"scale": scale, "masked": bool(self.mask), **limit, **self._selects}
+
+    def _take(self, step: Step, number: int, *mask: int) -> bool:
+        self.members.append(step)
+        self.number, self.mask = number, mask or self.mask
+        return True
+
+    def _begin(self) -> None:
+        """Look for a mask."""
+        graph, maker = self._graph, _only_maker(self._graph, self.number)
+        if maker is None or len(maker.outputs) != 1:
+            return
+        shape = graph.values[maker.outputs[0]].shape
+        if maker.kind == "Add" and _is_plain(graph, maker, 2):
+            number, operand = maker.inputs
+            if _only_maker(graph, number) is None or graph.values[number].shape != shape:
+                number, operand = operand, number
+            if len(graph.values[operand].shape) <= 4 and graph.values[number].shape == shape:
+                self._take(maker, number, operand)
+        elif maker.kind in ("Where", "Select") and len(maker.inputs) == 3:
+            condition, *ends = maker.inputs
+            for place, fill in enumerate(reversed(ends)):
+                hidden, number = _number_of(graph, fill), ends[place]
+                if hidden is not None and graph.values[number].shape == shape and number != fill:
+                    self._selects = {"hidden": hidden, "selects": SELECTS[place]}
+                    self._take(maker, number, condition)
+                    return
+
+    def _go_on(self) -> bool:
+        """Take one more step before the scores; returns whether there is one."""
+        graph, maker = self._graph, _only_maker(self._graph, self.number)
+        if maker is None:
+            return False
+        number, factor = _unscaled(graph, self.number)
+        if number != self.number:
+            self._factor *= factor
+            return self._take(maker, number)
+        if maker.kind == "Tanh" and _is_plain(graph, maker, 1) and not self._limit and not self.joint:
+            self._limit, self._factor = self._factor, 1.0
+            return self._take(maker, maker.inputs[0])
+        if _is_reshape(graph, maker) and not self.joint:
+            self.joint = tuple(graph.values[maker.outputs[0]].shape)
+            return self._take(maker, maker.inputs[0])
+        return False
+
+
+def _unscaled(graph: Lowered, value: int) -> tuple[int, float]:
+    """A value before it is multiplied by a number for one reader, and that number; itself and 1 if it is not."""
+    maker = _only_maker(graph, value)
+    if maker is None or maker.kind not in ("Multiply", "Divide") or not _is_plain(graph, maker, 2):
+        return value, 1.0
+    number, operand = maker.inputs
+    if maker.kind == "Multiply" and graph.values[operand].constant is None:
+        number, operand = operand, number
+    factor = _number_of(graph, operand)
+    if not factor or abs(factor) == float("inf") or graph.values[number].shape != graph.values[value].shape:
+        return value, 1.0
+    return number, factor if maker.kind == "Multiply" else 1 / factor
+
+
+def _number_of(graph: Lowered, value: int) -> float | None:
+    """The number, finite or minus infinity, that a constant of one element is; None for others."""
+    constant = graph.values[value].constant
+    if constant is None or prod(graph.values[value].shape) != 1 or constant.dtype != np.float32:
         return None
-    (query, key), value = maker.inputs, last.inputs[1]
-    turned = bool(maker.attrs.get("transpose_b"))
-    if not 0 < abs(factor) < float("inf") or not _fit(graph, query, key, value, maker.outputs[0], mask, turned):
-        return None
-    if not turned and not _is_view(graph.maker(key)):
-        return None
-    attrs = {"scale": factor, "masked": bool(mask)}
-    step = last.instead("attention", (query, key, value, *mask), last.outputs, attrs=attrs)
-    return step._replace(members=(maker, *members))
+    number = float(constant.reshape(-1)[0])
+    return number if abs(number) < float("inf") or number == -float("inf") else None
+
+
+def _is_reshape(graph: Lowered, step: Step) -> bool:
+    """Whether a step gives f32 numbers of four axes four others."""
+    return step.kind == "StaticReshape" and _is_plain(graph, step, 1) and len(graph.values[step.inputs[0]].shape) == 4
+
+
+def _shared(graph: Lowered, heads: int) -> tuple[int, int]:
+    """Keys or values before each head of them is repeated for several of the query, and for how many."""
+    joined = graph.maker(heads)
+    wide = graph.maker(joined.inputs[0]) if joined is not None and joined.kind == "StaticReshape" else None
+    apart = graph.maker(wide.inputs[0]) if wide is not None and wide.kind in ("Expand", "Tile") else None
+    if wide is None or apart is None or apart.kind not in ("StaticReshape", "Unsqueeze"):
+        return heads, 1
+    own, before, behind, shape = (
+        graph.values[number].shape for number in (apart.inputs[0], wide.inputs[0], wide.outputs[0], heads)
+    )
+    if len(own) != 4 or len(behind) != 5 or before != (*own[:2], 1, *own[2:]):
+        return heads, 1
+    count = behind[2]
+    is_whole = behind == (*own[:2], count, *own[2:]) and shape == (own[0], own[1] * count, *own[2:])
+    return (apart.inputs[0], count) if is_whole else (heads, 1)
 
 
 def _has_few_queries(graph: Lowered, step: Step) -> bool:
@@ -115,21 +243,42 @@ def _is_view(step: Step | None) -> bool:
     return step is not None and step.kind == "StaticTranspose" and step.library_part is not None
 
 
-def _with_keys(edit: Edit, step: Step) -> list[Step]:
-    """An attention, behind a view of the keys as (batch, heads, tokens, size) if the product reads them transposed."""
-    product, (query, key, *rest_inputs) = step.members[0], step.inputs
-    if product.attrs.get("transpose_b"):
-        return [step]
-    maker = edit.graph.maker(key)
-    assert maker is not None
-    source, order = edit.values[maker.inputs[0]], [int(axis) % 4 for axis in maker.attrs["order"]]  # type: ignore[union-attr]
-    order = [order[axis] for axis in TURNED]
-    number = source.id
-    added: list[Step] = []
-    if order != sorted(order):
-        number = edit.values.like(key, "keys", tuple([source.shape[axis] for axis in order]))
-        added = [edit.library_step(maker, "StaticTranspose", (source.id,), (number,), {"order": tuple(order)})]
-    return [*added, step._replace(inputs=(query, number, *rest_inputs))]
+def _with_views(edit: Edit, step: Step) -> list[Step]:
+    """An attention, behind a view of the keys as (batch, heads, tokens, size) if the product reads them transposed.
+
+    It reads the heads that the keys and values have before they are repeated. Where the rows of several heads are one
+    matrix, there are views of the query and the result as heads.
+    """
+    product, (query, key, value, *mask), (result,) = step.members[0], step.inputs, step.outputs
+    views: list[Step] = []
+    if not product.attrs.get("transpose_b"):
+        maker = edit.graph.maker(key)
+        assert maker is not None
+        source = edit.values[_unscaled(edit.graph, maker.inputs[0])[0]]
+        order = [int(axis) % 4 for axis in maker.attrs["order"]]  # type: ignore[union-attr]
+        order = [order[axis] for axis in TURNED]
+        key = source.id
+        if order != sorted(order):
+            shape = tuple([source.shape[axis] for axis in order])
+            key = edit.values.like(maker.outputs[0], "keys", shape)
+            views = [edit.library_step(maker, "StaticTranspose", (source.id,), (key,), {"order": tuple(order)})]
+    (own_key, times), (own_value, value_times) = (_shared(edit.graph, heads) for heads in (key, value))
+    if times == value_times:
+        key, value = own_key, own_value
+    (softmax,) = (member for member in step.members if member.kind == "SoftMax")
+    heads, behind = edit.values[softmax.inputs[0]].shape[:3], list[Step]()
+    if edit.values[query].shape[:3] != heads:
+        query, source_id = edit.values.like(query, "query", (*heads, edit.values[query].shape[3])), query
+        views.append(_reshaped(edit, product, source_id, query))
+    if edit.values[result].shape[:3] != heads:
+        found = edit.values.like(result, "heads", (*heads, edit.values[result].shape[3]))
+        behind, result = [_reshaped(edit, product, found, result)], found
+    return [*views, step._replace(inputs=(query, key, value, *mask), outputs=(result,)), *behind]
+
+
+def _reshaped(edit: Edit, step: Step, source: int, target: int) -> Step:
+    attrs: dict[str, AttrValue] = {"shape": edit.values[target].shape, "special_zero": False}
+    return edit.library_step(step, "StaticReshape", (source,), (target,), attrs)
 
 
 def _place_for_reader(edit: Edit, result: int) -> None:
@@ -143,12 +292,17 @@ def _place_for_reader(edit: Edit, result: int) -> None:
         edit.change(result, strides=tuple([target.strides[order.index(axis)] for axis in range(4)]))
 
 
-def _fit(graph: Lowered, query: int, key: int, value: int, scores: int, mask: tuple[int, ...], turned: bool) -> bool:
-    """Whether the kernel takes tensors of these shapes, of which none is empty; ``turned``: whether keys are rows."""
-    q, k, v, s = (graph.values[number].shape for number in (query, key, value, scores))
+def _fit(graph: Lowered, q: Dims, key: int, value: int, s: Dims, mask: tuple[int, ...], turned: bool) -> bool:
+    """Whether the kernel takes tensors of these shapes, of which none is empty.
+
+    ``q``: the shape of the query; ``s``: that of the scores; ``turned``: whether keys are rows.
+    """
+    k, v = (graph.values[number].shape for number in (key, value))
     if len(k) == 4 and not turned:
         k = (*k[:2], k[3], k[2])
-    if any(0 in shape or len(shape) != 4 for shape in (q, k, v)) or q[:2] != k[:2] or k[:3] != v[:3]:
+    if any(0 in shape or len(shape) != 4 for shape in (q, k, v)) or k[:3] != v[:3]:
+        return False
+    if q[0] != k[0] or q[1] % k[1]:
         return False
     shapes = [graph.values[number].shape for number in mask]
     return s == (*q[:3], k[2]) and all(

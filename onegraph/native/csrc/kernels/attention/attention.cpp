@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -95,6 +97,7 @@ void for_each_port(bool is_backward, const AttentionProblem &p, const Function &
 // keys, and those of the values, each of which is broadcast to the codes. There is no gradient of codes. key_axis and
 // value_axis: the axis of the codes along which scales and zero points of one axis run.
 //
+// softcap: the limit of the scores before the mask; 0 for none. selects: where a mask of booleans puts the score `hidden`.
 // plain: a row without a finite score is NaN, as of a SoftMax, and all keys are seen.
 // lengths: the numbers of keys of each batch. causal: query t sees no key behind t + past, where past follows from lengths
 // if there are some. window: the number of last keys that a query sees; 0 for all.
@@ -132,6 +135,11 @@ Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.
     const auto &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
     p.batches = query.dims[0], p.heads = key.dims[1], p.group = query.dims[1] / key.dims[1];
     p.queries = query.dims[2], p.keys = key.dims[2], p.size = query.dims[3], p.value_size = value.dims[3];
+    constexpr float LOG2E = 0x1.715476p+0f;
+    p.selects = static_cast<Selects>(arguments.number("selects"));
+    p.softcap = arguments.real("softcap") * LOG2E;
+    const float hidden = arguments.real("hidden");
+    p.hidden = std::isinf(hidden) ? hidden : std::max(hidden, -std::numeric_limits<float>::max() / LOG2E) * LOG2E;
     p.scale = arguments.real("scale"), p.is_plain = arguments.flag("plain");
     p.past = p.is_causal ? arguments.number("past") : p.keys;
     p.window = arguments.flag("window") ? arguments.number("window") : p.queries + p.past + p.keys;
@@ -144,6 +152,9 @@ Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.
         if (given.ndims == 1 && (tensor == &P::value_scale || tensor == &P::value_zero)) first = arguments.size("value_axis");
         p.*tensor = described(given, first);
     });
+    if (p.selects != Selects::none && (is_backward_ || !p.has_mask || p.mask.type != dnnl_boolean))
+        throw std::invalid_argument("a mask that cannot select");
+    if (is_backward_ && p.softcap != 0) throw std::invalid_argument("a gradient of limited scores");
     if ((is_code(p.key.type) && p.key_scale.type != dnnl_f32) || (is_code(p.value.type) && p.value_scale.type != dnnl_f32))
         throw std::invalid_argument("scales that are not f32");
     tiles_ = &tiles_for(has_codes ? dnnl_f32 : query.data_type, arguments.number("level"));
@@ -243,7 +254,8 @@ void Attention::backward(const AttentionMemory &memory, int threads) const {
 }
 
 const Registered<Attention> ATTENTION {
-        "attention", "backward, mask, lengths, causal, past, window, scale: f32, plain, key_axis, value_axis, level"};
+        "attention", "backward, mask, lengths, causal, past, window, scale: f32, softcap: f32, hidden: f32, "
+        "selects: none|where_false|where_true, plain, key_axis, value_axis, level"};
 
 } // namespace
 } // namespace onegraph

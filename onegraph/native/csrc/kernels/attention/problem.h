@@ -14,15 +14,21 @@ struct AttentionTensor {
     std::ptrdiff_t batch = 0, head = 0, token = 0, element = 0;
 };
 
+// How booleans of a mask act: as minus infinity that is added where they are false, or as a score in the place of others.
+enum class Selects { none, where_false, where_true };
+
 // softmax(scale * query @ key.T + mask) @ value. Each head of key and value serves `group` heads of the query. Key and value
 // may be codes of 8 bits, which stand for (code - zero) * scale.
 //
 // The rows of a group, its heads one after another, are computed together in blocks. Query t sees the keys from
-// t + past - window + 1 to t + past; `window` and `past` are so large that they hide nothing where nothing is hidden. With
+// t + past - window + 1 to t + past; `window` and `past` are so large that they hide nothing where nothing is hidden. The
+// scores before the mask are softcap * tanh(scores / softcap), if there is a softcap. A mask of booleans may put `hidden` in
+// the place of scores, where it is false or where it is true. With
 // lengths, each batch has its own number of keys, and if `is_causal`, its last query is at its last key.
 struct AttentionProblem {
     long batches, heads, group, queries, keys, size, value_size; // `heads`: of key and value
-    float scale;
+    float scale, softcap, hidden; // the last two times log2(e)
+    Selects selects;
     long past, window;
     bool has_mask, has_lengths, is_causal, has_logsumexp, is_plain; // `is_plain`: whether a row that sees no key is NaN
     AttentionTensor query, key, value, mask, lengths, dst, logsumexp, grad_dst, grad_query, grad_key, grad_value;
