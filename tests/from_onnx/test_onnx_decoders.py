@@ -141,6 +141,9 @@ MALFORMED = [
     ("MatMulNBits", {4: np.full(64, 2, np.int32)}, "a block of g_idx"),
     ("MatMulNBits", {4: np.full(64, -1, np.int32)}, "a block of g_idx"),
     ("MatMulNBits", {4: np.zeros(60, np.int32)}, "g_idx of shape"),
+    ("MatMulNBits", {5: np.zeros(17, np.float32)}, r"bias of shape \[17\]; expected \[16\]"),
+    ("MatMulNBits", {5: np.zeros((), np.float32)}, r"bias of shape \[\]"),
+    ("MatMulNBits", {5: np.zeros((2, 16), np.float32)}, r"bias of shape \[2, 16\]"),
     ("MatMulNBits", {"block_size": 24}, "block_size 24"),
     ("MatMulNBits", {"bits": 3}, "bits 3"),
     ("GatherBlockQuantized", {"bits": 3}, "bits 3"),
@@ -164,10 +167,39 @@ def test_malformed_packed_weights_are_refused(kind, change, text):
     sizes = {"K": 64, "N": 16} if kind == "MatMulNBits" else {"gather_axis": 0, "quantize_axis": 1}
     inputs |= {at: array for at, array in change.items() if isinstance(at, int)}
     attrs = {"bits": 4, "block_size": 32, **sizes, **{name: v for name, v in change.items() if isinstance(name, str)}}
-    arrays, known = [inputs.get(at) for at in range(5)], [at for at in inputs if inputs[at] is not first]
+    arrays, known = [inputs.get(at) for at in range(6)], [at for at in inputs if inputs[at] is not first]
     arrays = arrays if kind == "MatMulNBits" else arrays[:4]
     with pytest.raises(og.FormatError, match=text):
         onegraph.onnx.load(model_of(kind, arrays, known, 1, attrs), strict=True)
+
+
+BLOCKS = {"axis": 0, "block_size": 16}
+MALFORMED_SCALES = [
+    ((32, 8), (2, 8), (2, 8), {**BLOCKS, "axis": 2}, "axis 2"),
+    ((32, 8), (2, 8), (2, 8), {**BLOCKS, "axis": -3}, "axis -3"),
+    ((32, 8), (2, 8), (2, 8), {**BLOCKS, "block_size": -1}, "block_size -1"),
+    ((32, 8), (2, 8), (2, 8), {**BLOCKS, "block_size": 8}, r"scale of shape \[2, 8\]; expected \[4, 8\]"),
+    ((32, 8), (2, 8), (2, 8), {**BLOCKS, "axis": 1}, r"expected \[32, 1\]"),
+    ((32, 8), (), None, BLOCKS, r"scale of shape \[\]"),
+    ((32, 8), (1, 2, 8), None, BLOCKS, r"scale of shape \[1, 2, 8\]"),
+    ((32, 8), (2, 8), (2, 9), BLOCKS, r"zero_point of shape \[2, 9\]"),
+    ((32, 8), (2, 8), (1,), BLOCKS, r"zero_point of shape \[1\]"),
+    ((32, 8), (8,), (8,), {"axis": 0}, r"scale of shape \[8\]; expected \[32\]"),
+    ((32, 8), (4, 8), None, {"axis": 1}, r"scale of shape \[4, 8\]; expected \[8\]"),
+    ((), (3,), None, {}, "axis 1"),
+]
+
+
+@pytest.mark.parametrize(("shape", "scale", "zero", "attrs", "text"), MALFORMED_SCALES, ids=str)
+def test_scales_that_fit_no_codes_are_refused(shape, scale, zero, attrs, text):
+    arrays = [np.ones(shape, np.int8), np.ones(scale, np.float32), None if zero is None else np.ones(zero, np.int8)]
+    names = ["x", "s", *([] if zero is None else ["z"])]
+    node = helper.make_node("DequantizeLinear", names, ["y"], **attrs)
+    held = [numpy_helper.from_array(array, name) for array, name in zip(arrays, names, strict=False)]
+    graph = helper.make_graph([node], "model", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(og.FormatError, match=text):
+        onegraph.onnx.load(model, strict=True)
 
 
 def test_no_rows_of_a_packed_table():

@@ -50,6 +50,9 @@ def matmul_n_bits(node: Node) -> Value:
         raise node.invalid(f"B of {weights.dtype}", "uint8")
     scales = _stored(node, 2, (columns, blocks), "scales")
     zps, order = _points(node, bits, columns, blocks), _order(node, depth, block, blocks)
+    bias = None if node.optional(5) is None else node.shape(5)
+    if bias is not None and bias not in ((columns,), (None,)):
+        raise node.invalid(f"bias of shape {list(bias)}", f"[{columns}], N")
     emit, activations = node.emit, node.value(0)
     if order is not None:
         codes = lowering.unpacked_points(weights, bits, depth)[:, order]

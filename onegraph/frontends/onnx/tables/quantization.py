@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....lowering import integer_products, layers, quantization, windows
 from ....lowering.elementwise import add, multiply
 from ....lowering.emitter import Value
 from ....lowering.quantization import Scale
 from ....opset.dtypes import DataType
+from ....opset.shapes import show
+from ....opset.signature import Shape
 from ..node import Node, lowers
 from ..types import data_type
 from .layers import window_of
@@ -18,13 +22,47 @@ def _scale(node: Node, scale: int, zero: int, axis: int | None = None) -> Scale:
     return Scale(node.value(scale), node.optional(zero), place, node.attr("block_size", 0))
 
 
+def _checked(node: Node) -> Scale:
+    """The scale and the zero point of a QuantizeLinear or DequantizeLinear, whose known shapes fit the first input."""
+    shape, scale, axis, block = node.shape(), node.shape(1), node.attr("axis", 1), node.attr("block_size", 0)
+    if block < 0:
+        raise node.invalid(f"block_size {block}", "0, or the size of a block")
+    if scale is not None and node.optional(2) is not None and node.shape(2) is not None:
+        zero = node.shape(2)
+        is_single = all(dim == 1 for dim in (*scale, *(zero or ())))
+        if not is_single and not _agree(zero, scale):
+            raise node.invalid(f"zero_point of shape {show(zero)}", f"{show(scale)}, as scale has")
+    if shape is None or scale is None or (not block and all(dim == 1 for dim in scale)):
+        return _scale(node, 1, 2)
+    if not -len(shape) <= axis < len(shape):
+        raise node.invalid(f"axis {axis}", f"an axis of x, which has {len(shape)}")
+    along = shape[axis]
+    if block:
+        wanted = list(shape)
+        wanted[axis] = None if along is None else -(-along // block)
+    else:
+        wanted = [along]
+    if not _agree(scale, wanted):
+        raise node.invalid(f"scale of shape {show(scale)}", f"{show(tuple(wanted))}, as x has {show(shape)}")
+    return _scale(node, 1, 2)
+
+
+def _agree(first: Shape, second: Sequence[int | None] | None) -> bool:
+    """Whether known dims are equal."""
+    if first is None or second is None:
+        return True
+    return len(first) == len(second) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(first, second, strict=True)
+    )
+
+
 @lowers("QuantizeLinear")
 def quantize(node: Node) -> Value:
     """A Quantize, or its formula."""
     stated = node.attr("output_dtype", 0)
     wanted = data_type(stated, node.where) if stated else DataType.u8
     wanted = wanted if node.optional(2) is None else node.dtype(2)
-    return quantization.quantize(node.emit, node.value(0), _scale(node, 1, 2), wanted, bool(node.attr("saturate", 1)))
+    return quantization.quantize(node.emit, node.value(0), _checked(node), wanted, bool(node.attr("saturate", 1)))
 
 
 @lowers("DequantizeLinear")
@@ -32,7 +70,7 @@ def dequantize(node: Node) -> Value:
     """A Dequantize, or its formula."""
     stated = node.attr("output_dtype", 0)
     wanted = data_type(stated, node.where) if stated else node.dtype(1)
-    return quantization.dequantize(node.emit, node.value(0), _scale(node, 1, 2), wanted)
+    return quantization.dequantize(node.emit, node.value(0), _checked(node), wanted)
 
 
 @lowers("DynamicQuantizeLinear")
