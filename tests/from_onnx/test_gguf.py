@@ -119,3 +119,24 @@ def test_malformed_files_are_refused(tmp_path):
         onegraph.gguf.load_weights(tmp_path / "none")
     with pytest.raises(og.ArgumentError, match="path"):
         onegraph.gguf.load_weights(3)
+
+
+def test_bytes_that_a_file_lacks_are_no_numbers(tmp_path):
+    """The package reads an array of metadata element by element, also behind the end of the file."""
+    writer, path = gguf.GGUFWriter(tmp_path / "x.gguf", "llama"), tmp_path / "x.gguf"
+    writer.add_array("numbers", [1, 2])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    data = bytearray(path.read_bytes())
+    place = data.index(b"numbers") + len("numbers") + 8  # behind the types of the value and its elements
+    data[place : place + 8] = (1 << 21).to_bytes(8, "little")
+    path.write_bytes(data)
+    with pytest.raises(og.FormatError, match=f"to .* of a file of {len(data)}; expected a GGUF file"):
+        onegraph.gguf.load_weights(path)
+
+
+def test_matrices_without_numbers_are_refused(tmp_path):
+    data = blocks_of("Q4_K", 1, 256)[:0]
+    with pytest.raises(og.UnsupportedError, match="expected a matrix of packed weights"):
+        written(tmp_path / "x.gguf", {"w": (data, "Q4_K")})["w"]

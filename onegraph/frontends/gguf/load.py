@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from os import PathLike
 from typing import Any
 
@@ -38,10 +39,27 @@ def load_weights(path: str | PathLike[str]) -> Weights:
     except OSError as error:
         raise FormatError(str(place), error.strerror or str(error), "a file that can be read") from None
     try:
-        reader: Any = gguf.GGUFReader(place)
+        reader: Any = _careful(gguf.GGUFReader)(place)
     except Exception as error:  # the package raises what numpy and Python raise for bytes that do not fit
         raise FormatError(str(place), f"{type(error).__name__}: {error}", "a GGUF file") from None
     return Weights(reader)
+
+
+@cache
+def _careful(reader: Any) -> Any:
+    """A reader that raises ValueError where bytes are missing, of which the package makes empty arrays.
+
+    An array of metadata that claims 2^60 elements would be read element by element behind the end of the file.
+    """
+
+    class Careful(reader):  # type: ignore[misc]
+        def _get(self, offset: int, dtype: Any, count: int = 1, *rest: Any, **named: Any) -> Any:
+            end = int(offset) + int(count) * np.dtype(dtype).itemsize
+            if not 0 <= int(offset) <= end <= self.data.size:
+                raise ValueError(f"bytes {int(offset)} to {end} of a file of {self.data.size}")
+            return super()._get(offset, dtype, count, *rest, **named)
+
+    return Careful
 
 
 class Weights(Mapping[str, "Array | PackedWeights"]):
@@ -71,7 +89,7 @@ class Weights(Mapping[str, "Array | PackedWeights"]):
         form = FORMATS.get(kind)
         if form is None:
             raise UnsupportedError(f"tensor {name!r}: format {kind}; expected one of {', '.join([*PLAIN, *FORMATS])}")
-        if len(shape) != 2:
+        if len(shape) != 2 or 0 in shape:
             raise UnsupportedError(f"tensor {name!r}: {kind} of shape {[*shape]}; expected a matrix of packed weights")
         found = taken_apart(name, kind, form, np.asarray(tensor.data).reshape(shape[0], -1))
         if found.shape != shape:
