@@ -1,0 +1,246 @@
+"""What the lowering and the passes make of graphs: the record steps.json, which a change of a pass must change too.
+
+A pass decides by many conditions whether it takes some ops, and the numbers are right where it does not. So a child
+process lowers graphs for AVX2 and one thread, and the record has digests of their steps: of the graphs of plans.json,
+of random ones, of cases of ops, of gradients, and of graphs that lie one change beside these. Nothing is compiled.
+Run as a script, this file writes the record anew; ``--print`` prints the digests, and names of materials their steps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from helpers.graphs import graph_of_case
+from helpers.near_graphs import near
+from helpers.recorded import digest, keep, kept
+
+import onegraph as og
+from onegraph.capi.settings import has_avx2
+from onegraph.compiler.lower import lower
+from onegraph.compiler.options import Options
+from onegraph.compiler.passes import NAMES, run_passes, vector_products
+from onegraph.errors import OneGraphError
+from onegraph.native.library import VERSION
+from onegraph.testing.cases import CASES
+from onegraph.testing.random_graph import random_graph
+from onegraph.training import losses
+
+KEPT = Path(__file__).parents[1] / "recorded" / "steps.json"
+SETTINGS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "ONEGRAPH_CACHE": "", "ONEGRAPH_FAULTS": ""}
+NEAR = 7  # graphs beside each
+RANDOM = 24  # random graphs of a kind
+OPTIONS = ({"reproducible": True}, {"fpmath_mode": "bf16"}, {"finite_math": True}, {"policy": "debug"})
+
+
+def lines_of(graph, **options):
+    """The steps of a graph, each as a line, or why there are none."""
+    try:
+        lowered = lower(graph, finite_math=options.get("finite_math", False))
+        made = run_passes(lowered, Options(**options), NAMES)
+    except OneGraphError as error:
+        return [f"{type(error).__name__}: {error}"]
+    return [described(step, made.values) for step in made.steps]
+
+
+def described(step, values):
+    """A step with what it reads and writes, and the part that the library gets."""
+    ends = []
+    for number in (*step.inputs, *step.outputs):
+        value = values[number]
+        ends.append(f"{number} {value.dtype} {value.shape} {value.strides} in {value.storage} from {value.offset}")
+        if value.constant is not None:
+            ends.append(numbers_of(value.constant))
+    part = "" if step.part is None else f"{step.part.kind} {sorted(step.part.attrs.items())}"
+    members = [f"{one.executor} {one.kind} {one.inputs} {one.outputs}" for one in step.members]
+    texts = step.executor, step.kind, written(step.attrs), ends, step.note, part, step.whole, members, step.refused
+    return " | ".join(map(str, texts))
+
+
+def written(attrs):
+    return sorted((name, numbers_of(one) if isinstance(one, np.ndarray) else str(one)) for name, one in attrs.items())
+
+
+def numbers_of(array):
+    """A text of some numbers of an array, to three digits."""
+    few = np.asarray(array).ravel()[:64].astype(np.float64)
+    with np.errstate(all="ignore"):
+        return f"{array.shape} {digest(f'{number:.2e}' for number in few)}"
+
+
+def planned():
+    """The graphs of plans.json, and those beside them."""
+    from test_recorded_plans import graphs
+
+    for make, *arguments in graphs():
+        graph = og.Graph()
+        graph.output("y", make(graph, *arguments))
+        yield make.__name__, graph
+
+
+def attended():
+    from test_near_passes import attention
+
+    for options in ({}, {"queries": 16, "mask": (16, 64)}, {"mask": None}, {"key": "view"}, {"by": "divide"}):
+        yield "attention", attention(**options)
+
+
+def taken():
+    """Graphs that single passes take, as the tests of these build them."""
+    from test_codes import two_products
+    from test_depthwise import FAR, image, row
+    from test_label_gradients import ROWS, with_gradient
+    from test_window_products import CASES, SINGLES, gradient, single
+
+    kinds = "Convolution", "ConvolutionBackwardData", "ConvolutionBackwardWeights"
+    for kind in kinds:
+        for layout, data_format in (("OIX", "NXC"), ("XIO", "NCX"), ("XIO", "NXC")):
+            g, y = row(kind, layout, data_format, (2, 30), bias=kind == kinds[0])
+            g.output("out", y)
+            yield "rows as images", g
+    for data_format in ("NXC", "NCX"):
+        for pads in (([FAR, FAR], [FAR, FAR]), ([2, FAR], [2, 0]), ([2, 0], [2, FAR])):
+            yield "far pads", image([2, FAR], pads, data_format, behind=True)
+    for options in ({}, {"ignore_index": 3}, {"returned": True}, {"dtype": "bf16"}, {"probabilities": True}):
+        yield "label gradients", with_gradient((ROWS, 1024), **options)
+    for source, result, weights, attrs in CASES.values():
+        yield "window products", gradient(source, result, weights, **attrs)
+    for kind, data, weights, weights_format in SINGLES:
+        yield "single products", single(kind, data, weights, weights_format=weights_format)
+        yield "single products", single(kind, data, weights, weights_format=weights_format, constant=True, then="ReLU")
+    for zero in (0, 128):
+        g = og.Graph()
+        for name, tensor in zip("yz", two_products(g, g.input("x", "f32", (4, 32)), zero), strict=True):
+            g.output(name, tensor)
+        yield "unsigned codes", g
+    for rows in (1, 4, 5):
+        for turned, first in ((False, False), (True, False), (False, True), (True, True)):
+            yield "experts", experts((6, 64, rows) if first else (6, rows, 64), turned, first)
+    for coding in ("int4", "int8"):
+        g = og.Graph()
+        y = g.matmul(g.input("x", "f32", (3, 128)), g.constant(np.arange(128 * 96, dtype=np.float32).reshape(128, 96)))
+        g.output("y", g.gelu(g.add(y, g.constant(np.ones(96, np.float32)))))
+        yield "packed products", og.compress_weights(g, coding)
+    for kind, attrs in (("StaticTranspose", {"order": [0, 2, 1]}), ("StaticReshape", {"shape": [2, 8, 4]})):
+        g = og.Graph()
+        x = g.dequantize(g.input("x", "u8", (2, 4, 8)), scales=[0.5], zps=[3])
+        w = g.dequantize(g.constant(np.ones((4, 8), np.int8)), scales=[0.25], zps=[0])
+        moved = g.op(kind, [x], {"special_zero": False, **attrs} if kind == "StaticReshape" else attrs)
+        g.output("y", g.quantize(g.matmul(moved, w), scales=[0.5], zps=[1], dtype="u8"))
+        yield "moved codes", g
+    for axis in (-1, 3):
+        g, how = og.Graph(), {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+        x = g.dequantize(g.input("x", "u8", (1, 6, 6, 8)), scales=[0.5], zps=[3])
+        w = g.dequantize(g.constant(np.ones((3, 3, 8, 4), np.int8)), scales=[0.25], zps=[0])
+        codes = {"qtype": "per_channel", "scales": [0.1, 0.2, 0.3, 0.4], "axis": axis}
+        y = g.quantize(g.relu(g.convolution(x, w, **how)), **codes, zps=[0] * 4, dtype="u8")
+        g.output("y", g.dequantize(y, **codes, zps=[0] * 4))
+        yield "channel scales", g
+
+
+def experts(src, turned, first):
+    g = og.Graph()
+    rows, chosen = g.input("x", "f32", src), g.input("places", "s64", (6,))
+    depths = (5, 64, 32) if turned == first else (5, 32, 64)
+    own = g.op("Gather", [g.constant(np.ones(depths, np.float32)), chosen], {"axis": 0}, edition="host")
+    ends, name = ([own, rows], "transpose_a") if first else ([rows, own], "transpose_b")
+    g.output("y", g.op("MatMul", ends, {name: turned}))
+    return g
+
+
+def in_codes():
+    """Attention to caches of codes."""
+    from tests.kernels.test_coded_attention import WAYS, cached, dequantized, products, whole
+
+    for way in WAYS:
+        for form in (products, cached, whole):
+            g = og.Graph()
+            ends = [dequantized(g, way, name, (1, 2, 80, 16)) for name in "kv"]
+            g.output("y", form(g, g.input("q", "f32", (1, 2, 3, 16)), *ends))
+            yield way, g
+
+
+def cases():
+    for case in CASES[::3]:
+        yield case.kind, graph_of_case(case)
+
+
+def drawn():
+    """Random graphs, and those of the fuzzer."""
+    from tests.fuzz.blocks import random_block_recipe
+    from tests.fuzz.generate import random_recipe
+    from tests.fuzz.quantized import random_quantized_recipe
+    from tests.fuzz.recipe import build
+    from tests.fuzz.training import random_training_recipe
+
+    for seed in range(RANDOM):
+        yield "random", random_graph(seed, 8)
+    for make in (random_block_recipe, random_recipe, random_quantized_recipe, random_training_recipe):
+        for seed in range(RANDOM):
+            yield make.__name__, build(make(Random(seed)))[0]
+
+
+def trained():
+    """Layers with a loss and its gradients."""
+    for dtype in (og.f32, og.bf16):
+        for channels in (4, 32):
+            g = og.Graph()
+            x = g.input("x", dtype, (4, 8, 8, channels))
+            w, v = g.input("w", dtype, (3, 3, channels, 16)), g.input("v", dtype, (16, 10))
+            y = g.relu(g.convolution(x, w, strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1]))
+            y = g.matmul(g.reduce_mean(y, axes=[1, 2], keep_dims=False), v)
+            loss = losses.cross_entropy(g, y, g.input("labels", og.s32, (4,)))
+            for place, one in enumerate(g.gradient(loss, [x, w, v])):
+                g.output(f"d{place}", one)
+            yield f"{dtype} {channels}", g
+
+
+MATERIAL = {make.__name__: make for make in (planned, attended, taken, in_codes, cases, drawn, trained)}
+
+
+def made(name):
+    """The lines of a material, by kind."""
+    vector_products.core_cache = lambda: 1 << 20  # another one on each machine
+    lines = {}
+    for number, (kind, graph) in enumerate(MATERIAL[name]()):
+        beside = Random(f"{kind} {number}")
+        options = OPTIONS[number % len(OPTIONS)]
+        lines.setdefault(kind, []).extend(lines_of(graph))
+        lines[kind] += lines_of(graph, **options)
+        for other in near(graph, beside, NEAR if name != "cases" else 1):
+            lines[kind] += lines_of(other)
+    return lines
+
+
+def found():
+    return {name: {kind: digest(lines) for kind, lines in made(name).items()} for name in MATERIAL}
+
+
+def of_a_child():
+    command, environment = [sys.executable, __file__, "--print"], {**os.environ, **SETTINGS}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=240, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.library
+@pytest.mark.skipif(VERSION[:2] != (3, 2) or not has_avx2(), reason="the record is of oneDNN 3.2 and a CPU with AVX2")
+def test_graphs_become_the_recorded_steps():
+    assert of_a_child() == kept(KEPT)
+
+
+if __name__ == "__main__":
+    if "--print" in sys.argv:
+        print(json.dumps(found()))
+    elif sys.argv[1:]:
+        print(
+            *(f"{kind}: {line}" for name in sys.argv[1:] for kind, some in made(name).items() for line in some),
+            sep="\n",
+        )
+    else:
+        keep(KEPT, of_a_child())
