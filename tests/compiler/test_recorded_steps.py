@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -154,6 +155,18 @@ def experts(src, turned, first):
     return g
 
 
+def summed():
+    """Reductions of a middle axis, around the sizes at which they take another form."""
+    kinds = "ReduceSum", "ReduceMean", "ReduceL2", "ReduceMax", "ReduceL1", "ReduceProd"
+    counts = (1, 2, 63, 64, 255, 256, 768, 769, 4095, 4096, 4097, 8192, 2**16, 3 * 2**16, 2**20)
+    for number, (before, count, after) in enumerate(product((1, 3, 300), counts, (1, 2, 32, 33, 512))):
+        for kind in (kinds[0], kinds[1 + number % 5]):
+            g = og.Graph()
+            x = g.input("x", "bf16" if number % 4 == 3 else "f32", (before, count, after))
+            g.output("y", g.op(kind, [x], {"axes": [1], "keep_dims": bool(number % 2)}))
+            yield kind, g
+
+
 def in_codes():
     """Attention to caches of codes."""
     from tests.kernels.test_coded_attention import WAYS, cached, dequantized, products, whole
@@ -201,7 +214,7 @@ def trained():
             yield f"{dtype} {channels}", g
 
 
-MATERIAL = {make.__name__: make for make in (planned, attended, taken, in_codes, cases, drawn, trained)}
+MATERIAL = {make.__name__: make for make in (planned, attended, taken, summed, in_codes, cases, drawn, trained)}
 
 
 def made(name):
@@ -212,8 +225,8 @@ def made(name):
         beside = Random(f"{kind} {number}")
         options = OPTIONS[number % len(OPTIONS)]
         lines.setdefault(kind, []).extend(lines_of(graph))
-        lines[kind] += lines_of(graph, **options)
-        for other in near(graph, beside, NEAR if name != "cases" else 1):
+        lines[kind] += lines_of(graph, **options) if name != "summed" else []
+        for other in near(graph, beside, {"cases": 1, "summed": 0}.get(name, NEAR)):
             lines[kind] += lines_of(other)
     return lines
 
@@ -224,7 +237,7 @@ def found():
 
 def of_a_child():
     command, environment = [sys.executable, __file__, "--print"], {**os.environ, **SETTINGS}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=240, check=True)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=600, check=True)
     return json.loads(done.stdout)
 
 

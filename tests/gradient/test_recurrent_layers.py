@@ -83,7 +83,7 @@ def test_a_recurrent_layer_without_biases_has_gradients():
         ((20, 6), (15, 5), r"lstm: recurrence: shape \[15, 5\]; expected \[20, 5\]"),
         ((20, 7), (20, 5), r"lstm: weights: shape \[20, 7\]; expected \[20, 6\]"),
         (None, (20, 5), "lstm: weights: shape of unknown rank; expected known dims"),
-        ((20, 6), (20, None), "lstm: recurrence: "),
+        ((20, 6), (20, None), r"lstm: recurrence: shape \[20, \?\]; expected known dims"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(weights, recurrence, message):

@@ -22,6 +22,7 @@ from conftest import library
 from helpers import host_cases
 from helpers.gradient_cases import BASE_CASES, FLOATS, HOST_CASES
 from helpers.graphs import graph_of_case
+from helpers.near_graphs import near
 from helpers.neighbours import attributes_beside, neighbours
 from helpers.recorded import digest, keep, kept
 
@@ -36,6 +37,7 @@ from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.python_code import to_python
+from onegraph.transform.batch_inputs import with_batch
 from onegraph.transform.widen import widened
 
 KEPT = Path(__file__).parents[1] / "recorded" / "graphs.json"
@@ -150,10 +152,10 @@ def examined():
     for case in host_cases.cases():
         drawn = Random(crc32(f"{case.kind} {case.attrs}".encode()))
         types = [None if array is None else TensorType(OF_NUMPY[array.dtype], array.shape) for array in case.inputs]
-        others = [(case.attrs, near) for near in neighbours(types, (2, 3))]
-        others += [(near, types) for near in attributes_beside(chosen.schema(case.kind), case.attrs, (2, 3))]
-        for attrs, near in [(case.attrs, types), *drawn.sample(others, min(NEAR, len(others)))]:
-            found = infer_op(case.kind, attrs, near, edition=chosen)
+        others = [(case.attrs, given) for given in neighbours(types, (2, 3))]
+        others += [(given, types) for given in attributes_beside(chosen.schema(case.kind), case.attrs, (2, 3))]
+        for attrs, given in [(case.attrs, types), *drawn.sample(others, min(NEAR, len(others)))]:
+            found = infer_op(case.kind, attrs, given, edition=chosen)
             told = [(one.rule, one.where, one.message) for one in found.violations]
             yield case.kind, [f"{found.shapes} {found.dtypes} {told}"]
 
@@ -172,8 +174,16 @@ def changed():
         yield "inference", outcome(learned, graph, fixed)
         yield "shapes", outcome(graph.specialise, {name: one.shape for name, one in graph.inputs.items()})
         yield "f32", outcome(widened, graph, [og.f16, og.bf16])
+        yield "batch", batches(graph, seed)
         for name in (*EDITIONS,)[seed % 2 :: 2]:
             yield name, outcome(og.translate_graph, graph, name)
+
+
+def batches(graph, seed):
+    """The inputs of some graphs whose first dim is a batch."""
+    beside = near(graph, Random(seed), 7)
+    others = (graph_of_case(case) for case in CASES[seed :: 4 * GRAPHS])
+    return [str([tensor.name for tensor in with_batch(one)]) for one in (graph, *beside, *others)]
 
 
 def trained(graph, arrays):

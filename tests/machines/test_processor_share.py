@@ -110,6 +110,16 @@ def test_stated_number_and_affinity(variable, command):
     assert found.stdout.strip() == str((1, wanted if variable or TOTAL > 1 else "")), found.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("3", 3), (" 5 ,1", 5), ("2,4", 2), ("", None), ("0", None), ("-1", None), ("x", None), ("\u00b2", None)],
+)
+def test_openmp_has_the_stated_number_of_threads(monkeypatch, text, count):
+    monkeypatch.setenv("OMP_NUM_THREADS", text)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(77))
+    assert processor_share.openmp_threads() == (count or 77)
+
+
 @pytest.mark.library
 def test_result_is_the_same_on_a_share(monkeypatch):
     monkeypatch.setattr(processor_share, "cgroup_quota", lambda *_: 1.0)

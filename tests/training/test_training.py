@@ -372,6 +372,10 @@ def test_updates_name_the_wrong_tensor():
         (lambda: og.training.clip_by_norm(g, [d], 0)): "clip_by_norm: max_norm: 0; expected a number",
         (lambda: og.training.low_precision(g, [d], og.s8)): "low_precision: dtype: 's8'; expected one of 'bf16', 'f16'",
         (lambda: og.training.dropout(g, d, 2)): "dropout: probability: 2; expected a number, 0 to 1",
+        (lambda: og.training.dropout(g, d, 1, seed=-1)): f"dropout: seed: -1; expected an integer, 0 to {2**63 - 1}",
+        (
+            lambda: og.training.dropout(g, d, 1, seed=2**63)
+        ): f"dropout: seed: {2**63}; expected an integer, 0 to {2**63 - 1}",
     }.items():
         before = g.ops
         with pytest.raises(og.ArgumentError) as caught:
