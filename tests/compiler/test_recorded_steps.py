@@ -1,9 +1,9 @@
 """What the lowering and the passes make of graphs: the record steps.json, which a change of a pass must change too.
 
 A pass decides by many conditions whether it takes some ops, and the numbers are right where it does not. So a child
-process lowers graphs for AVX2 and one thread, and the record has digests of their steps: of the graphs of plans.json,
-of random ones, of cases of ops, of gradients, and of graphs that lie one change beside these. Nothing is compiled.
-Run as a script, this file writes the record anew; ``--print`` prints the digests, and names of materials their steps.
+process lowers graphs for AVX2, or for AVX-512 with bf16, and one thread, and the record has digests of their steps: of
+the graphs of plans.json, of random ones, of cases of ops, of gradients, and of graphs that lie one change beside these.
+Nothing is compiled. Run as a script, this file writes the record anew; with names of materials, it prints their steps.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import json
 import os
 import subprocess
 import sys
-from itertools import product
+from itertools import chain
+from itertools import product as combinations
 from pathlib import Path
 from random import Random
 
@@ -23,7 +24,7 @@ from helpers.near_graphs import near
 from helpers.recorded import digest, keep, kept
 
 import onegraph as og
-from onegraph.capi.settings import has_avx2
+from onegraph.capi.settings import has_avx2, is_native
 from onegraph.compiler.lower import lower
 from onegraph.compiler.options import Options
 from onegraph.compiler.passes import NAMES, run_passes, vector_products
@@ -34,7 +35,7 @@ from onegraph.testing.random_graph import random_graph
 from onegraph.training import losses
 
 KEPT = Path(__file__).parents[1] / "recorded" / "steps.json"
-SETTINGS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "ONEGRAPH_CACHE": "", "ONEGRAPH_FAULTS": ""}
+SETTINGS = {"OMP_NUM_THREADS": "1", "ONEGRAPH_CACHE": "", "ONEGRAPH_FAULTS": ""}
 NEAR = 7  # graphs beside each
 RANDOM = 24  # random graphs of a kind
 OPTIONS = ({"reproducible": True}, {"fpmath_mode": "bf16"}, {"finite_math": True}, {"policy": "debug"})
@@ -77,9 +78,13 @@ def numbers_of(array):
 
 def planned():
     """The graphs of plans.json, and those beside them."""
-    from test_recorded_plans import graphs
+    from test_recorded_plans import graphs, product
 
-    for make, *arguments in graphs():
+    behind = ("Add",), ("Add", "ReLU"), ("Exp", "Add"), ("GELU",)
+    vectors = (
+        (product, dtype, rows, 1024, 768, one) for dtype in ("f32", "bf16") for rows in (1, 4, 5) for one in behind
+    )
+    for make, *arguments in chain(graphs(), vectors):
         graph = og.Graph()
         graph.output("y", make(graph, *arguments))
         yield make.__name__, graph
@@ -97,6 +102,8 @@ def taken():
     from test_codes import two_products
     from test_depthwise import FAR, image, row
     from test_label_gradients import ROWS, with_gradient
+    from test_weight_layouts import CASES as LAYOUTS
+    from test_weight_layouts import graph as with_cast
     from test_window_products import CASES, SINGLES, gradient, single
 
     kinds = "Convolution", "ConvolutionBackwardData", "ConvolutionBackwardWeights"
@@ -115,6 +122,8 @@ def taken():
     for kind, data, weights, weights_format in SINGLES:
         yield "single products", single(kind, data, weights, weights_format=weights_format)
         yield "single products", single(kind, data, weights, weights_format=weights_format, constant=True, then="ReLU")
+    for kind, attrs, shape in LAYOUTS:
+        yield "weight layouts", with_cast(kind, attrs, shape)
     for zero in (0, 128):
         g = og.Graph()
         for name, tensor in zip("yz", two_products(g, g.input("x", "f32", (4, 32)), zero), strict=True):
@@ -159,7 +168,7 @@ def summed():
     """Reductions of a middle axis, around the sizes at which they take another form."""
     kinds = "ReduceSum", "ReduceMean", "ReduceL2", "ReduceMax", "ReduceL1", "ReduceProd"
     counts = (1, 2, 63, 64, 255, 256, 768, 769, 4095, 4096, 4097, 8192, 2**16, 3 * 2**16, 2**20)
-    for number, (before, count, after) in enumerate(product((1, 3, 300), counts, (1, 2, 32, 33, 512))):
+    for number, (before, count, after) in enumerate(combinations((1, 3, 300), counts, (1, 2, 32, 33, 512))):
         for kind in (kinds[0], kinds[1 + number % 5]):
             g = og.Graph()
             x = g.input("x", "bf16" if number % 4 == 3 else "f32", (before, count, after))
@@ -231,29 +240,33 @@ def made(name):
     return lines
 
 
-def found():
-    return {name: {kind: digest(lines) for kind, lines in made(name).items()} for name in MATERIAL}
+# The materials of each instruction set.
+CHOSEN = {"AVX2": [*MATERIAL], "AVX512_CORE_BF16": ["attended", "taken", "in_codes", "trained", "drawn"]}
 
 
-def of_a_child():
-    command, environment = [sys.executable, __file__, "--print"], {**os.environ, **SETTINGS}
+def of_a_child(isa):
+    """The digests for an instruction set."""
+    settings = {**SETTINGS, "ONEDNN_MAX_CPU_ISA": isa}
+    command, environment = [sys.executable, __file__, "--print", *CHOSEN[isa]], {**os.environ, **settings}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=600, check=True)
     return json.loads(done.stdout)
 
 
 @pytest.mark.library
-@pytest.mark.skipif(VERSION[:2] != (3, 2) or not has_avx2(), reason="the record is of oneDNN 3.2 and a CPU with AVX2")
-def test_graphs_become_the_recorded_steps():
-    assert of_a_child() == kept(KEPT)
+@pytest.mark.skipif(VERSION[:2] != (3, 2), reason="the record is of oneDNN 3.2")
+@pytest.mark.parametrize("isa", CHOSEN)
+def test_graphs_become_the_recorded_steps(isa):
+    if not (has_avx2() if isa == "AVX2" else is_native(og.bf16)):
+        pytest.skip("the CPU has no such instructions")
+    assert of_a_child(isa) == kept(KEPT)[isa]
 
 
 if __name__ == "__main__":
     if "--print" in sys.argv:
-        print(json.dumps(found()))
+        names = sys.argv[2:]
+        print(json.dumps({name: {kind: digest(lines) for kind, lines in made(name).items()} for name in names}))
     elif sys.argv[1:]:
-        print(
-            *(f"{kind}: {line}" for name in sys.argv[1:] for kind, some in made(name).items() for line in some),
-            sep="\n",
-        )
+        for name in sys.argv[1:]:
+            print(*(f"{kind}: {line}" for kind, lines in made(name).items() for line in lines), sep="\n")
     else:
-        keep(KEPT, of_a_child())
+        keep(KEPT, {isa: of_a_child(isa) for isa in CHOSEN})
