@@ -9,7 +9,7 @@ import pytest
 
 from tests import changed as changes
 from tests.mutants import changed
-from tests.mutants.__main__ import ALIKE, MOST, running, spread
+from tests.mutants.__main__ import ALIKE, EQUIVALENT, MOST, running, spread
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
 from tests.mutants.stages import STAGES, files_named
@@ -101,6 +101,14 @@ def test_stages_name_rooms_and_tests():
     for stage, tests in STAGES.items():
         assert (PACKAGE / stage).is_dir()
         assert all(len(files_named(name)) == 1 for name in tests), stage
+
+
+def test_equivalent_mutants_exist_and_have_reasons():
+    known = json.loads(EQUIVALENT.read_text())
+    modules = {key.partition(" ")[0] for key in known}
+    keys = {mutant.key for module in modules for mutant in mutants(module, (PACKAGE / module).read_text())}
+    assert {*known} <= keys
+    assert all(len(reason.split()) > 3 for reason in known.values())
 
 
 DIFF = """\

@@ -11,6 +11,7 @@ import onegraph as og
 import onegraph.onnx
 from benchmarks import kinds
 from onegraph.compiler.array_kernels import FUNCTIONS, with_kernel
+from onegraph.compiler.array_kernels.arrays import place_for
 from onegraph.compiler.kernels.arrays import RECORDS, SCHEMAS, _fits
 from onegraph.compiler.kernels.native import value_of
 from onegraph.opset.dtypes import OF_NUMPY
@@ -24,6 +25,18 @@ TESTED_KERNELS = ("arrays",)
 NUMBERS = ("f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 # Ops whose results follow from places or shapes, or element by element: whole models measure them.
 PLAIN = Trait.POINTWISE | Trait.VIEW | Trait.MOVES | Trait.SHAPE_ONLY
+
+
+def test_a_result_is_written_where_the_caller_wants_it_if_it_fits():
+    wanted, kind = np.empty((2, 3), np.float32), np.dtype(np.float32)
+    assert place_for([wanted], 0, [2, 3], kind) is wanted
+    memory = np.empty(25, np.int8)
+    others = (np.empty((3, 2), kind), np.empty((2, 3)), np.empty((3, 2), kind).T, memory[1:].view(kind).reshape(2, 3))
+    for other in others:
+        found = place_for([wanted, other], 1, (2, 3), kind)
+        assert found is not other
+        assert (found.shape, found.dtype, found.flags.c_contiguous, found.flags.aligned) == ((2, 3), kind, True, True)
+    assert place_for([wanted], 1, (2, 3), kind) is not wanted
 
 
 def op_of(kind, arrays, attrs, known=()):
