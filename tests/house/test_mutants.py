@@ -12,7 +12,7 @@ from tests.mutants import changed
 from tests.mutants.__main__ import ALIKE, EQUIVALENT, MOST, running, spread
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
-from tests.mutants.stages import STAGES, files_named
+from tests.mutants.stages import OF_CHILDREN, STAGES, files_named
 
 SOURCE = '''
 def limited(value: int, limit: int = 3) -> int:
@@ -63,9 +63,13 @@ print(*[judge(one, sys.argv[1:], 60) for one in made])
 """
 
 
-def test_a_mutant_is_judged_by_tests(tmp_path):
+def test_a_mutant_is_judged_by_tests_and_their_children(tmp_path):
     test = tmp_path / "test_shown.py"
-    test.write_text("from onegraph.errors import shown\ndef test_shown(): assert shown(3) == '3'\n")
+    child = "from onegraph.errors import shown; assert shown(3) == '3'"
+    test.write_text(
+        "import subprocess, sys\ndef test_shown():\n"
+        f"    assert subprocess.run([sys.executable, '-c', {child!r}]).returncode == 0\n"
+    )
     command = [sys.executable, "-c", JUDGED, str(test)]
     done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -100,7 +104,7 @@ def test_lines_within_expressions_and_of_modules_have_tests():
 def test_stages_name_rooms_and_tests():
     for stage, tests in STAGES.items():
         assert (PACKAGE / stage).is_dir()
-        assert all(len(files_named(name)) == 1 for name in tests), stage
+        assert all(len(files_named(name)) == 1 for name in (*tests, *OF_CHILDREN.get(stage, ()))), stage
 
 
 def test_equivalent_mutants_exist_and_have_reasons():

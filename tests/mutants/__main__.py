@@ -24,7 +24,7 @@ from pathlib import Path
 from . import changed
 from .child import PACKAGE, SURVIVED, judge
 from .operators import Mutant, mutants
-from .stages import STAGES, files_named
+from .stages import OF_CHILDREN, STAGES, files_named
 
 ROOT = PACKAGE.parent
 BUILD = ROOT / "build" / "mutants"
@@ -32,6 +32,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.json")
 MOST, ALIKE = 30, 6  # tests of one mutant, and cases of one function among them
 REST = 300  # further tests of a mutant that survives those
 SHORTEST = 20.0  # seconds that a mutant has at least
+LONG = 30.0  # seconds of a file of tests that was not timed
 
 
 def main() -> int:
@@ -87,13 +88,11 @@ def recorded(stage: str, *, anew: bool) -> dict[str, dict[str, object]]:
 def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) -> str:
     """What the tests that run the line of a mutant say."""
     tests = running(mutant, record["lines"].get(str(Path(mutant.module).relative_to(stage)), {}))  # type: ignore[arg-type]
-    if not tests:
-        return "not run"
-    first = spread(tests)
-    found = SURVIVED
-    for chosen in (first, [test for test in tests if test not in first][:REST]):
-        if chosen and found == SURVIVED:
-            seconds = sum(float(record["seconds"][test]) for test in chosen)  # type: ignore[arg-type]
+    first, found = spread(tests), SURVIVED if tests else "not run"
+    beside = [str(path) for name in OF_CHILDREN.get(stage, ()) for path in files_named(name)]
+    for chosen in (first, beside, [test for test in tests if test not in first][:REST]):
+        if chosen and found in (SURVIVED, "not run"):
+            seconds = sum(float(record["seconds"].get(test, LONG)) for test in chosen)  # type: ignore[arg-type]
             found = judge(mutant, chosen, SHORTEST + 5 * seconds)
     print(f"{found:9} {mutant.name}", flush=True)
     return found

@@ -7,6 +7,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 STAGES: dict[str, tuple[str, ...]] = {
     "_util": (
+        "test_disk_cache",
         "test_arguments",
         "test_npz",
         "test_names",
@@ -17,6 +18,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_processor_share",
     ),
     "serialize": (
+        "test_recorded_graphs",
         "test_serialize",
         "test_file_details",
         "test_rejected_files",
@@ -29,6 +31,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_variables",
     ),
     "inference": (
+        "test_recorded_graphs",
         "test_call_verdicts",
         "test_checker",
         "test_builder",
@@ -37,8 +40,9 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_op_templates",
         "test_suggestions",
     ),
-    "checker": ("test_call_verdicts", "test_checker", "test_cli_check", "test_untried_version"),
+    "checker": ("test_recorded_graphs", "test_call_verdicts", "test_checker", "test_cli_check", "test_untried_version"),
     "opset": (
+        "test_recorded_graphs",
         "test_call_verdicts",
         "test_checker",
         "test_op_templates",
@@ -53,9 +57,16 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_slow_fusions",
         "test_checker_against_library",
     ),
-    "gradient": ("test_gradient", "test_gradient_rules", "test_gradient_twice", "test_gradient_coverage"),
+    "gradient": (
+        "test_recorded_graphs",
+        "test_gradient",
+        "test_gradient_rules",
+        "test_gradient_twice",
+        "test_gradient_coverage",
+    ),
     "training": ("test_training", "test_training_losses", "test_averaging"),
     "transform": (
+        "test_recorded_graphs",
         "test_editing",
         "test_modes",
         "test_rewrites",
@@ -65,7 +76,14 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_graph_parts",
         "test_open_sizes",
     ),
-    "builder": ("test_builder", "test_editing", "test_operators", "test_transactions", "test_compress_weights"),
+    "builder": (
+        "test_recorded_graphs",
+        "test_builder",
+        "test_editing",
+        "test_operators",
+        "test_transactions",
+        "test_compress_weights",
+    ),
     "compiler": (
         "test_passes",
         "test_lower",
@@ -84,6 +102,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_near_passes",
     ),
     "lowering": (
+        "test_recorded_graphs",
         "test_lowering_branches",
         "test_lowering_layout",
         "test_lifting",
@@ -101,6 +120,12 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_control_flow",
     ),
     "runtime": (
+        "test_kept_constants",
+        "test_caches",
+        "test_open_programs",
+        "test_op_by_op",
+        "test_explain",
+        "test_profile",
         "test_executable",
         "test_variables",
         "test_program_cache",
@@ -110,7 +135,23 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_explanation",
         "test_growing_caches",
     ),
+    "arrays": ("test_arrays", "test_type_messages", "test_mapped_files", "test_npz", "test_trees", "test_malformed"),
+    "judging": ("test_judging", "test_tolerance", "test_verify", "test_onnx_learned"),
+    "frontends": (
+        "test_recorded_graphs",
+        "test_onnx_load",
+        "test_onnx_table",
+        "test_onnx_patterns",
+        "test_onnx_computed_sizes",
+        "test_onnx_save",
+        "test_gguf",
+    ),
     "reference": ("test_ops", "test_ops_normalization", "test_ops_pooling", "test_ops_quantization", "test_host_ops"),
+}
+# Files of tests that run a stage in processes of their own, so that no record shows the lines.
+OF_CHILDREN = {
+    "compiler": ("test_recorded_steps", "test_recorded_plans"),
+    "runtime": ("test_disk_cache", "test_warm_start"),
 }
 
 
