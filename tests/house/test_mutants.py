@@ -52,6 +52,11 @@ def test_texts_and_annotations_are_left_alone():
     assert len(changes) == len(set(changes)) == 14  # 1 becomes 2 once: that of the message stays
 
 
+@pytest.mark.parametrize(("flag", "changes"), [(True, []), (False, ["False becomes True"])])
+def test_a_strict_zip_is_an_assertion(flag, changes):
+    assert [mutant.change for mutant in mutants("m.py", f"x = zip(a, b, strict={flag})")] == changes
+
+
 JUDGED = """
 import sys
 from tests.mutants.child import PACKAGE, judge

@@ -110,6 +110,10 @@ def _unread(node: ast.AST) -> Iterator[ast.AST]:
             yield node
         case ast.Call(func=ast.Name(id="TypeVar" | "cast"), args=[first, *_]):
             yield first
+        case ast.Call(
+            func=ast.Name(id="zip"), keywords=[ast.keyword(arg="strict", value=ast.Constant(value=True) as flag)]
+        ):
+            yield flag  # it says that the lengths are equal, as an assertion does
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
