@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from conftest import draws
 from helpers.onnx_session import session_of
 
 import onegraph as og
@@ -288,7 +289,7 @@ DRAWS = {
     "OneHot": hot,
     "Triangle": lambda d: ([d.array(*d.dims(2, 4))], {"upper": d.flag(), "offset": d.number(-8, 8)}),
 }
-ROUNDS = 40
+ROUNDS = draws(20, 40)
 
 
 def computed(op, arrays, host=None):
