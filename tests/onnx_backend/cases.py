@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,6 +42,7 @@ KNOWN_AXES = {
 # How the model states the dims of its inputs: as the test does, by names alone, or not even their number.
 FORMS = ("known", "open", "unranked")
 ROOT = Path(onnx.__file__).parent.parent
+KEPT = Path(__file__).parents[2] / "build" / "onnx_backend"
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,23 @@ class Outcome:
 @lru_cache
 def cases(kinds: Sequence[str] = KINDS):
     """The tests by name."""
+    made = (node_cases() if kind == "node" else load_model_tests(kind=kind) for kind in kinds)
+    return {case.name: case for each in made for case in each}
+
+
+def node_cases():
+    """The tests of nodes, which the package computes in five seconds. They are kept for later processes."""
+    kept = KEPT / f"{onnx.__version__}-{np.__version__}-{sys.implementation.cache_tag}.pickle"
+    if kept.exists():
+        return pickle.loads(kept.read_bytes())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the package overflows some numbers on purpose
-        return {case.name: case for kind in kinds for case in load_model_tests(kind=kind)}
+        made = load_model_tests(kind="node")
+    KEPT.mkdir(parents=True, exist_ok=True)
+    new = kept.with_suffix(f".{os.getpid()}")
+    new.write_bytes(pickle.dumps(made))
+    new.replace(kept)
+    return made
 
 
 def run(case, form: str = "known") -> Outcome:
