@@ -23,7 +23,7 @@ CORPUS = sorted((ROOT / "tests" / "corpus").glob("*.json"))
 @pytest.mark.parametrize("kind", ["graphs", "host"])
 def test_random_graphs_agree(kind):
     """Another process runs the graphs: a signal must not end the tests, and must name its seed."""
-    command = [sys.executable, "-m", "tests.fuzz.child", kind, "1", str(draws(20, 40))]
+    command = [sys.executable, "-m", "tests.fuzz.child", kind, "1", str(draws(12, 40))]
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
     lines = done.stdout.splitlines()
@@ -35,7 +35,7 @@ def test_random_graphs_agree(kind):
 @pytest.mark.library
 def test_random_onnx_nodes_agree_for_any_dims():
     pytest.importorskip("onnx", reason="onnx is not installed")
-    assert onnx_open_dims.in_child(1, draws(30, 60)) == []
+    assert onnx_open_dims.in_child(1, draws(18, 60)) == []
 
 
 @pytest.mark.library
@@ -70,7 +70,7 @@ def test_detects_a_wrong_result():
 
 
 @seed(20)
-@settings(max_examples=draws(150, 400), deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(100, 400), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(attributes.uses())
 def test_any_attributes_agree(use):
     attributes.examine(use)
