@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from os.path import realpath
 from pathlib import Path
 
 import click
@@ -106,8 +107,8 @@ def command(
     if as_json and form != "text":
         raise click.UsageError("--json or --format, not both")
     accepted = [] if baseline is None else _accepted(baseline)
-    own = {Path(path).resolve() for path in (baseline, write_baseline) if path is not None}
-    sources = tuple(source for source in sources if Path(source.path).resolve() not in own)  # a pattern may match it
+    own = {realpath(path) for path in (baseline, write_baseline) if path is not None}
+    sources = tuple(source for source in sources if realpath(source.path) not in own)  # a pattern may match them
     findings, unread = _checked(sources, EDITIONS if edition == ALL else (edition,), libraries or (None,))
     if write_baseline is not None and not unread:
         text = json.dumps([finding.key() for finding in findings], indent=1).encode()

@@ -31,6 +31,10 @@ INSTEAD = {
     "Rsqrt": ("Pow", "Pow with beta -0.5 computes it"),
     "Pow": ("Pow", "the exponent is a tensor in legacy-1 and the attribute beta elsewhere"),
     "Negative": ("Multiply", "Multiply by -1 computes it"),
+    **dict.fromkeys(
+        ("Shape", "Size", "Reshape"),  # host ops
+        ("StaticReshape", "a graph whose sizes are known needs none: onegraph.onnx.load takes them as shapes="),
+    ),
 }
 
 

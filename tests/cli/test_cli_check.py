@@ -475,6 +475,13 @@ def test_pattern_may_match_the_baseline(folder):
     assert check("*.json").exit_code == 2
 
 
+def test_link_to_itself_is_unreadable(folder):
+    (folder / "loop.json").symlink_to("loop.json")
+    done = check("loop.json")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("onegraph: loop.json: ")
+
+
 def test_help_names_every_exit_status():
     text = check("--help").stdout
     assert all(f" {status} " in text.partition("Exit status")[2] for status in (1, 2, 3))

@@ -111,6 +111,7 @@ def test_translates_the_kind(kind, source, target, expected):
         ("Abs", BASE_EDITION, "legacy-1", "no op"),
         ("GreaterEqual", "legacy-1", "onednn-3.6", "no op"),
         ("Dropout", BASE_EDITION, "onednn-3.11", "no op"),
+        ("Shape", "host", "oneapi-1.4", "takes them as shapes="),
     ],
 )
 def test_op_without_a_counterpart(kind, source, target, word):
