@@ -39,7 +39,9 @@ def remove(form: JsonForm[AnyGraph], op: JsonObject) -> None:
 def _passed_on(form: JsonForm[AnyGraph], op: JsonObject) -> JsonObject:
     """The input that the readers of a removed op get: its only one, or the only one that an op produces."""
     inputs = op["inputs"]
-    if form.schema(op).category not in ("binary", "elementwise") or len(inputs) > 2 or len(op["outputs"]) != 1:
+    is_idle_cast = op["kind"] == "TypeCast" and inputs[0]["dtype"] == op["outputs"][0]["dtype"]
+    is_removable = form.schema(op).category in ("binary", "elementwise") or is_idle_cast
+    if not is_removable or len(inputs) > 2 or len(op["outputs"]) != 1:
         what = "only elementwise and binary ops of one or two inputs are removed"
         raise ArgumentError(f"op_kind: {op['kind']} as {REMOVED!r}; {what}")
     made = {use["id"] for other in form.ops for use in other["outputs"]}

@@ -138,7 +138,11 @@ class JsonRewrite(Generic[AnyGraph]):
         """Set the data type of all floating-point tensors."""
         if name not in FLOATS:
             raise ArgumentError(f"dt: {shown(name)}; expected one of {', '.join(FLOATS)}, or ID:DTYPE")
-        found = [op["kind"] for op in self._form.ops if base_of(self._form.schema(op)).category == "quantization"]
+        found = [
+            op["kind"]
+            for op in self._form.ops
+            if base_of(self._form.schema(op)).category == "quantization" and not self._is_cast_of_floats(op)
+        ]
         if found:
             raise ArgumentError(f"dt: {name}, of a graph with {found[0]}; expected floating point alone, or ID:DTYPE")
         kept: set[int] = set()
@@ -152,6 +156,14 @@ class JsonRewrite(Generic[AnyGraph]):
         for number, uses in self._form.uses.items():
             if uses[0]["dtype"] in FLOATS:
                 self._form.set_dtype(number, "f32" if number in kept else name)
+        for op in [*self._form.ops]:
+            if self._is_cast_of_floats(op) and op["inputs"][0]["dtype"] == op["outputs"][0]["dtype"]:
+                remove(self._form, op)  # as in a graph of bf16 between inputs and outputs of f32
+
+    def _is_cast_of_floats(self, op: Mapping[str, Any]) -> bool:
+        """Whether an op converts between data types that become one."""
+        ends = [use["dtype"] for use in (*op["inputs"], *op["outputs"])]
+        return bool(op["kind"] == "TypeCast" and all(dtype in FLOATS for dtype in ends))
 
     def set_dtypes(self, dtypes: Mapping[str | int, Any]) -> None:
         """Set the data types of single tensors."""

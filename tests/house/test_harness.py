@@ -205,6 +205,20 @@ def test_one_data_type_for_all_tensors():
     assert back.to_json() == g.to_json()
 
 
+def test_casts_that_have_nothing_to_do_are_removed():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 2))
+    low, weights = (g.type_cast(one, dtype=og.bf16) for one in (x, g.constant(np.float32([[1, 2], [3, 4]]))))
+    g.output("y", g.type_cast(g.matmul(low, weights, name="product"), dtype=og.f32))
+    g.output("low", low)
+    found = rewrite(g, dt="f32")
+    assert [op.name for op in found.ops] == ["product"]
+    assert {str(one.dtype) for one in (*found.inputs.values(), *found.outputs.values())} == {"f32"}
+    expected = np.float32([[1, 2], [3, 4]])
+    results = og.reference.run(found, {"x": np.eye(2, dtype=np.float32)})
+    assert all(np.array_equal(results[name], one) for name, one in {"y": expected, "low": np.eye(2)}.items())
+
+
 def test_casts_constants():
     g = og.Graph()
     g.output("y", g.matmul(g.input("x", og.f32, (2, 2)), g.constant(np.float32([[1, 2], [3, 4.5]]))))
