@@ -182,13 +182,8 @@ class _Edges:
         start = next((kind for kind in kinds if kind in STARTS), None)
         if {begins, start} == {"MatMul", "SoftMax"}:
             return self._beside_attention(names)
-        if not QUANTIZATIONS.isdisjoint(self._ends(first, second, tensor)):
-            product = next((kind for kind in (*kinds, *more) if kind in INT8), None)
-            if product is not None:
-                missing = self._not_dequantized(names)
-                return f"an int8 kernel takes {product} {BETWEEN}, and a Quantize behind it; {missing}"
-            if coded := self.joining.coded([self.by_name[name] for name in names if name in self.by_name]):
-                return coded
+        if missing := self._without_codes(first, second, tensor):
+            return missing
         if begins is not None and start is not None:
             both = f"{self._named(start, first)} and {self._named(begins, second)}"
             return f"no pattern of oneDNN has both: {both} each begin a pattern of their own"
@@ -255,17 +250,23 @@ class _Edges:
             return f"{text}, documented since {SDPA.since[0]}.{SDPA.since[1]}; the library is oneDNN {library}"
         return f"{text}; the ops around them differ"
 
-    def _not_dequantized(self, names: Sequence[str]) -> str:
-        """Which operands of a product come from no Dequantize."""
-        producers = uses_of(self.graph).producers
-        products = [self.by_name[name] for name in names if name in self.by_name and self.by_name[name].kind in INT8]
-        for op in products:
-            pairs = zip(("source", "weights"), op.inputs, strict=False)
-            found = [(side, producers.get(end.id)) for side, end in pairs if end is not None]
-            bare = [side for side, maker in found if maker is None or maker.kind not in QUANTIZATIONS]
-            if bare:
-                return f"here no Dequantize makes its {' and its '.join(bare)}"
-        return "the ops around it differ"
+    def _without_codes(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> str:
+        """What keeps ops beside a Dequantize or Quantize from an int8 kernel; empty if no such kernel is near."""
+        producers, ends = uses_of(self.graph).producers, self._ends(first, second, tensor)
+        for report in (second, first):
+            for op in (self.by_name[name] for name in report.names if name in self.by_name):
+                sides = [*zip(("source", "weights"), op.inputs, strict=False)] if op.kind in INT8 else []
+                makers = [(side, end, producers.get(end.id)) for side, end in sides if end is not None]
+                bare = [(side, end) for side, end, maker in makers if maker is None or maker.kind not in QUANTIZATIONS]
+                reads_codes = not bare and all(maker is not None and maker.name in report.names for *_, maker in makers)
+                is_half = len(bare) == 1 and bare[0][1].name == tensor.name
+                if makers and not reads_codes and (is_half or not QUANTIZATIONS.isdisjoint(ends)):
+                    missing = f"here no Dequantize makes its {' and its '.join(side for side, _ in bare)}"
+                    missing = missing if bare else "the ops around it differ"
+                    return f"an int8 kernel takes {op.kind} {BETWEEN}, and a Quantize behind it; {missing}"
+        if QUANTIZATIONS.isdisjoint(ends):
+            return ""
+        return self.joining.coded([self.by_name[one] for one in (*first.names, *second.names) if one in self.by_name])
 
     def _split_codes(self, ops: Sequence[Op]) -> str:
         """Which Dequantize or Quantize around a product keeps it from an int8 kernel, as it runs as other ops, and why.

@@ -167,9 +167,12 @@ def attention(g, q):
     return g.matmul(g.softmax(g.matmul(q, k, transpose_b=True), axis=-1), v)
 
 
-def coded_image(g, x):
-    weights = g.dequantize(g.constant(np.ones((3, 3, 16, 16), np.int8)), scales=[0.5], zps=[0])
-    return g.convolution(g.dequantize(x, scales=[0.5], zps=[0]), weights, **SAME, name="conv")
+def weights_of_codes(g):
+    return g.dequantize(g.constant(np.ones((3, 3, 16, 16), np.int8)), scales=[0.5], zps=[0])
+
+
+def coded_image(g, x, name="conv"):
+    return g.convolution(g.dequantize(x, scales=[0.5], zps=[0]), weights_of_codes(g), **SAME, name=name)
 
 
 def beside_itself(g, y):
@@ -346,6 +349,21 @@ QUESTIONS = {
         lambda g, x: g.max_pool(coded_image(g, x), **POOL, name="pool"),
         "no pattern",
         "Convolution 'conv' and MaxPool 'pool' each begin a pattern of their own",
+    ),
+    "codes, convolution and one in f32": (
+        IMAGE,
+        "u8",
+        lambda g, x: g.convolution(coded_image(g, x), weights_of_codes(g), **SAME, name="last"),
+        "no pattern",
+        "an int8 kernel takes Convolution with a Dequantize of its source and one of its weights, and a Quantize "
+        "behind it; here no Dequantize makes its source",
+    ),
+    "two convolutions of codes": (
+        IMAGE,
+        "u8",
+        lambda g, x: coded_image(g, g.quantize(coded_image(g, x), scales=[0.5], zps=[0], dtype="u8"), "last"),
+        "no pattern",
+        "Convolution 'conv' and Convolution 'last' each begin a pattern of their own",
     ),
     "op that runs as others behind a product": (
         N,
