@@ -13,7 +13,7 @@ from onegraph.builder.op_site import markdown_index, markdown_methods, op_pages
 from onegraph.cli import COMMANDS
 from onegraph.faults.page import markdown_faults
 from onegraph.opset.editions.registry import EDITIONS, HOST, edition
-from onegraph.opset.errata.page import markdown_errata
+from onegraph.opset.errata.page import errata_pages
 from onegraph.tools.op_examples import example
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -90,9 +90,9 @@ def _write_pages(app: Sphinx) -> None:
     write_gallery(Path(__file__).with_name("gallery"), app.config.examples_run)
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
-    (folder / "errata.md").write_text(markdown_errata())
     (folder / "methods.md").write_text(markdown_methods())
-    pages = {name: markdown_index(edition(name)) for name in (*EDITIONS, HOST)} | op_pages(example) | markdown_faults()
+    pages = {name: markdown_index(edition(name)) for name in (*EDITIONS, HOST)} | op_pages(example)
+    pages |= markdown_faults() | errata_pages()
     for name, page in pages.items():
         (folder / f"{name}.md").write_text(page)
     for name in COMMANDS:

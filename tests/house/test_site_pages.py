@@ -9,6 +9,8 @@ from onegraph.faults.api import API
 from onegraph.faults.catalogue import CATALOGUE
 from onegraph.faults.page import markdown_faults
 from onegraph.opset.editions.registry import edition
+from onegraph.opset.errata.catalogue import CORRECTIONS
+from onegraph.opset.errata.page import errata_pages
 from onegraph.tools.op_examples import example
 
 LONGEST = 60_000  # characters of a page, some ten screens
@@ -55,8 +57,17 @@ def test_each_fault_is_on_the_page_of_its_family():
         assert f"[{title}](" in made["faults"]
 
 
+def test_each_erratum_is_on_the_page_of_its_section():
+    made = errata_pages()
+    for one in CORRECTIONS:
+        (page,) = [text for text in made.values() if f"\n### {one.name}\n" in text]
+        assert page.splitlines()[3] == f"# Mistakes in the texts: {one.section}"
+        assert one.name in made["errata"]
+
+
 def test_pages_are_short(pages):
-    assert {name: len(text) for name, text in {**pages, **markdown_faults()}.items() if len(text) > LONGEST} == {}
+    every = {**pages, **markdown_faults(), **errata_pages()}
+    assert {name: len(text) for name, text in every.items() if len(text) > LONGEST} == {}
 
 
 def test_tables_of_faults_take_few_screens():
@@ -67,7 +78,7 @@ def test_tables_of_faults_take_few_screens():
 
 def test_fences_and_tables_of_pages_are_whole(pages):
     """Fences are closed in their order, tabs stand in a set of tabs, and a row has the columns of its head."""
-    for name, text in {**pages, **markdown_faults()}.items():
+    for name, text in {**pages, **markdown_faults(), **errata_pages()}.items():
         opened, columns = [], None
         for line in text.splitlines():
             fence = re.match(r"(`{3,})(.*)", line)

@@ -78,6 +78,19 @@ def markdown_errata(corrections: Sequence[Correction] = CORRECTIONS) -> str:
     return "\n".join(lines)
 
 
+def errata_pages() -> dict[str, str]:
+    """The pages of the site by name: one for each section of the pages, and ``errata``, which links to them."""
+    found, index = {}, ["| Section | Corrections |", "| --- | --- |"]
+    for section in SECTIONS:
+        inside = [correction for correction in CORRECTIONS if correction.section == section]
+        if inside:
+            name, title = f"errata-{'-'.join(section.split())}", f"Mistakes in the texts: {section}"
+            head = ["---", "orphan: true", "---", f"# {title}", "", "[All sections](../errata.md).", ""]
+            found[name] = "\n".join([*head, markdown_errata(inside)])
+            index.append(f"| [{section}](ops/{name}.md) | {', '.join(one.name for one in inside)} |")
+    return {**found, "errata": "\n".join([*index, ""])}
+
+
 def escaped(text: str) -> str:
     """The text in Markdown without any markup."""
     return "".join(f"\\{one}" if one in "\\*_<>|[]`$#" else one for one in text)
