@@ -88,6 +88,12 @@ class Arguments:
             if not _laid_out(tensor, array):
                 held[growth.past] = self._copy(tensor, array)
 
+    def each_shapes(self, sizes: object) -> list[dict[str, tuple[int, ...]]]:
+        """The shapes of all inputs for each of several sizes, or for one."""
+        if entries(sizes) is not None or not has_type(sizes, Iterable):
+            sizes = [sizes]
+        return [self.shapes(given) for given in cast(Iterable[object], sizes)]
+
     def shapes(self, sizes: object) -> dict[str, tuple[int, ...]]:
         """The shapes of all inputs, of which ``sizes`` has at least those with unknown dims, by name.
 

@@ -200,21 +200,21 @@ class Executable(Made):
         """
         return bind_arrays(self._interface, self._programs, inputs, arrays)
 
-    def warm_up(self, sizes: Iterable[Mapping[str, object]]) -> None:
+    def warm_up(self, sizes: Iterable[Mapping[str, object]] | Mapping[str, object]) -> None:
         """Make the programs for sizes that will come, so that no call waits for one.
 
         They are those that calls would make: they count as misses, and the least recently used ones may be dropped.
         For inputs that are bound as a :class:`Cache`, use ``warm_up`` of the run that ``bind`` returns.
 
         Args:
-            sizes: for each program, the shapes of the inputs by name, as ``{"x": (1, 17, 64)}``. Inputs of known shapes
-                may be left out.
+            sizes: for each program, the shapes of the inputs by name, as ``{"x": (1, 17, 64)}``; or those for a single
+                one. Inputs of known shapes may be left out.
 
         Raises:
             ArgumentError: a shape is missing or does not fit, or the contents of an input set a shape.
             SpecError: an op cannot have inputs of these shapes.
         """
-        self._programs.warm_up([self._interface.arguments.shapes(given) for given in sizes])
+        self._programs.warm_up(self._interface.arguments.each_shapes(sizes))
 
     @property
     def copies(self) -> int:

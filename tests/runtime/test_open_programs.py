@@ -366,7 +366,9 @@ def test_threads_share_the_memory_of_intermediates():
 
 def test_warm_up_makes_the_programs_of_calls():
     model = opened(MATRICES[0], (None, 16)).compile()
-    model.warm_up([{"x": (size, 16)} for size in SIZES])
+    first, *others = ({"x": (size, 16)} for size in SIZES)
+    model.warm_up(first)
+    model.warm_up(others)
     misses = model.cache_info().misses
     for size in SIZES:
         model(drawn(size, 16))
@@ -381,6 +383,8 @@ def test_warm_up_makes_the_programs_of_calls():
         ([{}], "expected known dims that fit"),
         ([{"z": (5, 16)}], "expected a dictionary of shapes"),
         ([3], "expected a dictionary of shapes"),
+        ({"z": (5, 16)}, "expected a dictionary of shapes"),
+        (3, "sizes: 3; expected a dictionary of shapes"),
     ],
 )
 def test_warm_up_refuses_other_sizes(sizes, message):
