@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, NoReturn, TextIO
 
 import click
@@ -96,7 +97,7 @@ class Commands(click.Group):
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
             see = f"; see {context.command_path} --help" if context is not None else ""
-            note(error.format_message().rstrip(".") + see)
+            note(_after_flag(error.format_message().rstrip("."), sys.argv[1:] if args is None else args) + see)
         except SpecError as error:
             first, *others = str(error).splitlines()
             note(first + (f" (and {len(others)} more; onegraph check lists them)" if others else ""))
@@ -168,6 +169,14 @@ def _as_option(message: str, args: Sequence[str]) -> str:
     name, colon, rest = message.partition(":")
     option = f"--{name.replace('_', '-')}"
     return f"{option}{colon}{rest}" if any(arg.partition("=")[0] == option for arg in args) else message
+
+
+def _after_flag(message: str, args: Sequence[str]) -> str:
+    """A message about one argument too many names the flag before it, to which it was probably given as a value."""
+    for option, value in pairwise(args):
+        if option.startswith("--") and "=" not in option and message == f"Got unexpected extra argument ({value})":
+            return f"{message}; {option} takes no value"
+    return message
 
 
 def note(message: str) -> None:

@@ -40,6 +40,8 @@ def test_info_for_people():
         (("info", "--nonsense"), "onegraph: No such option '--nonsense'; see onegraph info --help\n"),
         (("check",), "onegraph: Missing argument 'FILES...'; see onegraph check --help\n"),
         (("ops", "--json", "--markdown"), "onegraph: --json or --markdown, not both; see onegraph ops --help\n"),
+        (("ops", "ReLU", "--json", "yes"), "onegraph: Got unexpected extra argument (yes); --json takes no value; see"),
+        (("info", "yes"), "onegraph: Got unexpected extra argument (yes); see onegraph info --help\n"),
         (("conformance", "--workers", "0"), "onegraph: Invalid value for '--workers': 0 is not in the range x>=1; see"),
     ],
 )
