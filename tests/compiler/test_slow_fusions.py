@@ -414,6 +414,13 @@ def test_kernel_runs_long_products_of_16_bits(dtype):
     assert_right(graph, executable)
 
 
+@pytest.mark.parametrize(("rows", "executors"), [(2, {"oneDNN"}), (8, {"copy", "kernel"})])
+def test_library_joins_few_rows_of_f16_alone(rows, executors):
+    graph, executable = compiled(lambda g: g.concat(*[g.input(name, "f16", (rows, 32)) for name in "xy"], axis=1))
+    assert {part.executor for part in executable.report().partitions} <= executors
+    assert_right(graph, executable)
+
+
 def test_moved_axes_of_size_1_keep_tensors_dense():
     def build(g):
         ends = [g.static_transpose(g.input(name, "f32", (2, 5, 1, 4)), order=(0, 2, 1, 3)) for name in "xy"]

@@ -130,12 +130,16 @@ def test_rows_are_copied_into_parts_of_rows(channels, dtype, threads):
     assert (back == 7).sum() >= back.size - given.size
 
 
-def test_casts_leave_gaps_alone():
-    whole = np.full(76, -1, np.float16)
-    laid = strided(whole, (4, 6), (20, 3))
-    run("cast", np.arange(24, dtype=np.float32).reshape(4, 6), laid)
-    assert (laid == np.arange(24).reshape(4, 6)).all()
-    assert (whole == -1).sum() == 76 - 24
+@pytest.mark.parametrize(("shape", "strides"), [((4, 6), (20, 3)), ((70, 9), (1, 100)), ((9, 130), (1, 12))])
+def test_casts_leave_gaps_alone(shape, strides):
+    size = 1 + sum((dim - 1) * stride for dim, stride in zip(shape, strides, strict=True))
+    given = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for source, target in ((np.float32, np.float16), (np.float16, np.float32)):
+        whole = np.full(size, -1, target)
+        laid = strided(whole, shape, strides)
+        run("cast", given.astype(source), laid)
+        assert (laid == given).all()
+        assert (whole == -1).sum() == size - given.size
 
 
 # Select --------------------------------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "rows.h"
+#include "shares.h"
 
 #include "floats.h"
+#include "turned.h"
 
 namespace onegraph {
 namespace {
@@ -176,7 +178,108 @@ Row cast_row(std::size_t count, const dnnl_data_type_t *types) {
     return are_floats || (count == 2 && types[0] == types[1]) ? cast_elements : nullptr;
 }
 
-const RegisteredRows<cast_row, true> CAST {"cast"};
+// A cast of tensors of f32, f16 and bf16 where the elements along one axis lie side by side in the source, and those along
+// another one in the target. Tiles of 16 bits are turned in the first cache.
+class TurnedCast : public Runnable {
+public:
+    static constexpr std::size_t SIDE = 64, LEAST = 8; // of a tile; axes of fewer elements are no lines
+
+    // Null for other tensors.
+    static std::unique_ptr<const Runnable> of(const KernelArguments &arguments);
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    struct Axis {
+        std::size_t size;
+        Bytes source, target;
+    };
+
+    void cast_tile(const char *source, char *target, std::size_t rows, std::size_t columns) const;
+
+    dnnl_data_type_t from_, to_;
+    Axis row_ {}, column_ {}; // along which elements lie side by side in the target, and in the source
+    std::vector<Axis> outer_;
+    std::size_t total_ = 1; // tiles
+};
+
+std::unique_ptr<const Runnable> TurnedCast::of(const KernelArguments &arguments) {
+    auto made = std::make_unique<TurnedCast>();
+    const auto &source = *arguments.tensors[0], &target = *arguments.tensors[1];
+    made->from_ = source.data_type, made->to_ = target.data_type;
+    const auto from = static_cast<Bytes>(size_of(made->from_)), to = static_cast<Bytes>(size_of(made->to_));
+    if (source.ndims != target.ndims || made->from_ == made->to_) return nullptr;
+    std::vector<Axis> &axes = made->outer_;
+    for (int axis = 0; axis < target.ndims; axis++) {
+        if (source.dims[axis] != target.dims[axis]) return nullptr;
+        if (target.dims[axis] == 1) continue;
+        const Axis next {static_cast<std::size_t>(target.dims[axis]), source.layout.strides[axis] * from, target.layout.strides[axis] * to};
+        const auto size = static_cast<Bytes>(next.size);
+        if (!axes.empty() && axes.back().source == size * next.source && axes.back().target == size * next.target)
+            axes.back() = {axes.back().size * next.size, next.source, next.target};
+        else
+            axes.push_back(next);
+    }
+    const auto take = [&](Bytes Axis::*stride, Bytes size, Axis *taken) {
+        const auto found = std::find_if(axes.begin(), axes.end(), [&](const Axis &axis) { return axis.*stride == size; });
+        if (found == axes.end() || found->size < LEAST) return false;
+        *taken = *found;
+        axes.erase(found);
+        return true;
+    };
+    if (!take(&Axis::target, to, &made->row_) || made->row_.source == from) return nullptr;
+    if (!take(&Axis::source, from, &made->column_)) return nullptr;
+    for (const Axis *axis : {&made->row_, &made->column_})
+        made->total_ *= (axis->size + SIDE - 1) / SIDE;
+    for (const Axis &axis : axes)
+        made->total_ *= axis.size;
+    return made;
+}
+
+void TurnedCast::cast_tile(const char *source, char *target, std::size_t rows, std::size_t columns) const {
+    alignas(64) char halves[SIDE * SIDE * sizeof(Half)];
+    constexpr Bytes LINE = SIDE * sizeof(Half);
+    const auto height = static_cast<Bytes>(rows), width = static_cast<Bytes>(columns);
+    if (from_ == dnnl_f32) {
+        for (Bytes i = 0; i < height; i++)
+            cast(from_, source + i * row_.source, to_, halves + i * LINE, columns, has_avx2());
+        return turn_block<Half>(halves, LINE, height, target, column_.target, width);
+    }
+    turn_block<Half>(source, row_.source, height, halves, LINE, width);
+    for (Bytes i = 0; i < width; i++)
+        cast(from_, halves + i * LINE, to_, target + i * column_.target, rows, has_avx2());
+}
+
+void TurnedCast::run(void *const *addresses, int threads) const {
+    const auto parts_of = [](const Axis &axis) { return (axis.size + SIDE - 1) / SIDE; };
+    const std::size_t high = parts_of(row_), wide = parts_of(column_), unit = std::min(SIDE, row_.size) * std::min(SIDE, column_.size);
+    share(total_ * unit, threads, unit, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t tile = begin / unit; tile < end / unit; tile++) {
+            const auto row = tile % high * SIDE, column = tile / high % wide * SIDE;
+            Bytes from = static_cast<Bytes>(row) * row_.source + static_cast<Bytes>(column) * column_.source;
+            Bytes to = static_cast<Bytes>(row) * row_.target + static_cast<Bytes>(column) * column_.target;
+            std::size_t rest = tile / high / wide;
+            for (std::size_t axis = outer_.size(); axis-- > 0; rest /= outer_[axis].size) {
+                const auto place = static_cast<Bytes>(rest % outer_[axis].size);
+                from += place * outer_[axis].source, to += place * outer_[axis].target;
+            }
+            cast_tile(static_cast<const char *>(addresses[0]) + from, static_cast<char *>(addresses[1]) + to,
+                    std::min(SIDE, row_.size - row), std::min(SIDE, column_.size - column));
+        }
+    });
+}
+
+struct RegisteredCast : onegraph_kernel {
+    explicit RegisteredCast(const char *name) : onegraph_kernel(name, "", made) {}
+
+    static std::unique_ptr<const Runnable> made(const KernelArguments &arguments) {
+        const bool are_floats = arguments.count == 2 && is_float(arguments.tensors[0]->data_type)
+                && is_float(arguments.tensors[1]->data_type);
+        if (auto turned = are_floats ? TurnedCast::of(arguments) : nullptr) return turned;
+        return std::make_unique<Rows>(arguments, cast_row, true);
+    }
+};
+
+const RegisteredCast CAST {"cast"};
 
 } // namespace
 

@@ -9,7 +9,7 @@
 #include "registry.h"
 #include "shares.h"
 
-#include "cpu.h"
+#include "turned.h"
 
 namespace onegraph {
 namespace {
@@ -99,11 +99,6 @@ StridedCopy::Place StridedCopy::place(std::size_t number) const {
     return found;
 }
 
-template <typename T>
-ONEGRAPH_INLINE void move(char *target, const char *source) {
-    std::memcpy(target, source, sizeof(T));
-}
-
 // Copies lines, which are counted over all places.
 template <typename T>
 void StridedCopy::copy_rows(const char *source, char *target, std::size_t begin, std::size_t end) const {
@@ -122,35 +117,12 @@ void StridedCopy::copy_rows(const char *source, char *target, std::size_t begin,
                 std::memcpy(to, from, static_cast<std::size_t>(row_.dim) * sizeof(T));
             else if (row_.target == SIZE)
                 for (std::int64_t i = 0; i < row_.dim; i++)
-                    move<T>(to + i * SIZE, from + i * row_.source);
+                    move_element<T>(to + i * SIZE, from + i * row_.source);
             else
                 for (std::int64_t i = 0; i < row_.dim; i++)
-                    move<T>(to + i * row_.target, from + i * row_.source);
+                    move_element<T>(to + i * row_.target, from + i * row_.source);
         }
     }
-}
-
-// Turns a square of vectors: element j of vector i becomes element i of vector j.
-template <typename T>
-ONEGRAPH_INLINE void turn_square(const char *source, std::int64_t from, char *target, std::int64_t to) {
-    constexpr std::size_t LANES = 16 / sizeof(T);
-    typedef T Vector __attribute__((vector_size(16)));
-    Vector vectors[LANES], low, high;
-    for (std::size_t i = 0; i < LANES; i++) {
-        low[i] = static_cast<T>(i / 2 + i % 2 * LANES);
-        high[i] = static_cast<T>(LANES / 2 + i / 2 + i % 2 * LANES);
-        std::memcpy(&vectors[i], source + static_cast<std::int64_t>(i) * from, sizeof(Vector));
-    }
-    for (std::size_t step = 1; step < LANES; step *= 2) {
-        Vector mixed[LANES];
-        for (std::size_t i = 0; i < LANES / 2; i++) {
-            mixed[2 * i] = __builtin_shuffle(vectors[i], vectors[i + LANES / 2], low);
-            mixed[2 * i + 1] = __builtin_shuffle(vectors[i], vectors[i + LANES / 2], high);
-        }
-        std::memcpy(vectors, mixed, sizeof vectors);
-    }
-    for (std::size_t i = 0; i < LANES; i++)
-        std::memcpy(target + static_cast<std::int64_t>(i) * to, &vectors[i], sizeof(Vector));
 }
 
 // An element at any address.
@@ -177,26 +149,6 @@ ONEGRAPH_INLINE void join_channels(const char *source, char *target, std::int64_
     for (std::int64_t i = 0; i < count; i++)
         for (int channel = 0; channel < NUMBER; channel++)
             to[i * NUMBER + channel] = reinterpret_cast<const Element *>(source + channel * from)[i];
-}
-
-// Turns a block of columns of the source into lines of the target.
-template <typename T>
-void turn_block(const char *from, std::int64_t source, std::int64_t rows, char *to, std::int64_t target, std::int64_t count) {
-    constexpr std::int64_t SIZE = sizeof(T), LANES = 16 / SIZE;
-    std::int64_t column = 0;
-    for (; column + LANES <= count && rows >= LANES; column += LANES) {
-        const char *first = from + column * SIZE;
-        char *result = to + column * target;
-        std::int64_t i = 0;
-        for (; i + LANES <= rows; i += LANES)
-            turn_square<T>(first + i * source, source, result + i * SIZE, target);
-        for (; i < rows; i++)
-            for (std::int64_t line = 0; line < LANES; line++)
-                move<T>(result + line * target + i * SIZE, first + i * source + line * SIZE);
-    }
-    for (; column < count; column++)
-        for (std::int64_t i = 0; i < rows; i++)
-            move<T>(to + column * target + i * SIZE, from + i * source + column * SIZE);
 }
 
 // Copies groups of columns of the source, which become lines of the target; they are counted over all places.
