@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from .._util.open_sizes import is_open
 from ..arrays.ndarrays import aligned_empty
 from ..opset.host.recurrence import GATES, LANES
 from ..opset.shapes import known_dims
 from ..opset.signature import AttrValue
-from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, shape_of
+from .emitter import Emitter, Value, dtype_of, numbers, shape_of
 from .layers import matmul
-from .movement import concat, reshape, slice_, transpose
+from .movement import concat, expand, reshape, slice_, transpose
 
 # Places of the gates of a Recurrence in the order of PyTorch: in, forget, cell, out; reset, update, new.
 ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
@@ -120,9 +121,12 @@ def whole_layer(
         following.pop()
     if any(one is None for one in following):  # ports in front of a given one cannot be left out
         batch = (shape_of(next((one for one in following[:2] if one is not None), src)) or (None,) * 3)[1]
-        if batch is None:
-            raise NotLowered("first states of an unknown number of sequences")
-        zeros = np.zeros((directions, batch, units), dtype)
+        zeros: Value = np.zeros((1, 1, 1), dtype)
+        if batch is None or is_open([batch]):
+            ends = [numbers(directions), slice_(emit, emit.op("Shape", [src]), [1], [2], [0]), numbers(units)]
+            zeros = expand(emit, zeros, concat(emit, ends, 0))
+        else:
+            zeros = np.zeros((directions, batch, units), dtype)
         following = [zeros if one is None else one for one in following]
     operands += [one for one in following if one is not None]
     attrs: dict[str, AttrValue] = {"cell": cell, "direction": direction, **(options or {})}

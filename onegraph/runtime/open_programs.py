@@ -92,10 +92,18 @@ class OpenPrograms:
     def _learn(self, shapes: Shapes, room: int) -> bool:
         """Make a program with open sizes, from the second combination of shapes on; returns whether there is one."""
         options = self._options
-        is_usual = options.policy == "fusion" and not options.reproducible and not isinstance(options.threads, Mapping)
-        is_hopeless = self._failures >= MOST_FAILURES or self._unused >= MOST_UNUSED
-        if not self._is_second or not is_usual or is_hopeless:
+        if not self._is_second:
             self._is_second = True
+            return False
+        unusual = {
+            "the policy is not fusion": options.policy != "fusion",
+            "the program is reproducible": options.reproducible,
+            "numbers of threads are stated for partitions": isinstance(options.threads, Mapping),
+            f"{MOST_UNUSED} programs in a row served one size each": self._unused >= MOST_UNUSED,
+        }
+        if found := next((reason for reason, holds in unusual.items() if holds), ""):
+            self.reason = found
+        if found or self._failures >= MOST_FAILURES:
             return False
         try:
             dims, stated = self._dims(shapes, room), self._graph.inputs.items()

@@ -169,6 +169,11 @@ class ProgramFinder:
         if not self._is_static and "_open" in vars(self):
             cache_info.reused, cache_info.partitions = self._open.reused, self._open.partitions
             cache_info.reason = self._open.reason
+        elif not self._is_static and cache_info.misses > 1:
+            if self.value_inputs:
+                cache_info.reason = f"the contents of {', '.join(map(repr, self.value_inputs))} set a shape"
+            elif self._interface.state is not None:
+                cache_info.reason = "the graph has variables"
         cache_info.grown, cache_info.moved = self._interface.growing.grown, self._interface.growing.moved
         return cache_info
 

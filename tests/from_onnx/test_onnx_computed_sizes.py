@@ -89,6 +89,16 @@ MODELS = {
         IMAGE,
         "k=Concat<axis=2>(x,x) j=Concat<axis=3>(k,k) y=SpaceToDepth<blocksize=2>(j)",
     ),
+    "mean of all rows": (
+        ROWS,
+        "k=Concat<axis=1>(x,x,x,x) r=Reshape(k,rows) a=Relu(r) g=ReduceMean<axes=[0],keepdims=1>(a) "
+        "c=Concat<axis=0>(g,a) y=Neg(c)",
+    ),
+    "any number of sequences of stated lengths": (
+        ROWS,
+        "k=Relu(x) d=Shape<start=0,end=1>(k) b=Shape<start=1,end=2>(k) d2=Cast<to=6>(d) n=Expand(d2,b) "
+        "y=GRU<hidden_size=3>(k,gru,gru2,,n)",
+    ),
     "mean of an image": (IMAGE, "a=Relu(x) g=GlobalAveragePool(a) f=Flatten(g) y=MatMul(f,v)"),
 }
 # Forms of Resize for which no Interpolate stands, to the size of another image or by scales.
@@ -133,6 +143,9 @@ def made(model):
         "w3": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 1, 8),
         "p": np.arange(64)[None],
         "eight": np.array([8]),
+        "rows": np.array([-1, 8]),
+        "gru": np.linspace(-1, 1, 72, dtype=np.float32).reshape(1, 9, 8),
+        "gru2": np.linspace(1, -1, 27, dtype=np.float32).reshape(1, 9, 3),
         "eights": np.array([8, 8, 8, 8]),
         "axes4": np.array([0, 0, 1, 1]),
         "low": np.float32(-9),

@@ -483,3 +483,32 @@ def test_reductions_and_elementwise_ops_are_kernels_where_sizes_are_open(dtype):
     report = str(model.report())
     assert report.count(CHANGING) == (2 if dtype == "f32" else 0)
     assert ("compiled for these sizes" in report) == (dtype != "f32")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"reproducible": True}, "reproducible"), ({"policy": "debug"}, "policy"), ({"threads": {0: 1}}, "threads")],
+)
+def test_reason_tells_which_option_wants_a_program_for_each_size(options, reason):
+    model = opened(MATRICES[0], (None, 16)).compile(**options)
+    for size in (17, 18, 19):
+        model(drawn(size, 16))
+    assert reason in model.cache_info().reason
+
+
+def test_reason_tells_that_a_variable_or_an_input_wants_a_program_for_each_size():
+    g = og.Graph()
+    x, total = g.input("x", og.f32, (None, 4)), g.variable("total", np.zeros(4, np.float32))
+    g.assign(total, g.add(total, g.reduce_sum(x, axes=[0])))
+    g.output("y", g.relu(x))
+    model = g.compile()
+    for size in (17, 18):
+        model(drawn(size, 4))
+    assert model.cache_info().reason == "the graph has variables"
+    g = og.Graph()
+    x, dims = g.input("x", og.f32, (None, 4)), g.input("dims", og.s64, (2,))
+    g.output("y", g.relu(g.op("Reshape", [x, dims], edition="host")))
+    model = g.compile()
+    for size in (18, 20):
+        model(drawn(size, 4), np.array([2, -1]))
+    assert model.cache_info().reason == "the contents of 'dims' set a shape"
