@@ -89,6 +89,10 @@ MODELS = {
         IMAGE,
         "k=Concat<axis=2>(x,x) j=Concat<axis=3>(k,k) y=SpaceToDepth<blocksize=2>(j)",
     ),
+    "products of codes with each other": (
+        ROWS,
+        "c=QuantizeLinear(x,sc,zp) f=DequantizeLinear(c,sc,zp) k=Transpose<perm=[0,2,1]>(f) a=MatMul(f,k) y=Relu(a)",
+    ),
     "mean of all rows": (
         ROWS,
         "k=Concat<axis=1>(x,x,x,x) r=Reshape(k,rows) a=Relu(r) g=ReduceMean<axes=[0],keepdims=1>(a) "
@@ -144,6 +148,8 @@ def made(model):
         "p": np.arange(64)[None],
         "eight": np.array([8]),
         "rows": np.array([-1, 8]),
+        "sc": np.float32(0.02),
+        "zp": np.uint8(128),
         "gru": np.linspace(-1, 1, 72, dtype=np.float32).reshape(1, 9, 8),
         "gru2": np.linspace(1, -1, 27, dtype=np.float32).reshape(1, 9, 3),
         "eights": np.array([8, 8, 8, 8]),

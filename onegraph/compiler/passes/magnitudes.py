@@ -12,6 +12,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ..._util.open_numbers import has_open_numbers
+from ..._util.open_sizes import is_open
 from ...opset.dtypes import DataType
 from ...opset.kinds import PRODUCTS, base_kinds
 from ...opset.traits import Trait
@@ -21,6 +23,7 @@ from ..ir.value import Value
 
 LARGEST = 1e37  # far from the largest f32 and bf16, so that no sum on the way overflows
 CODES = 256.0  # of 8 bits
+MOST_ELEMENTS = 2.0**48  # of a tensor whose size is open
 Bounds = Sequence[float]
 Rule = Callable[[Step, Bounds, Sequence[Value]], float]
 # A result of f16 overflows long before.
@@ -39,7 +42,8 @@ def _largest(listed: object) -> float:
 
 def _product(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
     """A sum of products, of as many as the weights have elements at most, and a bias."""
-    return bounds[0] * bounds[1] * prod(ends[1].shape) + sum(bounds[2:])
+    count = MOST_ELEMENTS if is_open(ends[1].shape) else prod(ends[1].shape)
+    return bounds[0] * bounds[1] * count + sum(bounds[2:])
 
 
 def _same(step: Step, bounds: Bounds, ends: Sequence[Value]) -> float:
@@ -100,6 +104,8 @@ def _bound(value: Value, bounds: Mapping[int, float]) -> float:
     if value.dtype in (DataType.s8, DataType.u8):
         return CODES
     bound = bounds.get(value.id)
+    if has_open_numbers(value.constant):
+        return MOST_ELEMENTS
     if bound is None and value.constant is not None and value.dtype in WIDE:
         bound = float(np.abs(value.constant.astype(np.float32)).max(initial=0))
     return float("inf") if bound is None else bound
@@ -107,9 +113,8 @@ def _bound(value: Value, bounds: Mapping[int, float]) -> float:
 
 def _is_small(value: Value) -> bool:
     """Whether a constant is a number or a few, such as a bias, and finite."""
-    return value.constant is not None and value.constant.size <= 1 << 16 and bool(np.isfinite(_wide(value)).all())
+    constant = value.constant
+    return has_open_numbers(constant) or (
+        constant is not None and constant.size <= 1 << 16 and bool(np.isfinite(constant.astype(np.float64)).all())
+    )
 
-
-def _wide(value: Value) -> np.typing.NDArray[np.float64]:
-    assert value.constant is not None
-    return value.constant.astype(np.float64)
