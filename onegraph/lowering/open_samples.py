@@ -14,7 +14,7 @@ from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply
 from .emitter import Emitter, Value, dtype_of, known_rank
 from .movement import cast, reshape, rounded
-from .resize_axes import LARGEST_DENOMINATOR, Axis, Sampling
+from .resize_axes import LARGEST_DENOMINATOR, LARGEST_QUOTIENT, Axis, Sampling
 
 HALF = frozenset(["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"])
 # What is added to twice the numerator of a place, in divisors and ones, before it is divided by twice the divisor.
@@ -24,7 +24,8 @@ Polynomial = tuple[float, ...]  # coefficients of the powers of a number, from t
 
 def has_open_places(axis: Axis, sampling: Sampling) -> bool:
     """Whether the places of an axis are quotients of integers that follow from its sizes, and have one filter."""
-    is_fraction = axis.is_ratio or Fraction(axis.scale).denominator <= LARGEST_DENOMINATOR
+    largest = LARGEST_DENOMINATOR if sampling.mode == "nearest" else LARGEST_QUOTIENT
+    is_fraction = axis.is_ratio or Fraction(axis.scale).denominator <= largest
     if not is_fraction or (not axis.is_ratio and sampling.coordinates == "half_pixel_symmetric"):
         return False
     if sampling.antialias and axis.count < axis.size:

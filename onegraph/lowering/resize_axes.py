@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from .._util.open_sizes import is_open, settled
+from .._util.open_sizes import computed, is_open, present
 from .._util.records import record
 from .emitter import Array
 from .shares import Shares
@@ -62,6 +62,7 @@ PERIODIC = frozenset(["asymmetric", "half_pixel", "half_pixel_symmetric", "pytor
 SIZES = (1, 2, 3, 8)
 
 LARGEST_DENOMINATOR = 64  # of a scale whose products with sizes f32 has exactly
+LARGEST_QUOTIENT = 1 << 32  # the denominator of a scale that is multiplied by places in integers of 64 bits
 
 # Coordinates of PyTorch's nearest neighbours, in single precision as there: what is added to an index.
 TORCH_OFFSETS = {"pytorch_nearest": 0.0, "pytorch_nearest_exact": 0.5}
@@ -142,7 +143,10 @@ def scaled(size: int, scale: float) -> tuple[int, bool]:
         whole, rest = divmod(size * share.numerator, share.denominator)
         return whole, rest == 0 if share.numerator > 1 else not is_open([rest])  # else the rest is left out
     # ONNX multiplies in f32: five times 2.6, which f32 holds a little smaller, is 13.
-    count = int(np.float32(settled(size)) * np.float32(scale))
+    count = int(np.float32(present(size)) * np.float32(scale))
+    if is_open([size]):
+        product, rest = f"({{0}}*{share.numerator})", f"2**max(({{0}}*{share.numerator}).bit_length()-24,0)"
+        return computed(f"(round({product}/{rest})*{rest}//{share.denominator})", count, size), False
     return count, count == size * scale
 
 

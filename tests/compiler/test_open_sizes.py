@@ -26,6 +26,7 @@ from onegraph._util.open_sizes import (
     settled,
 )
 from onegraph.builder.graph import DataGraph
+from onegraph.lowering.resize_axes import scaled
 from onegraph.transform.present import at_present
 from onegraph.transform.specialise import specialise
 
@@ -248,3 +249,13 @@ def test_attributes_at_present_are_plain_numbers():
     assert type(present_.ops[0].attrs["shape"][0]) is int
     assert present_.outputs["y"].shape == (4, 6)
     assert present_.outputs["z"].shape == (24,)
+
+
+@pytest.mark.parametrize("scale", [0.4, 0.7, 1.3, 2.6, 1 / 3, 0.999999, 1.7e-3])
+def test_number_of_elements_by_a_scale_is_that_of_single_precision(scale):
+    single = np.float32(scale)
+    count, is_ratio = scaled(OpenSizes([7]).symbols[0], float(single))
+    function = written_function(["s"], repr(count))
+    assert not is_ratio
+    for size in [*range(1, 3000), 8_388_607, 12_345_678]:
+        assert function([size]) == int(np.float32(size) * single), size

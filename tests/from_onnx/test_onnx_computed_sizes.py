@@ -108,6 +108,7 @@ MODELS = {
 # Forms of Resize for which no Interpolate stands, to the size of another image or by scales.
 RESIZED = {
     "corners": 'mode="linear",coordinate_transformation_mode="align_corners"',
+    "half pixels": 'mode="linear",coordinate_transformation_mode="half_pixel"',
     "asymmetric": 'mode="linear",coordinate_transformation_mode="asymmetric"',
     "cubic": 'mode="cubic",coordinate_transformation_mode="half_pixel"',
     "cubic between corners": 'mode="cubic",coordinate_transformation_mode="align_corners"',
@@ -122,12 +123,16 @@ RESIZES = {
     f"{name} to a size": (IMAGE, f"{POOLED} r=Resize<{form}>(p1,,,d) y=Add(r,x)") for name, form in RESIZED.items()
 }
 RESIZES |= {
-    f"{name} by a scale": (IMAGE, f"r=Resize<{form}>(x,,{scales}) y=Relu(r)")
+    f"{name} by scales, {scales}": (IMAGE, f"r=Resize<{form}>(x,,{scales}) y=Relu(r)")
     for name, scales in (
         ("corners", "scales"),
         ("asymmetric", "larger"),
         ("cubic", "larger"),
         ("nearest before", "larger"),
+        ("half pixels", "fewer"),
+        ("asymmetric", "fewer"),
+        ("cubic", "fewer"),
+        ("half pixels", "more"),
     )
     for form in [RESIZED[name]]
 }
@@ -156,6 +161,8 @@ def made(model):
         "axes4": np.array([0, 0, 1, 1]),
         "low": np.float32(-9),
         "scales": np.float32([1, 1, 2, 2]),
+        "fewer": np.float32([1, 1, 0.4, 0.7]),
+        "more": np.float32([1, 1, 1.3, 2.6]),
         "larger": np.float32([1, 1, 1.5, 1.5]),
         "near": np.array([0, 5, -2, 1]).reshape(1, 1, 4, 1).repeat(4, 1),
         "halves": np.float32([1, 1, 0.5, 0.5]),

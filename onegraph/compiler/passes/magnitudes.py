@@ -117,4 +117,3 @@ def _is_small(value: Value) -> bool:
     return has_open_numbers(constant) or (
         constant is not None and constant.size <= 1 << 16 and bool(np.isfinite(constant.astype(np.float64)).all())
     )
-
