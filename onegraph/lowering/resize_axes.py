@@ -145,8 +145,9 @@ def scaled(size: int, scale: float) -> tuple[int, bool]:
     # ONNX multiplies in f32: five times 2.6, which f32 holds a little smaller, is 13.
     count = int(np.float32(present(size)) * np.float32(scale))
     if is_open([size]):
-        product, rest = f"({{0}}*{share.numerator})", f"2**max(({{0}}*{share.numerator}).bit_length()-24,0)"
-        return computed(f"(round({product}/{rest})*{rest}//{share.denominator})", count, size), False
+        product = f"({{0}}*{share.numerator})"
+        unit = f"2**max({product}.bit_length()-24,0)"  # of a number of 24 bits
+        return computed(f"(round({product}/{unit})*{unit}//{share.denominator})", count, size), False
     return count, count == size * scale
 
 
