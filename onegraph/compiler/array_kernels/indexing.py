@@ -19,7 +19,7 @@ Found = Sequence[Array] | None
 Arrays = Sequence[Any]  # of an absent input, None
 
 LONG = 64  # bytes of a slice, from which on numpy copies slices as fast
-REDUCED = frozenset(["float32", "float64", "int32", "int64"])
+REDUCED = frozenset(["float32", "float64", "int8", "uint8", "int32", "int64"])
 REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3, "min": 4}
 S64 = np.dtype(np.int64)
 SMALL = 1 << 12  # elements, up to which a call of numpy takes less time
@@ -38,9 +38,10 @@ def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> F
     if src.dtype.itemsize not in SIZES or not src.flags.aligned or not src.ndim or not src.size or not indices.size:
         return None
     if kind == "GatherND":
-        if call.s64("batch_dims"):
+        batch = call.s64("batch_dims")
+        if src.shape[:batch] != indices.shape[:batch]:
             return None
-        shape, numbers = known_dims(gather_nd_shape(call)[0]), []
+        shape, numbers = known_dims(gather_nd_shape(call)[0]), [batch]
     else:
         axis = _axis(call, src)
         numbers = [axis]

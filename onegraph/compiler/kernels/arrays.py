@@ -67,7 +67,7 @@ REDUCING = [schema.kind for schema in HOST_OPS if schema.kind in kinds.REDUCTION
 NUMBERS: dict[str, Callable[[Call, Values], Sequence[int]]] = {
     "Gather": _of_axis,
     "GatherElements": _of_axis,
-    "GatherND": lambda call, values: [],
+    "GatherND": lambda call, values: [call.s64("batch_dims")],
     "ScatterElements": _of_scatter,
     "ScatterND": _of_scatter,
     "CumSum": _of_running,
@@ -107,7 +107,7 @@ def _fits(call: Call, kind: str, values: Values) -> str:
     if kind in kinds.MOVES:
         return "" if src.dtype.numpy.itemsize in SIZES else "a data type that C lacks"
     if kind in REDUCING:
-        if src.dtype.numpy.name not in (*REDUCED, "uint8"):
+        if src.dtype.numpy.name not in REDUCED:
             return "a data type that C lacks"
         return "the axes are not known" if reduced_axes(call) is None else ""
     if kind == "OneHot":
@@ -121,8 +121,8 @@ def _fits_indices(call: Call, kind: str, values: Values) -> str:
     src, indices, *rest = values
     if src.dtype.numpy.itemsize not in SIZES or indices.dtype not in INDICES:
         return "a data type that C lacks"
-    if kind == "GatherND" and call.s64("batch_dims"):
-        return "numpy takes axes of a batch"
+    if kind == "GatherND" and (batch := call.s64("batch_dims")) and src.shape[:batch] != indices.shape[:batch]:
+        return "shapes do not fit"
     reads_few = present(prod(values[-1].shape)) * FEW < present(prod(src.shape))
     if not src.dense and reads_few and not kind.startswith("Scatter"):
         return "the source has strides, and few of its elements are read"

@@ -49,6 +49,16 @@ void gather_elements(const ArrayCall &call) {
     const auto *indices = call.data<const std::int64_t>(1);
     with_size(call.type(0), [&](auto element) {
         using T = decltype(element);
+        if (n_inner == 1)
+            return divide(n_outer, count, call.threads, [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t row = begin; row < end; row++) {
+                    const T *source = call.data<const T>(0) + outer[static_cast<std::size_t>(row)];
+                    const auto *own = indices + row * count;
+                    T *target = call.data<T>(2) + row * count;
+                    for (std::int64_t k = 0; k < count; k++)
+                        target[k] = source[wrapped(own[k], dim) * stride];
+                }
+            });
         divide(n_outer * count, n_inner, call.threads, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t row = begin; row < end; row++) {
                 const T *source = call.data<const T>(0) + outer[static_cast<std::size_t>(row / count)];
@@ -59,15 +69,23 @@ void gather_elements(const ArrayCall &call) {
     });
 }
 
-// src, indices of s64; dst.
+// src, indices of s64; dst. Numbers: the axes of a batch.
 void gather_nd(const ArrayCall &call) {
-    const auto at = slices(call, 1, 0);
+    const auto batch = static_cast<int>(call.integer(0));
+    const auto at = slices(call, 1, 0, batch);
     const auto element = static_cast<std::int64_t>(size_of_type(call.type(0)));
-    const std::int64_t row = element * call.size(0, static_cast<int>(call.dim(1, call.rank(1) - 1)));
-    divide(static_cast<std::int64_t>(at.size()), row / 4 + 1, call.threads, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; i++)
-            std::memcpy(call.data<char>(2) + i * row, call.data<const char>(0) + at[static_cast<std::size_t>(i)] * element,
-                    static_cast<std::size_t>(row));
+    const std::int64_t row = element * call.size(0, batch + static_cast<int>(call.dim(1, call.rank(1) - 1)));
+    with_size(call.type(0), [&](auto zero) {
+        using T = decltype(zero);
+        divide(static_cast<std::int64_t>(at.size()), row / 4 + 1, call.threads, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; i++) {
+                const T *source = call.data<const T>(0) + at[static_cast<std::size_t>(i)];
+                if (row == element)
+                    call.data<T>(2)[i] = *source;
+                else
+                    std::memcpy(call.data<char>(2) + i * row, source, static_cast<std::size_t>(row));
+            }
+        });
     });
 }
 

@@ -14,8 +14,15 @@ inline void check_indices(const ArrayCall &call, std::size_t array, std::int64_t
     std::atomic<bool> is_bad {false};
     divide(count / step, 1, call.threads, [&](std::int64_t first, std::int64_t last) {
         bool found = false;
-        for (std::int64_t i = first; i < last; i++)
-            found |= indices[begin + i * step] < -dim || indices[begin + i * step] >= dim;
+        with_vectors([&]() ONEGRAPH_VECTORS {
+            const auto loop = [&](std::int64_t apart) ONEGRAPH_VECTORS {
+                std::int64_t bad = 0;
+                for (std::int64_t i = first; i < last; i++)
+                    bad |= std::int64_t(indices[begin + i * apart] < -dim) | std::int64_t(indices[begin + i * apart] >= dim);
+                return bad != 0;
+            };
+            found = step == 1 ? loop(1) : loop(step);
+        });
         if (found) is_bad = true;
     });
     if (!is_bad) return;
@@ -23,20 +30,22 @@ inline void check_indices(const ArrayCall &call, std::size_t array, std::int64_t
         if (indices[i] < -dim || indices[i] >= dim) throw BadIndex {array, i, indices[i]};
 }
 
-// The places of the slices that tuples in the last axis of the indices name, in elements of `target`.
-inline std::vector<std::int64_t> slices(const ArrayCall &call, std::size_t array, std::size_t target) {
+// The places of the slices that tuples in the last axis of the indices name, in elements of `target`. The first `batch` axes
+// of both are the same.
+inline std::vector<std::int64_t> slices(const ArrayCall &call, std::size_t array, std::size_t target, int batch = 0) {
     const auto *indices = call.data<const std::int64_t>(array);
     const std::int64_t width = call.dim(array, call.rank(array) - 1), count = call.size(array, 0, call.rank(array) - 1);
     std::vector<std::int64_t> found(static_cast<std::size_t>(count));
     for (std::int64_t axis = 0; axis < width; axis++)
-        check_indices(call, array, call.dim(target, static_cast<int>(axis)), axis, width);
+        check_indices(call, array, call.dim(target, batch + static_cast<int>(axis)), axis, width);
+    const std::int64_t of_image = count / std::max<std::int64_t>(call.size(array, 0, batch), 1);
     for (std::int64_t i = 0; i < count; i++) {
-        std::int64_t at = 0;
+        std::int64_t at = batch ? i / of_image : 0;
         for (std::int64_t axis = 0; axis < width; axis++) {
-            const std::int64_t dim = call.dim(target, static_cast<int>(axis));
+            const std::int64_t dim = call.dim(target, batch + static_cast<int>(axis));
             at = at * dim + wrapped(indices[i * width + axis], dim);
         }
-        found[static_cast<std::size_t>(i)] = at * call.size(target, static_cast<int>(width));
+        found[static_cast<std::size_t>(i)] = at * call.size(target, batch + static_cast<int>(width));
     }
     return found;
 }

@@ -147,6 +147,7 @@ void reduce_any(const ArrayCall &call) {
         case onegraph_type_f64: return of_type(double());
         case onegraph_type_s32: return of_type(std::int32_t());
         case onegraph_type_s64: return of_type(std::int64_t());
+        case onegraph_type_s8: return of_type(std::int8_t());
         case onegraph_type_u8: return of_type(std::uint8_t());
         default: throw std::invalid_argument("no kernel for this data type");
     }

@@ -34,6 +34,8 @@ void with_common_type(int type, const Body &body) {
         case onegraph_type_f64: return body(double());
         case onegraph_type_s32: return body(std::int32_t());
         case onegraph_type_s64: return body(std::int64_t());
+        case onegraph_type_s8: return body(std::int8_t());
+        case onegraph_type_u8: return body(std::uint8_t());
         default: throw std::invalid_argument("a kernel lacks this data type");
     }
 }
