@@ -31,6 +31,7 @@ from .ir.lowered import Lowered
 from .ir.step import Step
 from .ir.value import Dims, Value, Values, dense_of
 from .kernels.cast import CAST, can_cast
+from .kernels.kernel import FLOATS
 from .kernels.native import CompiledKernel, Numbers, compiled, packed
 from .kernels.strided_copy import COPY, backwards, can_copy
 from .notes import Note
@@ -231,7 +232,14 @@ class Schedule:
         """Add a TypeCast, hundreds of times as fast as the library's for data types that the CPU lacks."""
         if not (reason or step.note):
             reason = "by onegraph: the library's kernel for data types that the CPU has not is slower"
+        self.prepare_cast(step.inputs[0])
         self.cast(step.inputs, step.outputs, self.note("copy", step, step.note, reason))
+
+    def prepare_cast(self, number: int) -> None:
+        """Add the copy that a cast of a value reads, if its elements share memory or run backwards."""
+        value = self.values[number]
+        if value.irregular and value.dtype in FLOATS:
+            self.dense_copy(value)
 
     def cast(self, inputs: tuple[int, ...], outputs: tuple[int, ...], note: int) -> None:
         """Add a step that casts a value, or copies it to another layout."""
@@ -241,6 +249,8 @@ class Schedule:
             self.add_kernel(COPY.name, [forwards], [target], note, numbers)
         elif can_cast(source, target):
             self.copy_into(inputs[0], outputs[0], note)
+        elif source.irregular and can_cast(dense := self.values[self.dense_copy(source)], target):
+            self.copy_into(dense.id, outputs[0], note)
         else:
             self.steps.append(NumpyStep(store, inputs, outputs, note))
 

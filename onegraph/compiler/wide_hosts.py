@@ -36,6 +36,9 @@ def add_widened(schedule: Schedule, step: Step, add: Callable[[Step], None]) -> 
     op, new = step.op, dict[int, int]()
     if not _computes(step):
         return False
+    for number in step.inputs:
+        if number not in schedule.wide and schedule.values[number].dtype in NARROW:
+            schedule.prepare_cast(number)
     note = schedule.note("copy", step, REASON)
 
     def wide(tensor: LogicalTensor | None, *, is_source: bool) -> LogicalTensor | None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph import reference
 from onegraph.compiler.kernels.native import compiled, packed, value_of
 from onegraph.compiler.kernels.strided_copy import backwards, can_copy
 from onegraph.opset.dtypes import OF_NUMPY, DataType
@@ -87,3 +88,31 @@ def test_integers_that_a_view_repeats_are_copied_by_the_kernel():
         np.int64([[[3], [2], [0], [1]]] * 2),
     )
     np.testing.assert_array_equal(model(array, places), np.take_along_axis(array, places + np.zeros(6, np.int64), 1))
+
+
+READERS = {
+    "Select": lambda g, x: g.select(g.op("IsNaN", [x], edition="host"), g.constant(np.zeros(1, x.dtype.numpy)), x),
+    "Erf": lambda g, x: g.op("Erf", [x], edition="host"),
+    "ReplaceNaN": lambda g, x: g.op("ReplaceNaN", [x, g.constant(np.zeros(1, x.dtype.numpy))], edition="host"),
+    "ArgMax": lambda g, x: g.op("ArgMax", [x], {"axis": 1, "keep_dims": False}, edition="host"),
+    "Cast": lambda g, x: g.op("Cast", [x], dtype="s32", edition="host"),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("way", ["repeated", "backwards"])
+@pytest.mark.parametrize("kind", READERS)
+def test_kernels_read_copies_of_irregular_views(kind, way, dtype):
+    """No step is left to numpy."""
+    g = og.Graph()
+    x = g.input("x", dtype, (1, 9))
+    if way == "repeated":
+        view = g.op("Expand", [x, g.constant(np.int64([4, 9]), dtype=og.s64)], edition="host")
+    else:
+        numbers = [g.constant(np.int64([number]), dtype=og.s64) for number in (-1, -(2**31), 1, -1)]
+        view = g.op("Slice", [x, *numbers], edition="host")
+    g.output("y", READERS[kind](g, view))
+    model = g.compile()
+    array = (np.arange(9).reshape(1, 9) % 5 - 2).astype(og.DataType(dtype).numpy)
+    np.testing.assert_allclose(model(array), reference.run(g, {"x": array})["y"], rtol=1e-3)
+    assert not [part for part in model.report().partitions if part.threads is None and part.executor != "view"]

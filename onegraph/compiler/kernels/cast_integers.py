@@ -8,7 +8,7 @@ from ...opset.dtypes import DataType
 from ..ir.step import Step
 from .adding import Adding
 from .elements import ELEMENTS
-from .kernel import NOT_EMPTY, REGULAR, Kernel, of_types
+from .kernel import NOT_EMPTY, Kernel, of_types
 
 TYPES = frozenset([DataType.f32, DataType.s32, DataType.s8, DataType.u8])
 
@@ -21,7 +21,7 @@ CAST_INTEGERS = Kernel(
     "cast_integers",
     "by onegraph",
     kinds=("Cast",),
-    takes=(NOT_EMPTY, REGULAR, of_types(*TYPES)),
+    takes=(NOT_EMPTY, of_types(*TYPES)),
     is_dense=False,
     add=_add,
 )

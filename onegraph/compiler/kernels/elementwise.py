@@ -18,12 +18,12 @@ from ...opset.shapes import known_dims
 from ..ir.step import Step
 from ..ir.value import Value, dense_of
 from .adding import Adding
-from .kernel import AGAIN, DIGITS, KEEPS, NOT_EMPTY, OF_FLOATS, REGULAR, SPREADS, Kernel, call_of
+from .kernel import AGAIN, DIGITS, KEEPS, NOT_EMPTY, OF_FLOATS, SPREADS, Kernel, call_of
 from .registry import EXACT, exact_kernel
 
 SLOPES = "prelu", "prelu_backward_src"  # kernels whose second input is the slope of a PReLU
 PATCHED = {"LogSoftmaxBackward": 1}  # ops whose result is NaN where an input is: that input
-HOST = NOT_EMPTY, REGULAR, OF_FLOATS  # what kernels of host ops take
+HOST = NOT_EMPTY, OF_FLOATS  # what kernels of host ops take
 MIN_SPREAD = 256  # elements
 OWN = "own"  # the attribute of a step that names its kernel, if the op is computed by several
 

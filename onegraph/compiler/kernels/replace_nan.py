@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.value import Value
-from .kernel import NOT_EMPTY, OF_FLOATS, REGULAR, Kernel
+from .kernel import NOT_EMPTY, OF_FLOATS, Kernel
 
 
 def _is_of_one_type(values: Sequence[Value]) -> bool:
@@ -16,7 +16,7 @@ KERNELS = (
     Kernel(
         "replace_nan",
         kinds=("ReplaceNaN",),
-        takes=(NOT_EMPTY, REGULAR, OF_FLOATS, (_is_of_one_type, "the operands have other data types")),
+        takes=(NOT_EMPTY, OF_FLOATS, (_is_of_one_type, "the operands have other data types")),
         is_dense=False,
         is_movement=True,
     ),

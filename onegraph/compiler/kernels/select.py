@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...opset.dtypes import DataType
 from ..ir.value import Value
-from .kernel import FLOATS, NOT_EMPTY, REGULAR, Kernel
+from .kernel import FLOATS, NOT_EMPTY, Kernel
 
 
 def _selects(values: Sequence[Value]) -> bool:
@@ -18,7 +18,7 @@ KERNELS = (
     Kernel(
         "select",
         kinds=("Select",),
-        takes=(NOT_EMPTY, REGULAR, (_selects, "the operands have other data types")),
+        takes=(NOT_EMPTY, (_selects, "the operands have other data types")),
         is_dense=False,
         is_movement=True,
     ),
