@@ -268,18 +268,24 @@ void TurnedCast::run(void *const *addresses, int threads) const {
     });
 }
 
-struct RegisteredCast : onegraph_kernel {
-    explicit RegisteredCast(const char *name) : onegraph_kernel(name, "", made) {}
+class Cast : public Runnable {
+public:
+    explicit Cast(const KernelArguments &arguments) : runs_(made(arguments)) {}
 
+    void run(void *const *addresses, int threads) const override { runs_->run(addresses, threads); }
+
+private:
     static std::unique_ptr<const Runnable> made(const KernelArguments &arguments) {
         const bool are_floats = arguments.count == 2 && is_float(arguments.tensors[0]->data_type)
                 && is_float(arguments.tensors[1]->data_type);
         if (auto turned = are_floats ? TurnedCast::of(arguments) : nullptr) return turned;
         return std::make_unique<Rows>(arguments, cast_row, true);
     }
+
+    const std::unique_ptr<const Runnable> runs_;
 };
 
-const RegisteredCast CAST {"cast"};
+const Registered<Cast> CAST {"cast", ""};
 
 } // namespace
 
