@@ -237,8 +237,7 @@ class Schedule:
 
     def prepare_cast(self, number: int) -> None:
         """Add the copy that a cast of a value reads, if its elements share memory or run backwards."""
-        value = self.values[number]
-        if value.irregular and value.dtype in FLOATS:
+        if (value := self.values[number]).irregular and value.dtype in FLOATS:
             self.dense_copy(value)
 
     def cast(self, inputs: tuple[int, ...], outputs: tuple[int, ...], note: int) -> None:

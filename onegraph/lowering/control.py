@@ -20,6 +20,7 @@ from ..opset.host.control import BODIES
 from ..opset.shapes import known
 from ..opset.signature import Shape
 from .again import NODES
+from .bags import loop_of_bags
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
 from .for_shapes import for_shapes
 from .subgraph import Body, Captures
@@ -163,6 +164,8 @@ class Looping:
         """Add the op; returns the last states, then the results of all iterations."""
         from ..serialize.words import as_word
 
+        if (bags := self.bags()) is not None:
+            return [bags]
         scans, count = self._scans, self._count()
         shapes = [*self._shapes]
         for axis, result in zip(scans.result_axes, self._results, strict=True):
@@ -180,6 +183,15 @@ class Looping:
         values = [*self._states, *scans.scanned, *self._captures.values]
         dtypes = [*map(dtype_of, self._states), *map(dtype_of, self._results)]
         return _added(self._emit, "Loop", [self._trips, self._condition, *values], attrs, dtypes)
+
+    def bags(self) -> Value | None:
+        """The result of a loop that reduces one bag of rows in each iteration; None for other loops."""
+        scans, conditions = self._scans, (self._going, _known(self._condition))
+        if self._states or scans.scanned or [*scans.result_axes] != [0] or any(scans.result_backwards):
+            return None
+        if not all(condition is not None and condition.all() for condition in conditions):
+            return None
+        return loop_of_bags(self._emit, self.graph, self._captures.values, self._trips)
 
     def _count(self) -> int | None:
         """The number of iterations; None if only a run knows it."""

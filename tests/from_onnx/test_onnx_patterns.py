@@ -517,3 +517,85 @@ def test_equal_bags_of_rows_are_reduced_at_once(spans, options, gathers):
     assert [op.kind for op in g.ops].count("Gather") == gathers
     (wanted,) = ReferenceEvaluator(proto).run(None, arrays)
     np.testing.assert_allclose(g.compile()(**arrays), wanted, rtol=1e-5, atol=1e-6)
+
+
+LOOP = """
+<ir_version: 8, opset_import: ["" : 17]>
+g ({inputs}) => (float[{bags},5] y) {{
+    z = Constant<value_ints=[0]>()
+    o = Constant<value_ints=[1]>()
+    most = Constant<value_ints=[9223372036854775807]>()
+    yes = Constant<value=bool {{1}}>()
+    n = Shape(i)
+    starts = Concat<axis=0>(at, n)
+    ends = {ends}
+    counts = Shape({counted})
+    count = Squeeze(counts, z)
+    y = Loop(count, yes)<body = body (int64 k, bool c) => (bool again, float[w] row) {{
+        again = Identity(yes)
+        first = Gather<axis=0>(starts, k)
+        last = Gather<axis=0>(ends, k)
+        firsts = Unsqueeze(first, z)
+        lasts = Unsqueeze(last, z)
+        own = Slice(i, firsts, lasts, z)
+        rows = Gather<axis=0>(t, own)
+        row = {reduced}
+    }}>
+}}
+"""
+SUM = "ReduceSum<keepdims=0>(rows, z)"
+
+
+def loop_of_bags(reduced=SUM, known=True, ends="Slice(starts, o, most, z)", counted="ends"):
+    shapes = ("12", "4") if known else ("n", "b")
+    inputs = "int64[{}] i, int64[{}] at, float[9,5] t".format(*shapes)
+    bags = shapes[1]
+    return parser.parse_model(LOOP.format(inputs=inputs, bags=bags, reduced=reduced, ends=ends, counted=counted))
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("kind", "empty"), [("Sum", 0.0), ("Mean", 0.0), ("Max", -np.inf)])
+def test_a_loop_over_bags_of_rows_is_one_scatter(kind, empty, known):
+    """Beside numpy for each bag: with rows in front of the first bag, and bags without rows."""
+    reduced = SUM if kind == "Sum" else f"Reduce{kind}<axes=[0], keepdims=0>(rows)"
+    g = load(loop_of_bags(reduced, known))
+    assert "Loop" not in {op.kind for op in g.ops}
+    model, compute = g.compile(), {"Sum": np.sum, "Mean": np.mean, "Max": np.max}[kind]
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((9, 5)).astype("f")
+    table[8] = np.nan
+    for at in ([0, 3, 4, 9], [0, 0, 12, 12], [2, 5, 5, 40], *([] if known else ([1], [0, 2]))):
+        indices = rng.integers(0, 9, 12 if known else rng.integers(12, 20))
+        spans = zip(at, [*at[1:], len(indices)], strict=True)
+        rows = [table[indices[start:end]] for start, end in spans]
+        wanted = [compute(one, 0) if len(one) else np.full(5, empty) for one in rows]
+        np.testing.assert_allclose(model(i=indices, at=np.int64(at), t=table), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("at", [[0, 5, 4, 9], [-2, 3, 4, 9]])
+def test_bags_that_run_backwards_are_refused(at):
+    model = load(loop_of_bags()).compile()
+    with pytest.raises(og.ArgumentError, match="out of range"):
+        model(i=np.zeros(12, np.int64), at=np.int64(at), t=np.zeros((9, 5), "f"))
+
+
+@pytest.mark.library
+def test_more_iterations_than_bags_are_refused():
+    model = load(loop_of_bags(known=False, counted="starts")).compile()
+    with pytest.raises(og.ArgumentError, match="out of range"):
+        model(i=np.zeros(3, np.int64), at=np.int64([0, 2]), t=np.zeros((9, 5), "f"))
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("options", [{"reduced": "ReduceProd<axes=[0], keepdims=0>(rows)"}, {"ends": "Add(at, o)"}])
+def test_loops_over_other_bags_stay_loops(options):
+    """Another reduction; and bags that may overlap."""
+    g = load(loop_of_bags(known=False, **options))
+    assert "Loop" in {op.kind for op in g.ops}
+    indices, at, table = np.arange(9), np.int64([5, 3, 3]), np.random.default_rng(0).random((9, 5), np.float32)
+    ends = at + 1 if "ends" in options else [3, 3, 9]
+    compute = np.sum if "ends" in options else np.prod
+    wanted = [compute(table[start:end], 0) for start, end in zip(at, ends, strict=True)]
+    np.testing.assert_allclose(g.compile()(i=indices, at=at, t=table), wanted, rtol=1e-6)

@@ -69,7 +69,7 @@ def loop(node: Node) -> list[Any]:
                 raise
             return None
 
-    found = unrolled(float("inf") if node.importer.now else SHORT)
+    found = _bags(node, body, states, trips, going) or unrolled(float("inf") if node.importer.now else SHORT)
     if found is not None:
         return found
     try:
@@ -82,6 +82,17 @@ def loop(node: Node) -> list[Any]:
     if looping.has_open_shapes and (found := unrolled(MAX_UNROLLED)) is not None:
         return found
     return _with_sequences(node, states, looping.results(), growing)
+
+
+def _bags(node: Node, body: GraphProto, states: Sequence[Any], trips: Any, going: Any) -> list[Any] | None:
+    """The result of a loop that reduces one bag of rows in each iteration; None for other loops."""
+    if node.importer.now or states or len(body.output) != 2:
+        return None
+    try:
+        found = _looping(node, body, states, trips, going)[0].bags()
+    except NotLowered:
+        return None
+    return None if found is None else [found]
 
 
 def _looping(

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ....lowering.bags import reduced_bags
 from ....lowering.elementwise import binary, select
-from ....lowering.emitter import Array, Value, dtype_of, numbers
+from ....lowering.emitter import Value, dtype_of, numbers
 from ....lowering.movement import cast, concat, expand, part, reshape, transpose, unsqueeze
 from ....opset.dtypes import DataType
 from ....opset.shapes import broadcast
@@ -184,16 +185,6 @@ def embedding_bag(node: Node) -> list[Value | None]:
     rows = emit.op("Gather", [weight, indices], {"axis": 0})
     if node["per_sample_weights"] is not None:
         rows = binary(emit, "Multiply", rows, unsqueeze(emit, node.value("per_sample_weights"), [1]))
-    places = np.arange(count, dtype=np.int64).reshape(count, 1)
-    begun = cast(emit, binary(emit, "GreaterEqual", places, unsqueeze(emit, ends, [0])), DataType.s64)
-    total = emit.op("ReduceSum", [begun], {"axes": [1], "keep_dims": True}, edition="host")
-    bag = binary(emit, "Subtract", total, np.array(1))
-    zeros: Array = np.zeros(node.result_shape, node.result_dtype.numpy)
-    found = _changed(node, "ScatterND", zeros, bag, rows, {"reduction": "add"})
-    if mode == 1:
-        ones: Array = np.ones((count, 1), node.result_dtype.numpy)
-        none: Array = np.zeros((bags, 1), node.result_dtype.numpy)
-        sizes = _changed(node, "ScatterND", none, bag, ones, {"reduction": "add"})
-        least = binary(emit, "Maximum", sizes, np.ones((1, 1), node.result_dtype.numpy))
-        found = binary(emit, "Divide", found, least)
+    kind = "ReduceMean" if mode == 1 else "ReduceSum"
+    found = reduced_bags(emit, kind, rows, concat(emit, [ends, numbers(count)], 0))
     return [found, None, None, None]
