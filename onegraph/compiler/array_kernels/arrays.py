@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...ir.op import Array
-from ...native.library import ffi, lib, status_error
+from ...native.library import address_of, ffi, lib, status_error
 
 TYPES = {
     np.dtype(name): int(getattr(lib, f"onegraph_type_{code}"))
@@ -47,6 +47,16 @@ class Limit(threading.local):
 LIMIT = Limit()
 
 
+_ARRAYS, _ADDRESS = ffi.typeof("onegraph_array_t[]"), ffi.typeof("void *")
+ABSENT = ffi.NULL, 0, 0, ffi.NULL
+
+
+@lru_cache(maxsize=4096)
+def _dims(shape: tuple[int, ...]) -> Any:
+    """A shape as C reads it."""
+    return ffi.new("int64_t[]", shape or (1,))
+
+
 @cache
 def _kernel(name: str) -> Any:
     kernel = lib.onegraph_array_kernel_named(name.encode())
@@ -66,6 +76,9 @@ def is_narrow(array: Array) -> bool:
 
 def dense(array: Array, dtype: np.dtype[np.generic] | None = None) -> Array:
     """An array whose elements lie one behind another at aligned addresses: the array itself, or a copy."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned and (dtype is None or array.dtype == dtype) and type(array) is np.ndarray:
+        return array
     return np.require(array, dtype, ["C", "A"])
 
 
@@ -113,14 +126,13 @@ def run(
         MemoryError: there is not enough memory.
     """
     arrays = [*inputs, *outputs]
-    dims = [ffi.NULL if array is None else ffi.new("int64_t[]", array.shape or (1,)) for array in arrays]
     structs = ffi.new(
-        "onegraph_array_t[]",
+        _ARRAYS,
         [
-            (ffi.NULL, 0, 0, ffi.NULL)
+            ABSENT
             if array is None
-            else (ffi.cast("void *", array.ctypes.data), _type(array, moves), array.ndim, shape)
-            for array, shape in zip(arrays, dims, strict=True)
+            else (ffi.cast(_ADDRESS, address_of(array)), _type(array, moves), array.ndim, _dims(array.shape))
+            for array in arrays
         ],
     )
     answer = ffi.new("int64_t[3]")
