@@ -53,6 +53,21 @@ def test_turned_images_and_matrices_have_the_elements_of_their_sources(shape, dt
         np.testing.assert_array_equal(target, source)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
+def test_short_rows_are_copied_whole_and_alone(dtype):
+    """Rows of up to 64 bytes, and longer ones; what lies beside them stays."""
+    source = (np.arange(3 * 90).reshape(3, 90) % 251 + 1).astype(dtype)
+    for width in range(1, 80):
+        target = np.zeros((3, 90), dtype)
+        values = [placed(array[:, 4 : width + 4]) for array in (source, target)]
+        numbers = packed("strided_copy", {"size": source.itemsize, "backwards": 0})
+        ends = source[:, 4 : width + 4], target[:, 4 : width + 4]
+        compiled("strided_copy", values[:1], values[1:], numbers).run_once(*ends)
+        np.testing.assert_array_equal(ends[1], ends[0])
+        assert not target[:, :4].any()
+        assert not target[:, width + 4 :].any()
+
+
 def test_other_copies_stay_with_numpy():
     dense = placed(np.zeros((2, 3), np.int64))
     assert can_copy(dense, dense._replace(strides=(1, 2)))

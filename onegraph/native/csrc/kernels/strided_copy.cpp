@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 #include "registry.h"
@@ -99,6 +100,24 @@ StridedCopy::Place StridedCopy::place(std::size_t number) const {
     return found;
 }
 
+// Copies up to 64 bytes, some of them twice: a loop over bytes takes longer.
+ONEGRAPH_INLINE void copy_short(char *target, const char *source, std::size_t size) {
+    const auto from_both_ends = [&](auto count) {
+        constexpr std::size_t SIZE = decltype(count)::value;
+        char first[SIZE], last[SIZE];
+        std::memcpy(first, source, SIZE);
+        std::memcpy(last, source + size - SIZE, SIZE);
+        std::memcpy(target, first, SIZE);
+        std::memcpy(target + size - SIZE, last, SIZE);
+    };
+    if (size >= 32) return from_both_ends(std::integral_constant<std::size_t, 32>());
+    if (size >= 16) return from_both_ends(std::integral_constant<std::size_t, 16>());
+    if (size >= 8) return from_both_ends(std::integral_constant<std::size_t, 8>());
+    if (size >= 4) return from_both_ends(std::integral_constant<std::size_t, 4>());
+    if (size >= 2) return from_both_ends(std::integral_constant<std::size_t, 2>());
+    if (size) *target = *source;
+}
+
 // Copies lines, which are counted over all places.
 template <typename T>
 void StridedCopy::copy_rows(const char *source, char *target, std::size_t begin, std::size_t end) const {
@@ -115,6 +134,8 @@ void StridedCopy::copy_rows(const char *source, char *target, std::size_t begin,
         for (std::size_t line = first; line < last; line++, from += lines_.source, to += lines_.target) {
             if (is_whole && row_.dim > SHORT)
                 std::memcpy(to, from, static_cast<std::size_t>(row_.dim) * sizeof(T));
+            else if (is_whole)
+                copy_short(to, from, static_cast<std::size_t>(row_.dim) * sizeof(T));
             else if (row_.target == SIZE)
                 for (std::int64_t i = 0; i < row_.dim; i++)
                     move_element<T>(to + i * SIZE, from + i * row_.source);
