@@ -323,6 +323,24 @@ def test_random_numbers_are_drawn_by_each_call():
 
 
 @pytest.mark.library
+@pytest.mark.parametrize("exponent", [2, 3])
+@pytest.mark.parametrize(("dtype", "kind"), [("float64", "f"), ("int32", "i"), ("int64", "i"), ("int64", "f")])
+def test_squares_and_cubes_are_products(dtype, kind, exponent):
+    """Integers wrap around, as numpy's; a float exponent of integers is left to numpy."""
+    x = np.array([-3, 0, 7, 123456], dtype)
+    x = np.append(x, np.array([np.nan, -np.inf, -0.0, 1e200]) if dtype == "float64" else np.array([2**31 - 1], dtype))
+    tensor = numpy_helper.from_array(np.array(exponent, np.float32 if kind == "f" and dtype[0] == "i" else dtype), "e")
+    ends = [info("x", x.shape, helper.np_dtype_to_tensor_dtype(x.dtype))]
+    ends += [info("y", x.shape, helper.np_dtype_to_tensor_dtype(x.dtype))]
+    graph = og.onnx.load(model([helper.make_node("Pow", ["x", "e"], ["y"])], ends[:1], ends[1:], [tensor]))
+    assert ("Pow" in {op.kind for op in graph.ops}) == (kind != dtype[0])
+    with np.errstate(all="ignore"):
+        wanted = np.power(x, np.array(exponent, x.dtype))
+    if kind == dtype[0]:
+        np.testing.assert_allclose(graph.compile()(x), wanted, rtol=1e-15)
+
+
+@pytest.mark.library
 @pytest.mark.parametrize("batch", [0, 1])
 def test_sequences_are_reversed_up_to_their_lengths(batch):
     """Each slice of an image by numpy; lengths that are negative or too large are refused."""

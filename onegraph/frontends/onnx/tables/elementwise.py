@@ -149,10 +149,13 @@ def clip(node: Node) -> Value:
 def power(node: Node) -> Value:
     """A power; of a known exponent the cheaper op."""
     src, exponent = node.value(0), node.value(1)
-    if node.dtype() in NATIVE and not isinstance(exponent, type(src)):
-        known = node.known(1)
-        if known is not None and known.size == 1 and (node.rank(0) >= known.ndim):
-            number = float(known.reshape(-1)[0])
+    if not isinstance(src, np.ndarray) and isinstance(exponent, np.ndarray):
+        number = float(exponent.reshape(-1)[0]) if exponent.size == 1 and node.rank(0) >= exponent.ndim else math.nan
+        is_whole = src.dtype.numpy.kind == "f" or exponent.dtype.kind in "iu"  # else the power of a float is cut
+        if node.dtype() not in NATIVE and number in (2, 3) and is_whole:
+            square = lowering.multiply(node.emit, src, src)
+            return square if number == 2 else lowering.multiply(node.emit, square, src)
+        if node.dtype() in NATIVE and not math.isnan(number):
             if number == 2:
                 return lowering.unary(node.emit, "Square", src)
             if number == 0.5:
