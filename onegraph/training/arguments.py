@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from .._util.exact_types import elements, has_type, real
+from .._util.exact_types import elements, has_type, real, text
 from .._util.validation import number
 from ..builder.graph import DataGraph, expect_graph
 from ..errors import ArgumentError, shown
@@ -20,13 +20,14 @@ MOST = 3e38  # of f32
 
 
 def tensor_of(graph: DataGraph, where: str, given: object, dtypes: Collection[DataType] = FLOATS) -> LogicalTensor:
-    """A tensor of the graph of one of some data types.
+    """A tensor of the graph of one of some data types, given as it is or by its name.
 
     Raises:
         ArgumentError: the value is no tensor of the graph, or has another data type.
     """
     expect_graph(graph)
-    tensor = graph._own(given, where)
+    name = text(given)
+    tensor = graph._own(given, where) if name is None else graph._tensor_named(name, where)
     if tensor.dtype not in dtypes:
         names = ", ".join(dtype.name for dtype in dtypes)
         raise ArgumentError(f"{where}: {tensor.name!r} is {tensor.dtype}; expected {names}")

@@ -55,14 +55,15 @@ class Optimizer:
 
     @atomic
     def minimize(
-        self, graph: DataGraph, loss: LogicalTensor, variables: Sequence[LogicalTensor] | None = None
+        self, graph: DataGraph, loss: LogicalTensor | str, variables: Sequence[LogicalTensor | str] | None = None
     ) -> tuple[LogicalTensor, ...]:
         """Differentiate a loss, update variables against its gradients, and return the gradients.
 
         Args:
             graph: the graph to add ops to.
-            loss: the tensor to make smaller.
-            variables: f32 variables of the graph; by default those that the loss depends on and nothing assigns yet.
+            loss: the tensor to make smaller, or its name.
+            variables: f32 variables of the graph, or their names; by default those that the loss depends on and nothing
+                assigns yet.
 
         Raises:
             UnsupportedError: an op between has no gradient.
@@ -74,12 +75,14 @@ class Optimizer:
         return found
 
     @atomic
-    def update(self, graph: DataGraph, variables: Sequence[LogicalTensor], gradients: Sequence[LogicalTensor]) -> None:
+    def update(
+        self, graph: DataGraph, variables: Sequence[LogicalTensor | str], gradients: Sequence[LogicalTensor]
+    ) -> None:
         """Assign to each variable its value after one step.
 
         Args:
             graph: the graph to add ops to.
-            variables: f32 variables of the graph.
+            variables: f32 variables of the graph, or their names.
             gradients: one for each variable, of its shape.
 
         Raises:
@@ -291,7 +294,7 @@ def _one_minus_power(graph: DataGraph, beta: float, count: LogicalTensor) -> Log
     return half * 2.0 / (half + 1.0)
 
 
-def _trained(graph: DataGraph, loss: LogicalTensor) -> list[LogicalTensor]:
+def _trained(graph: DataGraph, loss: LogicalTensor | str) -> list[LogicalTensor]:
     """The f32 variables that a loss depends on and nothing assigns."""
     (end,) = tensors_of(graph, "minimize: loss", [loss])
     before = depended_on(graph, [end])

@@ -434,3 +434,19 @@ def test_a_step_gives_every_variable_the_value_of_the_reference(optimizer, editi
         wanted = reference.run(step, {"x": given, **before})
         for name, value in model.variables.items():
             np.testing.assert_allclose(value, wanted[g._next[name]], rtol=2e-3, atol=2e-5, err_msg=name)
+
+
+def test_optimizers_take_names():
+    def trained(of):
+        g = og.Graph()
+        w, other = (g.variable(name, np.ones((2, 2), np.float32)) for name in ("w", "other"))
+        tensor = g.matmul(g.matmul(g.input("x", og.f32, (2, 2)), w), other)
+        loss = g.output("loss", og.training.mean_squared_error(g, tensor, "x"))
+        og.training.SGD(0.5).minimize(g, of(loss, "loss"), [of(w, "w")])
+        return g.to_json()
+
+    assert trained(lambda tensor, name: name) == trained(lambda tensor, name: tensor)
+    g = og.Graph()
+    loss = g.output("loss", g.reduce_sum(g.variable("w", np.ones(2, np.float32)), axes=[0]))
+    with pytest.raises(og.ArgumentError, match=r"minimize: variables\[0\]: 'v'"):
+        og.training.SGD(0.5).minimize(g, loss, ["v"])
