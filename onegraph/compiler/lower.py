@@ -33,6 +33,7 @@ from .ir.lowered import Lowered
 from .ir.part import Part
 from .ir.step import NO_ATTRS, Step
 from .ir.value import Dims, Value, Values, dense_of
+from .kernels.arrays import FOR_SIZES, reduces_any_size
 from .rewrites import Form, library_form, signature_form
 from .rewrites.precision import rounded
 from .runnable import shape_tensors
@@ -40,7 +41,12 @@ from .shared_constants import Key, SharedConstants, derived
 
 
 def lower(
-    graph: DataGraph, *, fallback: bool = True, shared: SharedConstants | None = None, finite_math: bool = False
+    graph: DataGraph,
+    *,
+    fallback: bool = True,
+    shared: SharedConstants | None = None,
+    finite_math: bool = False,
+    opens: bool = False,
 ) -> Lowered:
     """Lower a graph without Wildcards whose inputs have known shapes.
 
@@ -49,6 +55,7 @@ def lower(
         fallback: whether numpy may run ops that the library runs too, but slower.
         shared: the constants of the executable; those of this graph alone by default.
         finite_math: whether an op may take a form that loses NaN and infinities.
+        opens: whether the steps are for any of several sizes.
 
     Raises:
         ArgumentError: a shape or the axes of a reduction depend on data, so they are unknown before the graph runs; or
@@ -57,7 +64,7 @@ def lower(
     for tensor in shape_tensors(graph):
         if tensor.value is None:
             raise ArgumentError(f"{tensor.name!r} gives a shape or axes, and is not known before the graph runs")
-    lowering = _Lowering(graph, fallback, shared or SharedConstants.of(graph), finite_math)
+    lowering = _Lowering(graph, fallback, shared or SharedConstants.of(graph), finite_math, opens)
     for op in graph.ops:
         lowering.add(op)
     return Lowered(graph, lowering.values, tuple(lowering.steps), lowering.shared, lowering.keys)
@@ -68,8 +75,10 @@ INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
 
 
 class _Lowering:
-    def __init__(self, graph: DataGraph, fallback: bool, shared: SharedConstants, finite_math: bool) -> None:
-        self._fallback, self.shared, self._finite_math = fallback, shared, finite_math
+    def __init__(
+        self, graph: DataGraph, fallback: bool, shared: SharedConstants, finite_math: bool, opens: bool
+    ) -> None:
+        self._fallback, self.shared, self._finite_math, self._opens = fallback, shared, finite_math, opens
         self.keys: dict[int, Key] = {}
         self.values = Values({tensor.id: _value(tensor) for tensor in graph._tensors})
         graph_inputs = {tensor.id for tensor in graph.inputs.values()}
@@ -115,6 +124,8 @@ class _Lowering:
 
     def _form(self, op: Op, schema: Schema, outputs: Sequence[LogicalTensor]) -> tuple[Form | None, str]:
         """The form of an op that the library computes right, or None and the reason why there is none."""
+        if self._opens and reduces_any_size(op):
+            return None, FOR_SIZES
         bounds = self._bounds.of(op, base_of(schema).kind)
         if op.signature is not None:
             return signature_form(op.signature, len(outputs), bounds, self._finite_math)

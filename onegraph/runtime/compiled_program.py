@@ -79,7 +79,8 @@ class CompiledProgram(Program):
         if policy == "fusion":
             graph = widened(graph, slow_types())
         # Whether numpy is faster depends on the batch, and numpy adds in an order of its own.
-        lowered = lower(graph, fallback=fallback and not reproducible, shared=shared, finite_math=finite_math)
+        fallback_of_ops = fallback and not reproducible
+        lowered = lower(graph, fallback=fallback_of_ops, shared=shared, finite_math=finite_math, opens=opens)
         following = frozenset([graph.outputs[output].id for output in updates.values()])
         lowered = run_passes(
             lowered,

@@ -151,7 +151,8 @@ class OpenProgram:
         """Lower the graph, run the passes, and make the steps, which are those of the program ``like``."""
         options, threads = self.options, ThreadCount()
         self.graph = graph = widened(graph, slow_types()) if options.policy == "fusion" else graph
-        lowered = lower(graph, fallback=options.fallback, shared=self.shared, finite_math=options.finite_math)
+        fallback, finite_math = options.fallback, options.finite_math
+        lowered = lower(graph, fallback=fallback, shared=self.shared, finite_math=finite_math, opens=True)
         chosen = PassOptions(options.policy, options.fpmath_mode, finite_math=options.finite_math, opens=True)
         self.lowered = lowered = run_passes(lowered, chosen)
         try:

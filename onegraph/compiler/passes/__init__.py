@@ -9,7 +9,6 @@ from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..options import Options
 from .changing_attention import attend
-from .changing_reductions import reduce_open
 from .channel_scales import fold_scales
 from .chosen_products import multiply_chosen
 from .coded_attention import attend_codes
@@ -68,7 +67,6 @@ PASSES = (
     Pass("chosen_products", multiply_chosen, "the library gets a copy of a matrix for each row that names it"),
     Pass("late_casts", cast_behind_norms, "a convolution takes in a normalization of its own data type only"),
     Pass("constants", fold_constants, "ops on constants alone are computed once", _always),
-    Pass("changing_reductions", reduce_open, "the library compiles a reduction for each size"),
     Pass("changing_attention", attend, "the library compiles attention for each number of tokens", _is_strict),
     Pass("coded_attention", attend_codes, "codes of keys and values are read in less time than their numbers"),
     Pass("label_gradients", add_at_labels, "the gradient of a LogSoftmax is zero but for the labels"),
