@@ -6,7 +6,7 @@ cut before the op that makes it slow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -215,7 +215,8 @@ class Patterns:
         A copy of all weights for each number of rows would take more memory than the product gains time.
         """
         products = [step for step in steps if step.kind == "MatMul"]
-        weights = [self._values[step.inputs[1]] for step in products]
+        codes = {step.outputs[0]: step.inputs[0] for step in steps if step.kind in ("Dequantize", "TypeCast")}
+        weights = [self._values[_source(step.inputs[1], codes)] for step in products]
         if (
             not self._rounds
             or not weights
@@ -271,3 +272,10 @@ class Patterns:
 
     def _reads_constants(self, steps: Sequence[Step]) -> bool:
         return any(self._values[number].constant is not None for step in steps for number in step.inputs)
+
+
+def _source(number: int, before: Mapping[int, int]) -> int:
+    """The first of the values that follow from each other up to this one; ``before``: the value before each of them."""
+    while number in before:
+        number = before[number]
+    return number

@@ -7,10 +7,12 @@ library prepares are shared by all sizes up to the rounded one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
+
+import numpy as np
 
 from .._util.open_sizes import computed, present
 from ..faults.ops import faults_of
@@ -33,6 +35,7 @@ MOST_PARTS = 4096  # of which is known whether the library computes them right
 UNIT = f"max({EXACT},(1<<{{0}}.bit_length()-1)//{PARTS})"
 ROUNDED = f"(-(-{{0}}//{UNIT})*{UNIT})"
 NOTE = "rows rounded up to {}, so that other sizes share the partition"
+FIXED = np.zeros(())  # stands for the contents of a value that follows from constants
 CALLERS = "the caller's memory has no more rows"
 
 
@@ -138,23 +141,22 @@ class RoundedRows:
         lean = [self._without_stats(step) for step in steps]
         spare = {n for step, lean_step in zip(steps, lean, strict=True) for n in step.outputs[len(lean_step.outputs) :]}
         steps, results = lean, [number for number in results if number not in spare]
-        rows = self._rows(steps)
-        if rows is None or rows <= EXACT:
+        fixed = self._fixed(steps)
+        rows = self._rows(steps, fixed)
+        if rows is None or rows <= EXACT or not fixed.isdisjoint(results):
             return None
         count = rounded_count(rows)  # maybe no more: these rows share the partition with fewer ones
         ends = {number for step in steps for number in (*step.inputs, *step.outputs)}
-        constants = [value for number in ends if (value := self._values[number]).constant is not None]
-        rank = max([2, *[len(value.shape) for value in constants]])
+        fixed |= {number for number in ends if self._values[number].constant is not None}
+        rank = max([2, *[len(self._values[number].shape) for number in fixed]])
         shapes: dict[int, Dims] = {
-            number: (1,) * (rank - 2) + (count, self._values[number].shape[-1])
-            for number in ends
-            if self._values[number].constant is None
+            number: (1,) * (rank - 2) + (count, self._values[number].shape[-1]) for number in ends - fixed
         }
         parts = [self._part(step, shapes, rank) for step in steps]
         if not all(map(self._is_sound, parts)):
             return None
         is_product = any(step.kind == "MatMul" for step in steps)
-        produced = {number for step in steps for number in step.outputs}
+        produced = {number for step in steps for number in step.outputs} - fixed
         read, written = shapes.keys() - produced, produced.intersection(results)
         callers = [number for number in read | written if self._is_callers(number)]
         if not is_product and sum([nbytes(self._values[number]) for number in callers]) > SMALL_COPY:
@@ -173,7 +175,7 @@ class RoundedRows:
             [
                 step._replace(
                     inputs=tuple([at.get(number, number) for number in step.inputs]),
-                    outputs=tuple([at[number] for number in step.outputs]),
+                    outputs=tuple([at.get(number, number) for number in step.outputs]),
                     attrs=part.attrs,
                     part=part,
                     whole=False,
@@ -198,11 +200,25 @@ class RoundedRows:
         lean = Part(part.kind, attrs, part.inputs, part.types, part.outputs[:1])
         return step._replace(outputs=(first,), attrs=attrs, part=lean, whole=False)
 
-    def _rows(self, steps: Sequence[Step]) -> int | None:
-        """The number of rows of all values that are no constants; None if a step does not compute row by row."""
+    def _fixed(self, steps: Sequence[Step]) -> set[int]:
+        """The values that follow from constants alone, such as weights that codes stand for."""
+        fixed = set[int]()
+        for step in steps:
+            if all(number in fixed or self._values[number].constant is not None for number in step.inputs):
+                fixed.update(step.outputs)
+        return fixed
+
+    def _rows(self, steps: Sequence[Step], fixed: Set[int]) -> int | None:
+        """The number of rows of all values that are no constants; None if a step does not compute row by row.
+
+        ``fixed``: values that follow from constants alone.
+        """
         counts = set[int]()
         for step in steps:
+            if fixed >= {*step.outputs} and step.library_part is not None:
+                continue
             values = [self._values[number] for number in step.inputs]
+            values = [value._replace(constant=FIXED) if value.id in fixed else value for value in values]
             is_by_row = BY_KIND.get(step.kind)
             if step.library_part is None or is_by_row is None or not is_by_row(step, values):
                 return None
@@ -228,7 +244,8 @@ class RoundedRows:
             for number, type_ in zip(step.inputs, part.types, strict=True)
         ]
         outputs = [
-            replace(type_, shape=shapes[number]) for number, type_ in zip(step.outputs, part.outputs, strict=True)
+            replace(type_, shape=shapes.get(number, type_.shape))
+            for number, type_ in zip(step.outputs, part.outputs, strict=True)
         ]
         return Part(part.kind, attrs, part.inputs, tuple(types), tuple(outputs))
 

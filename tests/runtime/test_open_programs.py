@@ -512,3 +512,31 @@ def test_reason_tells_that_a_variable_or_an_input_wants_a_program_for_each_size(
     for size in (18, 20):
         model(drawn(size, 4), np.array([2, -1]))
     assert model.cache_info().reason == "the contents of 'dims' set a shape"
+
+
+def test_products_of_codes_share_a_partition_of_more_rows():
+    """Weights that are codes follow from constants alone, so they have no rows."""
+    codes = np.random.default_rng(0).integers(-127, 128, (64, 32)).astype(np.int8)
+    g = og.Graph()
+    x = g.dequantize(
+        g.quantize(g.input("x", og.f32, (None, 64)), dtype=og.u8, scales=[0.02], zps=[128]), scales=[0.02], zps=[128]
+    )
+    weights = g.dequantize(g.constant(codes), scales=[0.01], zps=[0])
+    g.output("y", g.relu(g.matmul(x, weights)))
+    model = g.compile()
+    for size in (65, 66, 67, 70, 71, 72):
+        given = drawn(size, 64, seed=size)
+        rounded = np.clip(np.rint(given / np.float32(0.02)) + 128, 0, 255) - 128
+        expected = np.maximum(rounded @ codes.astype(np.float64) * 0.02 * 0.01, 0)
+        np.testing.assert_allclose(model(given), expected, rtol=1e-5, atol=2e-2)
+    assert model.cache_info().reused >= (4 if LEAST else 0)
+    assert model.cache_info().partitions == 0 or not LEAST
+    for size in (200, 300):
+        model(drawn(size, 64))
+    kernels = {
+        id(step.compiled): step.compiled for one in model._programs.cache.entries.values() for step in one.program.steps
+    }
+    prepared = [
+        one for one in kernels.values() if any(end.property == "constant" for end in getattr(one, "inputs", ()))
+    ]
+    assert len(prepared) == 1 or not LEAST  # others read the weights as they are
