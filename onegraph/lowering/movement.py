@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from .._util.open_numbers import numbers_of
 from .._util.open_sizes import is_open
 from ..opset.dtypes import DataType
 from .computed_shapes import known_parts
@@ -45,9 +46,16 @@ def reshape(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
             rows = emit.op("Reshape", [src, numbers(-1)])
             places = emit.opened.value(emit.graph, DataType.s64, dims, Recipe("rows", dims))
             return emit.op("Gather", [rows, places], {"axis": 0})
-        shape = numbers(*dims)
+        shape = sizes_of(emit, dims)
     result = emit.op("Reshape", [src, shape])
     return _with_dims(emit, result, known_parts(emit, shape))
+
+
+def sizes_of(emit: Emitter, dims: Sequence[int]) -> Value:
+    """Sizes as a vector of s64: an array, or where one is open, a tensor whose contents each program decides."""
+    if emit.opened is not None or not is_open(dims):  # a graph for unknown dims has other ways to say sizes
+        return numbers(*dims)
+    return emit.graph._tensor(DataType.s64, (len(dims),), "", None, numbers_of(dims, (len(dims),)))
 
 
 def _with_dims(emit: Emitter, value: Value, dims: Parts | None) -> Value:
@@ -123,7 +131,7 @@ def slice_(
 
 def _vector(emit: Emitter, values: Sequence[int] | Value) -> Value:
     if isinstance(values, (list, tuple, range)):
-        return numbers(*values)
+        return sizes_of(emit, values)
     return as_s64(emit, values)  # type: ignore[arg-type]
 
 
@@ -188,7 +196,7 @@ def expand(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
         if emit.opened is not None and is_open(dims):
             shape_source = emit.opened.value(emit.graph, DataType.boolean, dims, Recipe("shape", dims))
             return emit.op("Where", [shape_source, src, src], edition="host")
-        shape = numbers(*dims)
+        shape = sizes_of(emit, dims)
     expanded = emit.op("Expand", [src, as_s64(emit, shape)])
     # A 1 in the shape leaves the dim of src.
     return _with_dims(emit, expanded, [dim if dim != 1 else None for dim in known_parts(emit, shape) or ()])

@@ -8,12 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from .._util.open_numbers import numbers_of
 from .._util.open_sizes import present, settled
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply
 from .emitter import Emitter, Value, dtype_of, known_rank, numbers, shape_of
-from .movement import NATIVE, cast
+from .movement import NATIVE, cast, sizes_of
 from .open_samples import has_open_places, open_factor, open_nearest, open_number, open_samples
 from .resize_axes import LARGEST_DENOMINATOR, PERIODIC, SIZES, TORCH_OFFSETS, Axis, Sampling, is_alike
 
@@ -55,12 +54,8 @@ def _without_rest(emit: Emitter, src: Value, place: int, axis: Axis, sampling: S
     if axis.is_ratio or step.numerator != 1 or step.denominator > LARGEST_DENOMINATOR or not is_near:
         return src, axis
     size = axis.count * step.denominator
-    ends = [numbers(0), _open_numbers(emit, [size]), numbers(place)]
+    ends = [numbers(0), sizes_of(emit, [size]), numbers(place)]
     return emit.op("Slice", [src, *ends]), replace(axis, size=size, is_ratio=True)
-
-
-def _open_numbers(emit: Emitter, sizes: Sequence[int]) -> Value:
-    return emit.graph._tensor(DataType.s64, (len(sizes),), "", None, numbers_of(sizes, (len(sizes),)))
 
 
 def _is_floor(sampling: Sampling) -> bool:

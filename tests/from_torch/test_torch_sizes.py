@@ -203,8 +203,31 @@ class Causal(Scores):
         return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
 
 
+class Masked(Scores):
+    """The mean of as many frames as a length says, and numbers that follow from a size."""
+
+    def forward(self, x):
+        frames = self.dense(x)[:, ::2]
+        count = torch.tensor([x.shape[1] // 2, 3])
+        kept = torch.arange(frames.shape[1])[None] < count[:, None]
+        return (frames * kept[..., None]).sum(1) / count[:, None] + torch.full((1, 16), x.shape[1])
+
+
+class Shifted(Scores):
+    """Scores by relative positions, which rows of zeros in front shift to their places."""
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        places = torch.arange(2 * length - 1, dtype=torch.float32)[:, None].expand(-1, 16) / length
+        scores = torch.nn.functional.pad(self.dense(x) @ self.dense(places).T, (1, 0))
+        rows = scores.view(batch, 2 * length, length)[:, 1:].reshape(batch, length, 2 * length - 1)
+        return torch.softmax(rows[:, :, :length], -1) @ x
+
+
 @pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash, for one program each")
-@pytest.mark.parametrize(("model", "width"), [(Gated, 256), (Pooled, 16), (Scores, 16), (Causal, 16)])
+@pytest.mark.parametrize(
+    ("model", "width"), [(Gated, 256), (Pooled, 16), (Scores, 16), (Causal, 16), (Masked, 16), (Shifted, 16)]
+)
 def test_later_lengths_have_the_steps_of_others(model, width):
     torch.manual_seed(0)
     torch._dynamo.reset()

@@ -11,6 +11,7 @@ import torch
 from ..._util.open_sizes import is_open
 from ...lowering.emitter import Emitter, NotLowered, Value, dtype_of, shape_of
 from ...lowering.movement import cast, expand, reshape, scalar
+from ...lowering.open_samples import open_factor, open_number
 from ...lowering.open_values import Recipe
 from ...opset.dtypes import DataType
 from .types import DTYPES, PARTS_OF
@@ -78,8 +79,14 @@ class Node:
         value = self._values[name]
         if not hasattr(value, "shape"):
             opened = self.open_value((), dtype, (value,), lambda emit, sizes: reshape(emit, sizes([value]), ()))
+            if opened is None and self.emit.opened is None and is_open((value,)):
+                opened = self._number(value, dtype)
             return scalar(value, dtype) if opened is None else opened
         return cast(self.emit, value, dtype)
+
+    def _number(self, size: int, dtype: DataType) -> Value:
+        """An open size as a number."""
+        return cast(self.emit, reshape(self.emit, open_factor(self.emit, size), ()), dtype)
 
     def open_value(
         self,
@@ -111,6 +118,9 @@ class Node:
             return emit.op("Range", [reshape(emit, sizes([end]), ()) for end in ends])
 
         found = self.open_value((count,), dtype, (count, start, step), opened)
+        if found is None and self.emit.opened is None and is_open((count, start, step)):
+            ends = [open_number(self.emit, end) for end in (start, start + count * step, step)]
+            return cast(self.emit, self.emit.op("Range", ends), dtype)
         return (np.arange(count) * step + start).astype(dtype.numpy) if found is None else found
 
     def filled(self, shape: Sequence[int], number: Any, dtype: DataType) -> Value:
@@ -121,6 +131,10 @@ class Node:
             return expand(emit, cast(emit, first, dtype), sizes(shape)) if shape else first
 
         value = self.open_value(shape, dtype, (*shape, number), opened)
+        if value is None and self.emit.opened is None and is_open((*shape, number)):
+            is_number_open = is_open((number,))
+            first: Value = self._number(number, dtype) if is_number_open else np.array(number).astype(dtype.numpy)
+            return expand(self.emit, first, shape) if shape else first
         return np.broadcast_to(np.array(number).astype(dtype.numpy), shape) if value is None else value
 
     def shape(self, name: str) -> tuple[int, ...]:
