@@ -93,6 +93,7 @@ def _session(onnxruntime: Any, path: str) -> Any:
     """A session without rewrites of the model; with them if it cannot be made otherwise."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # this process uses the processors too
     providers = ["CPUExecutionProvider"]
     try:
         return onnxruntime.InferenceSession(path, options, providers=providers)

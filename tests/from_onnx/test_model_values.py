@@ -4,8 +4,8 @@ import copy
 import pickle
 
 import numpy as np
-import onnxruntime
 import pytest
+from helpers.onnx_session import session_of
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onegraph as og
@@ -50,7 +50,7 @@ def expected(proto):
     for name in INSIDE:
         dtype = TensorProto.INT64 if name == "places" else TensorProto.FLOAT
         every.graph.output.append(helper.make_tensor_value_info(name, dtype, None))
-    session = onnxruntime.InferenceSession(every.SerializeToString())
+    session = session_of(every)
     return dict(zip(["y", *INSIDE], session.run(None, {"x": X}), strict=True))
 
 
