@@ -1154,5 +1154,6 @@ CORPUS = SHARED / "data" / "benchdnn-3.2"
 def test_reads_graphs_of_the_library(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for command in COMMANDS:
-        done = onegraph(command, CORPUS / f"{name}.json", *QUICK.get(command, ()))
+        small = ("--mb", "1") if command in ("run", "verify", "bench") else ()  # they compute
+        done = onegraph(command, CORPUS / f"{name}.json", *small, *QUICK.get(command, ()))
         assert done.exit_code == 0, (command, done.output)
