@@ -7,6 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import draws
 from helpers.grouped import grouped
 
 import onegraph as og
@@ -26,8 +27,9 @@ TOLERANCES = {
     np.dtype(np.float16): 2.0**-9,
 }
 RUNNABLE = [case for case in CASES if case.kind != "Wildcard"]
-# The first case of every op and every tenth case run with unknown dims.
-OPEN = [case for n, case in enumerate(RUNNABLE) if n % 10 == 0 or case.kind != RUNNABLE[n - 1].kind]
+# The first case of every op runs with unknown dims, and make test-long adds every tenth case.
+STEP = draws(len(RUNNABLE), 10)
+OPEN = [case for n, case in enumerate(RUNNABLE) if n % STEP == 0 or case.kind != RUNNABLE[n - 1].kind]
 
 
 def build(case: Case, known: bool = True) -> og.Graph:
