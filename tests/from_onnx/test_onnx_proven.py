@@ -214,11 +214,19 @@ def test_what_a_function_raises_is_told_as_its_own(function, told):
         onegraph.onnx.register("Bad", None, domain="mine")
 
 
-@pytest.mark.parametrize("result", [None, 3, [1, 2]])
-def test_a_function_that_returns_no_tensor_is_refused(result):
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (None, "result 0 of its registered function is None"),
+        (3, "result 0 of its registered function is 3"),
+        ([1, 2], "2 results of its registered function"),
+        (og.Graph().input("z", og.f32, (2,)), "result 0 of its registered function is tensor 'z' of another graph"),
+    ],
+)
+def test_a_function_that_returns_no_tensor_is_refused(result, told):
     onegraph.onnx.register("Bad", lambda _: result, domain="mine")
     try:
-        with pytest.raises(og.FormatError, match=r"node 'n' .*registered function"):
+        with pytest.raises(og.FormatError, match=rf"node 'n' \(Bad\): {told}; expected a tensor of the graph"):
             onegraph.onnx.load(simple(helper.make_node("Bad", ["x"], ["y"], name="n", domain="mine")))
     finally:
         onegraph.onnx.register("Bad", None, domain="mine")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._util.counted import counted
-from ...errors import FormatError, OneGraphError
+from ...errors import FormatError, OneGraphError, shown
 from ...graph import Graph
 from ...ir.op import LogicalTensor
 from ...lowering.emitter import dtype_of
@@ -60,6 +60,10 @@ def _results(
         what = str(error) if isinstance(error, OneGraphError) else f"{type(error).__name__}: {error}"
         raise FormatError(node.where, f"its registered function raised {what}", EXPECTED) from error
     results = [*found] if isinstance(found, (tuple, list)) else [found]
-    if len(results) != len(proto.output) or not all(isinstance(result, LogicalTensor) for result in results):
+    if len(results) != len(proto.output):
         raise FormatError(node.where, f"{counted(len(results), 'result')} of its registered function", EXPECTED)
+    for number, result in enumerate(results):
+        if graph._known(result) is None:
+            what = f"tensor {result.name!r} of another graph" if isinstance(result, LogicalTensor) else shown(result)
+            raise FormatError(node.where, f"result {number} of its registered function is {what}", EXPECTED)
     return results
