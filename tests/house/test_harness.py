@@ -16,6 +16,7 @@ import onegraph as og
 from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.harness import read_harness, rewrite, rewrite_like_benchdnn
+from onegraph.transform.batch_inputs import with_batch
 
 CORPUS = SHARED / "data" / "benchdnn-3.2"
 HARNESSES = sorted(CORPUS.glob("*/harness_*"))
@@ -640,3 +641,24 @@ def test_reads_every_harness_line_of_the_library(path):
 
 def test_finds_the_harness_files_of_the_library():
     assert bool(HARNESSES) == CORPUS.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "names"),
+    [
+        ("PReLU", [(4, 3), (4, 3)], ["x0", "x1"]),
+        ("PReLU", [(4, 3), (1, 3)], ["x0"]),
+        ("PReLU", [(4, 3), (3,)], ["x0"]),
+        ("Add", [(4, 3), (4, 1)], ["x0", "x1"]),
+        ("Add", [(4, 3), (1, 3)], ["x0"]),
+        ("MatMul", [(4, 2, 3), (4, 3, 2)], ["x0", "x1"]),
+        ("MatMul", [(4, 3), (3, 2)], ["x0"]),
+        ("Concat", [(4, 3), (4, 3)], ["x0", "x1"]),
+    ],
+    ids=str,
+)
+def test_inputs_that_carry_a_batch(kind, shapes, names):
+    g = og.Graph()
+    ends = [g.input(f"x{place}", og.f32, shape) for place, shape in enumerate(shapes)]
+    g.output("y", g.op(kind, ends, {"axis": 1} if kind == "Concat" else {}))
+    assert [tensor.name for tensor in with_batch(g)] == names
