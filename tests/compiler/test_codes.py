@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from helpers.kernels import run
+from helpers.pass_graphs.codes import requantized, two_products
 
 import onegraph as og
 from onegraph.capi.settings import has_vnni
@@ -25,11 +26,6 @@ def real(array: np.ndarray, scale: float, zero: int) -> np.ndarray:
 
 def coded(array: np.ndarray, scale: float, zero: int, dtype: str) -> np.ndarray:
     return np.clip(np.rint(array / np.float32(scale) + zero), *LIMITS[dtype]).astype(og.DataType(dtype).numpy)
-
-
-def requantized(g: og.Graph, x: LogicalTensor, scale: float = 0.125, zero: int = 3, dtype: str = "s8") -> LogicalTensor:
-    kind = {"scales": [scale], "zps": [zero]}
-    return g.dequantize(g.quantize(x, dtype=dtype, **kind), **kind)
 
 
 def executed(model: Executable) -> list[tuple[str, ...]]:
@@ -152,15 +148,6 @@ def test_a_sum_behind_a_product_is_left_to_the_library():
     g.output("z", g.quantize(total, scales=[0.5], zps=[0], dtype="u8"))
     (found,) = executed(g.compile())
     assert found[0] == "oneDNN"
-
-
-def two_products(g: og.Graph, x: LogicalTensor, zero: int) -> tuple[LogicalTensor, LogicalTensor]:
-    """The s8 codes between two products and the result."""
-    rng = np.random.default_rng(1)
-    weights = [g.constant(rng.integers(-9, 10, (32, 32)).astype(np.int8)) for _ in range(2)]
-    first, second = [g.dequantize(one, scales=[0.0625], zps=[0]) for one in weights]
-    inner = g.quantize(g.matmul(requantized(g, x), first), scales=[0.0625], zps=[zero], dtype="s8")
-    return inner, g.matmul(g.dequantize(inner, scales=[0.0625], zps=[zero]), second)
 
 
 @NEEDS_VNNI

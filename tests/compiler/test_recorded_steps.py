@@ -78,7 +78,7 @@ def numbers_of(array):
 
 def planned():
     """The graphs of plans.json, and those beside them."""
-    from test_recorded_plans import graphs, product
+    from helpers.pass_graphs.planned import graphs, product
 
     behind = ("Add",), ("Add", "ReLU"), ("Exp", "Add"), ("GELU",)
     vectors = (
@@ -91,7 +91,7 @@ def planned():
 
 
 def attended():
-    from test_near_passes import attention
+    from helpers.pass_graphs.attended import attention
 
     for options in ({}, {"queries": 16, "mask": (16, 64)}, {"mask": None}, {"key": "view"}, {"by": "divide"}):
         yield "attention", attention(**options)
@@ -99,12 +99,12 @@ def attended():
 
 def taken():
     """Graphs that single passes take, as the tests of these build them."""
-    from test_codes import two_products
-    from test_depthwise import FAR, image, row
-    from test_label_gradients import ROWS, with_gradient
-    from test_weight_layouts import CASES as LAYOUTS
-    from test_weight_layouts import graph as with_cast
-    from test_window_products import CASES, SINGLES, gradient, single
+    from helpers.pass_graphs.codes import two_products
+    from helpers.pass_graphs.depthwise import FAR, image, row
+    from helpers.pass_graphs.labels import ROWS, with_gradient
+    from helpers.pass_graphs.layouts import CASES as LAYOUTS
+    from helpers.pass_graphs.layouts import graph as with_cast
+    from helpers.pass_graphs.windows import CASES, SINGLES, gradient, single
 
     kinds = "Convolution", "ConvolutionBackwardData", "ConvolutionBackwardWeights"
     for kind in kinds:
@@ -178,7 +178,7 @@ def summed():
 
 def in_codes():
     """Attention to caches of codes."""
-    from tests.kernels.test_coded_attention import WAYS, cached, dequantized, products, whole
+    from helpers.pass_graphs.coded import WAYS, cached, dequantized, products, whole
 
     for way in WAYS:
         for form in (products, cached, whole):

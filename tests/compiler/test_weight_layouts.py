@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.pass_graphs.layouts import CASES, IMAGE, WINDOW, graph
 
 import onegraph as og
 from onegraph import reference
@@ -9,21 +10,7 @@ from onegraph.capi.settings import is_native
 from onegraph.compiler.passes.weight_layouts import NOTE, channels_inside
 
 RNG = np.random.default_rng(0)
-IMAGE, WINDOW = (2, 6, 6, 8), {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 needs_bf16 = pytest.mark.skipif(not is_native(og.bf16), reason="the library computes bf16 as f32 on this CPU")
-
-
-def graph(kind, attrs, shape, also=()):
-    """An op on bf16 images and on weights that are cast to bf16; ``also`` names further readers of the weights."""
-    g = og.Graph()
-    x = g.type_cast(g.input("x", "f32", IMAGE), dtype="bf16")
-    weights = g.type_cast(g.input("w", "f32", shape), dtype="bf16")
-    g.output("y", g.op(kind, [x, weights], {**WINDOW, "data_format": "NXC", **attrs}))
-    if "output" in also:
-        g.output("cast", weights)
-    if "relu" in also:
-        g.output("other", g.relu(weights))
-    return g
 
 
 def compare(g):
@@ -35,15 +22,6 @@ def compare(g):
         np.testing.assert_allclose(one.astype(np.float32), np.asarray(other, np.float32), rtol=2e-2, atol=0.15)
     parts = [part for part in model.report().partitions if part.executor == "copy"]
     return [part for part in parts if NOTE in part.reasons]
-
-
-CASES = [
-    ("Convolution", {"weights_format": "OIX"}, (5, 8, 3, 3)),
-    ("Convolution", {"weights_format": "OIX"}, (48, 8, 3, 5)),
-    ("ConvolutionBackwardData", {"weights_format": "OIX", "dst_shape": [2, 6, 6, 4]}, (8, 4, 3, 3)),
-    ("ConvTranspose", {"weights_format": "IOX"}, (8, 7, 3, 3)),
-    ("ConvTransposeBackwardData", {"weights_format": "IOX"}, (7, 8, 3, 3)),
-]
 
 
 @needs_bf16

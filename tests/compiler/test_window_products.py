@@ -2,25 +2,14 @@
 
 import numpy as np
 import pytest
+from helpers.pass_graphs.windows import CASES, RNG, SINGLES, SPACED, gradient, single
 
 import onegraph as og
 from onegraph import reference
 from onegraph.capi.settings import is_native
 from onegraph.compiler.passes.window_products import NOTE
 
-RNG = np.random.default_rng(0)
 needs_bf16 = pytest.mark.skipif(not is_native(og.bf16), reason="the library computes bf16 as f32 on this CPU")
-
-
-def gradient(source, result, weights, *, dtype="f32", transposed=False, **attrs):
-    """A graph with the gradient of a convolution by weights; ``transposed`` exchanges its sides."""
-    axes = len(source) - 2
-    window = {"strides": [1] * axes, "dilations": [1] * axes, "pads_begin": [0] * axes, "pads_end": [0] * axes}
-    g, kind = og.Graph(), "ConvTransposeBackwardWeights" if transposed else "ConvolutionBackwardWeights"
-    ends = [g.input("x", dtype, source), g.input("dy", dtype, result)]
-    found = {**window, "data_format": "NXC", "weights_format": "OIX", "weights_shape": [*weights], **attrs}
-    g.output("dw", g.op(kind, ends[::-1] if transposed else ends, found))
-    return g
 
 
 def compare(g, tolerance=1e-5):
@@ -30,23 +19,6 @@ def compare(g, tolerance=1e-5):
     wanted = np.asarray(wanted, np.float32)
     np.testing.assert_allclose(model(**given).astype(np.float32), wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
     return any(NOTE in reason for part in model.report().partitions for reason in part.reasons)
-
-
-SPACED = {"strides": [2, 1], "dilations": [1, 2], "pads_begin": [1, 2], "pads_end": [2, 1]}
-WIDE = {"pads_begin": [2, 2], "pads_end": [2, 2]}
-CASES = {
-    "one window": ((1, 4, 4, 40), (1, 1, 1, 64), (64, 40, 4, 4), {}),
-    "windows inside": ((2, 5, 6, 30), (2, 3, 4, 70), (70, 30, 3, 3), {}),
-    "padding, strides, dilations": ((1, 5, 6, 30), (1, 3, 5, 70), (70, 30, 3, 3), SPACED),
-    "weights in another format": ((1, 5, 6, 30), (1, 3, 5, 70), (3, 3, 30, 70), {**SPACED, "weights_format": "XIO"}),
-    "padding that reaches the end": ((1, 3, 3, 60), (1, 5, 5, 80), (80, 60, 3, 3), WIDE),
-    "windows in the padding alone": ((1, 1, 1, 60), (1, 2, 2, 80), (80, 60, 2, 2), {**WIDE, "pads_end": [0, 0]}),
-    "elements behind the last window": ((1, 6, 6, 60), (1, 2, 2, 80), (80, 60, 2, 2), {"strides": [3, 3]}),
-    "single elements": ((1, 3, 4, 160), (1, 3, 4, 120), (120, 160, 1, 1), {}),
-    "every other element": ((1, 5, 7, 160), (1, 3, 4, 120), (120, 160, 1, 1), {"strides": [2, 2]}),
-    "one axis": ((3, 9, 80), (3, 4, 90), (90, 80, 3), {"strides": [2]}),
-    "three axes": ((1, 3, 4, 3, 40), (1, 2, 3, 2, 60), (60, 40, 2, 2, 2), {}),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("transposed", [False, True], ids=["Convolution", "ConvTranspose"])
@@ -77,30 +49,6 @@ def test_gradient_of_a_convolution_by_hand():
     model, ones = g.compile(), np.ones((1, 2, 2, 64), np.float32)
     found = model(x=ones, dy=ones)
     assert (found == np.array([[1, 2, 1], [2, 4, 2], [1, 2, 1]], np.float32)).all()
-
-
-def single(kind, data, weights, *, dtype="f32", weights_format="OIX", constant=False, then=None):
-    """A graph with a convolution of single elements, or its gradient by the data."""
-    axes = len(data) - 2
-    window = {"strides": [1] * axes, "dilations": [1] * axes, "pads_begin": [0] * axes, "pads_end": [0] * axes}
-    g = og.Graph()
-    x = g.input("x", dtype, data)
-    w = g.constant(RNG.standard_normal(weights).astype(np.float32)) if constant else g.input("w", dtype, weights)
-    attrs = {**window, "data_format": "NXC", "weights_format": weights_format}
-    if kind.endswith("Data"):
-        attrs["dst_shape"] = [*data[:-1], weights[1 if weights_format == "OIX" else -2]]
-    y = g.op(kind, [x, w], attrs)
-    g.output("y", y if then is None else g.op(then, [y]))
-    return g
-
-
-SINGLES = [
-    ("Convolution", (2, 7, 5, 96), (200, 96, 1, 1), "OIX"),
-    ("Convolution", (2, 7, 5, 96), (1, 1, 96, 200), "XIO"),
-    ("ConvolutionBackwardData", (2, 7, 5, 200), (200, 96, 1, 1), "OIX"),
-    ("ConvolutionBackwardData", (2, 7, 5, 200), (1, 1, 96, 200), "XIO"),
-    ("Convolution", (3, 9, 128), (128, 128, 1), "OIX"),
-]
 
 
 @pytest.mark.parametrize(("kind", "data", "weights", "weights_format"), SINGLES)

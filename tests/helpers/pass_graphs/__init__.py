@@ -1,0 +1,1 @@
+"""Graphs that passes of the compiler take."""
