@@ -24,6 +24,7 @@ from .infer import infer_attrs, infer_op
 from .op_inference import OpInference
 
 Pair = tuple[DataType | None, Shape]
+OF_KNOWN_SIZES = "StaticReshape", "a graph whose sizes are known needs none: onegraph.onnx.load takes them as shapes="
 # Op that the target lacks -> (another op, a suggestion to show if the target has that other op).
 INSTEAD = {
     "DynamicReshape": ("StaticReshape", "StaticReshape does it where the shape is known when the graph is built"),
@@ -31,10 +32,9 @@ INSTEAD = {
     "Rsqrt": ("Pow", "Pow with beta -0.5 computes it"),
     "Pow": ("Pow", "the exponent is a tensor in legacy-1 and the attribute beta elsewhere"),
     "Negative": ("Multiply", "Multiply by -1 computes it"),
-    **dict.fromkeys(
-        ("Shape", "Size", "Reshape"),  # host ops
-        ("StaticReshape", "a graph whose sizes are known needs none: onegraph.onnx.load takes them as shapes="),
-    ),
+    "Shape": OF_KNOWN_SIZES,
+    "Size": OF_KNOWN_SIZES,
+    "Reshape": OF_KNOWN_SIZES,
 }
 
 

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from ...opset.dtypes import DataType
+from ...opset.kinds import ARITHMETIC, MOVES
 from ...opset.signature import AttrValue
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
@@ -23,7 +24,7 @@ from ..options import Options
 Dims = tuple[int, ...]
 TURNED = (0, 1, 3, 2)
 SELECTS = "where_false", "where_true"  # where a condition puts its third operand, or its second one
-SPARE = frozenset(["StaticReshape", "StaticTranspose", "Expand", "Tile", "Unsqueeze", "Multiply", "Divide"])
+SPARE = MOVES | ARITHMETIC
 FEW_QUERIES, LEAST_KEYS = 16, 64  # of a head
 CHANGING = "by onegraph: sizes change, and the library would compile its ops for each of them"
 FEW = "by onegraph: few queries take as long as reading the keys, which the library would copy first"
