@@ -34,7 +34,7 @@ INSTEAD = {
     "Negative": ("Multiply", "Multiply by -1 computes it"),
     "Shape": OF_KNOWN_SIZES,
     "Size": OF_KNOWN_SIZES,
-    "Reshape": OF_KNOWN_SIZES,
+    "Reshape": ("StaticReshape", "StaticReshape does it where the shape is known when the graph is built"),
 }
 
 
