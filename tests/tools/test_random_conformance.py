@@ -209,7 +209,8 @@ def seeded_run(values, kinds, cases=60, seed=3):
         patch.syspath_prepend(str(ROOT / "tests"))
         patch.setattr(trials, "ENTRY", "helpers.seeded_fault")
         patch.setenv("SEEDED_FAULT", " ".join(values))
-        more = 1 if is_native(og.bf16) else 4  # the library refuses most of them where the CPU has f32 alone
+        # The library refuses many of them where the CPU lacks a data type, and most where it has f32 alone.
+        more = 4 if not is_native(og.bf16) else 1 if is_native(og.f16) else 2
         return run(cases * more, seed, edition="onednn-3.2", kinds=kinds)
 
 
@@ -222,7 +223,8 @@ def seeded():
 def test_finds_a_wrong_attribute_value_and_its_cause(seeded):
     assert {finding.kind for finding in seeded.findings} == {"SoftMax"}
     worst = seeded.findings[0]
-    assert (worst.verdict, worst.shared) == ("wrong", ("axis=0",))
+    assert worst.verdict == "wrong"
+    assert "axis=0" in worst.shared  # beside what so few uses may share by chance
     assert len(worst.numbers) > 3
     assert worst.smallest.use.attrs["axis"] == 0
     elements = sum(np.prod(tensor[1]) for tensor in worst.smallest.use.tensors)

@@ -9,7 +9,7 @@ from .native import Numbers
 
 FOR_SIZES = "by onegraph, for any number of rows: the library would be asked for a product of each"
 PANEL = 32  # columns that lie together
-MOST_ROWS = 256  # for more rows the library is asked
+MOST_ROWS = 1 << 14  # for more rows, the time of a compilation is short beside that of the product
 
 
 def _numbers(step: Step) -> Numbers:
