@@ -33,7 +33,7 @@ from .ir.lowered import Lowered
 from .ir.part import Part
 from .ir.step import NO_ATTRS, Step
 from .ir.value import Dims, Value, Values, dense_of
-from .kernels.arrays import FOR_SIZES, reduces_any_size
+from .open_ops import FOR_SIZES, is_left_open
 from .rewrites import Form, library_form, signature_form
 from .rewrites.precision import rounded
 from .runnable import shape_tensors
@@ -124,7 +124,7 @@ class _Lowering:
 
     def _form(self, op: Op, schema: Schema, outputs: Sequence[LogicalTensor]) -> tuple[Form | None, str]:
         """The form of an op that the library computes right, or None and the reason why there is none."""
-        if self._opens and reduces_any_size(op):
+        if self._opens and is_left_open(op):
             return None, FOR_SIZES
         bounds = self._bounds.of(op, base_of(schema).kind)
         if op.signature is not None:

@@ -10,7 +10,7 @@ import pytest
 from helpers.open_graphs import IMAGES, MATRICES, OF_MATRICES, assert_same, drawn, normalized, opened
 
 import onegraph as og
-from onegraph.compiler.kernels.arrays import FOR_SIZES
+from onegraph.compiler.open_ops import FOR_SIZES
 from onegraph.native.library import HASHES_CONSTANTS
 from onegraph.runtime import open_programs
 from onegraph.runtime.sized_program import SizedProgram

@@ -13,10 +13,9 @@ from math import prod
 
 from ..._util.open_sizes import is_whole, present
 from ...errors import ArgumentError
-from ...ir.op import Op, schema_of
 from ...opset import kinds
 from ...opset.dtypes import DataType
-from ...opset.editions.registry import HOST, base_of, edition
+from ...opset.editions.registry import HOST, edition
 from ...opset.host.reduction import OPS as HOST_OPS
 from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call
@@ -32,8 +31,6 @@ from .kernel import HOST_OP, NOT_EMPTY, Kernel, call_of, refusal
 
 Values = Sequence[Value]
 REASON = "by onegraph, called without Python"
-FOR_SIZES = "by onegraph: sizes change, and the library would compile the reduction for each of them"
-EXTREMES = "ReduceMax", "ReduceMin"
 INDICES = frozenset([DataType.s32, DataType.s64])
 FEW = 4  # times as many elements of a source with strides as are read, from which on no dense copy is made
 
@@ -92,19 +89,6 @@ SCHEMAS = {kind: edition(HOST).schemas[kind] for kind in NUMBERS}
 INDEXED = frozenset(
     [kind for kind, schema in SCHEMAS.items() if "indices" in [port.name for port in schema.inputs][1:]]
 )
-
-
-def reduces_any_size(op: Op) -> bool:
-    """Whether the kernel computes a reduction that the library would compile for each size, in several forms.
-
-    ReduceMax and ReduceMin have a kernel of their own.
-    """
-    if op.kind not in REDUCING or op.kind in EXTREMES or base_of(schema_of(op)).kind != op.kind:
-        return False
-    ends = [tensor for tensor in (op.inputs[0], *op.outputs) if tensor is not None]
-    is_full = all(tensor.dtype is DataType.f32 and 0 not in (tensor.shape or ()) for tensor in ends)
-    types = [None if tensor is None else tensor.type for tensor in op.inputs]
-    return is_full and bool(reduced_axes(Call(base_of(schema_of(op)), op.attrs, types, 1)))
 
 
 def _fits(call: Call, kind: str, values: Values) -> str:

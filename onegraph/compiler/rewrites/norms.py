@@ -120,3 +120,12 @@ def rms_norm_width(call: Call) -> int | None:
     row = shape[begin_axis(call) :]
     is_row = gamma is None or known_dims(gamma.shape) == row
     return math.prod(row) if is_row and 0 not in shape and math.prod(row) <= WIDEST_ROW else None
+
+
+def layer_norm_width(call: Call) -> int | None:
+    """The elements of a row of a LayerNorm that the kernel of the package takes; None for others."""
+    shape, vectors = known_dims(call.shape("src")), [call.input(name) for name in ("gamma", "beta")]
+    row = shape[begin_axis(call) :]
+    are_rows = all(vector is None or known_dims(vector.shape) == row for vector in vectors)
+    is_taken = are_rows and (vectors[0] is None) == (vectors[1] is None) and 0 not in shape
+    return math.prod(row) if is_taken and math.prod(row) <= WIDEST_ROW else None

@@ -1,0 +1,32 @@
+"""RMSNorm and LayerNorm over the last axes of f32, f16 or bf16, which read and write memory once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import OutOfMemoryError
+from ..ir.step import Step
+from ..rewrites.norms import layer_norm_width, rms_norm_width
+from .adding import Adding
+from .kernel import Kernel, call_of
+from .native import Numbers
+
+WIDTHS = {"RMSNorm": rms_norm_width, "LayerNorm": layer_norm_width}
+
+
+def _numbers(step: Step) -> Numbers:
+    call = call_of(step)
+    return {"width": WIDTHS[call.schema.kind](call) or 0, "epsilon": call.f32("epsilon")}
+
+
+def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
+    kind = call_of(step).schema.kind
+    if WIDTHS[kind](call_of(step)) is None:
+        return "it does not normalize the last axes, or an operand has another type or shape"
+    return adding.plainly(BY_KIND[kind], step, reasons)
+
+
+RMS_NORM = Kernel("rms_norm", kinds=("RMSNorm",), numbers=_numbers, fails=OutOfMemoryError, add=_add)
+LAYER_NORM = Kernel("layer_norm", kinds=("LayerNorm",), numbers=_numbers, fails=OutOfMemoryError, add=_add)
+KERNELS = (RMS_NORM, LAYER_NORM)
+BY_KIND = {kernel.kinds[0]: kernel for kernel in KERNELS}
