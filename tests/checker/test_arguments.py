@@ -361,23 +361,23 @@ def test_bound_buffers_cannot_be_resized():
 
 @pytest.mark.parametrize("rows", [3, None])
 def test_model_works_after_compilation_runs_out_of_memory(rows, monkeypatch):
-    model = None if rows else two_in_two_out(None)
-
     def failing(*arguments):
         raise og.OutOfMemoryError("dnnl_graph_partition_compile", "out_of_memory")
 
     with monkeypatch.context() as patch:
         patch.setattr(CompiledPartition, "_postponed", failing)
         for call in (
-            lambda: model(**arrays()),
-            lambda: model(**arrays(), out=outputs()),
-            lambda: model.bind(**arrays()),
+            lambda model: model(**arrays()),
+            lambda model: model(**arrays(), out=outputs()),
+            lambda model: model.bind(**arrays()),
         ):
+            model = None if rows else two_in_two_out(None)
             with pytest.raises(og.OutOfMemoryError, match="dnnl_graph_partition_compile"):
-                call() if model else two_in_two_out(rows)
+                call(model) if model else two_in_two_out(rows)
     model = model or two_in_two_out(rows)
     assert works(model)
-    assert {partition.executor for partition in model.report().partitions} == {"oneDNN"}
+    # Where sizes are open, and the library has no program, kernels of the package run such ops.
+    assert {partition.executor for partition in model.report().partitions} == {"oneDNN" if rows else "kernel"}
 
 
 # The constants of the second program, 64 MB, find no memory; the library then fails for every program of the process

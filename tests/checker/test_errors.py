@@ -172,7 +172,7 @@ def test_capi_reports_the_violations_of_the_checker(kind, name, value):
 def test_suggests_a_type_that_holds_the_number(dtype, number, mend):
     graph = og.Graph()
     with pytest.raises(og.ArgumentError) as caught:
-        graph.add(graph.input("x", dtype, (2,)), number)
+        graph.matmul(graph.input("x", dtype, (2,)), number)
     assert str(caught.value).partition("a tensor of this graph, as g.input, g.constant and ops return it")[2] == mend
 
 

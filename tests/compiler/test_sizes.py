@@ -129,12 +129,12 @@ def compiled_of(model, kind):
 def test_close_sizes_share_a_product_with_its_weights():
     model = opened(two_products, (None, 16)).compile(threads=1)
     seen = set()
-    for size in (288, 270, 280, 285):  # for fewer rows than 257, a kernel takes any number
+    for size in (18432, 17000, 17500, 18000):  # for fewer rows than 2^14, a kernel takes any number
         x = drawn(size, 16)
         assert_same(model(x), opened(two_products, (size, 16)).compile()(x), model)
         seen.update(map(id, compiled_of(model, "MatMul")))
     assert len(seen) == 2
-    assert "rows rounded up to 288, so that other sizes share the partition" in str(model.report())
+    assert "rows rounded up to 18432, so that other sizes share the partition" in str(model.report())
 
 
 @pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash, for one program each")
@@ -154,11 +154,11 @@ def test_few_programs_serve_a_stream_of_lengths():
 def test_reports_say_for_which_sizes_partitions_were_compiled():
     graph, found = opened(two_products, (None, 16)), []
     model = graph.compile()
-    for size in (288, 270, 300, 310):
+    for size in (18432, 17000, 19000, 20000):
         model(drawn(size, 16))
         report = model.report()
         found.append([partition.reason for partition in report.partitions if partition.executor == "oneDNN"])
-    # The first one is compiled as a whole; 300 and 310 rows are 320.
+    # The first one is compiled as a whole; 19,000 and 20,000 rows are 20,480.
     assert not any("sizes" in reason.replace("so that other sizes", "") for reason in found[0])
     assert all("compiled for these sizes" in reason for reason in found[1] + found[2])
     assert all("compiled for earlier sizes" in reason for reason in found[3])

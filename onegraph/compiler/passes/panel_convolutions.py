@@ -82,5 +82,6 @@ def _made(edit: Edit, step: Step) -> Step | None:
         "windows": tuple([number for axis in axes for number in axis]),
     }
     ends = (src.id, panels, *([] if epilogue.bias is None else [epilogue.bias]))
-    made = step.instead(PANEL_CONVOLUTION.executor, ends, (epilogue.result,), attrs=attrs, note=FOR_WINDOWS)
+    note = f"{step.note}; {FOR_WINDOWS}" if step.note else FOR_WINDOWS
+    made = step.instead(PANEL_CONVOLUTION.executor, ends, (epilogue.result,), attrs=attrs, note=note)
     return made._replace(members=epilogue.steps, folded=epilogue.folded)

@@ -6,11 +6,11 @@
 #include <stdexcept>
 #include <vector>
 
-#include "../registry.h"
-#include "../shares.h"
-#include "problem.h"
+#include "registry.h"
+#include "shares.h"
+#include "panel_product/problem.h"
 
-#include "../floats.h"
+#include "floats.h"
 
 namespace onegraph {
 namespace {
