@@ -19,6 +19,7 @@ from onegraph.compiler.passes import constants, run_passes
 from onegraph.compiler.passes.constants import SMALL_BYTES
 from onegraph.compiler.passes.normalized_weights import scaled
 from onegraph.compiler.shared_constants import SharedConstants
+from onegraph.native.library import HASHES_CONSTANTS
 from onegraph.reference import run_op
 from onegraph.runtime.compiled_program import CompiledProgram as Program
 from onegraph.testing.random_inputs import random_inputs
@@ -669,4 +670,4 @@ def test_layers_that_share_weights_share_what_is_prepared_from_them(monkeypatch)
     assert_right(model([shared] * 4))
     assert not made
     assert_right(model([shared, own[0], shared, own[1], own[0]]))
-    assert len(made) == 2
+    assert len(made) == (0 if HASHES_CONSTANTS else 2)  # newer libraries find what is prepared by a hash of the weights
