@@ -52,36 +52,6 @@ def test_bad_arguments_print_one_line(arguments, message):
     assert len(done.stderr.splitlines()) == 1
 
 
-# Interrupts the import of a module, and then starts the command.
-INTERRUPTED_IMPORT = """
-import os, signal, sys
-class Interrupting:
-    def find_spec(name, *_):
-        if name == MODULE:
-            os.kill(os.getpid(), signal.SIGINT)
-sys.meta_path.insert(0, Interrupting)
-import onegraph_command
-onegraph_command.main()
-"""
-
-
-@pytest.mark.parametrize("module", ["onegraph", "onegraph.errors"])
-def test_interrupt_of_the_first_imports_prints_one_line(module):
-    # A shell that runs the tests in the background has the signal ignored.
-    handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code = f"{handled}\n{INTERRUPTED_IMPORT.replace('MODULE', repr(module))}"
-    done = subprocess.run([sys.executable, "-c", code, "info"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nonegraph: interrupted\n")
-
-
-def test_ignored_interrupt_stays_ignored():
-    code = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{INTERRUPTED_IMPORT}".replace(
-        "MODULE", "'onegraph.errors'"
-    )
-    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_interrupt_of_a_command_prints_one_line(monkeypatch):
     def stop(*_args, **_more):
         raise KeyboardInterrupt

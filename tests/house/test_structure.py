@@ -56,7 +56,6 @@ TOP = {
     "pyproject.toml",
     "build_ffi.py",
     "onegraph",
-    "onegraph_command.py",
     "include",
     "tests",
     "examples",
