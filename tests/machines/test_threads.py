@@ -367,8 +367,9 @@ def test_a_kernel_that_spins_has_a_form_for_one_thread(kind, monkeypatch):
     arrays = [rng.uniform(0.5, 1.5, tensor.shape).astype(np.float32) for tensor in g.inputs.values()]
     forms = []
 
-    def only_the_form(steps, *others):
-        made = without_barriers(steps, *others)
+    def only_the_form(steps, notes, fixed, counts):
+        # As if all threads were fast: one thread, which a busy machine may find faster, needs no other form.
+        made = without_barriers(steps, notes, fixed, [0] * len(counts))
         forms.extend(step.alone for step in made if step.alone is not None)
         return [step if step.alone is None else step._replace(compiled=step.alone) for step in steps]
 
