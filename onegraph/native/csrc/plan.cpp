@@ -266,8 +266,8 @@ struct onegraph_plan {
     }
 
     // Executes the last steps, which write new values of variables over the old ones, and exchanges the memories of the
-    // other variables. What steps before have written over variables is not taken back from here on. Kernels of the package cannot fail, and no interrupt arrives here: a run that fails or is
-    // interrupted changes no variable.
+    // other variables. What steps before have written over variables is not taken back from here on. Kernels of the
+    // package cannot fail, and no interrupt arrives here: a run that fails or is interrupted changes no variable.
     dnnl_status_t finish() const {
         if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
         Threads threads(limit);
