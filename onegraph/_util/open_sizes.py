@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, TypeGuard
 
+from .polynomials import Monomial, quotient_of
+
 MOST_GUARDS = 4096
-Monomial = tuple[int, ...]  # numbers of atoms, in order
 Terms = tuple[tuple[Monomial, int], ...]  # monomials and their factors, in order
 
 
@@ -321,29 +322,15 @@ def _is_size(value: object) -> bool:
 
 
 def _quotient(sizes: OpenSizes, first: Any, second: Any) -> tuple[Any, Any]:
-    """Quotient and remainder: a polynomial and 0 if each term can be divided, otherwise a symbol of its own."""
+    """Quotient and remainder: a polynomial and 0 if there is one, otherwise a symbol of its own."""
     value, rest = divmod(present(first), present(second))
     if type(second) is OpenSize:
         sizes.guard(f"{sizes.code(second)}==0", False)
-    divided = _terms(second)
-    if len(divided) == 1:
-        ((monomial, factor),) = divided.items()
-        terms = [(term, count) for term, count in _terms(first).items() if count]
-        shares = [(_without(term, monomial), *divmod(count, factor)) for term, count in terms]
-        if not any(left is None or over for left, _, over in shares):
-            return sizes.size({left: share for left, share, _ in shares if left is not None}, value), 0
+    shares = quotient_of(_terms(first), _terms(second))
+    if shares is not None:
+        return sizes.size(shares, value), 0
     quotient = sizes.call("({}//{})", value, first, second)
     sizes.divided[quotient.terms[0][0][0]] = first, second
     remainder = first - quotient * second
     assert present(remainder) == rest
     return quotient, remainder
-
-
-def _without(term: Monomial, divisor: Monomial) -> Monomial | None:
-    """The factors of a monomial without those of another; None if it lacks one."""
-    left = [*term]
-    for atom in divisor:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)

@@ -33,8 +33,8 @@ from .ir.lowered import Lowered
 from .ir.part import Part
 from .ir.step import NO_ATTRS, Step
 from .ir.value import Dims, Value, Values, dense_of
-from .open_ops import FOR_SIZES, is_left_open
 from .rewrites import Form, library_form, signature_form
+from .rewrites.open_forms import OPEN_KINDS, open_form
 from .rewrites.precision import rounded
 from .runnable import shape_tensors
 from .shared_constants import Key, SharedConstants, derived
@@ -124,8 +124,8 @@ class _Lowering:
 
     def _form(self, op: Op, schema: Schema, outputs: Sequence[LogicalTensor]) -> tuple[Form | None, str]:
         """The form of an op that the library computes right, or None and the reason why there is none."""
-        if self._opens and is_left_open(op):
-            return None, FOR_SIZES
+        if self._opens and base_of(schema).kind in OPEN_KINDS and (form := _open_form(op, schema)) is not None:
+            return form, ""
         bounds = self._bounds.of(op, base_of(schema).kind)
         if op.signature is not None:
             return signature_form(op.signature, len(outputs), bounds, self._finite_math)
@@ -228,6 +228,13 @@ class _Lowering:
         """Add a value that is not in the graph: a constant of a rewrite, or a value between two parts of a form."""
         assert tensor.dtype is not None
         return self.values.new(tensor.dtype, known_dims(tensor.shape), name, tensor.value)
+
+
+def _open_form(op: Op, schema: Schema) -> Form | None:
+    """The form of an op for open sizes."""
+    types = [None if tensor is None else tensor.type for tensor in op.inputs]
+    dtypes = [tensor.dtype for tensor in op.outputs]
+    return open_form(base_call(schema, base_of(schema), op.attrs, types, len(op.outputs), dtypes))
 
 
 def _with_scale_axis(op: Op, call: Call) -> Mapping[str, AttrValue]:

@@ -83,6 +83,15 @@ def test_polynomials_are_equal_without_a_guard():
     assert sizes.conditions() == ["not (s[1])==0", "not ((2)*s[1])==0"]  # the divisors
 
 
+def test_a_quotient_of_polynomials_is_one_if_nothing_is_left():
+    _, n, m = opened(5, 7)
+    assert ((n + 1) * (m + 2) * 3) // (m + 2) is (n + 1) * 3
+    assert (n * n - 1) // (n - 1) is n + 1
+    quotient, rest = divmod(n * m + n + 1, m + 1)
+    assert (present(quotient), present(rest)) == (5, 1)
+    assert {type(quotient), type(rest)} == {OpenSize}
+
+
 def test_unequal_polynomials_are_other_keys():
     _, n, m = opened(5, 5)
     assert len({n, m, 5}) == 3

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.compiler.kernels.kernel import COMPILED_ANEW
 from onegraph.compiler.kernels.native import compiled, packed
-from onegraph.compiler.open_ops import FOR_SIZES
 from tests.helpers.kernels import run, run_compiled, values_of
 
 TESTED_KERNELS = ("layer_norm",)
@@ -86,4 +86,4 @@ def test_norms_of_open_sizes_take_the_kernel(has_vectors, keeps, dtype):
         np.testing.assert_allclose((found[0] if keeps else found).astype(np.float64), wanted, atol=limit)
         if keeps:
             np.testing.assert_allclose(found[1], src.astype(np.float64).mean(-1), atol=limit)
-    assert (FOR_SIZES in str(model.report())) == (dtype == "f32")
+    assert (COMPILED_ANEW in str(model.report())) == (dtype == "f32")

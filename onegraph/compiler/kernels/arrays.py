@@ -27,7 +27,7 @@ from ..array_kernels.matrices import MULTIPLIED, product_numbers
 from ..ir.step import Step
 from ..ir.value import Value
 from .adding import Adding
-from .kernel import HOST_OP, NOT_EMPTY, Kernel, call_of, refusal
+from .kernel import COMPILED_ANEW, HOST_OP, NOT_EMPTY, Kernel, call_of, refusal
 
 Values = Sequence[Value]
 REASON = "by onegraph, called without Python"
@@ -201,5 +201,14 @@ def _record(kind: str) -> Kernel:
     )
 
 
+def _numbers_of_part(step: Step) -> dict[str, object]:
+    assert step.part is not None
+    numbers = _of_reduction(REDUCING.index(step.kind), step.part.call, ())
+    contents = [len(numbers), *numbers, *[TYPES[DataType.f32.numpy]] * 2, *_letters(step.kind)]
+    return {"indices": -1, "contents": [*contents, *_letters(f"{step.kind} {step.op.name!r}")]}
+
+
 RECORDS = {kind: _record(kind) for kind in NUMBERS}
-KERNELS = tuple(RECORDS.values())
+# Reductions of f32 in the place of the library, where sizes are open.
+OPEN_REDUCTION = Kernel("arrays", COMPILED_ANEW, "open reduction", numbers=_numbers_of_part, fails=ArgumentError)
+KERNELS = (*RECORDS.values(), OPEN_REDUCTION)

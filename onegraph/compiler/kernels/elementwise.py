@@ -18,7 +18,7 @@ from ...opset.shapes import known_dims
 from ..ir.step import Step
 from ..ir.value import Value, dense_of
 from .adding import Adding
-from .kernel import AGAIN, DIGITS, KEEPS, NOT_EMPTY, OF_FLOATS, SPREADS, Kernel, call_of
+from .kernel import AGAIN, COMPILED_ANEW, DIGITS, KEEPS, NOT_EMPTY, OF_FLOATS, SPREADS, Kernel, call_of
 from .registry import EXACT, exact_kernel
 
 SLOPES = "prelu", "prelu_backward_src"  # kernels whose second input is the slope of a PReLU
@@ -139,6 +139,12 @@ KERNELS = (
     # The gradients of a PReLU, which a pass divides into both.
     _exact("prelu_backward_src", ()),
     _exact("prelu_backward_slope", ()),
+    # Those that the library computes right, for which a pass takes them where sizes are open.
+    _exact("abs", (), (), None, COMPILED_ANEW),
+    _exact("hard_swish", (), (), None, COMPILED_ANEW),
+    _exact("leaky_relu", (), ("alpha",), None, COMPILED_ANEW),
+    _exact("round", (), (), None, COMPILED_ANEW),
+    _exact("tanh", (), (), None, COMPILED_ANEW),
     _exact("relu", ("ReLU",)),
     _exact("relu_backward", ("ReLUBackward",)),
     _exact("softplus", ("SoftPlus",), ("beta",), None, DIGITS),

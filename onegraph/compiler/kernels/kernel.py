@@ -30,8 +30,9 @@ HOST_OP = "a host op"  # why the library does not compute one
 # Why kernels compute an op for which the library loses NaN or an infinity, or compute it again.
 KEEPS = "by onegraph: the library's kernel loses NaN or an infinity"
 AGAIN = "computed again by onegraph if an element is NaN or infinite, which the library's kernel loses"
-# Why kernels compute an op by logarithms or exponentials.
+# Why kernels compute an op that broadcasts, one of open sizes, and one by logarithms or exponentials.
 SPREADS = "by onegraph: both operands are broadcast, for which the library has a reference kernel only"
+COMPILED_ANEW = "by onegraph: sizes change, and the library would compile the op for each of them"
 DIGITS = "by onegraph: the library's kernel has an absolute error, so that results near 0 have no right digit"
 
 

@@ -134,12 +134,12 @@ FUSED = f"the library fuses fewer than {MIN_SIGMOID:,} elements with the product
 LARGE = f"more than {MAX_SIGMOID:,} elements do not stay in the last cache"
 # Cases, each with the conditions under which it is worth a step; the first one that is true of a group counts.
 CASES: Sequence[tuple[Callable[[Group], bool], Conditions[Group]]] = (
+    (_is_compiled_anew, (FAST,)),
     (_is_of_slopes, (FAST, _at_least(MIN_SLOPES))),
     (_has_gradients, (FAST, _at_least(MIN_SIGMOID))),
     (_has_gates, (FAST, (_is_alone, FUSED), (lambda group: _stays_in_cache(group) or _has_many_ops(group), LARGE))),
     (_scales_channels, (_at_least(MIN_SCALED), (_stays_in_cache, LARGE))),
     (_is_small_step, (FAST,)),
-    (_is_compiled_anew, (FAST,)),
 )
 JOINED: Conditions[Group] = (
     (lambda group: not group.rounds, "the library rounds the result of each op to 16 bits"),

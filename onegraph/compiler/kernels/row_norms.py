@@ -8,7 +8,7 @@ from ...errors import OutOfMemoryError
 from ..ir.step import Step
 from ..rewrites.norms import layer_norm_width, rms_norm_width
 from .adding import Adding
-from .kernel import Kernel, call_of
+from .kernel import COMPILED_ANEW, Kernel, call_of
 from .native import Numbers
 
 WIDTHS = {"RMSNorm": rms_norm_width, "LayerNorm": layer_norm_width}
@@ -26,7 +26,14 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
     return adding.plainly(BY_KIND[kind], step, reasons)
 
 
+def _numbers_of_part(step: Step) -> Numbers:
+    assert step.part is not None
+    return {"width": layer_norm_width(step.part.call) or 0, "epsilon": step.part.call.f32("epsilon")}
+
+
 RMS_NORM = Kernel("rms_norm", kinds=("RMSNorm",), numbers=_numbers, fails=OutOfMemoryError, add=_add)
 LAYER_NORM = Kernel("layer_norm", kinds=("LayerNorm",), numbers=_numbers, fails=OutOfMemoryError, add=_add)
-KERNELS = (RMS_NORM, LAYER_NORM)
-BY_KIND = {kernel.kinds[0]: kernel for kernel in KERNELS}
+# In the place of the library, where sizes are open.
+OPEN_LAYER_NORM = Kernel("layer_norm", COMPILED_ANEW, "layer norm", numbers=_numbers_of_part, fails=OutOfMemoryError)
+KERNELS = (RMS_NORM, LAYER_NORM, OPEN_LAYER_NORM)
+BY_KIND = {kernel.kinds[0]: kernel for kernel in (RMS_NORM, LAYER_NORM)}

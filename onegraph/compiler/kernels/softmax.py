@@ -12,7 +12,7 @@ from ...errors import OutOfMemoryError
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ..ir.step import Step
-from .kernel import DIGITS, Kernel
+from .kernel import COMPILED_ANEW, DIGITS, Kernel
 from .native import Numbers
 from .registry import LOG_SOFTMAX, SOFTMAX
 
@@ -35,7 +35,10 @@ def _is_for_other_axes(call: Call) -> bool:
     return math.prod(dims[axis + 1 :]) > 1 or (dims[axis] == 1 and math.prod(dims) >= MANY)
 
 
+# In the place of the library, where sizes are open.
+OPEN_SOFTMAX = Kernel("softmax", COMPILED_ANEW, "open softmax", numbers=_numbers, fails=OutOfMemoryError)
 KERNELS = (
+    OPEN_SOFTMAX,
     Kernel("log_softmax", DIGITS, LOG_SOFTMAX, ("LogSoftmax",), numbers=_numbers, fails=OutOfMemoryError),
     Kernel(
         "softmax",

@@ -18,6 +18,7 @@ from .label_gradients import add_at_labels
 from .late_casts import cast_behind_norms
 from .moved_codes import move_codes
 from .narrow_groups import join_groups
+from .open_steps import take_open_steps
 from .packed_products import multiply_packed
 from .panel_convolutions import convolve_with_panels
 from .pointwise import join_elementwise
@@ -83,6 +84,7 @@ PASSES = (
     Pass("vector_products", multiply_vectors, "the library reads a matrix slowly for few rows", _may_sum_anew),
     Pass("narrow_groups", join_groups, "the library has no AVX2 kernel for groups of few channels"),
     Pass("product_weights", skew_weights, "the AVX2 kernel packs no weights at aligned addresses"),
+    Pass("open_steps", take_open_steps, "the library compiles a step for each size"),
     Pass("special_values", keep_special_values, "some kernels of the library lose NaN or an infinity", _always),
     Pass("row_leaks", mark_leaks, "some kernels of the library let NaN and infinities into other rows", _always),
     Pass("pointwise", join_elementwise, "the library's fusions have one result"),

@@ -132,9 +132,13 @@ class _Groups:
             value = self._values[number]
             if value.dtype not in FLOATS or not value.dense or not (is_cast or value.dtype is result.dtype):
                 return False
-            if value.shape != result.shape and prod(value.shape) != 1 and not _is_row(value.shape, result.shape):
+            if value.shape != result.shape and prod(value.shape) != 1 and not self._is_read(value.shape, result.shape):
                 return False
         return is_cast or result.dtype is DataType.f32 or step.kind in (*GATES, SLOPE)
+
+    def _is_read(self, shape: Dims, result_shape: Dims) -> bool:
+        """Whether the kernel reads an operand that is broadcast: a row, for which it is as fast as the library."""
+        return self._opens or _is_row(shape, result_shape)
 
     def _is_convex(self, group: set[int], before: Sequence[int]) -> bool:
         """Whether no step outside of the group depends on it and is needed by it."""

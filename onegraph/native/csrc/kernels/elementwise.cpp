@@ -1,5 +1,6 @@
-// Elementwise ops for which the library loses NaN or an infinity, or the digits of results near 0, and binary ops of which
-// it broadcasts both operands by a reference kernel. Each is computed in f32 as IEEE 754 says.
+// Elementwise ops for which the library loses NaN or an infinity, or the digits of results near 0, binary ops of which it
+// broadcasts both operands by a reference kernel, and ops that it would compile for each size. Each is computed in f32 as
+// IEEE 754 says.
 
 #include <cmath>
 #include <cstdint>
@@ -209,6 +210,38 @@ struct PRelu {
     ONEGRAPH_INLINE static float of(float x, float slope, float, float) { return x > 0 ? x : slope * x; }
 };
 
+struct LeakyRelu {
+    ONEGRAPH_INLINE static float of(float x, float alpha, float, float) { return x > 0 ? x : alpha * x; }
+};
+
+struct HardSwish {
+    ONEGRAPH_INLINE static float of(float x, float, float, float) {
+        return x * within(fused(x, 1.0f / 6, 0.5f), 0, 1);
+    }
+};
+
+struct Abs {
+    ONEGRAPH_INLINE static float of(float x, float, float, float) { return of_bits(bits_of(x) & 0x7fffffff); }
+};
+
+// Halves go to the even number, and a result of 0 keeps its sign. Numbers from 2**23 on are integers.
+struct Round {
+    ONEGRAPH_INLINE static float of(float x, float, float, float) {
+        constexpr float integer = 8388608.0f;
+        const Bits sign = bits_of(x) & 0x80000000;
+        const float size = of_bits(bits_of(x) ^ sign);
+        return size < integer ? of_bits(bits_of(size + integer - integer) | sign) : x;
+    }
+};
+
+// (1 - e) / (1 + e) for e = exp(-2 * x), by exp(-2 * x) - 1, so that no digit is lost near 0.
+struct Tanh {
+    ONEGRAPH_INLINE static float of(float x, float, float, float) {
+        const float less = exponential_less_one(-2 * (x < 0 ? -x : x)), found = less / (less + 2);
+        return x < 0 ? found : -found;
+    }
+};
+
 // Gradients: x is src, or dst of the forward op, and d is diff_dst.
 
 struct ReluBackward {
@@ -402,6 +435,11 @@ const Elementwise<Erf, 1> ERF {"erf"};
 const Elementwise<FakeQuantize, 4> FAKE_QUANTIZE {"fake_quantize"};
 const Elementwise<GeluTanh, 1> GELU_TANH {"gelu_tanh"};
 const Elementwise<PRelu, 2> PRELU {"prelu"};
+const Elementwise<LeakyRelu, 2> LEAKY_RELU {"leaky_relu"};
+const Elementwise<HardSwish, 1> HARD_SWISH {"hard_swish"};
+const Elementwise<Abs, 1> ABS {"abs"};
+const Elementwise<Round, 1> ROUND {"round"};
+const Elementwise<Tanh, 1> TANH {"tanh"};
 const Elementwise<ReluBackward, 2> RELU_BACKWARD {"relu_backward"};
 const Elementwise<ClampBackward, 4> CLAMP_BACKWARD {"clamp_backward"};
 const Elementwise<HardSigmoidBackward, 4> HARD_SIGMOID_BACKWARD {"hard_sigmoid_backward"};

@@ -109,11 +109,12 @@ void stream(const float *source, float *target, std::size_t count) {
 void finish_streams() {}
 #endif
 
-// Several elementwise ops on dense tensors of one size, on single numbers and on rows along the last axis, which reads and
-// writes memory once.
+// Several elementwise ops on dense tensors of one size, on single numbers, on rows along the last axis, and on other tensors
+// that are broadcast to this size, which reads and writes memory once.
 //
-// The ops are computed in f32 on blocks that stay in the first cache, and chains of ops in vectors. An op is four numbers: its kind, the register of its result, and those of its operands; an op with one
-// operand repeats it. The first registers are the tensors, inputs first.
+// The ops are computed in f32 on blocks that stay in the first cache, and chains of ops in vectors. An op is four numbers:
+// its kind, the register of its result, and those of its operands; an op with one operand repeats it. The first registers
+// are the tensors, inputs first.
 // A result may share memory with an input at the same elements.
 class Pointwise : public Runnable {
 public:
@@ -121,13 +122,20 @@ public:
     void run(void *const *addresses, int threads) const override;
 
 private:
+    struct Axis {
+        std::size_t size, stride; // of the results, and in elements of the input: 0 where it is repeated
+    };
+
     struct Tensor {
         dnnl_data_type_t type;
         bool is_single, is_row;
         bool is_direct; // whether the ops can read or write it where it lies
         std::size_t last_use; // of an input, the last op that reads it; of a result, the op that makes it
+        std::vector<Axis> axes; // of an input that is broadcast and no row, the last one first
     };
 
+    static std::vector<Axis> axes_of(const dnnl_graph_logical_tensor_t &input, const dnnl_graph_logical_tensor_t &result);
+    static void spread(const Tensor &input, const char *source, std::size_t place, float *target, std::size_t count, bool is_fast);
     void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
 
     std::size_t n_inputs_, n_registers_, total_ = 1;
@@ -137,6 +145,48 @@ private:
     int level_;
     bool is_large_; // whether the results are written past the caches
 };
+
+// The axes of a dense input along those of a result, side by side where they can be one.
+std::vector<Pointwise::Axis> Pointwise::axes_of(const dnnl_graph_logical_tensor_t &input, const dnnl_graph_logical_tensor_t &result) {
+    std::vector<Axis> axes;
+    std::size_t elements = 1; // of the axes behind
+    for (int axis = result.ndims, own = input.ndims; axis-- > 0;) {
+        const auto size = static_cast<std::size_t>(result.dims[axis]);
+        const std::int64_t dim = own-- > 0 ? input.dims[own] : 1;
+        if (dim != 1 && dim != result.dims[axis]) throw std::invalid_argument("an input that is not broadcast");
+        const Axis one {size, dim == 1 ? 0 : elements};
+        elements *= static_cast<std::size_t>(dim);
+        if (size == 1) continue;
+        if (!axes.empty() && one.stride == axes.back().stride * axes.back().size)
+            axes.back().size *= size;
+        else
+            axes.push_back(one);
+    }
+    return axes;
+}
+
+// Writes the elements that `count` elements of the result from `place` on meet.
+void Pointwise::spread(
+        const Tensor &input, const char *source, std::size_t place, float *target, std::size_t count, bool is_fast) {
+    const std::size_t size = size_of(input.type), n_axes = input.axes.size();
+    std::size_t at[DNNL_MAX_NDIMS], from = 0;
+    for (std::size_t axis = 0; axis < n_axes; axis++) {
+        at[axis] = place % input.axes[axis].size, place /= input.axes[axis].size;
+        from += at[axis] * input.axes[axis].stride;
+    }
+    const Axis &last = input.axes[0];
+    while (count) {
+        const std::size_t some = std::min(last.size - at[0], count);
+        const char *const element = source + from * size;
+        cast(input.type, element, dnnl_f32, reinterpret_cast<char *>(target), last.stride ? some : 1, is_fast);
+        if (!last.stride) std::fill_n(target, some, target[0]);
+        target += some, count -= some, at[0] += some, from += some * last.stride;
+        for (std::size_t axis = 0; at[axis] == input.axes[axis].size && axis + 1 < n_axes; axis++) {
+            from += input.axes[axis + 1].stride - at[axis] * input.axes[axis].stride;
+            at[axis] = 0, at[axis + 1]++;
+        }
+    }
+}
 
 Pointwise::Pointwise(const KernelArguments &arguments)
     : n_inputs_(arguments.n_inputs), n_registers_(arguments.count), unit_(UNIT), level_(arguments.number("level")) {
@@ -154,13 +204,18 @@ Pointwise::Pointwise(const KernelArguments &arguments)
         sizes.push_back(size);
         if (!is_float(tensors[i]->data_type)) throw std::invalid_argument("no kernel for this data type");
         const dnnl_data_type_t type = tensors[i]->data_type;
-        tensors_.push_back({type, size == 1, false, type != dnnl_f16, 0});
+        tensors_.push_back({type, size == 1, false, type != dnnl_f16, 0, {}});
         bytes += size * size_of(tensors[i]->data_type);
     }
-    for (std::size_t i = 0; i < count; i++) {
+    for (std::size_t i = 0; i < count; i++) { // two inputs that are broadcast may make a result larger than both
         if (sizes[i] == 1 || sizes[i] == total_) continue;
-        if (i >= n_inputs || total_ % sizes[i] || (row_ && row_ != sizes[i])) throw std::invalid_argument("no row");
-        row_ = sizes[i], tensors_[i].is_row = true;
+        if (i >= n_inputs) throw std::invalid_argument("results of other sizes");
+        std::vector<Axis> axes = axes_of(*tensors[i], *tensors[count - 1]);
+        const bool is_row = axes.size() == 2 && axes[0].stride == 1 && axes[1].stride == 0;
+        if (is_row && (!row_ || row_ == sizes[i]))
+            row_ = sizes[i], tensors_[i].is_row = true;
+        else
+            tensors_[i].axes = std::move(axes);
     }
     if (n_code % 4) throw std::invalid_argument("no ops");
     for (std::size_t i = 0; i < n_code; i += 4) {
@@ -244,6 +299,11 @@ void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t e
         const std::size_t count = std::min(piece_, end - begin), ahead = std::min(piece_, end - begin - count);
         for (std::size_t i = 0; i < n_inputs_; i++) {
             if (tensors_[i].is_single || (tensors_[i].is_row && row_ <= UNIT)) continue;
+            if (!tensors_[i].axes.empty()) {
+                spread(tensors_[i], at(i, 0), begin, memory[i], count, is_fast);
+                registers[i] = {memory[i], 1, false};
+                continue;
+            }
             const std::size_t place = tensors_[i].is_row ? begin % row_ : begin;
             const std::size_t some = tensors_[i].is_row ? std::min(row_ - place, count) : count;
             const char *const next = at(i, begin + count);

@@ -1,0 +1,41 @@
+"""Forms of ops of f32 where sizes are open: those that kernels of the package take.
+
+Where the library's reductions are slow, they are pools and products with ones, whose windows are as large as the axes.
+So not even their ops are the same for two sizes. Kernels of the package compute plain sums, means and products, and
+elementwise ops whose operands are broadcast in any way.
+"""
+
+from __future__ import annotations
+
+from ...capi.settings import has_avx2
+from ...opset.dtypes import DataType
+from ...opset.kinds import ARITHMETIC
+from ...opset.ops.reduction import reduced_axes
+from ...opset.schema import Call
+from ..kernels.arrays import REDUCING
+from .form import Form, Parts, Rewrite, form_of
+
+SPREAD = ARITHMETIC - {"Maximum", "Minimum"}
+PLAIN = frozenset(REDUCING) - {"ReduceMax", "ReduceMin"}
+NORMS = {"ReduceL1": ("Abs", None), "ReduceL2": ("Square", "Sqrt")}  # the ops in front of a sum and behind it
+OPEN_KINDS = PLAIN | NORMS.keys() | SPREAD
+
+
+def open_form(call: Call) -> Form | None:
+    """The form of an op of f32 for open sizes; None if its form is that for known sizes.
+
+    ``call`` is one of ``OPEN_KINDS``."""
+    kind = call.schema.kind
+    if kind in SPREAD:
+        is_full = all(tensor is not None and tensor.dtype is DataType.f32 for tensor in call.inputs)
+        return form_of(Rewrite(kind, call.given, (0, 1)), call) if is_full and has_avx2() else None
+    src, axes = call.inputs[0], reduced_axes(call)
+    if src is None or not axes or src.dtype is not DataType.f32 or 0 in (src.shape or ()):
+        return None
+    keep_dims = call.flag("keep_dims")
+    if kind in PLAIN:
+        return form_of(Rewrite(kind, {"axes": axes, "keep_dims": keep_dims}, (0,)), call)
+    before, behind = NORMS[kind]
+    parts = Parts(call)
+    result = parts.add("ReduceSum", parts.add(before, 0), axes=axes, keep_dims=keep_dims)
+    return parts.form(result if behind is None else parts.add(behind, result), note=f"{before}, ReduceSum")

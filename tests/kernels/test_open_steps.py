@@ -1,0 +1,185 @@
+"""Steps that kernels of the package take where sizes are open, as the library would compile them for each size."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+from onegraph.compiler.kernels.kernel import COMPILED_ANEW
+from onegraph.compiler.passes.open_steps import ELEMENTWISE, NORM, TAKEN
+from onegraph.compiler.rewrites.open_forms import NORMS
+from onegraph.errors import LibraryRuntimeError
+from onegraph.native.library import HASHES_CONSTANTS
+from tests.helpers.kernels import run
+
+TESTED_KERNELS = ("abs", "avg_pool", "hard_swish", "interpolate", "leaky_relu", "round", "tanh")
+# Dims of images, and for each axis kernel, stride, dilation and padding on both sides.
+POOLS = {
+    "2x2": ((7, 8), ((2, 2, 1, 0), (2, 2, 1, 0))),
+    "padding": ((5, 9), ((3, 1, 1, 1), (3, 2, 1, 1))),
+    "a row": ((11,), ((4, 3, 1, 2),)),
+    "a volume": ((3, 4, 5), ((2, 1, 1, 1), (2, 2, 1, 0), (3, 2, 1, 1))),
+    "as large as the image": ((4, 6), ((4, 1, 1, 0), (6, 1, 1, 0))),
+}
+CHANNELS = (1, 15, 16, 17, 130)
+RESIZES = {
+    "twice": ((4, 5), (8, 10)),
+    "other ratios": ((7, 6), (10, 4)),
+    "a row": ((9,), (4,)),
+    "a volume": ((2, 3, 4), (3, 6, 5)),
+    "one element": ((1, 5), (6, 5)),
+}
+
+
+def drawn(*shape):
+    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+
+
+def images(size, channels, is_last):
+    """Two images, of which the channels of one place lie side by side, or the places of one channel."""
+    return drawn(2, *size, channels) if is_last else drawn(2, channels, *size)
+
+
+def pooled(src, windows, is_last, excludes):
+    kernel, strides, _, pads = zip(*windows, strict=True)
+    g = og.Graph()
+    attrs = {"kernel": kernel, "strides": strides, "pads_begin": pads, "pads_end": pads, "exclude_pad": excludes}
+    g.output("y", g.avg_pool(g.input("x", "f32", src.shape), data_format="NXC" if is_last else "NCX", **attrs))
+    return reference.run(g, {"x": src})["y"]
+
+
+@pytest.mark.parametrize("excludes", [False, True], ids=["all places", "without padding"])
+@pytest.mark.parametrize("is_last", [False, True], ids=["NCX", "NXC"])
+@pytest.mark.parametrize("case", POOLS)
+def test_averages_of_windows(case, is_last, excludes):
+    size, windows = POOLS[case]
+    for channels, threads in product(CHANNELS, (1, 2)):
+        src = images(size, channels, is_last)
+        wanted = pooled(src, windows, is_last, excludes)
+        found = np.full_like(wanted, np.nan)
+        numbers = {"exclude_pad": excludes, "channels": src.ndim - 1 if is_last else 1, "windows": sum(windows, ())}
+        run("avg_pool", src, found, threads=threads, **numbers)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("is_last", [False, True], ids=["NCX", "NXC"])
+@pytest.mark.parametrize("case", RESIZES)
+def test_resized_images(case, is_last, mode):
+    size, sizes = RESIZES[case]
+    named = mode if mode == "nearest" else {1: "linear", 2: "bilinear", 3: "trilinear"}[len(size)]
+    for channels, threads in product(CHANNELS, (1, 2)):
+        src = images(size, channels, is_last)
+        g, data_format = og.Graph(), "NXC" if is_last else "NCX"
+        g.output("y", g.interpolate(g.input("x", "f32", src.shape), mode=named, sizes=sizes, data_format=data_format))
+        wanted = reference.run(g, {"x": src})["y"]
+        found = np.full_like(wanted, np.nan)
+        numbers = {"channels": src.ndim - 1 if is_last else 1, "linear": mode == "linear"}
+        run("interpolate", src, found, threads=threads, **numbers)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_last", [False, True], ids=["NCX", "NXC"])
+def test_a_share_of_zero_reads_nothing(is_last):
+    src = images((3, 3), 20, is_last)
+    (src[:, 1, 1] if is_last else src[:, :, 1, 1])[...] = np.nan
+    shape = (2, 9, 9, 20) if is_last else (2, 20, 9, 9)
+    found = np.empty(shape, np.float32)
+    run("interpolate", src, found, channels=3 if is_last else 1, linear=True)
+    rows = np.isnan(found[0, :, :, 0] if is_last else found[0, 0])
+    np.testing.assert_array_equal(rows, np.outer(*[[False, False, True, True, True, True, True, False, False]] * 2))
+
+
+def test_strides_of_any_kind():
+    src, found = drawn(2, 9, 14, 12)[:, ::3, ::2, ::3], np.zeros((2, 6, 5, 8), np.float32)[:, ::2, :, ::2]
+    run("avg_pool", src, found, exclude_pad=False, channels=1, windows=(3, 1, 1, 0, 1, 1, 1, 0))
+    np.testing.assert_allclose(found, np.stack([src[:, :, i : i + 5] for i in range(3)]).mean(0), rtol=1e-4, atol=1e-6)
+    wide = np.zeros((2, 6, 14, 8), np.float32)[:, ::2, :, ::2]
+    run("interpolate", src, wide, channels=1, linear=False)
+    np.testing.assert_array_equal(wide, src.repeat(2, axis=2))
+
+
+@pytest.mark.parametrize("kernel", ["avg_pool", "interpolate"])
+def test_a_result_with_other_channels_is_refused(kernel):
+    numbers = {"exclude_pad": 0, "windows": (1, 1, 1, 0)} if kernel == "avg_pool" else {"linear": False}
+    with pytest.raises(LibraryRuntimeError, match="another size"):
+        run(kernel, drawn(1, 3, 4), drawn(1, 2, 4), channels=1, **numbers)
+
+
+# Graphs --------------------------------------------------------------------------------------------------------------
+
+
+def on_images(build, **attrs):
+    """A graph on images of any size, and arrays for it."""
+    g = og.Graph()
+    x = g.input("x", "f32", (None, 6, None, None))
+    g.output("y", build(g, g.relu(x), **attrs))
+    return g
+
+
+ATTRS = {"LeakyReLU": {"alpha": 0.1}}
+
+
+def shifted(g, x):
+    return g.subtract(x, np.float32(1))
+
+
+OPS = {
+    "AvgPool": lambda g, x: g.avg_pool(
+        x, kernel=(2, 3), strides=(1, 2), pads_begin=(0, 1), pads_end=(1, 0), exclude_pad=True, data_format="NCX"
+    ),
+    "Interpolate": lambda g, x: g.interpolate(x, mode="bilinear", scales=(2.0, 2.0), data_format="NCX"),
+    "LayerNorm": lambda g, x: g.group_norm(
+        x, drawn(6), drawn(6)[::-1].copy(), groups=2, data_format="NCX", keep_stats=False
+    ),
+    "SoftMax": lambda g, x: g.softmax(x, axis=-1),
+    "BatchNormInference": lambda g, x: g.batch_norm_inference(
+        x, drawn(6), drawn(6, 1)[:, 0], drawn(6), drawn(6) ** 2, epsilon=1e-5, data_format="NCX"
+    ),
+    "ReduceL1": lambda g, x: g.reduce_l1(x, axes=(1, 3), keep_dims=True),
+    "ReduceL2": lambda g, x: g.reduce_l2(x, axes=(2,), keep_dims=False),
+    "ReduceMean": lambda g, x: g.reduce_mean(x, axes=(2, 3), keep_dims=True),
+    "ReduceProd": lambda g, x: g.reduce_prod(x, axes=(1,), keep_dims=True),
+    "ReduceSum": lambda g, x: g.reduce_sum(x, axes=(0, 3), keep_dims=False),
+    **{kind: lambda g, x, kind=kind: g.op(kind, [shifted(g, x)], ATTRS.get(kind, {})) for kind in ELEMENTWISE},
+}
+
+
+@pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash")
+@pytest.mark.parametrize("kind", sorted(TAKEN.keys() | ELEMENTWISE.keys() | NORMS.keys() | {NORM}))
+def test_a_new_size_compiles_nothing(kind):
+    g = on_images(OPS[kind])
+    model = g.compile()
+    for size in ((2, 6, 9, 8), (1, 6, 7, 9), (3, 6, 10, 11), (1, 6, 12, 5)):
+        x = drawn(*size)
+        np.testing.assert_allclose(model(x), reference.run(g, {"x": x})["y"], rtol=1e-4, atol=1e-5)
+    report = str(model.report())
+    assert kind == NORM or COMPILED_ANEW in report  # the steps of a norm are joined
+    assert "compiled for these sizes" not in report, report
+    exact = g.compile(reproducible=True)
+    for size in ((2, 6, 9, 8), (1, 6, 7, 9)) if kind != "ReduceSum" else ():
+        x = drawn(*size)
+        np.testing.assert_array_equal(exact(x), np.concatenate([exact(image[None]) for image in x]))
+
+
+SHAPES = [
+    ((6, 1, 1), (5, 6, 4, 3)),
+    ((5, 1, 1, 3), (5, 6, 4, 3)),
+    ((4, 1), (5, 6, 4, 3)),
+    ((5, 6, 1, 1), (5, 6, 4, 3)),
+    ((1, 6, 40, 1), (2, 6, 40, 30)),
+]
+
+
+@pytest.mark.parametrize("level", [0, 1, 2], ids=["any CPU", "AVX2", "AVX-512"])
+@pytest.mark.parametrize(("shape", "result"), SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+def test_operands_that_are_broadcast(shape, result, level):
+    """Two operands that are broadcast along different axes, beside a row and a whole tensor."""
+    x, y, row = drawn(*result), drawn(*shape), drawn(result[-1])
+    found = np.empty(result, np.float32)
+    # (x * y + row) * y
+    ops = ["multiply", 4, 0, 1, "add", 5, 4, 2, "multiply", 3, 5, 1]
+    run("pointwise", x, y, row, found, ops=ops, level=level)
+    np.testing.assert_array_equal(found, (x * y + row) * y)
