@@ -20,12 +20,13 @@ def grown_outputs(program: Program, growths: Sequence[Growth]) -> tuple[Grown, .
         return ()
     plan_kept = program.known.get("kept")
     if plan_kept is None:
-        plan_kept = program.known["kept"] = _kept(program, growths)
+        plan_kept = program.known["kept"] = frozenset(_kept(program, growths))
     values, graph, memo = program.placement.values, program.graph, dict[Hashable, Grown]()
     outputs = []
     for growth in growths:
         past, present = values[graph.inputs[growth.past].id], values[graph.outputs[growth.present].id]
-        key = growth.axis, growth in plan_kept, past.shape, past.strides, present.dtype, present.shape, present.strides
+        tuples = past.shape, past.strides, present.shape, present.strides  # layers share them, where sizes are open
+        key = growth.axis, growth in plan_kept, present.dtype, *map(id, tuples)
         if key not in memo:
             memo[key] = _grown(past, present, growth.axis, growth in plan_kept)
         outputs.append(memo[key])

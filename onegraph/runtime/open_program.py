@@ -36,11 +36,12 @@ from ..opset.host.control import BODIES
 from ..transform.present import at_present
 from ..transform.widen import widened
 from .compile_options import Options
-from .compiled_program import CompiledProgram
+from .compiled_program import CompiledProgram, prepared
+from .open_kernels import OpenKernels
 from .open_parameters import Parameters
 from .open_steps import OpenSteps
 from .placing import piece_sizes, slots_of
-from .plan import Arenas, PlanSource
+from .plan import Arenas, PlanSource, rows_of
 
 LARGEST = 1 << 31  # of a size
 NEAR = 4  # times as large, or as small, as the size that numbers of threads were measured for
@@ -86,6 +87,8 @@ class OpenProgram:
         fixed: the kernels and partitions for all sizes.
         sources: what the kernels that depend on sizes are made from.
         in_memory: the memory of the steps in C.
+        kernels, fixed_rows: the kernels of ``sources``, and the steps in C of what is fixed.
+        prepared: of the fixed partitions.
         recipes: by index of a step, the recipe of a partition that depends on sizes, and the number of its kind.
         kinds: the kinds of partitions that depend on sizes.
         on_host: indices of the steps that numpy runs on values of these sizes.
@@ -212,6 +215,11 @@ class OpenProgram:
         place = {id(size): number for number, size in enumerate(sizes)}
         steps: list[Any] = [self.schedule.steps[index] for index in in_c]
         self.in_memory = OpenSteps(steps, in_c, self.recipes, self.slots, self.pieces, place)
+        self.kernels, self.fixed_rows, self.prepared = (
+            OpenKernels(self.sources, place),
+            rows_of(self.fixed),
+            prepared(self.fixed),
+        )
         self._sizes = [*sizes]
         self._numbers = [*map(id, sizes)]
         self._evaluate = written_function(["s"], f"[{', '.join(map(repr, sizes))}]")

@@ -48,6 +48,7 @@ class OpenPrograms:
         self._graph, self._make, self._options, self._shared = graph, make, options, shared
         self._arenas = Arenas()
         self._forms: list[OpenProgram] = []  # the one that was used last at the end
+        self._ranks: tuple[int, ...] = ()  # of the inputs of the newest one
         self._is_second, self._failures, self._unused = False, 0, 0
         self.reused = self.partitions = 0
         self.reason = ""
@@ -65,6 +66,17 @@ class OpenPrograms:
             form = self._forms[-1]
             sized, form.like = self._of_known(shapes, room), None
         return sized
+
+    def takes(self, shapes: Shapes, room: int = 0) -> bool:
+        """Whether a program with open sizes that is known takes inputs of these shapes."""
+        if tuple(map(len, shapes.values())) != self._ranks:
+            return False
+        dims = self._dims(shapes, room)
+        for form in reversed(self._forms.copy()):
+            sizes = form.parameters.sizes(dims)
+            if sizes is not None and form.fits(sizes):
+                return True
+        return False
 
     def _of_known(self, shapes: Shapes, room: int) -> SizedProgram | None:
         """The program for these shapes of a program with open sizes that is known; None if none fits."""
@@ -125,6 +137,7 @@ class OpenPrograms:
             return False
         self.reason, self._failures, self._unused = "", 0, self._unused + 1
         self._forms = [*self._forms[-MOST + 1 :], form]
+        self._ranks = tuple(map(len, shapes.values()))
         while len(self._forms) > 1 and sum(len(form.schedule.steps) for form in self._forms) > MOST_STEPS:
             self._forms = self._forms[1:]
         return True

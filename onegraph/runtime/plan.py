@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class PlanSource:
 
     ``keeps``: for each step, whether the library keeps constants that it finds by a hash.
     ``places``: the slot of each piece of memory, and its offset in the slot in bytes.
+    ``kept``: what the steps refer to besides ``compiled``.
     ``limit``: the largest number of threads of a run; 0 leaves it to the caller's OpenMP setting.
     ``pages``: the pages of files that pieces of memory lie in. The first run of a plan gives them back after the last
     step that reads the piece, because the library has copies of most constants by then.
@@ -50,10 +52,11 @@ class PlanSource:
         arenas: Arenas | None = None,
     ) -> None:
         self.compiled = tuple([step.compiled for step in steps])
+        self.kept: tuple[object, ...] = ()
         self.alone = tuple([step.alone for step in steps if step.alone is not None])
         self.arenas = arenas
         self.n_slots, self.limit, self.bound, self.n_last = n_slots, limit, bound, n_last
-        self._constants: Sequence[tuple[int, object]] | None = None
+        self._constants: list[tuple[int, object]] = []  # those for other sizes have the same ones
         self.keeps = [step.again is not None for step in steps]
         self.steps = ffi.new(
             "onegraph_step_t[]",
@@ -68,38 +71,33 @@ class PlanSource:
         ends = sorted((index, *pages[piece]) for piece, index in last.items())
         self.pages = ffi.new("onegraph_pages_t[]", [(i, ffi.cast("void *", begin), size) for i, begin, size in ends])
 
-    def filled(
-        self,
-        compiled: Sequence[CompiledPartition | CompiledKernel],
-        of_step: Array,
-        rooms: Array,
-        offsets: Array,
-    ) -> PlanSource:
+    def filled(self, rows: Array, keeps: tuple[object, ...], rooms: Array, offsets: Array) -> PlanSource:
         """The source for other kernels and partitions, with the same numbers of threads.
 
         Args:
-            compiled: the kernels and partitions.
-            of_step: for each step the place of its one among them.
+            rows: the steps in C, one row of bytes for each.
+            keeps: what the rows refer to.
             rooms: for each step the start and size of ``CompiledStep.room``.
             offsets: of the tensors.
         """
         source, count = copy(self), len(self.steps)
-        source.compiled, source.steps = (*compiled,), ffi.new("onegraph_step_t[]", count)
+        source.compiled, source.kept, source.steps = (), keeps, ffi.new("onegraph_step_t[]", count)
         source.offsets = ffi.new("size_t[]", len(self.offsets))
-        _bytes_of(source.steps)[...] = _bytes_of(ffi.new("onegraph_step_t[]", [*map(_in_c, compiled)]))[of_step]
+        filled = _bytes_of(source.steps)
+        filled[...] = rows
         for name, values in (
-            ("threads", _field(self.steps, "threads")),
+            ("threads", field_of(_bytes_of(self.steps), "threads")),
             ("room", rooms[:, 0]),
             ("room_size", rooms[:, 1]),
         ):
-            _field(source.steps, name)[...] = values
+            field_of(filled, name)[...] = values
         ffi.memmove(source.offsets, ffi.from_buffer(offsets), offsets.nbytes)
         return source
 
     def constants(self, slots: Mapping[int, int], arrays: Mapping[int, Array]) -> Sequence[tuple[int, object]]:
         """The slots of constants with their addresses, for :meth:`Plan.bind_all`."""
-        if self._constants is None:
-            self._constants = [(slots[number], as_pointer(address_of(array))) for number, array in arrays.items()]
+        if len(self._constants) != len(arrays):
+            self._constants[:] = [(slots[number], as_pointer(address_of(array))) for number, array in arrays.items()]
         return self._constants
 
     @property
@@ -133,11 +131,24 @@ def _bytes_of(steps: Any) -> Array:
     return np.frombuffer(ffi.buffer(steps), np.uint8).reshape(len(steps), ffi.sizeof("onegraph_step_t"))
 
 
-def _field(steps: Any, name: str) -> Array:
-    """A field of steps in C, in their memory."""
+def rows_of(kernels: Sequence[CompiledPartition | CompiledKernel]) -> Array:
+    """Steps in C that run these, one row of bytes for each."""
+    steps = ffi.new("onegraph_step_t[]", [*map(_in_c, kernels)])
+    return _bytes_of(steps).copy() if kernels else np.empty((0, ffi.sizeof("onegraph_step_t")), np.uint8)
+
+
+@cache
+def _place_of(name: str) -> tuple[int, int, str]:
+    """Where a field of a step in C begins and ends, and the type of its numbers."""
     field = dict(ffi.typeof("onegraph_step_t").fields)[name]
     size = ffi.sizeof(field.type)
-    return _bytes_of(steps)[:, field.offset : field.offset + size].view(f"i{size}")[:, 0]
+    return field.offset, field.offset + size, f"i{size}"
+
+
+def field_of(rows: Array, name: str) -> Array:
+    """A field of steps in C, in the memory of their rows."""
+    start, end, kind = _place_of(name)
+    return rows[:, start:end].view(kind)[:, 0]
 
 
 def as_pointer(memory: int) -> object:
@@ -196,9 +207,8 @@ class Plan(Handle):
                 source.n_last,
             )
         )
-        super().__init__(
-            pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled, source.alone, source.arenas
-        )
+        kept = source.compiled, source.alone, source.arenas, source.kept
+        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, *kept)
         self.n_steps = len(source.steps)
         self.number = address(pointer[0])  # for onegraph_plan_run and onegraph_plan_call
 

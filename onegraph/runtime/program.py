@@ -82,9 +82,13 @@ class Program(ABC):
         try:
             return self.free_frames.pop()
         except IndexError:
-            if self.placement.arena_size + self.placement.external_size() > LARGE:
+            if self._takes() > LARGE:
                 lib.onegraph_trim()  # what compiling, and building the graph, has freed
             return self._frame(self.source)
+
+    def _takes(self) -> int:
+        """Bytes that a run takes besides the memory of earlier programs."""
+        return self.placement.arena_size + self.placement.external_size()
 
     def give_back(self, frame: Frame) -> None:
         """Keep a frame for the next run."""

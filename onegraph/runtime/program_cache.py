@@ -190,10 +190,17 @@ def _bytes(entries: Mapping[Hashable, Entry], newest: Mapping[Hashable, int]) ->
     return sum([size for piece, size in pieces.items() if piece not in newest])
 
 
-def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequence[int]) -> QuickCall:
+def dispatch(
+    cache: Cache,
+    growing: Growing,
+    n_inputs: int,
+    value_inputs: Sequence[int],
+    new_entry: Callable[[], Callable[[tuple[Any, ...], int], Entry | None] | None],
+) -> QuickCall:
     """A quick call for a graph with unknown dims: it finds the program for the shapes of its arrays and runs it.
 
-    It returns None if there is no such program, or if the program's own quick call returns None.
+    It returns None if there is no such program, and none whose steps are known, or if the program's own quick call
+    returns None.
 
     Args:
         cache: the programs; a key has the shapes of all inputs, then the bytes of ``value_inputs``, and the capacity of
@@ -201,21 +208,28 @@ def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequen
         growing: the caches.
         n_inputs: number of graph inputs.
         value_inputs: positions of the inputs whose contents are part of the key.
+        new_entry: refers weakly to what gives the entry for arrays of new shapes and a capacity of caches, if the steps
+            for them are known, and None otherwise.
     """
     names = [f"x{index}" for index in range(n_inputs)]
     parts = [f"{name}.shape" for name in names] + [f"x{index}.tobytes()" for index in value_inputs]
     key_of = written_function(names, f"({', '.join(parts)},)")
     entries, tick = cache.entries, cache.tick
 
+    def made(arrays: tuple[Any, ...], room: int) -> Entry | None:
+        make = new_entry()
+        return None if make is None else make(arrays, room)
+
     def call(arrays: tuple[Any, ...], out: object = None) -> Any:
         try:
-            entry = entries[key_of(*arrays)]
-        except KeyError:  # a shape is new
-            return None
+            entry = entries.get(key_of(*arrays))
         except Exception:  # an argument is not an array
             if len(arrays) == n_inputs and all(type(array) is np.ndarray for array in arrays):
                 raise  # a signal handler raised it
             return None
+        if entry is None:
+            entry = made(arrays, 0)
+            return None if entry is None else entry.quick(arrays, out)
         result = entry.quick(arrays, out)
         if result is not None:
             entry.used = tick()
@@ -231,7 +245,8 @@ def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequen
         if not all(type(array) is np.ndarray for array in arrays):
             return None
         arrays, room = tuple(caches[0]), caches[1]
-        entry = entries.get((*key_of(*arrays), *((room,) if room else ())))
+        known = entries.get((*key_of(*arrays), *((room,) if room else ())))
+        entry = known or made(arrays, room)
         if entry is None:
             return None
         step = growing.step(entry.grown, arrays) if out is None else None
@@ -239,7 +254,8 @@ def dispatch(cache: Cache, growing: Growing, n_inputs: int, value_inputs: Sequen
         if result is not None:
             if step is not None:
                 step.finish()
-            entry.used = tick()
+            if known is not None:
+                entry.used = tick()
         return result
 
     return growing_call if growing.growths or growing.may_learn else call

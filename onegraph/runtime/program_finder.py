@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
+
+import numpy as np
 
 from .._util.fork_safety import cached_property
 from .._util.late_imports import import_late
@@ -90,7 +93,8 @@ class ProgramFinder:
             self.find({})
         elif interface.state is None:
             names = [*inputs]
-            self.quick = dispatch(self.cache, interface.growing, len(names), [*map(names.index, self.value_inputs)])
+            places, new_entry = [*map(names.index, self.value_inputs)], WeakMethod(self._new_entry)  # no cycle
+            self.quick = dispatch(self.cache, interface.growing, len(names), places, new_entry)
         if self.op_by_op is not None:
             self.op_by_op.is_open |= bool(self.value_inputs)
             self.quick = partial(self._small_call, self.quick)
@@ -147,6 +151,29 @@ class ProgramFinder:
         shapes = {name: array.shape for name, array in inputs.items()}
         key = (*shapes.values(), *(value.tobytes() for value in values.values()), *((room,) if room else ()))
         return self._entry(key, lambda: self._for_shapes(shapes, values, room or 0))
+
+    def _new_entry(self, arrays: tuple[Any, ...], room: int) -> Entry | None:
+        """The entry for arrays of new shapes if a program with open sizes takes them, ready for a quick call.
+
+        Returns:
+            None if there is no such program, or if an array is none of numpy or has not the data type of its input.
+        """
+        if "_open" not in vars(self):
+            return None
+        inputs = self.graph.inputs
+        given = dict(zip(inputs, arrays, strict=False))
+        are_plain = [
+            type(array) is np.ndarray and array.dtype is inputs[name].dtype.numpy for name, array in given.items()
+        ]
+        if len(arrays) != len(inputs) or False in are_plain:
+            return None
+        if not self._open.takes({name: array.shape for name, array in given.items()}, room):
+            return None
+        entry = self.find(given, room)
+        program = entry.program
+        if not isinstance(program, Staged) and not program.free_frames and entry.quick is not decline:
+            program.give_back(program.check_out())
+        return entry
 
     def warm_up(self, sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> None:
         """Make the programs for these shapes of inputs.

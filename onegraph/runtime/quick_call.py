@@ -20,6 +20,7 @@ from .plan import plan_error
 from .program import Program
 
 QuickCall = Callable[..., Any]
+Port = tuple[np.dtype[np.generic], tuple[int, ...], tuple[int, ...]]
 NO_OVERS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -42,14 +43,15 @@ def quick_call(
     inputs = [values[tensor.id] for tensor in program.graph.inputs.values()]
     if not inputs:
         return None
+    memo: dict[tuple[object, int, int], Port] = {}
     outputs = [
-        _port(values[direct[name]]) if name in direct else _laid_port(dtype.numpy, shape, strides)
+        _port(values[direct[name]], memo) if name in direct else _laid_port(dtype.numpy, shape, strides)
         for name, dtype, shape, strides in placement.outputs()
     ]
     lies_over = tuple([overs.get(name, -1) if name in direct else -1 for name in program.graph.outputs])
     is_one_call = program.in_c and [*direct] == [*program.graph.outputs]
     parts = None if is_one_call else Parts(placement)
-    ports = tuple(map(_port, inputs)), tuple(outputs)
+    ports = tuple([_port(value, memo) for value in inputs]), tuple(outputs)
     slots = () if parts is None else parts.slots
     # The program does not refer to the function, so that the program is freed with its last user.
     call: QuickCall = library.quick_call(*ports, lies_over, program.free_frames, plan_error, result, parts, slots)
@@ -106,13 +108,16 @@ class Parts:
         )
 
 
-def _port(value: Value) -> tuple[np.dtype[np.generic], tuple[int, ...], tuple[int, ...]]:
-    return _laid_port(value.dtype.numpy, value.shape, value.strides)
+def _port(value: Value, memo: dict[tuple[object, int, int], Port]) -> Port:
+    """The port of a value; ``memo`` has those of earlier ones, whose tuples layers share where sizes are open."""
+    key = value.dtype, id(value.shape), id(value.strides)
+    port = memo.get(key)
+    if port is None:
+        port = memo[key] = _laid_port(value.dtype.numpy, value.shape, value.strides)
+    return port
 
 
-def _laid_port(
-    dtype: np.dtype[np.generic], shape: tuple[int, ...], strides: Sequence[int] | None
-) -> tuple[np.dtype[np.generic], tuple[int, ...], tuple[int, ...]]:
+def _laid_port(dtype: np.dtype[np.generic], shape: tuple[int, ...], strides: Sequence[int] | None) -> Port:
     """Data type, shape, and strides in bytes; empty strides if the tensor is dense."""
     is_plain = strides is None or is_dense(shape, strides)
     return dtype, shape, () if is_plain or strides is None else tuple([step * dtype.itemsize for step in strides])

@@ -22,7 +22,7 @@ from ..compiler.steps import CompiledStep, Ending, NumpyStep
 from .compiled_program import divided, owner_of, prepared
 from .open_program import OpenProgram
 from .open_steps import in_place_at
-from .plan import PlanSource
+from .plan import PlanSource, rows_of
 from .program import Program
 
 
@@ -58,21 +58,22 @@ class SizedProgram(Program):
         self._form, self._whole, self.known = form, make_graph, form.known
         evaluated = form.evaluated(sizes)
         self._at = at = form.at(sizes, evaluated)
-        values, tensors = form.values.at(sizes), dict[Hashable, LogicalTensor]()
-        kernels = [source.at(at).made(tensors) for source in form.sources]
+        values, numbers = form.values.at(sizes), np.array(evaluated, np.int64)
         self._ready = ready = self._partitions(at)
         made = [one.made for one in ready]
         self._patterns = {id(one.pattern): one.pattern for one in made if one.pattern}.values()
-        self._compiled_for = [*form.fixed, *kernels, *[one.compiled for one in made]]
-        numbers = np.array(evaluated, np.int64)
+        partitions = [one.compiled for one in made]
         self.placement, self._rooms, offsets = form.in_memory.placed(values, numbers, made, at)
         self.in_c, self.ending, self.step_notes = form.is_in_c, Ending(0, frozenset()), form.notes
-        self._prepared = prepared(self._compiled_for)
+        self._prepared = {**form.prepared, **prepared(partitions)}
+        self._is_first = form.source is None
         if form.source is None:
             form.source = self._first_source()
-        self.source = form.source.filled(self._compiled_for, form.of_step, self._rooms, offsets)
+        rows, memory = form.kernels.at(numbers)
+        rows = np.concatenate([form.fixed_rows, rows, rows_of(partitions)])[form.of_step]
+        self.source = form.source.filled(rows, (form.fixed, partitions, memory), self._rooms, offsets)
         self.parts = self._divided(values)
-        self.owner_thread = owner_of(self._compiled_for)
+        self.owner_thread = owner_of([*form.fixed, *partitions])
         if self.owner_thread not in (None, calling_thread()):
             raise NoParametersError("a step that sizes share runs in another thread")
 
@@ -80,8 +81,11 @@ class SizedProgram(Program):
     def steps(self) -> Sequence[CompiledStep]:  # type: ignore[override]
         """Those that C runs."""
         form, at, steps = self._form, self._at, list[CompiledStep]()
+        tensors = dict[Hashable, LogicalTensor]()
+        kernels = [source.at(at).made(tensors) for source in form.sources]
+        compiled = [*form.fixed, *kernels, *[one.made.compiled for one in self._ready]]
         for index, place, room in zip(form.in_c, form.of_step, self._rooms.tolist(), strict=True):
-            step, kernel = form.schedule.steps[index], self._compiled_for[place]
+            step, kernel = form.schedule.steps[index], compiled[place]
             assert isinstance(step, CompiledStep)
             like, in_place = kernel, step.in_place
             if index in form.recipes:
@@ -171,6 +175,10 @@ class SizedProgram(Program):
     def pieces(self) -> dict[Hashable, int]:
         """The arena, if it has its own, and the constants that the library has prepared for each partition."""
         return {**({} if self.source.arenas else super().pieces()), **self._prepared}
+
+    def _takes(self) -> int:
+        """Nothing for others than the first, as they take the memory of those for other sizes."""
+        return super()._takes() if self._is_first else 0
 
     @property
     def notes(self) -> list[Note]:

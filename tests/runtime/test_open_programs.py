@@ -11,8 +11,9 @@ from helpers.open_graphs import IMAGES, MATRICES, OF_MATRICES, assert_same, draw
 
 import onegraph as og
 from onegraph.compiler.kernels.kernel import COMPILED_ANEW
-from onegraph.native.library import HASHES_CONSTANTS
-from onegraph.runtime import open_programs
+from onegraph.compiler.library_steps import NoParametersError
+from onegraph.native.library import HASHES_CONSTANTS, ffi
+from onegraph.runtime import executable, open_programs
 from onegraph.runtime.sized_program import SizedProgram
 
 # Newer libraries find prepared constants by a hash, so that the first programs have constants of their own.
@@ -144,7 +145,80 @@ def test_results_are_new_arrays_and_programs_are_kept():
     assert model.cache_info().misses == len(SIZES)
 
 
+def mixed():
+    """A graph whose kernels get dense tensors, tensors with gaps, axes of size 1, and numbers that follow the size."""
+    g = og.Graph()
+    x, t = g.input("x", og.f32, (None, 1, 8)), g.input("t", og.s64, (None, 6))
+    g.output("y", g.relu(g.static_transpose(x, order=(2, 0, 1))))
+    g.output("z", g.op("Add", [t, t], edition="host"))
+    return g.compile(), lambda rows: {"x": drawn(rows, 1, 8), "t": np.arange(rows * 6).reshape(rows, 6)}
+
+
+@pytest.mark.parametrize("make", [mixed, lambda: (decoder(1, 16, True, False), tokens_of_decoder)])
+def test_kernels_are_filled_as_they_are_made_for_known_sizes(make):
+    model, given = make()
+    for size in (70, 71, 72, 90):
+        model(**given(size))
+    form = model._programs._open._forms[-1]
+    for size in (70, 75, 93):
+        sizes = [size] * len(form.parameters.places)
+        evaluated = form.evaluated(sizes)
+        rows, keeps = form.kernels.at(np.array(evaluated, np.int64))
+        filled = ffi.new("onegraph_step_t[]", len(rows))
+        ffi.memmove(filled, ffi.from_buffer(rows), rows.nbytes)
+        assert len(form.sources) == len(filled) > 0
+        assert keeps
+        for source, step in zip(form.sources, filled, strict=True):
+            made = source.at(form.at(sizes, evaluated)).made()
+            assert (step.kernel, step.n_inputs, step.n_outputs) == (made.pointer, *made.ports[:2])
+            assert ffi.unpack(step.code, step.n_code) == [*made.code]
+            for place, tensor in enumerate(made.ports[2]):
+                assert bytes(ffi.buffer(step.tensors[place])) == bytes(ffi.buffer(tensor))
+
+
+def test_numbers_too_large_for_a_kernel_are_left_to_a_compilation():
+    model, given = mixed()
+    for size in (70, 71):
+        model(**given(size))
+    form = model._programs._open._forms[-1]
+    for size in (1 << 31, 1 << 48):
+        with pytest.raises(NoParametersError, match="too large"):
+            form.kernels.at(np.array(form.evaluated([size] * len(form.parameters.places)), np.int64))
+
+
+def test_a_call_of_a_new_size_needs_no_check_of_each_array(monkeypatch):
+    model = opened(normalized, (None, 16)).compile()
+    for size in (30, 31):
+        model(drawn(size, 16))
+    monkeypatch.setattr(executable, "slow_call", lambda *_: "checked")
+    found = {size: model(drawn(size, 16)) for size in (32, 33)}
+    np.testing.assert_array_equal(model(drawn(32, 16)), found[32])
+    assert model.cache_info()[:2] == (1, 4)
+    strange = [
+        drawn(34, 16).astype(np.float64),
+        drawn(34, 15),
+        drawn(34 * 16),
+        drawn(1, 34, 16),
+        drawn(34, 16).T,
+        "text",
+    ]
+    assert [model(x) for x in strange] == ["checked"] * len(strange)
+    assert (model(), model(drawn(34, 16), 1), model(y=drawn(34, 16))) == ("checked",) * 3
+    monkeypatch.undo()
+    for size, result in found.items():
+        assert_same(result, opened(normalized, (size, 16)).compile()(drawn(size, 16)), model)
+    for x in strange[1:4]:
+        with pytest.raises(og.ArgumentError, match="shape"):
+            model(x)
+    assert model.cache_info().misses == 4
+
+
 # Attention ------------------------------------------------------------------------------------------------------------
+
+
+def tokens_of_decoder(tokens):
+    shapes = {"q": (2, 3, 1, 16), "k": (2, 3, tokens, 16), "v": (2, 3, tokens, 16), "m": (1, 1, 1, tokens)}
+    return {name: drawn(*shape) for name, shape in shapes.items()}
 
 
 def decoder(queries, size, mask, turned, tokens=None):
@@ -259,6 +333,32 @@ def test_forms_of_attention_are_one_step(mask, heads, ways):
     assert [part.kinds.count("MatMul") for part in parts] == [2]
     assert not any({"Expand", "Tile"} & {*part.kinds} and part.executor != "view" for part in model.report().partitions)
     assert model.cache_info().reused >= (2 if LEAST else 0)
+
+
+@pytest.mark.parametrize("dtype", [og.f16, og.bf16], ids=str)
+@pytest.mark.parametrize("is_permitted", [True, False])
+def test_caches_of_16_bits_are_attended_as_they_are(dtype, is_permitted):
+    """Shares that a model rounds stay f32 where the graph permits it."""
+    g = og.Graph()
+    q, m = g.input("q", og.f32, (2, 4, 1, 16)), g.input("m", og.boolean, (2, 1, 1, None))
+    k, v = (g.input(name, dtype, (2, 4, None, 16)) for name in "kv")
+    keys = g.type_cast(g.static_transpose(k, order=(0, 1, 3, 2)), dtype=og.f32)
+    scores = g.op("Where", [m, g.matmul(q, keys), g.constant(np.float32(-6e4))], edition="host")
+    shares = g.type_cast(g.type_cast(g.softmax(scores, axis=-1), dtype=dtype), dtype=og.f32)
+    g.output("y", g.matmul(shares, g.type_cast(v, dtype=og.f32)))
+    g._roundings = frozenset() if is_permitted else None
+    model = g.compile()
+    for tokens in (65, 66, 67, 130):
+        given = {"q": drawn(2, 4, 1, 16), "m": np.arange(2 * tokens).reshape(2, 1, 1, tokens) % 3 > 0}
+        given |= {name: drawn(2, 4, tokens, 16, seed=tokens).astype(dtype.numpy) for name in "kv"}
+        given["m"][1] = tokens == 66  # all keys are hidden from a row
+        given["v"][0, 0, 5, 3] = np.nan
+        wanted = og.reference.run(g, given)["y"]
+        np.testing.assert_allclose(model(**given), wanted, rtol=2e-2 if is_permitted else 1e-5, atol=2e-3)
+    parts = [part for part in model.report().partitions if part.kinds.count("MatMul") == 2]
+    assert len(parts) == is_permitted
+    assert not is_permitted or [source.dtype for source in parts[0].sources[1:3]] == [dtype, dtype]
+    assert not is_permitted or model.cache_info().partitions == 0
 
 
 OTHER_SCORES = {

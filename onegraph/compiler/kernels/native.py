@@ -126,7 +126,7 @@ class KernelSource(NamedTuple):
         return self.name, ends, tuple(self.code)
 
     def made(self, tensors: dict[Hashable, LogicalTensor] | None = None) -> CompiledKernel:
-        """The kernel, for known sizes; elements of types that no tensor of the C API has, are s64 there.
+        """The kernel, for known sizes.
 
         ``tensors``: those of other kernels by data type, shape and strides, which get those of this one.
         """
@@ -135,8 +135,7 @@ class KernelSource(NamedTuple):
         for value in (*self.inputs, *self.outputs):
             key = value.dtype, value.shape, value.strides
             if key not in tensors:
-                dtype = DataType.s64 if value.dtype.is_host else value.dtype
-                tensors[key] = capi_tensor(0, value._replace(dtype=dtype), "variable")
+                tensors[key] = tensor_of(value)
             made.append(tensors[key])
         return CompiledKernel(self.name, made, len(self.inputs), self.code)
 
@@ -172,6 +171,12 @@ class CompiledKernel:
         addresses = ffi.new("void *[]", [ffi.cast("void *", address_of(array)) for array in arrays])
         if status := lib.onegraph_kernel_run(ffi.new("onegraph_step_t *", fields), addresses):
             raise status_error("onegraph_kernel_run", status)
+
+
+def tensor_of(value: Value) -> LogicalTensor:
+    """A value as kernels get it, which is of s64 if no tensor of the C API has its type."""
+    dtype = DataType.s64 if value.dtype.is_host else value.dtype
+    return capi_tensor(0, value._replace(dtype=dtype), "variable")
 
 
 def compiled(
