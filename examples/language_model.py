@@ -14,7 +14,7 @@ from shared.loop import args, train
 import onegraph as og
 
 BATCH, RATE = 32, 4e-3
-EPOCHS, STEPS = (1, 30) if args.quick else (6, 50)
+EPOCHS, STEPS = (1, 20) if args.quick else (6, 50)
 text = "\n".join(topics[name] for name in sorted(topics))
 letters = sorted(letter for letter in set(text) if text.count(letter) > 50)
 codes = np.array([letters.index(letter) for letter in text if letter in letters], np.int32)
@@ -61,7 +61,7 @@ step, names = training_step(BATCH, len(letters))
 history = train("language_model", step, batches, lambda: loss(Reader(trained())), epochs=EPOCHS)
 print(f"loss {history[0][0]:.2f} in the first epoch, {history[-1][0]:.2f} in the last of {len(history)}")
 print(f"a guess has a loss of {math.log(len(letters)):.2f}\n")
-graph, count = trained(), 30 if args.quick else 400
+graph, count = trained(), 10 if args.quick else 400
 for kind in ("f32", "int8", "int4"):
     small = graph if kind == "f32" else og.compress_weights(graph, kind, group=32)
     reader = Reader(small)

@@ -12,7 +12,7 @@ from shared.loop import args, train
 
 import onegraph as og
 
-BATCH, TIME, WIDTH, HEADS, LAYERS, RATE = 32, 64, 128, 4, 2, 3e-3
+BATCH, TIME, WIDTH, HEADS, LAYERS, RATE = 16 if args.quick else 32, 64, 128, 4, 2, 3e-3
 EPOCHS, STEPS = (1, 30) if args.quick else (12, 100)
 text = "\n".join(topics[name] for name in sorted(topics))
 letters = sorted(letter for letter in set(text) if text.count(letter) > 50)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from conftest import SHARED, draws, library
+from conftest import LONG, SHARED, draws, library
 
 import onegraph as og
 from onegraph.cli import cli
@@ -744,7 +744,8 @@ def test_escapes_control_characters_in_names(graph):
 def test_replaces_characters_the_terminal_cannot_show(graph, encoding):
     path = named("\u540d", "\ud800", "\U0001f600")
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    for arguments in (("show", path), ("bench", path, "--seconds", "0"), ("verify", path), ("convert", path)):
+    commands = (("show", path), ("bench", path, "--seconds", "0"), ("verify", path), ("convert", path))
+    for arguments in commands if encoding == "cp1252" or LONG else commands[:2]:
         command = [sys.executable, "-m", "onegraph", *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stderr) == (0, b""), done.stderr

@@ -27,9 +27,9 @@ DOCS = ROOT / "docs"
 PROJECT = (ROOT / "pyproject.toml").read_text()
 CORE = {"onegraph", "numpy", "ml_dtypes"}  # pip installs them with onegraph
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name not in ("ops", "gallery"))]
-# An example that draws by itself, one whose graph is drawn, one that compiles nothing, and one that a page names.
-IN_GALLERY = ("digits_resnet", "getting_started", "checking_attributes", "read_picture_onnx")
-# What stands in the gallery for two examples that take long, and that tests/house/test_examples.py runs.
+# An example whose graph is drawn, one that compiles nothing, and one that draws by itself and that a page names.
+IN_GALLERY = ("getting_started", "checking_attributes", "read_picture_onnx")
+# What stands in the gallery for an example that takes long, and that tests/house/test_examples.py runs.
 SHORT = '''"""A short example."""
 
 from PIL import Image
@@ -210,8 +210,7 @@ def site(tmp_path_factory):
             (root / path.name).symlink_to(path)
     shutil.copytree(DOCS, root / "docs", ignore=shutil.ignore_patterns("gallery", "ops"))  # which make docs left
     shutil.copytree(ROOT / "examples", root / "examples")
-    for name in ("digits_resnet", "read_picture_onnx"):
-        (root / "examples" / f"{name}.py").write_text(SHORT)
+    (root / "examples" / "read_picture_onnx.py").write_text(SHORT)
     target = root / "site"
     api = [f"api/{path.stem}" for path in (DOCS / "api").glob("*.md")]
     pages = [*api, *GUIDES, "gallery/index", *OP_PAGES]

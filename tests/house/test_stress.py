@@ -256,7 +256,7 @@ time.sleep(float(sys.argv[3]))
 def interpreter_exits_at_any_moment():
     """A daemon thread ends where it next wants the interpreter, by unwinding its stack."""
     rng = random.Random(0)
-    for number in range(times(200, 4)):
+    for number in range(times(200, 2)):
         arguments = [
             os.path.dirname(os.path.dirname(og.__file__)),
             ("fusion", "debug")[number % 2],
@@ -293,7 +293,7 @@ time.sleep(0.1)
 def interpreter_exits_while_daemons_raise():
     """Python code creates errors and tuples of outputs; a thread may end there too."""
     root = os.path.dirname(os.path.dirname(og.__file__))
-    for _ in range(times(200, 3)):
+    for _ in range(times(200, 1)):
         done = subprocess.run([sys.executable, "-c", RUNNING, root], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
