@@ -17,6 +17,7 @@ CSRC = ROOT / "onegraph" / "native" / "csrc"
 MOST = 4  # sources, whose compilation with sanitizers takes a minute
 REGISTERED = re.compile(r'const (?:Registered|RegisteredRows|Elementwise)<[^{]*>\s+\w+\s*\{\s*"(\w+)"')
 OTHERS = ("tests/runtime/test_executable.py", "tests/kernels/test_kernels.py")  # for sources without a kernel
+DRAWN = "tests/kernels/test_drawn_kernels.py"  # draws uses of each kernel of elementwise.cpp
 MAIN = ("origin/HEAD", "origin/main", "main")
 
 
@@ -72,7 +73,7 @@ def sources(names: set[str]) -> list[Path]:
 def tests(changed: list[Path]) -> list[str]:
     """The files of tests of the kernels that sources register."""
     kernels = {kernel for path in changed for kernel in REGISTERED.findall(path.read_text())}
-    found = set()
+    found = {DRAWN for path in changed if path.stem == "elementwise"}
     for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         if tested := re.search(r"^TESTED_KERNELS = \((.*?)\)", path.read_text(), flags=re.MULTILINE | re.DOTALL):
             found |= {str(path.relative_to(ROOT))} if kernels & {*re.findall(r'"(\w+)"', tested[1])} else set()

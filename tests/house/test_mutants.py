@@ -149,6 +149,7 @@ def test_changed_sources_include_those_of_changed_headers():
     by_header = changes.sources({f"{folder}/kernels/rows.h"})
     assert 1 < len(by_header) <= changes.MOST
     assert changes.tests([changes.CSRC / "kernels" / "winograd.cpp"]) == ["tests/kernels/test_winograd.py"]
+    assert changes.DRAWN in changes.tests([changes.CSRC / "kernels" / "elementwise.cpp"])
     assert changes.tests([changes.CSRC / "plan.cpp"]) == [*changes.OTHERS]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_drawn_kernels import NAMES as DRAWN
 
 import onegraph as og
 from onegraph.capi.settings import has_avx2
@@ -45,7 +46,8 @@ def homes_in_python():
 
 
 def names_in_tests():
-    """The names that the files of tests list as TESTED_KERNELS, with the files."""
+    """The names that the files of tests list as TESTED_KERNELS, and those whose uses are drawn, with the files."""
+    yield from ((name, "test_drawn_kernels.py") for name in DRAWN)
     for path in TESTS.glob("*/test_*.py"):
         text = path.read_text()
         if path != Path(__file__) and "\nTESTED_KERNELS = " in text:
