@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import library
+from helpers.grouped import grouped
 from helpers.interrupts import Alarm, interrupted, moments
 
 import onegraph as og
@@ -563,7 +564,7 @@ def test_rejects_masked_arrays(g):
             call()
 
 
-@pytest.mark.parametrize("schema", BASE.values(), ids=lambda schema: schema.kind)
+@grouped("schema", BASE.values(), key=lambda schema: schema.category, label=lambda schema: schema.kind)
 def test_every_op_is_a_method(schema):
     method = getattr(og.Graph, schema.name)
     parameters = inspect.signature(method).parameters
@@ -756,7 +757,7 @@ def test_a_refused_op_leaves_no_constants(g):
 HOST_ONLY = sorted({*edition("host").schemas} - {*BASE, "Reshape", "Transpose"})
 
 
-@pytest.mark.parametrize("kind", HOST_ONLY)
+@grouped("kind", HOST_ONLY, key=lambda kind: kind[0])
 def test_each_host_op_has_a_method(kind):
     schema = edition("host").schemas[kind]
     name = schema.name.removeprefix("host_")

@@ -272,7 +272,7 @@ def test_padding_that_is_computed_right_is_no_fault(kind, attrs, inputs, library
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
-@pytest.mark.parametrize("kind", ["L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"])
+@grouped("kind", ["L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"], key=lambda _: "reductions")
 def test_reductions_take_axes_from_exactly_one_source(edition, kind):
     inputs = [("f32", (2, 3)), ("s32", (1,))]
     (found,) = og.check_op(f"Reduce{kind}", {"axes": [1]}, inputs, edition=edition)

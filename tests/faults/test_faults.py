@@ -52,7 +52,9 @@ def test_every_fault_is_well_formed(fault):
         assert all(word.startswith(OUTCOMES) for text in (*seen.values(), *on.values()) for word in text.split(" | "))
 
 
-@pytest.mark.parametrize(("fault", "example"), EXAMPLES, ids=lambda part: part.name)
+@grouped(
+    "fault, example", EXAMPLES, key=lambda case: case[0].severity, label=lambda case: f"{case[0].name}, {case[1].name}"
+)
 def test_the_condition_recognises_the_example(fault, example):
     graph = graph_of(example.build)
     found = subjects(fault, graph)

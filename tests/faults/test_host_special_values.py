@@ -160,9 +160,10 @@ WITHOUT = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(edition("host").schemas))
-def test_every_host_op_has_a_case_or_a_reason(kind):
-    assert any(case.kind == kind for case in CASES) != (kind in WITHOUT)
+def test_every_host_op_has_a_case_or_a_reason():
+    kinds = {case.kind for case in CASES}
+    assert kinds.isdisjoint(WITHOUT)
+    assert kinds | {*WITHOUT} >= {*edition("host").schemas}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {case.inputs[0].dtype}")

@@ -6,6 +6,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+from conftest import draws
 
 import onegraph as og
 from onegraph import reference
@@ -114,8 +115,15 @@ def test_every_op_has_cases_or_a_reason():
     assert DIFFERENT.keys() <= BASE.keys()
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("kind", sorted({kind for kind, _ in CHOSEN}))
+# f32, and a type of 16 bits in turns.
+TYPED = [
+    (kind, dtype)
+    for place, kind in enumerate(sorted({kind for kind, _ in CHOSEN}))
+    for dtype in draws((og.f32, FLOATS[1 + place % 2]), FLOATS)
+]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), TYPED, ids=str)
 def test_special_numbers_pass_through_every_op(kind, dtype):
     for case in CHOSEN.get((kind, dtype), ()):
         g = graph_of(case)
@@ -156,11 +164,17 @@ ATTRIBUTES = {
 }
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("before", [product, convolution, total])
-@pytest.mark.parametrize("kind", [*ELEMENTWISE, "Maximum", "Minimum", "PReLU", "MaxPool", "ReduceMax", "SoftMax"])
-def test_special_numbers_pass_through_ops_that_fuse(kind, before, dtype):
-    g = og.Graph()
+FUSED = (*ELEMENTWISE, "Maximum", "Minimum", "PReLU", "MaxPool", "ReduceMax", "SoftMax")
+BEFORE = (product, convolution, total)
+
+
+@pytest.mark.parametrize("place", draws((0, 1), (0, 1, 2)))
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("kind", FUSED)
+def test_special_numbers_pass_through_ops_that_fuse(kind, before, place):
+    # f32, and a type of 16 bits in turns
+    turn = draws((FUSED.index(kind) + BEFORE.index(before)) % 2, 0)
+    dtype, g = FLOATS[place and place + turn], og.Graph()
     x = g.input("x", dtype, (32, 16))
     y = before(g, x)
     if kind in ("Maximum", "Minimum", "PReLU"):

@@ -227,7 +227,7 @@ def test_every_rule_says_what_it_is(name):
         assert all(rule.__doc__ and rule.__doc__.strip() for rule in (*base.rules, *base.shape_rules)), schema.kind
 
 
-@pytest.mark.parametrize("kind", BASE)
+@grouped("kind", BASE, key=lambda kind: BASE[kind].category)
 def test_every_op_has_a_reference(kind):
     assert callable(reference_function(BASE[kind]))
 

@@ -324,7 +324,7 @@ def test_every_record_decides_its_traits(edition_name, kind):
     assert SCHEMAS[edition_name, kind].traits is not None
 
 
-@pytest.mark.parametrize(("edition_name", "kind", "trait"), [key for key in DECLARED if key[2] in CHECKS])
+@grouped("edition_name, kind, trait", [key for key in DECLARED if key[2] in CHECKS], key=lambda case: case[2].name)
 def test_the_cases_of_an_op_show_its_trait(edition_name, kind, trait):
     for use in tried((edition_name, kind)):
         assert CHECKS[trait](use), use

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 from test_drawn_kernels import NAMES as DRAWN
 
 import onegraph as og
@@ -78,7 +79,7 @@ def test_only_the_registry_of_kernels_compares_names():
 # Records -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", kernels(), ids=lambda kernel: kernel.name)
+@grouped("kernel", kernels(), key=lambda kernel: kernel.executor, label=lambda kernel: kernel.name)
 def test_a_record_says_why_and_whether_it_fails(kernel):
     assert kernel.fails is None or issubclass(kernel.fails, OneGraphError)
     assert not kernel.reason.endswith(".")

@@ -60,25 +60,23 @@ def by_definition(x, kernel, strides, begin, end, dilations):
     return found
 
 
-@pytest.mark.parametrize("contents", CONTENTS)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize("name", WINDOWS)
-def test_takes_the_largest_element_of_each_window(name, data_format, dtype, contents):
-    shape, *windows = WINDOWS[name]
-    x = array_of(shape, contents, dtype)
-    names = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
+def test_takes_the_largest_element_of_each_window(name, data_format, dtype):
+    (batch, channels, *sizes), *windows = WINDOWS[name]
     is_last = data_format == "NXC"
-    given = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if is_last else x
+    shape = (batch, *sizes, channels) if is_last else (batch, channels, *sizes)
+    attrs = dict(zip(("kernel", "strides", "pads_begin", "pads_end", "dilations"), windows, strict=True))
     g = og.Graph()
-    g.output(
-        "y",
-        g.max_pool(g.input("x", dtype, given.shape), data_format=data_format, **dict(zip(names, windows, strict=True))),
-    )
+    g.output("y", g.max_pool(g.input("x", dtype, shape), data_format=data_format, **attrs))
     model = g.compile()
     assert "kernel" in str(model.report())
-    found = model(given).astype(np.float64)
-    np.testing.assert_array_equal(np.moveaxis(found, -1, 1) if is_last else found, by_definition(x, *windows))
+    for contents in CONTENTS:
+        x = array_of((batch, channels, *sizes), contents, dtype)
+        y = model(np.ascontiguousarray(np.moveaxis(x, 1, -1)) if is_last else x).astype(np.float64)
+        expected = by_definition(x, *windows)
+        np.testing.assert_array_equal(np.moveaxis(y, -1, 1) if is_last else y, expected, err_msg=contents)
 
 
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])

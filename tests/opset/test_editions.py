@@ -10,6 +10,7 @@ import re
 
 import pytest
 from conftest import SHARED
+from helpers.grouped import grouped
 
 from onegraph import ArgumentError, check_attrs, check_op
 from onegraph.checker.library_limits import Library, library_violations
@@ -289,8 +290,8 @@ IOX, XOI = "IOX = (in, out / groups, X)", "XOI = (X, out / groups, in)"
 
 
 @pytest.mark.parametrize("kind", TRANSPOSED)
-@pytest.mark.parametrize(
-    ("name", "value", "fix"),
+@grouped(
+    "name, value, fix",
     [
         *((name, "oix", f"did you mean 'OIX'? It is taken as {IOX}") for name in GUIDE[2:]),
         *((name, "xio", f"did you mean 'XIO'? It is taken as {XOI}") for name in GUIDE[2:]),
@@ -299,6 +300,7 @@ IOX, XOI = "IOX = (in, out / groups, X)", "XOI = (X, out / groups, in)"
         *((name, "HWOI", "did you mean 'XOI'?") for name in (*ONEAPI, *GUIDE)),
         *((name, "IXO", f"{IOX}, {XOI}") for name in (*ONEAPI, *GUIDE)),
     ],
+    key=lambda case: case[1],
 )
 def test_suggested_weights_format_keeps_the_axes(kind, name, value, fix):
     found = check_attrs(kind, {"weights_format": value}, edition=name)

@@ -112,7 +112,7 @@ def test_every_fallback_has_a_reason() -> None:
             assert partition.reason or partition.executor in ("oneDNN", "kernel"), str(case)
 
 
-@pytest.mark.parametrize("kind", BASE)
+@grouped("kind", BASE, key=lambda kind: BASE[kind].category)
 def test_every_type_table_row_has_a_case(kind: str) -> None:
     schema = BASE[kind]
     uses = []
