@@ -115,6 +115,10 @@ class Violation:
         """The violation in one line, with its severity and rule: ``error: [attribute_range] Elu: alpha: ...``."""
         return f"{self.severity}: [{self.rule}] {self.message}"
 
+    def to_dict(self) -> dict[str, str]:
+        """The fields by name, for JSON."""
+        return dict(vars(self))
+
 
 class SpecError(OneGraphError, ValueError):
     """The op or graph breaks the specification.

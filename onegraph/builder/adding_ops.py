@@ -18,7 +18,7 @@ from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Schema
 from ..opset.signature import AttrValue
 from .op_outputs import count_outputs, operand_type, result_type
-from .operators import OPS, contents_like, is_array
+from .operators import OPS, contents_like, is_array, type_of
 from .signature_cache import signature
 from .tensors import GraphTensors
 from .transaction import adds, atomic
@@ -257,7 +257,7 @@ class OpAdding(GraphTensors):
             return None
         what = f"{schema.kind}: {schema.input_port(index).name}"
         types = [None if one is None else one.dtype for one in known]
-        dtype = operand_type(schema, types, index, getattr(value, "dtype", None) == np.int64)
+        dtype = operand_type(schema, types, index, type_of(value))
         if dtype is None:
             return self.constant(value) if is_array(value) else None
         like = next((one for one in known if one is not None and one.dtype is dtype), None)

@@ -19,18 +19,39 @@ from .._util.init_once import refuse_unmade
 from ..ir.op import LogicalTensor
 from ..opset.editions.registry import DEFAULT, HOST, edition
 from ..opset.schema import Schema
-from ..opset.signature import AttrValue, Fill
+from ..opset.signature import Attribute, Fill
 from ..opset.values import nearest
 from .op_names import methods
 from .operators import array_of_numbers
 
-# What other frameworks call an op that has another name here.
+# What other frameworks call an op, in any spelling, and the method, or the call, that computes it here.
 ELSEWHERE = {
-    **dict.fromkeys(("dense", "dot", "gemm", "linear"), "matmul"),
-    **dict.fromkeys(("flatten", "view"), "static_reshape"),
+    **dict.fromkeys(("addmm", "bmm", "dense", "dot", "gemm", "linear", "mm"), "matmul"),
+    **dict.fromkeys(("silu", "swish"), "x * g.sigmoid(x)"),
+    **dict.fromkeys(("bceloss", "crossentropy", "nllloss"), "og.training.cross_entropy(g, logits, labels)"),
+    **dict.fromkeys(("hardswish", "hardsilu"), "hard_swish"),
+    **dict.fromkeys(("permute", "swapaxes", "transpose"), "static_transpose"),
+    **dict.fromkeys(("reshape", "view"), "static_reshape"),
+    **dict.fromkeys(("adaptiveavgpool", "average", "globalaveragepool", "mean"), "reduce_mean"),
+    **dict.fromkeys(("resize", "upsample"), "interpolate"),
+    **dict.fromkeys(("gru", "lstm"), "og.training.{}(g, x, weights, recurrence)"),
+    **dict.fromkeys(("mse", "mseloss"), "og.training.mean_squared_error(g, prediction, target)"),
+    **dict.fromkeys(("chunk", "narrow", "split"), "slice"),
+    **dict.fromkeys(("astype", "to"), "cast"),
+    "maskedfill": "select",
+    "repeat": "tile",
+    "stack": "concat",
+    "instancenorm": "group_norm",
+    "norm": "layer_norm",
+    "cat": "concat",
+    "einsum": "g.matmul, g.static_transpose and g.static_reshape",
     "embedding": "gather",
-    "permute": "static_transpose",
-    "relu6": "clamp",
+    "flatten": "g.static_reshape(x, shape=(0, -1), special_zero=True)",
+    "multiheadattention": "attention",
+    "relu6": "g.clamp(x, min=0, max=6)",
+    "rsqrt": "g.reciprocal(g.sqrt(x))",
+    "scaleddotproductattention": "attention",
+    "sub": "subtract",
 }
 
 
@@ -42,8 +63,10 @@ class OpMethods:
         refuse_unmade(self, name)
         public = [attribute for attribute in dir(type(self)) if attribute[0] != "_"]
         specified = [attribute for attribute in public if attribute not in _host]
-        meant = [] if name.startswith("_") else _meant(name, specified) or _meant(name, public)
-        fix = f"; did you mean {' or '.join(map(repr, meant))}?" if meant else ""
+        same = [attribute for attribute in public if attribute.replace("_", "") == name.lower()]
+        meant = [] if name.startswith("_") else same or _meant(name, specified) or _meant(name, public)
+        others = [one if "g." in one else repr(one) for one in meant]
+        fix = f"; did you mean {' or '.join(others)}?" if meant else ""
         # With obj=None Python does not add its own suggestion.
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix}", name=name, obj=None)
 
@@ -56,13 +79,14 @@ def _meant(name: str, names: list[str]) -> list[str]:
     schema = edition(DEFAULT).schema(name) or edition(HOST).schema(name)
     if schema is not None and schema.kind in _names:
         return [_names[schema.kind]]
-    if name.lower() in ELSEWHERE:
-        return [ELSEWHERE[name.lower()]]
-    stem = re.sub(r"_?[123]d$", "", name.lower())
-    starts = [other for other in names if other.startswith(stem)] if len(stem) > 2 else []
-    ends = [other for other in names if other.endswith(f"_{stem}")]
+    letters = re.sub(r"[123]d$", "", name.lower().replace("_", ""))
+    if (found := ELSEWHERE.get(letters)) is not None:
+        return [found.format(letters)]
+    alike = {other: other.replace("_", "") for other in names}
+    starts = [other for other in names if alike[other].startswith(letters)] if len(letters) > 2 else []
+    ends = [other for other in names if alike[other].endswith(letters) and f"_{letters[:3]}" in other]
     forward = [other for other in starts if "backward" not in other] or starts
-    if forward and all(other.startswith(f"{stem}_") for other in forward):
+    if forward and all(alike[other] != letters and other[len(letters) :].count("_") for other in forward):
         return forward
     close = min(forward, key=len, default=None) or (ends[-1] if ends else nearest(name, names))
     return [close] if close else []
@@ -86,7 +110,7 @@ def _method(name: str, schema: Schema, vocabulary: str) -> Any:
     from .op_signatures import OPTIONS, docstring, python_signature
 
     ports = {port.name: index for index, port in enumerate(schema.inputs) if not port.variadic}
-    implied = {attribute.name: attribute.implied for attribute in schema.attributes if attribute.implied is not None}
+    implied = [attribute for attribute in schema.attributes if attribute.implied is not None]
     lists = {attribute.name for attribute in schema.attributes if attribute.spatial}
 
     def method(self: Any, *inputs: object, **keywords: Any) -> Any:
@@ -119,7 +143,7 @@ def _method(name: str, schema: Schema, vocabulary: str) -> Any:
 
 
 def _completed(
-    implied: Mapping[str, AttrValue | Fill], attrs: Mapping[str, object], lists: Set[str], tensors: Sequence[object]
+    implied: Sequence[Attribute], attrs: Mapping[str, object], lists: Set[str], tensors: Sequence[object]
 ) -> dict[str, object]:
     """The attributes with those that are implied, and with a list in place of one number for every spatial axis.
 
@@ -128,7 +152,11 @@ def _completed(
     first = tensors[0] if tensors else None
     shape = first.shape if type(first) is LogicalTensor else None
     completed: dict[str, object] = {}
-    missing = {name: value for name, value in implied.items() if name not in attrs}
+    missing = {
+        one.name: one.implied
+        for one in implied
+        if one.name not in attrs and (one.implied_if is None or one.implied_if(attrs))
+    }
     for name, value in {**attrs, **missing}.items():
         number = value.value if isinstance(value, Fill) else value
         if name in lists and type(number) is int and shape is not None:

@@ -16,6 +16,7 @@ from ..opset.editions.dialect import base_call
 from ..opset.editions.registry import Edition, base_of
 from ..opset.schema import Schema, TensorType
 from ..opset.signature import AttrValue
+from .operators import EXACT
 
 
 def count_outputs(schema: Schema, wanted: object) -> int:
@@ -43,22 +44,24 @@ def count_outputs(schema: Schema, wanted: object) -> int:
 
 
 def operand_type(
-    schema: Schema, known: Sequence[DataType | None], index: int, is_int64: bool = False
+    schema: Schema, known: Sequence[DataType | None], index: int, own: DataType | None = None
 ) -> DataType | None:
     """The data type that an array becomes as input ``index``, beside inputs of these types; None leaves its own.
 
-    It is the only one that the type table allows, else that of the first other input, else s64 for an array of int64
-    if the type table allows it.
+    It is the only one that the type table allows, else that of the first other input, else ``own``, the data type of
+    the array, if the type table allows it. A table of numbers beside indices stays one.
     """
     variable = schema.input_port(index).type
     if (fixed := DataType.__members__.get(variable)) is not None:
         return fixed
     typed = typed_ports(schema, tuple(known), ())
     allowed = {dtype for row in schema.types if row_holds(row, typed) for dtype in row.types.get(variable, ())}
-    alike = [dtype for dtype in known if dtype is not None and dtype in allowed]
+    kinds = allowed - EXACT if own is not None and own not in EXACT else allowed
+    if own is DataType.boolean:
+        kinds = allowed & {own}
+    alike = [dtype for dtype in known if dtype is not None and dtype in kinds]
     bound = [port.dtype for port in typed if port.variable == variable]
-    own = allowed & {DataType.s64} if is_int64 else ()
-    return next(iter([*bound, *(allowed if len(allowed) == 1 else ()), *alike, *own]), None)
+    return next(iter([*bound, *(allowed if len(allowed) == 1 else ()), *alike, *(allowed & {own})]), None)
 
 
 def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]) -> int:

@@ -21,7 +21,9 @@ def attribute_default(attribute: Attribute) -> str:
 
 
 def method_default(attribute: Attribute) -> AttrValue | None:
-    """The value that an op's method uses for an attribute that is left out."""
+    """The value that an op's method uses for an attribute that is left out; None where that depends on others."""
+    if attribute.implied_if is not None:
+        return None
     value = attribute.default if attribute.implied is None else attribute.implied
     return value.value if isinstance(value, Fill) else value
 
@@ -76,7 +78,9 @@ def _port(port: Port) -> str:
 def _attribute(schema: Schema, attribute: Attribute) -> str:
     need = "required" if attribute.required else f"default {attribute_default(attribute)}"
     if attribute.implied is not None:
-        need = f"required by the specification, {method_default(attribute)!r} here"
+        need = "required by the specification" + (
+            ", except where both say the same" if attribute.implied_if else f", {method_default(attribute)!r} here"
+        )
     allowed = f" ({', '.join(attribute.values)})" if attribute.values else ""
     since = f" Since {attribute.since[0]}.{attribute.since[1]}." if attribute.since > schema.since else ""
     return f"{attribute.kind}, {need}{allowed}. {attribute.doc}{since}"

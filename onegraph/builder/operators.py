@@ -33,6 +33,11 @@ def is_array(operand: object) -> bool:
     return not has_type(operand, np.generic) and (is_numpy(operand) or hasattr(operand, "__dlpack__"))
 
 
+def type_of(operand: object) -> DataType | None:
+    """The data type of a numpy array; None for other operands, and for arrays of other types."""
+    return next((one for one in DataType if one.numpy == operand.dtype), None) if is_numpy(operand) else None
+
+
 def contents_like(kind: str, operand: object, like: LogicalTensor) -> Array | None:
     """A number, a numpy array, or anything with ``__dlpack__`` in the data type of ``like``; None for other operands.
 

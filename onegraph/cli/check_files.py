@@ -61,7 +61,7 @@ class Finding:
     def to_dict(self) -> dict[str, object]:
         """All facts, as plain values."""
         place = {"file": self.file, "record": self.subject, "pointer": pointer(self.path), "line": self.line}
-        return {**vars(self.violation), **place, "url": self.url, "library": self.library}
+        return {**self.violation.to_dict(), **place, "url": self.url, "library": self.library}
 
 
 def unreadable(file: str, error: FormatError) -> Finding:
@@ -171,9 +171,10 @@ class CheckedFile:
         """The line of a place in the file; in TOML and YAML, that of the record."""
         if not path:
             return 1
-        if self._text.lstrip()[:1] in ("{", "["):
+        records = re.compile(r"^[ \t]*(\[\[[ \t]*ops[ \t]*\]\]|-\s+\w)", re.MULTILINE)
+        starts = [match.start(1) for match in records.finditer(self._text)]
+        if not starts and self._text.lstrip()[:1] in ("{", "["):
             return line_of(self._text, path)
-        starts = [match.start() for match in re.finditer(r"^\s*(\[\[ops\]\]|-\s+\w)", self._text, re.MULTILINE)]
         number = next((part for part in path if isinstance(part, int)), 0)
         return self._text.count("\n", 0, starts[number]) + 1 if number < len(starts) else 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Generic
+from warnings import warn
 
 import numpy as np
 
@@ -31,8 +32,8 @@ def compress_weights(graph: AnyGraph, kind: str, *, group: int = 32) -> AnyGraph
 
     Each MatMul by a constant matrix of f32, f16 or bf16 reads codes instead, with a scale for each group of a column,
     and sums in f32. Of 4 bits and groups of 32, a weight takes 0.625 bytes. Matrices of less than 4,096 numbers, and
-    weights that are variables, stay as they are. Results change: ``compression`` of the new graph has the error of each
-    matrix; compare the results of the model too.
+    weights that are variables, stay as they are; if all matrices do, a warning says why. Results change:
+    ``compression`` of the new graph has the error of each matrix; compare the results of the model too.
 
     Args:
         graph: the graph, which stays as it is.
@@ -48,7 +49,16 @@ def compress_weights(graph: AnyGraph, kind: str, *, group: int = 32) -> AnyGraph
     size = integer("group", group, 0, LARGEST_GROUP, allowed)
     if size and (size < LEAST_GROUP or size & (size - 1)):
         raise ArgumentError(f"group: {size}; expected {allowed}")
-    return _Compression(graph._as_step(), coding, size).graph()._with_variables_of(graph)
+    compression = _Compression(graph._as_step(), coding, size)
+    compressed = compression.graph()._with_variables_of(graph)
+    if compression.left and not compressed.compression:
+        names = ", ".join(compression.left[:3]) + (", ..." if compression.left[3:] else "")
+        warn(
+            f"compress_weights: the weights of no product were compressed: those of {names} have fewer than"
+            f" {LEAST_SIZE:,} numbers, or are not f32, f16 or bf16 like the other factor",
+            stacklevel=2,
+        )
+    return compressed
 
 
 class _Compression(Generic[AnyGraph]):
@@ -57,6 +67,7 @@ class _Compression(Generic[AnyGraph]):
         self._makers = {end.id: op for op in graph._ops for end in op.outputs}
         self._known: dict[tuple[int, bool], tuple[Array, Array, float]] = {}
         self._done: list[CompressedWeights] = []
+        self.left: list[str] = []  # products whose constant weights are too small, or of another type
 
     def graph(self) -> AnyGraph:
         """The compressed graph."""
@@ -92,10 +103,13 @@ class _Compression(Generic[AnyGraph]):
         maker = None if weights is None else self._makers.get(weights.id)
         if maker is not None and maker.kind == "StaticTranspose" and _exchanges(maker):
             weights, is_turned = maker.inputs[0], not is_turned
-        if src is None or weights is None or weights.value is None or weights.dtype not in NATIVE:
+        if src is None or weights is None or weights.value is None:
             return None
         shape = weights.value.shape
-        if src.dtype is not weights.dtype or not src.shape or len(shape) != 2 or prod(shape) < LEAST_SIZE:
+        if not src.shape or len(shape) != 2:
+            return None
+        if weights.dtype not in NATIVE or src.dtype is not weights.dtype or prod(shape) < LEAST_SIZE:
+            self.left.append(op.name)
             return None
         key = weights.id, is_turned
         if key not in self._known:

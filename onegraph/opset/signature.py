@@ -45,8 +45,8 @@ class Attribute:
     ``kind`` is f32, f32[], s64, s64[], bool or str. ``values`` are the allowed strings and ``aliases`` maps other
     accepted spellings to them. ``disputed`` aliases are accepted with a note, because one page of the specification
     prints them and another one contradicts it. ``implied`` is the value of a required attribute that the op's method
-    writes if the caller leaves it out. ``spatial`` lists have one element for each spatial axis; the method takes one
-    number for all of them.
+    writes if the caller leaves it out, and if ``implied_if`` of the given attributes holds. ``spatial`` lists have one
+    element for each spatial axis; the method takes one number for all of them.
     ``none_is_default`` says that the page prints none as the default. ``ignored_beside`` is another attribute; if it is
     given, this one has no effect.
     """
@@ -61,6 +61,7 @@ class Attribute:
     aliases: Mapping[str, str] = field(default_factory=dict)
     disputed: frozenset[str] = frozenset()
     implied: AttrValue | Fill | None = None
+    implied_if: Callable[[Mapping[str, object]], bool] | None = None
     spatial: bool = False
     since: Version = OLDEST
     until: Version = NEVER

@@ -374,13 +374,24 @@ def test_suggests_a_list_for_a_single_number(g, rank, fix):
         ("reshape", "static_reshape"),
         ("sum", "reduce_sum"),
         ("compil", "compile"),
-        *ELSEWHERE.items(),
+        ("topk", "top_k"),
+        ("layernorm", "layer_norm"),
+        ("BatchNorm2d", "batch_norm_forward_training' or 'batch_norm_inference"),
+        ("Linear", "matmul"),
+        *[(word, meant) for word, meant in ELSEWHERE.items() if "g." not in meant],
         ("batch_norm", "batch_norm_forward_training' or 'batch_norm_inference"),
     ],
 )
 def test_unknown_method_suggests_the_nearest(g, name, meant):
     with pytest.raises(AttributeError, match=rf"^'Graph' object has no attribute '{name}'; did you mean '{meant}'\?$"):
         getattr(g, name)
+
+
+@pytest.mark.parametrize(("name", "call"), [(word, meant) for word, meant in ELSEWHERE.items() if "g." in meant])
+def test_unknown_method_suggests_a_call(g, name, call):
+    with pytest.raises(AttributeError) as refused:
+        getattr(g, name)
+    assert str(refused.value).endswith(f"; did you mean {call.format(name)}?")
 
 
 @pytest.mark.parametrize("name", ["xyzzy", "_repr_latex_", "__array__", "_relu"])

@@ -227,8 +227,31 @@ def test_pools_take_one_number_for_every_axis():
     g = og.Graph()
     x = g.input("x", og.f32, (1, 6, 6, 2))
     assert g.max_pool(x, kernel=2, strides=2).shape == (1, 3, 3, 2)
+
+
+@pytest.mark.parametrize("attrs", [{}, {"pads_begin": 0, "pads_end": [0, 0]}, {"auto_pad": "valid"}])
+def test_average_pools_that_stay_inside_need_no_exclude_pad(attrs):
+    g = og.Graph()
+    x = g.input("x", og.f32, (1, 6, 6, 2))
+    assert g.avg_pool(x, kernel=2, strides=2, **attrs).shape == (1, 3, 3, 2)
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"pads_begin": 1}, {"pads_end": [0, 1]}, {"auto_pad": "same_upper"}, {"rounding_type": "ceil"}]
+)
+def test_average_pools_that_reach_beyond_need_exclude_pad(attrs):
+    g = og.Graph()
+    x = g.input("x", og.f32, (1, 6, 6, 2))
     with pytest.raises(og.SpecError, match="exclude_pad: missing"):
-        g.avg_pool(x, kernel=2, strides=2)
+        g.avg_pool(x, kernel=2, strides=2, **attrs)
+
+
+@pytest.mark.parametrize("table", [np.ones((5, 3), np.float32), np.ones((5, 3), np.int64), np.ones((5, 3), np.bool_)])
+def test_a_table_keeps_its_type_beside_indices(table):
+    g = og.Graph()
+    rows = g.gather(table, g.input("ids", og.s64, (1, 4)))
+    assert (rows.dtype.numpy, rows.shape) == (table.dtype, (1, 4, 3))
+    assert g.gather(g.input("table", og.f32, (5, 3)), np.array([1, 2])).dtype is og.f32
 
 
 @pytest.mark.library

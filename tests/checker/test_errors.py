@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import json
 import pickle
 from pkgutil import resolve_name
 
@@ -18,6 +19,13 @@ CONV = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations"
 
 def exceptions():
     return [getattr(errors, name) for name in errors.__all__]
+
+
+def test_violations_become_plain_values():
+    (found,) = og.check_attrs("SoftMax", {"axis": "1"})
+    told = json.loads(json.dumps(found.to_dict()))
+    assert (told["rule"], told["where"], told["given"]) == ("attribute_kind", "axis", "'1'")
+    assert errors.Violation(**told) == found
 
 
 def build():

@@ -6,7 +6,7 @@ The rules, the shape functions, the numpy reference and the lowering to the libr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ..._util.counted import counted
@@ -228,12 +228,25 @@ def source_shape(call: Call) -> tuple[Shape, ...]:
 
 # Ops -----------------------------------------------------------------------------------------------------------------
 
+
+def _stays_inside(attrs: Mapping[str, object]) -> bool:
+    """Whether no window reaches beyond the source, so that both values of exclude_pad say the same."""
+    pads = [pad if isinstance(pad, (list, tuple)) else [pad] for pad in map(attrs.get, ("pads_begin", "pads_end"))]
+    words = attrs.get("auto_pad", "none"), attrs.get("rounding_type", "floor")
+    return all(number in (None, 0) for pad in pads for number in pad) and words in [
+        ("none", "floor"),
+        ("valid", "floor"),
+    ]
+
+
 KERNEL = spatial_list("kernel", POSITIVE, "Size of the window along each spatial axis.")
 EXCLUDE_PAD = Attribute(
     "exclude_pad",
     "bool",
     "True: divide by the number of elements of src in the window; False: by the size of the kernel.",
     required=True,
+    implied=False,
+    implied_if=_stays_inside,
 )
 ROUNDING_TYPE = Attribute(
     "rounding_type",
