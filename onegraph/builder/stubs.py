@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import HOST
-from ..opset.schema import Schema, required_outputs
+from ..opset.ops.normalization import affine_outputs, stats_outputs
+from ..opset.schema import Call, Schema, required_outputs
 from ..opset.signature import Attribute
 from .op_names import methods
 from .op_signatures import docstring, method_default
@@ -22,7 +23,12 @@ TYPES = {
     "bool": "bool",
     "str": "str",
 }
+# The attribute that decides whether an op has its optional outputs.
+FLAGS: dict[Callable[[Call], int], str] = {stats_outputs: "keep_stats", affine_outputs: "use_affine"}
 HEADER = '''"""Generated from onegraph.opset.ops when the package is built; do not edit."""
+
+# Names of fewer outputs are names of more outputs too; the first signature that fits holds.
+# mypy: disable-error-code="overload-overlap"
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
@@ -44,9 +50,10 @@ def stub() -> str:
     """The text of ``op_methods.pyi``."""
     lines = [HEADER]
     for _, schema, _ in methods():
-        if len(schema.outputs) > 1:
-            lines.append(f"class {schema.kind}Outputs(NamedTuple):")
-            lines += [f"    {port.name}: LogicalTensor" for port in schema.outputs] + [""]
+        for count in range(2, len(schema.outputs) + 1):
+            if count == len(schema.outputs) or (_is_typed(schema) and schema.outputs[count].optional):
+                lines.append(f"class {_outputs(schema, count)}(NamedTuple):")
+                lines += [f"    {port.name}: LogicalTensor" for port in schema.outputs[:count]] + [""]
     lines.append("class OpMethods:")
     for name, schema, vocabulary in methods():
         lines += _method(name, schema, vocabulary)
@@ -69,17 +76,52 @@ def _method(name: str, schema: Schema, vocabulary: str) -> list[str]:
     if not schema.variadic:
         parameters.append("*")
     ports = {port.name for port in schema.inputs}
-    parameters += [_parameter(attribute) for attribute in schema.attributes if attribute.name not in ports]
-    parameters += ["name: str | None = None", "dtype: object = None"]
+    named = {one.name: _parameter(one) for one in schema.attributes if one.name not in ports}
+    options = ["name: str | None = None", "dtype: object = None"]
     body = [f"        {line}".rstrip() for line in docstring(schema, vocabulary).strip().splitlines()]
-    if schema.implied_outputs is not required_outputs:
-        return _definition(name, [*parameters, "outputs: Sequence[str] | None = None"], _result(schema), body)
-    return [
-        "    @overload",
-        *_definition(name, [*parameters, "outputs: None = None"], "LogicalTensor", body),
-        "    @overload",
-        *_definition(name, [*parameters, "outputs: Sequence[str]"], "Any", ["        ..."]),
-    ]
+    if not _is_typed(schema):
+        # Front ends alone use the ops for which other attributes decide the number of outputs.
+        result = "Any" if any(port.optional for port in schema.outputs) else _outputs(schema, len(schema.outputs))
+        wanted = "outputs: Sequence[str] | None = None"
+        return _definition(name, [*parameters, *named.values(), *options, wanted], result, body)
+    lines: list[str] = []
+    for number, (changed, wanted, result) in enumerate(_overloads(schema)):
+        own = [*parameters, *{**named, **changed}.values(), *options, f"outputs: {wanted}"]
+        lines += ["    @overload", *_definition(name, own, result, ["        ..."] if number else body)]
+    return lines
+
+
+def _is_typed(schema: Schema) -> bool:
+    """Whether the names of outputs, and at most one attribute, decide the number of outputs."""
+    if not any(port.optional for port in schema.outputs):
+        return False
+    implied = schema.implied_outputs
+    return implied is required_outputs or implied in FLAGS or (implied is None and len(schema.outputs) in (2, 3))
+
+
+def _overloads(schema: Schema) -> list[tuple[dict[str, str], str, str]]:
+    """For each number of outputs: the parameters that differ, the type of ``outputs``, and the result."""
+    least, most = sum(not port.optional for port in schema.outputs), len(schema.outputs)
+    few, many = _outputs(schema, least), _outputs(schema, most)
+    flag = FLAGS.get(schema.implied_outputs) if schema.implied_outputs else None
+    found: list[tuple[dict[str, str], str, str]] = []
+    if flag is None:
+        found.append(({}, "None = None", few if schema.implied_outputs is required_outputs else many))
+    else:
+        found.append(({flag: f"{flag}: Literal[True] = True"}, "None = None", many))
+        found.append(({flag: f"{flag}: Literal[False]"}, "None = None", few))
+        found.append(({flag: f"{flag}: bool"}, "None = None", f"{few} | {many}"))
+    for count in range(least, most + 1):
+        names = ", ".join(repr(port.name) for port in schema.outputs[:count])
+        found.append(({}, f"Sequence[Literal[{names}]]", _outputs(schema, count)))
+    return found
+
+
+def _outputs(schema: Schema, count: int) -> str:
+    """The type of the first ``count`` outputs of an op."""
+    if count < 2:
+        return "LogicalTensor" if count else "tuple[()]"
+    return f"{schema.kind}Outputs" + ("" if count == len(schema.outputs) else str(count))
 
 
 def _definition(name: str, parameters: Sequence[str], result: str, body: Sequence[str]) -> list[str]:
@@ -102,18 +144,6 @@ def _parameter(attribute: Attribute) -> str:
         return f"{attribute.name}: {type_}"
     default = method_default(attribute)
     return f"{attribute.name}: {type_}{' | None' if default is None else ''} = {default!r}"
-
-
-def _result(schema: Schema) -> str:
-    """The return type: a tensor for one output, a named tuple if the number of outputs is fixed, else Any."""
-    required = sum(not port.optional for port in schema.outputs)
-    if len(schema.outputs) == 1:
-        return "LogicalTensor"
-    if not schema.outputs:
-        return "tuple[()]"
-    if required == len(schema.outputs) and schema.implied_outputs is None:
-        return f"{schema.kind}Outputs"
-    return "Any"
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter_ns
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._util.fork_safety import new_rlock
 from .._util.init_once import Made
@@ -25,6 +25,9 @@ from .plan import plan_error
 from .program import Program
 from .state import State
 
+if TYPE_CHECKING:
+    from .call_types import Result
+
 Port = tuple[str, DataType, Shape]  # name, data type and dims of an input or output
 
 
@@ -42,7 +45,7 @@ class BoundRun(Made):
 
     __slots__ = ("__weakref__", "_has_state", "_outputs", "_owner", "run")
 
-    run: Callable[[], Any]
+    run: Callable[[], Result]
     _has_state: bool
     _outputs: dict[str, Array]
     _owner: tuple[Program, Frame, dict[int, Array]]
@@ -99,7 +102,7 @@ class BoundRun(Made):
         """The arrays that runs write into, by name of output."""
         return dict(self._outputs)
 
-    def __call__(self) -> Any:
+    def __call__(self) -> Result:
         """Call ``run``."""
         return self.run()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from .._util.fork_safety import new_rlock
 from .._util.interpreter_tricks import is_held
@@ -18,6 +18,9 @@ from .program_finder import ProgramFinder
 from .slow_call import slow_call
 
 MOST = 2**31 - 1
+
+if TYPE_CHECKING:
+    from .call_types import Result
 
 
 class Cache:
@@ -121,7 +124,7 @@ class CacheRun:
         caches = {growth.present: cache.array for growth, cache in zip(self._growths, self._caches, strict=True)}
         return {**self._written, **caches}  # type: ignore[dict-item]
 
-    def run(self, /, **arrays: object) -> Any:
+    def run(self, /, **arrays: object) -> Result:
         """Run on the bound arrays and the tokens of the caches, which are longer afterwards.
 
         Args:
@@ -182,9 +185,10 @@ class CacheRun:
         pairs = enumerate(zip(lengths, self._caches, strict=True))
         return next((place for place, (length, cache) in pairs if length > cache.capacity), None)
 
-    def _run(self) -> Any:
+    def _run(self) -> Result:
         arrays = tuple([array.array if isinstance(array, Cache) else array for array in self._inputs.values()])
-        result, lengths = None, [cache.length + more for cache, more in zip(self._caches, self._more, strict=False)]
+        result: Result | None = None
+        lengths = [cache.length + more for cache, more in zip(self._caches, self._more, strict=False)]
         if lengths and self._overfull(lengths) is None:
             out = [self._out(lengths).get(name) for name in self._interface.names]
             result = self._programs.quick(arrays, out[0] if len(out) == 1 else out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._util.exact_types import elements, has_type
 from ..arrays.ndarrays import array_of
@@ -11,6 +11,9 @@ from ..graph import Graph
 from ..ir.op import Array, LogicalTensor
 from ..opset.editions.registry import DEFAULT
 from ..opset.editions.registry import edition as edition_named
+
+if TYPE_CHECKING:
+    from ..runtime.call_types import Result
 
 
 def run_op(
@@ -21,7 +24,7 @@ def run_op(
     edition: str | None = None,
     dtype: object = None,
     outputs: Sequence[str] | None = None,
-) -> Any:
+) -> Result:
     """Run one op of any edition on arrays: the shortest way to see what it computes.
 
     The op is checked, compiled and run like an op of a graph, so it runs in the library where the library has it right,

@@ -55,6 +55,14 @@ LINES = {
     "g.replace(g.ops[0], g.relu(x))": "",
     "g.remove(3)": "arg-type",
     "model.explain().ops[0].multiply_ads": "attr-defined",
+    "bound: str = model.bind(x=result).run()": "assignment",
+    "three: tuple[og.LogicalTensor, og.LogicalTensor, og.LogicalTensor] = g.layer_norm(x)": "",
+    "norm: og.LogicalTensor = g.layer_norm(x, keep_stats=False)": "",
+    "dst, mean = g.layer_norm(x, outputs=['dst', 'mean'])": "",
+    "g.layer_norm(x).varience": "attr-defined",
+    "g.layer_norm(x, outputs=['dts'])": "list-item",
+    "g.softmax(x, outputs=['dst', 'stats']).stats": "",
+    "g.softmax(x).stats": "attr-defined",
 }
 
 

@@ -233,10 +233,8 @@ def _stays_inside(attrs: Mapping[str, object]) -> bool:
     """Whether no window reaches beyond the source, so that both values of exclude_pad say the same."""
     pads = [pad if isinstance(pad, (list, tuple)) else [pad] for pad in map(attrs.get, ("pads_begin", "pads_end"))]
     words = attrs.get("auto_pad", "none"), attrs.get("rounding_type", "floor")
-    return all(number in (None, 0) for pad in pads for number in pad) and words in [
-        ("none", "floor"),
-        ("valid", "floor"),
-    ]
+    are_zero = all(number is None or (type(number) is int and number == 0) for pad in pads for number in pad)
+    return are_zero and all(type(word) is str for word in words) and words in {("none", "floor"), ("valid", "floor")}
 
 
 KERNEL = spatial_list("kernel", POSITIVE, "Size of the window along each spatial axis.")
