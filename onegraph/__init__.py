@@ -7,6 +7,10 @@ in numpy. Building, checking and the reference work without the oneDNN library.
 
 from __future__ import annotations
 
+from ._util import first_imports as _first_imports
+
+_first_imports.guard()  # before the imports that take long
+
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
@@ -135,3 +139,6 @@ if not TYPE_CHECKING:  # type checkers refuse names that the imports above do no
             module = _import_module(_LAZY[name], __name__)
         found = globals()[name] = module if _LAZY[name] == f".{name}" else getattr(module, name)
         return found
+
+
+_first_imports.over()

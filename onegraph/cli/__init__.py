@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
+from .._util.first_imports import restore
 from .._version import __version__
 from ..errors import OneGraphError, SpecError
 from ..opset.values import nearest
@@ -90,6 +91,7 @@ class Commands(click.Group):
         extra["standalone_mode"] = False
         _write_anything()
         try:
+            restore()
             sys.exit(super().main(args, prog_name or "onegraph", **extra) or 0)
         except click.exceptions.NoArgsIsHelpError as error:
             with _ignore_closed_stderr():
@@ -105,7 +107,7 @@ class Commands(click.Group):
             note(_as_option(str(error), sys.argv[1:] if args is None else args))
         except MemoryError:
             note("not enough memory for this graph")
-        except click.Abort:
+        except (click.Abort, KeyboardInterrupt):
             note("interrupted")
             sys.exit(130)  # the exit status that shells use for an interrupt
         except OSError as error:  # not about a file: those raise FormatError

@@ -52,6 +52,49 @@ def test_bad_arguments_print_one_line(arguments, message):
     assert len(done.stderr.splitlines()) == 1
 
 
+# Interrupts the import of a module by a program of the name that is given, which then ends or runs the command.
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+sys.argv[0] = NAME
+class Interrupting:
+    def find_spec(name, *_):
+        if name == MODULE:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting)
+import onegraph
+if MODULE == "other":
+    try:
+        import other
+    except KeyboardInterrupt:
+        sys.exit("as before")
+from onegraph.cli import main
+main()
+"""
+
+
+def interrupted_import(name, module, before=""):
+    code = before + INTERRUPTED_IMPORT.replace("MODULE", repr(module)).replace("NAME", repr(name))
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("name", ["/usr/bin/onegraph", "-m"])
+@pytest.mark.parametrize("module", ["onegraph.errors", "onegraph.graph", "click"])
+def test_interrupt_of_the_first_imports_prints_one_line(name, module):
+    assert interrupted_import(name, module) == (130, "\nonegraph: interrupted\n")
+
+
+def test_interrupts_of_other_programs_are_theirs():
+    assert interrupted_import("/usr/bin/onegraph", "other") == (1, "as before\n")
+    status, text = interrupted_import("program.py", "onegraph.graph")
+    assert (status, "KeyboardInterrupt" in text) == (-2, True)
+
+
+def test_ignored_interrupt_stays_ignored():
+    ignored = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    assert interrupted_import("onegraph", "onegraph.errors", ignored) == (0, "")
+
+
 def test_interrupt_of_a_command_prints_one_line(monkeypatch):
     def stop(*_args, **_more):
         raise KeyboardInterrupt
