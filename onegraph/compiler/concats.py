@@ -38,7 +38,7 @@ class Concats:
         self._complete.add(step.id)
         known = len(first.inputs) if first is not None and first.id in self._complete else 0
         axis = int(step.attrs.get("axis", step.op.attrs.get("axis"))) % len(target.shape)  # type: ignore[arg-type]
-        note, start = schedule.note("copy", step, "into parts of the result, with all threads", step.note), 0
+        note, start = schedule.note("copy", step, "into parts of the result", step.note), 0
         for index, source in enumerate([self._values[number] for number in step.inputs]):
             offset = target.offset + start * target.strides[axis]
             start += source.shape[axis]

@@ -16,6 +16,7 @@ from .ir.step import Step
 from .schedule import Schedule
 
 NARROW = frozenset([DataType.f16, DataType.bf16])
+FLOATS = NARROW | {DataType.f32}
 # Ops that compute nothing with their floats, or run what others define.
 OTHERS = kinds.MOVES | kinds.OPAQUE | kinds.PER_RUN | {"Where", "OneHot"}
 REASON = "numpy computes in f32 in less time"
@@ -36,6 +37,9 @@ def add_widened(schedule: Schedule, step: Step, add: Callable[[Step], None]) -> 
     op, new = step.op, dict[int, int]()
     if not _computes(step):
         return False
+    if op.kind == "Cast" and {end.dtype for end in (op.inputs[0], op.outputs[0]) if end is not None} <= FLOATS:
+        schedule.cast(step.inputs, step.outputs, schedule.note("copy", step, "one cast between floats"))
+        return True
     for number in step.inputs:
         if number not in schedule.wide and schedule.values[number].dtype in NARROW:
             schedule.prepare_cast(number)

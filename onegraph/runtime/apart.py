@@ -13,6 +13,7 @@ from ..compiler.report import NamedTensor, PartitionReport, nbytes
 from ..compiler.unfused import ONE_BY_ONE, is_kept_apart
 from ..ir.op import Op
 from ..native.library import VERSION
+from ..opset.editions.registry import DEFAULT, HOST, edition
 from ..opset.fusion_graphs import ATTENTION as SDPA
 from ..opset.fusion_patterns import missing_in_guide
 from ..opset.kinds import PRODUCTS, QUANTIZATIONS
@@ -121,6 +122,9 @@ class _Edges:
                 reason = reason_of(report).removeprefix("by onegraph")
                 reason = reason.removeprefix(", ").removeprefix(": ")
                 text = f"a kernel of onegraph runs {_ops(report)}{': ' if reason else ''}{reason}"
+                if lacking := [name for name in report.names if name in self.by_name and self._is_foreign(name)]:
+                    kind = self.by_name[lacking[0]].kind
+                    return "own kernel", f"oneDNN has no op {kind}; a kernel of onegraph runs {_ops(report)}"
                 if not self.joining.joins(ops):
                     return "own kernel", f"{text}; {self._without_pattern(first, second, tensor)}"
                 if not self.options.finite_math:
@@ -207,6 +211,11 @@ class _Edges:
             f"the pattern {near.name!r} has these ops, but this version of oneDNN does not take this form of it: "
             f"{shapes}"
         )
+
+    def _is_foreign(self, name: str) -> bool:
+        """Whether an op of the graph is of a kind that no edition of the specification has."""
+        op = self.by_name[name]
+        return op.edition == HOST and edition(DEFAULT).schema(op.kind) is None
 
     def _named(self, kind: str, report: PartitionReport) -> str:
         """Kind and name of an op of a partition."""

@@ -124,6 +124,12 @@ APART = {
         "with a Dequantize of its source and one of its weights, and a Quantize behind it; here no Dequantize makes "
         "its weights",
     ),
+    "an op that oneDNN lacks": (
+        lambda g, x: g.tanh(g.cum_sum(product(g, x), axis=1, name="running")),
+        {},
+        "own kernel",
+        "oneDNN has no op CumSum; a kernel of onegraph runs CumSum 'running'",
+    ),
     "policy": (lambda g, x: g.relu(product(g, x)), {"policy": "debug"}, "policy", "policy='debug'"),
     "a view": (
         lambda g, x: g.relu(g.static_reshape(product(g, x), shape=[128], special_zero=False), name="bent"),

@@ -219,6 +219,17 @@ def test_a_number_of_threads_can_be_set_for_a_kernel():
     assert model.report(implementations=True).partitions[0].implementation == ""
 
 
+@pytest.mark.library
+@pytest.mark.parametrize(("source", "target"), [("f32", "bf16"), ("f16", "f32"), ("bf16", "f16"), ("f16", "bf16")])
+def test_a_cast_op_between_floats_is_one_step(source, target):
+    g = og.Graph()
+    g.output("y", g.cast(g.tanh(g.input("x", source, (3, 5))), dtype=target))
+    model = g.compile()
+    x = np.linspace(-3, 3, 15, dtype=np.float32).reshape(3, 5).astype(DataType.of(source).numpy)
+    np.testing.assert_array_equal(model(x), og.reference.run(g, {"x": x})["y"])
+    assert [part.executor for part in model.report().partitions if "Cast" in part.kinds] == ["copy"]
+
+
 def test_an_op_in_f32_between_casts_runs_in_one_call_into_c():
     g = og.Graph()
     window = {"strides": [2], "kernel": [3], "pads_begin": [1], "pads_end": [1], "data_format": "NCX"}
