@@ -5,8 +5,9 @@ and lists of numbers, which become constants, as most of them are sizes and plac
 
 Inputs are positional or named by port, attributes are named. A method also writes the attributes that the
 specification requires and a caller seldom needs (``Attribute.implied``), takes one number for a list with one element
-for each spatial axis, and casts an f32 bias to the 16-bit type of the other tensors. Signatures and docstrings are
-computed from the schemas, and ``op_methods.pyi`` is generated from the same schemas for editors and type checkers.
+for each spatial axis and for a list of axes, and casts an f32 bias to the 16-bit type of the other tensors. Signatures
+and docstrings are computed from the schemas, and ``op_methods.pyi`` is generated from the same schemas for editors and
+type checkers.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ ELSEWHERE = {
     "instancenorm": "group_norm",
     "norm": "layer_norm",
     "cat": "concat",
+    "t": "static_transpose",
     "einsum": "g.matmul, g.static_transpose and g.static_reshape",
     "embedding": "gather",
     "flatten": "g.static_reshape(x, shape=(0, -1), special_zero=True)",
@@ -112,6 +114,7 @@ def _method(name: str, schema: Schema, vocabulary: str) -> Any:
     ports = {port.name: index for index, port in enumerate(schema.inputs) if not port.variadic}
     implied = [attribute for attribute in schema.attributes if attribute.implied is not None]
     lists = {attribute.name for attribute in schema.attributes if attribute.spatial}
+    axes = "axes" if schema.has_attribute("axes") else None
 
     def method(self: Any, *inputs: object, **keywords: Any) -> Any:
         if not (keywords or implied or "bias" in ports or vocabulary == HOST):
@@ -128,6 +131,8 @@ def _method(name: str, schema: Schema, vocabulary: str) -> Any:
                 tensors[index] = value
             elif value is not None or not schema.has_attribute(key):
                 attrs[key] = value
+        if axes is not None and type(attrs.get(axes)) is int:
+            attrs[axes] = [attrs[axes]]
         if lists or implied:
             attrs = _completed(implied, attrs, lists, tensors)
         if "bias" in ports and ports["bias"] < len(tensors):

@@ -71,7 +71,7 @@ def _method(name: str, schema: Schema, vocabulary: str) -> list[str]:
         if schema.has_attribute("auto_broadcast") and port.type not in DataType.__members__:
             both += " | float"
         if schema.has_attribute(port.name):
-            both += f" | {TYPES[schema.attribute(port.name).kind]}"
+            both += f" | {TYPES[schema.attribute(port.name).kind]}" + (" | int" if port.name == "axes" else "")
         parameters.append(f"{port.name}: {both}" + (" | None = None" if port.optional else ""))
     if not schema.variadic:
         parameters.append("*")
@@ -137,7 +137,7 @@ def _definition(name: str, parameters: Sequence[str], result: str, body: Sequenc
 
 
 def _parameter(attribute: Attribute) -> str:
-    type_ = TYPES[attribute.kind] + (" | int" if attribute.spatial else "")
+    type_ = TYPES[attribute.kind] + (" | int" if attribute.spatial or attribute.name == "axes" else "")
     if attribute.values:
         type_ = f"Literal[{', '.join(repr(value) for value in (*attribute.values, *attribute.aliases))}]"
     if attribute.required and attribute.implied is None:

@@ -53,8 +53,15 @@ class LogicalTensor(Operators, Made):
         def __getattr__(self, name):
             """Called for a missing attribute: raise AttributeError, which says where ops are."""
             refuse_unmade(self, name)
-            is_method = name[:1] != "_" and self._graph is not None and hasattr(type(self._graph()), name)
-            fix = f"; ops are methods of the graph, as in g.{name}(tensor)" if is_method else ""
+            graph, fix = None if name[:1] == "_" or self._graph is None else self._graph(), ""
+            if hasattr(type(graph), name):
+                fix = f"; ops are methods of the graph, as in g.{name}(tensor)"
+            elif graph is not None:
+                try:
+                    getattr(graph, name)
+                except AttributeError as error:  # which says what was probably meant
+                    _, _, meant = str(error).partition("; did you mean ")
+                    fix = f"; ops are methods of the graph: did you mean {meant}" if meant else ""
             raise AttributeError(f"'LogicalTensor' object has no attribute {name!r}{fix}", name=name, obj=None)
 
     def _laid_out(self, strides: tuple[int, ...] | None) -> LogicalTensor:

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from .._util.exact_types import has_type, text
-from ..errors import ArgumentError, shown
+from ..errors import ArgumentError, class_of, shown
 
 
 class DataType(enum.Enum):
@@ -78,7 +78,7 @@ class DataType(enum.Enum):
         """Convert ``value`` to a data type.
 
         Args:
-            value: a DataType, its name, a numpy dtype or scalar type, or an ml_dtypes type.
+            value: a DataType, its name, a numpy dtype or scalar type, an ml_dtypes type, or a dtype of PyTorch.
 
         Raises:
             ArgumentError: no logical tensor has that type; the message suggests a cast where one helps.
@@ -97,6 +97,8 @@ class DataType(enum.Enum):
             if has_type(value, (str, type, np.dtype)):
                 raise  # a signal handler raised it
             dtype = None
+        if dtype is None and class_of(value) == "dtype" and (name := shown(value)).startswith("torch."):
+            return cls.of(name.removeprefix("torch."))
         found = None if dtype is None else _FROM_NUMPY.get(dtype)
         if found is None:
             choices = f"expected one of {', '.join(SPECIFIED)}"

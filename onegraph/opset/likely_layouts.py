@@ -37,6 +37,15 @@ def likely_weights(call: Call, channels: Callable[[Call], Iterable[Finding]]) ->
     )
 
 
+def how_oblong(call: Call) -> int:
+    """How much longer the longest side of a window is than its shortest one; 0 if that is unknown."""
+    shape = call.shape("weights")
+    if shape is None or not known(shape) or not call.schema.has_attribute("weights_format"):
+        return 0
+    window = _window(known_dims(shape), call.string("weights_format"))
+    return max(window) - min(window) if window else 0
+
+
 def _window(dims: tuple[int, ...], weights_format: str) -> tuple[int, ...]:
     """The sizes of the window along the spatial axes."""
     return dims[2:] if weights_format == "OIX" else dims[:-2]

@@ -765,6 +765,17 @@ def test_a_refused_op_leaves_no_constants(g):
     assert not g.constants
 
 
+def test_dtypes_of_pytorch_are_data_types():
+    of_torch = type("dtype", (), {"__repr__": lambda self: self.name})
+    found = {name: of_torch() for name in ("torch.float32", "torch.bfloat16", "torch.bool", "torch.complex64")}
+    for name, one in found.items():
+        one.name = name
+    wanted = [og.f32, og.bf16, og.boolean]
+    assert [og.DataType.of(found[name]) for name in ("torch.float32", "torch.bfloat16", "torch.bool")] == wanted
+    with pytest.raises(og.ArgumentError, match="complex64"):
+        og.DataType.of(found["torch.complex64"])
+
+
 HOST_ONLY = sorted({*edition("host").schemas} - {*BASE, "Reshape", "Transpose"})
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 from conftest import library
 
@@ -112,6 +113,10 @@ def test_ops_are_said_to_be_methods_of_the_graph():
         x.relu()
     with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
         x.nonsense()
+    with pytest.raises(AttributeError, match=r"ops are methods of the graph: did you mean 'static_reshape'\?"):
+        x.reshape(2)
+    with pytest.raises(AttributeError, match=r"did you mean 'static_transpose'\?"):
+        x.T  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -124,6 +129,10 @@ def test_ops_are_said_to_be_methods_of_the_graph():
         (lambda g, x: g.cast(x, og.bf16), "give the data type of the result by name: dtype=og.bf16"),
         (lambda g, x: g.matmul(x, [[1.0]]), "or an array, as np.array(..., np.float32)"),
         (lambda g, x: g.variable("v", [1.0]), "variable 'v': list; expected a numpy array, as np.array("),
+        (
+            lambda g, _x: g.convolution(g.input("image", og.f32, (1, 3, 8, 8)), np.ones((8, 3, 3, 3), np.float32)),
+            "with data_format='NCX' and weights_format='OIX' they agree",
+        ),
         (lambda g, x: g.assign(x, x), "'x' is not a variable; g.variable makes one"),
     ],
 )

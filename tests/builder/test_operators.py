@@ -246,6 +246,14 @@ def test_average_pools_that_reach_beyond_need_exclude_pad(attrs):
         g.avg_pool(x, kernel=2, strides=2, **attrs)
 
 
+def test_one_axis_stands_for_a_list_of_axes():
+    g = og.Graph()
+    x = g.input("x", og.f32, (1, 6, 2))
+    assert g.reduce_sum(x, axes=1).shape == g.reduce_sum(x, axes=[1]).shape == g.reduce_mean(x, axes=-2).shape
+    with pytest.raises(og.SpecError, match=r"write \[1\]$"):
+        g.op("ReduceSum", [x], {"axes": 1})
+
+
 @pytest.mark.parametrize("table", [np.ones((5, 3), np.float32), np.ones((5, 3), np.int64), np.ones((5, 3), np.bool_)])
 def test_a_table_keeps_its_type_beside_indices(table):
     g = og.Graph()

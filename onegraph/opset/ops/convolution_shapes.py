@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..._util.counted import counted
 from ..convolution_geometry import SIDES, convolution_geometry
-from ..likely_layouts import likely_weights
+from ..likely_layouts import how_oblong, likely_weights
 from ..schema import Call, Finding
 from ..shapes import compatible, show
 from ..signature import Shape
@@ -37,13 +37,17 @@ def _agreeing_format(call: Call) -> str:
     if not call.schema.kind.startswith("ConvTranspose"):  # an edition may order the axes of their weights otherwise
         weights_format = "XIO" if call.attr("weights_format") == "OIX" else "OIX"
         choices += [{"weights_format": weights_format}, {"data_format": data_format, "weights_format": weights_format}]
+    agreeing: list[tuple[int, dict[str, str]]] = []
     for choice in choices:
         other = call
         for name, value in choice.items():
             other = other.with_attr(name, value)
         if not any(_channels(other)):
-            return f"with {' and '.join(f'{name}={value!r}' for name, value in choice.items())} they agree"
-    return ""
+            agreeing.append((how_oblong(other), choice))
+    if not agreeing:
+        return ""
+    _, likeliest = min(agreeing, key=lambda one: one[0])  # the first of equal ones
+    return f"with {' and '.join(f'{name}={value!r}' for name, value in likeliest.items())} they agree"
 
 
 def _channels(call: Call) -> Iterable[Finding]:
