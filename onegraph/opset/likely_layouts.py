@@ -39,8 +39,10 @@ def likely_weights(call: Call, channels: Callable[[Call], Iterable[Finding]]) ->
 
 def how_oblong(call: Call) -> int:
     """How much longer the longest side of a window is than its shortest one; 0 if that is unknown."""
+    if not call.schema.has_attribute("weights_format") or all(port.name != "weights" for port in call.schema.inputs):
+        return 0
     shape = call.shape("weights")
-    if shape is None or not known(shape) or not call.schema.has_attribute("weights_format"):
+    if shape is None or not known(shape):
         return 0
     window = _window(known_dims(shape), call.string("weights_format"))
     return max(window) - min(window) if window else 0
