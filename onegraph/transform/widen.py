@@ -76,10 +76,12 @@ def _ids(op: Op, dtypes: Collection[DataType]) -> set[int]:
 
 
 def _from_wide(ops: Sequence[Op], loose: Collection[int], dtypes: Collection[DataType]) -> set[int]:
-    """The ids of the ops that compute, and of those that follow sources which are all f32."""
+    """The ids of the ops that compute, and of those that follow sources which are all f32, or numbers known here."""
     found, wide = set[int](), {*loose}
     for op in ops:
-        if op.kind not in FOLLOWERS or _ids(op, dtypes) <= wide:
+        known = {input_.id for input_ in op.inputs if input_ is not None and input_.value is not None}
+        followed = _ids(op, dtypes) - known
+        if op.kind not in FOLLOWERS or (followed and followed <= wide):
             found.add(op.id)
             wide.update(output.id for output in op.outputs)
     return found
@@ -107,6 +109,7 @@ class _Widening(Generic[AnyGraph]):
         for op in old._ops:
             self._add(op)
         made._outputs = {name: self._in_own_type(t)._laid_out(t.strides) for name, t in old._outputs.items()}
+        made._roundings = frozenset()  # those that it may leave out are gone
         return made
 
     def _add(self, op: Op) -> None:

@@ -51,6 +51,24 @@ def test_sums_keep_what_a_rounding_drops(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_chosen_numbers_stay_f32_beside_known_ones(dtype, is_known):
+    def build(graph, x):
+        step = filled(graph, STEP[dtype], dtype)
+        hidden = filled(graph, -7, dtype) if is_known else graph.input("hidden", dtype, (4,))
+        shown = graph.constant(np.array([True, True, False, True]), dtype=og.boolean)
+        return graph.subtract(graph.op("Where", [shown, graph.add(x, step), hidden], edition="host"), step)
+
+    x = np.array([0.5, 0.25, -0.75, 3.0]).astype(DTYPES[dtype])
+    graph, values = read(build, dtype), {"x": x, "hidden": np.full(4, -7).astype(DTYPES[dtype])}
+    wide = widened(graph, [DataType[dtype]])
+    (found,) = reference.run(wide, {name: values[name] for name in graph.inputs}).values()
+    assert np.array_equal(found[[0, 1, 3]], x[[0, 1, 3]]) == is_known
+    assert found[2] == np.float32(-7 - STEP[dtype]).astype(DTYPES[dtype])
+    assert wide._roundings == frozenset()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_moved_numbers_stay_f32(dtype):
     def build(graph, x):
         step = filled(graph, STEP[dtype], dtype)

@@ -24,7 +24,8 @@ from ..options import Options
 Dims = tuple[int, ...]
 TURNED = (0, 1, 3, 2)
 SELECTS = "where_false", "where_true"  # where a condition puts its third operand, or its second one
-SPARE = MOVES | ARITHMETIC
+SPARE = MOVES | ARITHMETIC | {"TypeCast"}
+NARROW = frozenset([DataType.f16, DataType.bf16])
 FEW_QUERIES, LEAST_KEYS = 16, 64  # of a head
 CHANGING = "by onegraph: sizes change, and the library would compile its ops for each of them"
 FEW = "by onegraph: few queries take as long as reading the keys, which the library would copy first"
@@ -67,6 +68,10 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     members, is_plain = [softmax], True
     if last is not None and last.kind == "ReplaceNaN" and _number_of(graph, last.inputs[1]) == 0:
         members, shares, last, is_plain = [softmax, last], last.outputs[0], graph.only_consumer(last.outputs[0]), False
+    rounded = _rounded(graph, shares, last)
+    if rounded:
+        members, shares = [*members, *rounded], rounded[-1].outputs[0]
+        last = graph.only_consumer(shares)
     if scores.joint and last is not None and _is_reshape(graph, last):
         members, shares, last = [*members, last], last.outputs[0], graph.only_consumer(last.outputs[0])
     if last is None or last.kind != "MatMul" or not _is_plain(graph, last, 2) or _is_turned(last):
@@ -83,6 +88,7 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     (result,) = last.outputs
     query, factor = _unscaled(graph, query)
     key, key_factor = _unscaled(graph, key)
+    key, value = _exact(graph, key), _exact(graph, value)
     maker = graph.maker(key)
     if last.inputs[0] != shares or (not turned and not _is_view(maker)):
         return None
@@ -191,6 +197,25 @@ def _unscaled(graph: Lowered, value: int) -> tuple[int, float]:
     if not factor or abs(factor) == float("inf") or graph.values[number].shape != graph.values[value].shape:
         return value, 1.0
     return number, factor if maker.kind == "Multiply" else 1 / factor
+
+
+def _exact(graph: Lowered, value: int) -> int:
+    """The f16 or bf16 numbers that an f32 value has, which the kernel reads as they are; otherwise the value."""
+    maker = graph.maker(value)
+    is_cast = maker is not None and maker.kind == "TypeCast" and graph.values[value].dtype is DataType.f32
+    return maker.inputs[0] if is_cast and graph.values[maker.inputs[0]].dtype in NARROW else value  # type: ignore[union-attr]
+
+
+def _rounded(graph: Lowered, shares: int, first: Step | None) -> tuple[Step, ...]:
+    """The steps that round shares to 16 bits and back, where the graph permits f32 between ops; () for none."""
+    if graph.graph._roundings is None or first is None or first.kind != "TypeCast":
+        return ()
+    (narrow,) = first.outputs
+    second = graph.only_consumer(narrow)
+    is_pair = second is not None and second.kind == "TypeCast" and graph.values[second.outputs[0]].dtype is DataType.f32
+    if not is_pair or graph.values[narrow].dtype not in NARROW or graph.values[shares].dtype is not DataType.f32:
+        return ()
+    return first, second  # type: ignore[return-value]
 
 
 def _number_of(graph: Lowered, value: int) -> float | None:
